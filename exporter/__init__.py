@@ -1,0 +1,1 @@
+"""The exporter: resource use of the worker pods, as cAdvisor names it."""

@@ -1,0 +1,1 @@
+"""Where resource figures come from: one file for each source."""

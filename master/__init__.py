@@ -1,0 +1,1 @@
+"""The master: the REST API, the controller, and the way to and from Prometheus."""

@@ -1,0 +1,1 @@
+"""The controller: makes what is into what should be."""

@@ -1,0 +1,1 @@
+"""Where worker pods come from: one file for each kind of pool."""

@@ -1,0 +1,1 @@
+"""The way out: series from Prometheus, from what is still waiting, and from what is kept."""

@@ -1,0 +1,1 @@
+"""What the API serves: one file for each noun."""

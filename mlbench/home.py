@@ -1,0 +1,109 @@
+"""Where the local stack keeps its state: every path under $MLBENCH_HOME, in one place."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mlbench import names
+from mlbench.errors import MLBenchError
+
+
+class NotConnectedError(MLBenchError):
+    """There is no running stack to talk to."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How to reach a running stack: what ``connection.json`` holds."""
+
+    url: str
+    token: str
+    prometheus_url: str
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder that holds all state of a local stack."""
+
+    root: Path
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> "Home":
+        """Return the folder named by $MLBENCH_HOME, ``~/.local/share/mlbench`` by default."""
+        default = Path.home() / ".local" / "share" / "mlbench"
+        return cls(Path(environ.get(names.ENV_HOME) or default).absolute())
+
+    @property
+    def connection_file(self) -> Path:
+        """``{"url", "token", "prometheus_url"}`` of the running stack, mode 0600."""
+        return self.root / "connection.json"
+
+    @property
+    def database(self) -> Path:
+        """The master's SQLite database."""
+        return self.root / "mlbench.db"
+
+    @property
+    def logs(self) -> Path:
+        """One log file for each process of the stack."""
+        return self.root / "logs"
+
+    @property
+    def prometheus(self) -> Path:
+        """Prometheus's configuration, scrape targets and data."""
+        return self.root / "prometheus"
+
+    @property
+    def workers(self) -> Path:
+        """One folder for each worker agent: its attempts, their streams and counters."""
+        return self.root / "workers"
+
+    @property
+    def pool_spec(self) -> Path:
+        """How many workers there should be: written by the controller's local pool."""
+        return self.root / "pool.json"
+
+    @property
+    def pool_status(self) -> Path:
+        """Which workers there are: written by the supervisor."""
+        return self.root / "pool-status.json"
+
+    @property
+    def supervisor_lock(self) -> Path:
+        """Locked, and holding the supervisor's process id, while a stack runs."""
+        return self.root / "supervisor.lock"
+
+    def read_connection(self) -> Connection:
+        """Return how to reach the running stack.
+
+        Raises:
+            NotConnectedError: no stack was started with this home folder.
+        """
+        try:
+            return Connection(**json.loads(self.connection_file.read_text()))
+        except FileNotFoundError:
+            raise NotConnectedError(
+                f"no stack is running here ({self.connection_file} is missing): "
+                "start one with `mlbench up`"
+            ) from None
+
+    def write_connection(self, connection: Connection) -> None:
+        """Keep how to reach the stack, readable by this user alone."""
+        write_private(self.connection_file, json.dumps(asdict(connection)) + "\n")
+
+
+def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
+    """Replace a file in one step, so that a reader sees the old text or the new, never half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    draft.replace(path)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file in one step, readable by this user alone (mode 0600)."""
+    write_atomically(path, text, mode=0o600)

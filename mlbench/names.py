@@ -1,0 +1,74 @@
+"""The names that the parts share: environment variables, series, labels, phases and states."""
+
+from typing import Final, Literal, get_args
+
+# --- What the agent tells a training process, through its environment. ---
+ENV_HOME: Final = "MLBENCH_HOME"
+ENV_POD: Final = "MLBENCH_POD"
+ENV_RUN_ID: Final = "MLBENCH_RUN_ID"
+ENV_ATTEMPT: Final = "MLBENCH_ATTEMPT"
+ENV_RANK: Final = "MLBENCH_RANK"
+ENV_WORLD_SIZE: Final = "MLBENCH_WORLD_SIZE"
+ENV_METRICS_FILE: Final = "MLBENCH_METRICS_FILE"
+ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
+
+# --- What the local stack tells the parts that it starts. ---
+ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a token
+ENV_AGENT_TOKEN: Final = "MLBENCH_AGENT_TOKEN"  # noqa: S105
+ENV_MASTER_URL: Final = "MLBENCH_MASTER_URL"
+ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"
+
+# --- The states of a run, and what may still change. ---
+RunState = Literal["INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"]
+ACTIVE_STATES: Final[tuple[RunState, ...]] = ("INITIALIZED", "STARTED")
+
+# --- The three append-only streams of a rank. ---
+StreamName = Literal["stdout", "stderr", "metrics"]
+STREAMS: Final[tuple[StreamName, ...]] = get_args(StreamName)
+
+# --- Where the time of a step goes. Phases do not nest. ---
+Phase = Literal[
+    "data", "forward", "backward", "communication", "optimizer", "metrics", "evaluation"
+]
+PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
+
+# --- Recorded series: exact, every value with its own time. ---
+RUN_METRIC: Final = "mlbench_run_metric"  # {run_id, metric, rank}
+POD_METRIC: Final = "mlbench_pod_metric"  # {pod, metric}
+
+# Metrics that the tracker records by itself. Seconds and samples are totals since the start.
+EPOCH: Final = "epoch"
+STEP: Final = "step"
+SAMPLES: Final = "samples"
+TRAIN_SECONDS: Final = "train_seconds"  # training time, evaluation left out
+
+# Metrics that the benchmark tasks record.
+TRAIN_LOSS: Final = "train_loss"
+TRAIN_ACCURACY: Final = "train_Prec@1"  # percent
+VAL_LOSS: Final = "val_global_loss"
+VAL_ACCURACY: Final = "val_global_Prec@1"  # percent, over the whole validation set
+LEARNING_RATE: Final = "learning_rate"
+
+# --- Scraped from the agent: totals and states. All but the first carry run_id and rank. ---
+WORKER_INFO: Final = "mlbench_worker_info"  # {pod, run_id, rank}
+WORKER_STEPS: Final = "mlbench_worker_steps_total"
+WORKER_SAMPLES: Final = "mlbench_worker_samples_total"
+WORKER_STEP_SECONDS: Final = "mlbench_worker_step_seconds"
+WORKER_PHASE_SECONDS: Final = "mlbench_worker_phase_seconds_total"  # {phase}
+WORKER_PROGRESS: Final = "mlbench_worker_progress_timestamp_seconds"
+
+# --- Scraped from the master. ---
+RUN_INFO: Final = "mlbench_run_info"  # {run_id, name, benchmark, backend, workers}
+RUN_STATE: Final = "mlbench_run_state"  # {run_id, state}
+RUN_CREATED: Final = "mlbench_run_created_timestamp_seconds"
+RUN_STARTED: Final = "mlbench_run_started_timestamp_seconds"
+RUN_FINISHED: Final = "mlbench_run_finished_timestamp_seconds"
+RUN_GOAL: Final = "mlbench_run_goal"  # {run_id, metric}
+
+# --- Pods. ---
+LOCAL_POD_PREFIX: Final = "local-mlbench-worker-"
+
+
+def phase_metric(phase: Phase) -> str:
+    """Return the recorded metric that holds a phase's total seconds, e.g. ``forward_seconds``."""
+    return f"{phase}_seconds"

@@ -1,0 +1,65 @@
+"""The file format of recorded metrics: one JSON line for each call, appended with one write.
+
+``{"time":1763683200.123456,"step":12,"metrics":{"train_loss":0.31,"learning_rate":0.1}}``
+
+The file is the queue: the agent ships it, so a training process does no networking. Each line is
+one ``write(2)`` to a file opened for appending, so a killed process loses nothing that it logged.
+"""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import SupportsFloat
+
+Value = SupportsFloat | str
+
+# repr() of the floats that JSON spells differently (as Python's json module does).
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+class Recorder:
+    """Appends metrics to one rank's metrics file."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._keys: dict[str, str] = {}
+
+    def write(self, metrics: Mapping[str, Value], step: int | None) -> None:
+        """Append one line with all the given metrics and the time now.
+
+        Raises:
+            TypeError: a value is neither a number nor a text.
+            OSError: the line could not be written in full (no space left).
+        """
+        fields = ",".join([self._key(name) + _literal(value) for name, value in metrics.items()])
+        step_field = "" if step is None else f'"step":{step},'
+        self._append(f'{{"time":{time.time():.6f},{step_field}"metrics":{{{fields}}}}}\n')
+
+    def write_goal(self, metric: str, value: float, lower_is_better: bool) -> None:
+        """Append the line that states the run's goal."""
+        goal = {"metric": metric, "value": value, "lower_is_better": lower_is_better}
+        self._append(json.dumps({"time": round(time.time(), 6), "goal": goal}) + "\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def _append(self, line: str) -> None:
+        data = line.encode()
+        if os.write(self._file, data) != len(data):
+            raise OSError("the metrics file is full: a line was cut, so the run cannot be trusted")
+
+    def _key(self, name: str) -> str:
+        key = self._keys.get(name)
+        if key is None:
+            key = self._keys[name] = json.dumps(name) + ":"
+        return key
+
+
+def _literal(value: Value) -> str:
+    if isinstance(value, str):
+        return json.dumps(value)
+    text = repr(float(value))
+    return _NOT_FINITE.get(text, text)

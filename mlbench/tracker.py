@@ -1,0 +1,205 @@
+"""The tracker: three lines in a training script record every step, exactly, in a few µs."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+
+from mlbench import names
+from mlbench.names import PHASES, Phase
+from mlbench.recorder import Recorder, Value
+
+# How often the scraped totals are brought up to date, at most. A scrape comes every few seconds.
+_PUBLISH_SECONDS = 0.25
+
+
+class PhaseTimer:
+    """Adds up the time spent inside ``with`` blocks."""
+
+    __slots__ = ("_entered", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._entered = 0.0
+
+    def __enter__(self) -> None:
+        self._entered = perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += perf_counter() - self._entered
+
+
+class Tracker:
+    """Records what one rank of a run does.
+
+    Inside a run (the agent has set the environment) each value lands in Prometheus with its own
+    time. Outside a run the same code records nothing::
+
+        with Tracker() as t:
+            t.goal("val_global_Prec@1", 97.0)
+            for epoch in range(30):
+                t.epoch(epoch)
+                for batch in batches:
+                    with t.phase("forward"):
+                        ...
+                    t.step(samples=len(batch), train_loss=loss)
+                t.log({"val_global_Prec@1": accuracy}, step=t.steps)
+    """
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self.steps = 0
+        """Training steps done so far."""
+        self.samples = 0
+        """Training samples seen so far by this rank."""
+        self.goal_reached = False
+        """Whether a logged value has reached the goal."""
+        self._timers = {phase: PhaseTimer() for phase in PHASES}
+        self._evaluation = self._timers["evaluation"]
+        self._started = perf_counter()
+        self._goal: tuple[str, float, bool] | None = None
+        self._last_step = 0.0
+        self._published = _Published()
+
+        path = environ.get(names.ENV_METRICS_FILE)
+        self._recorder = Recorder(Path(path)) if path else None
+        self._totals = None
+        if environ.get(names.ENV_MULTIPROC_DIR) and names.ENV_RUN_ID in environ:
+            # Not at the top: outside a run, prometheus-client must not be needed nor set up.
+            from mlbench.totals import Totals  # noqa: PLC0415
+
+            self._totals = Totals(environ[names.ENV_RUN_ID], environ.get(names.ENV_RANK, "0"))
+
+    def __enter__(self) -> "Tracker":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def train_seconds(self) -> float:
+        """Seconds since the first epoch began (or the tracker was made), evaluation left out."""
+        return perf_counter() - self._started - self._evaluation.seconds
+
+    def log(
+        self,
+        metrics: Mapping[str, Value] | None = None,
+        /,
+        *,
+        step: int | None = None,
+        **more: Value,
+    ) -> None:
+        """Record values of this moment: numbers (a 0-d tensor or array too) or texts.
+
+        Metrics whose name is no Python word go into the mapping: ``t.log({"val_Prec@1": 97.1})``.
+        ``step`` is recorded as a series of its own at the same time.
+
+        Raises:
+            TypeError: a value is neither a number nor a text.
+            OSError: the line could not be written (no space left).
+        """
+        values: Mapping[str, Value] = {**metrics, **more} if metrics else more
+        if self._goal is not None and self._goal[0] in values:
+            self._check_goal(values[self._goal[0]])
+            # At the same time as the accuracy, so that time to accuracy can be read off exactly.
+            values = {names.TRAIN_SECONDS: self.train_seconds, **values}
+        if self._recorder is not None:
+            self._recorder.write(values, step)
+
+    def phase(self, phase: Phase) -> PhaseTimer:
+        """Return a context manager that times a phase of the step. Phases do not nest.
+
+        Raises:
+            KeyError: the phase is none of ``mlbench.names.PHASES``.
+        """
+        return self._timers[phase]
+
+    def phase_seconds(self) -> dict[Phase, float]:
+        """Return the seconds spent so far in each phase that was used."""
+        return {phase: timer.seconds for phase, timer in self._timers.items() if timer.seconds}
+
+    def epoch(self, number: int) -> None:
+        """Mark the start of an epoch, and record the totals so far.
+
+        The first call starts the clock of ``train_seconds``, so that loading data before it does
+        not count as training.
+        """
+        if self.steps == 0 and self._evaluation.seconds == 0:
+            self._started = perf_counter()
+        self.log({names.EPOCH: number, **self._cumulative()}, step=self.steps)
+
+    def step(self, samples: int, **metrics: Value) -> None:
+        """Mark the end of a training step over ``samples`` samples, and record its metrics."""
+        self.steps += 1
+        self.samples += samples
+        if self._totals is not None:
+            now = self.train_seconds
+            self._totals.observe_step(now - self._last_step)
+            self._last_step = now
+            if perf_counter() - self._published.at > _PUBLISH_SECONDS:
+                self._publish()
+        if metrics:
+            self.log(metrics, step=self.steps)
+
+    def goal(self, metric: str, value: float, *, lower_is_better: bool = False) -> None:
+        """State the goal: the run's time to accuracy ends when ``metric`` reaches ``value``."""
+        self._goal = (metric, value, lower_is_better)
+        if self._recorder is not None:
+            self._recorder.write_goal(metric, value, lower_is_better)
+
+    def close(self) -> None:
+        """Record the final totals, and release the files. Further calls record nothing."""
+        if self.steps:
+            self.log(self._cumulative(), step=self.steps)
+        self._publish()
+        if self._recorder is not None:
+            self._recorder.close()
+            self._recorder = None
+
+    def _check_goal(self, value: Value) -> None:
+        assert self._goal is not None
+        _, wanted, lower_is_better = self._goal
+        number = float(value)
+        self.goal_reached |= number <= wanted if lower_is_better else number >= wanted
+
+    def _cumulative(self) -> dict[str, Value]:
+        phases = {names.phase_metric(p): seconds for p, seconds in self.phase_seconds().items()}
+        return {
+            names.SAMPLES: self.samples,
+            names.TRAIN_SECONDS: self.train_seconds,
+            **phases,
+        }
+
+    def _publish(self) -> None:
+        if self._totals is None:
+            return
+        before = self._published
+        self._published = _Published(perf_counter(), self.steps, self.samples, self.phase_seconds())
+        self._totals.publish(
+            self.steps - before.steps,
+            self.samples - before.samples,
+            {
+                phase: seconds - before.phases.get(phase, 0.0)
+                for phase, seconds in self._published.phases.items()
+            },
+        )
+
+
+class _Published:
+    """What the scraped totals already hold."""
+
+    __slots__ = ("at", "phases", "samples", "steps")
+
+    def __init__(
+        self,
+        at: float = 0.0,
+        steps: int = 0,
+        samples: int = 0,
+        phases: dict[Phase, float] | None = None,
+    ) -> None:
+        self.at = at
+        self.steps = steps
+        self.samples = samples
+        self.phases = phases or {}

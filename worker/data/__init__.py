@@ -1,0 +1,1 @@
+"""The data sets that benchmark tasks train on."""

@@ -1,0 +1,1 @@
+"""The models that benchmark tasks train."""

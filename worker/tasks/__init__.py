@@ -1,0 +1,1 @@
+"""The benchmark tasks: each one readable file, run as a module."""

@@ -1,0 +1,1 @@
+"""What benchmark tasks share: distributed set-up, gradient exchange, the training loop."""
