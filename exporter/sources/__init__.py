@@ -1,1 +1,1 @@
-"""Where resource figures come from: one file for each source."""
+"""Where resource figures come from: one file for each source, wired in ``exporter.app``."""

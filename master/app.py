@@ -1,0 +1,57 @@
+"""The master's API: every route on one screen."""
+
+import falcon
+from falcon import Request, Response
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+
+from master import errors
+from master.auth import TokenMiddleware
+from master.models import open_database
+from master.reading.promql import PrometheusClient
+from master.reading.series import SeriesReader
+from master.resources.health import HealthResource, OwnMetricsResource, ReadyResource
+from master.resources.logs import LogsResource
+from master.resources.metrics import MetricsResource, OwnerMetricsResource
+from master.resources.pods import PodsResource
+from master.resources.runs import RunResource, RunsResource, RunStopResource
+from master.resources.workers import PollResource, StreamResource
+from master.settings import Settings
+from master.telemetry import RequestMiddleware, RunsCollector
+
+
+def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[Request, Response]:
+    """Return the WSGI app. The database must be open."""
+    registry = CollectorRegistry()
+    registry.register(RunsCollector())
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    app = falcon.App()
+    app.add_middleware(RequestMiddleware(registry))
+    app.add_middleware(TokenMiddleware(settings.token, settings.agent_token))
+    app.req_options.strip_url_path_trailing_slash = True
+    errors.install(app)
+
+    app.add_route("/api/pods", PodsResource())
+    app.add_route("/api/metrics", MetricsResource())
+    app.add_route("/api/metrics/{owner}", OwnerMetricsResource(SeriesReader(prometheus)))
+    app.add_route("/api/runs", RunsResource(settings.limits))
+    app.add_route("/api/runs/{run_id:int}", RunResource())
+    app.add_route("/api/runs/{run_id:int}/stop", RunStopResource())
+    app.add_route("/api/runs/{run_id:int}/logs", LogsResource())
+
+    # The agents' two.
+    app.add_route("/api/workers/{pod}/poll", PollResource())
+    app.add_route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", StreamResource())
+
+    # For probes and Prometheus.
+    app.add_route("/healthz", HealthResource())
+    app.add_route("/readyz", ReadyResource(prometheus))
+    app.add_route("/metrics", OwnMetricsResource(registry))
+    return app
+
+
+def get_app() -> falcon.App[Request, Response]:
+    """Return the app as the environment wants it, for gunicorn: ``master.app:get_app()``."""
+    settings = Settings.from_environ()
+    open_database(settings.database_url)
+    return create_app(settings, PrometheusClient(settings.prometheus_url))

@@ -1,0 +1,64 @@
+"""Who may do what: users show the token, agents a token that can only poll and ship."""
+
+import base64
+import binascii
+import hmac
+from dataclasses import dataclass
+from typing import Literal
+
+import falcon
+from falcon import Request, Response
+
+Access = Literal["open", "user", "agent"]
+
+
+@dataclass(frozen=True)
+class TokenMiddleware:
+    """Lets a request through to its resource if it shows the token that the resource asks for.
+
+    A resource says who may use it in its attribute ``access``; without one it is for users.
+    """
+
+    user_token: str
+    agent_token: str
+
+    def process_resource(
+        self, req: Request, resp: Response, resource: object, params: dict[str, object]
+    ) -> None:
+        """Refuse the request with 401 if it shows no token, with 403 if it shows the other one."""
+        access: Access = getattr(resource, "access", "user")
+        if access == "open":
+            return
+        shown = _shown_token(req)
+        if _equal(shown, self.agent_token if access == "agent" else self.user_token):
+            return
+        if _equal(shown, self.agent_token) or _equal(shown, self.user_token):
+            raise falcon.HTTPForbidden(description=f"this route is for {access}s")
+        raise falcon.HTTPUnauthorized(
+            description="Authorization: show the token, as `Bearer TOKEN` or as the password of "
+            "HTTP Basic; it is in connection.json of the stack's home folder",
+            challenges=['Bearer realm="mlbench"', 'Basic realm="mlbench"'],
+        )
+
+
+def _shown_token(req: Request) -> str:
+    scheme, _, credentials = (req.auth or "").partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return credentials.strip()
+        case "basic":
+            return _basic_password(credentials)
+        case _:
+            return ""
+
+
+def _basic_password(credentials: str) -> str:
+    try:
+        decoded = base64.b64decode(credentials, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+    return decoded.partition(":")[2]
+
+
+def _equal(shown: str, token: str) -> bool:
+    return hmac.compare_digest(shown.encode(), token.encode())

@@ -1,0 +1,117 @@
+"""The controller's hands: carry out what was decided. Each is safe to repeat and to interrupt."""
+
+import logging
+import time
+from dataclasses import asdict, dataclass
+
+from master.benchmarks import BENCHMARKS, command
+from master.controller.decisions import (
+    Action,
+    Assign,
+    CloseStreams,
+    Count,
+    End,
+    Scale,
+    StopRanks,
+)
+from master.models import Rank, Run, database
+from master.pools.base import Placement, Pool
+from master.reading.counting import count
+from master.reading.logs import tail
+from master.reading.promql import PrometheusClient
+from master.recording.streams import close_as_held
+from mlbench.names import ACTIVE_STATES
+
+log = logging.getLogger(__name__)
+
+_STDERR_LINES = 10
+
+
+@dataclass(frozen=True)
+class Hands:
+    """Carries out actions on the database, the pool and Prometheus."""
+
+    pool: Pool
+    prometheus: PrometheusClient
+
+    def perform(self, action: Action) -> None:
+        """Carry out one action.
+
+        Raises:
+            PrometheusError: samples cannot be counted now.
+        """
+        match action:
+            case Scale(workers):
+                self.pool.scale(workers)
+            case Assign(run_id, attempt, workers):
+                self._assign(run_id, attempt, workers)
+            case StopRanks(run_id):
+                log.info("run %d: stopping all ranks", run_id)
+                _stop_ranks(run_id)
+            case CloseStreams(run_id, attempt, rank):
+                close_as_held(run_id, attempt, rank)
+            case Count(run_id):
+                delivery = asdict(count(self.prometheus, run_id))
+                Run.update(delivery=delivery).where(Run.id == run_id).execute()
+            case End():
+                _end(action)
+
+    def _assign(self, run_id: int, attempt: int, workers: tuple[str, ...]) -> None:
+        run = Run.get_by_id(run_id)
+        placement = self.pool.place(workers, run.num_cpus)
+        now = time.time()
+        with database.atomic("IMMEDIATE"):
+            begun = (
+                Run.update(
+                    state="STARTED",
+                    attempt=attempt,
+                    started_at=run.started_at or now,
+                )
+                .where(Run.id == run_id, Run.attempt == attempt - 1, Run.state.in_(ACTIVE_STATES))
+                .execute()
+            )
+            if not begun:
+                return
+            for rank, worker in enumerate(workers):
+                Rank.create(
+                    run=run_id,
+                    attempt=attempt,
+                    rank=rank,
+                    worker=worker,
+                    assigned_at=now,
+                    assignment=_assignment(run, attempt, rank, len(workers), placement),
+                )
+        log.info("run %d: attempt %d begins on %s", run_id, attempt, ", ".join(workers))
+
+
+def _assignment(
+    run: Run, attempt: int, rank: int, world_size: int, placement: Placement
+) -> dict[str, object]:
+    """Return what the agent of a rank is told."""
+    return {
+        "run_id": run.id,
+        "attempt": attempt,
+        "rank": rank,
+        "world_size": world_size,
+        "master_addr": placement.master_addr,
+        "master_port": placement.master_port,
+        "command": command(BENCHMARKS[run.benchmark], run.args),
+        "cpus": list(placement.cpus[rank]),
+    }
+
+
+def _stop_ranks(run_id: int) -> None:
+    attempt = Run.select(Run.attempt).where(Run.id == run_id)
+    Rank.update(stop=True).where(Rank.run == run_id, Rank.attempt == attempt).execute()
+
+
+def _end(end: End) -> None:
+    run = Run.get_by_id(end.run_id)
+    reason = end.reason
+    if end.failed_rank is not None:
+        stderr = tail(run, end.failed_rank, "stderr", _STDERR_LINES).text.strip()
+        reason += f"\n{stderr}" if stderr else ""
+    Run.update(state=end.state, reason=reason, finished_at=time.time()).where(
+        Run.id == end.run_id, Run.state.in_(ACTIVE_STATES)
+    ).execute()
+    log.info("run %d: %s %s", end.run_id, end.state, end.reason)

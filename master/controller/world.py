@@ -1,0 +1,76 @@
+"""What the controller sees: the database and the pool, read into one picture of the world."""
+
+import time
+
+from peewee import fn
+
+from master.controller.decisions import RankView, RunView, WorkerView, World
+from master.models import Pod, Rank, Run, Stream, Worker, run_owner
+from master.pools.base import PodStatus
+from master.reading.counting import Delivery
+from master.recording.streams import METRICS, POSTED
+from master.runs import find_active
+from mlbench.names import STREAMS
+
+
+def observe(pods: list[PodStatus], usual_workers: int) -> World:
+    """Return what is, at this moment."""
+    run = find_active()
+    seen = {worker.name: worker for worker in Worker.select()}
+    return World(
+        now=time.time(),
+        run=_view_run(run, seen) if run else None,
+        last_run_ended_at=Run.select(fn.MAX(Run.finished_at)).scalar() or 0.0,
+        workers=tuple(
+            WorkerView(pod.name, worker.state == "running", worker.seen_at)
+            for pod in pods
+            if pod.phase == "Running" and (worker := seen.get(pod.name))
+        ),
+        usual_workers=usual_workers,
+    )
+
+
+def store_pods(pods: list[PodStatus]) -> None:
+    """Make the table of pods say what the pool says, for the API to read."""
+    rows = {
+        p.name: {"name": p.name, "phase": p.phase, "ip": p.ip, "node": p.node, "labels": p.labels}
+        for p in pods
+    }
+    stored = {row["name"]: row for row in Pod.select().dicts().execute()}
+    for name in stored.keys() - rows.keys():
+        Pod.delete_by_id(name)
+    for name, row in rows.items():
+        if row != stored.get(name):
+            Pod.replace(**row).execute()
+
+
+def _view_run(run: Run, seen: dict[str, Worker]) -> RunView:
+    owner = run_owner(run.id)
+    streams = list(Stream.select().where(Stream.owner == owner))
+    ranks = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt).order_by(Rank.rank)
+    return RunView(
+        id=run.id,
+        attempt=run.attempt,
+        num_workers=run.num_workers,
+        max_restarts=run.max_restarts,
+        stop_requested=run.stop_requested,
+        created_at=run.created_at,
+        ranks=tuple(_view_rank(rank, run, streams, seen.get(rank.worker)) for rank in ranks),
+        delivered=all(s.delivered == s.size for s in streams if s.name in (METRICS, POSTED)),
+        delivery=Delivery(**run.delivery) if run.delivery else None,
+    )
+
+
+def _view_rank(rank: Rank, run: Run, streams: list[Stream], worker: Worker | None) -> RankView:
+    own = [s for s in streams if (s.attempt, s.rank) == (rank.attempt, rank.rank)]
+    knows = worker is not None and (worker.run_id, worker.attempt) == (run.id, run.attempt)
+    return RankView(
+        rank=rank.rank,
+        worker=rank.worker,
+        stopping=rank.stop,
+        exit_code=rank.exit_code,
+        exited_at=rank.exited_at,
+        streams_complete=len([s for s in own if s.size == s.final_size]) == len(STREAMS),
+        seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
+        forgotten=rank.reported and not knows,
+    )

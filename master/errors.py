@@ -1,0 +1,62 @@
+"""Errors as the API answers them: JSON with ``status`` and ``message``, whatever went wrong."""
+
+import logging
+
+import falcon
+from falcon import Request, Response
+from pydantic import ValidationError
+
+from master.reading.promql import PrometheusError
+
+log = logging.getLogger(__name__)
+
+
+class BadFieldError(falcon.HTTPBadRequest):
+    """A field of the request is wrong: 400, with a message that names it."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(description=f"{field}: {problem}")
+
+
+def install(app: falcon.App[Request, Response]) -> None:
+    """Make every error of the app a JSON answer."""
+    app.set_error_serializer(_serialize)
+    app.add_error_handler(ValidationError, _answer_validation)
+    app.add_error_handler(PrometheusError, _answer_prometheus)
+    app.add_error_handler(Exception, _answer_unexpected)
+
+
+def _serialize(req: Request, resp: Response, error: falcon.HTTPError) -> None:
+    resp.media = {
+        "status": error.status_code,
+        "message": error.description or error.title or str(error.status),
+    }
+
+
+def _answer_validation(
+    req: Request, resp: Response, error: ValidationError, params: dict[str, object]
+) -> None:
+    raise falcon.HTTPBadRequest(description="; ".join(_sentence(one) for one in error.errors()))
+
+
+def _sentence(problem: object) -> str:
+    assert isinstance(problem, dict)
+    field = ".".join(str(part) for part in problem["loc"]) or "body"
+    given = "" if problem["type"] == "missing" else f" (not {str(problem['input'])[:80]!r})"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{field}: {message}{given}"
+
+
+def _answer_prometheus(
+    req: Request, resp: Response, error: PrometheusError, params: dict[str, object]
+) -> None:
+    raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
+
+
+def _answer_unexpected(
+    req: Request, resp: Response, error: Exception, params: dict[str, object]
+) -> None:
+    if isinstance(error, falcon.HTTPError | falcon.HTTPStatus):
+        raise error
+    log.exception("%s %s failed", req.method, req.path)
+    raise falcon.HTTPInternalServerError(description="the master failed; its log says why")

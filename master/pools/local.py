@@ -1,0 +1,65 @@
+"""The local pool: worker processes on this machine, which the stack's supervisor starts and ends.
+
+The pool writes how many there should be, the supervisor follows and writes which there are.
+"""
+
+import os
+import platform
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from master.pools.base import Placement, PodStatus
+from mlbench.pool import PoolFiles
+
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class LocalPool:
+    """Worker processes ``local-mlbench-worker-0…`` on this machine."""
+
+    files: PoolFiles
+
+    def pods(self) -> list[PodStatus]:
+        """Return the workers that the supervisor has started."""
+        return [
+            PodStatus(
+                name=worker.name,
+                phase="Running" if worker.alive else "Failed",
+                ip=_LOOPBACK,
+                node=platform.node(),
+                labels={"app": "mlbench", "component": "worker", "release": "local"},
+            )
+            for worker in self.files.read_status()
+        ]
+
+    def scale(self, workers: int) -> None:
+        """Tell the supervisor how many workers to run."""
+        self.files.write_wanted(workers)
+
+    def place(self, workers: Sequence[str], num_cpus: int | None) -> Placement:
+        """Let the workers meet at a free port, and share the cores out among them."""
+        cores = sorted(os.sched_getaffinity(0))
+        return Placement(_LOOPBACK, _free_port(), share_cores(cores, len(workers), num_cpus))
+
+
+def share_cores(
+    cores: Sequence[int], workers: int, num_cpus: int | None
+) -> tuple[tuple[int, ...], ...]:
+    """Return each worker's cores: ``num_cpus`` of them, by default an equal share, at least one.
+
+    Workers get cores of their own as long as there are enough; past that they go round.
+    """
+    each = min(num_cpus or max(1, len(cores) // workers), len(cores))
+    return tuple(
+        tuple(sorted(cores[(worker * each + i) % len(cores)] for i in range(each)))
+        for worker in range(workers)
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((_LOOPBACK, 0))
+        port: int = listener.getsockname()[1]
+        return port

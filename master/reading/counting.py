@@ -1,0 +1,54 @@
+"""Counting a run's samples: what was recorded, what Prometheus holds, what is kept."""
+
+from dataclasses import dataclass
+
+from peewee import fn
+
+from master.models import KeptSample, Series, Stream, run_owner
+from master.reading.promql import PrometheusClient, quote
+from mlbench import names
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Where a run's samples are. Nothing is lost when the three agree."""
+
+    recorded: int
+    """Samples that the run's streams held."""
+    in_prometheus: int
+    """Samples that a query finds."""
+    kept: int
+    """Samples that Prometheus cannot hold, in the database."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every recorded sample is in one place."""
+        return self.recorded == self.in_prometheus + self.kept
+
+
+def count(prometheus: PrometheusClient, run_id: int) -> Delivery:
+    """Count the samples of a run whose streams have all been delivered.
+
+    Raises:
+        PrometheusError: Prometheus gives no answer.
+    """
+    owner = run_owner(run_id)
+    recorded = Stream.select(fn.SUM(Stream.recorded)).where(Stream.owner == owner).scalar()
+    kept = KeptSample.select().where(KeptSample.owner == owner).count()
+    return Delivery(recorded or 0, _count_in_prometheus(prometheus, run_id), kept)
+
+
+def _count_in_prometheus(prometheus: PrometheusClient, run_id: int) -> int:
+    first_ms, last_ms = (
+        Series.select(fn.MIN(Series.first_ms), fn.MAX(Series.last_ms))
+        .where(Series.owner == run_owner(run_id))
+        .scalar(as_tuple=True)
+    )
+    if first_ms is None:
+        return 0
+    selector = f"{names.RUN_METRIC}{{run_id={quote(str(run_id))}}}"
+    # Newer versions of Prometheus leave out the first instant of a range, hence one more.
+    found = prometheus.query(
+        f"sum(count_over_time({selector}[{last_ms - first_ms + 1}ms]))", last_ms / 1000
+    )
+    return round(float(found[0].samples[0][1])) if found else 0

@@ -1,0 +1,106 @@
+"""Sending samples to Prometheus: remote write 1.0, protobuf in snappy's block format.
+
+The message is ``prometheus.WriteRequest`` of prompb/remote.proto and prompb/types.proto::
+
+    WriteRequest { repeated TimeSeries timeseries = 1; }
+    TimeSeries   { repeated Label labels = 1; repeated Sample samples = 2; }
+    Label        { string name = 1; string value = 2; }
+    Sample       { double value = 1; int64 timestamp = 2; }
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import cramjam
+import httpx
+
+from mlbench.errors import MLBenchError
+
+_HEADERS = {
+    "Content-Encoding": "snappy",
+    "Content-Type": "application/x-protobuf",
+    "X-Prometheus-Remote-Write-Version": "0.1.0",
+}
+_DOUBLE = struct.Struct("<d")
+_BAD_REQUEST = 400
+
+
+class RefusedError(MLBenchError):
+    """Prometheus refused the request for what is in it (400); none of it may be taken as stored."""
+
+
+class UnavailableError(MLBenchError):
+    """Prometheus did not take the request, for a reason that may pass: send it again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSeries:
+    """A series' labels and samples: (milliseconds since 1970, value), strictly increasing."""
+
+    labels: Mapping[str, str]
+    samples: Sequence[tuple[int, float]]
+
+
+def encode(series: Sequence[TimeSeries]) -> bytes:
+    """Return the uncompressed WriteRequest. Labels are sorted by name, as Prometheus asks."""
+    return b"".join([_field(1, _encode_series(one)) for one in series])
+
+
+class RemoteWriter:
+    """Sends series to one Prometheus."""
+
+    def __init__(self, prometheus_url: str, timeout_seconds: float = 10.0) -> None:
+        self._url = f"{prometheus_url.rstrip('/')}/api/v1/write"
+        self._client = httpx.Client(timeout=timeout_seconds)
+
+    def send(self, series: Sequence[TimeSeries]) -> None:
+        """Send the series in one request.
+
+        An answer of success is no proof: Prometheus drops some samples silently, so count later.
+
+        Raises:
+            RefusedError: Prometheus found a sample that it cannot take; it may have stored none.
+            UnavailableError: no answer, or one that asks to try again.
+        """
+        body = bytes(cramjam.snappy.compress_raw(encode(series)))
+        try:
+            response = self._client.post(self._url, content=body, headers=_HEADERS)
+        except httpx.HTTPError as error:
+            raise UnavailableError(f"{self._url}: {error or type(error).__name__}") from error
+        if response.status_code == _BAD_REQUEST:
+            raise RefusedError(response.text.strip())
+        if not response.is_success:
+            text = response.text.strip()
+            raise UnavailableError(f"{self._url}: {response.status_code} {text}")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+
+def _encode_series(series: TimeSeries) -> bytes:
+    labels = [
+        _field(1, _field(1, name.encode()) + _field(2, value.encode()))
+        for name, value in sorted(series.labels.items())
+    ]
+    samples = [
+        _field(2, b"\x09" + _DOUBLE.pack(value) + b"\x10" + _varint(time_ms))
+        for time_ms, value in series.samples
+    ]
+    return b"".join(labels + samples)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    """Return a length-delimited field."""
+    return bytes([number << 3 | 2]) + _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    value &= (1 << 64) - 1  # a negative number is written as its two's complement
+    out = bytearray()
+    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

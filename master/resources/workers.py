@@ -1,0 +1,55 @@
+"""The agents' two routes: poll, and ship a stream."""
+
+import falcon
+from falcon import Request, Response
+
+from master import runs, workers
+from master.auth import Access
+from master.errors import BadFieldError
+from master.models import Rank, run_owner
+from master.recording import streams
+from master.resources.params import read_body, read_bytes, whole_number
+from mlbench.names import ACTIVE_STATES, STREAMS
+
+_MAX_CHUNK_BYTES = 4 << 20
+
+
+class PollResource:
+    """``/api/workers/{pod}/poll``: one request is report, heartbeat and command."""
+
+    access: Access = "agent"
+
+    def on_post(self, req: Request, resp: Response, pod: str) -> None:
+        """Note what the agent reports, and answer with what it should do."""
+        resp.media = workers.poll(pod, read_body(req, workers.Report)).model_dump()
+
+
+class StreamResource:
+    """``/api/runs/{run}/ranks/{rank}/{stream}``: an append-only stream of a rank."""
+
+    access: Access = "agent"
+
+    def on_put(self, req: Request, resp: Response, run_id: int, rank: int, stream: str) -> None:
+        """Store what is new of the body, which begins at ``offset``; answer with the offset held.
+
+        A stream of a run that has ended is closed: 409.
+        """
+        if stream not in STREAMS:
+            raise falcon.HTTPNotFound(description=f"stream: one of {', '.join(STREAMS)}")
+        attempt = whole_number(req, "attempt")
+        offset = whole_number(req, "offset")
+        if attempt is None or offset is None:
+            raise BadFieldError("attempt and offset", "both are needed")
+        if runs.find(run_id).state not in ACTIVE_STATES:
+            raise falcon.HTTPConflict(description=f"run {run_id} has ended")
+        if (
+            not Rank.select()
+            .where(Rank.run == run_id, Rank.attempt == attempt, Rank.rank == rank)
+            .exists()
+        ):
+            raise falcon.HTTPNotFound(
+                description=f"rank: run {run_id} has no rank {rank} in attempt {attempt}"
+            )
+        key = streams.StreamKey(run_owner(run_id), attempt, rank, stream)
+        held = streams.append(key, offset, read_bytes(req, _MAX_CHUNK_BYTES))
+        resp.media = {"offset": held}

@@ -1,0 +1,36 @@
+"""Times as the API writes and reads them: UTC, ``2018-08-03T09:21:29.347000Z``."""
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_text(time_us: int) -> str:
+    """Return microseconds since 1970 as the API writes them."""
+    moment = _EPOCH + timedelta(microseconds=time_us)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def seconds_to_text(seconds: float | None) -> str | None:
+    """Return Unix seconds as the API writes them; nothing for nothing."""
+    return None if seconds is None else to_text(round(seconds * 1e6))
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Return microseconds since 1970. A time without a zone is UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND
+
+
+def parse(text: str) -> int:
+    """Return microseconds since 1970 of an ISO 8601 time, with ``T`` or a space, ``Z`` or none.
+
+    Raises:
+        ValueError: the text is no such time.
+    """
+    # In a query string, the plus sign of a zone arrives as a space.
+    head, space, zone = text.rpartition(" ")
+    if space and len(zone) == len("00:00") and ":" in head:
+        text = f"{head}+{zone}"
+    return to_microseconds(datetime.fromisoformat(text))

@@ -1,0 +1,47 @@
+"""The local pool's two files: how many workers there should be, and which there are."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from mlbench.home import Home, write_atomically
+
+
+@dataclass(frozen=True)
+class LocalWorker:
+    """A worker process of the local stack."""
+
+    name: str
+    alive: bool
+
+
+@dataclass(frozen=True)
+class PoolFiles:
+    """What the controller wants of the supervisor, and what the supervisor says."""
+
+    home: Home
+
+    def write_wanted(self, workers: int) -> None:
+        """Say how many workers there should be."""
+        if self.read_wanted() != workers:
+            write_atomically(self.home.pool_spec, json.dumps({"workers": workers}))
+
+    def read_wanted(self) -> int | None:
+        """Return how many workers there should be; nothing before the controller has said so."""
+        try:
+            workers: int = json.loads(self.home.pool_spec.read_text())["workers"]
+        except FileNotFoundError:
+            return None
+        return workers
+
+    def write_status(self, workers: Sequence[LocalWorker]) -> None:
+        """Say which workers there are."""
+        write_atomically(self.home.pool_status, json.dumps([asdict(worker) for worker in workers]))
+
+    def read_status(self) -> list[LocalWorker]:
+        """Return which workers there are."""
+        try:
+            found = json.loads(self.home.pool_status.read_text())
+        except FileNotFoundError:
+            return []
+        return [LocalWorker(**worker) for worker in found]

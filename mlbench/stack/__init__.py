@@ -1,0 +1,1 @@
+"""The local stack: Prometheus, master, controller, exporter and workers, on this machine."""

@@ -1,0 +1,131 @@
+"""Starting and stopping a stack: at most one for each home folder, in front or detached."""
+
+import fcntl
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mlbench import names
+from mlbench.home import Connection, Home, NotConnectedError
+from mlbench.signals import on_termination
+from mlbench.stack.services import Services, StackError, check_installed
+from mlbench.stack.supervisor import Supervisor
+
+_START_SECONDS = 90.0
+_STOP_SECONDS = 60.0
+
+
+class AlreadyRunningError(StackError):
+    """A supervisor has this home folder."""
+
+
+def run_in_front(home: Home, workers: int, port: int | None) -> None:
+    """Run a stack until SIGTERM or Ctrl-C.
+
+    Raises:
+        AlreadyRunningError: there is one with this home folder.
+        StackError: it cannot be started; nothing is left running.
+    """
+    check_installed()
+    with _lock(home):
+        supervisor = Supervisor(home, Services(home, workers, port), workers)
+        on_termination(supervisor.quit)
+        supervisor.run()
+
+
+def start_detached(home: Home, workers: int, port: int | None) -> Connection:
+    """Start a stack that outlives this process, and return once it is ready.
+
+    Raises:
+        StackError: it cannot be started; the text ends with what it said.
+    """
+    check_installed()
+    home.logs.mkdir(parents=True, exist_ok=True)
+    log_file = home.logs / "supervisor.log"
+    begin = log_file.stat().st_size if log_file.exists() else 0
+    command = [sys.executable, "-m", "mlbench.stack", "--workers", str(workers)]
+    if port is not None:
+        command += ["--port", str(port)]
+    with log_file.open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, names.ENV_HOME: str(home.root)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise StackError(f"the stack did not start:\n{_tail(log_file, begin)}")
+        try:
+            return home.read_connection()
+        except NotConnectedError:
+            time.sleep(0.05)
+    process.terminate()
+    raise StackError(f"the stack was not ready in time:\n{_tail(log_file, begin)}")
+
+
+def stop(home: Home) -> bool:
+    """Stop the stack, and return once it is gone; return whether there was one.
+
+    Raises:
+        StackError: it does not end.
+    """
+    pid = running_supervisor(home)
+    if pid is None:
+        return False
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_SECONDS
+    while running_supervisor(home) is not None:
+        if time.monotonic() > deadline:
+            raise StackError(f"the stack (process {pid}) does not end")
+        time.sleep(0.05)
+    return True
+
+
+def running_supervisor(home: Home) -> int | None:
+    """Return the process id of the home folder's supervisor, if it runs."""
+    try:
+        with home.supervisor_lock.open("r+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = file.read().strip()
+                return int(text) if text else None
+    except FileNotFoundError:
+        pass
+    return None
+
+
+@contextmanager
+def _lock(home: Home) -> Iterator[None]:
+    """Hold the home folder for one supervisor: the kernel lets go of it when the process ends."""
+    home.root.mkdir(parents=True, exist_ok=True)
+    with home.supervisor_lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunningError(f"a stack is already running with {home.root}") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _tail(path: Path, begin: int) -> str:
+    with path.open("rb") as file:
+        file.seek(begin)
+        return file.read()[-2000:].decode(errors="replace").strip()
+
+
+def configure_logging() -> None:
+    """Log to stderr, as the supervisor's processes do."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

@@ -1,0 +1,192 @@
+"""The supervisor: starts the processes of the local stack, and starts again what dies."""
+
+import ctypes
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mlbench.home import Connection, Home, write_atomically
+from mlbench.pool import LocalWorker, PoolFiles
+from mlbench.stack.services import Service, Services, StackError, prometheus_config
+
+log = logging.getLogger(__name__)
+
+_TICK_SECONDS = 0.2
+_READY_SECONDS = 60.0
+_TERMINATE_SECONDS = 10.0
+# A process that ran for this long before it died is started again at once.
+_STABLE_SECONDS = 10.0
+_LONGEST_PAUSE_SECONDS = 10.0
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class _Child:
+    """A service's process: the one that runs, or the last one that did."""
+
+    service: Service
+    process: subprocess.Popen[bytes]
+    started_at: float
+    pause: float = 0.0
+
+
+class Supervisor:
+    """Keeps one stack running until told to quit."""
+
+    def __init__(self, home: Home, services: Services, workers: int) -> None:
+        self._home = home
+        self._services = services
+        self._workers = workers
+        self._pool = PoolFiles(home)
+        self._children: dict[str, _Child] = {}
+        self._quit = threading.Event()
+
+    def run(self) -> None:
+        """Start everything, keep it running, and end it all when told to quit.
+
+        Raises:
+            StackError: the stack did not get ready.
+        """
+        self._prepare()
+        try:
+            for service in self._services.fixed:
+                self._start(service)
+            self._follow_pool()
+            if self._wait_until_ready():
+                self._home.write_connection(
+                    Connection(
+                        self._services.url, self._services.token, self._services.prometheus_url
+                    )
+                )
+            while not self._quit.wait(_TICK_SECONDS):
+                self._restart_dead()
+                self._follow_pool()
+        finally:
+            self._home.connection_file.unlink(missing_ok=True)
+            self._end_all()
+
+    def quit(self) -> None:
+        """End everything soon."""
+        self._quit.set()
+
+    def _prepare(self) -> None:
+        self._home.connection_file.unlink(missing_ok=True)
+        self._home.pool_spec.unlink(missing_ok=True)
+        self._home.logs.mkdir(parents=True, exist_ok=True)
+        self._home.prometheus.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(prometheus_config(), self._home.prometheus / "prometheus.yml")
+        for service in self._services.fixed:
+            if service.port is not None:
+                self._write_targets(service.name, [service])
+
+    def _wait_until_ready(self) -> bool:
+        """Return whether everything works; false when told to quit before."""
+        deadline = time.monotonic() + _READY_SECONDS
+        while not self._quit.wait(0.05):
+            waiting = [c for c in self._children.values() if not _answers(c.service)]
+            if not waiting:
+                return True
+            if time.monotonic() > deadline:
+                names = ", ".join(child.service.name for child in waiting)
+                raise StackError(
+                    f"not ready after {_READY_SECONDS:.0f} s: {names}; see {self._home.logs}"
+                )
+            self._restart_dead()
+        return False
+
+    def _start(self, service: Service, pause: float = 0.0) -> None:
+        with (self._home.logs / f"{service.name}.log").open("ab") as output:
+            process = subprocess.Popen(
+                service.command,
+                env=service.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C in a terminal is for the supervisor, which ends the rest in order.
+                start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - no other thread is there to deadlock
+            )
+        log.info("started %s (process %d)", service.name, process.pid)
+        self._children[service.name] = _Child(service, process, time.monotonic(), pause)
+
+    def _restart_dead(self) -> None:
+        for child in list(self._children.values()):
+            code = child.process.poll()
+            age = time.monotonic() - child.started_at
+            if code is None or age < child.pause:
+                continue
+            log.warning("%s ended with code %d; starting it again", child.service.name, code)
+            again_soon = age < _STABLE_SECONDS
+            pause = min(max(1.0, child.pause * 2), _LONGEST_PAUSE_SECONDS) if again_soon else 0.0
+            self._start(child.service, pause)
+
+    def _follow_pool(self) -> None:
+        """Have as many workers as the controller's pool wants, and say which there are."""
+        wanted = self._pool.read_wanted() or self._workers
+        services = [self._services.worker(number) for number in range(wanted)]
+        for service in services:
+            if service.name not in self._children:
+                self._start(service)
+        fixed = {service.name for service in self._services.fixed}
+        surplus = self._children.keys() - fixed - {service.name for service in services}
+        self._end([self._children.pop(name) for name in surplus])
+        status = [
+            LocalWorker(s.name, self._children[s.name].process.poll() is None) for s in services
+        ]
+        if status != self._pool.read_status():
+            self._pool.write_status(status)
+            self._write_targets("workers", services)
+
+    def _write_targets(self, job: str, services: Iterable[Service]) -> None:
+        groups = [{"targets": [service.address for service in services]}]
+        path = self._home.prometheus / "targets" / f"{job}.json"
+        write_atomically(path, json.dumps(groups))
+
+    def _end_all(self) -> None:
+        """End the workers first, so that what they still have to say is heard; Prometheus last."""
+        fixed = {service.name for service in self._services.fixed}
+        self._end([c for name, c in self._children.items() if name not in fixed])
+        for service in reversed(self._services.fixed):
+            if service.name in self._children:
+                self._end([self._children[service.name]])
+        self._children.clear()
+
+    def _end(self, children: list[_Child]) -> None:
+        for child in children:
+            child.process.terminate()
+        deadline = time.monotonic() + _TERMINATE_SECONDS
+        for child in children:
+            try:
+                child.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                log.warning("%s does not end; killing it", child.service.name)
+                child.process.kill()
+                child.process.wait()
+            log.info("ended %s", child.service.name)
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process when the supervisor ends, however it does."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() == 1:
+        os._exit(1)
+
+
+def _answers(service: Service) -> bool:
+    if service.port is None:
+        return True
+    try:
+        with urllib.request.urlopen(
+            f"http://{service.address}{service.health_path}", timeout=5
+        ) as response:
+            return bool(response.status == 200)  # noqa: PLR2004
+    except OSError:
+        return False

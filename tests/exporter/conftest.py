@@ -1,0 +1,60 @@
+"""Real pods to read: an agent process each, which starts and ends children when it is told."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from mlbench import names
+
+# Runs the lines of Python that it is given, one by one, and answers each.
+AGENT = """
+import sys
+scope = {}
+for line in sys.stdin:
+    exec(line, scope)
+    print("done", flush=True)
+"""
+
+
+class Agent:
+    """A pod's root process, as far as the exporter can tell."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def do(self, line: str) -> None:
+        """Run one line of Python in the agent, and return when it has run."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n", f"the agent failed at: {line}"
+
+
+StartPod = Callable[..., Agent]
+
+
+@pytest.fixture
+def start_pod(tmp_path: Path) -> Iterator[StartPod]:
+    """Return ``start_pod(pod, home=tmp_path, prefix=())``: starts an agent behind ``prefix``."""
+    with ExitStack() as stack:
+
+        def start(pod: str, home: Path = tmp_path, prefix: tuple[str, ...] = ()) -> Agent:
+            process = subprocess.Popen(
+                [*prefix, sys.executable, "-c", AGENT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=os.environ | {names.ENV_POD: pod, names.ENV_HOME: str(home)},
+            )
+            stack.enter_context(process)  # closes its input, at which it ends, and waits
+            agent = Agent(process)
+            agent.do("import ctypes, os, signal, subprocess, sys")
+            return agent
+
+        yield start

@@ -1,0 +1,44 @@
+"""Start an agent: ``python -m worker.agent``."""
+
+import argparse
+import logging
+import os
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, start_http_server
+
+from mlbench import names
+from mlbench.signals import on_termination
+from worker.agent.agent import Agent
+from worker.agent.link import Link
+from worker.agent.process import adopt_orphans
+from worker.agent.scraped import WorkerCollector
+
+
+def main() -> None:
+    """Run until SIGTERM."""
+    parser = argparse.ArgumentParser(prog="worker.agent", description=__doc__)
+    parser.add_argument("--pod", required=True, help="name of this worker pod")
+    parser.add_argument("--folder", required=True, type=Path, help="where attempts are kept")
+    parser.add_argument("--port", required=True, type=int, help="port of /metrics")
+    parser.add_argument("--host", default="127.0.0.1", help="address of /metrics")
+    parser.add_argument("--master", required=True, help="URL of the master")
+    options = parser.parse_args()
+    token = os.environ.get(names.ENV_AGENT_TOKEN)
+    if not token:
+        parser.error(f"${names.ENV_AGENT_TOKEN} is not set: the agent must show it to the master")
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    adopt_orphans()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    collector = WorkerCollector(options.pod)
+    registry = CollectorRegistry()
+    registry.register(collector)
+    start_http_server(options.port, options.host, registry)
+    agent = Agent(options.pod, options.folder, lambda: Link(options.master, token), collector)
+    on_termination(agent.quit)
+    agent.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""One rank of one attempt, on disk and as a process: what the agent starts, stops and reports."""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mlbench import names
+from mlbench.names import STREAMS, StreamName
+from worker.agent.process import Exit, TrainingProcess
+
+_FILES: Mapping[StreamName, str] = {
+    "stdout": "stdout",
+    "stderr": "stderr",
+    "metrics": "metrics.jsonl",
+}
+# What a process is given as exit code if its agent ended with it: the guard killed it.
+_KILLED = -9
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What the master wants to be run here."""
+
+    run_id: int
+    attempt: int
+    rank: int
+    world_size: int
+    master_addr: str
+    master_port: int
+    command: tuple[str, ...]
+    cpus: tuple[int, ...]
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> "Assignment":
+        """Return the assignment that a JSON object describes."""
+        command, cpus = tuple(fields["command"]), tuple(fields["cpus"])
+        return cls(**{**fields, "command": command, "cpus": cpus})
+
+
+class Attempt:
+    """A rank's folder and process.
+
+    The folder holds the assignment, the three streams, the counters and how the process ended, so
+    that an agent that is started anew finds out what its predecessor left.
+    """
+
+    def __init__(self, folder: Path, assignment: Assignment) -> None:
+        self.folder = folder
+        self.assignment = assignment
+        self.ended = threading.Event()
+        self.exit: Exit | None = None
+        self._process: TrainingProcess | None = None
+
+    @classmethod
+    def create(cls, parent: Path, assignment: Assignment) -> "Attempt":
+        """Make the folder of a new attempt."""
+        a = assignment
+        folder = parent / f"run-{a.run_id}-attempt-{a.attempt}-rank-{a.rank}"
+        attempt = cls(folder, assignment)
+        attempt.counters.mkdir(parents=True)
+        for stream in STREAMS:
+            attempt.file(stream).touch()
+        # Last: a folder with an assignment is a whole one.
+        _write_json(folder / "assignment.json", asdict(assignment))
+        return attempt
+
+    @classmethod
+    def resume(cls, parent: Path) -> "Attempt | None":
+        """Return what a former agent left unfinished: an attempt whose process has ended."""
+        for path in sorted(parent.glob("run-*/assignment.json")):
+            attempt = cls(path.parent, Assignment.from_fields(json.loads(path.read_text())))
+            try:
+                ended = Exit(**json.loads(attempt._exit_file.read_text()))
+            except FileNotFoundError:
+                ended = Exit(_KILLED, time.time())
+            attempt._note_exit(ended)
+            return attempt
+        return None
+
+    @property
+    def counters(self) -> Path:
+        """The folder in which prometheus-client keeps the process's totals."""
+        return self.folder / "counters"
+
+    def file(self, stream: StreamName) -> Path:
+        """Return the file that a stream is written to."""
+        return self.folder / _FILES[stream]
+
+    def sizes(self) -> dict[StreamName, int]:
+        """Return how many bytes each stream has."""
+        return {stream: self.file(stream).stat().st_size for stream in STREAMS}
+
+    def start(self, environ: Mapping[str, str], on_exit: Callable[[], None]) -> None:
+        """Start the process; ``on_exit`` is called, from another thread, when it has ended."""
+
+        def note(ended: Exit) -> None:
+            self._note_exit(ended)
+            on_exit()
+
+        self._process = TrainingProcess(
+            self.assignment.command,
+            environ={**environ, **self._variables()},
+            stdout=self.file("stdout"),
+            stderr=self.file("stderr"),
+            cpus=self.assignment.cpus,
+            on_exit=note,
+        )
+
+    def stop(self) -> None:
+        """Have the process end soon: by itself, or killed after a grace."""
+        if self._process is not None:
+            self._process.stop()
+
+    def enforce_stop(self) -> None:
+        """Kill the process if its grace is over."""
+        if self._process is not None:
+            self._process.enforce_stop()
+
+    def forget(self) -> None:
+        """Leave only the counters, which Prometheus may not have scraped yet."""
+        (self.folder / "assignment.json").unlink()
+
+    def _note_exit(self, ended: Exit) -> None:
+        _write_json(self._exit_file, asdict(ended))
+        self.exit = ended
+        self.ended.set()
+
+    @property
+    def _exit_file(self) -> Path:
+        return self.folder / "exit.json"
+
+    def _variables(self) -> dict[str, str]:
+        a = self.assignment
+        variables = {
+            "RANK": str(a.rank),
+            "LOCAL_RANK": "0",
+            "WORLD_SIZE": str(a.world_size),
+            "MASTER_ADDR": a.master_addr,
+            "MASTER_PORT": str(a.master_port),
+            # Lines must reach their file when they are written, also those before a crash.
+            "PYTHONUNBUFFERED": "1",
+            names.ENV_RUN_ID: str(a.run_id),
+            names.ENV_ATTEMPT: str(a.attempt),
+            names.ENV_RANK: str(a.rank),
+            names.ENV_WORLD_SIZE: str(a.world_size),
+            names.ENV_METRICS_FILE: str(self.file("metrics")),
+            names.ENV_MULTIPROC_DIR: str(self.counters),
+        }
+        return variables | ({"OMP_NUM_THREADS": str(len(a.cpus))} if a.cpus else {})
+
+
+def _write_json(path: Path, content: object) -> None:
+    draft = path.with_suffix(".new")
+    draft.write_text(json.dumps(content))
+    draft.replace(path)
+
+
+def training_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the agent's environment without what a training process must not have: its token."""
+    return {key: value for key, value in environ.items() if key != names.ENV_AGENT_TOKEN}

@@ -1,0 +1,141 @@
+"""A training process: started in a process group of its own, and ended with all that it started."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# How long a process may take to end by itself after SIGTERM.
+GRACE_SECONDS = 5.0
+# How long killed descendants are waited for.
+_REAP_SECONDS = 2.0
+# As the shell answers for a command that cannot be started.
+_NOT_STARTED = 127
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+# Ends the process group when its standard input ends: when the agent does, however it ends.
+_GUARD = 'read -r _; kill -KILL -- "-$1"'
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a process ended: its code (negative: the signal), and when in Unix seconds."""
+
+    code: int
+    at: float
+
+
+class TrainingProcess:
+    """A command that runs in a process group of its own until it ends or is stopped.
+
+    ``on_exit`` is called from another thread once the whole group has ended.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environ: Mapping[str, str],
+        stdout: Path,
+        stderr: Path,
+        cpus: Sequence[int],
+        on_exit: Callable[[Exit], None],
+    ) -> None:
+        self._stop_by: float | None = None
+        self._on_exit = on_exit
+        self._process: subprocess.Popen[bytes] | None = None
+        with stdout.open("ab") as out, stderr.open("ab") as err, _on_cores(cpus):
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    env=environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                err.write(f"cannot start {command[0]}: {error.strerror}\n".encode())
+        if self._process is None:
+            on_exit(Exit(_NOT_STARTED, time.time()))
+            return
+        self._guard = subprocess.Popen(
+            ["sh", "-c", _GUARD, "guard", str(self._process.pid)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Ask the group to end; ``enforce_stop`` has to be called now and then."""
+        if self._stop_by is None:
+            self._stop_by = time.monotonic() + GRACE_SECONDS
+            self._signal_group(signal.SIGTERM)
+
+    def enforce_stop(self) -> None:
+        """Kill the group if it was asked to end and has not done so in time."""
+        if self._stop_by is not None and time.monotonic() > self._stop_by:
+            self._signal_group(signal.SIGKILL)
+
+    def kill(self) -> None:
+        """Kill the group."""
+        self._signal_group(signal.SIGKILL)
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        # Not reaped yet: until then its group's number belongs to nobody else.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        ended_at = time.time()
+        self._signal_group(signal.SIGKILL)
+        code = process.wait()
+        _end_children(keep=self._guard.pid)
+        self._guard.kill()
+        self._guard.communicate()
+        self._on_exit(Exit(code, ended_at))
+
+    def _signal_group(self, number: int) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of every descendant whose own parent ends.
+
+    So none of them escapes, and what they used is counted to this process's children.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _end_children(keep: int) -> None:
+    """Kill and reap all that a training process left behind, also what left its group."""
+    deadline = time.monotonic() + _REAP_SECONDS
+    while (left := _children() - {keep}) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.01)
+
+
+def _children() -> set[int]:
+    lists = Path("/proc/self/task").glob("*/children")
+    return {int(pid) for children in lists for pid in children.read_text().split()}
+
+
+@contextlib.contextmanager
+def _on_cores(cpus: Sequence[int]) -> Iterator[None]:
+    """Run a block on the given cores: a process started inside it inherits them."""
+    before = os.sched_getaffinity(0)
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,77 @@
+"""The shipper: a thread that sends the three streams of an attempt to the master, by offset."""
+
+import logging
+import threading
+from dataclasses import dataclass
+
+from mlbench.names import STREAMS, StreamName
+from worker.agent.attempt import Attempt
+from worker.agent.backoff import Backoff
+from worker.agent.link import Link, LinkError, RefusedError
+
+log = logging.getLogger(__name__)
+
+_CHUNK_BYTES = 512 << 10
+_IDLE_SECONDS = 0.1
+
+
+@dataclass
+class _Position:
+    path: str
+    offset: int = 0
+
+
+class Shipper(threading.Thread):
+    """Sends what is new in the streams until the process has ended and all of it is sent.
+
+    The file is the queue: while the master is away, it just grows.
+    """
+
+    def __init__(self, attempt: Attempt, link: Link) -> None:
+        super().__init__(name="shipper", daemon=True)
+        a = attempt.assignment
+        base = f"/api/runs/{a.run_id}/ranks/{a.rank}"
+        self._attempt = attempt
+        self._link = link
+        self._positions: dict[StreamName, _Position] = {
+            stream: _Position(f"{base}/{stream}?attempt={a.attempt}") for stream in STREAMS
+        }
+        self._quit = threading.Event()
+
+    def run(self) -> None:
+        """Ship until everything is, the master wants no more, or the agent ends."""
+        backoff = Backoff()
+        patience = 0.0
+        while not self._quit.wait(patience):
+            # Asked before reading: what is read after the end is all there will ever be.
+            ended = self._attempt.ended.is_set()
+            try:
+                moved = [self._ship(stream, ended) for stream in STREAMS]
+            except LinkError as error:
+                patience = backoff.seconds()
+                log.warning("cannot ship, trying again in %.1f s: %s", patience, error)
+                continue
+            except RefusedError as error:
+                log.warning("the master wants no more of this attempt: %s", error)
+                return
+            backoff.reset()
+            if ended and not any(moved):
+                return
+            patience = 0.0 if any(moved) else _IDLE_SECONDS
+
+    def quit(self) -> None:
+        """End without shipping the rest."""
+        self._quit.set()
+
+    def _ship(self, stream: StreamName, ended: bool) -> bool:
+        """Send the next piece of a stream; return whether there was one."""
+        position = self._positions[stream]
+        with self._attempt.file(stream).open("rb") as file:
+            file.seek(position.offset)
+            data = file.read(_CHUNK_BYTES)
+        if stream == "metrics" and not ended and len(data) < _CHUNK_BYTES:
+            data = data[: data.rfind(b"\n") + 1]
+        if not data:
+            return False
+        position.offset = self._link.ship(position.path, position.offset, data)
+        return True
