@@ -34,13 +34,13 @@ _SQLITE_PRAGMAS = {
 class JSONField(TextField):
     """A value stored as JSON text."""
 
-    def db_value(self, value: Any) -> str:
+    def db_value(self, value: Any) -> str | None:
         """Return the JSON text."""
-        return json.dumps(value)
+        return None if value is None else json.dumps(value)
 
-    def python_value(self, value: str) -> Any:
+    def python_value(self, value: str | None) -> Any:
         """Return what the JSON text says."""
-        return json.loads(value)
+        return None if value is None else json.loads(value)
 
 
 class _Table(Model):
@@ -69,9 +69,9 @@ class Run(_Table):
     started_at = DoubleField(null=True)
     finished_at = DoubleField(null=True)
 
-    goal = JSONField(default=None)
+    goal = JSONField(null=True)
     """``{"metric", "value", "lower_is_better"}``, or null."""
-    delivery = JSONField(default=None)
+    delivery = JSONField(null=True)
     """``{"recorded", "in_prometheus", "kept"}`` once every stream is complete, or null."""
 
 

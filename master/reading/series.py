@@ -9,7 +9,7 @@ from peewee import fn
 
 from master.models import KeptSample, Run, Series, Stream, database, pod_owner, run_owner
 from master.reading.promql import Found, PrometheusClient, quote
-from master.recording.samples import Sample, parse_lines
+from master.recording.samples import Sample, parse_lines, spell
 from master.recording.streams import METRICS, NO_RANK, POSTED, read
 from mlbench import names
 
@@ -111,7 +111,7 @@ class SeriesReader:
             name = series_name(sample.metric, sample.rank)
             arrived = (name, sample.time_us // 1000 * 1000, sample.value)
             if arrived not in in_prometheus:
-                merged.setdefault(name, []).append(Point(sample.time_us, str(sample.value)))
+                merged.setdefault(name, []).append(Point(sample.time_us, spell(sample.value)))
         return _finish(merged, selection)
 
 

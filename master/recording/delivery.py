@@ -18,7 +18,7 @@ from master.recording.remote_write import (
     TimeSeries,
     UnavailableError,
 )
-from master.recording.samples import Goal, Sample, parse_lines, whole_lines
+from master.recording.samples import Goal, Sample, parse_lines, spell, whole_lines
 from master.recording.streams import METRICS, NO_RANK, POSTED, forget_delivered, read
 from mlbench import names
 
@@ -130,7 +130,8 @@ class Delivery:
         waiting = Stream.select().where(
             Stream.name.in_([METRICS, POSTED]), Stream.delivered < Stream.size
         )
-        progress = [self._deliver_batch(stream) for stream in waiting]
+        # In full before the first write: SQLite refuses to write while an older read is open.
+        progress = [self._deliver_batch(stream) for stream in list(waiting)]
         return any(progress)
 
     def _deliver_batch(self, stream: Stream) -> bool:
@@ -203,7 +204,7 @@ def _keep(owner: str, samples: Iterable[Sample]) -> None:
             metric=sample.metric,
             rank=sample.rank,
             time_us=sample.time_us,
-            value=str(sample.value),
+            value=spell(sample.value),
         )
 
 

@@ -1,8 +1,10 @@
 """What a metrics stream says: its lines, as samples and goals."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from mlbench import names
@@ -54,10 +56,11 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Sample | G
                 yield _goal(fields["goal"])
                 continue
             yield from _samples(fields, rank, time_us)
-            # The step is a series of its own; several lines of one moment share one sample of it.
+            # The step is a series of its own, in which Prometheus can hold one value per
+            # millisecond: lines of the same one share it.
             step = fields.get("step")
-            if step is not None and last_step != (time_us, step):
-                last_step = (time_us, step)
+            if step is not None and last_step != (time_us // 1000, step):
+                last_step = (time_us // 1000, step)
                 yield Sample(names.STEP, rank, time_us, number_or_text(step))
         except (ValueError, RecursionError):
             yield Sample(MALFORMED, rank, received_us, line.decode(errors="replace"))
@@ -86,6 +89,15 @@ def number_or_text(value: object) -> float | str:
         except OverflowError:
             return str(value)
     raise _MalformedLineError("a value must be a number or a text")
+
+
+def spell(value: float | str) -> str:
+    """Return a value as Prometheus writes it: ``200``, ``0.0000001``, ``+Inf``; a text as it is."""
+    if isinstance(value, str):
+        return value
+    if not math.isfinite(value):
+        return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
+    return format(Decimal(repr(value)).normalize(), "f")
 
 
 def to_json_lines(samples: Iterable[Sample]) -> bytes:

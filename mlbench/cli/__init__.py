@@ -1,1 +1,16 @@
 """The command line: one file for each group of commands."""
+
+import typer
+
+from mlbench.cli import read, runs, stack
+
+app = typer.Typer(
+    name="mlbench",
+    help="Benchmark distributed machine learning, and trust the number.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+stack.add_to(app)
+runs.add_to(app)
+read.add_to(app)

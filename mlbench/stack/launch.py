@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +25,12 @@ class AlreadyRunningError(StackError):
     """A supervisor has this home folder."""
 
 
-def run_in_front(home: Home, workers: int, port: int | None) -> None:
+def run_in_front(
+    home: Home,
+    workers: int,
+    port: int | None,
+    on_ready: Callable[[Connection], None] = lambda _: None,
+) -> None:
     """Run a stack until SIGTERM or Ctrl-C.
 
     Raises:
@@ -34,7 +39,7 @@ def run_in_front(home: Home, workers: int, port: int | None) -> None:
     """
     check_installed()
     with _lock(home):
-        supervisor = Supervisor(home, Services(home, workers, port), workers)
+        supervisor = Supervisor(home, Services(home, workers, port), workers, on_ready)
         on_termination(supervisor.quit)
         supervisor.run()
 
@@ -71,6 +76,21 @@ def start_detached(home: Home, workers: int, port: int | None) -> Connection:
             time.sleep(0.05)
     process.terminate()
     raise StackError(f"the stack was not ready in time:\n{_tail(log_file, begin)}")
+
+
+def wait_until_ready(home: Home) -> Connection:
+    """Return how to reach the stack that is running or just starting.
+
+    Raises:
+        StackError: it does not get ready.
+    """
+    deadline = time.monotonic() + _START_SECONDS
+    while running_supervisor(home) is not None and time.monotonic() < deadline:
+        try:
+            return home.read_connection()
+        except NotConnectedError:
+            time.sleep(0.05)
+    raise StackError(f"the stack did not get ready; see {home.logs}")
 
 
 def stop(home: Home) -> bool:

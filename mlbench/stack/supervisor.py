@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mlbench.home import Connection, Home, write_atomically
@@ -41,10 +41,17 @@ class _Child:
 class Supervisor:
     """Keeps one stack running until told to quit."""
 
-    def __init__(self, home: Home, services: Services, workers: int) -> None:
+    def __init__(
+        self,
+        home: Home,
+        services: Services,
+        workers: int,
+        on_ready: Callable[[Connection], None],
+    ) -> None:
         self._home = home
         self._services = services
         self._workers = workers
+        self._on_ready = on_ready
         self._pool = PoolFiles(home)
         self._children: dict[str, _Child] = {}
         self._quit = threading.Event()
@@ -61,11 +68,10 @@ class Supervisor:
                 self._start(service)
             self._follow_pool()
             if self._wait_until_ready():
-                self._home.write_connection(
-                    Connection(
-                        self._services.url, self._services.token, self._services.prometheus_url
-                    )
-                )
+                s = self._services
+                connection = Connection(s.url, s.token, s.prometheus_url)
+                self._home.write_connection(connection)
+                self._on_ready(connection)
             while not self._quit.wait(_TICK_SECONDS):
                 self._restart_dead()
                 self._follow_pool()

@@ -1,0 +1,61 @@
+"""What all commands share: the client, finding a run, errors as exit codes, JSON."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from mlbench.client import ApiClient, Run
+from mlbench.errors import MLBenchError
+
+WRONG_CALL = 2
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id or name of the run.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class WrongCallError(MLBenchError):
+    """The command was called with what cannot be."""
+
+
+@contextmanager
+def errors_as_exit_codes() -> Iterator[None]:
+    """Say what is wrong in one line, and exit with 2."""
+    try:
+        yield
+    except MLBenchError as error:
+        err.print(f"mlbench: {error}", style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(WRONG_CALL) from None
+
+
+@contextmanager
+def connected() -> Iterator[ApiClient]:
+    """Give a client of the running stack; what goes wrong ends the command."""
+    with errors_as_exit_codes(), ApiClient.from_home() as client:
+        yield client
+
+
+def find_run(client: ApiClient, wanted: str) -> Run:
+    """Return the run with an id, or the newest one with a name.
+
+    Raises:
+        ApiError: there is no run with this id.
+        WrongCallError: there is no run with this name.
+    """
+    if wanted.isascii() and wanted.isdecimal():
+        return client.get_run(int(wanted))
+    named = [run for run in client.get_runs() if run.name == wanted]
+    if not named:
+        raise WrongCallError(f"there is no run {wanted!r}; `mlbench status` lists them")
+    return named[-1]
+
+
+def print_json(content: object) -> None:
+    """Print JSON, for programs."""
+    typer.echo(json.dumps(content, indent=2))

@@ -1,0 +1,123 @@
+"""The live view of a run: its epoch, loss, accuracy, speed and time, until it ends."""
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+
+from mlbench import names
+from mlbench.cli.common import err
+from mlbench.client import ApiClient, Run, Series
+from mlbench.results import latest, samples_per_second
+
+_REFRESH_SECONDS = 0.3
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    epoch: int | None
+    step: int | None
+    loss: float | None
+    accuracy: float | None
+    samples_per_second: float | None
+    seconds: float
+
+
+def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
+    """Show a run until it has ended, and return it.
+
+    On a terminal the view is redrawn in place; otherwise there is a line for each epoch.
+    """
+    if quiet:
+        return _follow_quietly(client, run)
+    return _follow_in_place(client, run) if err.is_terminal else _follow_in_lines(client, run)
+
+
+def progress(run: Run, series: Series, now: datetime) -> Progress:
+    """Return how far a run is, from the last value of each series."""
+    epoch, step = latest(series, names.EPOCH), latest(series, names.STEP)
+    began = datetime.fromisoformat(run.started_at or run.created_at)
+    return Progress(
+        epoch=None if epoch is None else round(epoch),
+        step=None if step is None else round(step),
+        loss=latest(series, names.TRAIN_LOSS),
+        accuracy=latest(series, run.goal.metric) if run.goal else None,
+        samples_per_second=samples_per_second(series),
+        seconds=(now - began).total_seconds(),
+    )
+
+
+def _observe(client: ApiClient, run: Run) -> tuple[Run, Progress]:
+    run = client.get_run(run.id)
+    series = client.get_run_metrics(run.id, last_n=1)
+    return run, progress(run, series, datetime.now(UTC))
+
+
+def _follow_quietly(client: ApiClient, run: Run) -> Run:
+    while run.active:
+        time.sleep(_REFRESH_SECONDS)
+        run = client.get_run(run.id)
+    return run
+
+
+def _follow_in_lines(client: ApiClient, run: Run) -> Run:
+    err.print(f"run {run.id} ({run.name}) on {run.num_workers} workers", markup=False)
+    shown = None
+    while run.active:
+        time.sleep(_REFRESH_SECONDS)
+        run, now = _observe(client, run)
+        if now.epoch != shown:
+            shown = now.epoch
+            err.print("  ".join(_cells(run, now)), markup=False)
+    return run
+
+
+def _follow_in_place(client: ApiClient, run: Run) -> Run:
+    spinner = Spinner("dots")
+    with Live(console=err, refresh_per_second=8, transient=True) as live:
+        while run.active:
+            run, now = _observe(client, run)
+            live.update(_draw(run, now, spinner))
+            time.sleep(_REFRESH_SECONDS)
+    return run
+
+
+def _draw(run: Run, now: Progress, spinner: Spinner) -> RenderableType:
+    spinner.update(
+        text=f"run {run.id} ({run.name}) on {run.num_workers} workers: {_phase(run, now)}"
+    )
+    table = Table.grid(padding=(0, 2))
+    table.add_row(*_cells(run, now))
+    if run.goal and now.accuracy is not None and not run.goal.lower_is_better:
+        table.add_row(ProgressBar(total=run.goal.value, completed=now.accuracy, width=24))
+    return Group(spinner, table)
+
+
+def _phase(run: Run, now: Progress) -> str:
+    if run.state == "INITIALIZED":
+        return "waiting for workers"
+    if now.epoch is None:
+        return "starting"
+    if run.ranks and all(rank.exit_code is not None for rank in run.ranks):
+        return "delivering"
+    return "training"
+
+
+def _cells(run: Run, now: Progress) -> list[str]:
+    cells = [
+        "epoch -" if now.epoch is None else f"epoch {now.epoch}",
+        "loss -" if now.loss is None else f"loss {now.loss:.4f}",
+    ]
+    if run.goal:
+        value = "-" if now.accuracy is None else f"{now.accuracy:.2f}"
+        cells.append(f"{run.goal.metric} {value} (goal {run.goal.value:g})")
+    if now.samples_per_second is not None:
+        cells.append(f"{now.samples_per_second:,.0f} samples/s")
+    return [*cells, f"{now.seconds:.1f} s"]

@@ -1,0 +1,95 @@
+"""``mlbench logs`` and ``metrics``: what a run wrote."""
+
+import time
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from mlbench.cli.common import JsonOption, RunArgument, connected, find_run, out, print_json
+from mlbench.client import ApiClient, Point, Run
+from mlbench.names import StreamName
+
+_FOLLOW_SECONDS = 0.3
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(logs)
+    app.command()(metrics)
+
+
+def logs(
+    wanted: RunArgument,
+    rank: Annotated[int, typer.Option(min=0, help="Whose.")] = 0,
+    stream: Annotated[StreamName, typer.Option(help="stdout or stderr.")] = "stdout",
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run ends.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Print what a rank writes to stdout or stderr."""
+    with connected() as client:
+        run = find_run(client, wanted)
+        if json:
+            print_json({"rank": rank, "stream": stream, "text": _read(client, run, rank, stream)})
+            return
+        offset = 0
+        while True:
+            # Asked before reading: what is read after the end is all there is.
+            active = client.get_run(run.id).active
+            page = client.get_logs(run.id, rank, stream, offset=offset)
+            typer.echo(page.text, nl=False)
+            if page.offset == offset:
+                if not (follow and active):
+                    return
+                time.sleep(_FOLLOW_SECONDS)
+            offset = page.offset
+
+
+def metrics(
+    wanted: RunArgument,
+    metric: Annotated[str | None, typer.Option(help="Only this one, every value.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a run's metrics: an overview, or every value of one."""
+    with connected() as client:
+        run = find_run(client, wanted)
+        series = client.get_run_metrics(run.id, metric_filter=metric)
+    if json:
+        print_json(
+            {
+                name: [{"date": point.date, "value": point.value} for point in points]
+                for name, points in series.items()
+            }
+        )
+        return
+    table = Table(box=None, pad_edge=False)
+    if metric is None:
+        for heading in ("metric", "values", "first", "last"):
+            table.add_column(heading, justify="left" if heading == "metric" else "right")
+        for name, points in series.items():
+            table.add_row(name, f"{len(points):,}", _short(points[0]), _short(points[-1]))
+    else:
+        for heading in ("metric", "date", "value"):
+            table.add_column(heading)
+        for name, points in series.items():
+            for point in points:
+                table.add_row(name, point.date, point.value)
+    out.print(table)
+
+
+def _read(client: ApiClient, run: Run, rank: int, stream: StreamName) -> str:
+    pieces: list[str] = []
+    offset = 0
+    while True:
+        page = client.get_logs(run.id, rank, stream, offset=offset)
+        if page.offset == offset:
+            return "".join(pieces)
+        pieces.append(page.text)
+        offset = page.offset
+
+
+def _short(point: Point) -> str:
+    try:
+        return f"{point.number:.6g}"
+    except ValueError:
+        return point.value[:20]

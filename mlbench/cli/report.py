@@ -1,0 +1,125 @@
+"""Results and lists of runs, as a person reads them."""
+
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import quote
+
+from rich.table import Table
+
+from mlbench import names
+from mlbench.cli.common import out
+from mlbench.client import Run
+from mlbench.home import Connection
+from mlbench.results import Result
+
+_STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
+
+
+def result_fields(result: Result) -> dict[str, Any]:
+    """Return a result for ``--json``."""
+    return asdict(result)
+
+
+def show_result(run: Run, result: Result, connection: Connection) -> None:
+    """Print how a run went, what it reached and where to look further."""
+    style = _STATE_STYLES.get(run.state, "")
+    out.print(
+        f"run {run.id} ({run.name}): [{style}]{run.state}[/]"
+        if style
+        else f"run {run.id} ({run.name}): {run.state}"
+    )
+    if run.reason:
+        out.print(run.reason, style="red", markup=False)
+    facts = _facts(run, result)
+    if facts:
+        table = Table.grid(padding=(0, 2))
+        for label, text in facts:
+            table.add_row(label, text)
+        out.print(table)
+    if result.phase_seconds:
+        out.print(_phase_table(result))
+    _show_links(run, connection)
+
+
+def show_runs(runs: list[Run], pods: list[dict[str, Any]]) -> None:
+    """Print all runs and all worker pods."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("id", "name", "benchmark", "workers", "state", "created"):
+        table.add_column(heading)
+    for run in runs:
+        style = _STATE_STYLES.get(run.state, "cyan")
+        table.add_row(
+            str(run.id),
+            run.name,
+            run.benchmark,
+            str(run.num_workers),
+            f"[{style}]{run.state}[/]",
+            run.created_at[:19].replace("T", " "),
+        )
+    out.print(table if runs else "no runs yet; `mlbench run digits` starts one")
+    out.print()
+    table = Table(box=None, pad_edge=False)
+    for heading in ("worker", "phase", "run", "rank"):
+        table.add_column(heading)
+    for pod in pods:
+        run_id, rank = (("-" if pod[key] is None else str(pod[key])) for key in ("run_id", "rank"))
+        table.add_row(pod["name"], pod["phase"], run_id, rank)
+    out.print(table)
+
+
+def _facts(run: Run, result: Result) -> list[tuple[str, str]]:
+    facts = []
+    if run.goal:
+        facts.append(("goal", f"{run.goal.metric} {run.goal.value:g}"))
+        facts.append(("time to accuracy", _time_to_accuracy(result)))
+    if result.accuracy is not None:
+        facts.append(("accuracy", f"{result.accuracy:.2f}"))
+    if result.epochs is not None:
+        facts.append(("epochs", str(result.epochs)))
+    if result.samples_per_second is not None:
+        facts.append(("throughput", f"{result.samples_per_second:,.0f} samples/s"))
+    if run.delivery:
+        d = run.delivery
+        facts.append(
+            (
+                "delivery",
+                f"recorded {d.recorded:,}, in Prometheus {d.in_prometheus:,}, kept {d.kept:,}",
+            )
+        )
+    return facts
+
+
+def _time_to_accuracy(result: Result) -> str:
+    if result.train_seconds_to_goal is None:
+        return "not reached"
+    training = f"{result.train_seconds_to_goal:.1f} s of training"
+    if result.wall_seconds_to_goal is None:
+        return training
+    return f"{training}, {result.wall_seconds_to_goal:.1f} s since the start"
+
+
+def _phase_table(result: Result) -> Table:
+    """Draw where the time went, averaged over the ranks."""
+    rows: list[tuple[str, float]] = [*result.phase_seconds.items(), ("other", result.other_seconds)]
+    total = sum(seconds for _, seconds in rows)
+    table = Table(box=None, pad_edge=False, title="where the time went", title_justify="left")
+    table.add_column("phase")
+    table.add_column("seconds", justify="right")
+    table.add_column("share", justify="right")
+    table.add_column()
+    for name, seconds in rows:
+        share = seconds / total if total else 0.0
+        table.add_row(name, f"{seconds:.2f}", f"{share:.1%}", "█" * round(share * 30))
+    return table
+
+
+def _show_links(run: Run, connection: Connection) -> None:
+    address = connection.url.removeprefix("http://")
+    promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric="{names.TRAIN_LOSS}"}}'
+    graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.range_input=10m&g0.expr={quote(promql)}"
+    out.print(
+        f"API         http://mlbench:{connection.token}@{address}/api/runs/{run.id}/",
+        soft_wrap=True,
+    )
+    out.print(f"Prometheus  {graph}", soft_wrap=True)
+    out.print(f"PromQL      {promql}", markup=False, soft_wrap=True)

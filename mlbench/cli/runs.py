@@ -1,0 +1,155 @@
+"""``mlbench run``, ``status``, ``stop`` and ``delete``: what happens to runs."""
+
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from mlbench.cli.common import (
+    JsonOption,
+    RunArgument,
+    WrongCallError,
+    connected,
+    err,
+    find_run,
+    out,
+    print_json,
+)
+from mlbench.cli.live import follow
+from mlbench.cli.report import result_fields, show_result, show_runs
+from mlbench.client import ApiClient, Run
+from mlbench.home import Home
+from mlbench.results import evaluate
+
+_FAILED = 1
+_INTERRUPTED = 130
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("run")(run)
+    app.command()(status)
+    app.command()(stop)
+    app.command()(delete)
+
+
+def run(
+    benchmark: Annotated[str, typer.Argument(help="What to run, e.g. digits.")],
+    name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Worker pods, one rank each.")] = 2,
+    cpus: Annotated[int | None, typer.Option(min=1, help="Cores of each worker.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Option of the task.")
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Do not wait for its end.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Run a benchmark and show how it goes; exit with 0 if it FINISHED, 1 if not."""
+    raise typer.Exit(
+        run_and_show(
+            benchmark,
+            name=name,
+            num_workers=workers,
+            num_cpus=cpus,
+            settings=settings or [],
+            detach=detach,
+            as_json=json,
+        )
+    )
+
+
+def run_and_show(
+    benchmark: str,
+    *,
+    num_workers: int,
+    name: str | None = None,
+    num_cpus: int | None = None,
+    settings: Sequence[str] = (),
+    detach: bool = False,
+    as_json: bool = False,
+) -> int:
+    """Order a run, show its progress and result, and return the exit code."""
+    with connected() as client:
+        ordered = client.create_run(
+            name or f"{benchmark}-{time.strftime('%Y%m%d-%H%M%S')}",
+            benchmark,
+            num_workers,
+            num_cpus=num_cpus,
+            args=_parse_settings(settings),
+        )
+        if detach:
+            _show_ordered(ordered, as_json=as_json)
+            return 0
+        try:
+            ended = follow(client, ordered, quiet=as_json)
+        except KeyboardInterrupt:
+            err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")
+            return _INTERRUPTED
+        _show_run(client, ended, as_json=as_json)
+        return 0 if ended.state == "FINISHED" else _FAILED
+
+
+def status(
+    wanted: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Id or name.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show all runs and workers, or one run."""
+    with connected() as client:
+        if wanted is not None:
+            _show_run(client, find_run(client, wanted), as_json=json)
+            return
+        runs, pods = client.get_runs(), client.get_worker_pods()
+        if json:
+            print_json({"runs": [run.fields for run in runs], "pods": pods})
+        else:
+            show_runs(runs, pods)
+
+
+def stop(wanted: RunArgument, json: JsonOption = False) -> None:
+    """Stop a run, and wait until it has."""
+    with connected() as client:
+        stopping = client.stop_run(find_run(client, wanted).id)
+        while stopping.active:
+            time.sleep(0.1)
+            stopping = client.get_run(stopping.id)
+    if json:
+        print_json(stopping.fields)
+    else:
+        out.print(f"run {stopping.id} ({stopping.name}): {stopping.state}")
+
+
+def delete(wanted: RunArgument, json: JsonOption = False) -> None:
+    """Delete a run that has ended."""
+    with connected() as client:
+        found = find_run(client, wanted)
+        client.delete_run(found.id)
+    if json:
+        print_json({"deleted": found.id})
+    else:
+        out.print(f"run {found.id} ({found.name}) is deleted")
+
+
+def _show_ordered(ordered: Run, *, as_json: bool) -> None:
+    if as_json:
+        print_json(ordered.fields)
+    else:
+        out.print(f"run {ordered.id} ({ordered.name}) is ordered; `mlbench status {ordered.id}`")
+
+
+def _show_run(client: ApiClient, run: Run, *, as_json: bool) -> None:
+    result = evaluate(run, client.get_run_metrics(run.id))
+    if as_json:
+        print_json({**run.fields, "result": result_fields(result)})
+    else:
+        show_result(run, result, Home.from_environ().read_connection())
+
+
+def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
+    parsed = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise WrongCallError(f"--set {setting}: it must be KEY=VALUE, e.g. epochs=3")
+        parsed[key] = value
+    return parsed

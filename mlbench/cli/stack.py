@@ -1,0 +1,111 @@
+"""``mlbench up``, ``down`` and ``demo``: the local stack."""
+
+import sys
+import threading
+from typing import Annotated
+
+import typer
+
+from mlbench.cli import runs
+from mlbench.cli.common import (
+    JsonOption,
+    err,
+    errors_as_exit_codes,
+    out,
+    print_json,
+)
+from mlbench.home import Connection, Home
+from mlbench.signals import on_termination
+from mlbench.stack import launch
+
+WorkersOption = Annotated[int, typer.Option(min=1, max=16, help="Idle workers to keep.")]
+PortOption = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="Port of the API; a free one near 8000.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(up)
+    app.command()(down)
+    app.command()(demo)
+
+
+def up(
+    port: PortOption = None,
+    workers: WorkersOption = 2,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once it is ready.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Start Prometheus, master, controller, exporter and workers on this machine."""
+    home = Home.from_environ()
+    with errors_as_exit_codes():
+        if launch.running_supervisor(home) is not None:
+            _show("already running", launch.wait_until_ready(home), as_json=json)
+            return
+        if detach:
+            _show("running", launch.start_detached(home, workers, port), as_json=json)
+            return
+        launch.run_in_front(
+            home, workers, port, on_ready=lambda found: _show("running", found, as_json=json)
+        )
+
+
+def down(json: JsonOption = False) -> None:
+    """Stop the local stack."""
+    with errors_as_exit_codes():
+        was_running = launch.stop(Home.from_environ())
+    if json:
+        print_json({"stopped": was_running})
+    else:
+        out.print("stopped" if was_running else "no stack was running")
+
+
+def demo(
+    benchmark: Annotated[str, typer.Argument(help="What to run.")] = "digits",
+    workers: WorkersOption = 2,
+) -> None:
+    """Start the stack if it is not running, run a benchmark, and show the result.
+
+    In a terminal the stack stays up until Ctrl-C; otherwise it is stopped at the end.
+    """
+    home = Home.from_environ()
+    was_running = launch.running_supervisor(home) is not None
+    with errors_as_exit_codes():
+        if was_running:
+            connection = launch.wait_until_ready(home)
+        else:
+            err.print("Starting Prometheus, master, controller, exporter and workers…")
+            connection = launch.start_detached(home, workers, None)
+    code = 1
+    try:
+        code = runs.run_and_show(benchmark, num_workers=workers)
+        if not was_running and sys.stdout.isatty() and code == 0:
+            _show("still up, Ctrl-C stops it", connection, as_json=False)
+            _wait_for_ctrl_c()
+    finally:
+        if not was_running:
+            err.print("Stopping the stack…")
+            with errors_as_exit_codes():
+                launch.stop(home)
+    raise typer.Exit(code)
+
+
+def _wait_for_ctrl_c() -> None:
+    asked = threading.Event()
+    on_termination(asked.set)
+    asked.wait()
+
+
+def _show(state: str, connection: Connection, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {"state": state, "url": connection.url, "prometheus_url": connection.prometheus_url}
+        )
+        return
+    address = connection.url.removeprefix("http://")
+    out.print(f"The stack is {state}.", markup=False)
+    out.print(
+        f"  API         http://mlbench:{connection.token}@{address}/api/runs/", soft_wrap=True
+    )
+    out.print(f"  Prometheus  {connection.prometheus_url}", soft_wrap=True)

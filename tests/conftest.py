@@ -1,0 +1,183 @@
+"""What tests share: the real Prometheus, databases and stacks of their own."""
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from falcon.testing import TestClient
+from peewee import Database
+
+from master.app import create_app
+from master.models import open_database
+from master.reading.promql import PrometheusClient
+from master.settings import Limits, Settings
+from mlbench.home import Home
+from mlbench.stack import launch
+from mlbench.stack.services import StackError, find_prometheus
+
+_CONFIG = Path(__file__).parents[1] / "prometheus" / "prometheus.yml"
+
+USER_TOKEN = "user-token"
+AGENT_TOKEN = "agent-token"
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 20.0, what: str = "") -> None:
+    """Wait until a condition holds; fail if it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def prometheus_binary() -> Path:
+    try:
+        return find_prometheus()
+    except StackError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def promtool(prometheus_binary: Path) -> Path:
+    beside = prometheus_binary.with_name("promtool")
+    found = beside if beside.is_file() else shutil.which("promtool")
+    if not found:
+        pytest.skip("promtool is missing: it comes with Prometheus")
+    return Path(found)
+
+
+@dataclass
+class PrometheusServer:
+    """A real Prometheus with an empty disk, which receives remote write and scrapes nothing."""
+
+    binary: Path
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it takes samples."""
+        with (self.folder / "prometheus.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    self.binary,
+                    f"--config.file={self.folder / 'prometheus.yml'}",
+                    f"--storage.tsdb.path={self.folder / 'data'}",
+                    f"--web.listen-address=127.0.0.1:{self.port}",
+                    "--web.enable-remote-write-receiver",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        wait_for(self._ready, what="Prometheus is ready")
+
+    def kill(self) -> None:
+        """Kill it with -9."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def _ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/-/ready").is_success
+        except httpx.HTTPError:
+            return False
+
+
+@pytest.fixture(scope="session")
+def shared_prometheus(
+    prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PrometheusServer]:
+    """One for all tests that only add to it, each under names of its own."""
+    yield from _serve(prometheus_binary, tmp_path_factory.mktemp("prometheus"))
+
+
+@pytest.fixture
+def own_prometheus(prometheus_binary: Path, tmp_path: Path) -> Iterator[PrometheusServer]:
+    """One for a test that kills it, or wants it empty."""
+    folder = tmp_path / "prometheus"
+    folder.mkdir()
+    yield from _serve(prometheus_binary, folder)
+
+
+def _serve(binary: Path, folder: Path) -> Iterator[PrometheusServer]:
+    shutil.copy(_CONFIG, folder)
+    server = PrometheusServer(binary, folder, free_port())
+    server.start()
+    yield server
+    if server.process is not None:
+        server.kill()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """An empty database, to which all tables are connected."""
+    opened = open_database(f"sqlite:///{tmp_path / 'mlbench.db'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(
+        home=Home(tmp_path / "home"),
+        database_url="unused",
+        prometheus_url="http://127.0.0.1:9",
+        token=USER_TOKEN,
+        agent_token=AGENT_TOKEN,
+        workers=2,
+        limits=Limits(workers=4, cpus=2),
+    )
+
+
+@pytest.fixture
+def api(
+    settings: Settings, shared_prometheus: PrometheusServer, database: Database
+) -> Iterator[TestClient]:
+    """The app, called as a user with the token, over an empty database and a real Prometheus."""
+    prometheus = PrometheusClient(shared_prometheus.url)
+    yield TestClient(
+        create_app(settings, prometheus), headers={"Authorization": f"Bearer {USER_TOKEN}"}
+    )
+    prometheus.close()
+
+
+@pytest.fixture(scope="session")
+def stack(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """A whole local stack with two workers, for tests that leave it as it was."""
+    yield from _run_stack(prometheus_binary, tmp_path_factory.mktemp("stack"))
+
+
+@pytest.fixture
+def own_stack(prometheus_binary: Path, tmp_path: Path) -> Iterator[Home]:
+    """A whole local stack with two workers, for a test that kills parts of it."""
+    yield from _run_stack(prometheus_binary, tmp_path / "stack")
+
+
+def _run_stack(binary: Path, root: Path) -> Iterator[Home]:
+    home = Home(root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROMETHEUS", str(binary))
+        launch.start_detached(home, workers=2, port=None)
+    yield home
+    launch.stop(home)
