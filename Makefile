@@ -1,4 +1,5 @@
-# The commands of this project. PYTHON and PROMETHEUS name other binaries than the ones found.
+# The commands of this project: what needs installing is installed first, into .venv and .tools.
+# PYTHON=… names the interpreter that .venv is made with, PROMETHEUS=… a Prometheus to use.
 
 BIN := .venv/bin
 WITH_PROMETHEUS := PROMETHEUS="$$(scripts/get-prometheus.sh)" && export PROMETHEUS &&

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Download one Debian package and unpack it into a folder: needs no root, installs and starts nothing.
-# usage: fetch-deb.sh PACKAGE FOLDER
+# Download Debian packages and unpack them into a folder: needs no root, installs and starts nothing.
+# usage: fetch-deb.sh FOLDER PACKAGE…
 set -euo pipefail
 
-package=$1
-mkdir -p "$2"
-folder=$(cd "$2" && pwd)
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+shift
 lists=$(cd "$(dirname "$0")/.." && pwd)/.tools/apt-lists
 
 fail() {
@@ -22,17 +22,19 @@ own_apt() {
         -o Acquire::Languages=none "$@"
 }
 
-command -v apt-get >/dev/null || fail "no apt here to take Debian's package $package from"
+command -v apt-get >/dev/null || fail "no apt here to take Debian's package $1 from"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-if ! apt download "$package" >log 2>&1; then
+if ! apt download "$@" >log 2>&1; then
     echo "Fetching apt's package lists" >&2
     mkdir -p "$lists/partial"
     own_apt update >log 2>&1 || true # what counts is whether the download works then
-    own_apt download "$package" >>log 2>&1 ||
-        fail "apt cannot download $package: $(grep -m 1 '^[EW]: ' log || echo 'it gives no reason')"
+    own_apt download "$@" >>log 2>&1 ||
+        fail "apt cannot download $1: $(grep -m 1 '^[EW]: ' log || echo 'it gives no reason')"
 fi
-dpkg-deb -x "$package"_*.deb "$folder"
+for package in *.deb; do
+    dpkg-deb -x "$package" "$folder"
+done

@@ -1,10 +1,17 @@
 #!/usr/bin/env bash
-# Print the path of Prometheus (or of its promtool); where there is none, fetch Debian's into .tools/bin.
+# Print the path of Prometheus (or of its promtool); where there is none, fetch Debian's into .tools.
 # usage: get-prometheus.sh [promtool]
 set -euo pipefail
 
 scripts=$(cd "$(dirname "$0")" && pwd)
 tools=$(dirname "$scripts")/.tools
+# Prometheus, and what Debian makes its web pages from.
+packages=(
+    prometheus
+    fonts-glyphicons-halflings libjs-bootstrap4 libjs-d3 libjs-eonasdan-bootstrap-datetimepicker
+    libjs-jquery libjs-jquery-hotkeys libjs-moment libjs-moment-timezone libjs-mustache
+    libjs-popper.js libjs-rickshaw
+)
 
 fail() {
     echo "get-prometheus.sh: $*" >&2
@@ -18,17 +25,17 @@ check_runs() {
 
 fetch() {
     local unpacked
-    echo "Fetching Prometheus (Debian's package) into .tools/bin" >&2
-    mkdir -p "$tools/bin"
+    echo "Fetching Prometheus (Debian's package) into .tools/prometheus" >&2
+    mkdir -p "$tools"
     unpacked=$(mktemp -d "$tools/prometheus.XXXXXX")
     # shellcheck disable=SC2064 # the folder as it is named now
     trap "rm -rf '$unpacked'" EXIT
-    "$scripts/fetch-deb.sh" prometheus "$unpacked" ||
+    "$scripts/fetch-deb.sh" "$unpacked" "${packages[@]}" ||
         fail "install Prometheus, or name the binary you have: PROMETHEUS=/path/to/prometheus"
     check_runs "$unpacked/usr/bin/prometheus"
-    # Prometheus last: where it is, promtool is too.
-    mv "$unpacked/usr/bin/promtool" "$tools/bin/"
-    mv "$unpacked/usr/bin/prometheus" "$tools/bin/"
+    # In one step: where the binary is, all that belongs to it is too.
+    mv -T "$unpacked/usr" "$tools/prometheus" 2>/dev/null ||
+        [ -x "$tools/prometheus/bin/prometheus" ] # another make was faster
 }
 
 if [ -n "${PROMETHEUS:-}" ] && ! command -v "$PROMETHEUS" >/dev/null; then
@@ -36,7 +43,7 @@ if [ -n "${PROMETHEUS:-}" ] && ! command -v "$PROMETHEUS" >/dev/null; then
     PROMETHEUS=
 fi
 if ! prometheus=$(command -v "${PROMETHEUS:-prometheus}"); then
-    prometheus=$tools/bin/prometheus
+    prometheus=$tools/prometheus/bin/prometheus
     [ -x "$prometheus" ] || fetch
 fi
 prometheus=$(cd "$(dirname "$prometheus")" && pwd)/$(basename "$prometheus")

@@ -19,14 +19,15 @@ find_python() {
             return
         fi
     done
-    fail "no Python 3.11 or newer among: ${candidates[*]}. Install python3, or name it: make install PYTHON=/path/to/python3"
+    fail "no Python 3.11 or newer among: ${candidates[*]}." \
+        "Install python3, or name it: make install PYTHON=/path/to/python3"
 }
 
 # Debian leaves out ensurepip where its package python3-venv is not installed.
 install_pip() {
     .venv/bin/python -m ensurepip >/dev/null 2>&1 && return
     echo "Fetching pip (Debian's package python3-pip-whl)"
-    scripts/fetch-deb.sh python3-pip-whl .tools/pip ||
+    scripts/fetch-deb.sh .tools/pip python3-pip-whl ||
         fail "this Python comes without pip: install python3-venv, then run this again"
     local wheel
     wheel=$(echo .tools/pip/usr/share/python-wheels/pip-*.whl)

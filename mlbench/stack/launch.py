@@ -4,7 +4,6 @@ import fcntl
 import logging
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -57,25 +56,33 @@ def start_detached(home: Home, workers: int, port: int | None) -> Connection:
     command = [sys.executable, "-m", "mlbench.stack", "--workers", str(workers)]
     if port is not None:
         command += ["--port", str(port)]
-    with log_file.open("ab") as output:
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, names.ENV_HOME: str(home.root)},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    pid = _spawn_detached(command, {**os.environ, names.ENV_HOME: str(home.root)}, log_file)
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
-        if process.poll() is not None:
+        if os.waitpid(pid, os.WNOHANG) != (0, 0):
             raise StackError(f"the stack did not start:\n{_tail(log_file, begin)}")
         try:
             return home.read_connection()
         except NotConnectedError:
             time.sleep(0.05)
-    process.terminate()
+    os.kill(pid, signal.SIGTERM)
     raise StackError(f"the stack was not ready in time:\n{_tail(log_file, begin)}")
+
+
+def _spawn_detached(command: list[str], environ: dict[str, str], log_file: Path) -> int:
+    """Start a process in a session of its own, which this one need not wait for."""
+    append = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    return os.posix_spawn(
+        command[0],
+        command,
+        environ,
+        setsid=True,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, log_file, append, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+    )
 
 
 def wait_until_ready(home: Home) -> Connection:

@@ -135,16 +135,18 @@ class Services:
 
     def _prometheus(self, port: int) -> Service:
         folder = self._home.prometheus
+        binary = find_prometheus()
         return Service(
             name="prometheus",
             command=(
-                str(find_prometheus()),
+                str(binary),
                 f"--config.file={folder / 'prometheus.yml'}",
                 f"--storage.tsdb.path={folder / 'data'}",
                 f"--storage.tsdb.retention.time={_RETENTION}",
                 f"--web.listen-address={LOOPBACK}:{port}",
                 "--web.enable-remote-write-receiver",
                 "--log.level=warn",
+                *_web_assets(binary),
             ),
             environ=self._environ,
             port=port,
@@ -156,10 +158,7 @@ class Services:
             name="master",
             command=(
                 *_python("gunicorn"),
-                *("--bind", f"{LOOPBACK}:{port}"),
-                *("--worker-class", "gthread", "--threads", "16", "--keep-alive", "75"),
-                *("--graceful-timeout", "5", "--log-level", "warning", "--no-control-socket"),
-                "master.app:get_app()",
+                *("--config", "python:master.gunicorn_conf", "--bind", f"{LOOPBACK}:{port}"),
             ),
             environ=self._master_environ(),
             port=port,
@@ -209,14 +208,20 @@ def find_prometheus() -> Path:
     Raises:
         StackError: there is none.
     """
-    tools = _checkout() / ".tools" / "bin"
-    found = os.environ.get("PROMETHEUS") or shutil.which("prometheus") or tools / "prometheus"
+    ours = _checkout() / ".tools" / "prometheus" / "bin" / "prometheus"
+    found = os.environ.get("PROMETHEUS") or shutil.which("prometheus") or ours
     if Path(found).is_file():
         return Path(found)
     raise StackError(
         "Prometheus is missing: run `make install`, or install it (Debian: the package "
         "prometheus) and name the binary in $PROMETHEUS"
     )
+
+
+def _web_assets(binary: Path) -> tuple[str, ...]:
+    """Return the option that leads Debian's Prometheus, unpacked elsewhere, to its web pages."""
+    assets = binary.resolve().parents[1] / "share" / "prometheus" / "web"
+    return (f"--web.local-assets={assets}",) if assets.is_dir() else ()
 
 
 def prometheus_config() -> Path:

@@ -21,7 +21,7 @@ _NOT_STARTED = 127
 _PR_SET_CHILD_SUBREAPER = 36
 
 # Ends the process group when its standard input ends: when the agent does, however it ends.
-_GUARD = 'read -r _; kill -KILL -- "-$1"'
+_GUARD = 'read -r _; kill -KILL "-$1"'
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""The whole chain, with real processes: from a training step to a sample in Prometheus."""
