@@ -30,7 +30,7 @@ check: install ## lint, formatting, types, imports, Prometheus's configuration, 
 	for script in scripts/*.sh .ci/run; do bash -n "$$script" || exit 1; done
 
 bench: install ## measure what the documentation claims
-	@$(WITH_PROMETHEUS) $(BIN)/python benchmarks/run.py
+	@$(WITH_PROMETHEUS) $(BIN)/python -m benchmarks.run
 
 clean: ## remove what was installed and cached here; your runs and results stay
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -5,7 +5,7 @@ import time
 from peewee import fn
 
 from master.controller.decisions import RankView, RunView, WorkerView, World
-from master.models import Pod, Rank, Run, Stream, Worker, run_owner
+from master.models import Pod, Rank, Run, Stream, Worker, database, run_owner
 from master.pools.base import PodStatus
 from master.reading.counting import Delivery
 from master.recording.streams import METRICS, POSTED
@@ -14,20 +14,22 @@ from mlbench.names import STREAMS
 
 
 def observe(pods: list[PodStatus], usual_workers: int) -> World:
-    """Return what is, at this moment."""
-    run = find_active()
-    seen = {worker.name: worker for worker in Worker.select()}
-    return World(
-        now=time.time(),
-        run=_view_run(run, seen) if run else None,
-        last_run_ended_at=Run.select(fn.MAX(Run.finished_at)).scalar() or 0.0,
-        workers=tuple(
-            WorkerView(pod.name, worker.state == "running", worker.seen_at)
-            for pod in pods
-            if pod.phase == "Running" and (worker := seen.get(pod.name))
-        ),
-        usual_workers=usual_workers,
-    )
+    """Return what is, at one moment."""
+    # One transaction: agents report meanwhile, and half of a report would look like a lost rank.
+    with database.atomic():
+        run = find_active()
+        seen = {worker.name: worker for worker in Worker.select()}
+        return World(
+            now=time.time(),
+            run=_view_run(run, seen) if run else None,
+            last_run_ended_at=Run.select(fn.MAX(Run.finished_at)).scalar() or 0.0,
+            workers=tuple(
+                WorkerView(pod.name, worker.state == "running", worker.seen_at)
+                for pod in pods
+                if pod.phase == "Running" and (worker := seen.get(pod.name))
+            ),
+            usual_workers=usual_workers,
+        )
 
 
 def store_pods(pods: list[PodStatus]) -> None:
