@@ -1,0 +1,48 @@
+"""A stand-in for the agent: runs one training process, and prints how it ended.
+
+In a process of its own, as the agent is: ending a training process ends all children.
+usage: run_process.py FOLDER [stop] -- COMMAND…
+"""
+
+import json
+import os
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+
+from worker.agent.process import Exit, TrainingProcess, adopt_orphans
+
+
+def main() -> None:
+    """Run until the process has ended; with "stop", ask it to end once it has written a line."""
+    split = sys.argv.index("--")
+    folder, *flags = sys.argv[1:split]
+    ended = threading.Event()
+    exits: list[Exit] = []
+
+    def note(found: Exit) -> None:
+        exits.append(found)
+        ended.set()
+
+    adopt_orphans()
+    stdout = Path(folder) / "stdout"
+    process = TrainingProcess(
+        sys.argv[split + 1 :],
+        environ=os.environ,
+        stdout=stdout,
+        stderr=Path(folder) / "stderr",
+        cpus=[int(flag) for flag in flags if flag.isdecimal()],
+        on_exit=note,
+    )
+    stopping = "stop" not in flags
+    while not ended.wait(0.02):
+        if not stopping and stdout.stat().st_size:
+            stopping = True
+            process.stop()
+        process.enforce_stop()
+    print(json.dumps(asdict(exits[0])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""An attempt's folder tells everything to the next agent."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from mlbench import names
+from worker.agent.attempt import Assignment, Attempt, training_environ
+from worker.agent.process import Exit
+
+ASSIGNMENT = Assignment(
+    run_id=7,
+    attempt=2,
+    rank=1,
+    world_size=4,
+    master_addr="10.0.0.1",
+    master_port=29500,
+    command=("python", "-c", "pass"),
+    cpus=(2, 3),
+)
+
+
+def test_an_assignment_survives_json() -> None:
+    fields = asdict(ASSIGNMENT)
+    fields["command"] = list(fields["command"])
+    fields["cpus"] = list(fields["cpus"])
+    assert Assignment.from_fields(fields) == ASSIGNMENT
+
+
+def test_an_unfinished_attempt_was_killed_with_its_agent(tmp_path: Path) -> None:
+    attempt = Attempt.create(tmp_path, ASSIGNMENT)
+    attempt.file("metrics").write_bytes(b"12345")
+    found = Attempt.resume(tmp_path)
+    assert found is not None
+    assert found.assignment == ASSIGNMENT
+    assert found.exit is not None
+    assert found.exit.code == -9
+    assert found.ended.is_set()
+    assert found.sizes() == {"stdout": 0, "stderr": 0, "metrics": 5}
+
+
+def test_how_it_ended_is_remembered(tmp_path: Path) -> None:
+    attempt = Attempt.create(tmp_path, ASSIGNMENT)
+    attempt._note_exit(Exit(3, 1234.5))
+    found = Attempt.resume(tmp_path)
+    assert found is not None
+    assert found.exit == Exit(3, 1234.5)
+
+
+def test_a_forgotten_attempt_is_not_found_but_its_counters_stay(tmp_path: Path) -> None:
+    attempt = Attempt.create(tmp_path, ASSIGNMENT)
+    attempt.forget()
+    assert Attempt.resume(tmp_path) is None
+    assert attempt.counters.is_dir()
+
+
+def test_a_half_made_folder_is_no_attempt(tmp_path: Path) -> None:
+    (tmp_path / "run-7-attempt-2-rank-1" / "counters").mkdir(parents=True)
+    assert Attempt.resume(tmp_path) is None
+
+
+def test_the_process_gets_what_torch_distributed_needs_but_no_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = training_environ({names.ENV_AGENT_TOKEN: "secret", "PATH": "/bin"})
+    attempt = Attempt.create(tmp_path, ASSIGNMENT)
+    seen = tmp_path / "environ"
+    command = ("sh", "-c", f"env > {seen}")
+    attempt = Attempt(
+        attempt.folder, Assignment(**{**asdict(ASSIGNMENT), "command": command, "cpus": ()})
+    )
+    ended: list[bool] = []
+    # The end of a process ends all children of an agent; here there must be none.
+    monkeypatch.setattr("worker.agent.process._end_children", lambda keep: None)
+    attempt.start(environ, on_exit=lambda: ended.append(True))
+    assert attempt.ended.wait(10)
+    variables = dict(line.partition("=")[::2] for line in seen.read_text().splitlines())
+    assert (
+        variables.items()
+        >= {
+            "PATH": "/bin",
+            "RANK": "1",
+            "LOCAL_RANK": "0",
+            "WORLD_SIZE": "4",
+            "MASTER_ADDR": "10.0.0.1",
+            "MASTER_PORT": "29500",
+            "MLBENCH_RUN_ID": "7",
+            "MLBENCH_ATTEMPT": "2",
+            "MLBENCH_RANK": "1",
+            "MLBENCH_METRICS_FILE": str(attempt.file("metrics")),
+            "PROMETHEUS_MULTIPROC_DIR": str(attempt.counters),
+        }.items()
+    )
+    assert "secret" not in seen.read_text()

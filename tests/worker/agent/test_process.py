@@ -1,0 +1,115 @@
+"""A training process ends with all that it started, however it or its agent ends."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import wait_for
+
+_SLEEP = "import time; time.sleep(60)"
+_SAY_PID = "import os; print(os.getpid(), flush=True)"
+
+
+def run(folder: Path, *arguments: str) -> dict[str, float]:
+    """Run a command as the agent would, and return its exit."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.worker.agent.run_process", str(folder), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def python(code: str) -> list[str]:
+    return ["--", sys.executable, "-c", code]
+
+
+def pids(folder: Path) -> list[int]:
+    """Return the process ids that were printed, one a line."""
+    return [int(line) for line in (folder / "stdout").read_text().split()]
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_exit_code_and_time(tmp_path: Path) -> None:
+    before = time.time()
+    ended = run(tmp_path, *python("import sys; print('out'); sys.exit('why')"))
+    assert ended["code"] == 1
+    assert before < ended["at"] < time.time()
+    assert (tmp_path / "stdout").read_text() == "out\n"
+    assert (tmp_path / "stderr").read_text() == "why\n"
+
+
+def test_a_signal_is_a_negative_code(tmp_path: Path) -> None:
+    assert run(tmp_path, *python("import os; os.kill(os.getpid(), 9)"))["code"] == -9
+
+
+def test_a_command_that_is_not_there(tmp_path: Path) -> None:
+    assert run(tmp_path, "--", "no-such-command", "x")["code"] == 127
+    assert "no-such-command" in (tmp_path / "stderr").read_text()
+
+
+@pytest.mark.parametrize("own_session", [False, True])
+def test_what_a_process_leaves_behind_is_ended(tmp_path: Path, own_session: bool) -> None:
+    ended = run(
+        tmp_path,
+        *python(
+            "import subprocess, sys; "
+            f"child = subprocess.Popen([sys.executable, '-c', {_SLEEP!r}], "
+            f"start_new_session={own_session}); print(child.pid)"
+        ),
+    )
+    assert ended["code"] == 0
+    [child] = pids(tmp_path)
+    assert gone(child)
+
+
+def test_stop_asks_first(tmp_path: Path) -> None:
+    code = (
+        "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); "
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    assert run(tmp_path, "stop", *python(code))["code"] == 7
+
+
+def test_stop_kills_after_a_grace(tmp_path: Path) -> None:
+    code = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    began = time.monotonic()
+    assert run(tmp_path, "stop", *python(code))["code"] == -9
+    assert 4 < time.monotonic() - began < 10
+
+
+def test_cores(tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    code = "import os; print(*os.sched_getaffinity(0))"
+    run(tmp_path, str(core), *python(code))
+    assert pids(tmp_path) == [core]
+
+
+def test_an_agent_that_is_killed_takes_the_group_with_it(tmp_path: Path) -> None:
+    code = (
+        f"import subprocess, sys; {_SAY_PID}; "
+        f"subprocess.run([sys.executable, '-c', {_SAY_PID + '; ' + _SLEEP!r}])"
+    )
+    agent = subprocess.Popen(
+        [sys.executable, "-m", "tests.worker.agent.run_process", str(tmp_path), *python(code)]
+    )
+    stdout = tmp_path / "stdout"
+    wait_for(lambda: stdout.exists() and len(pids(tmp_path)) == 2, what="both have begun")
+    agent.kill()
+    agent.wait()
+    wait_for(lambda: all(gone(pid) for pid in pids(tmp_path)), 5, "both are gone")
