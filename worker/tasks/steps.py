@@ -1,13 +1,56 @@
-"""No training: logs steps at a steady rate, to check the recording chain."""
-import sys,time
+"""Steps without training: known values at a known rate, to check the way from here to Prometheus.
+
+Every rank records ``train_loss = 1 / (1 + step / 100)`` at each step from 1 on, and an epoch every
+100 steps, so what arrives can be compared with what was sent, value by value. No PyTorch is needed.
+"""
+
+import time
+from dataclasses import dataclass
+
 from mlbench import Tracker
-a=dict(zip(sys.argv[1::2],sys.argv[2::2]))
-n=int(a.get('--steps',1000)); r=float(a.get('--rate',200))
-with Tracker() as t:
-    t.goal("val_global_Prec@1",97.0)
-    t.epoch(0); s=time.perf_counter()
-    for i in range(n):
-        while time.perf_counter()<s+i/r: time.sleep(max(0,s+i/r-time.perf_counter()))
-        t.step(1,train_loss=1/(i+1))
-    t.log({"val_global_Prec@1":98.0},step=t.steps)
-print("done")
+from worker.training import options
+
+_EPOCH_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Config:
+    """Record steps of a training that does not take place."""
+
+    steps: int = 1000
+    """Steps to record."""
+    rate: float = 200.0
+    """Steps a second."""
+
+    def __post_init__(self) -> None:
+        options.check(
+            {
+                "--steps must be at least 1": self.steps >= 1,
+                "--rate must be more than 0": self.rate > 0,
+            }
+        )
+
+
+def train_loss(step: int) -> float:
+    """Return the loss recorded at a step: it falls from 1 towards 0, and no value comes twice."""
+    return 1 / (1 + step / 100)
+
+
+def main(config: Config) -> None:
+    """Record the steps, each when it is due; one that comes late does not delay the others."""
+    with Tracker() as tracker:
+        started = time.perf_counter()
+        for step in range(1, config.steps + 1):
+            if (step - 1) % _EPOCH_STEPS == 0:
+                tracker.epoch((step - 1) // _EPOCH_STEPS)
+            early = started + step / config.rate - time.perf_counter()
+            if early > 0:
+                time.sleep(early)
+            tracker.step(samples=1, train_loss=train_loss(step))
+            if step % _EPOCH_STEPS == 0 or step == config.steps:
+                rate = step / (time.perf_counter() - started)
+                print(f"step {step} of {config.steps}: {rate:.1f} steps a second", flush=True)
+
+
+if __name__ == "__main__":
+    main(options.parse(Config))

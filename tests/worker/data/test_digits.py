@@ -1,0 +1,28 @@
+"""The digits are real, complete, and always split in the same way."""
+
+import torch
+
+from worker.data.digits import CLASSES, TRAIN_IMAGES, load_digits
+
+
+def test_the_split_is_complete_stratified_and_fixed() -> None:
+    digits = load_digits()
+    assert len(digits.train) == TRAIN_IMAGES
+    assert len(digits.validation) == 364
+    assert TRAIN_IMAGES + 364 == 1797
+    for part in (digits.train, digits.validation):
+        assert part.images.shape == (len(part), 1, 8, 8)
+        assert part.images.dtype == torch.float32
+        assert (part.images.min().item(), part.images.max().item()) == (0.0, 1.0)
+        counts = part.labels.bincount(minlength=CLASSES)
+        # Each digit is there 174 to 183 times.
+        assert ((counts / len(part) - 0.1).abs() < 0.005).all()
+    assert torch.equal(load_digits().validation.images, digits.validation.images)
+
+
+def test_no_image_is_in_both_parts() -> None:
+    digits = load_digits()
+    train = {image.numpy().tobytes() for image in digits.train.images}
+    validation = {image.numpy().tobytes() for image in digits.validation.images}
+    assert len(train) + len(validation) == 1797, "all images differ"
+    assert not train & validation

@@ -1,0 +1,66 @@
+"""Batches are the same for any number of ranks, reshuffled each epoch, and shifted by a pixel."""
+
+import pytest
+import torch
+
+from worker.data.images import Images, ShiftedBatches
+from worker.training.distributed import World
+
+_COUNT = 50
+_BATCH = 8
+
+
+@pytest.fixture
+def data() -> Images:
+    """Images whose only ink is one pixel in the middle, as dark as their label."""
+    images = torch.zeros(_COUNT, 1, 5, 5)
+    images[:, 0, 2, 2] = torch.arange(1.0, _COUNT + 1)
+    return Images(images, torch.arange(1, _COUNT + 1))
+
+
+def batches(data: Images, rank: int = 0, size: int = 1, epoch: int = 0) -> list[Images]:
+    shares = ShiftedBatches(data, _BATCH, World(rank, size), seed=3, epoch=epoch)
+    return [shares[step] for step in range(len(shares))]
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_the_ranks_together_see_the_batches_of_one(data: Images, size: int) -> None:
+    alone = batches(data)
+    assert len(alone) == _COUNT // _BATCH
+    shares = [batches(data, rank, size) for rank in range(size)]
+    for whole, *parts in zip(alone, *shares, strict=True):
+        assert torch.equal(torch.cat([part.images for part in parts]), whole.images)
+        assert torch.equal(torch.cat([part.labels for part in parts]), whole.labels)
+
+
+def test_an_epoch_shows_an_image_once_and_the_next_one_in_another_order(data: Images) -> None:
+    first = torch.cat([batch.labels for batch in batches(data, epoch=0)])
+    again = torch.cat([batch.labels for batch in batches(data, epoch=0)])
+    second = torch.cat([batch.labels for batch in batches(data, epoch=1)])
+    assert len(set(first.tolist())) == len(first) == 48
+    assert torch.equal(first, again)
+    assert not torch.equal(first, second)
+
+
+def test_images_are_shifted_by_up_to_a_pixel_and_keep_their_labels(data: Images) -> None:
+    places = set()
+    for epoch in range(4):
+        for batch in batches(data, epoch=epoch):
+            assert batch.images.shape == (_BATCH, 1, 5, 5)
+            assert torch.equal(batch.images.sum(dim=(1, 2, 3)), batch.labels.float())
+            places |= {tuple(place) for place in batch.images.nonzero()[:, 2:].tolist()}
+    assert places == {(row, column) for row in (1, 2, 3) for column in (1, 2, 3)}
+
+
+@pytest.mark.parametrize(("batch_size", "ranks"), [(_COUNT + 1, 1), (3, 4), (0, 1)])
+def test_a_batch_that_cannot_be_shared_out_is_refused(
+    data: Images, batch_size: int, ranks: int
+) -> None:
+    with pytest.raises(ValueError, match=f"a batch of {batch_size} images must hold"):
+        ShiftedBatches(data, batch_size, World(0, ranks), seed=0, epoch=0)
+
+
+def test_shards_make_up_the_whole(data: Images) -> None:
+    shards = [data.shard(World(rank, 3)) for rank in range(3)]
+    assert torch.equal(torch.cat([shard.labels for shard in shards]), data.labels)
+    assert torch.equal(torch.cat([shard.images for shard in shards]), data.images)

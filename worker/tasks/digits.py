@@ -1,0 +1,121 @@
+"""Handwritten digits: a small ResNet to 97 % validation accuracy, on any number of workers.
+
+Task: the 1,797 digits of 8x8 pixels that ship with scikit-learn. Every fifth of each digit, 364 in
+all, is for validation; the 1,433 others, shifted by up to a pixel either way, are trained on.
+Model: ResNet-8 (He et al. 2015) with group normalization, 308,074 parameters.
+Algorithm: synchronous SGD with momentum. A step's 128 images are shared out to the workers, and
+their gradients are summed by all-reduce: any number of workers trains the same model, up to
+rounding. Learning rate 0.05, momentum 0.9, weight decay 0.0005, all constant.
+Goal: ``val_global_Prec@1`` of 97 %, evaluated after each epoch of 11 steps.
+
+Measured with seeds 0 to 11, one thread a worker, all workers of a run on the same two cores of an
+AMD EPYC (family 26) at 2.6 GHz that had other work too; PyTorch 2.13, gloo. All 36 trials reach the
+goal. Median, with the range:
+
+    workers   epochs       seconds of training
+    1         10 (8..15)   4.1 (3.0..10.1)
+    2         10 (8..14)   4.0 (2.4..8.1)
+    4         10 (7..12)   5.9 (3.1..8.8)
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from mlbench import Tracker, names
+from worker.data.digits import CLASSES, TRAIN_IMAGES, load_digits
+from worker.data.images import ShiftedBatches
+from worker.models.resnet import ResNet8
+from worker.training import options
+from worker.training.allreduce import FlatGradients, broadcast_parameters
+from worker.training.distributed import join_world
+from worker.training.loop import PERCENT, evaluate, train_epoch
+
+
+@dataclass(frozen=True)
+class Config:
+    """Train a small ResNet on handwritten digits."""
+
+    goal: float = 97.0
+    """Validation accuracy in percent at which the training ends."""
+    epochs: int = 30
+    """Epochs after which the training ends short of the goal."""
+    batch_size: int = 128
+    """Images in a step, shared out to the workers: the same for any number of them."""
+    learning_rate: float = 0.05
+    """Step size of the optimizer, constant."""
+    momentum: float = 0.9
+    """Share of the last update that the next one keeps."""
+    weight_decay: float = 5e-4
+    """Pull of all parameters towards zero."""
+    seed: int = 0
+    """Start of all random numbers: the same seed on as many workers gives the same losses."""
+
+    def __post_init__(self) -> None:
+        options.check(
+            {
+                "--goal must be from 0 to 100": 0 <= self.goal <= PERCENT,
+                "--epochs must be at least 1": self.epochs >= 1,
+                f"--batch-size must be from 1 to {TRAIN_IMAGES}": (
+                    1 <= self.batch_size <= TRAIN_IMAGES
+                ),
+                "--learning-rate must be more than 0": self.learning_rate > 0,
+                "--momentum must be at least 0 and less than 1": 0 <= self.momentum < 1,
+                "--weight-decay must be at least 0": self.weight_decay >= 0,
+                "--seed must be from 0 to 4294967295": 0 <= self.seed < 2**32,
+            }
+        )
+
+
+def main(config: Config) -> None:
+    """Train until the goal is reached or the epochs are over."""
+    with Tracker() as tracker, join_world() as world:
+        tracker.goal(names.VAL_ACCURACY, config.goal)
+
+        torch.manual_seed(config.seed)
+        model = ResNet8(in_channels=1, classes=CLASSES, width=32)
+        broadcast_parameters(model, world)
+
+        data = load_digits()
+        validation = data.validation.shard(world)
+        print(
+            f"{world}: {len(data.train)} images to train, {len(data.validation)} to validate, "
+            f"threads: {torch.get_num_threads()}",
+            flush=True,
+        )
+
+        gradients = FlatGradients(model)
+        optimizer = torch.optim.SGD(
+            model.parameters(),
+            lr=config.learning_rate,
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+
+        for epoch in range(config.epochs):
+            tracker.epoch(epoch)
+            batches = ShiftedBatches(data.train, config.batch_size, world, config.seed, epoch)
+            trained = train_epoch(model, gradients, optimizer, batches, world, tracker)
+            validated = evaluate(model, validation, world, tracker)
+            # By every rank: all have the same values, and so agree on when to stop.
+            tracker.log(
+                {
+                    names.TRAIN_ACCURACY: trained.accuracy,
+                    names.VAL_LOSS: validated.loss,
+                    names.VAL_ACCURACY: validated.accuracy,
+                },
+                step=tracker.steps,
+            )
+            print(
+                f"epoch {epoch}, step {tracker.steps}: training loss {trained.loss:.3f}, "
+                f"validation accuracy {validated.accuracy:.2f} %, {tracker.train_seconds:.1f} s",
+                flush=True,
+            )
+            if tracker.goal_reached:
+                print(f"goal of {config.goal} % reached", flush=True)
+                break
+
+
+if __name__ == "__main__":
+    main(options.parse(Config))
