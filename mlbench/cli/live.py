@@ -1,8 +1,10 @@
 """The live view of a run: its epoch, loss, accuracy, speed and time, until it ends."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -12,10 +14,15 @@ from rich.table import Table
 
 from mlbench import names
 from mlbench.cli.common import err
-from mlbench.client import ApiClient, Run, Series
-from mlbench.results import latest, samples_per_second
+from mlbench.client import ApiClient, ApiError, NoAnswerError, Run, Series
+from mlbench.results import latest, latest_count, samples_per_second
 
 _REFRESH_SECONDS = 0.3
+# How long a part of the stack may be away: the supervisor starts it again sooner.
+_AWAY_SECONDS = 60.0
+_UNAVAILABLE = 503
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -42,11 +49,10 @@ def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
 
 def progress(run: Run, series: Series, now: datetime) -> Progress:
     """Return how far a run is, from the last value of each series."""
-    epoch, step = latest(series, names.EPOCH), latest(series, names.STEP)
     began = datetime.fromisoformat(run.started_at or run.created_at)
     return Progress(
-        epoch=None if epoch is None else round(epoch),
-        step=None if step is None else round(step),
+        epoch=latest_count(series, names.EPOCH),
+        step=latest_count(series, names.STEP),
         loss=latest(series, names.TRAIN_LOSS),
         accuracy=latest(series, run.goal.metric) if run.goal else None,
         samples_per_second=samples_per_second(series),
@@ -54,28 +60,46 @@ def progress(run: Run, series: Series, now: datetime) -> Progress:
     )
 
 
+def patiently(ask: Callable[[], Answer], seconds: float = _AWAY_SECONDS) -> Answer:
+    """Return what ``ask`` returns, also where a part of the stack is just being started again.
+
+    Raises:
+        NoAnswerError, ApiError: it was away for longer than ``seconds``, or refused.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return ask()
+        except (NoAnswerError, ApiError) as error:
+            may_pass = isinstance(error, NoAnswerError) or error.status == _UNAVAILABLE
+            if not may_pass or time.monotonic() > deadline:
+                raise
+        time.sleep(_REFRESH_SECONDS)
+
+
 def _observe(client: ApiClient, run: Run) -> tuple[Run, Progress]:
-    run = client.get_run(run.id)
-    series = client.get_run_metrics(run.id, last_n=1)
-    return run, progress(run, series, datetime.now(UTC))
+    now = patiently(lambda: client.get_run(run.id))
+    series = patiently(lambda: client.get_run_metrics(run.id, last_n=1))
+    return now, progress(now, series, datetime.now(UTC))
 
 
 def _follow_quietly(client: ApiClient, run: Run) -> Run:
+    run_id = run.id
     while run.active:
         time.sleep(_REFRESH_SECONDS)
-        run = client.get_run(run.id)
+        run = patiently(lambda: client.get_run(run_id))
     return run
 
 
 def _follow_in_lines(client: ApiClient, run: Run) -> Run:
-    err.print(f"run {run.id} ({run.name}) on {run.num_workers} workers", markup=False)
+    err.print(f"run {run.id} ({run.name}) on {run.num_workers} workers")
     shown = None
     while run.active:
         time.sleep(_REFRESH_SECONDS)
         run, now = _observe(client, run)
         if now.epoch != shown:
             shown = now.epoch
-            err.print("  ".join(_cells(run, now)), markup=False)
+            err.print("  ".join(_cells(run, now)))
     return run
 
 

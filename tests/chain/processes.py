@@ -9,7 +9,7 @@ from mlbench.stack import launch
 
 def service(home: Home, word: str) -> psutil.Process:
     """Return the supervisor's child whose command line has a word in it."""
-    [found] = [p for p in _children(home) if any(word in part for part in p.cmdline())]
+    [found] = [p for p in _children(home) if any(word in part for part in _command(p))]
     return found
 
 
@@ -27,6 +27,13 @@ def _children(home: Home) -> list[psutil.Process]:
     supervisor = launch.running_supervisor(home)
     assert supervisor is not None
     return psutil.Process(supervisor).children()
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # a zombie, which the supervisor has yet to see
+        return []
 
 
 def _environ(process: psutil.Process) -> dict[str, str]:
