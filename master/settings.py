@@ -52,7 +52,7 @@ class Settings:
         home = Home.from_environ(environ)
         return cls(
             home=home,
-            database_url=environ.get("DATABASE_URL") or f"sqlite:///{home.database}",
+            database_url=environ.get(names.ENV_DATABASE_URL) or f"sqlite:///{home.database}",
             prometheus_url=_required(environ, names.ENV_PROMETHEUS_URL),
             token=_required(environ, names.ENV_TOKEN),
             agent_token=_required(environ, names.ENV_AGENT_TOKEN),

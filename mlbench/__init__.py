@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["ApiClient", "MLBenchError", "Tracker"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> object:
     """Import the client when it is first asked for: a training process does without HTTP."""
     if name == "ApiClient":

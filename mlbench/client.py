@@ -148,7 +148,11 @@ class ApiClient:
 
     def __init__(self, url: str, token: str, *, timeout_seconds: float = 30.0) -> None:
         self._http = httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=timeout_seconds
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=timeout_seconds,
+            # Whatever $http_proxy says: this machine's own address means nothing to a proxy.
+            mounts={"all://127.0.0.1": None},
         )
 
     @classmethod

@@ -17,6 +17,7 @@ ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a to
 ENV_AGENT_TOKEN: Final = "MLBENCH_AGENT_TOKEN"  # noqa: S105
 ENV_MASTER_URL: Final = "MLBENCH_MASTER_URL"
 ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"
+ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"
 
 # --- The states of a run, and what may still change. ---

@@ -31,6 +31,7 @@ class Recorder:
 
         Raises:
             TypeError: a value is neither a number nor a text.
+            ValueError: it is a tensor of more than one number.
             OSError: the line could not be written in full (no space left).
         """
         fields = ",".join([self._key(name) + _literal(value) for name, value in metrics.items()])
@@ -58,8 +59,22 @@ class Recorder:
         return key
 
 
+def to_float(value: Value) -> float:
+    """Return a value as a float.
+
+    Raises:
+        TypeError: it is neither a number nor a text.
+        ValueError: it is a text that spells no number, or a tensor of more than one number.
+    """
+    if isinstance(value, float | int | str):
+        return float(value)
+    # A tensor that a loss was computed from converts as it is too, but with a warning.
+    detach = getattr(value, "detach", None)
+    return float(detach() if detach else value)
+
+
 def _literal(value: Value) -> str:
     if isinstance(value, str):
         return json.dumps(value)
-    text = repr(float(value))
+    text = repr(to_float(value))
     return _NOT_FINITE.get(text, text)

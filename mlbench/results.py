@@ -1,5 +1,6 @@
-"""What a run reached, read off its recorded series: whatever wrote them."""
+"""What a run reached, read off its recorded series: whatever wrote them, texts are passed over."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,12 +36,12 @@ def evaluate(run: Run, series: Series) -> Result:
     phases = _phases(series)
     train_seconds = _mean(_last_values(series, names.TRAIN_SECONDS))
     in_phases = sum(seconds for phase, seconds in phases.items() if phase != "evaluation")
-    epochs = _first_rank(series, names.EPOCH)
+    epoch = latest_count(series, names.EPOCH)
     return Result(
         accuracy=goal_points[-1].number if goal_points else None,
         train_seconds_to_goal=_train_seconds_at(series, reached),
         wall_seconds_to_goal=_seconds_between(run.started_at, reached.date) if reached else None,
-        epochs=round(epochs[-1].number) + 1 if epochs else None,
+        epochs=None if epoch is None else epoch + 1,
         samples_per_second=samples_per_second(series),
         phase_seconds=phases,
         other_seconds=max(0.0, (train_seconds or 0.0) - in_phases) if phases else 0.0,
@@ -61,6 +62,12 @@ def latest(series: Series, metric: str) -> float | None:
     """Return the last value of a metric at its first rank."""
     points = _first_rank(series, metric)
     return points[-1].number if points else None
+
+
+def latest_count(series: Series, metric: str) -> int | None:
+    """Return the last value of a metric that counts, such as the epoch, at its first rank."""
+    value = latest(series, metric)
+    return round(value) if value is not None and math.isfinite(value) else None
 
 
 def _first_reaching(run: Run, points: Iterable[Point]) -> Point | None:
@@ -92,14 +99,28 @@ def _phases(series: Series) -> dict[Phase, float]:
 
 
 def _by_rank(series: Series, metric: str) -> list[list[Point]]:
-    """Return a metric's points, rank by rank."""
-    found = [
-        (int(rank) if rank.isdecimal() else -1, points)
+    """Return a metric's points that hold numbers, rank by rank; the series of no rank first."""
+    found = {
+        int(rank) if rank else -1: [point for point in points if _is_number(point)]
         for name, points in series.items()
-        for base, _, rank in [name.partition(" @ ")]
+        for base, rank in [_split_name(name)]
         if base == metric
-    ]
-    return [points for _, points in sorted(found, key=lambda pair: pair[0])]
+    }
+    return [found[rank] for rank in sorted(found) if found[rank]]
+
+
+def _split_name(name: str) -> tuple[str, str]:
+    """Return metric and rank of a series; the rank is empty where it has none."""
+    metric, _, rank = name.rpartition(" @ ")
+    return (metric, rank) if metric and rank.isdecimal() else (name, "")
+
+
+def _is_number(point: Point) -> bool:
+    try:
+        float(point.value)
+    except ValueError:
+        return False
+    return True
 
 
 def _first_rank(series: Series, metric: str) -> list[Point]:
@@ -108,7 +129,7 @@ def _first_rank(series: Series, metric: str) -> list[Point]:
 
 
 def _last_values(series: Series, metric: str) -> list[float]:
-    return [points[-1].number for points in _by_rank(series, metric) if points]
+    return [points[-1].number for points in _by_rank(series, metric)]
 
 
 def _mean(values: list[float]) -> float | None:

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from mlbench import names
 from mlbench.names import PHASES, Phase
-from mlbench.recorder import Recorder, Value
+from mlbench.recorder import Recorder, Value, to_float
 
 # How often the scraped totals are brought up to date, at most. A scrape comes every few seconds.
 _PUBLISH_SECONDS = 0.25
@@ -22,17 +22,24 @@ _MILLISECOND = 0.001
 class PhaseTimer:
     """Adds up the time spent inside ``with`` blocks."""
 
-    __slots__ = ("_entered", "seconds")
+    __slots__ = ("_before", "_entered")
 
     def __init__(self) -> None:
-        self.seconds = 0.0
-        self._entered = 0.0
+        self._before = 0.0
+        self._entered: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The time so far, with that of a block which is not over."""
+        entered = self._entered  # once: another thread may read this
+        return self._before + (0.0 if entered is None else perf_counter() - entered)
 
     def __enter__(self) -> None:
         self._entered = perf_counter()
 
     def __exit__(self, *_: object) -> None:
-        self.seconds += perf_counter() - self._entered
+        self._before = self.seconds
+        self._entered = None
 
 
 class Tracker:
@@ -62,6 +69,7 @@ class Tracker:
         self._timers = {phase: PhaseTimer() for phase in PHASES}
         self._evaluation = self._timers["evaluation"]
         self._started = perf_counter()
+        self._began = False
         self._goal: tuple[str, float, bool] | None = None
         self._last_step = 0.0
         self._published = _Published()
@@ -106,6 +114,7 @@ class Tracker:
 
         Raises:
             TypeError: a value is neither a number nor a text.
+            ValueError: it is a tensor of more than one number.
             OSError: the line could not be written (no space left).
         """
         values: Mapping[str, Value] = {**metrics, **more} if metrics else more
@@ -134,8 +143,10 @@ class Tracker:
         The first call starts the clock of ``train_seconds``, so that loading data before it does
         not count as training.
         """
-        if self.steps == 0 and self._evaluation.seconds == 0:
-            self._started = perf_counter()
+        if not self._began and self.steps == 0:
+            # What was evaluated before is no part of the time that it is taken off from.
+            self._started = perf_counter() - self._evaluation.seconds
+        self._began = True
         time.sleep(_MILLISECOND)
         self.log({names.EPOCH: number, **self._cumulative()}, step=self.steps)
 
@@ -160,18 +171,25 @@ class Tracker:
 
     def close(self) -> None:
         """Record the final totals, and release the files. Further calls record nothing."""
-        if self.steps:
-            time.sleep(_MILLISECOND)
-            self.log(self._cumulative(), step=self.steps)
         self._publish()
-        if self._recorder is not None:
+        self._totals = None
+        if self._recorder is None:
+            return
+        try:
+            if self.steps:
+                time.sleep(_MILLISECOND)
+                self.log(self._cumulative(), step=self.steps)
+        finally:
             self._recorder.close()
             self._recorder = None
 
     def _check_goal(self, value: Value) -> None:
         assert self._goal is not None
         _, wanted, lower_is_better = self._goal
-        number = float(value)
+        try:
+            number = to_float(value)
+        except ValueError:
+            return  # a text, such as "diverged": recorded, but no goal is reached by it
         self.goal_reached |= number <= wanted if lower_is_better else number >= wanted
 
     def _cumulative(self) -> dict[str, Value]:

@@ -13,8 +13,20 @@ from mlbench.errors import MLBenchError
 
 WRONG_CALL = 2
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+# A pipe has no edge at which a line would have to be cut.
+_PIPE_WIDTH = 1000
+
+
+def _console(*, stderr: bool) -> Console:
+    # Names and values are the user's: printed as they are, with no meaning to [this] or :this:.
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _PIPE_WIDTH
+    return console
+
+
+out = _console(stderr=False)
+err = _console(stderr=True)
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id or name of the run.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -30,7 +42,7 @@ def errors_as_exit_codes() -> Iterator[None]:
     try:
         yield
     except MLBenchError as error:
-        err.print(f"mlbench: {error}", style="red", markup=False, soft_wrap=True)
+        err.print(f"mlbench: {error}", style="red", soft_wrap=True)
         raise typer.Exit(WRONG_CALL) from None
 
 

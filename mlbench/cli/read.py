@@ -1,13 +1,21 @@
 """``mlbench logs`` and ``metrics``: what a run wrote."""
 
 import time
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.table import Table
 
-from mlbench.cli.common import JsonOption, RunArgument, connected, find_run, out, print_json
-from mlbench.client import ApiClient, Point, Run
+from mlbench.cli.common import (
+    JsonOption,
+    RunArgument,
+    WrongCallError,
+    connected,
+    find_run,
+    out,
+    print_json,
+)
+from mlbench.client import ApiClient, Point, Run, Series
 from mlbench.names import StreamName
 
 _FOLLOW_SECONDS = 0.3
@@ -22,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
 def logs(
     wanted: RunArgument,
     rank: Annotated[int, typer.Option(min=0, help="Whose.")] = 0,
-    stream: Annotated[StreamName, typer.Option(help="stdout or stderr.")] = "stdout",
+    stream: Annotated[Literal["stdout", "stderr"], typer.Option(help="Which.")] = "stdout",
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run ends.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -54,6 +62,10 @@ def metrics(
     with connected() as client:
         run = find_run(client, wanted)
         series = client.get_run_metrics(run.id, metric_filter=metric)
+        if metric is not None and not series:
+            raise WrongCallError(
+                f"run {run.id} has no metric {metric!r}; `mlbench metrics {run.id}` lists them"
+            )
     if json:
         print_json(
             {
@@ -62,19 +74,28 @@ def metrics(
             }
         )
         return
-    table = Table(box=None, pad_edge=False)
     if metric is None:
-        for heading in ("metric", "values", "first", "last"):
-            table.add_column(heading, justify="left" if heading == "metric" else "right")
-        for name, points in series.items():
-            table.add_row(name, f"{len(points):,}", _short(points[0]), _short(points[-1]))
+        _show_overview(series)
     else:
-        for heading in ("metric", "date", "value"):
-            table.add_column(heading)
-        for name, points in series.items():
-            for point in points:
-                table.add_row(name, point.date, point.value)
+        _show_values(series)
+
+
+def _show_overview(series: Series) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("metric", overflow="fold")
+    for heading in ("values", "first", "last"):
+        table.add_column(heading, justify="right")
+    for name, points in series.items():
+        table.add_row(name, f"{len(points):,}", _short(points[0]), _short(points[-1]))
     out.print(table)
+
+
+def _show_values(series: Series) -> None:
+    # Plain lines: there can be a million, more than a table can be laid out for.
+    width = max(len(name) for name in series)
+    for name, points in series.items():
+        for point in points:
+            typer.echo(f"{name:{width}}  {point.date}  {point.value}")
 
 
 def _read(client: ApiClient, run: Run, rank: int, stream: StreamName) -> str:

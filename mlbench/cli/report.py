@@ -1,10 +1,12 @@
 """Results and lists of runs, as a person reads them."""
 
+import math
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
 from rich.table import Table
+from rich.text import Text
 
 from mlbench import names
 from mlbench.cli.common import out
@@ -16,20 +18,18 @@ _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 
 
 def result_fields(result: Result) -> dict[str, Any]:
-    """Return a result for ``--json``."""
-    return asdict(result)
+    """Return a result for ``--json``, which knows no NaN."""
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in asdict(result).items()
+    }
 
 
 def show_result(run: Run, result: Result, connection: Connection) -> None:
     """Print how a run went, what it reached and where to look further."""
-    style = _STATE_STYLES.get(run.state, "")
-    out.print(
-        f"run {run.id} ({run.name}): [{style}]{run.state}[/]"
-        if style
-        else f"run {run.id} ({run.name}): {run.state}"
-    )
+    out.print(f"run {run.id} ({run.name}):", _state(run))
     if run.reason:
-        out.print(run.reason, style="red", markup=False)
+        out.print(run.reason, style="red", soft_wrap=True)
     facts = _facts(run, result)
     if facts:
         table = Table.grid(padding=(0, 2))
@@ -45,15 +45,15 @@ def show_runs(runs: list[Run], pods: list[dict[str, Any]]) -> None:
     """Print all runs and all worker pods."""
     table = Table(box=None, pad_edge=False)
     for heading in ("id", "name", "benchmark", "workers", "state", "created"):
-        table.add_column(heading)
+        # The name is what other commands are called with, so it is not cut.
+        table.add_column(heading, no_wrap=heading == "name")
     for run in runs:
-        style = _STATE_STYLES.get(run.state, "cyan")
         table.add_row(
             str(run.id),
             run.name,
             run.benchmark,
             str(run.num_workers),
-            f"[{style}]{run.state}[/]",
+            _state(run),
             run.created_at[:19].replace("T", " "),
         )
     out.print(table if runs else "no runs yet; `mlbench run digits` starts one")
@@ -65,6 +65,10 @@ def show_runs(runs: list[Run], pods: list[dict[str, Any]]) -> None:
         run_id, rank = (("-" if pod[key] is None else str(pod[key])) for key in ("run_id", "rank"))
         table.add_row(pod["name"], pod["phase"], run_id, rank)
     out.print(table)
+
+
+def _state(run: Run) -> Text:
+    return Text(run.state, style=_STATE_STYLES.get(run.state, "cyan"))
 
 
 def _facts(run: Run, result: Result) -> list[tuple[str, str]]:
@@ -122,4 +126,4 @@ def _show_links(run: Run, connection: Connection) -> None:
         soft_wrap=True,
     )
     out.print(f"Prometheus  {graph}", soft_wrap=True)
-    out.print(f"PromQL      {promql}", markup=False, soft_wrap=True)
+    out.print(f"PromQL      {promql}", soft_wrap=True)

@@ -68,11 +68,15 @@ def run_and_show(
     settings: Sequence[str] = (),
     detach: bool = False,
     as_json: bool = False,
+    stack_stays: bool = True,
 ) -> int:
-    """Order a run, show its progress and result, and return the exit code."""
+    """Order a run, show its progress and result, and return the exit code.
+
+    ``stack_stays`` says whether the stack, and with it the run, goes on after Ctrl-C.
+    """
     with connected() as client:
         ordered = client.create_run(
-            name or f"{benchmark}-{time.strftime('%Y%m%d-%H%M%S')}",
+            name or f"{benchmark.lower()}-{time.strftime('%Y%m%d-%H%M%S')}",
             benchmark,
             num_workers,
             num_cpus=num_cpus,
@@ -84,7 +88,8 @@ def run_and_show(
         try:
             ended = follow(client, ordered, quiet=as_json)
         except KeyboardInterrupt:
-            err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")
+            if stack_stays:
+                err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")
             return _INTERRUPTED
         _show_run(client, ended, as_json=as_json)
         return 0 if ended.state == "FINISHED" else _FAILED

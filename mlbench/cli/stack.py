@@ -1,5 +1,6 @@
 """``mlbench up``, ``down`` and ``demo``: the local stack."""
 
+import signal
 import sys
 import threading
 from typing import Annotated
@@ -69,6 +70,8 @@ def demo(
 
     In a terminal the stack stays up until Ctrl-C; otherwise it is stopped at the end.
     """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # so that the stack is stopped then too
     home = Home.from_environ()
     was_running = launch.running_supervisor(home) is not None
     with errors_as_exit_codes():
@@ -79,7 +82,7 @@ def demo(
             connection = launch.start_detached(home, workers, None)
     code = 1
     try:
-        code = runs.run_and_show(benchmark, num_workers=workers)
+        code = runs.run_and_show(benchmark, num_workers=workers, stack_stays=was_running)
         if not was_running and sys.stdout.isatty() and code == 0:
             _show("still up, Ctrl-C stops it", connection, as_json=False)
             _wait_for_ctrl_c()
@@ -104,7 +107,7 @@ def _show(state: str, connection: Connection, *, as_json: bool) -> None:
         )
         return
     address = connection.url.removeprefix("http://")
-    out.print(f"The stack is {state}.", markup=False)
+    out.print(f"The stack is {state}.")
     out.print(
         f"  API         http://mlbench:{connection.token}@{address}/api/runs/", soft_wrap=True
     )

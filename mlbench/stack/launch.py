@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mlbench import names
@@ -50,6 +50,9 @@ def start_detached(home: Home, workers: int, port: int | None) -> Connection:
         StackError: it cannot be started; the text ends with what it said.
     """
     check_installed()
+    if running_supervisor(home) is None:
+        # A stack that was killed has left it; it must not be taken for the new one's.
+        home.connection_file.unlink(missing_ok=True)
     home.logs.mkdir(parents=True, exist_ok=True)
     log_file = home.logs / "supervisor.log"
     begin = log_file.stat().st_size if log_file.exists() else 0
@@ -58,13 +61,19 @@ def start_detached(home: Home, workers: int, port: int | None) -> Connection:
         command += ["--port", str(port)]
     pid = _spawn_detached(command, {**os.environ, names.ENV_HOME: str(home.root)}, log_file)
     deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        if os.waitpid(pid, os.WNOHANG) != (0, 0):
-            raise StackError(f"the stack did not start:\n{_tail(log_file, begin)}")
-        try:
-            return home.read_connection()
-        except NotConnectedError:
-            time.sleep(0.05)
+    try:
+        while time.monotonic() < deadline:
+            if os.waitpid(pid, os.WNOHANG) != (0, 0):
+                raise StackError(f"the stack did not start:\n{_tail(log_file, begin)}")
+            try:
+                return home.read_connection()
+            except NotConnectedError:
+                time.sleep(0.05)
+    except KeyboardInterrupt:
+        # It has a session of its own: Ctrl-C did not reach it.
+        os.kill(pid, signal.SIGTERM)
+        os.waitpid(pid, 0)
+        raise
     os.kill(pid, signal.SIGTERM)
     raise StackError(f"the stack was not ready in time:\n{_tail(log_file, begin)}")
 
@@ -109,7 +118,8 @@ def stop(home: Home) -> bool:
     pid = running_supervisor(home)
     if pid is None:
         return False
-    os.kill(pid, signal.SIGTERM)
+    with suppress(ProcessLookupError):  # it has just ended by itself
+        os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS
     while running_supervisor(home) is not None:
         if time.monotonic() > deadline:
@@ -141,6 +151,8 @@ def _lock(home: Home) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise AlreadyRunningError(f"a stack is already running with {home.root}") from None
+        # A stack that was killed has left it; whoever sees this one running must not read it.
+        home.connection_file.unlink(missing_ok=True)
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

@@ -48,10 +48,7 @@ class Service:
 
 
 class Ports:
-    """Gives out ports that are free and not given out before."""
-
-    def __init__(self) -> None:
-        self._given: set[int] = set()
+    """Gives out ports that are free, and that no other stack was given since its start."""
 
     def near(self, usual: int) -> int:
         """Return the first free port from the usual one on.
@@ -60,8 +57,7 @@ class Ports:
             StackError: none of the next 200 is free.
         """
         for port in range(usual, usual + _PORTS_TRIED):
-            if port not in self._given and is_free(port):
-                self._given.add(port)
+            if is_free(port) and _reserve(port):
                 return port
         raise StackError(f"no port from {usual} to {usual + _PORTS_TRIED - 1} is free")
 
@@ -71,9 +67,8 @@ class Ports:
         Raises:
             StackError: something else has it.
         """
-        if not is_free(port):
+        if not (is_free(port) and _reserve(port)):
             raise StackError(f"port {port} is taken by another program; leave out --port")
-        self._given.add(port)
         return port
 
 
@@ -86,6 +81,21 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def _reserve(port: int) -> bool:
+    """Keep stacks that start at the same time from using a port; return whether it is ours.
+
+    A socket of that name (an abstract one: it is no file) marks it until this process ends.
+    """
+    mark = socket.socket(socket.AF_UNIX)
+    try:
+        mark.bind(f"\0mlbench-port-{port}")
+    except OSError:
+        mark.close()
+        return False
+    mark.detach()
+    return True
 
 
 class Services:
@@ -103,9 +113,10 @@ class Services:
         self.prometheus_url = f"http://{LOOPBACK}:{prometheus_port}"
         self._environ = {
             **{key: value for key, value in os.environ.items() if key not in _OUR_VARIABLES},
+            **_no_proxy(),
             names.ENV_HOME: str(home.root),
         }
-        self.fixed = (
+        self.fixed: tuple[Service, ...] = (
             self._prometheus(prometheus_port),
             self._master(master_port),
             self._controller(workers),
@@ -195,11 +206,27 @@ _OUR_VARIABLES = frozenset(
     {
         names.ENV_TOKEN,
         names.ENV_AGENT_TOKEN,
+        names.ENV_MASTER_URL,
         names.ENV_PROMETHEUS_URL,
+        names.ENV_DATABASE_URL,
         names.ENV_WORKERS,
         names.ENV_POD,
+        names.ENV_RUN_ID,
+        names.ENV_ATTEMPT,
+        names.ENV_RANK,
+        names.ENV_WORLD_SIZE,
+        names.ENV_METRICS_FILE,
+        # Set, it would change how every process of the stack counts.
+        names.ENV_MULTIPROC_DIR,
     }
 )
+
+
+def _no_proxy() -> dict[str, str]:
+    """Return the variables that keep the stack's own traffic away from the user's proxy."""
+    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
+    value = f"{given},{LOOPBACK}" if given else LOOPBACK
+    return {"no_proxy": value, "NO_PROXY": value}
 
 
 def find_prometheus() -> Path:

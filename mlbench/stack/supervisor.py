@@ -1,6 +1,7 @@
 """The supervisor: starts the processes of the local stack, and starts again what dies."""
 
 import ctypes
+import functools
 import json
 import logging
 import os
@@ -12,6 +13,8 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
 
 from mlbench.home import Connection, Home, write_atomically
 from mlbench.pool import LocalWorker, PoolFiles
@@ -23,9 +26,15 @@ _TICK_SECONDS = 0.2
 _READY_SECONDS = 60.0
 _TERMINATE_SECONDS = 10.0
 # A process that ran for this long before it died is started again at once.
-_STABLE_SECONDS = 10.0
+_STABLE_SECONDS = 30.0
 _LONGEST_PAUSE_SECONDS = 10.0
+# A part that ends this often while the stack starts will not work by being started once more.
+_ENDS_WHILE_STARTING = 3
+_LAST_LINES = 10
 _PR_SET_PDEATHSIG = 1
+
+# Whatever $http_proxy says: this machine's own addresses mean nothing to a proxy.
+_DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass
@@ -36,6 +45,8 @@ class _Child:
     process: subprocess.Popen[bytes]
     started_at: float
     pause: float = 0.0
+    ended: int = 0
+    """How often it ended before."""
 
 
 class Supervisor:
@@ -84,7 +95,6 @@ class Supervisor:
         self._quit.set()
 
     def _prepare(self) -> None:
-        self._home.connection_file.unlink(missing_ok=True)
         self._home.pool_spec.unlink(missing_ok=True)
         self._home.logs.mkdir(parents=True, exist_ok=True)
         self._home.prometheus.mkdir(parents=True, exist_ok=True)
@@ -97,7 +107,7 @@ class Supervisor:
         """Return whether everything works; false when told to quit before."""
         deadline = time.monotonic() + _READY_SECONDS
         while not self._quit.wait(0.05):
-            waiting = [c for c in self._children.values() if not _answers(c.service)]
+            waiting = [child for child in self._children.values() if not _works(child)]
             if not waiting:
                 return True
             if time.monotonic() > deadline:
@@ -106,22 +116,40 @@ class Supervisor:
                     f"not ready after {_READY_SECONDS:.0f} s: {names}; see {self._home.logs}"
                 )
             self._restart_dead()
+            self._check_none_keeps_ending()
         return False
 
-    def _start(self, service: Service, pause: float = 0.0) -> None:
-        with (self._home.logs / f"{service.name}.log").open("ab") as output:
-            process = subprocess.Popen(
-                service.command,
-                env=service.environ,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                # Ctrl-C in a terminal is for the supervisor, which ends the rest in order.
-                start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - no other thread is there to deadlock
-            )
+    def _check_none_keeps_ending(self) -> None:
+        for child in self._children.values():
+            ended = child.ended + (child.process.poll() is not None)
+            if ended >= _ENDS_WHILE_STARTING:
+                log_file = self._log_file(child.service)
+                raise StackError(
+                    f"{child.service.name} ended {ended} times while the stack started; "
+                    f"the end of {log_file}:\n{_last_lines(log_file)}"
+                )
+
+    def _start(self, service: Service, pause: float = 0.0, ended: int = 0) -> None:
+        with self._log_file(service).open("ab") as output:
+            try:
+                process = subprocess.Popen(
+                    service.command,
+                    env=service.environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    # Ctrl-C in a terminal is for the supervisor, which ends the rest in order.
+                    start_new_session=True,
+                    # No other thread is there to deadlock.
+                    preexec_fn=functools.partial(_end_with, os.getpid()),  # noqa: PLW1509
+                )
+            except OSError as error:
+                raise StackError(f"cannot start {service.name}: {error}") from error
         log.info("started %s (process %d)", service.name, process.pid)
-        self._children[service.name] = _Child(service, process, time.monotonic(), pause)
+        self._children[service.name] = _Child(service, process, time.monotonic(), pause, ended)
+
+    def _log_file(self, service: Service) -> Path:
+        return self._home.logs / f"{service.name}.log"
 
     def _restart_dead(self) -> None:
         for child in list(self._children.values()):
@@ -132,7 +160,7 @@ class Supervisor:
             log.warning("%s ended with code %d; starting it again", child.service.name, code)
             again_soon = age < _STABLE_SECONDS
             pause = min(max(1.0, child.pause * 2), _LONGEST_PAUSE_SECONDS) if again_soon else 0.0
-            self._start(child.service, pause)
+            self._start(child.service, pause, child.ended + 1)
 
     def _follow_pool(self) -> None:
         """Have as many workers as the controller's pool wants, and say which there are."""
@@ -179,20 +207,27 @@ class Supervisor:
             log.info("ended %s", child.service.name)
 
 
-def _end_with_parent() -> None:
+def _end_with(supervisor: int) -> None:
     """Have the kernel end this process when the supervisor ends, however it does."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() == 1:
+    if os.getppid() != supervisor:
         os._exit(1)
 
 
-def _answers(service: Service) -> bool:
+def _last_lines(path: Path) -> str:
+    return "\n".join(path.read_text(errors="replace").splitlines()[-_LAST_LINES:])
+
+
+def _works(child: _Child) -> bool:
+    service = child.service
+    if child.process.poll() is not None:
+        return False
     if service.port is None:
         return True
     try:
-        with urllib.request.urlopen(
+        with _DIRECTLY.open(
             f"http://{service.address}{service.health_path}", timeout=5
         ) as response:
             return bool(response.status == 200)  # noqa: PLR2004
-    except OSError:
+    except (OSError, HTTPException):
         return False

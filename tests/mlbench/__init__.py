@@ -1,0 +1,1 @@
+"""Tests of what everyone holds in hand."""

@@ -1,0 +1,150 @@
+"""The command line, run as its user does: as a process, over a stack."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlbench import names
+from mlbench.home import Home
+
+_PROGRAM = Path(sys.executable).with_name("mlbench")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed, read as JSON."""
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Mlbench:
+    """Calls ``mlbench`` with one home folder."""
+
+    home: Home
+    prometheus: Path
+    program: tuple[str, ...] = (str(_PROGRAM),)
+
+    def __call__(self, *arguments: str) -> Done:
+        """Run a command to its end."""
+        done = subprocess.run(
+            [*self.program, *arguments],
+            env=self._environ(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start a command, whose output is read as it comes."""
+        return subprocess.Popen(
+            [*self.program, *arguments],
+            env=self._environ(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    @contextmanager
+    def on_terminal(self, *arguments: str, columns: int = 80) -> Iterator["Terminal"]:
+        """Start a command on a terminal; at the latest it ends with the block."""
+        ours, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen(
+            [*self.program, *arguments],
+            env={**self._environ(), "TERM": "xterm-256color"},
+            stdin=its,
+            stdout=its,
+            stderr=its,
+            start_new_session=True,
+        )
+        os.close(its)
+        try:
+            yield Terminal(process, ours)
+        finally:
+            process.terminate()
+            process.wait(30)
+            os.close(ours)
+
+    def _environ(self) -> dict[str, str]:
+        sizes = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
+        kept = {key: value for key, value in os.environ.items() if key not in sizes}
+        return {**kept, names.ENV_HOME: str(self.home.root), "PROMETHEUS": str(self.prometheus)}
+
+
+class Terminal:
+    """A command on a terminal, and what it has drawn there."""
+
+    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
+        self.process = process
+        self.raw = ""
+        self._descriptor = descriptor
+
+    @property
+    def text(self) -> str:
+        """All that was ever drawn, without colours and movements."""
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.raw)
+
+    def read_until(self, pattern: str) -> None:
+        """Read on until the text matches."""
+        while not re.search(pattern, self.text):
+            assert self._read(), f"the command has ended, without {pattern!r}: {self.text}"
+
+    def press_ctrl_c(self) -> None:
+        """Do what the terminal does then."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def wait(self) -> int:
+        """Read on to the end, and return the exit code."""
+        while self._read():
+            pass
+        return self.process.wait(30)
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._descriptor], [], [], 60)
+        assert ready, f"nothing more is drawn: {self.text}"
+        try:
+            data = os.read(self._descriptor, 65536)
+        except OSError:  # EIO: the other side is closed
+            return False
+        self.raw += data.decode()
+        return bool(data)
+
+
+@pytest.fixture(scope="session")
+def mlbench(stack: Home, prometheus_binary: Path) -> Mlbench:
+    """The command line over the shared stack."""
+    return Mlbench(stack, prometheus_binary)
+
+
+@pytest.fixture
+def alone(tmp_path: Path, prometheus_binary: Path) -> Mlbench:
+    """The command line over a home folder without a stack."""
+    return Mlbench(Home(tmp_path / "home"), prometheus_binary)

@@ -1,0 +1,94 @@
+"""The live view: what is drawn on a terminal, and what is left there."""
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.cli.live import Progress, progress
+from mlbench.client import Goal, Point, Run, Series
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.conftest import wait_for_end
+
+_NOW = datetime(2018, 8, 3, 9, 21, 40, tzinfo=UTC)
+
+
+def points(*values: str) -> list[Point]:
+    return [Point("2018-08-03T09:21:29.347000Z", value) for value in values]
+
+
+@pytest.fixture
+def run(finished: Run) -> Run:
+    return replace(
+        finished,
+        created_at="2018-08-03T09:21:20.000000Z",
+        started_at="2018-08-03T09:21:30.000000Z",
+        goal=Goal("acc", 97.0, lower_is_better=False),
+    )
+
+
+def test_progress_is_read_off_the_last_values(run: Run) -> None:
+    series: Series = {
+        "epoch @ 0": points("2"),
+        "step @ 0": points("200"),
+        "train_loss @ 0": points("0.25"),
+        "acc @ 0": points("91.5"),
+        "samples @ 0": points("600"),
+        "samples @ 1": points("600"),
+        "train_seconds @ 0": points("6"),
+        "train_seconds @ 1": points("6"),
+    }
+    assert progress(run, series, _NOW) == Progress(2, 200, 0.25, 91.5, 200.0, seconds=10.0)
+
+
+def test_before_the_first_value_there_is_time_only(run: Run) -> None:
+    waiting = replace(run, started_at=None, goal=None)
+    assert progress(waiting, {}, _NOW) == Progress(None, None, None, None, None, seconds=20.0)
+
+
+def test_texts_do_no_harm_to_the_view(run: Run) -> None:
+    names = ("epoch", "step", "train_loss", "acc", "samples", "train_seconds")
+    series = {f"{name} @ 0": points("a text") for name in names}
+    assert progress(run, series, _NOW) == progress(run, {}, _NOW)
+
+
+def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(
+    mlbench: Mlbench, client: ApiClient
+) -> None:
+    arguments = ("run", "steps", "--name", "drawn", "--set", "steps=150", "--set", "rate=100")
+    with mlbench.on_terminal(*arguments, columns=60) as terminal:
+        assert terminal.wait() == 0
+    assert re.search(r"run \d+ \(drawn\) on 2 workers: training", terminal.text)
+    assert re.search(r"epoch 0  loss 0\.\d{4}", terminal.text)
+    assert re.search(r"epoch 1  loss 0\.\d{4}  \d+ samples/s  \d+\.\d s", terminal.text)
+    assert longest_line(drawn_before_result(terminal.text)) <= 60
+    assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, "the cursor"
+    left_on_screen = terminal.raw.rpartition("\x1b[2K")[2]
+    assert re.match(r"run \d+ \(drawn\): \x1b\[32mFINISHED", left_on_screen)
+    client.delete_run(next(run.id for run in client.get_runs() if run.name == "drawn"))
+
+
+def drawn_before_result(text: str) -> str:
+    return text.partition("FINISHED")[0]
+
+
+def longest_line(text: str) -> int:
+    return max(len(line) for line in re.split(r"[\r\n]+", text))
+
+
+def test_ctrl_c_leaves_the_run_going(mlbench: Mlbench, client: ApiClient) -> None:
+    arguments = ("run", "steps", "--name", "left", "--set", "steps=6000", "--set", "rate=100")
+    with mlbench.on_terminal(*arguments, columns=60) as terminal:
+        terminal.read_until("on 2 workers: training")
+        terminal.press_ctrl_c()
+        assert terminal.wait() == 130
+    run = next(run for run in client.get_runs() if run.name == "left")
+    assert run.active
+    assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, "the cursor"
+    left_on_screen = terminal.raw.rpartition("\x1b[2K")[2]
+    assert left_on_screen == f"run {run.id} goes on; `mlbench stop {run.id}` stops it\r\n"
+    client.stop_run(run.id)
+    wait_for_end(client, run)
+    client.delete_run(run.id)

@@ -1,0 +1,132 @@
+"""``mlbench logs`` and ``metrics``: all of what a run wrote, and nothing else."""
+
+import re
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.client import Run
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.conftest import wait_for_end
+
+_DATE = "2018-08-03T09:21:29.347000Z"
+
+
+def test_a_log_is_printed_as_it_was_written(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    done = mlbench("logs", "finished", "--rank", "1")
+    assert done.code == 0
+    assert done.out == client.get_logs(finished.id, rank=1).text
+    assert len(done.out.splitlines()) == 2
+
+
+def test_the_other_stream_of_a_quiet_run_is_empty(mlbench: Mlbench, finished: Run) -> None:
+    done = mlbench("logs", "finished", "--stream", "stderr")
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_a_log_as_json_is_one_document(mlbench: Mlbench, client: ApiClient, finished: Run) -> None:
+    assert mlbench("logs", "finished", "--json").json == {
+        "rank": 0,
+        "stream": "stdout",
+        "text": client.get_logs(finished.id).text,
+    }
+
+
+def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClient) -> None:
+    run = client.create_run("followed", "steps", args={"steps": "200", "rate": "100"})
+    following = mlbench.start("logs", "followed", "--follow")
+    assert following.stdout is not None
+    first = following.stdout.readline()
+    assert first.startswith("step 100 of 200: ")
+    assert client.get_run(run.id).active, "it was printed while the run went on"
+    rest, _ = following.communicate(timeout=60)
+    assert following.returncode == 0
+    assert not client.get_run(run.id).active
+    assert first + rest == client.get_logs(run.id).text
+    assert len((first + rest).splitlines()) == 2
+    client.delete_run(wait_for_end(client, run).id)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--rank", "2"), "mlbench: rank: run"),
+        (("--rank", "-1"), "Invalid value for '--rank'"),
+        (("--stream", "metrics"), "Invalid value for '--stream'"),
+    ],
+)
+def test_what_there_is_no_log_of_is_refused(
+    mlbench: Mlbench, finished: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    done = mlbench("logs", "finished", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
+def test_the_overview_has_a_line_for_each_series(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    done = mlbench("metrics", "finished")
+    assert done.code == 0
+    heading, *lines = done.out.splitlines()
+    assert heading.split() == ["metric", "values", "first", "last"]
+    assert len(lines) == len(client.get_run_metrics(finished.id))
+    assert re.search(r"^train_loss @ 0 +200 +0\.990099 +0\.333333$", done.out, re.MULTILINE)
+
+
+def test_one_metric_is_printed_value_by_value(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    done = mlbench("metrics", "finished", "--metric", "train_loss")
+    series = client.get_run_metrics(finished.id, metric_filter="train_loss")
+    assert done.code == 0
+    assert [line.split("  ") for line in done.out.splitlines()] == [
+        [name, point.date, point.value] for name, points in series.items() for point in points
+    ]
+
+
+def test_metrics_as_json_are_what_the_api_says(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    found = mlbench("metrics", "finished", "--json").json
+    assert found == {
+        name: [{"date": point.date, "value": point.value} for point in points]
+        for name, points in client.get_run_metrics(finished.id).items()
+    }
+    only = mlbench("metrics", "finished", "--metric", "epoch", "--json").json
+    assert only == {name: points for name, points in found.items() if name.startswith("epoch")}
+
+
+def test_a_metric_that_is_not_there_is_named(mlbench: Mlbench, finished: Run) -> None:
+    done = mlbench("metrics", "finished", "--metric", "nothing")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"mlbench: run {finished.id} has no metric 'nothing'; "
+        f"`mlbench metrics {finished.id}` lists them\n"
+    )
+
+
+def test_names_and_texts_are_printed_as_they_are(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    name = "a_name_of_a_layer." * 6 + "[/bold] :100: [weight]"
+    client.post_metric(name, "[/] text :smile:", _DATE, run_id=finished.id)
+    overview, values = (
+        mlbench("metrics", "finished"),
+        mlbench("metrics", "finished", "--metric", name),
+    )
+    assert overview.code == values.code == 0
+    assert re.search(rf"^{re.escape(name)} +1 ", overview.out, re.MULTILINE)
+    assert values.out == f"{name}  {_DATE}  [/] text :smile:\n"
+
+
+def test_a_text_where_a_number_belongs_does_no_harm(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    before = mlbench("status", "finished").out
+    for metric in ("epoch", "samples", "train_seconds", "forward_seconds"):
+        client.post_metric(f"{metric} @ 0", "a text", "2035-01-01T00:00:00Z", run_id=finished.id)
+    done = mlbench("status", "finished")
+    assert (done.code, done.out) == (0, before)

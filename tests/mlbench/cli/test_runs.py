@@ -1,0 +1,157 @@
+"""``mlbench run``, ``status``, ``stop`` and ``delete``: exit codes, JSON, and what they print."""
+
+import re
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.client import Run
+from tests.conftest import wait_for
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.conftest import wait_for_end
+
+_FAST = ("--set", "steps=200", "--set", "rate=1000")
+_ENDLESS = ("--set", "steps=6000", "--set", "rate=100")
+
+# --- run ---
+
+
+def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> None:
+    done = mlbench("run", "steps", "--name", "watched", *_FAST)
+    assert done.code == 0
+    assert re.match(r"run \d+ \(watched\) on 2 workers\n", done.err)
+    assert re.search(r"^epoch [01]  loss 0\.\d{4} .* s$", done.err, re.MULTILINE)
+    run = next(run for run in client.get_runs() if run.name == "watched")
+    assert run.delivery is not None
+    token = mlbench.home.read_connection().token
+    lines = done.out.splitlines()
+    assert lines[0] == f"run {run.id} (watched): FINISHED"
+    assert re.search(r"^epochs +2 *$", done.out, re.MULTILINE)
+    assert f"recorded {run.delivery.recorded:,}, in Prometheus" in done.out
+    assert re.search(rf"^API +http://mlbench:{token}@127.0.0.1:\d+/api/runs/{run.id}/$", lines[-3])
+    assert lines[-1] == f'PromQL      mlbench_run_metric{{run_id="{run.id}",metric="train_loss"}}'
+    client.delete_run(run.id)
+
+
+def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> None:
+    done = mlbench("run", "steps", "--workers", "1", *_FAST, "--json")
+    assert (done.code, done.err) == (0, "")
+    fields = done.json
+    assert fields == {**client.get_run(fields["id"]).fields, "result": fields["result"]}
+    assert re.fullmatch(r"steps-\d{8}-\d{6}", fields["name"])
+    assert fields["num_workers"] == 1
+    assert fields["args"] == {"steps": "200", "rate": "1000"}
+    assert fields["result"]["epochs"] == 2
+    assert 300 < fields["result"]["samples_per_second"] <= 1010
+    assert fields["result"]["accuracy"] is None
+    client.delete_run(fields["id"])
+
+
+def test_a_failed_run_says_which_rank_and_why(mlbench: Mlbench, client: ApiClient) -> None:
+    done = mlbench("run", "steps", "--name", "wrong", "--set", "nonsense=a=b")
+    assert done.code == 1
+    assert re.search(r"^run \d+ \(wrong\): FAILED$", done.out, re.MULTILINE)
+    assert re.search(
+        r"^rank \d on local-mlbench-worker-\d exited with code 2$", done.out, re.MULTILINE
+    )
+    assert re.search(r"^steps\.py: error: .*--nonsense", done.out, re.MULTILINE)
+    status = mlbench("status", "wrong", "--json")
+    assert (status.code, status.json["state"]) == (0, "FAILED")
+    assert status.json["args"] == {"nonsense": "a=b"}
+    client.delete_run(status.json["id"])
+
+
+def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
+    mlbench: Mlbench, client: ApiClient
+) -> None:
+    ordered = mlbench("run", "steps", "--name", "detached", *_ENDLESS, "--detach", "--json")
+    assert (ordered.code, ordered.json["state"]) == (0, "INITIALIZED")
+    run_id = str(ordered.json["id"])
+    wait_for(lambda: client.get_run_metrics(int(run_id), last_n=1), what="the run records")
+
+    conflict = mlbench("run", "steps", *_FAST)
+    assert conflict.code == 2
+    assert conflict.err == (
+        f"mlbench: run {run_id} (detached) is active: wait until it has ended, or stop it\n"
+    )
+    too_soon = mlbench("delete", "detached")
+    assert too_soon.code == 2
+    assert too_soon.err == f"mlbench: run {run_id} is active: stop it first\n"
+
+    stopped = mlbench("stop", "detached")
+    assert (stopped.code, stopped.out) == (0, f"run {run_id} (detached): STOPPED\n")
+    again = mlbench("stop", run_id, "--json")
+    assert (again.code, again.json["state"]) == (0, "STOPPED")
+
+    deleted = mlbench("delete", run_id)
+    assert (deleted.code, deleted.out) == (0, f"run {run_id} (detached) is deleted\n")
+    gone = mlbench("delete", run_id)
+    assert (gone.code, gone.err) == (2, f"mlbench: run_id: there is no run {run_id}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("steps", "--set", "rate"), "--set rate: it must be KEY=VALUE, e.g. epochs=3"),
+        (("steps", "--set", "=5"), "--set =5: it must be KEY=VALUE, e.g. epochs=3"),
+        (("nothing",), "benchmark: there is no such benchmark; there are digits, steps"),
+        (("steps", "--workers", "99"), "num_workers: at most 16"),
+    ],
+)
+def test_a_wrong_order_is_refused(
+    mlbench: Mlbench, arguments: tuple[str, ...], message: str
+) -> None:
+    done = mlbench("run", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"mlbench: {message}")
+    assert done.err.count("\n") == 1
+
+
+# --- status, and how RUN is found ---
+
+
+def test_the_status_lists_runs_and_workers(mlbench: Mlbench, finished: Run) -> None:
+    done = mlbench("status")
+    assert done.code == 0
+    created = finished.created_at[:19].replace("T", " ")
+    row = rf"^{finished.id} +finished +steps +2 +FINISHED +{created}"
+    assert re.search(row, done.out, re.MULTILINE)
+    assert re.search(r"^local-mlbench-worker-1 +Running +- +-", done.out, re.MULTILINE)
+
+
+def test_the_status_as_json_holds_what_the_api_says(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    found = mlbench("status", "--json").json
+    assert finished.fields in found["runs"]
+    assert [pod["name"] for pod in found["pods"]] == [
+        pod["name"] for pod in client.get_worker_pods()
+    ]
+
+
+def test_a_run_is_found_by_name_or_id(mlbench: Mlbench, finished: Run) -> None:
+    by_name, by_id = mlbench("status", "finished"), mlbench("status", str(finished.id))
+    assert by_name.code == by_id.code == 0
+    assert by_name.out == by_id.out
+    assert by_name.out.startswith(f"run {finished.id} (finished): FINISHED\n")
+
+
+def test_of_runs_with_one_name_the_newest_is_meant(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    newest = client.create_run("finished", "steps", args={"steps": "1"})
+    wait_for_end(client, newest)
+    assert mlbench("status", "finished", "--json").json["id"] == newest.id
+    client.delete_run(newest.id)
+
+
+@pytest.mark.parametrize("command", ["stop", "logs"])
+def test_an_unknown_name_is_told(mlbench: Mlbench, command: str) -> None:
+    done = mlbench(command, "nobody")
+    message = "there is no run 'nobody'; `mlbench status` lists them"
+    assert (done.code, done.out, done.err) == (2, "", f"mlbench: {message}\n")
+
+
+def test_an_unknown_id_is_told(mlbench: Mlbench) -> None:
+    done = mlbench("status", "4711")
+    assert (done.code, done.out, done.err) == (2, "", "mlbench: run_id: there is no run 4711\n")

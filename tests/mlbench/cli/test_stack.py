@@ -1,0 +1,160 @@
+"""``mlbench up``, ``down`` and ``demo``: a stack is started once and leaves nothing behind."""
+
+import re
+import signal
+import sys
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from mlbench import ApiClient
+from mlbench.stack import launch
+from tests.conftest import free_port, wait_for
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.conftest import wait_for_end
+from tests.mlbench.stack.processes import descendants, left
+
+
+def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
+    before, connection = launch.running_supervisor(mlbench.home), mlbench.home.read_connection()
+    again, as_json = mlbench("up"), mlbench("up", "--detach", "--json")
+    assert again.code == as_json.code == 0
+    assert again.out.startswith("The stack is already running.\n")
+    assert f"http://mlbench:{connection.token}@127.0.0.1:" in again.out
+    assert as_json.json == {
+        "state": "already running",
+        "url": connection.url,
+        "prometheus_url": connection.prometheus_url,
+    }
+    assert launch.running_supervisor(mlbench.home) == before
+
+
+def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
+    port = free_port()
+    up = alone("up", "--detach", "--workers", "1", "--port", str(port), "--json")
+    assert up.code == 0, up.err
+    assert (up.json["state"], up.json["url"]) == ("running", f"http://127.0.0.1:{port}")
+    assert [pod["name"] for pod in alone("status", "--json").json["pods"]] == [
+        "local-mlbench-worker-0"
+    ]
+    supervisor = launch.running_supervisor(alone.home)
+    assert supervisor is not None
+    started = [psutil.Process(supervisor), *descendants(supervisor)]
+
+    down = alone("down")
+    assert (down.code, down.out) == (0, "stopped\n")
+    assert left(started) == []
+    again = alone("down", "--json")
+    assert (again.code, again.json) == (0, {"stopped": False})
+    assert alone("down").out == "no stack was running\n"
+
+
+def test_ctrl_c_ends_a_stack_in_the_foreground(alone: Mlbench) -> None:
+    with alone.on_terminal("up", "--workers", "1") as terminal:
+        terminal.read_until(r"The stack is running\.\r\n.*\r\n  Prometheus  http://\S+\r\n")
+        started = descendants(terminal.process.pid)
+        assert len(started) >= 6
+        terminal.press_ctrl_c()
+        assert terminal.wait() == 0
+    assert left(started) == []
+    assert not alone.home.connection_file.exists()
+    assert "Traceback" not in terminal.text
+
+
+def test_a_taken_port_is_told(alone: Mlbench, mlbench: Mlbench) -> None:
+    port = mlbench.home.read_connection().url.rpartition(":")[2]
+    for options in ((), ("--detach",)):
+        done = alone("up", "--port", port, *options)
+        assert (done.code, done.out) == (2, "")
+        assert f"port {port} is taken by another program; leave out --port" in done.err
+
+
+@pytest.mark.parametrize("arguments", [("status",), ("run", "steps", "--json")])
+def test_without_a_stack_a_command_says_how_to_start_one(
+    alone: Mlbench, arguments: tuple[str, ...]
+) -> None:
+    done = alone(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"mlbench: no stack is running here ({alone.home.connection_file} is missing): "
+        "start one with `mlbench up`\n"
+    )
+
+
+def test_a_stack_that_was_killed_is_told(alone: Mlbench) -> None:
+    alone.home.root.mkdir()
+    url = f"http://127.0.0.1:{free_port()}"
+    alone.home.connection_file.write_text(
+        f'{{"url": "{url}", "token": "t", "prometheus_url": "http://127.0.0.1:1"}}'
+    )
+    done = alone("status")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"mlbench: the master at {url} does not answer (")
+    assert "is the stack running? `mlbench up` starts it" in done.err
+
+
+def test_a_demo_runs_and_stops_the_stack_that_it_started(alone: Mlbench) -> None:
+    done = alone("demo", "steps", "--workers", "1")
+    assert done.code == 0, done.err
+    assert re.search(r"^run 1 \(steps-[\d-]+\): FINISHED$", done.out, re.MULTILINE)
+    assert done.err.startswith("Starting Prometheus, master, controller, exporter and workers")
+    assert done.err.endswith("Stopping the stack…\n")
+    assert launch.running_supervisor(alone.home) is None
+    assert not alone.home.connection_file.exists()
+
+
+def test_a_demo_over_a_stack_that_runs_leaves_it_running(mlbench: Mlbench) -> None:
+    before = launch.running_supervisor(mlbench.home)
+    done = mlbench("demo", "no-such-benchmark")
+    assert done.code == 2
+    assert "there is no such benchmark" in done.err
+    assert "Stopping" not in done.err
+    assert launch.running_supervisor(mlbench.home) == before
+
+
+def without_a_stack_of_its_own(mlbench: Mlbench, more: str = "") -> Mlbench:
+    """Return a command line that takes the stack which runs for one that it has started."""
+    code = (
+        "from mlbench.cli import app, runs, stack\n"
+        "stack.launch.running_supervisor = lambda home: None\n"
+        "stack.launch.start_detached = lambda home, *_: home.read_connection()\n"
+        "stack.launch.stop = lambda home: print('stopped')\n"
+        f"{more}\n"
+        "app()"
+    )
+    return replace(mlbench, program=(sys.executable, "-c", code))
+
+
+def test_a_demo_on_a_terminal_stays_up_until_ctrl_c(mlbench: Mlbench) -> None:
+    ended_well = "runs.run_and_show = lambda *args, **options: 0"
+    demo = without_a_stack_of_its_own(mlbench, ended_well)
+    with demo.on_terminal("demo") as terminal:
+        terminal.read_until("The stack is still up, Ctrl-C stops it.*\r\n.*\r\n.*Prometheus.*\r\n")
+        assert "Stopping" not in terminal.text
+        terminal.press_ctrl_c()
+        assert terminal.wait() == 0
+    assert terminal.text.endswith("Stopping the stack…\r\nstopped\r\n")
+
+
+def test_ctrl_c_while_a_demo_runs_stops_the_stack(mlbench: Mlbench, client: ApiClient) -> None:
+    with without_a_stack_of_its_own(mlbench).on_terminal("demo", "steps") as terminal:
+        terminal.read_until("on 2 workers: training")
+        terminal.press_ctrl_c()
+        assert terminal.wait() == 128 + signal.SIGINT
+    assert terminal.text.endswith("Stopping the stack…\r\nstopped\r\n")
+    assert "goes on" not in terminal.text
+    [run] = [run for run in client.get_runs() if run.active]
+    client.stop_run(run.id)
+    client.delete_run(wait_for_end(client, run).id)
+
+
+def test_ctrl_c_while_a_demo_starts_leaves_nothing(alone: Mlbench) -> None:
+    with alone.on_terminal("demo", "steps") as terminal:
+        wait_for(lambda: launch.running_supervisor(alone.home), what="the supervisor runs")
+        supervisor = launch.running_supervisor(alone.home)
+        terminal.press_ctrl_c()
+        assert terminal.wait() == 128 + signal.SIGINT
+    assert supervisor is not None
+    assert not psutil.pid_exists(supervisor)
+    assert "Traceback" not in terminal.text

@@ -1,0 +1,15 @@
+"""Reading back what a tracker wrote."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """Return all lines of a metrics file."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def metrics(path: Path) -> list[dict[str, Any]]:
+    """Return the values of each line that has some: of all but the goal's."""
+    return [line["metrics"] for line in lines(path) if "metrics" in line]

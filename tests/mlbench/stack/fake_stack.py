@@ -1,0 +1,54 @@
+"""A supervisor of stand-ins for the parts of a stack: they start at once and only sleep.
+
+usage: fake_stack.py FIRST_PART…, e.g. ``sleep 1000``; the home folder is $MLBENCH_HOME.
+"""
+
+import os
+import sys
+from unittest.mock import patch
+
+from mlbench.errors import MLBenchError
+from mlbench.home import Home
+from mlbench.stack import launch, supervisor
+from mlbench.stack.services import Service, Services
+
+_SLEEP = ("sleep", "1000")
+
+
+class FakeServices(Services):
+    """Two fixed parts and any number of workers, none of which serves HTTP."""
+
+    def __init__(self, home: Home, workers: int, port: int | None = None) -> None:
+        self.url = "http://127.0.0.1:1"
+        self.token = "token"
+        self.prometheus_url = "http://127.0.0.1:2"
+        self.fixed = (
+            self._sleeper("first", tuple(sys.argv[1:]) or _SLEEP),
+            self._sleeper("second"),
+        )
+
+    def worker(self, number: int) -> Service:
+        return self._sleeper(f"worker-{number}")
+
+    def _sleeper(self, name: str, command: tuple[str, ...] = _SLEEP) -> Service:
+        # A port that nobody serves: such a part never gets ready.
+        port = 1 if "never-ready" in command else None
+        return Service(name, command, os.environ, port)
+
+
+def main() -> None:
+    """Run until SIGTERM."""
+    launch.configure_logging()
+    try:
+        with (
+            patch.object(launch, "Services", FakeServices),
+            # What does not end on SIGTERM is killed soon: these tests cannot wait for 10 s.
+            patch.object(supervisor, "_TERMINATE_SECONDS", 0.5),
+        ):
+            launch.run_in_front(Home.from_environ(), 2, None)
+    except MLBenchError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

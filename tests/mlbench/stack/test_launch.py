@@ -1,0 +1,157 @@
+"""Starting and stopping real stacks: once, cleanly, and again after the worst."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from mlbench import ApiClient, names
+from mlbench.home import Connection, Home
+from mlbench.stack import launch
+from mlbench.stack.services import StackError
+from tests.conftest import wait_for
+from tests.mlbench.conftest import wait_for_end
+from tests.mlbench.stack.processes import descendants, left
+
+
+def supervisor_of(home: Home) -> psutil.Process:
+    pid = launch.running_supervisor(home)
+    assert pid is not None
+    return psutil.Process(pid)
+
+
+def test_a_stack_that_runs_answers_everywhere(stack: Home) -> None:
+    connection = stack.read_connection()
+    assert httpx.get(f"{connection.url}/readyz").is_success
+    assert httpx.get(f"{connection.prometheus_url}/-/ready").is_success
+    parts = [" ".join(part.cmdline()) for part in descendants(supervisor_of(stack).pid)]
+    for word in ("prometheus.yml", "gunicorn", "master.controller", "exporter.app"):
+        assert [part for part in parts if word in part], word
+    assert len([part for part in parts if "worker.agent" in part]) == 2
+
+
+def test_starting_twice_is_starting_once(stack: Home) -> None:
+    before = supervisor_of(stack)
+    assert launch.wait_until_ready(stack) == stack.read_connection()
+    second = subprocess.run(
+        [sys.executable, "-m", "mlbench.stack", "--workers", "1"],
+        env={**os.environ, names.ENV_HOME: str(stack.root)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert second.returncode == 1
+    assert second.stderr == f"a stack is already running with {stack.root}\n"
+    assert supervisor_of(stack) == before
+    assert httpx.get(f"{stack.read_connection().url}/readyz").is_success
+
+
+def test_a_killed_stack_leaves_nothing_and_can_be_started_again(
+    own_stack: Home, prometheus_binary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = own_stack.read_connection()
+    with ApiClient.from_home(own_stack) as client:
+        run = client.create_run("cut-off", "steps", args={"steps": "6000", "rate": "100"})
+        wait_for(
+            lambda: len(client.get_run_metrics(run.id, metric_filter="train_loss", last_n=1)) == 2,
+            what="both ranks record",
+        )
+    started = descendants(supervisor_of(own_stack).pid)
+    assert len(started) >= 9, "with two training processes"
+    supervisor_of(own_stack).kill()
+    wait_for(lambda: not left(started), what="all processes have ended")
+    assert own_stack.connection_file.exists(), "nobody was left to remove it"
+
+    monkeypatch.setenv("PROMETHEUS", str(prometheus_binary))
+    after = launch.start_detached(own_stack, workers=2, port=None)
+    assert after.token == before.token
+    with ApiClient.from_home(own_stack) as client:
+        assert wait_for_end(client, run).state == "FAILED"
+        again = client.create_run("again", "steps", args={"steps": "50", "rate": "1000"})
+        assert wait_for_end(client, again).state == "FINISHED"
+
+
+def program(folder: Path, code: str) -> Path:
+    """Return a shell script that is to be taken for Prometheus."""
+    path = folder / "prometheus"
+    path.write_text(f"#!/bin/sh\n{code}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_part_that_does_not_work_is_named_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    # As a killed stack leaves it: it must not be taken for the answer of this one.
+    home.write_connection(Connection("http://127.0.0.1:1", "stale", "http://127.0.0.1:2"))
+    broken = program(tmp_path, "echo opening storage failed: read-only file system >&2; exit 1")
+    monkeypatch.setenv("PROMETHEUS", str(broken))
+    began = time.monotonic()
+    with pytest.raises(StackError, match="the stack did not start:") as error:
+        launch.start_detached(home, workers=1, port=None)
+    assert time.monotonic() - began < 30
+    assert f"the end of {home.logs / 'prometheus.log'}:\n" in str(error.value)
+    assert str(error.value).endswith("opening storage failed: read-only file system")
+    assert launch.running_supervisor(home) is None
+    assert not home.connection_file.exists()
+
+
+def test_without_prometheus_nothing_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    monkeypatch.setenv("PROMETHEUS", str(tmp_path / "nothing-here"))
+    with pytest.raises(StackError, match=r"Prometheus is missing: run `make install`") as error:
+        launch.start_detached(home, workers=1, port=None)
+    assert "Traceback" not in str(error.value)
+    assert not home.prometheus.exists()
+
+
+def test_a_start_that_takes_too_long_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    monkeypatch.setenv("PROMETHEUS", str(program(tmp_path, "exec sleep 1000")))
+    monkeypatch.setattr("mlbench.stack.launch._START_SECONDS", 1.0)
+    with pytest.raises(StackError, match="the stack was not ready in time"):
+        launch.start_detached(home, workers=1, port=None)
+    wait_for(lambda: launch.running_supervisor(home) is None, what="it has ended")
+
+
+def test_ctrl_c_while_it_starts_ends_what_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    monkeypatch.setenv("PROMETHEUS", str(program(tmp_path, "exec sleep 1000")))
+    started: list[psutil.Process] = []
+
+    def press() -> None:
+        wait_for(lambda: launch.running_supervisor(home))
+        wait_for(lambda: len(descendants(supervisor_of(home).pid)) >= 5)
+        started.extend([supervisor_of(home), *descendants(supervisor_of(home).pid)])
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        launch.start_detached(home, workers=1, port=None)
+    thread.join()
+    assert len(started) >= 6
+    assert left(started) == []
+
+
+def test_waiting_for_a_stack_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    with pytest.raises(StackError, match="the stack did not get ready"):
+        launch.wait_until_ready(home)
+    assert launch.running_supervisor(home) is None
+    assert launch.stop(home) is False

@@ -1,0 +1,255 @@
+"""What the stack runs: its ports, secrets, environment, and what must be installed."""
+
+import os
+import re
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mlbench import names
+from mlbench.home import Home
+from mlbench.stack import services
+from mlbench.stack.services import (
+    Ports,
+    Service,
+    Services,
+    StackError,
+    check_installed,
+    find_prometheus,
+    is_free,
+    prometheus_config,
+)
+from tests.conftest import free_port
+
+_SECRETS = (names.ENV_TOKEN, names.ENV_AGENT_TOKEN)
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that a server listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that passes for Prometheus, named by $PROMETHEUS."""
+    path = tmp_path / "given" / "prometheus"
+    path.parent.mkdir()
+    path.touch(mode=0o755)
+    monkeypatch.setenv("PROMETHEUS", str(path))
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def all_services(home: Home) -> list[Service]:
+    found = Services(home, workers=2)
+    return [*found.fixed, found.worker(0)]
+
+
+def options(service: Service) -> dict[str, str]:
+    """Return the ``--key value`` and ``--key=value`` options of a service's command."""
+    joined = " ".join(service.command)
+    return dict(re.findall(r"--([\w.-]+)[= ](\S+)", joined))
+
+
+# --- Ports. ---
+
+
+def test_a_taken_port_is_not_free(taken: int) -> None:
+    assert not is_free(taken)
+    assert is_free(free_port())
+
+
+def test_near_skips_what_is_taken_and_what_was_given(taken: int) -> None:
+    ports = Ports()
+    first = ports.near(taken)
+    second = ports.near(taken)
+    assert taken < first < second < taken + 200
+
+
+def test_two_stacks_that_start_at_once_get_different_ports() -> None:
+    # Nothing listens yet on what the first was given.
+    usual = free_port()
+    assert Ports().near(usual) != Ports().near(usual)
+
+
+def test_near_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "is_free", lambda port: False)
+    with pytest.raises(StackError, match="no port from 8000 to 8199 is free"):
+        Ports().near(8000)
+
+
+def test_exactly_is_that_port_or_an_error(taken: int) -> None:
+    port = free_port()
+    assert Ports().exactly(port) == port
+    with pytest.raises(StackError, match=f"port {taken} is taken by another program"):
+        Ports().exactly(taken)
+
+
+def test_a_given_port_is_the_masters(home: Home, binary: Path) -> None:
+    port = free_port()
+    assert Services(home, workers=2, port=port).url == f"http://127.0.0.1:{port}"
+
+
+def test_every_service_has_a_port_of_its_own_and_keeps_it(home: Home, binary: Path) -> None:
+    found = Services(home, workers=2)
+    ports = [s.port for s in (*found.fixed, found.worker(0), found.worker(1)) if s.port]
+    assert len(set(ports)) == len(ports) == 5, "all but the controller serve HTTP"
+    assert found.worker(1).port == ports[-1]
+
+
+def test_all_listen_on_loopback_only(home: Home, binary: Path) -> None:
+    prometheus, master, *_ = all_services(home)
+    assert options(prometheus)["web.listen-address"] == prometheus.address
+    assert options(master)["bind"] == master.address
+    assert master.address.startswith("127.0.0.1:")
+
+
+# --- Secrets and environment. ---
+
+
+def test_secrets_are_private_and_stay_the_same(home: Home, binary: Path) -> None:
+    first, second = Services(home, workers=2), Services(home, workers=2)
+    files = [home.root / "token", home.root / "agent-token"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600, 0o600]
+    assert first.token == second.token == files[0].read_text().strip()
+    assert len(first.token) >= 40
+    assert files[0].read_text() != files[1].read_text()
+
+
+def test_each_process_gets_the_secrets_that_it_needs(home: Home, binary: Path) -> None:
+    found = {s.name: {key for key in _SECRETS if key in s.environ} for s in all_services(home)}
+    assert found == {
+        "prometheus": set(),
+        "master": {names.ENV_TOKEN, names.ENV_AGENT_TOKEN},
+        "controller": {names.ENV_TOKEN, names.ENV_AGENT_TOKEN},
+        "exporter": set(),
+        "local-mlbench-worker-0": {names.ENV_AGENT_TOKEN},
+    }
+
+
+def test_no_secret_is_on_a_command_line(home: Home, binary: Path) -> None:
+    commands = [" ".join(service.command) for service in all_services(home)]
+    for name in ("token", "agent-token"):
+        secret = (home.root / name).read_text().strip()
+        assert not [command for command in commands if secret in command]
+
+
+def test_what_another_stack_left_in_the_shell_does_not_reach_this_one(
+    home: Home, binary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = {value for key, value in vars(names).items() if key.startswith("ENV_")}
+    for name in ours:
+        monkeypatch.setenv(name, "foreign")
+    monkeypatch.setenv("OTHER", "kept")
+    for service in all_services(home):
+        assert "foreign" not in service.environ.values(), service.name
+        assert service.environ["OTHER"] == "kept"
+        assert service.environ[names.ENV_HOME] == str(home.root)
+
+
+def test_the_controller_knows_how_many_workers_are_usual(home: Home, binary: Path) -> None:
+    controller = Services(home, workers=5).fixed[2]
+    assert controller.environ[names.ENV_WORKERS] == "5"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(None, "127.0.0.1"), ("corp.example", "corp.example,127.0.0.1")],
+)
+def test_a_proxy_is_not_asked_for_the_stacks_own_traffic(
+    home: Home,
+    binary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: str | None,
+    expected: str,
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    if given:
+        monkeypatch.setenv("NO_PROXY", given)
+    for service in all_services(home):
+        assert service.environ["no_proxy"] == service.environ["NO_PROXY"] == expected
+
+
+# --- What must be there. ---
+
+
+@pytest.fixture
+def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another Prometheus, the first on $PATH."""
+    path = tmp_path / "on-path" / "prometheus"
+    path.parent.mkdir()
+    path.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(path.parent), prepend=os.pathsep)
+    return path
+
+
+@pytest.fixture
+def from_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A third, where `make` puts it."""
+    path = tmp_path / "checkout" / ".tools" / "prometheus" / "bin" / "prometheus"
+    path.parent.mkdir(parents=True)
+    path.touch(mode=0o755)
+    monkeypatch.setattr(services, "_checkout", lambda: tmp_path / "checkout")
+    return path
+
+
+def test_prometheus_is_the_named_one_or_on_the_path_or_from_make(
+    binary: Path, on_path: Path, from_make: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_prometheus() == binary
+    monkeypatch.delenv("PROMETHEUS")
+    assert find_prometheus() == on_path
+    monkeypatch.setenv("PATH", "")
+    assert find_prometheus() == from_make
+    from_make.unlink()
+    with pytest.raises(StackError, match="run `make install`"):
+        find_prometheus()
+
+
+def test_a_named_prometheus_that_is_not_there_is_an_error(
+    on_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMETHEUS", "/nowhere/prometheus")
+    with pytest.raises(StackError, match=re.escape("$PROMETHEUS")):
+        find_prometheus()
+
+
+def test_the_web_pages_of_an_unpacked_debian_package_are_found(
+    home: Home, from_make: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMETHEUS", str(from_make))
+    assert "web.local-assets" not in options(Services(home, workers=1).fixed[0])
+    pages = from_make.parents[1] / "share" / "prometheus" / "web"
+    pages.mkdir(parents=True)
+    assert options(Services(home, workers=1).fixed[0])["web.local-assets"] == str(pages)
+
+
+def test_prometheus_is_told_what_it_must_do(home: Home, binary: Path) -> None:
+    prometheus = all_services(home)[0]
+    assert prometheus.command[0] == str(binary)
+    assert "--web.enable-remote-write-receiver" in prometheus.command
+    assert options(prometheus)["storage.tsdb.path"] == str(home.prometheus / "data")
+    assert options(prometheus)["config.file"] == str(home.prometheus / "prometheus.yml")
+
+
+def test_the_configuration_is_there() -> None:
+    assert "scrape_configs" in prometheus_config().read_text()
+
+
+def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_installed()
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda module: None if module in {"torch", "psutil"} else module
+    )
+    with pytest.raises(StackError, match=re.escape("pip install 'mlbench[worker,exporter]'")):
+        check_installed()

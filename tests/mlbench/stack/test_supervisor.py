@@ -1,0 +1,234 @@
+"""The supervisor, over processes that only sleep: it starts, restarts, adds, removes and ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mlbench import names
+from mlbench.home import Connection, Home
+from mlbench.pool import LocalWorker, PoolFiles
+from mlbench.stack import launch
+from tests.conftest import wait_for
+from tests.mlbench.stack.processes import children, left
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def start(home: Home, tmp_path: Path) -> Iterator[Start]:
+    """Starts a supervisor, whose first part is the given command."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*first: str) -> subprocess.Popen[bytes]:
+        with (tmp_path / "output").open("ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.mlbench.stack.fake_stack", *first],
+                env={**os.environ, names.ENV_HOME: str(home.root)},
+                stdout=output,
+                stderr=output,
+            )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.fixture
+def running(start: Start, home: Home) -> subprocess.Popen[bytes]:
+    """A supervisor that has got ready."""
+    process = start()
+    wait_for(home.connection_file.exists, what="the stack is ready")
+    return process
+
+
+def pids(supervisor: subprocess.Popen[bytes]) -> set[int]:
+    return {part.pid for part in children(supervisor.pid)}
+
+
+def error_of(process: subprocess.Popen[bytes], tmp_path: Path) -> str:
+    """Wait for a supervisor that gives up, and return what it said."""
+    assert process.wait(15) == 1
+    return (tmp_path / "output").read_text()
+
+
+# --- It keeps its parts running. ---
+
+
+def test_a_stack_that_is_ready_says_how_to_reach_it(
+    running: subprocess.Popen[bytes], home: Home
+) -> None:
+    assert home.read_connection() == Connection("http://127.0.0.1:1", "token", "http://127.0.0.1:2")
+    assert launch.running_supervisor(home) == running.pid
+    assert len(pids(running)) == 4
+    assert PoolFiles(home).read_status() == [
+        LocalWorker("worker-0", alive=True),
+        LocalWorker("worker-1", alive=True),
+    ]
+
+
+def kill_and_wait(supervisor: subprocess.Popen[bytes], victim: psutil.Process) -> psutil.Process:
+    """Kill a part, wait until it is started again, and return its new process."""
+    others = pids(supervisor) - {victim.pid}
+    victim.kill()
+    wait_for(lambda: len(pids(supervisor) - {victim.pid}) == 4, what="it is started again")
+    [again] = [part for part in children(supervisor.pid) if part.pid not in others]
+    return again
+
+
+def test_a_part_that_dies_is_started_again(running: subprocess.Popen[bytes]) -> None:
+    victim, *others = children(running.pid)
+    again = kill_and_wait(running, victim)
+    assert again.cmdline() == ["sleep", "1000"]
+    assert left(others) == others, "the others were left alone"
+
+
+def test_a_part_that_dies_again_soon_is_started_again_later(
+    running: subprocess.Popen[bytes],
+) -> None:
+    again = kill_and_wait(running, children(running.pid)[0])
+    started_at = time.monotonic()
+    kill_and_wait(running, again)
+    assert time.monotonic() - started_at > 0.8, "not more than once a second"
+
+
+def test_the_pool_grows_and_shrinks_as_the_controller_wants(
+    running: subprocess.Popen[bytes], home: Home
+) -> None:
+    before = pids(running)
+    pool = PoolFiles(home)
+    pool.write_wanted(3)
+    wait_for(lambda: len(pool.read_status()) == 3, what="a third worker")
+    assert pool.read_status()[2] == LocalWorker("worker-2", alive=True)
+    assert len(pids(running)) == 5
+    pool.write_wanted(2)
+    wait_for(lambda: len(pool.read_status()) == 2, what="two workers")
+    assert pids(running) == before
+
+
+def test_prometheus_is_told_which_workers_there_are(
+    running: subprocess.Popen[bytes], home: Home
+) -> None:
+    targets = home.prometheus / "targets" / "workers.json"
+    assert [len(group["targets"]) for group in json.loads(targets.read_text())] == [2]
+    PoolFiles(home).write_wanted(3)
+    wait_for(lambda: len(json.loads(targets.read_text())[0]["targets"]) == 3)
+    assert "scrape_configs" in (home.prometheus / "prometheus.yml").read_text()
+
+
+def test_what_a_former_controller_wanted_is_forgotten(start: Start, home: Home) -> None:
+    PoolFiles(home).write_wanted(7)
+    supervisor = start()
+    wait_for(home.connection_file.exists, what="the stack is ready")
+    assert len(pids(supervisor)) == 4
+
+
+# --- It ends with all its parts. ---
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_end_it_ends_everything(
+    running: subprocess.Popen[bytes], home: Home, number: signal.Signals
+) -> None:
+    started = children(running.pid)
+    running.send_signal(number)
+    assert running.wait(10) == 0
+    assert left(started) == []
+    assert not home.connection_file.exists()
+    assert launch.running_supervisor(home) is None
+
+
+def test_a_part_that_does_not_end_is_killed(start: Start, home: Home, tmp_path: Path) -> None:
+    deaf = tmp_path / "deaf"
+    supervisor = start("sh", "-c", f"trap '' TERM; touch {deaf}; while :; do sleep 0.1; done")
+    wait_for(deaf.exists)
+    wait_for(home.connection_file.exists)
+    started = children(supervisor.pid)
+    supervisor.terminate()
+    assert supervisor.wait(10) == 0
+    assert left(started) == []
+    assert "first does not end; killing it" in (tmp_path / "output").read_text()
+
+
+def test_killed_it_leaves_no_part_behind(
+    running: subprocess.Popen[bytes], home: Home, start: Start
+) -> None:
+    started = children(running.pid)
+    running.kill()
+    running.wait()
+    wait_for(lambda: not left(started), what="all have ended")
+    assert home.connection_file.exists(), "nobody was left to remove it"
+    assert launch.running_supervisor(home) is None
+    # The next one does not count as running until it is.
+    successor = start("sleep", "never-ready")
+    wait_for(lambda: launch.running_supervisor(home) == successor.pid)
+    assert not home.connection_file.exists()
+
+
+def test_there_is_one_supervisor_for_a_home(
+    running: subprocess.Popen[bytes], home: Home, start: Start, tmp_path: Path
+) -> None:
+    before, connection = pids(running), home.read_connection()
+    said = error_of(start(), tmp_path)
+    assert f"a stack is already running with {home.root}" in said
+    assert launch.running_supervisor(home) == running.pid
+    assert (pids(running), home.read_connection()) == (before, connection)
+
+
+# --- It gives up soon where there is no hope. ---
+
+
+def test_a_part_that_cannot_work_ends_the_start_with_its_last_words(
+    start: Start, home: Home, tmp_path: Path
+) -> None:
+    lines = "; ".join(f"echo line {n}" for n in range(20))
+    began = time.monotonic()
+    said = error_of(start("sh", "-c", f"{lines}; echo no such config >&2; exit 1"), tmp_path)
+    assert time.monotonic() - began < 10
+    log_file = home.logs / "first.log"
+    assert f"first ended 3 times while the stack started; the end of {log_file}:\n" in said
+    assert said.endswith("line 18\nline 19\nno such config\n")
+    assert "line 0" not in said
+    assert not home.connection_file.exists()
+
+
+def test_a_part_that_works_at_the_second_try_is_no_reason_to_give_up(
+    start: Start, home: Home, tmp_path: Path
+) -> None:
+    tried = tmp_path / "tried"
+    start("sh", "-c", f"test -e {tried} && exec sleep 1000; touch {tried}; exit 1")
+    wait_for(home.connection_file.exists, what="the stack is ready")
+    assert tried.exists()
+
+
+def test_a_part_that_is_no_program_ends_the_start(start: Start, home: Home, tmp_path: Path) -> None:
+    no_program = tmp_path / "prometheus"
+    no_program.touch(mode=0o644)
+    said = error_of(start(str(no_program)), tmp_path)
+    assert f"cannot start first: [Errno 13] Permission denied: '{no_program}'" in said
+    assert "Traceback" not in said
+
+
+def test_asked_to_end_while_it_starts_it_does(start: Start, home: Home) -> None:
+    supervisor = start("sh", "-c", "exec sleep 1000", "never-ready")
+    wait_for(lambda: len(pids(supervisor)) == 4)
+    started = children(supervisor.pid)
+    supervisor.terminate()
+    assert supervisor.wait(10) == 0
+    assert left(started) == []
+    assert not home.connection_file.exists()

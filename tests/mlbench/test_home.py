@@ -1,0 +1,116 @@
+"""The home folder: where things are, who may read them, and that nobody reads half of them."""
+
+import json
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from mlbench import names
+from mlbench.home import Connection, Home, NotConnectedError, write_atomically, write_private
+
+_CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_the_variable_names_the_folder(tmp_path: Path) -> None:
+    assert Home.from_environ({names.ENV_HOME: str(tmp_path)}) == Home(tmp_path)
+
+
+@pytest.mark.parametrize("environ", [{}, {names.ENV_HOME: ""}])
+def test_without_the_variable_it_is_the_users_data_folder(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Home.from_environ(environ).root == tmp_path / ".local" / "share" / "mlbench"
+
+
+def test_a_relative_folder_stays_the_same_after_cd(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = Home.from_environ({names.ENV_HOME: "here"})
+    monkeypatch.chdir("/")
+    assert found.root == tmp_path / "here"
+
+
+def test_every_path_is_below_the_folder(home: Home) -> None:
+    paths = [
+        value
+        for name in dir(Home)
+        if isinstance(getattr(Home, name), property)
+        and isinstance(value := getattr(home, name), Path)
+    ]
+    assert len(set(paths)) == len(paths) == 8
+    assert all(path.parent == home.root for path in paths)
+
+
+def test_a_connection_is_read_as_it_was_written(home: Home) -> None:
+    home.write_connection(_CONNECTION)
+    assert home.read_connection() == _CONNECTION
+
+
+def test_the_connections_keys_are_the_promised_ones(home: Home) -> None:
+    home.write_connection(_CONNECTION)
+    assert set(json.loads(home.connection_file.read_text())) == {"url", "token", "prometheus_url"}
+
+
+def test_only_the_user_may_read_the_connection(home: Home) -> None:
+    before = os.umask(0)
+    try:
+        home.write_connection(_CONNECTION)
+        home.write_connection(_CONNECTION)
+    finally:
+        os.umask(before)
+    assert mode(home.connection_file) == 0o600
+
+
+def test_without_a_stack_the_error_says_what_to_do(home: Home) -> None:
+    with pytest.raises(
+        NotConnectedError, match=r"no stack is running here .*`mlbench up`"
+    ) as error:
+        home.read_connection()
+    assert str(home.connection_file) in str(error.value)
+
+
+def test_an_open_file_becomes_private_when_it_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("old")
+    path.chmod(0o644)
+    write_private(path, "new")
+    assert (mode(path), path.read_text()) == (0o600, "new")
+
+
+def test_writing_leaves_no_draft_behind(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "sub" / "file", "one")
+    write_atomically(tmp_path / "sub" / "file", "two")
+    assert [path.name for path in (tmp_path / "sub").iterdir()] == ["file"]
+
+
+def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    texts = {"a" * 100_000, "b" * 200_000}
+    write_atomically(path, "a" * 100_000)
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.is_set():
+            for text in texts:
+                write_atomically(path, text)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = {path.read_text() for _ in range(300)}
+    ended.set()
+    writer.join()
+    assert seen <= texts

@@ -1,0 +1,206 @@
+"""The file format: each call is one whole line, whatever its values and whatever happens next."""
+
+import json
+import math
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from master.recording.samples import Goal, Sample, parse_lines
+from mlbench.recorder import Recorder, Value, to_float
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "metrics.jsonl"
+
+
+@pytest.fixture
+def recorder(path: Path) -> Recorder:
+    return Recorder(path)
+
+
+def only_line(path: Path) -> dict[str, Any]:
+    [line] = path.read_text().splitlines()
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_a_line_has_time_step_and_metrics(
+    recorder: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlbench.recorder.time.time", lambda: 1763683200.1234561)
+    recorder.write({"train_loss": 0.31, "learning_rate": 0.1}, step=12)
+    recorder.write({"note": "warm"}, step=None)
+    assert path.read_text() == (
+        '{"time":1763683200.123456,"step":12,"metrics":{"train_loss":0.31,"learning_rate":0.1}}\n'
+        '{"time":1763683200.123456,"metrics":{"note":"warm"}}\n'
+    )
+
+
+def test_the_first_step_is_written_too(recorder: Recorder, path: Path) -> None:
+    recorder.write({"a": 1}, step=0)
+    assert only_line(path)["step"] == 0
+
+
+def test_a_goal_has_a_line_of_its_own(
+    recorder: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlbench.recorder.time.time", lambda: 1763683200.1234561)
+    recorder.write_goal("val_global_Prec@1", 97.0, lower_is_better=False)
+    goal = {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False}
+    assert only_line(path) == {"time": 1763683200.123456, "goal": goal}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, "3.0"),
+        (True, "1.0"),
+        (0.1, "0.1"),
+        (1e-300, "1e-300"),
+        (np.float32(0.5), "0.5"),
+        (np.int64(-7), "-7.0"),
+        (np.array(0.25), "0.25"),
+        (torch.tensor(0.25), "0.25"),
+        (torch.tensor(3), "3.0"),
+        (torch.tensor(1.5, dtype=torch.bfloat16), "1.5"),
+        (torch.tensor([0.5]), "0.5"),
+        (Decimal("0.125"), "0.125"),
+        (Fraction(1, 4), "0.25"),
+        (math.nan, "NaN"),
+        (math.inf, "Infinity"),
+        (-math.inf, "-Infinity"),
+        (np.float32("nan"), "NaN"),
+        (torch.tensor(-math.inf), "-Infinity"),
+        ("diverged", '"diverged"'),
+        ('"quoted"\n\\ and é', r'"\"quoted\"\n\\ and \u00e9"'),
+        ("", '""'),
+    ],
+    ids=repr,
+)
+def test_a_value_is_spelled_as_json(
+    recorder: Recorder, path: Path, value: Value, text: str
+) -> None:
+    recorder.write({"v": value}, step=None)
+    assert path.read_text().endswith('"metrics":{"v":' + text + "}}\n")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loss_that_gradients_come_from_is_recorded_without_a_warning() -> None:
+    assert to_float(torch.tensor(0.5, requires_grad=True) * 2) == 1.0
+
+
+@pytest.mark.parametrize("value", [None, [1.0], 1j, {}, np.ones(2)], ids=repr)
+def test_what_is_neither_number_nor_text_is_refused(
+    recorder: Recorder, path: Path, value: Any
+) -> None:
+    with pytest.raises(TypeError):
+        recorder.write({"fine": 1.0, "v": value}, step=1)
+    assert path.read_text() == ""
+
+
+def test_a_tensor_of_several_numbers_is_refused(recorder: Recorder, path: Path) -> None:
+    with pytest.raises(ValueError, match="one element"):
+        recorder.write({"v": torch.ones(2)}, step=1)
+    assert path.read_text() == ""
+
+
+@pytest.mark.parametrize("name", ["val_Prec@1", 'a "b"', "back\\slash", "line\nend", "é", "a @ 3"])
+def test_any_name_can_be_read_back(recorder: Recorder, path: Path, name: str) -> None:
+    recorder.write({name: 1.0}, step=None)
+    recorder.write({name: 2.0}, step=None)
+    lines = path.read_text().splitlines()
+    assert [json.loads(line)["metrics"] for line in lines] == [{name: 1.0}, {name: 2.0}]
+
+
+def test_the_master_understands_every_line(
+    recorder: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlbench.recorder.time.time", lambda: 1763683200.123456)
+    recorder.write_goal("loss", 0.1, lower_is_better=True)
+    recorder.write({"loss": np.float32(0.5), "at é": "text", "up": math.inf}, step=3)
+    time_us = 1763683200123456
+    assert list(parse_lines(path.read_bytes(), "1", received_us=0)) == [
+        Goal("loss", 0.1, lower_is_better=True),
+        Sample("loss", "1", time_us, 0.5),
+        Sample("at é", "1", time_us, "text"),
+        Sample("up", "1", time_us, math.inf),
+        Sample("step", "1", time_us, 3.0),
+    ]
+
+
+def test_a_file_that_has_lines_is_continued(recorder: Recorder, path: Path) -> None:
+    recorder.write({"a": 1}, step=1)
+    recorder.close()
+    Recorder(path).write({"a": 2}, step=2)
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2]
+
+
+def test_threads_do_not_tear_each_others_lines(recorder: Recorder, path: Path) -> None:
+    def write(thread: int) -> None:
+        for i in range(300):
+            recorder.write({"value": thread, "text": "x" * 500}, step=i)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sorted((line["metrics"]["value"], line["step"]) for line in found) == [
+        (thread, i) for thread in range(6) for i in range(300)
+    ]
+
+
+def test_a_killed_process_has_lost_nothing(path: Path) -> None:
+    code = (
+        "import os, pathlib, sys; from mlbench.recorder import Recorder\n"
+        "recorder = Recorder(pathlib.Path(sys.argv[1]))\n"
+        "for i in range(500): recorder.write({'a': i}, step=i)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], timeout=30, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_bytes().endswith(b"\n")
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == list(range(500))
+
+
+def test_a_full_disk_is_an_error() -> None:
+    with pytest.raises(OSError, match="No space left"):
+        Recorder(Path("/dev/full")).write({"a": 1.0}, step=1)
+
+
+def test_a_line_that_only_partly_fits_is_an_error(path: Path) -> None:
+    room = 100
+    code = (
+        "import pathlib, sys; from mlbench.recorder import Recorder\n"
+        "recorder = Recorder(pathlib.Path(sys.argv[1]))\n"
+        "recorder.write({'a': 1.0}, step=1); recorder.write({'a': 2.0}, step=2)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, path],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert re.search("OSError: the metrics file is full: a line was cut", done.stderr)
+    assert path.stat().st_size == room
+
+
+def test_the_file_is_not_inherited_by_what_the_training_starts(recorder: Recorder) -> None:
+    assert not os.get_inheritable(recorder._file)

@@ -1,0 +1,41 @@
+"""Ending on a signal: the callback runs whatever the main thread is doing."""
+
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from mlbench.signals import on_termination
+
+_NUMBERS = (signal.SIGTERM, signal.SIGINT)
+
+
+@pytest.fixture(autouse=True)
+def handlers_as_before() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in _NUMBERS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", _NUMBERS)
+def test_both_signals_call_back(number: signal.Signals) -> None:
+    called = threading.Event()
+    on_termination(called.set)
+    signal.raise_signal(number)
+    assert called.wait(5)
+
+
+def test_the_callback_may_want_a_lock_that_the_main_thread_holds() -> None:
+    lock, called = threading.Lock(), threading.Event()
+
+    def callback() -> None:
+        with lock:
+            called.set()
+
+    on_termination(callback)
+    with lock:
+        signal.raise_signal(signal.SIGTERM)
+        assert not called.is_set()
+    assert called.wait(5)

@@ -1,0 +1,146 @@
+"""The totals in the agent's files: what a scrape finds is what the training process did."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from mlbench import names
+
+_RANK = {"run_id": "7", "rank": "1"}
+
+_TRAINING = """
+import json, os, sys, time
+from mlbench import Tracker
+
+t = Tracker()
+t.epoch(0)
+for i in range({steps}):
+    with t.phase("forward"):
+        time.sleep(0.002)
+    with t.phase("communication"):
+        time.sleep(0.001)
+    t.step(samples=16, train_loss=0.5)
+with t.phase("evaluation"):
+    time.sleep(0.1)
+print(json.dumps({{"phases": t.phase_seconds(), "train_seconds": t.train_seconds}}))
+sys.stdout.flush()
+{end}
+"""
+
+
+@pytest.fixture
+def counters(tmp_path: Path) -> Path:
+    folder = tmp_path / "counters"
+    folder.mkdir()
+    return folder
+
+
+def train(counters: Path, end: str, steps: int = 20) -> tuple[int, dict[str, Any]]:
+    """Run a training process; return its exit code and what it says that it did."""
+    environ = {
+        **os.environ,
+        names.ENV_MULTIPROC_DIR: str(counters),
+        names.ENV_METRICS_FILE: str(counters.parent / "metrics.jsonl"),
+        names.ENV_RUN_ID: _RANK["run_id"],
+        names.ENV_RANK: _RANK["rank"],
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _TRAINING.format(steps=steps, end=end)],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    said: dict[str, Any] = json.loads(done.stdout)
+    return done.returncode, said
+
+
+def scrape(counters: Path) -> dict[str, float]:
+    """Return the totals by name, phases as ``name/phase``, as the agent's collector finds them."""
+    found = {}
+    for metric in MultiProcessCollector(CollectorRegistry(), str(counters)).collect():
+        for sample in metric.samples:
+            labels = dict(sample.labels)
+            assert labels.pop("run_id") == _RANK["run_id"]
+            assert labels.pop("rank") == _RANK["rank"]
+            name = "/".join([sample.name, *labels.values()])
+            found[name] = sample.value
+    return found
+
+
+def test_totals_are_what_was_done(counters: Path) -> None:
+    before = time.time()
+    code, said = train(counters, end="t.close()")
+    found = scrape(counters)
+    assert code == 0
+    assert found[names.WORKER_STEPS] == 20
+    assert found[names.WORKER_SAMPLES] == 320
+    phases = {
+        phase: found[f"{names.WORKER_PHASE_SECONDS}/{phase}"]
+        for phase in names.PHASES
+        if found.get(f"{names.WORKER_PHASE_SECONDS}/{phase}")
+    }
+    assert phases == pytest.approx(said["phases"])
+    assert set(phases) == {"forward", "communication", "evaluation"}
+    assert before < found[names.WORKER_PROGRESS] < time.time()
+
+
+def test_each_step_is_in_the_histogram_without_evaluation(counters: Path) -> None:
+    _, said = train(counters, end="t.close()")
+    found = scrape(counters)
+    assert found[f"{names.WORKER_STEP_SECONDS}_count"] == 20
+    assert found[f"{names.WORKER_STEP_SECONDS}_bucket/+Inf"] == 20
+    assert found[f"{names.WORKER_STEP_SECONDS}_bucket/0.0025"] == 0, "a step takes 3 ms"
+    # Up to the last step: what follows it belongs to none.
+    assert 20 * 0.003 <= found[f"{names.WORKER_STEP_SECONDS}_sum"] <= said["train_seconds"]
+
+
+def test_totals_of_an_attempts_processes_add_up(counters: Path) -> None:
+    train(counters, end="t.close()", steps=3)
+    train(counters, end="t.close()", steps=4)
+    found = scrape(counters)
+    assert found[names.WORKER_STEPS] == 7
+    assert found[f"{names.WORKER_STEP_SECONDS}_count"] == 7
+
+
+def test_an_exception_leaves_whole_totals(counters: Path) -> None:
+    code, said = train(counters, end="with t: raise SystemExit(3)")
+    found = scrape(counters)
+    assert code == 3
+    assert found[names.WORKER_STEPS] == 20
+    assert found[f"{names.WORKER_PHASE_SECONDS}/evaluation"] == pytest.approx(
+        said["phases"]["evaluation"]
+    )
+
+
+def test_a_full_disk_leaves_whole_totals(counters: Path) -> None:
+    # The metrics file has no room; the totals are in files of their own.
+    limit = "t._recorder._file = os.open('/dev/full', os.O_WRONLY); t.close()"
+    code, _ = train(counters, end=limit)
+    assert code == 1
+    assert scrape(counters)[names.WORKER_STEPS] == 20
+
+
+def test_totals_outlive_a_killed_process(counters: Path) -> None:
+    code, _ = train(counters, end="time.sleep(0.3); t.step(samples=16); os.kill(os.getpid(), 9)")
+    assert code == -signal.SIGKILL
+    found = scrape(counters)
+    assert found[names.WORKER_STEPS] == 21
+    assert found[names.WORKER_SAMPLES] == 336
+
+
+def test_after_the_end_nothing_is_counted(counters: Path) -> None:
+    train(counters, end="t.close(); t.close(); t.step(samples=1); t.close()")
+    found = scrape(counters)
+    assert found[names.WORKER_STEPS] == 20
+    assert found[f"{names.WORKER_STEP_SECONDS}_count"] == 20

@@ -1,0 +1,272 @@
+"""The tracker: what it times, and what it records."""
+
+from pathlib import Path
+
+import pytest
+
+from mlbench import Tracker, names
+from mlbench.recorder import Value
+from tests.mlbench.metrics_file import lines, metrics
+
+
+class Clock:
+    """A clock that only moves when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("mlbench.tracker.perf_counter", clock)
+    return clock
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "metrics.jsonl"
+
+
+@pytest.fixture
+def tracker(path: Path) -> Tracker:
+    return Tracker({names.ENV_METRICS_FILE: str(path)})
+
+
+# --- Phases and the clock. ---
+
+
+def test_a_phase_adds_up_and_leaves_out_what_is_outside(clock: Clock, tracker: Tracker) -> None:
+    for _ in range(3):
+        with tracker.phase("forward"):
+            clock.advance(2.0)
+        clock.advance(5.0)
+        with tracker.phase("backward"):
+            clock.advance(0.5)
+    assert tracker.phase_seconds() == {"forward": 6.0, "backward": 1.5}
+
+
+def test_a_phase_counts_up_to_its_exception(clock: Clock, tracker: Tracker) -> None:
+    def load() -> None:
+        with tracker.phase("data"):
+            clock.advance(2.0)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        load()
+    clock.advance(4.0)
+    assert tracker.phase_seconds() == {"data": 2.0}
+
+
+def test_only_the_agreed_phases_can_be_timed(tracker: Tracker) -> None:
+    with pytest.raises(KeyError):
+        tracker.phase("thinking")  # type: ignore[arg-type]
+
+
+def test_the_first_epoch_starts_the_clock(clock: Clock, tracker: Tracker) -> None:
+    clock.advance(60.0)
+    assert tracker.train_seconds == 60.0
+    tracker.epoch(0)
+    assert tracker.train_seconds == 0.0
+    clock.advance(3.0)
+    assert tracker.train_seconds == 3.0
+
+
+def test_later_epochs_do_not_start_the_clock_again(clock: Clock, tracker: Tracker) -> None:
+    tracker.epoch(0)
+    clock.advance(3.0)
+    tracker.epoch(1)
+    assert tracker.train_seconds == 3.0
+
+
+def test_an_epoch_after_the_first_step_does_not_start_the_clock(
+    clock: Clock, tracker: Tracker
+) -> None:
+    clock.advance(3.0)
+    tracker.step(samples=1)
+    tracker.epoch(0)
+    assert tracker.train_seconds == 3.0
+
+
+def test_training_time_leaves_out_evaluation(clock: Clock, tracker: Tracker) -> None:
+    tracker.epoch(0)
+    with tracker.phase("forward"):
+        clock.advance(3.0)
+    with tracker.phase("evaluation"):
+        clock.advance(7.0)
+        assert tracker.train_seconds == 3.0, "also while it goes on"
+    clock.advance(1.0)
+    assert tracker.train_seconds == 4.0
+
+
+def test_an_evaluation_before_the_first_epoch_takes_nothing_off(
+    clock: Clock, tracker: Tracker
+) -> None:
+    clock.advance(2.0)
+    with tracker.phase("evaluation"):
+        clock.advance(7.0)
+    clock.advance(4.0)
+    tracker.epoch(0)
+    assert tracker.train_seconds == 0.0
+    clock.advance(3.0)
+    assert tracker.train_seconds == 3.0
+
+
+# --- Steps and epochs. ---
+
+
+def test_a_step_is_counted_and_its_metrics_are_recorded(tracker: Tracker, path: Path) -> None:
+    tracker.step(samples=32, train_loss=0.5, learning_rate=0.1)
+    tracker.step(samples=16, train_loss=0.25)
+    tracker.step(samples=16)
+    assert (tracker.steps, tracker.samples) == (3, 64)
+    assert [(line["step"], line["metrics"]) for line in lines(path)] == [
+        (1, {"train_loss": 0.5, "learning_rate": 0.1}),
+        (2, {"train_loss": 0.25}),
+    ]
+
+
+def test_log_takes_a_mapping_and_words(tracker: Tracker, path: Path) -> None:
+    tracker.log({"val_Prec@1": 97.0}, note="warm", step=5)
+    tracker.log(a=1)
+    assert [(line.get("step"), line["metrics"]) for line in lines(path)] == [
+        (5, {"val_Prec@1": 97.0, "note": "warm"}),
+        (None, {"a": 1.0}),
+    ]
+
+
+def test_an_epoch_records_the_totals_so_far(clock: Clock, tracker: Tracker, path: Path) -> None:
+    tracker.epoch(0)
+    with tracker.phase("forward"):
+        clock.advance(2.0)
+    tracker.step(samples=32)
+    tracker.epoch(1)
+    assert [(line["step"], line["metrics"]) for line in lines(path)] == [
+        (0, {"epoch": 0.0, "samples": 0.0, "train_seconds": 0.0}),
+        (1, {"epoch": 1.0, "samples": 32.0, "train_seconds": 2.0, "forward_seconds": 2.0}),
+    ]
+
+
+def test_totals_never_share_a_millisecond_with_the_line_before(
+    tracker: Tracker, path: Path
+) -> None:
+    tracker.goal("acc", 1.0)
+    for epoch in range(5):
+        tracker.step(samples=1)
+        tracker.log(acc=0.5)
+        tracker.epoch(epoch)
+    tracker.log(acc=0.5)
+    tracker.close()
+    times = [line["time"] for line in lines(path) if "train_seconds" in line.get("metrics", {})]
+    accuracies, totals = times[0::2], times[1::2]
+    assert all(b - a >= 0.001 for a, b in zip(accuracies, totals, strict=True))
+
+
+# --- The goal. ---
+
+
+@pytest.mark.parametrize(
+    ("wanted", "lower_is_better", "value", "reached"),
+    [
+        (97.0, False, 96.9, False),
+        (97.0, False, 97.0, True),
+        (97.0, False, 99.0, True),
+        (0.1, True, 0.11, False),
+        (0.1, True, 0.1, True),
+        (0.1, True, 0.0, True),
+        (97.0, False, float("nan"), False),
+        (0.1, True, float("nan"), False),
+        (97.0, False, "98.5", True),
+        (97.0, False, "diverged", False),
+        (0.1, True, "", False),
+    ],
+)
+def test_a_goal_is_reached_from_its_own_side(
+    tracker: Tracker, path: Path, wanted: float, lower_is_better: bool, value: Value, reached: bool
+) -> None:
+    tracker.goal("acc", wanted, lower_is_better=lower_is_better)
+    tracker.log(other=wanted)
+    assert not tracker.goal_reached
+    tracker.log(acc=value)
+    assert tracker.goal_reached is reached
+    assert "acc" in lines(path)[-1]["metrics"], "recorded, whatever it is"
+
+
+def test_a_goal_once_reached_stays_reached(tracker: Tracker) -> None:
+    tracker.goal("acc", 97.0)
+    tracker.log(acc=98.0)
+    tracker.log(acc=50.0)
+    assert tracker.goal_reached
+
+
+def test_the_line_with_the_goals_metric_has_the_training_time(
+    clock: Clock, tracker: Tracker, path: Path
+) -> None:
+    tracker.goal("acc", 97.0)
+    tracker.epoch(0)
+    clock.advance(3.0)
+    tracker.step(samples=1, train_loss=0.5)
+    with tracker.phase("evaluation"):
+        clock.advance(9.0)
+        tracker.log(acc=98.0)
+    clock.advance(1.0)
+    tracker.step(samples=1, acc=98.0)
+    assert lines(path)[0]["goal"] == {"metric": "acc", "value": 97.0, "lower_is_better": False}
+    assert metrics(path)[1:] == [
+        {"train_loss": 0.5},
+        {"train_seconds": 3.0, "acc": 98.0},
+        {"train_seconds": 4.0, "acc": 98.0},
+    ]
+
+
+# --- The end. ---
+
+
+def test_the_end_records_the_totals(path: Path, clock: Clock) -> None:
+    with Tracker({names.ENV_METRICS_FILE: str(path)}) as tracker:
+        with tracker.phase("forward"):
+            clock.advance(2.0)
+        tracker.step(samples=8)
+    assert metrics(path) == [{"samples": 8.0, "train_seconds": 2.0, "forward_seconds": 2.0}]
+
+
+def test_an_exception_ends_the_tracker_and_goes_on(path: Path) -> None:
+    def train() -> None:
+        with Tracker({names.ENV_METRICS_FILE: str(path)}) as tracker:
+            tracker.step(samples=8)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train()
+    assert [line["samples"] for line in metrics(path)] == [8.0]
+
+
+def test_after_the_end_nothing_is_recorded(tracker: Tracker, path: Path) -> None:
+    tracker.step(samples=8, train_loss=0.5)
+    tracker.close()
+    before = path.read_text()
+    tracker.close()
+    tracker.step(samples=8, train_loss=0.5)
+    tracker.goal("acc", 1.0)
+    tracker.close()
+    assert path.read_text() == before
+
+
+def test_a_tracker_that_took_no_step_records_no_totals(tracker: Tracker, path: Path) -> None:
+    tracker.close()
+    assert path.read_text() == ""
+
+
+def test_a_full_disk_ends_the_training() -> None:
+    tracker = Tracker({names.ENV_METRICS_FILE: "/dev/full"})
+    with pytest.raises(OSError, match="No space left"):
+        tracker.step(samples=1, train_loss=0.5)
+    with pytest.raises(OSError, match="No space left"):
+        tracker.close()
+    tracker.close()

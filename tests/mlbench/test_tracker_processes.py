@@ -1,0 +1,98 @@
+"""The tracker in real processes and threads: what it imports, and what survives."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from mlbench import Tracker, names
+from tests.mlbench.metrics_file import lines, metrics
+
+_HTTP_AND_MORE = ("httpx", "prometheus_client", "rich", "typer", "numpy", "torch")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "metrics.jsonl"
+
+
+def run_python(code: str, environ: dict[str, str] | None = None, folder: Path | None = None) -> str:
+    """Run code in a process outside any run, and return what it printed."""
+    ours = {name for key, name in vars(names).items() if key.startswith("ENV_")}
+    clean = {key: value for key, value in os.environ.items() if key not in ours}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**clean, **(environ or {})},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    ).stdout
+
+
+def test_outside_a_run_nothing_is_recorded_nor_imported(tmp_path: Path) -> None:
+    code = (
+        "import sys; from mlbench import Tracker\n"
+        "with Tracker() as t:\n"
+        "    t.goal('acc', 1.0); t.epoch(0)\n"
+        "    with t.phase('forward'): pass\n"
+        "    t.step(samples=8, train_loss=0.5); t.log({'acc': 2.0}, step=t.steps)\n"
+        f"print([m for m in {_HTTP_AND_MORE} if m in sys.modules], t.steps, t.goal_reached)"
+    )
+    assert run_python(code, folder=tmp_path) == "[] 1 True\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_inside_a_run_without_totals_nothing_more_is_imported(path: Path) -> None:
+    code = (
+        "import sys; from mlbench import Tracker\n"
+        "with Tracker() as t: t.step(samples=8, train_loss=0.5)\n"
+        f"print([m for m in {_HTTP_AND_MORE} if m in sys.modules])"
+    )
+    assert run_python(code, {names.ENV_METRICS_FILE: str(path)}) == "[]\n"
+    assert len(lines(path)) == 2
+
+
+def test_a_process_killed_right_after_a_step_has_lost_nothing(path: Path) -> None:
+    code = (
+        "import os; from mlbench import Tracker\n"
+        "t = Tracker(); t.epoch(0)\n"
+        "for i in range(200): t.step(samples=1, train_loss=i)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    with pytest.raises(subprocess.CalledProcessError) as failure:
+        run_python(code, {names.ENV_METRICS_FILE: str(path)})
+    assert failure.value.returncode == -signal.SIGKILL
+    assert [line["step"] for line in lines(path)] == list(range(201))
+
+
+def test_threads_may_log_while_phases_are_timed(path: Path) -> None:
+    tracker = Tracker({names.ENV_METRICS_FILE: str(path)})
+    tracker.goal("acc", 1e9)
+    ended = threading.Event()
+
+    def evaluate() -> None:
+        while not ended.is_set():
+            with tracker.phase("evaluation"):
+                time.sleep(0.0001)
+
+    def log(value: int) -> None:
+        for _ in range(300):
+            tracker.log(acc=value)
+
+    evaluator = threading.Thread(target=evaluate)
+    loggers = [threading.Thread(target=log, args=(n,)) for n in range(4)]
+    for thread in (evaluator, *loggers):
+        thread.start()
+    for thread in loggers:
+        thread.join()
+    ended.set()
+    evaluator.join()
+    values = [line["acc"] for line in metrics(path)]
+    assert sorted(values) == sorted([0.0, 1.0, 2.0, 3.0] * 300)
