@@ -91,6 +91,9 @@ class Rank(_Table):
     stop = BooleanField(default=False)
     exit_code = IntegerField(null=True)
     exited_at = DoubleField(null=True)
+    """When it exited; when it was last heard of, if it is lost."""
+    lost = TextField(default="")
+    """Why it was written off, for good; empty for a rank that was not."""
 
     class Meta:
         indexes = ((("run", "attempt", "rank"), True),)

@@ -17,7 +17,8 @@ from mlbench.names import ACTIVE_STATES
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64)]
-ArgValue = Annotated[str, Field(max_length=1024)]
+# A command line cannot hold a NUL.
+ArgValue = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=1024)]
 
 
 class RunOrder(BaseModel):
@@ -94,7 +95,7 @@ def find(run_id: int) -> Run:
     Raises:
         falcon.HTTPNotFound: there is no such run.
     """
-    run = Run.get_or_none(Run.id == run_id)
+    run = Run.get_or_none(Run.id == run_id) if abs(run_id) < 2**63 else None
     if run is None:
         raise falcon.HTTPNotFound(description=f"run_id: there is no run {run_id}")
     return run
@@ -102,7 +103,7 @@ def find(run_id: int) -> Run:
 
 def stop(run: Run) -> None:
     """Ask the controller to stop a run; one that has ended stays as it is."""
-    Run.update(stop_requested=True).where(Run.id == run.id).execute()
+    Run.update(stop_requested=True).where(Run.id == run.id, Run.state.in_(ACTIVE_STATES)).execute()
 
 
 def delete(run: Run) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 
+import falcon
 from falcon import Request, Response
 from peewee import fn
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -40,7 +41,8 @@ class RequestMiddleware:
         self, req: Request, resp: Response, resource: object, req_succeeded: bool
     ) -> None:
         """Count the answer."""
-        labels = (req.method, req.uri_template or "none")
+        method = req.method if req.method in falcon.HTTP_METHODS else "other"
+        labels = (method, req.uri_template or "none")
         self._seconds.labels(*labels).observe(time.perf_counter() - req.context.began)
         self._requests.labels(*labels, resp.status_code).inc()
 

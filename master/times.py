@@ -7,9 +7,9 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def to_text(time_us: int) -> str:
-    """Return microseconds since 1970 as the API writes them."""
+    """Return microseconds since 1970, of the years 1 to 9999, as the API writes them."""
     moment = _EPOCH + timedelta(microseconds=time_us)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def seconds_to_text(seconds: float | None) -> str | None:

@@ -1,9 +1,9 @@
 """Workers: what an agent reports, and what it is told to do. The agent protocol's master side."""
 
 import time
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from master.models import Rank, Run, Worker, database
 from master.recording import streams
@@ -12,23 +12,38 @@ from mlbench.names import ACTIVE_STATES, StreamName
 # However many workers there are, together they poll this often at most.
 _POLLS_PER_SECOND = 200
 _FASTEST_POLL_SECONDS = 0.25
+# Those not heard of for this long are not counted: pools shrink.
+_GONE_SECONDS = 60.0
 
 Do = Literal["wait", "start", "stop"]
+_Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 class Report(BaseModel):
     """The body of ``POST /api/workers/{pod}/poll``: what is."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     state: Literal["idle", "running", "exited"]
     ip: str = Field(max_length=64)
-    run_id: int | None = None
-    attempt: int | None = None
-    rank: int | None = None
-    exit_code: int | None = None
+    run_id: _Number | None = None
+    attempt: _Number | None = None
+    rank: _Number | None = None
+    exit_code: int | None = Field(default=None, ge=-255, le=255)
     exited_at: float | None = None
-    sizes: dict[StreamName, int] = Field(default_factory=dict)
+    sizes: dict[StreamName, _Size] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _says_enough(self) -> Self:
+        needed = {
+            "idle": (),
+            "running": ("run_id", "attempt", "rank"),
+            "exited": ("run_id", "attempt", "rank", "exit_code", "exited_at"),
+        }
+        if missing := [name for name in needed[self.state] if getattr(self, name) is None]:
+            raise ValueError(f"{', '.join(missing)}: needed where state is {self.state}")
+        return self
 
 
 class Reply(BaseModel):
@@ -41,6 +56,7 @@ class Reply(BaseModel):
 
 def poll(pod: str, report: Report) -> Reply:
     """Note what an agent reports, and tell it what to do."""
+    now = time.time()
     with database.atomic("IMMEDIATE"):
         Worker.replace(
             name=pod,
@@ -48,12 +64,14 @@ def poll(pod: str, report: Report) -> Reply:
             run_id=report.run_id,
             attempt=report.attempt,
             ip=report.ip,
-            seen_at=time.time(),
+            seen_at=now,
         ).execute()
-        _note_rank(pod, report)
+        _note_rank(pod, report, now)
         current = _current_rank(pod)
+        if current is not None:
+            _note_never_begun(current, report, now)
         do = decide(report, current)
-        count = Worker.select().count()
+        count = Worker.select().where(Worker.seen_at > now - _GONE_SECONDS).count()
     return Reply(
         do=do,
         next_poll_seconds=max(_FASTEST_POLL_SECONDS, count / _POLLS_PER_SECOND),
@@ -68,15 +86,16 @@ def decide(report: Report, current: Rank | None) -> Do:
     """
     if current is None:
         return "wait" if report.state == "idle" else "stop"
+    must_end = current.stop or bool(current.lost)
     if report.state == "idle":
-        return "wait" if current.stop or current.reported else "start"
+        return "wait" if must_end or current.reported else "start"
     about_current = (report.run_id, report.attempt) == (current.run_id, current.attempt)
-    if not about_current or (report.state == "running" and current.stop):
+    if not about_current or (report.state == "running" and must_end):
         return "stop"
     return "wait"
 
 
-def _note_rank(pod: str, report: Report) -> None:
+def _note_rank(pod: str, report: Report, now: float) -> None:
     """Write down that a rank has begun or ended, the first time that its agent says so."""
     rank = Rank.get_or_none(
         Rank.worker == pod,
@@ -84,14 +103,22 @@ def _note_rank(pod: str, report: Report) -> None:
         Rank.attempt == report.attempt,
         Rank.rank == report.rank,
     )
-    if rank is None or rank.exit_code is not None:
+    if rank is None or rank.exit_code is not None or rank.lost:
         return
     rank.reported = True
-    if report.state == "exited":
+    if report.exited_at is not None and report.state == "exited":
         rank.exit_code = report.exit_code
-        rank.exited_at = report.exited_at
+        # By the worker's clock, as all exits of one attempt are compared; but never in the future.
+        rank.exited_at = min(report.exited_at, now)
         streams.close(rank.run_id, rank.attempt, rank.rank, report.sizes)
     rank.save()
+
+
+def _note_never_begun(current: Rank, report: Report, now: float) -> None:
+    """Write off a rank that was to stop before its agent began it: it never will."""
+    if report.state == "idle" and current.stop and not (current.reported or current.lost):
+        current.lost, current.exited_at = "it was stopped before it began", now
+        current.save()
 
 
 def _current_rank(pod: str) -> Rank | None:

@@ -5,7 +5,7 @@ import threading
 
 from master.controller.decisions import decide
 from master.controller.hands import Hands
-from master.controller.world import observe, store_pods
+from master.controller.world import Attention, observe, store_pods
 from master.models import open_database
 from master.pools.base import Pool
 from master.pools.local import LocalPool
@@ -28,17 +28,18 @@ def main() -> None:
     settings = Settings.from_environ()
     open_database(settings.database_url)
     pool = LocalPool(PoolFiles(settings.home))
-    hands = Hands(pool, PrometheusClient(settings.prometheus_url))
+    delivery = Delivery(RemoteWriter(settings.prometheus_url))
+    hands = Hands(pool, PrometheusClient(settings.prometheus_url), delivery)
+    attention = Attention()
     stop = threading.Event()
     on_termination(stop.set)
 
-    delivery = Delivery(RemoteWriter(settings.prometheus_url))
     deliverer = threading.Thread(target=delivery.run, args=(stop,), name="delivery")
     deliverer.start()
     patience = _TICK_SECONDS
     while not stop.wait(patience):
         try:
-            _reconcile(pool, hands, settings.workers)
+            _reconcile(pool, hands, settings.workers, attention)
             patience = _TICK_SECONDS
         except Exception:
             # Nothing is lost by trying again: every tick begins from what is.
@@ -47,10 +48,10 @@ def main() -> None:
     deliverer.join()
 
 
-def _reconcile(pool: Pool, hands: Hands, usual_workers: int) -> None:
+def _reconcile(pool: Pool, hands: Hands, usual_workers: int, attention: Attention) -> None:
     pods = pool.pods()
     store_pods(pods)
-    for action in decide(observe(pods, usual_workers)):
+    for action in decide(observe(pods, usual_workers, attention)):
         hands.perform(action)
 
 

@@ -12,9 +12,9 @@ from master.reading.counting import Delivery
 
 # A worker that was not heard of for this long is lost.
 LOST_SECONDS = 30.0
-# A worker must have been heard of this lately to be given a rank.
-FRESH_SECONDS = 5.0
-# A run whose workers have not come by then fails.
+# A worker must have been heard of this lately to be given a rank. A thousand poll every 5 s.
+FRESH_SECONDS = 10.0
+# A run whose workers have not come by then fails, and so does a rank that has not begun.
 START_SECONDS = 120.0
 # The pool shrinks back to its usual size after this long without a run.
 SHRINK_SECONDS = 60.0
@@ -25,6 +25,8 @@ class WorkerView:
     """A worker pod that its pool calls running, and what its agent said last."""
 
     name: str
+    number: int
+    """Its place in the pool, which shrinks from the highest number down."""
     busy: bool
     seen_at: float
 
@@ -35,15 +37,26 @@ class RankView:
 
     rank: int
     worker: str
+    assigned_at: float
+    reported: bool
+    """Whether its agent has said that it has it."""
     stopping: bool
     exit_code: int | None
     exited_at: float | None
+    """When it exited; when it was last heard of, if it is lost."""
     streams_complete: bool
     """Whether all bytes that its process wrote are held."""
     seen_at: float
     """When its agent was last heard of; when it was assigned, if never."""
     forgotten: bool
     """Whether its agent knows nothing of it any more, though it did."""
+    lost: str
+    """Why it was written off, for good; empty for a rank that was not."""
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to come from it."""
+        return bool(self.lost) or (self.exit_code is not None and self.streams_complete)
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,8 @@ class World:
     """Everything that the controller looks at."""
 
     now: float
+    watched_since: float
+    """Since when the controller has been looking without a pause: silence before is its own."""
     run: RunView | None
     last_run_ended_at: float
     """0 where no run has ended yet."""
@@ -99,12 +114,14 @@ class StopRanks:
 
 
 @dataclass(frozen=True)
-class CloseStreams:
-    """Take what is held of a lost rank's streams as all that there will be."""
+class WriteOff:
+    """Give a rank up for good, and take what is held of its streams as all there will be."""
 
     run_id: int
     attempt: int
     rank: int
+    heard_at: float
+    why: str
 
 
 @dataclass(frozen=True)
@@ -125,7 +142,7 @@ class End:
     """The rank whose last lines of stderr belong to the reason."""
 
 
-Action = Scale | Assign | StopRanks | CloseStreams | Count | End
+Action = Scale | Assign | StopRanks | WriteOff | Count | End
 
 
 def decide(world: World) -> list[Action]:
@@ -136,8 +153,10 @@ def decide(world: World) -> list[Action]:
         return actions
     if not run.ranks:
         return actions + _begin(run, world)
-    if not all(_is_over(rank, world.now) for rank in run.ranks):
-        return actions + _watch(run, world.now)
+    if lost := _find_lost(run, world):
+        return actions + lost
+    if not all(rank.over for rank in run.ranks):
+        return actions + _watch(run)
     return actions + _conclude(run, world)
 
 
@@ -160,23 +179,64 @@ def _pool_size(world: World) -> int:
 
 
 def _begin(run: RunView, world: World) -> list[Action]:
-    """Give out the ranks of the next attempt, once there are workers for all of them."""
+    """Give out the ranks of the first attempt, once there are workers for all of them."""
     if run.stop_requested:
         return [End(run.id, "STOPPED")]
-    free = [w.name for w in world.workers if not w.busy and world.now - w.seen_at < FRESH_SECONDS]
-    if len(free) >= run.num_workers:
-        return [Assign(run.id, run.attempt + 1, tuple(free[: run.num_workers]))]
-    if run.attempt == 0 and world.now - run.created_at > START_SECONDS:
-        reason = (
-            f"only {len(free)} of {run.num_workers} workers were there within {START_SECONDS:.0f} s"
-        )
-        return [End(run.id, "FAILED", reason)]
+    if begin := _assign(run, world):
+        return begin
+    if world.now - max(run.created_at, world.watched_since) > START_SECONDS:
+        return [End(run.id, "FAILED", _shortage(run, world))]
     return []
 
 
-def _watch(run: RunView, now: float) -> list[Action]:
+def _assign(run: RunView, world: World) -> list[Action]:
+    free = _free_workers(world)
+    if len(free) < run.num_workers:
+        return []
+    return [Assign(run.id, run.attempt + 1, tuple(free[: run.num_workers]))]
+
+
+def _free_workers(world: World) -> list[str]:
+    """Return the workers that can be given a rank: not those that the pool is about to end."""
+    size = _pool_size(world)
+    return [
+        w.name
+        for w in world.workers
+        if not w.busy and w.number < size and world.now - w.seen_at < FRESH_SECONDS
+    ]
+
+
+def _shortage(run: RunView, world: World) -> str:
+    there = len(_free_workers(world))
+    return f"only {there} of {run.num_workers} workers were there within {START_SECONDS:.0f} s"
+
+
+def _find_lost(run: RunView, world: World) -> list[Action]:
+    """Give up the ranks that can no longer tell how they went, or all that they wrote.
+
+    For good: the attempt has failed then, also if the worker is heard of again.
+    """
+    return [
+        WriteOff(run.id, run.attempt, rank.rank, rank.seen_at, why)
+        for rank in run.ranks
+        if not rank.over and (why := _why_lost(rank, world))
+    ]
+
+
+def _why_lost(rank: RankView, world: World) -> str:
+    if rank.forgotten:
+        return f"the agent of {rank.worker} knows it no more"
+    if world.now - max(rank.seen_at, world.watched_since) > LOST_SECONDS:
+        return f"{rank.worker} was not heard of for {world.now - rank.seen_at:.0f} s"
+    waited = world.now - max(rank.assigned_at, world.watched_since)
+    if not rank.reported and waited > START_SECONDS:
+        return f"{rank.worker} did not begin it within {START_SECONDS:.0f} s"
+    return ""
+
+
+def _watch(run: RunView) -> list[Action]:
     """While ranks are going on: stop them all as soon as one has failed, or the user says so."""
-    must_stop = run.stop_requested or _failed(run.ranks, now)
+    must_stop = run.stop_requested or _failed(run.ranks)
     if must_stop and not all(rank.stopping for rank in run.ranks):
         return [StopRanks(run.id)]
     return []
@@ -184,55 +244,50 @@ def _watch(run: RunView, now: float) -> list[Action]:
 
 def _conclude(run: RunView, world: World) -> list[Action]:
     """Once all ranks are over: another attempt, or count what was recorded and end the run."""
-    failed = _failed(run.ranks, world.now)
-    if failed and not run.stop_requested and run.attempt <= run.max_restarts:
-        return _begin(run, world)
+    if _may_restart(run):
+        if begin := _assign(run, world):
+            return begin
+        over_at = max(rank.exited_at or 0.0 for rank in run.ranks)
+        if world.now - max(over_at, world.watched_since) <= START_SECONDS:
+            return []
     if not run.delivered:
-        lost = [rank for rank in run.ranks if _is_lost(rank, world.now)]
-        return [CloseStreams(run.id, run.attempt, rank.rank) for rank in lost]
+        return []
     if run.delivery is None:
         return [Count(run.id)]
-    return [_end(run, failed, _disagreement(run.delivery), world.now)]
+    return [_end(run, run.delivery, world)]
 
 
-def _end(run: RunView, failed: Sequence[RankView], disagreement: str, now: float) -> End:
+def _may_restart(run: RunView) -> bool:
+    return bool(_failed(run.ranks)) and not run.stop_requested and run.attempt <= run.max_restarts
+
+
+def _end(run: RunView, delivery: Delivery, world: World) -> End:
+    disagreement = _disagreement(delivery)
     if run.stop_requested:
         return End(run.id, "STOPPED", disagreement)
-    if failed:
+    if failed := _failed(run.ranks):
         cause = _first(failed)
-        reasons = filter(None, [_describe(cause, now), disagreement])
+        shortage = f"no restart: {_shortage(run, world)}" if _may_restart(run) else ""
+        reasons = filter(None, [_describe(cause), shortage, disagreement])
         return End(run.id, "FAILED", "; ".join(reasons), cause.rank)
     if disagreement:
         return End(run.id, "FAILED", disagreement)
     return End(run.id, "FINISHED")
 
 
-def _is_lost(rank: RankView, now: float) -> bool:
-    """Whether a rank can no longer tell us how it went, or all that it wrote."""
-    complete = rank.exit_code is not None and rank.streams_complete
-    return not complete and (rank.forgotten or now - rank.seen_at > LOST_SECONDS)
-
-
-def _is_over(rank: RankView, now: float) -> bool:
-    return (rank.exit_code is not None and rank.streams_complete) or _is_lost(rank, now)
-
-
-def _failed(ranks: Sequence[RankView], now: float) -> list[RankView]:
-    return [rank for rank in ranks if rank.exit_code or _is_lost(rank, now)]
+def _failed(ranks: Sequence[RankView]) -> list[RankView]:
+    return [rank for rank in ranks if rank.exit_code or rank.lost]
 
 
 def _first(failed: Sequence[RankView]) -> RankView:
     """Return the rank that failed first: the others failed because it did, or were stopped."""
-    return min(failed, key=lambda rank: (rank.exited_at or rank.seen_at, rank.rank))
+    return min(failed, key=lambda rank: (rank.exited_at or 0.0, rank.rank))
 
 
-def _describe(rank: RankView, now: float) -> str:
+def _describe(rank: RankView) -> str:
     if rank.exit_code:
         return f"rank {rank.rank} on {rank.worker} {describe_exit(rank.exit_code)}"
-    if rank.forgotten:
-        return f"rank {rank.rank} is lost: the agent of {rank.worker} knows it no more"
-    silence = now - rank.seen_at
-    return f"rank {rank.rank} is lost: {rank.worker} was not heard of for {silence:.0f} s"
+    return f"rank {rank.rank} is lost: {rank.lost}"
 
 
 def _disagreement(delivery: Delivery) -> str:

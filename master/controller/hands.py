@@ -8,18 +8,19 @@ from master.benchmarks import BENCHMARKS, command
 from master.controller.decisions import (
     Action,
     Assign,
-    CloseStreams,
     Count,
     End,
     Scale,
     StopRanks,
+    WriteOff,
 )
-from master.models import Rank, Run, database
+from master.models import Rank, Run, database, run_owner
 from master.pools.base import Placement, Pool
 from master.reading.counting import count
 from master.reading.logs import tail
 from master.reading.promql import PrometheusClient
-from master.recording.streams import close_as_held
+from master.recording import streams
+from master.recording.delivery import Delivery
 from mlbench.names import ACTIVE_STATES
 
 log = logging.getLogger(__name__)
@@ -33,12 +34,13 @@ class Hands:
 
     pool: Pool
     prometheus: PrometheusClient
+    delivery: Delivery
 
     def perform(self, action: Action) -> None:
         """Carry out one action.
 
         Raises:
-            PrometheusError: samples cannot be counted now.
+            PrometheusError, UnavailableError: samples cannot be counted now.
         """
         match action:
             case Scale(workers):
@@ -48,11 +50,13 @@ class Hands:
             case StopRanks(run_id):
                 log.info("run %d: stopping all ranks", run_id)
                 _stop_ranks(run_id)
-            case CloseStreams(run_id, attempt, rank):
-                close_as_held(run_id, attempt, rank)
+            case WriteOff():
+                _write_off(action)
             case Count(run_id):
-                delivery = asdict(count(self.prometheus, run_id))
-                Run.update(delivery=delivery).where(Run.id == run_id).execute()
+                # Or a sample posted meanwhile would be in Prometheus, but not yet in the ledger.
+                with self.delivery.settled(run_owner(run_id)):
+                    counted = asdict(count(self.prometheus, run_id))
+                Run.update(delivery=counted).where(Run.id == run_id).execute()
             case End():
                 _end(action)
 
@@ -66,6 +70,7 @@ class Hands:
                     state="STARTED",
                     attempt=attempt,
                     started_at=run.started_at or now,
+                    delivery=None,
                 )
                 .where(Run.id == run_id, Run.attempt == attempt - 1, Run.state.in_(ACTIVE_STATES))
                 .execute()
@@ -103,6 +108,17 @@ def _assignment(
 def _stop_ranks(run_id: int) -> None:
     attempt = Run.select(Run.attempt).where(Run.id == run_id)
     Rank.update(stop=True).where(Rank.run == run_id, Rank.attempt == attempt).execute()
+
+
+def _write_off(action: WriteOff) -> None:
+    with database.atomic("IMMEDIATE"):
+        rank = Rank.get(run=action.run_id, attempt=action.attempt, rank=action.rank)
+        if rank.lost:
+            return
+        rank.lost, rank.exited_at = action.why, rank.exited_at or action.heard_at
+        rank.save()
+        streams.close(action.run_id, action.attempt, action.rank, sizes={})
+    log.warning("run %d: rank %d is lost: %s", action.run_id, action.rank, action.why)
 
 
 def _end(end: End) -> None:

@@ -1,6 +1,7 @@
 """What the controller sees: the database and the pool, read into one picture of the world."""
 
 import time
+from dataclasses import dataclass
 
 from peewee import fn
 
@@ -8,23 +9,43 @@ from master.controller.decisions import RankView, RunView, WorkerView, World
 from master.models import Pod, Rank, Run, Stream, Worker, database, run_owner
 from master.pools.base import PodStatus
 from master.reading.counting import Delivery
-from master.recording.streams import METRICS, POSTED
+from master.recording.streams import METRICS
 from master.runs import find_active
 from mlbench.names import STREAMS
 
+# A controller that did not look for this long was away: killed, or asleep with its laptop.
+_AWAY_SECONDS = 10.0
 
-def observe(pods: list[PodStatus], usual_workers: int) -> World:
+
+@dataclass
+class Attention:
+    """Knows since when the controller has been looking without a pause."""
+
+    since: float = 0.0
+    looked_at: float = 0.0
+
+    def look(self, now: float) -> float:
+        """Look now, and return since when there was no pause."""
+        if now - self.looked_at > _AWAY_SECONDS:
+            self.since = now
+        self.looked_at = now
+        return self.since
+
+
+def observe(pods: list[PodStatus], usual_workers: int, attention: Attention) -> World:
     """Return what is, at one moment."""
     # One transaction: agents report meanwhile, and half of a report would look like a lost rank.
     with database.atomic():
         run = find_active()
         seen = {worker.name: worker for worker in Worker.select()}
+        now = time.time()
         return World(
-            now=time.time(),
+            now=now,
+            watched_since=attention.look(now),
             run=_view_run(run, seen) if run else None,
             last_run_ended_at=Run.select(fn.MAX(Run.finished_at)).scalar() or 0.0,
             workers=tuple(
-                WorkerView(pod.name, worker.state == "running", worker.seen_at)
+                WorkerView(pod.name, pod.number, worker.state == "running", worker.seen_at)
                 for pod in pods
                 if pod.phase == "Running" and (worker := seen.get(pod.name))
             ),
@@ -58,7 +79,8 @@ def _view_run(run: Run, seen: dict[str, Worker]) -> RunView:
         stop_requested=run.stop_requested,
         created_at=run.created_at,
         ranks=tuple(_view_rank(rank, run, streams, seen.get(rank.worker)) for rank in ranks),
-        delivered=all(s.delivered == s.size for s in streams if s.name in (METRICS, POSTED)),
+        # Not those that users post: they may go on posting for ever.
+        delivered=all(s.delivered == s.size for s in streams if s.name == METRICS),
         delivery=Delivery(**run.delivery) if run.delivery else None,
     )
 
@@ -69,10 +91,13 @@ def _view_rank(rank: Rank, run: Run, streams: list[Stream], worker: Worker | Non
     return RankView(
         rank=rank.rank,
         worker=rank.worker,
+        assigned_at=rank.assigned_at,
+        reported=rank.reported,
         stopping=rank.stop,
         exit_code=rank.exit_code,
         exited_at=rank.exited_at,
         streams_complete=len([s for s in own if s.size == s.final_size]) == len(STREAMS),
         seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
         forgotten=rank.reported and not knows,
+        lost=rank.lost,
     )

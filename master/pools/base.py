@@ -10,6 +10,8 @@ class PodStatus:
     """A worker pod as its pool sees it. ``phase`` is Kubernetes' word: Pending, Running, Failed."""
 
     name: str
+    number: int
+    """From 0. The pool shrinks from the highest number down."""
     phase: str
     ip: str
     node: str

@@ -26,12 +26,13 @@ class LocalPool:
         return [
             PodStatus(
                 name=worker.name,
+                number=number,
                 phase="Running" if worker.alive else "Failed",
                 ip=_LOOPBACK,
                 node=platform.node(),
                 labels={"app": "mlbench", "component": "worker", "release": "local"},
             )
-            for worker in self.files.read_status()
+            for number, worker in enumerate(self.files.read_status())
         ]
 
     def scale(self, workers: int) -> None:

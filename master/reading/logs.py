@@ -1,5 +1,6 @@
 """Reading what a rank wrote to stdout and stderr."""
 
+import codecs
 from dataclasses import dataclass
 
 from master.models import Run, Stream, run_owner
@@ -29,7 +30,12 @@ def page(run: Run, rank: int, stream: str, offset: int) -> LogPage:
         return LogPage(run.attempt, "", 0, complete=False)
     data = read(found, offset, min(found.size, offset + _PAGE_BYTES))
     end = min(offset, found.size) + len(data)
-    return LogPage(run.attempt, data.decode(errors="replace"), end, end == found.final_size)
+    complete = end == found.final_size
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    text = decoder.decode(data, final=complete)
+    # A character that has not come in full begins the next page.
+    cut, _ = decoder.getstate()
+    return LogPage(run.attempt, text, end - len(cut), complete)
 
 
 def tail(run: Run, rank: int, stream: str, lines: int) -> LogPage:

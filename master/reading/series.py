@@ -1,20 +1,19 @@
 """Reading a run's or a pod's samples: from Prometheus, from what still waits, from what is kept."""
 
-import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-
-from peewee import fn
 
 from master.models import KeptSample, Run, Series, Stream, database, pod_owner, run_owner
 from master.reading.promql import Found, PrometheusClient, quote
 from master.recording.samples import Sample, parse_lines, spell
-from master.recording.streams import METRICS, NO_RANK, POSTED, read
+from master.recording.streams import METRICS, NO_RANK, POSTED, read_lines
 from mlbench import names
 
+SeriesKey = tuple[str, str]  # metric, rank
+
 # Resource figures of a pod, as the exporter names them.
-_POD_SERIES = "container_.+"
+_POD_SERIES = "container_"
 # A pod's own story begins at most this long ago, as Prometheus keeps no more by default.
 _RETENTION_SECONDS = 15 * 24 * 3600
 
@@ -45,8 +44,9 @@ class _Stored:
 
     waiting: list[Sample]
     kept: list[Sample]
-    first_ms: int | None
-    last_ms: int
+    first_ms: int
+    last_ms: Mapping[SeriesKey, int]
+    """By series: the newest millisecond that was delivered. Newer ones still wait."""
 
 
 SeriesByName = dict[str, list[Point]]
@@ -74,12 +74,15 @@ class SeriesReader:
             PrometheusError: Prometheus gives no answer.
         """
         posted = self._merge(pod_owner(pod), f"{names.POD_METRIC}{{pod={quote(pod)}", selection)
-        pattern = re.escape(selection.metric) if selection.metric else _POD_SERIES
+        if selection.metric and not selection.metric.startswith(_POD_SERIES):
+            return posted
+        name = (
+            f"={quote(selection.metric)}" if selection.metric else f"=~{quote(f'{_POD_SERIES}.+')}"
+        )
         now = time.time()
         start = max(selection.since_us / 1e6, now - _RETENTION_SECONDS)
         found = self.prometheus.query(
-            f"{{__name__=~{quote(pattern)},__name__=~{quote(_POD_SERIES)},pod={quote(pod)}}}"
-            f"[{max(1, round((now - start) * 1000))}ms]",
+            f"{{__name__{name},pod={quote(pod)}}}[{max(1, round((now - start) * 1000))}ms]",
             now,
         )
         for series in found:
@@ -88,31 +91,35 @@ class SeriesReader:
         return _finish(posted, selection)
 
     def _merge(self, owner: str, selector: str, selection: Selection) -> SeriesByName:
-        # The database first: a sample on its way from there to Prometheus is then seen twice
-        # rather than not at all.
+        # The database first: a sample on its way from there to Prometheus is then still among
+        # those that wait, and left out of what Prometheus says.
         stored = _stored(owner)
         merged: SeriesByName = {}
-        in_prometheus: set[tuple[str, int, float]] = set()
-        if stored.first_ms is not None:
-            start_ms = max(stored.first_ms, selection.since_us // 1000)
-            length_ms = max(1, stored.last_ms - start_ms + 1)
-            wanted = f",metric={quote(selection.metric)}" if selection.metric else ""
-            for series in self.prometheus.query(
-                f"{selector}{wanted}}}[{length_ms}ms]", stored.last_ms / 1000
-            ):
-                name = series_name(series.labels["metric"], series.labels.get("rank", ""))
-                points = list(_points(series))
-                merged[name] = points
-                if stored.waiting:
-                    in_prometheus.update((name, p.time_us, float(p.value)) for p in points)
+        for (metric, rank), points in self._delivered(selector, stored, selection):
+            merged[series_name(metric, rank)] = points
         for sample in (*stored.waiting, *stored.kept):
-            if selection.metric not in ("", sample.metric):
-                continue
-            name = series_name(sample.metric, sample.rank)
-            arrived = (name, sample.time_us // 1000 * 1000, sample.value)
-            if arrived not in in_prometheus:
+            if selection.metric in ("", sample.metric):
+                name = series_name(sample.metric, sample.rank)
                 merged.setdefault(name, []).append(Point(sample.time_us, spell(sample.value)))
         return _finish(merged, selection)
+
+    def _delivered(
+        self, selector: str, stored: _Stored, selection: Selection
+    ) -> Iterator[tuple[SeriesKey, list[Point]]]:
+        """Yield each series that Prometheus has, up to what the database knew to be delivered."""
+        if not stored.last_ms:
+            return
+        newest_ms = max(stored.last_ms.values())
+        length_ms = newest_ms - max(stored.first_ms, selection.since_us // 1000) + 1
+        if length_ms < 1:
+            return
+        wanted = f",metric={quote(selection.metric)}" if selection.metric else ""
+        for series in self.prometheus.query(
+            f"{selector}{wanted}}}[{length_ms}ms]", newest_ms / 1000
+        ):
+            key = series.labels["metric"], series.labels.get("rank", "")
+            last_us = stored.last_ms.get(key, 0) * 1000
+            yield key, [point for point in _points(series) if point.time_us <= last_us]
 
 
 def series_name(metric: str, rank: str) -> str:
@@ -133,12 +140,13 @@ def _stored(owner: str) -> _Stored:
             Sample(row.metric, row.rank, row.time_us, row.value)
             for row in KeptSample.select().where(KeptSample.owner == owner)
         ]
-        first, last = (
-            Series.select(fn.MIN(Series.first_ms), fn.MAX(Series.last_ms))
-            .where(Series.owner == owner)
-            .scalar(as_tuple=True)
-        )
-    return _Stored(waiting, kept, first, last or 0)
+        series = list(Series.select().where(Series.owner == owner))
+    return _Stored(
+        waiting,
+        kept,
+        first_ms=min((row.first_ms for row in series), default=0),
+        last_ms={(row.metric, row.rank): row.last_ms for row in series},
+    )
 
 
 def _waiting_streams(owner: str) -> list[Stream]:
@@ -153,7 +161,7 @@ def _waiting_streams(owner: str) -> list[Stream]:
 
 def _samples(stream: Stream) -> Iterator[Sample]:
     rank = "" if stream.rank == NO_RANK else str(stream.rank)
-    data = read(stream, stream.delivered, stream.size)
+    data = read_lines(stream, stream.delivered, stream.size)
     for item in parse_lines(data, rank, received_us=time.time_ns() // 1000):
         if isinstance(item, Sample):
             yield item

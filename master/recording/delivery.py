@@ -8,8 +8,10 @@ between sends the same batch again, which changes nothing: the same samples are 
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from master.models import KeptSample, Run, Series, Stream, database
 from master.recording.remote_write import (
@@ -18,8 +20,15 @@ from master.recording.remote_write import (
     TimeSeries,
     UnavailableError,
 )
-from master.recording.samples import Goal, Sample, parse_lines, spell, whole_lines
-from master.recording.streams import METRICS, NO_RANK, POSTED, forget_delivered, read
+from master.recording.samples import Goal, Sample, parse_lines, spell
+from master.recording.streams import (
+    METRICS,
+    NO_RANK,
+    POSTED,
+    forget_delivered,
+    read,
+    read_lines,
+)
 from mlbench import names
 
 log = logging.getLogger(__name__)
@@ -103,6 +112,8 @@ class Delivery:
 
     def __init__(self, writer: RemoteWriter) -> None:
         self._writer = writer
+        # Held while a batch may have been sent, and is not yet marked as delivered.
+        self._delivering = threading.Lock()
 
     def run(self, stop: threading.Event, idle_seconds: float = 0.1) -> None:
         """Deliver for ever, waiting out the times in which Prometheus takes nothing."""
@@ -111,7 +122,7 @@ class Delivery:
             try:
                 progress = self.deliver_waiting()
             except UnavailableError as error:
-                patience = min(patience * 2, 5.0)
+                patience = min(max(patience, idle_seconds) * 2, 5.0)
                 log.warning(
                     "Prometheus takes no samples, trying again in %.1f s: %s", patience, error
                 )
@@ -126,13 +137,34 @@ class Delivery:
 
         Raises:
             UnavailableError: Prometheus cannot take anything now.
+            ExceptionGroup: some streams could not be delivered; the others were.
         """
-        waiting = Stream.select().where(
-            Stream.name.in_([METRICS, POSTED]), Stream.delivered < Stream.size
-        )
-        # In full before the first write: SQLite refuses to write while an older read is open.
-        progress = [self._deliver_batch(stream) for stream in list(waiting)]
-        return any(progress)
+        progress = False
+        failures = []
+        with self._delivering:
+            # In full before the first write: SQLite refuses to write while an older read is open.
+            for stream in list(_waiting()):
+                try:
+                    progress |= self._deliver_batch(stream)
+                except UnavailableError:
+                    raise
+                except Exception as error:
+                    failures.append(error)
+        if failures:
+            raise ExceptionGroup("streams could not be delivered", failures)
+        return progress
+
+    @contextmanager
+    def settled(self, owner: str) -> Iterator[None]:
+        """Deliver what waits of an owner, and nothing more inside the block: time to count.
+
+        Raises:
+            UnavailableError: Prometheus cannot take anything now.
+        """
+        with self._delivering:
+            for stream in list(_waiting().where(Stream.owner == owner)):
+                self._deliver_batch(stream)
+            yield
 
     def _deliver_batch(self, stream: Stream) -> bool:
         data = _next_batch(stream)
@@ -155,11 +187,19 @@ class Delivery:
         return True
 
 
+def _waiting() -> Any:
+    """Return the query for the streams that have something to deliver."""
+    found = Stream.select().where(
+        Stream.name.in_([METRICS, POSTED]), Stream.delivered < Stream.size
+    )
+    return found.order_by(Stream.id)
+
+
 def _next_batch(stream: Stream) -> bytes:
-    data = read(stream, stream.delivered, stream.delivered + BATCH_BYTES)
-    ended = stream.final_size is not None and stream.delivered + len(data) == stream.final_size
-    # The last line of a stream may lack its end; a line longer than a batch is cut.
-    return data if ended else whole_lines(data) or (data if len(data) == BATCH_BYTES else b"")
+    end = stream.delivered + BATCH_BYTES
+    lines = read_lines(stream, stream.delivered, end)
+    # A line longer than a batch is cut.
+    return lines or (read(stream, stream.delivered, end) if stream.size >= end else b"")
 
 
 def _last_ms(owner: str) -> dict[SeriesKey, int]:

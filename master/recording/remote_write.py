@@ -24,10 +24,12 @@ _HEADERS = {
 }
 _DOUBLE = struct.Struct("<d")
 _BAD_REQUEST = 400
+# Some versions answer it with 500, as if it might pass.
+_TOO_OLD = "too old sample"
 
 
 class RefusedError(MLBenchError):
-    """Prometheus refused the request for what is in it (400); none of it may be taken as stored."""
+    """Prometheus refused the request for what is in it; none of it may be taken as stored."""
 
 
 class UnavailableError(MLBenchError):
@@ -68,11 +70,12 @@ class RemoteWriter:
             response = self._client.post(self._url, content=body, headers=_HEADERS)
         except httpx.HTTPError as error:
             raise UnavailableError(f"{self._url}: {error or type(error).__name__}") from error
-        if response.status_code == _BAD_REQUEST:
-            raise RefusedError(response.text.strip())
-        if not response.is_success:
-            text = response.text.strip()
-            raise UnavailableError(f"{self._url}: {response.status_code} {text}")
+        if response.is_success:
+            return
+        text = response.text.strip()
+        if response.status_code == _BAD_REQUEST or _TOO_OLD in text:
+            raise RefusedError(text)
+        raise UnavailableError(f"{self._url}: {response.status_code} {text}")
 
     def close(self) -> None:
         """Close the connections."""

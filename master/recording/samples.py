@@ -32,8 +32,12 @@ class Goal:
     lower_is_better: bool
 
 
-# Unix seconds. Past it (33,000 years from now) microseconds are no longer exact.
-_LATEST = 1e12
+# The years 1 to 9999 in Unix seconds: what the API can write as a date.
+_EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799
+
+
+# Outside of these, Prometheus writes a power of ten.
+_TINY, _HUGE = 1e-6, 1e21
 
 
 class _MalformedLineError(ValueError):
@@ -55,13 +59,15 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Sample | G
             if "goal" in fields:
                 yield _goal(fields["goal"])
                 continue
-            yield from _samples(fields, rank, time_us)
+            # In full before the first is given out: a line counts as a whole or not at all.
+            found = _samples(fields, rank, time_us)
             # The step is a series of its own, in which Prometheus can hold one value per
             # millisecond: lines of the same one share it.
             step = fields.get("step")
             if step is not None and last_step != (time_us // 1000, step):
+                found.append(Sample(names.STEP, rank, time_us, number_or_text(step)))
                 last_step = (time_us // 1000, step)
-                yield Sample(names.STEP, rank, time_us, number_or_text(step))
+            yield from found
         except (ValueError, RecursionError):
             yield Sample(MALFORMED, rank, received_us, line.decode(errors="replace"))
 
@@ -80,9 +86,9 @@ def number_or_text(value: object) -> float | str:
     if isinstance(value, str):
         try:
             # float() also reads 1_000, which nobody means as a number.
-            return value if "_" in value else float(value)
+            return _text(value) if "_" in value else float(value)
         except ValueError:
-            return value
+            return _text(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return float(value)
@@ -92,11 +98,13 @@ def number_or_text(value: object) -> float | str:
 
 
 def spell(value: float | str) -> str:
-    """Return a value as Prometheus writes it: ``200``, ``0.0000001``, ``+Inf``; a text as it is."""
+    """Return a value as Prometheus writes it: ``200``, ``1e-07``, ``+Inf``; a text as it is."""
     if isinstance(value, str):
         return value
     if not math.isfinite(value):
         return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
+    if value and not _TINY <= abs(value) < _HUGE:
+        return repr(value)
     return format(Decimal(repr(value)).normalize(), "f")
 
 
@@ -115,26 +123,44 @@ def _time_us(fields: object) -> int:
     if not isinstance(fields, dict):
         raise _MalformedLineError("a line must be a JSON object")
     time = fields.get("time")
-    if not isinstance(time, int | float) or isinstance(time, bool) or not abs(time) < _LATEST:
+    if not isinstance(time, int | float) or isinstance(time, bool):
         raise _MalformedLineError("time must be in Unix seconds")
+    if not _EARLIEST <= time <= _LATEST:
+        raise _MalformedLineError("time must be in the years 1 to 9999")
     return round(time * 1e6)
 
 
 def _samples(fields: dict[str, Any], rank: str, time_us: int) -> list[Sample]:
-    # In full before the first is given out: a line counts as a whole or not at all.
     metrics = (
-        fields["metrics"] if "metrics" in fields else {fields.get("name"): fields.get("value")}
+        fields["metrics"]
+        if "metrics" in fields
+        else {_text(fields.get("name")): fields.get("value")}
     )
-    if not isinstance(metrics, dict) or not all(isinstance(n, str) and n for n in metrics):
+    if not isinstance(metrics, dict) or not all(metrics):
         raise _MalformedLineError("metrics must map names to values")
-    rank = str(fields.get("rank", rank))
-    return [Sample(n, rank, time_us, number_or_text(value)) for n, value in metrics.items()]
+    stated = fields.get("rank", rank)
+    rank = str(stated) if isinstance(stated, int) else _text(stated)
+    return [Sample(_text(n), rank, time_us, number_or_text(v)) for n, v in metrics.items()]
 
 
 def _goal(goal: Any) -> Goal:
-    if not isinstance(goal, dict) or not isinstance(goal.get("metric"), str):
+    if not isinstance(goal, dict) or not goal.get("metric"):
         raise _MalformedLineError("a goal must name its metric")
     value = number_or_text(goal.get("value"))
-    if isinstance(value, str):
-        raise _MalformedLineError("a goal's value must be a number")
-    return Goal(goal["metric"], value, bool(goal.get("lower_is_better", False)))
+    if isinstance(value, str) or not math.isfinite(value):
+        raise _MalformedLineError("a goal's value must be a finite number")
+    return Goal(_text(goal["metric"]), value, bool(goal.get("lower_is_better", False)))
+
+
+def _text(value: object) -> str:
+    """Return a text, if it is one that can be written.
+
+    JSON can spell half of a character pair, which neither Prometheus nor a database takes.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, str):
+        raise _MalformedLineError("names must be texts")
+    value.encode()
+    return value

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from peewee import fn
 
 from master.models import Chunk, Stream, database, run_owner
-from master.recording.samples import Sample, to_json_lines
+from master.recording.samples import Sample, to_json_lines, whole_lines
 from mlbench.names import STREAMS, StreamName
 
 METRICS = "metrics"
@@ -28,10 +28,13 @@ def append(key: StreamKey, offset: int, data: bytes) -> int:
     """Store the part of ``data`` that is new, and return the offset held from now on.
 
     ``data`` begins at ``offset`` of the stream. What is held already is left alone; where a gap
-    would be left, nothing is stored. Either way the answer tells the sender where to go on.
+    would be left, nothing is stored, nor is anything past the end of a closed stream. Either way
+    the answer tells the sender where to go on.
     """
     with database.atomic("IMMEDIATE"):
         stream = _open(key)
+        if stream.final_size is not None:
+            data = data[: max(0, stream.final_size - offset)]
         new = data[stream.size - offset :] if offset <= stream.size else b""
         if not new:
             return stream.size
@@ -45,19 +48,16 @@ def append_samples(owner: str, samples: list[Sample]) -> None:
 
 
 def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
-    """Note how long each stream of a rank is, now that its process has ended."""
+    """Note how long each stream of a rank is, now that its process has ended.
+
+    Where no size is given, what is held is all that there will be.
+    """
     with database.atomic("IMMEDIATE"):
         for name in STREAMS:
             stream = _open(StreamKey(run_owner(run_id), attempt, rank, name))
-            stream.final_size = sizes.get(name, 0)
+            # A process can cut its file short, behind what was shipped.
+            stream.final_size = max(sizes.get(name, 0), stream.size)
             stream.save()
-
-
-def close_as_held(run_id: int, attempt: int, rank: int) -> None:
-    """Take what is held of a rank's streams as all that there will be."""
-    Stream.update(final_size=Stream.size).where(
-        Stream.owner == run_owner(run_id), Stream.attempt == attempt, Stream.rank == rank
-    ).execute()
 
 
 def read(stream: Stream, start: int, end: int) -> bytes:
@@ -67,6 +67,12 @@ def read(stream: Stream, start: int, end: int) -> bytes:
         data = bytes(chunk.data)
         pieces.append(data[max(0, start - chunk.offset) : max(0, end - chunk.offset)])
     return b"".join(pieces)
+
+
+def read_lines(stream: Stream, start: int, end: int) -> bytes:
+    """Return what ``read`` does, up to its last line end. A closed stream's last may lack it."""
+    data = read(stream, start, end)
+    return data if start + len(data) == stream.final_size else whole_lines(data)
 
 
 def forget_delivered(stream: Stream) -> None:

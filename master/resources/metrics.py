@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from master import runs, times
 from master.errors import BadFieldError
-from master.models import Pod, Rank, pod_owner, run_owner
+from master.models import Pod, Rank, Stream, pod_owner, run_owner
 from master.reading.series import Selection, SeriesReader, split_name
 from master.recording.samples import Sample, number_or_text
 from master.recording.streams import append_samples
@@ -36,11 +36,11 @@ class MetricsResource:
     def on_post(self, req: Request, resp: Response) -> None:
         """Add one sample to a run or a pod. After the answer it can be read."""
         posted = read_body(req, PostedSample)
-        metric, rank = split_name(posted.name)
-        sample = Sample(
-            metric, rank, times.to_microseconds(posted.date), number_or_text(posted.value)
-        )
-        append_samples(_owner(posted), [sample])
+        owner = _owner(posted)
+        # A pod's series have no rank.
+        metric, rank = split_name(posted.name) if posted.pod_name is None else (posted.name, "")
+        sample = Sample(metric, rank, _time_us(posted.date), number_or_text(posted.value))
+        append_samples(owner, [sample])
         resp.status = falcon.HTTP_CREATED
         resp.media = {
             "run_id": posted.run_id,
@@ -60,9 +60,10 @@ class OwnerMetricsResource:
     def on_get(self, req: Request, resp: Response, owner: str) -> None:
         """Answer with the series by name, each in order of time."""
         kind = choice(req, "metric_type", ("pod", "run"), default="pod")
+        wanted = req.get_param("metric_filter") or ""
         selection = Selection(
             since_us=moment(req, "since"),
-            metric=split_name(req.get_param("metric_filter") or "")[0],
+            metric=split_name(wanted)[0] if kind == "run" else wanted,
             last_n=whole_number(req, "last_n"),
         )
         series = (
@@ -81,8 +82,17 @@ def _owner(posted: PostedSample) -> str:
     if posted.run_id is not None and posted.pod_name is None:
         return run_owner(runs.find(posted.run_id).id)
     if posted.pod_name is not None and posted.run_id is None:
-        return pod_owner(posted.pod_name)
+        return pod_owner(_known_pod(posted.pod_name))
     raise BadFieldError("run_id and pod_name", "give one of the two")
+
+
+def _time_us(date: datetime) -> int:
+    time_us = times.to_microseconds(date)
+    try:
+        times.to_text(time_us)
+    except OverflowError:
+        raise BadFieldError("date", "in the years 1 to 9999, in UTC") from None
+    return time_us
 
 
 def _run_id(text: str) -> int:
@@ -92,7 +102,7 @@ def _run_id(text: str) -> int:
 
 
 def _known_pod(name: str) -> str:
-    """Return the name of a pod that there is, or that has run a rank.
+    """Return the name of a pod that there is, or that has run a rank or has samples.
 
     Raises:
         falcon.HTTPNotFound: there never was such a pod.
@@ -100,5 +110,7 @@ def _known_pod(name: str) -> str:
     if Pod.select().where(Pod.name == name).exists():
         return name
     if Rank.select().where(Rank.worker == name).exists():
+        return name
+    if Stream.select().where(Stream.owner == pod_owner(name)).exists():
         return name
     raise falcon.HTTPNotFound(description=f"pod_name: there is no pod {name!r}")

@@ -25,6 +25,8 @@ def read_body(req: Request, model: type[_Model]) -> _Model:
     """
     try:
         fields = json.loads(read_bytes(req, MAX_BODY_BYTES) or b"{}")
+        # JSON can spell half of a character pair, which is no text.
+        json.dumps(fields, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise BadFieldError("body", f"it must be JSON: {error}") from None
     if not isinstance(fields, dict):

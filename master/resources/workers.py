@@ -6,7 +6,7 @@ from falcon import Request, Response
 from master import runs, workers
 from master.auth import Access
 from master.errors import BadFieldError
-from master.models import Rank, run_owner
+from master.models import Rank, Run, run_owner
 from master.recording import streams
 from master.resources.params import read_body, read_bytes, whole_number
 from mlbench.names import ACTIVE_STATES, STREAMS
@@ -32,7 +32,7 @@ class StreamResource:
     def on_put(self, req: Request, resp: Response, run_id: int, rank: int, stream: str) -> None:
         """Store what is new of the body, which begins at ``offset``; answer with the offset held.
 
-        A stream of a run that has ended is closed: 409.
+        A stream of a run or an attempt that has ended, or of a lost rank, is closed: 409.
         """
         if stream not in STREAMS:
             raise falcon.HTTPNotFound(description=f"stream: one of {', '.join(STREAMS)}")
@@ -40,16 +40,31 @@ class StreamResource:
         offset = whole_number(req, "offset")
         if attempt is None or offset is None:
             raise BadFieldError("attempt and offset", "both are needed")
-        if runs.find(run_id).state not in ACTIVE_STATES:
-            raise falcon.HTTPConflict(description=f"run {run_id} has ended")
-        if (
-            not Rank.select()
-            .where(Rank.run == run_id, Rank.attempt == attempt, Rank.rank == rank)
-            .exists()
-        ):
-            raise falcon.HTTPNotFound(
-                description=f"rank: run {run_id} has no rank {rank} in attempt {attempt}"
-            )
+        _check_open(runs.find(run_id), attempt, rank)
         key = streams.StreamKey(run_owner(run_id), attempt, rank, stream)
         held = streams.append(key, offset, read_bytes(req, _MAX_CHUNK_BYTES))
         resp.media = {"offset": held}
+
+
+def _check_open(run: Run, attempt: int, rank: int) -> None:
+    """Make sure that a rank may still send.
+
+    Raises:
+        falcon.HTTPConflict: its run or attempt has ended, or it is lost (409).
+        falcon.HTTPNotFound: there is no such rank (404).
+    """
+    if run.state not in ACTIVE_STATES:
+        raise falcon.HTTPConflict(description=f"run {run.id} has ended")
+    if attempt < run.attempt:
+        raise falcon.HTTPConflict(description=f"attempt {attempt} of run {run.id} has ended")
+    found = (
+        Rank.get_or_none(run=run, attempt=attempt, rank=rank)
+        if 0 <= rank < run.num_workers
+        else None
+    )
+    if found is None:
+        raise falcon.HTTPNotFound(
+            description=f"rank: run {run.id} has no rank {rank} in attempt {attempt}"
+        )
+    if found.lost:
+        raise falcon.HTTPConflict(description=f"rank {rank} is lost: {found.lost}")

@@ -1,0 +1,38 @@
+"""What tests of the master share: a delivery to the real Prometheus, and what asks it."""
+
+from collections.abc import Iterator
+
+import pytest
+from peewee import Database
+
+from master.models import Run
+from master.reading.promql import PrometheusClient
+from master.recording.delivery import Delivery
+from master.recording.remote_write import RemoteWriter
+from tests.conftest import PrometheusServer
+from tests.master.making import make_run
+
+
+@pytest.fixture
+def run(database: Database) -> Run:
+    """A run that has started, with two workers."""
+    return make_run()
+
+
+@pytest.fixture
+def writer(shared_prometheus: PrometheusServer) -> Iterator[RemoteWriter]:
+    writer = RemoteWriter(shared_prometheus.url)
+    yield writer
+    writer.close()
+
+
+@pytest.fixture
+def delivery(writer: RemoteWriter, database: Database) -> Delivery:
+    return Delivery(writer)
+
+
+@pytest.fixture
+def prometheus(shared_prometheus: PrometheusServer) -> Iterator[PrometheusClient]:
+    client = PrometheusClient(shared_prometheus.url)
+    yield client
+    client.close()

@@ -1,0 +1,1 @@
+"""The controller: what it decides, sees and does."""

@@ -1,0 +1,124 @@
+"""A run always ends, whatever dies: decisions, carried out in a cluster in which things fail."""
+
+import random
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from master.controller.decisions import (
+    Action,
+    Assign,
+    Count,
+    End,
+    RankView,
+    RunView,
+    StopRanks,
+    World,
+    WriteOff,
+    decide,
+)
+from tests.master.controller.test_decisions import (
+    COMPLETE,
+    NOW,
+    ORDERED,
+    RUNNING,
+    WORLD,
+    workers,
+)
+
+
+@dataclass
+class Simulation:
+    """A cluster that does what it is told, or dies, at random; and a controller that may too."""
+
+    dice: random.Random
+    run: RunView
+    now: float = NOW
+    dead: set[str] = field(default_factory=set)
+    end: End | None = None
+
+    def step(self) -> None:
+        """Let a second pass."""
+        self.now += 1
+        self.run = replace(self.run, ranks=tuple(self._live(rank) for rank in self.run.ranks))
+        if self.dice.random() < 0.01:
+            self.run = replace(self.run, stop_requested=True)
+        actions = decide(self._world())
+        assert decide(self._world()) == actions, "the same world, another decision"
+        for action in actions:
+            if self.dice.random() < 0.1:
+                return  # the controller is killed between two actions
+            self._perform(action)
+            if self.dice.random() < 0.1:
+                self._perform(action)
+
+    def _world(self) -> World:
+        there = tuple(
+            replace(worker, seen_at=self.now)
+            for worker in workers(3)
+            if worker.name not in self.dead
+        )
+        return replace(WORLD, now=self.now, run=self.run, workers=there, usual_workers=3)
+
+    def _live(self, rank: RankView) -> RankView:
+        if self.dice.random() < 0.01:
+            self.dead.add(rank.worker)
+        if rank.over or rank.worker in self.dead:
+            return rank
+        rank = replace(rank, seen_at=self.now)
+        if not rank.reported:
+            if rank.stopping:  # as master/workers.py writes down at the next poll
+                return replace(rank, lost="never begun", exited_at=self.now)
+            return replace(rank, reported=self.dice.random() < 0.9)
+        if rank.exit_code is not None:
+            return replace(rank, streams_complete=True)
+        if rank.stopping or self.dice.random() < 0.1:
+            code = self.dice.choice([0, 0, 0, 1, -9])
+            return replace(rank, exit_code=code, exited_at=self.now)
+        return rank
+
+    def _perform(self, action: Action) -> None:
+        run = self.run
+        match action:
+            case Assign(_, attempt, names) if attempt == run.attempt + 1:
+                ranks = [
+                    replace(RUNNING, rank=i, worker=name, reported=False, assigned_at=self.now)
+                    for i, name in enumerate(names)
+                ]
+                begun = tuple(replace(rank, seen_at=self.now) for rank in ranks)
+                self.run = replace(run, attempt=attempt, ranks=begun, delivery=None)
+            case StopRanks():
+                told = tuple(replace(rank, stopping=True) for rank in run.ranks)
+                self.run = replace(run, ranks=told)
+            case WriteOff(_, _, number, heard_at, why):
+                ranks = list(run.ranks)
+                at = ranks[number].exited_at or heard_at
+                ranks[number] = replace(ranks[number], lost=why, exited_at=at)
+                self.run = replace(run, ranks=tuple(ranks))
+            case Count():
+                self.run = replace(run, delivery=COMPLETE)
+            case End():
+                self.end = self.end or action
+
+
+@pytest.mark.parametrize("seed", range(0, 300, 30))
+def test_a_run_always_ends_and_rightly(seed: int) -> None:
+    for one in range(seed, seed + 30):
+        _run_to_end(random.Random(one))  # noqa: S311 - dice, not secrets
+
+
+def _run_to_end(dice: random.Random) -> None:
+    simulation = Simulation(dice, replace(ORDERED, max_restarts=2, created_at=NOW))
+    for _ in range(2000):
+        simulation.step()
+        if simulation.end is not None:
+            break
+    end, run = simulation.end, simulation.run
+    assert end is not None, f"after 2000 s: {run}"
+    assert all(rank.over for rank in run.ranks)
+    assert (end.state == "STOPPED") <= run.stop_requested
+    if end.state == "FINISHED":
+        assert all(rank.exit_code == 0 and not rank.lost for rank in run.ranks)
+    if end.state == "FAILED":
+        assert end.reason
+        assert not run.ranks or any(rank.exit_code or rank.lost for rank in run.ranks)

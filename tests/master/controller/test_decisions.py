@@ -1,0 +1,263 @@
+"""Decisions, case by case: no clock, no database, no cluster."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from master.controller.decisions import (
+    Action,
+    Assign,
+    End,
+    RankView,
+    RunView,
+    Scale,
+    StopRanks,
+    WorkerView,
+    World,
+    WriteOff,
+    decide,
+    describe_exit,
+)
+from master.reading.counting import Delivery
+
+NOW = 1_000_000.0
+
+RUNNING = RankView(
+    rank=0,
+    worker="w-0",
+    assigned_at=NOW - 60,
+    reported=True,
+    stopping=False,
+    exit_code=None,
+    exited_at=None,
+    streams_complete=False,
+    seen_at=NOW - 0.2,
+    forgotten=False,
+    lost="",
+)
+RUN = RunView(
+    id=7,
+    attempt=1,
+    num_workers=2,
+    max_restarts=0,
+    stop_requested=False,
+    created_at=NOW - 61,
+    ranks=(RUNNING, replace(RUNNING, rank=1, worker="w-1")),
+    delivered=True,
+    delivery=None,
+)
+ORDERED = replace(RUN, attempt=0, ranks=(), created_at=NOW - 1)
+COMPLETE = Delivery(recorded=10, in_prometheus=8, kept=2)
+
+
+def workers(count: int, busy: Sequence[int] = (), seen_at: float = NOW) -> tuple[WorkerView, ...]:
+    return tuple(WorkerView(f"w-{i}", i, i in busy, seen_at) for i in range(count))
+
+
+WORLD = World(
+    now=NOW,
+    watched_since=0.0,
+    run=None,
+    last_run_ended_at=0.0,
+    workers=workers(2),
+    usual_workers=2,
+)
+
+
+def decide_for(run: RunView, world: World = WORLD) -> list[Action]:
+    """Return what is to be done about the run, the size of the pool left out."""
+    first, *rest = decide(replace(world, run=run))
+    assert isinstance(first, Scale)
+    return rest
+
+
+def with_ranks(*ranks: RankView, **changes: object) -> RunView:
+    numbered = tuple(replace(r, rank=i, worker=f"w-{i}") for i, r in enumerate(ranks))
+    return replace(RUN, ranks=numbered, **changes)  # type: ignore[arg-type]
+
+
+def exited(code: int, at: float = NOW - 1) -> RankView:
+    return replace(RUNNING, exit_code=code, exited_at=at, streams_complete=True)
+
+
+def lost(why: str = "w-1 was not heard of for 31 s", at: float = NOW - 31) -> RankView:
+    return replace(RUNNING, lost=why, exited_at=at, seen_at=at)
+
+
+# --- Beginning. ---
+
+
+def test_begins_once_enough_workers_are_free_and_fresh() -> None:
+    assert decide_for(ORDERED) == [Assign(7, 1, ("w-0", "w-1"))]
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        workers(1),
+        workers(2, busy=[1]),
+        workers(2, seen_at=NOW - 10.1),
+        # A third one is about to be ended: the pool shrinks to two.
+        workers(3, busy=[0]),
+    ],
+)
+def test_waits_while_workers_are_missing(there: tuple[WorkerView, ...]) -> None:
+    assert decide_for(ORDERED, replace(WORLD, workers=there)) == []
+
+
+def test_a_worker_that_is_still_free_of_an_ended_run_is_used() -> None:
+    world = replace(WORLD, workers=workers(4, busy=[1]), usual_workers=4)
+    assert decide_for(ORDERED, world) == [Assign(7, 1, ("w-0", "w-2"))]
+
+
+def test_a_run_whose_workers_do_not_come_fails() -> None:
+    waited = replace(ORDERED, created_at=NOW - 120)
+    alone = replace(WORLD, workers=workers(1))
+    assert decide_for(waited, alone) == []
+    late = replace(ORDERED, created_at=NOW - 121)
+    reason = "only 1 of 2 workers were there within 120 s"
+    assert decide_for(late, alone) == [End(7, "FAILED", reason)]
+    # Not if the controller itself was away.
+    assert decide_for(late, replace(alone, watched_since=NOW - 5)) == []
+
+
+def test_a_run_stopped_before_it_began_ends() -> None:
+    assert decide_for(replace(ORDERED, stop_requested=True)) == [End(7, "STOPPED")]
+
+
+# --- Going on. ---
+
+
+def test_a_run_that_goes_well_is_left_alone() -> None:
+    assert decide_for(RUN) == []
+    assert decide_for(with_ranks(RUNNING, exited(0))) == []
+
+
+@pytest.mark.parametrize("failed", [exited(1), exited(-9), lost()])
+def test_one_failed_rank_stops_all(failed: RankView) -> None:
+    assert decide_for(with_ranks(RUNNING, failed)) == [StopRanks(7)]
+
+
+def test_a_rank_that_failed_but_still_ships_stops_all_too() -> None:
+    shipping = replace(exited(1), streams_complete=False)
+    assert decide_for(with_ranks(RUNNING, shipping)) == [StopRanks(7)]
+
+
+def test_the_user_stops_all() -> None:
+    assert decide_for(replace(RUN, stop_requested=True)) == [StopRanks(7)]
+    # Also where one rank is through.
+    one_done = with_ranks(exited(0), RUNNING, stop_requested=True)
+    assert decide_for(one_done) == [StopRanks(7)]
+
+
+def test_ranks_are_told_to_stop_once() -> None:
+    stopping = replace(RUNNING, stopping=True)
+    assert decide_for(with_ranks(stopping, stopping, stop_requested=True)) == []
+    assert decide_for(with_ranks(stopping, replace(exited(1), stopping=True))) == []
+    # Interrupted between the two: say it again.
+    assert decide_for(with_ranks(stopping, RUNNING, stop_requested=True)) == [StopRanks(7)]
+
+
+# --- Losing a rank. ---
+
+
+def test_a_silent_worker_is_lost_after_30_seconds() -> None:
+    silent = replace(RUNNING, seen_at=NOW - 30)
+    assert decide_for(with_ranks(RUNNING, silent)) == []
+    silent = replace(RUNNING, seen_at=NOW - 31)
+    assert decide_for(with_ranks(RUNNING, silent)) == [
+        WriteOff(7, 1, 1, NOW - 31, "w-1 was not heard of for 31 s")
+    ]
+
+
+def test_a_worker_lost_before_it_ever_reported_is_lost() -> None:
+    never = replace(RUNNING, reported=False, assigned_at=NOW - 31, seen_at=NOW - 31)
+    [action] = decide_for(with_ranks(RUNNING, never))
+    assert isinstance(action, WriteOff)
+
+
+def test_silence_while_the_controller_was_away_is_not_held_against_workers() -> None:
+    """A laptop that slept, a master that was updated: agents poll again in a moment."""
+    silent = with_ranks(*[replace(RUNNING, seen_at=NOW - 3600)] * 2)
+    assert decide_for(silent, replace(WORLD, watched_since=NOW - 30)) == []
+    gone = decide_for(silent, replace(WORLD, watched_since=NOW - 31))
+    assert [type(action) for action in gone] == [WriteOff, WriteOff]
+
+
+def test_a_worker_that_exited_but_cannot_ship_the_rest_is_lost() -> None:
+    cut_off = replace(exited(0), streams_complete=False, seen_at=NOW - 31)
+    [action] = decide_for(with_ranks(exited(0), cut_off))
+    assert isinstance(action, WriteOff)
+
+
+def test_a_rank_that_is_through_may_be_silent_and_forgotten() -> None:
+    through = replace(exited(0), seen_at=NOW - 100, forgotten=True)
+    assert decide_for(with_ranks(through, through, delivery=COMPLETE)) == [End(7, "FINISHED")]
+
+
+def test_a_forgotten_rank_is_lost_at_once() -> None:
+    forgotten = replace(RUNNING, forgotten=True)
+    assert decide_for(with_ranks(RUNNING, forgotten)) == [
+        WriteOff(7, 1, 1, RUNNING.seen_at, "the agent of w-1 knows it no more")
+    ]
+
+
+def test_a_rank_that_its_agent_never_begins_is_lost() -> None:
+    waiting = replace(RUNNING, reported=False, assigned_at=NOW - 120)
+    assert decide_for(with_ranks(RUNNING, waiting)) == []
+    waiting = replace(RUNNING, reported=False, assigned_at=NOW - 121)
+    [action] = decide_for(with_ranks(RUNNING, waiting))
+    assert action == WriteOff(7, 1, 1, RUNNING.seen_at, "w-1 did not begin it within 120 s")
+
+
+def test_a_lost_rank_stays_lost_though_its_worker_is_back() -> None:
+    """Otherwise ranks that were stopped because of it, and exited with 0, would look finished."""
+    back = replace(lost(), seen_at=NOW, exit_code=0, streams_complete=True)
+    ended = with_ranks(exited(0), back, delivery=COMPLETE)
+    [end] = decide_for(ended)
+    assert isinstance(end, End)
+    assert end.state == "FAILED"
+
+
+# --- The size of the pool. ---
+
+
+@pytest.mark.parametrize(
+    ("wanted", "usual", "size"),
+    [(1, 2, 2), (2, 2, 2), (5, 2, 5)],
+)
+def test_the_pool_grows_to_what_the_run_needs(wanted: int, usual: int, size: int) -> None:
+    world = replace(WORLD, run=replace(ORDERED, num_workers=wanted), usual_workers=usual)
+    assert decide(world)[0] == Scale(size)
+
+
+def test_the_pool_shrinks_a_minute_after_the_last_run() -> None:
+    just_ended = replace(WORLD, workers=workers(5), last_run_ended_at=NOW - 59)
+    assert decide(just_ended) == [Scale(5)]
+    assert decide(replace(just_ended, last_run_ended_at=NOW - 60)) == [Scale(2)]
+
+
+def test_the_pool_never_ends_workers_that_have_a_rank() -> None:
+    """The pool ends the highest numbers, so a smaller run gets the lowest."""
+    crowded = replace(WORLD, workers=workers(5, busy=[0]), last_run_ended_at=NOW - 1)
+    scale, *begin = decide(replace(crowded, run=ORDERED))
+    assert scale == Scale(2)
+    assert begin == []
+
+
+# --- Exit codes in words. ---
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (1, "exited with code 1"),
+        (137, "exited with code 137"),
+        (-9, "was killed by signal 9 (SIGKILL)"),
+        (-11, "was killed by signal 11 (SIGSEGV)"),
+        (-99, "was killed by signal 99"),
+    ],
+)
+def test_exit_codes_are_put_in_words(code: int, words: str) -> None:
+    assert describe_exit(code) == words

@@ -1,0 +1,158 @@
+"""What the controller sees of the database and the pool."""
+
+import time
+
+import pytest
+from peewee import Database
+
+from master.controller.decisions import RankView, RunView, WorkerView
+from master.controller.world import Attention, observe, store_pods
+from master.models import Pod, Rank, Run, Stream
+from master.pools.base import PodStatus
+from master.recording import streams
+from master.recording.samples import Sample
+from tests.master.making import key, line, make_ranks, make_run, make_worker, record
+
+
+def pod(number: int, phase: str = "Running") -> PodStatus:
+    return PodStatus(f"w-{number}", number, phase, "127.0.0.1", "here", {"app": "mlbench"})
+
+
+@pytest.fixture
+def attention() -> Attention:
+    return Attention()
+
+
+def test_an_empty_world(database: Database, attention: Attention) -> None:
+    before = time.time()
+    world = observe([], 2, attention)
+    assert (world.run, world.workers, world.usual_workers) == (None, (), 2)
+    assert world.last_run_ended_at == 0.0
+    assert before <= world.now == world.watched_since <= time.time()
+
+
+def test_workers_are_running_pods_that_were_heard_of(
+    database: Database, attention: Attention
+) -> None:
+    make_worker("w-0", seen_at=5.0)
+    make_worker("w-1", state="running")
+    make_worker("w-2", state="exited", seen_at=6.0)
+    make_worker("w-3")
+    make_worker("stranger")
+    world = observe([pod(0), pod(1), pod(2), pod(3, "Failed"), pod(4)], 2, attention)
+    assert [(w.name, w.busy) for w in world.workers] == [
+        ("w-0", False),
+        ("w-1", True),
+        ("w-2", False),
+    ]
+    assert world.workers[0] == WorkerView("w-0", 0, busy=False, seen_at=5.0)
+
+
+def test_the_active_run_and_when_the_last_one_ended(
+    database: Database, attention: Attention
+) -> None:
+    make_run(state="FAILED", finished_at=10.0)
+    make_run(state="STOPPED", finished_at=20.0)
+    world = observe([], 2, attention)
+    assert (world.run, world.last_run_ended_at) == (None, 20.0)
+    ordered = make_run(state="INITIALIZED", attempt=0, max_restarts=3, num_workers=5)
+    seen = observe([], 2, attention).run
+    assert seen is not None
+    assert (seen.id, seen.attempt, seen.num_workers) == (ordered.id, 0, 5)
+    assert (seen.max_restarts, seen.created_at) == (3, ordered.created_at)
+    assert (seen.ranks, seen.delivered, seen.delivery) == ((), True, None)
+
+
+def look(attention: Attention) -> tuple[RunView, RankView]:
+    """Return the run and its rank 0 as the controller sees them."""
+    run = observe([], 2, attention).run
+    assert run is not None
+    return run, run.ranks[0]
+
+
+def test_a_rank_from_its_assignment_to_its_end(run: Run, attention: Attention) -> None:
+    make_ranks(run, assigned_at=100.0)
+    _, rank = look(attention)
+    assert (rank.rank, rank.worker, rank.assigned_at, rank.seen_at) == (0, "w-0", 100.0, 100.0)
+    assert (rank.reported, rank.forgotten, rank.lost) == (False, False, "")
+
+    make_worker("w-0", seen_at=90.0)
+    assert look(attention)[1].seen_at == 100.0
+    make_worker("w-0", state="running", run_id=run.id, attempt=1, seen_at=110.0)
+    Rank.update(reported=True).execute()
+    _, rank = look(attention)
+    assert (rank.reported, rank.forgotten, rank.seen_at) == (True, False, 110.0)
+
+    streams.append(key(run), 0, b"abc")
+    streams.close(run.id, 1, 0, {"metrics": 4})
+    Rank.update(exit_code=3, exited_at=120.0, stop=True).execute()
+    _, rank = look(attention)
+    assert (rank.exit_code, rank.exited_at, rank.stopping) == (3, 120.0, True)
+    assert not rank.streams_complete
+    streams.append(key(run), 3, b"d")
+    assert look(attention)[1].streams_complete
+
+
+def test_streams_are_complete_if_all_three_are(run: Run, attention: Attention) -> None:
+    make_ranks(run)
+    for name in ("stdout", "stderr", "metrics"):
+        assert not look(attention)[1].streams_complete
+        streams.append(key(run, 0, name), 0, b"x")
+        Stream.update(final_size=1).execute()
+    assert look(attention)[1].streams_complete
+
+
+@pytest.mark.parametrize(
+    ("says", "forgotten"),
+    [
+        ({"run_id": None, "attempt": None}, True),
+        ({"run_id": 1, "attempt": 1}, True),
+        ({"attempt": 2}, True),
+        ({}, False),
+    ],
+)
+def test_a_rank_is_forgotten_if_its_agent_speaks_of_another(
+    run: Run, attention: Attention, says: dict[str, int | None], forgotten: bool
+) -> None:
+    make_ranks(run, reported=True)
+    make_worker("w-0", **({"run_id": run.id, "attempt": 1} | says))
+    assert look(attention)[1].forgotten is forgotten
+
+
+def test_only_the_ranks_of_this_attempt_count(run: Run, attention: Attention) -> None:
+    make_ranks(run, lost="silent")
+    run.attempt = 2
+    run.save()
+    make_ranks(run, ["w-5", "w-6"])
+    seen, rank = look(attention)
+    assert (seen.attempt, rank.worker, rank.lost) == (2, "w-5", "")
+
+
+def test_delivered_is_what_ranks_recorded_not_what_users_post(
+    run: Run, attention: Attention
+) -> None:
+    make_ranks(run)
+    streams.append_samples(f"run/{run.id}", [Sample("a", "", 0, 1.0)])
+    streams.append(key(run, 0, "stdout"), 0, b"text")
+    assert look(attention)[0].delivered
+    record(run, line(1.0, a=1))
+    assert not look(attention)[0].delivered
+
+
+def test_pods_are_stored_for_the_api(database: Database) -> None:
+    store_pods([pod(0), pod(1)])
+    assert [p.name for p in Pod.select().order_by(Pod.name)] == ["w-0", "w-1"]
+    store_pods([pod(1, "Failed"), pod(2)])
+    assert {p.name: p.phase for p in Pod.select()} == {"w-1": "Failed", "w-2": "Running"}
+    assert Pod.get_by_id("w-2").labels == {"app": "mlbench"}
+    store_pods([])
+    assert not Pod.select().exists()
+
+
+def test_attention_begins_anew_after_a_pause() -> None:
+    attention = Attention()
+    assert attention.look(1000.0) == 1000.0
+    assert attention.look(1009.0) == 1000.0
+    assert attention.look(1019.0) == 1000.0
+    assert attention.look(1029.1) == 1029.1
+    assert attention.look(1029.2) == 1029.1

@@ -1,0 +1,94 @@
+"""Making what tests begin with: runs, ranks, workers, and lines of a metrics stream."""
+
+import itertools
+import json
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from master.models import Pod, Rank, Run, Stream, Worker, run_owner
+from master.recording import streams
+from master.recording.streams import METRICS, StreamKey
+
+# One Prometheus serves many tests, so no two of them may share a run.
+_RUN_IDS = itertools.count(1_000, 1_000)
+
+
+def make_run(num_workers: int = 2, **fields: Any) -> Run:
+    """Store a run that has started, under an id that no other test has."""
+    run: Run = Run.create(
+        **{
+            "id": next(_RUN_IDS),
+            "job_id": str(uuid.uuid4()),
+            "name": "made",
+            "benchmark": "steps",
+            "args": {},
+            "num_workers": num_workers,
+            "state": "STARTED",
+            "attempt": 1,
+            "created_at": time.time(),
+            **fields,
+        },
+        force_insert=True,
+    )
+    return run
+
+
+def make_ranks(run: Run, workers: Sequence[str] = ("w-0", "w-1"), **fields: Any) -> list[Rank]:
+    """Give the run's attempt a rank on each of these workers."""
+    return [
+        Rank.create(
+            **{
+                "run": run,
+                "attempt": run.attempt,
+                "rank": rank,
+                "worker": worker,
+                "assigned_at": time.time(),
+                "assignment": {"run_id": run.id, "attempt": run.attempt, "rank": rank},
+                **fields,
+            }
+        )
+        for rank, worker in enumerate(workers)
+    ]
+
+
+def make_worker(name: str, **fields: Any) -> None:
+    """Store what an agent said last: by default, just now, that it is idle."""
+    idle = {"state": "idle", "run_id": None, "attempt": None, "ip": "", "seen_at": time.time()}
+    Worker.replace(name=name, **(idle | fields)).execute()
+
+
+def make_pod() -> str:
+    """Store a pod, and return its name, which no other test has."""
+    name = f"pod-{uuid.uuid4()}"
+    Pod.create(name=name, phase="Running", ip="127.0.0.1", node="here", labels={"app": "mlbench"})
+    return name
+
+
+def line(at: float, **metrics: Any) -> bytes:
+    """Return a line of a metrics stream."""
+    return json.dumps({"time": at, "metrics": metrics}).encode() + b"\n"
+
+
+def key(run: Run, rank: int = 0, name: str = METRICS) -> StreamKey:
+    """Return the key of a stream of the run's attempt."""
+    return StreamKey(run_owner(run.id), run.attempt, rank, name)
+
+
+def record(run: Run, data: bytes, rank: int = 0) -> Stream:
+    """Append bytes to a rank's metrics stream, and return it."""
+    where = key(run, rank)
+    found = find_stream(where)
+    streams.append(where, found.size if found else 0, data)
+    stream = find_stream(where)
+    assert stream is not None
+    return stream
+
+
+def find_stream(where: StreamKey) -> Stream | None:
+    """Return a stream, if there is one."""
+    found: Stream | None = Stream.get_or_none(
+        owner=where.owner, attempt=where.attempt, rank=where.rank, name=where.name
+    )
+    return found

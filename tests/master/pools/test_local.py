@@ -1,0 +1,81 @@
+"""The local pool: what it says, what it asks for, and how it shares out the cores."""
+
+import os
+import socket
+from collections.abc import Sequence
+from itertools import chain
+
+import pytest
+
+from master.pools.base import PodStatus
+from master.pools.local import LocalPool, share_cores
+from master.settings import Settings
+from mlbench.pool import LocalWorker, PoolFiles
+
+
+@pytest.fixture
+def pool(settings: Settings) -> LocalPool:
+    return LocalPool(PoolFiles(settings.home))
+
+
+def test_no_workers_before_the_supervisor_says_so(pool: LocalPool) -> None:
+    assert pool.pods() == []
+
+
+def test_pods_are_what_the_supervisor_says(pool: LocalPool) -> None:
+    pool.files.write_status([LocalWorker("w-0", alive=True), LocalWorker("w-1", alive=False)])
+    first, second = pool.pods()
+    assert first == PodStatus(
+        name="w-0",
+        number=0,
+        phase="Running",
+        ip="127.0.0.1",
+        node=os.uname().nodename,
+        labels={"app": "mlbench", "component": "worker", "release": "local"},
+    )
+    assert (second.name, second.number, second.phase) == ("w-1", 1, "Failed")
+
+
+def test_scale_tells_the_supervisor(pool: LocalPool) -> None:
+    for workers in (2, 2, 5):
+        pool.scale(workers)
+        assert pool.files.read_wanted() == workers
+
+
+def test_ranks_meet_at_a_free_port_of_this_machine(pool: LocalPool) -> None:
+    placement = pool.place(["w-0", "w-1"], 1)
+    assert placement.master_addr == "127.0.0.1"
+    with socket.socket() as listener:
+        listener.bind((placement.master_addr, placement.master_port))
+    here = os.sched_getaffinity(0)
+    assert len(placement.cpus) == 2
+    assert all(len(cores) == 1 and set(cores) <= here for cores in placement.cpus)
+
+
+@pytest.mark.parametrize(
+    ("cores", "workers", "num_cpus", "shares"),
+    [
+        ([0, 1, 2, 3], 2, None, ((0, 1), (2, 3))),
+        ([0, 1, 2, 3], 3, None, ((0,), (1,), (2,))),
+        ([0, 1, 2, 3], 2, 1, ((0,), (1,))),
+        ([0, 1, 2, 3], 1, 3, ((0, 1, 2),)),
+        # More than there is: they go round.
+        ([0, 1], 3, None, ((0,), (1,), (0,))),
+        ([0, 1, 2], 2, 2, ((0, 1), (0, 2))),
+        ([0, 1], 2, 9, ((0, 1), (0, 1))),
+        # Not all cores are ours.
+        ([5, 7], 2, 1, ((5,), (7,))),
+    ],
+)
+def test_cores_are_shared_out(
+    cores: Sequence[int], workers: int, num_cpus: int | None, shares: object
+) -> None:
+    assert share_cores(cores, workers, num_cpus) == shares
+
+
+def test_no_share_overlaps_another_as_long_as_there_are_cores() -> None:
+    for workers in range(1, 9):
+        shares = share_cores(range(8), workers, None)
+        used = list(chain(*shares))
+        assert len(used) == len(set(used))
+        assert all(shares)

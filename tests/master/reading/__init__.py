@@ -1,0 +1,1 @@
+"""The way out: queries, merged series, counts, logs."""

@@ -1,0 +1,103 @@
+"""Counting finds every sample, and every disagreement."""
+
+import time
+
+import pytest
+
+from master.models import KeptSample, Run, Stream, run_owner
+from master.reading.counting import Delivery as Counted
+from master.reading.counting import count
+from master.reading.promql import PrometheusClient, PrometheusError
+from master.recording.delivery import Delivery
+from master.recording.remote_write import RemoteWriter, TimeSeries
+from tests.conftest import free_port
+from tests.master.making import line, make_run, record
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("recorded", "in_prometheus", "kept", "agrees"),
+    [(0, 0, 0, True), (5, 3, 2, True), (5, 3, 1, False), (5, 3, 3, False), (0, 0, 1, False)],
+)
+def test_the_three_agree_if_they_add_up(
+    recorded: int, in_prometheus: int, kept: int, agrees: bool
+) -> None:
+    assert Counted(recorded, in_prometheus, kept).agrees is agrees
+
+
+def test_a_run_that_recorded_nothing(run: Run, prometheus: PrometheusClient) -> None:
+    assert count(prometheus, run.id) == Counted(0, 0, 0)
+
+
+def test_a_single_sample_is_a_range_without_length(
+    run: Run, delivery: Delivery, prometheus: PrometheusClient
+) -> None:
+    record(run, line(time.time(), a=1))
+    delivery.deliver_waiting()
+    assert count(prometheus, run.id) == Counted(1, 1, 0)
+
+
+@pytest.fixture
+def counted(run: Run, delivery: Delivery, prometheus: PrometheusClient) -> Run:
+    """A run of hours, with series that begin and end at different times."""
+    now = time.time()
+    record(run, line(now - 22 * HOUR, first=1) + line(now - HOUR, middle=1, text="x"))
+    record(run, line(now - 21 * HOUR, first=2, last=2) + line(now, last=3), rank=1)
+    delivery.deliver_waiting()
+    assert count(prometheus, run.id) == Counted(6, 5, 1)
+    return run
+
+
+def test_samples_of_another_run_are_not_counted(
+    counted: Run, delivery: Delivery, prometheus: PrometheusClient
+) -> None:
+    other = make_run(id=int(f"{counted.id}0"))
+    record(other, line(time.time(), a=1, b="text"))
+    delivery.deliver_waiting()
+    assert count(prometheus, counted.id) == Counted(6, 5, 1)
+    assert count(prometheus, other.id) == Counted(2, 1, 1)
+
+
+def test_samples_of_earlier_attempts_are_counted(
+    counted: Run, delivery: Delivery, prometheus: PrometheusClient
+) -> None:
+    counted.attempt = 2
+    record(counted, line(time.time(), first=3))
+    delivery.deliver_waiting()
+    assert count(prometheus, counted.id) == Counted(7, 6, 1)
+
+
+def test_a_kept_sample_that_is_gone_is_missed(counted: Run, prometheus: PrometheusClient) -> None:
+    KeptSample.delete().where(KeptSample.owner == run_owner(counted.id)).execute()
+    found = count(prometheus, counted.id)
+    assert found == Counted(6, 5, 0)
+    assert not found.agrees
+
+
+def test_a_sample_that_prometheus_dropped_is_missed(
+    counted: Run, prometheus: PrometheusClient
+) -> None:
+    """As if it had been in the ledger, but not in Prometheus."""
+    stream = Stream.select().where(Stream.owner == run_owner(counted.id)).first()
+    Stream.update(recorded=Stream.recorded + 1).where(Stream.id == stream.id).execute()
+    found = count(prometheus, counted.id)
+    assert found == Counted(7, 5, 1)
+    assert not found.agrees
+
+
+def test_a_sample_that_nobody_recorded_is_found(
+    counted: Run, writer: RemoteWriter, prometheus: PrometheusClient
+) -> None:
+    labels = {"__name__": "mlbench_run_metric", "run_id": str(counted.id), "metric": "extra"}
+    writer.send([TimeSeries(labels, [(time.time_ns() // 1_000_000 - 1_000, 1.0)])])
+    found = count(prometheus, counted.id)
+    assert found == Counted(6, 6, 1)
+    assert not found.agrees
+
+
+def test_no_answer_is_no_count(counted: Run) -> None:
+    absent = PrometheusClient(f"http://127.0.0.1:{free_port()}")
+    with pytest.raises(PrometheusError):
+        count(absent, counted.id)
+    absent.close()

@@ -1,0 +1,239 @@
+"""Reading merges Prometheus, what waits and what is kept: each sample once, in order of time."""
+
+import itertools
+import math
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from peewee import Database
+
+from master.models import Run, pod_owner, run_owner
+from master.reading.promql import PrometheusClient, PrometheusError
+from master.reading.series import Point, Selection, SeriesReader, series_name, split_name
+from master.recording import delivery as module
+from master.recording import streams
+from master.recording.delivery import Delivery
+from master.recording.remote_write import RemoteWriter, TimeSeries
+from master.recording.samples import Sample
+from tests.conftest import free_port
+from tests.master.making import line, make_pod, record
+
+ALL = Selection()
+
+
+@pytest.fixture
+def reader(prometheus: PrometheusClient) -> SeriesReader:
+    return SeriesReader(prometheus)
+
+
+def values(points: Sequence[Point]) -> list[str]:
+    return [point.value for point in points]
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "rank"),
+    [
+        ("train_loss @ 0", "train_loss", "0"),
+        ("Prec@1 @ 12", "Prec@1", "12"),
+        ("train_loss", "train_loss", ""),
+        ("a @ b", "a @ b", ""),
+        ("a @ ", "a @ ", ""),
+        (" @ 0", " @ 0", ""),
+        ("a @ 1 @ 2", "a @ 1", "2"),
+        ("a @ -1", "a @ -1", ""),
+    ],
+)
+def test_names_on_the_api(name: str, metric: str, rank: str) -> None:
+    assert split_name(name) == (metric, rank)
+    assert series_name(metric, rank) == name
+
+
+def test_nothing_recorded_is_nothing_read(run: Run, reader: SeriesReader) -> None:
+    assert reader.run(run, ALL) == {}
+
+
+def test_the_same_is_read_before_and_after_delivery(
+    run: Run, reader: SeriesReader, delivery: Delivery
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    at = now_ms / 1000
+    record(
+        run,
+        line(at, a=1, b=math.nan)
+        + line(at, a=1)  # the same once more, in the same millisecond
+        + line(at + 0.001, a=math.inf, note="text")
+        + line(at - 1, a=1e-7)
+        + line(at + 1, a=2),
+    )
+    record(run, line(at, a=7), rank=1)
+    expected = {
+        "a @ 0": [
+            Point((now_ms - 1000) * 1000, "1e-07"),
+            Point(now_ms * 1000, "1"),
+            Point(now_ms * 1000, "1"),
+            Point((now_ms + 1) * 1000, "+Inf"),
+            Point((now_ms + 1000) * 1000, "2"),
+        ],
+        "a @ 1": [Point(now_ms * 1000, "7")],
+        "b @ 0": [Point(now_ms * 1000, "NaN")],
+        "note @ 0": [Point((now_ms + 1) * 1000, "text")],
+    }
+    assert reader.run(run, ALL) == expected
+    assert list(reader.run(run, ALL)) == sorted(expected)
+    assert delivery.deliver_waiting()
+    assert reader.run(run, ALL) == expected
+
+
+def test_what_was_sent_but_not_committed_is_read_once(
+    run: Run, reader: SeriesReader, delivery: Delivery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = round(time.time(), 3)
+    record(run, line(now, a=1, b=math.nan))
+    delivery.deliver_waiting()
+    record(run, line(now + 0.001, a=1, b=math.nan) + line(now + 0.001, a=1))
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_advance", killed)
+        with pytest.raises(KeyboardInterrupt):
+            delivery.deliver_waiting()
+    for _ in range(2):
+        found = reader.run(run, ALL)
+        assert values(found["a @ 0"]) == ["1", "1", "1"]
+        assert values(found["b @ 0"]) == ["NaN", "NaN"]
+        delivery.deliver_waiting()
+
+
+def test_reading_while_it_is_delivered_misses_none_and_doubles_none(
+    run: Run, reader: SeriesReader, delivery: Delivery, database: Database
+) -> None:
+    recorded = 0
+    enough = threading.Event()
+
+    def deliver() -> None:
+        while not enough.is_set():
+            delivery.deliver_waiting()
+        database.close()  # this thread's connection
+
+    def log() -> None:
+        nonlocal recorded
+        start = time.time()
+        for i in itertools.count():
+            if enough.wait(0.001):
+                break
+            # Half of them share a millisecond; one in ten has a text beside it.
+            text = {"note": str(i)} if i % 10 == 0 else {}
+            record(run, line(start + i * 0.0005, a=i, **text))
+            recorded = i + 1
+        database.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        threads = [pool.submit(deliver), pool.submit(log)]
+        try:
+            while recorded < 150:
+                assert not any(thread.done() for thread in threads)
+                before = recorded
+                found = reader.run(run, ALL)
+                numbers = [int(value) for value in values(found.get("a @ 0", []))]
+                assert sorted(numbers) == list(range(len(numbers)))
+                assert before <= len(numbers)
+                notes = [int(value) for value in values(found.get("note @ 0", []))]
+                assert notes == list(range(0, len(numbers), 10))
+        finally:
+            enough.set()
+        for thread in threads:
+            thread.result()
+
+
+def test_half_a_line_is_not_read(run: Run, reader: SeriesReader) -> None:
+    whole = line(time.time(), a=1)
+    record(run, whole + whole[:-9])
+    assert list(reader.run(run, ALL)) == ["a @ 0"]
+    streams.close(run.id, 1, 0, {})
+    assert list(reader.run(run, ALL)) == ["a @ 0", "malformed @ 0"]
+
+
+def test_since_leaves_out_what_is_not_newer(
+    run: Run, reader: SeriesReader, delivery: Delivery
+) -> None:
+    start_ms = time.time_ns() // 1_000_000 - 1_000
+    record(run, b"".join(line((start_ms + i) / 1000, a=i) for i in range(10)))
+    record(run, line((start_ms + 3) / 1000, text="3") + line((start_ms + 4) / 1000, text="4"))
+    for _ in range(2):
+        found = reader.run(run, Selection(since_us=(start_ms + 3) * 1000))
+        assert values(found["a @ 0"]) == [str(i) for i in range(4, 10)]
+        assert values(found["text @ 0"]) == ["4"]
+        nearly = reader.run(run, Selection(since_us=(start_ms + 3) * 1000 - 1))
+        assert values(nearly["a @ 0"])[0] == "3"
+        assert reader.run(run, Selection(since_us=(start_ms + 9) * 1000)) == {}
+        assert reader.run(run, Selection(since_us=253_402_300_799_000_000)) == {}
+        assert len(reader.run(run, Selection(since_us=-62_135_596_800_000_000))["a @ 0"]) == 10
+        delivery.deliver_waiting()
+
+
+def test_one_metric_of_any_rank(run: Run, reader: SeriesReader, delivery: Delivery) -> None:
+    now = time.time()
+    for rank in (0, 1):
+        record(run, line(now, a=1, b=2, c="text"), rank=rank)
+    for _ in range(2):
+        assert list(reader.run(run, Selection(metric="a"))) == ["a @ 0", "a @ 1"]
+        assert list(reader.run(run, Selection(metric="c"))) == ["c @ 0", "c @ 1"]
+        assert reader.run(run, Selection(metric='a"} or up{x="')) == {}
+        delivery.deliver_waiting()
+
+
+def test_the_last_of_each_series(run: Run, reader: SeriesReader, delivery: Delivery) -> None:
+    now = time.time()
+    record(run, line(now, a=1, b=1) + line(now + 1, a=2))
+    delivery.deliver_waiting()
+    record(run, line(now + 2, a=3))
+    found = reader.run(run, Selection(last_n=2))
+    assert values(found["a @ 0"]) == ["2", "3"]
+    assert values(found["b @ 0"]) == ["1"]
+    assert reader.run(run, Selection(last_n=0)) == {}
+
+
+def test_no_prometheus_is_an_error_and_no_gap(run: Run, delivery: Delivery) -> None:
+    record(run, line(time.time(), a=1))
+    absent = PrometheusClient(f"http://127.0.0.1:{free_port()}")
+    reader = SeriesReader(absent)
+    assert values(reader.run(run, ALL)["a @ 0"]) == ["1"]
+    delivery.deliver_waiting()
+    with pytest.raises(PrometheusError):
+        reader.run(run, ALL)
+    absent.close()
+
+
+def test_a_pods_posted_samples_and_resource_figures(
+    database: Database, reader: SeriesReader, delivery: Delivery, writer: RemoteWriter
+) -> None:
+    pod, now_us = make_pod(), time.time_ns() // 1_000_000 * 1000
+    streams.append_samples(pod_owner(pod), [Sample("temperature", "", now_us, 71.5)])
+    for name in ("container_cpu_usage_seconds_total", "container_threads", "other"):
+        labels = {"__name__": name, "pod": pod, "container": "worker"}
+        writer.send([TimeSeries(labels, [(now_us // 1000, 1.0)])])
+    for _ in range(2):
+        assert reader.pod(pod, ALL) == {
+            "container_cpu_usage_seconds_total": [Point(now_us, "1")],
+            "container_threads": [Point(now_us, "1")],
+            "temperature": [Point(now_us, "71.5")],
+        }
+        for metric in ("container_threads", "temperature"):
+            assert list(reader.pod(pod, Selection(metric=metric))) == [metric]
+        assert reader.pod(pod, Selection(metric="other")) == {}
+        assert reader.pod(pod, Selection(metric="container_.+")) == {}
+        assert reader.pod(pod, Selection(since_us=now_us)) == {}
+        delivery.deliver_waiting()
+    assert reader.pod(make_pod(), ALL) == {}
+
+
+def test_runs_are_apart(run: Run, reader: SeriesReader, delivery: Delivery) -> None:
+    record(run, line(time.time(), a=1))
+    streams.append_samples(run_owner(run.id + 1), [Sample("b", "", time.time_ns() // 1000, 1.0)])
+    delivery.deliver_waiting()
+    assert list(reader.run(run, ALL)) == ["a @ 0"]

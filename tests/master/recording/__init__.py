@@ -1,0 +1,1 @@
+"""The way in: streams, samples, remote write, delivery."""

@@ -1,0 +1,221 @@
+"""Delivery goes on: through an absent Prometheus, a stream that fails, and a count."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from peewee import Database
+
+from master.models import Run, Stream, run_owner
+from master.reading.counting import Delivery as Counted
+from master.reading.counting import count
+from master.reading.promql import PrometheusClient
+from master.recording import delivery as module
+from master.recording import streams
+from master.recording.delivery import Delivery
+from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
+from master.recording.samples import Sample
+from tests.conftest import PrometheusServer, wait_for
+from tests.master.making import line, make_run, record
+
+
+class ThreadOfDelivery:
+    """The controller's thread."""
+
+    def __init__(self, delivery: Delivery, database: Database) -> None:
+        self._stop = threading.Event()
+
+        def run() -> None:
+            delivery.run(self._stop, idle_seconds=0.02)
+            database.close()  # this thread's connection
+
+        self._thread = threading.Thread(target=run)
+        self._thread.start()
+
+    def end(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def thread(delivery: Delivery, database: Database) -> Iterator[ThreadOfDelivery]:
+    thread = ThreadOfDelivery(delivery, database)
+    yield thread
+    thread.end()
+
+
+def nothing_waits() -> bool:
+    return not Stream.select().where(Stream.delivered < Stream.size).exists()
+
+
+def test_it_delivers_by_itself(
+    run: Run, thread: ThreadOfDelivery, prometheus: PrometheusClient
+) -> None:
+    for i in range(5):
+        record(run, line(time.time(), a=i), rank=i % 2)
+    wait_for(nothing_waits)
+    assert count(prometheus, run.id) == Counted(5, 5, 0)
+
+
+def test_nothing_is_lost_while_prometheus_is_down(
+    run: Run, database: Database, own_prometheus: PrometheusServer
+) -> None:
+    writer, prometheus = RemoteWriter(own_prometheus.url), PrometheusClient(own_prometheus.url)
+    thread = ThreadOfDelivery(Delivery(writer), database)
+    record(run, line(time.time(), a=0))
+    wait_for(nothing_waits)
+    own_prometheus.kill()
+    start = time.time()
+    for i in range(1, 100):
+        record(run, line(start + i / 1000, a=i, text="kept"))
+    assert not nothing_waits()
+    own_prometheus.start()
+    wait_for(nothing_waits)
+    thread.end()
+    assert count(prometheus, run.id) == Counted(199, 100, 99)
+    writer.close()
+    prometheus.close()
+
+
+class Patience(threading.Event):
+    """A stop event that never waits, notes how long it would have, and is set after some times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self._times = times
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.waits.append(timeout)
+        return len(self.waits) > self._times
+
+
+class Moody(RemoteWriter):
+    """A Prometheus that answers as it was told, and takes the rest."""
+
+    def __init__(self, *errors: Exception | None) -> None:
+        super().__init__("http://127.0.0.1:9")
+        self._errors = list(errors)
+        self.sent: list[str] = []
+
+    def send(self, series: Sequence[TimeSeries]) -> None:
+        if self._errors and (error := self._errors.pop(0)):
+            raise error
+        self.sent += [one.labels["run_id"] for one in series]
+
+
+def test_it_waits_ever_longer_for_an_absent_prometheus(run: Run) -> None:
+    record(run, line(time.time(), a=1))
+    away = UnavailableError("away")
+    writer = Moody(None, *[away] * 8)
+    delivery, stop = Delivery(writer), Patience(times=11)
+    delivery.deliver_waiting()
+    record(run, line(time.time(), a=2))
+    delivery.run(stop, idle_seconds=0.1)
+    assert stop.waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5, 0, 0.1, 0.1])
+    assert len(writer.sent) == 2
+    writer.close()
+
+
+def test_it_waits_also_if_prometheus_goes_in_the_midst_of_work(run: Run) -> None:
+    writer = Moody(None, *[UnavailableError("away")] * 3)
+    delivery, stop = Delivery(writer), Patience(times=4)
+    record(run, line(time.time(), a=1))
+
+    class More(Patience):
+        def wait(self, timeout: float | None = None) -> bool:
+            ended = stop.wait(timeout)
+            if len(stop.waits) == 2:
+                record(run, line(time.time() + 1, a=2))
+            return ended
+
+    delivery.run(More(0), idle_seconds=0.1)
+    assert stop.waits == pytest.approx([0.1, 0, 0.2, 0.4, 0.8])
+    writer.close()
+
+
+def test_a_stream_that_fails_does_not_hold_up_the_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad, better = (make_run() for _ in range(3))
+    for run in (good, bad, better):
+        record(run, line(time.time(), a=1))
+    right = module._store_series
+
+    def fails(owner: str, *rest: object) -> None:
+        assert owner != run_owner(bad.id)
+        right(owner, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "_store_series", fails)
+    writer = Moody()
+    with pytest.raises(ExceptionGroup):
+        Delivery(writer).deliver_waiting()
+    delivered = {stream.owner: stream.delivered > 0 for stream in Stream.select()}
+    assert delivered == {
+        run_owner(good.id): True,
+        run_owner(bad.id): False,
+        run_owner(better.id): True,
+    }
+    stop = Patience(times=1)
+    Delivery(writer).run(stop)
+    assert stop.waits[1] == 1.0
+    writer.close()
+
+
+def test_two_controllers_deliver_once(
+    run: Run, delivery: Delivery, prometheus: PrometheusClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is about to end, the other has begun, and both have looked at the same time."""
+    now = time.time()
+    first, second = line(now, a=1, text="x"), line(now + 1, a=2, text="y")
+    monkeypatch.setattr(module, "BATCH_BYTES", len(first) + 5)
+    seen = record(run, first + second)
+    for _ in range(2):
+        delivery._deliver_batch(seen)
+        stream = Stream.get(owner=run_owner(run.id))
+        assert (stream.delivered, stream.recorded) == (len(first), 2)
+        assert count(prometheus, run.id) == Counted(2, 1, 1)
+
+
+def test_a_count_is_exact_while_users_go_on_posting(
+    run: Run,
+    delivery: Delivery,
+    thread: ThreadOfDelivery,
+    prometheus: PrometheusClient,
+    database: Database,
+) -> None:
+    enough = threading.Event()
+
+    def post() -> None:
+        while not enough.wait(0.001):
+            now_us = time.time_ns() // 1000
+            streams.append_samples(run_owner(run.id), [Sample("a", "", now_us, 1.0)])
+        database.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        posting = pool.submit(post)
+        try:
+            recorded = 0
+            while recorded < 100:
+                assert not posting.done()
+                with delivery.settled(run_owner(run.id)):
+                    counted = count(prometheus, run.id)
+                assert counted.agrees
+                recorded = counted.recorded
+        finally:
+            enough.set()
+        posting.result()
+
+
+def test_settling_delivers_what_waits_of_one_owner(
+    run: Run, delivery: Delivery, prometheus: PrometheusClient
+) -> None:
+    other = make_run()
+    for one in (run, other):
+        streams.append_samples(run_owner(one.id), [Sample("a", "", time.time_ns() // 1000, 1.0)])
+    with delivery.settled(run_owner(run.id)):
+        assert count(prometheus, run.id) == Counted(1, 1, 0)
+        assert count(prometheus, other.id) == Counted(0, 0, 0)

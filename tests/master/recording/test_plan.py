@@ -1,0 +1,94 @@
+"""Plans: which samples go to Prometheus and which are kept, without either."""
+
+import math
+import re
+from pathlib import Path
+
+from master.recording.delivery import FUTURE_MS, PAST_MS, labels, plan
+from master.recording.samples import Sample
+
+NOW_MS = 1_763_683_200_000
+DAY_MS = 24 * 3600 * 1000
+
+
+def sample(ms: float, value: float | str = 1.0, metric: str = "a", rank: str = "0") -> Sample:
+    return Sample(metric, rank, round(ms * 1000), value)
+
+
+def test_samples_in_order_are_all_sent_by_series() -> None:
+    found = plan(
+        [
+            sample(NOW_MS),
+            sample(NOW_MS, 2.0, "b"),
+            sample(NOW_MS + 1, 3.0),
+            sample(NOW_MS, rank=""),
+        ],
+        {},
+        NOW_MS,
+    )
+    assert found.keep == []
+    assert found.send == {
+        ("a", "0"): [(NOW_MS, 1.0), (NOW_MS + 1, 3.0)],
+        ("b", "0"): [(NOW_MS, 2.0)],
+        ("a", ""): [(NOW_MS, 1.0)],
+    }
+
+
+def test_a_second_value_in_one_millisecond_is_kept() -> None:
+    second = sample(NOW_MS + 0.9, 2.0)
+    found = plan([sample(NOW_MS), second, sample(NOW_MS + 1, 3.0)], {}, NOW_MS)
+    assert found.keep == [second]
+    assert found.send == {("a", "0"): [(NOW_MS, 1.0), (NOW_MS + 1, 3.0)]}
+
+
+def test_an_earlier_value_is_kept_also_across_batches() -> None:
+    earlier = sample(NOW_MS - 5)
+    assert plan([sample(NOW_MS), earlier], {}, NOW_MS).keep == [earlier]
+    last = {("a", "0"): NOW_MS - 5}
+    assert plan([earlier], last, NOW_MS).keep == [earlier]
+    assert plan([sample(NOW_MS - 4)], last, NOW_MS).keep == []
+    assert plan([sample(NOW_MS - 5, rank="1")], last, NOW_MS).keep == []
+
+
+def test_texts_are_kept_and_do_not_count_as_the_newest() -> None:
+    text = sample(NOW_MS + 5, "best")
+    found = plan([text, sample(NOW_MS)], {}, NOW_MS)
+    assert found.keep == [text]
+    assert found.send == {("a", "0"): [(NOW_MS, 1.0)]}
+
+
+def test_what_is_not_finite_is_sent() -> None:
+    found = plan([sample(NOW_MS, math.inf), sample(NOW_MS + 1, math.nan)], {}, NOW_MS)
+    assert found.keep == []
+    assert len(found.send["a", "0"]) == 2
+
+
+def test_the_far_past_and_the_future_are_kept() -> None:
+    reach = (NOW_MS - PAST_MS, NOW_MS + FUTURE_MS)
+    too_old, too_new = sample(reach[0] - 1), sample(reach[1] + 1)
+    found = plan([too_old, sample(reach[0]), too_new, sample(reach[1])], {}, NOW_MS)
+    assert found.keep == [too_old, too_new]
+    assert [ms for ms, _ in found.send["a", "0"]] == [*reach]
+    ancient = [sample(-1), sample(0), sample(-62_135_596_800_000)]
+    assert plan(ancient, {}, NOW_MS).keep == ancient
+
+
+def test_what_prometheus_is_sent_lies_within_its_window() -> None:
+    config = (Path(__file__).parents[3] / "prometheus" / "prometheus.yml").read_text()
+    [hours] = re.findall(r"^ *out_of_order_time_window: (\d+)h$", config, re.MULTILINE)
+    assert (int(hours) - 1) * 3600 * 1000 >= PAST_MS
+
+
+def test_labels_of_runs_and_pods() -> None:
+    assert labels("run/7", ("train_loss", "1")) == {
+        "__name__": "mlbench_run_metric",
+        "run_id": "7",
+        "metric": "train_loss",
+        "rank": "1",
+    }
+    assert "rank" not in labels("run/7", ("accuracy", ""))
+    assert labels("pod/w-0", ("temperature", "")) == {
+        "__name__": "mlbench_pod_metric",
+        "pod": "w-0",
+        "metric": "temperature",
+    }

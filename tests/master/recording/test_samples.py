@@ -1,0 +1,174 @@
+"""Lines of a metrics stream: what is a sample, what is malformed, and how values are spelled."""
+
+import json
+import math
+
+import pytest
+
+from master.recording.samples import (
+    MALFORMED,
+    Goal,
+    Sample,
+    number_or_text,
+    parse_lines,
+    spell,
+    to_json_lines,
+    whole_lines,
+)
+
+RECEIVED_US = 1_800_000_000_000_000
+
+
+def parse(*lines: str | bytes, rank: str = "0") -> list[Sample | Goal]:
+    data = b"".join((one.encode() if isinstance(one, str) else one) + b"\n" for one in lines)
+    return list(parse_lines(data, rank, RECEIVED_US))
+
+
+def test_one_value() -> None:
+    line = '{"name":"train_loss","value":0.31,"time":1763683200.123456}'
+    assert parse(line) == [Sample("train_loss", "0", 1_763_683_200_123_456, 0.31)]
+
+
+def test_several_values_share_a_time_and_the_step_is_one_of_them() -> None:
+    line = '{"time":1,"step":12,"metrics":{"train_loss":0.5,"lr":"0.1"}}'
+    assert parse(line) == [
+        Sample("train_loss", "0", 1_000_000, 0.5),
+        Sample("lr", "0", 1_000_000, 0.1),
+        Sample("step", "0", 1_000_000, 12.0),
+    ]
+
+
+def test_lines_of_the_same_step_and_millisecond_share_its_sample() -> None:
+    def line(time: float, step: int) -> str:
+        return json.dumps({"time": time, "step": step, "metrics": {"a": 1}})
+
+    found = parse(line(1.0001, 1), line(1.0002, 1), line(1.0003, 2), line(1.0011, 2))
+    steps = [(s.time_us, s.value) for s in found if isinstance(s, Sample) and s.metric == "step"]
+    assert steps == [(1_000_100, 1.0), (1_000_300, 2.0), (1_001_100, 2.0)]
+
+
+def test_a_goal_is_no_sample() -> None:
+    line = '{"time":1,"goal":{"metric":"val","value":97,"lower_is_better":false}}'
+    assert parse(line) == [Goal("val", 97.0, lower_is_better=False)]
+
+
+def test_a_line_may_name_its_rank() -> None:
+    [sample] = parse('{"name":"a","value":1,"time":1,"rank":"3"}', rank="")
+    assert sample == Sample("a", "3", 1_000_000, 1.0)
+    [sample] = parse('{"name":"a","value":1,"time":1,"rank":3}', rank="")
+    assert sample == Sample("a", "3", 1_000_000, 1.0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no JSON",
+        '{"name":"a","value":1,"time":1',
+        "[]",
+        "3",
+        "null",
+        '"text"',
+        "{}",
+        '{"name":"a","value":1}',
+        '{"name":"a","value":1,"time":"now"}',
+        '{"name":"a","value":1,"time":true}',
+        '{"name":"a","value":1,"time":NaN}',
+        '{"name":"a","value":1,"time":Infinity}',
+        '{"name":"a","value":1,"time":253402300800}',
+        '{"name":"a","value":1,"time":-62135596801}',
+        '{"name":"","value":1,"time":1}',
+        '{"name":[1],"value":1,"time":1}',
+        '{"name":{},"value":1,"time":1}',
+        '{"name":null,"value":1,"time":1}',
+        '{"name":"a","time":1}',
+        '{"name":"a","value":null,"time":1}',
+        '{"name":"a","value":true,"time":1}',
+        '{"name":"a","value":[1],"time":1}',
+        '{"name":"a","value":1,"time":1,"rank":{}}',
+        '{"name":"a","value":1,"time":1,"step":[1]}',
+        '{"time":1,"metrics":[1]}',
+        '{"time":1,"metrics":{"":1}}',
+        '{"time":1,"metrics":{"good":1,"bad":null}}',
+        '{"time":1,"goal":{}}',
+        '{"time":1,"goal":"97"}',
+        '{"time":1,"goal":{"metric":["a"],"value":97}}',
+        '{"time":1,"goal":{"metric":"a","value":"high"}}',
+        '{"time":1,"goal":{"metric":"a","value":NaN}}',
+        # Half of a character pair, which neither Prometheus nor a database takes.
+        r'{"name":"\ud800","value":1,"time":1}',
+        r'{"name":"a","value":"\udc00","time":1}',
+        r'{"name":"a","value":1,"time":1,"rank":"\ud800"}',
+        r'{"time":1,"goal":{"metric":"\ud800","value":97}}',
+        "[" * 100_000,
+        "1" * 5_000,
+        b"\xff\xfe\x00",
+        b"\x00\x00",
+    ],
+)
+def test_what_is_no_sample_is_kept_whole_as_malformed(line: str | bytes) -> None:
+    text = line if isinstance(line, str) else line.decode(errors="replace")
+    good = '{"name":"a","value":1,"time":1}'
+    assert parse(line, good) == [
+        Sample(MALFORMED, "0", RECEIVED_US, text),
+        Sample("a", "0", 1_000_000, 1.0),
+    ]
+
+
+def test_empty_lines_are_nothing() -> None:
+    assert parse("", "  ", "\t") == []
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        (1, 1.0),
+        (0.25, 0.25),
+        ("0.1", 0.1),
+        ("1e-7", 1e-7),
+        ("-inf", -math.inf),
+        ("best so far", "best so far"),
+        ("", ""),
+        ("1_000", "1_000"),
+        (10**400, str(10**400)),
+    ],
+)
+def test_numbers_are_told_from_texts(value: object, meant: float | str) -> None:
+    assert number_or_text(value) == meant
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (200.0, "200"),
+        (0.1, "0.1"),
+        (1e-6, "0.000001"),
+        (1e-7, "1e-07"),
+        (1e20, "1" + "0" * 20),
+        (-1.5e21, "-1.5e+21"),
+        (0.30000000000000004, "0.30000000000000004"),
+        (0.0, "0"),
+        (-0.0, "-0"),
+        (math.nan, "NaN"),
+        (math.inf, "+Inf"),
+        (-math.inf, "-Inf"),
+        ("a text", "a text"),
+    ],
+)
+def test_values_are_spelled_as_prometheus_does(value: float | str, text: str) -> None:
+    assert spell(value) == text
+
+
+def test_samples_survive_being_written_and_read() -> None:
+    samples = [
+        Sample("train_loss", "1", 1_763_683_200_123_457, 0.1),
+        Sample("ü @ \x00\n", "", -1_000_001, "text with \n and \x00"),
+        Sample("a", "", 0, math.inf),
+        Sample("a", "", 253_402_300_799_000_000, 1e300),
+    ]
+    assert list(parse_lines(to_json_lines(samples), "", 0)) == samples
+
+
+def test_only_whole_lines_are_taken() -> None:
+    assert whole_lines(b"a\nb\nc") == b"a\nb\n"
+    assert whole_lines(b"abc") == b""
+    assert whole_lines(b"") == b""

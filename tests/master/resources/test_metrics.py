@@ -1,0 +1,216 @@
+"""``/api/metrics``: samples are added, and read at once."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from falcon.testing import TestClient
+
+from master.models import Pod, Run, Stream
+from master.recording.delivery import Delivery
+from master.times import seconds_to_text
+from tests.master.making import line, make_pod, make_ranks, make_run, record
+
+DATE = "2018-08-03T09:21:29.347960Z"
+
+
+def post(api: TestClient, **fields: Any) -> Any:
+    body = {"name": "a", "value": 1, "date": DATE} | fields
+    # Not json=...: its encoder refuses half of a character pair, clients may not.
+    return api.simulate_post("/api/metrics/", body=json.dumps(body))
+
+
+def get(api: TestClient, owner: object, **params: Any) -> Any:
+    return api.simulate_get(f"/api/metrics/{owner}/", params=params)
+
+
+def get_run(api: TestClient, run: Run, **params: Any) -> Any:
+    return get(api, run.id, metric_type="run", **params)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        (1, "1"),
+        (0.25, "0.25"),
+        ("0.188236813", "0.188236813"),
+        ("best so far", "best so far"),
+        ("ü 𝄞 \x00\n", "ü 𝄞 \x00\n"),
+        ("", ""),
+        (1e300, "1e+300"),
+        (float("inf"), "+Inf"),
+        (float("nan"), "NaN"),
+        ("x" * 100_000, "x" * 100_000),
+    ],
+)
+def test_what_is_posted_is_read_at_once(
+    api: TestClient, run: Run, value: object, read: str
+) -> None:
+    answer = post(api, run_id=run.id, value=value)
+    assert answer.status_code == 201
+    assert (answer.json["run_id"], answer.json["pod_name"]) == (run.id, None)
+    assert (answer.json["name"], answer.json["date"]) == ("a", DATE)
+    assert get_run(api, run).json == {"a": [{"date": DATE, "value": read}]}
+
+
+@pytest.mark.parametrize(
+    ("date", "read"),
+    [
+        ("2018-08-03 09:21:29.347960", DATE),
+        ("2018-08-03T11:21:29.347960+02:00", DATE),
+        ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000000Z"),
+        ("1815-12-10T00:00:00Z", "1815-12-10T00:00:00.000000Z"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000000Z"),
+        ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59.000000Z"),
+        (1533288089.34796, DATE),
+    ],
+)
+def test_any_date_is_read_again(
+    api: TestClient, run: Run, delivery: Delivery, date: object, read: str
+) -> None:
+    assert post(api, run_id=run.id, date=date).status_code == 201
+    for _ in range(2):
+        found = get_run(api, run, since="0001-01-01T00:00:00+01:00").json
+        assert found == {"a": [{"date": read, "value": "1"}]}
+        delivery.deliver_waiting()
+
+
+def test_a_pods_samples(api: TestClient, delivery: Delivery) -> None:
+    pod, now = make_pod(), seconds_to_text(round(time.time(), 3))
+    # Two names, two series: a pod's have no rank.
+    for name, value in (("a", 1), ("a @ 0", 2)):
+        answer = post(api, pod_name=pod, name=name, value=value, date=now)
+        assert answer.status_code == 201
+        assert answer.json["pod_name"] == pod
+    for _ in range(2):
+        assert get(api, pod).json == {
+            "a": [{"date": now, "value": "1"}],
+            "a @ 0": [{"date": now, "value": "2"}],
+        }
+        assert list(get(api, pod, metric_filter="a @ 0").json) == ["a @ 0"]
+        delivery.deliver_waiting()
+
+
+def test_names_with_a_rank(api: TestClient, run: Run) -> None:
+    record(run, line(0.001, loss=1))
+    post(api, run_id=run.id, name="loss @ 1", value=2)
+    post(api, run_id=run.id, name="loss", value=3)
+    assert list(get_run(api, run).json) == ["loss", "loss @ 0", "loss @ 1"]
+    for wanted in ("loss", "loss @ 1"):
+        found = get_run(api, run, metric_filter=wanted)
+        assert list(found.json) == ["loss", "loss @ 0", "loss @ 1"]
+    assert get_run(api, run, metric_filter="other").json == {}
+
+
+def test_since_and_last_n(api: TestClient, run: Run) -> None:
+    for second in range(5):
+        post(api, run_id=run.id, value=second, date=f"2018-08-03T09:21:0{second}Z")
+
+    def read(**params: Any) -> list[str]:
+        return [point["value"] for point in get_run(api, run, **params).json.get("a", [])]
+
+    assert read() == list("01234")
+    assert read(since="2018-08-03T09:21:02Z") == list("34")
+    assert read(since="2018-08-03 09:21:02") == list("34")
+    assert read(since="2018-08-03T11:21:02 02:00") == list("34")
+    assert read(since="9999-12-31") == []
+    assert read(last_n=2) == list("34")
+    assert read(last_n=0) == []
+    assert read(last_n=10**17) == list("01234")
+    assert read(last_n=1, since="2018-08-03T09:21:01Z") == ["4"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": None}, "name"),
+        ({"name": 3}, "name"),
+        ({"name": "x" * 201}, "name"),
+        ({"name": "\ud800"}, "body"),
+        ({"value": None}, "value"),
+        ({"value": []}, "value"),
+        ({"value": {}}, "value"),
+        ({"value": "\ud800"}, "body"),
+        ({"date": None}, "date"),
+        ({"date": "today"}, "date"),
+        ({"date": "2018-13-01"}, "date"),
+        ({"date": 10**30}, "date"),
+        ({"date": "0001-01-01T00:00:00+02:00"}, "date"),
+        ({"date": "9999-12-31T23:59:59-02:00"}, "date"),
+        ({"run_id": "one"}, "run_id"),
+        ({"run_id": 1.5}, "run_id"),
+        ({"run_id": None}, "run_id and pod_name"),
+        ({"pod_name": "p"}, "run_id and pod_name"),
+        ({"run_id": None, "pod_name": 3}, "pod_name"),
+        ({"run_id": None, "pod_name": "x" * 254}, "pod_name"),
+        ({"extra": 1}, "extra"),
+    ],
+)
+def test_a_wrong_field_is_named(
+    api: TestClient, run: Run, fields: dict[str, Any], field: str
+) -> None:
+    answer = post(api, **({"run_id": run.id} | fields))
+    assert answer.status_code == 400
+    assert answer.json["message"].startswith(field)
+    assert not Stream.select().exists()
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"since": "yesterday"}, "since"),
+        ({"since": "\x00"}, "since"),
+        ({"last_n": "-1"}, "last_n"),
+        ({"last_n": "many"}, "last_n"),
+        ({"last_n": "1.5"}, "last_n"),
+        ({"last_n": "٣"}, "last_n"),
+        ({"last_n": "9" * 19}, "last_n"),
+        ({"metric_type": "both"}, "metric_type"),
+    ],
+)
+def test_a_wrong_parameter_is_named(
+    api: TestClient, run: Run, params: dict[str, str], field: str
+) -> None:
+    answer = api.simulate_get(f"/api/metrics/{run.id}", params={"metric_type": "run"} | params)
+    assert answer.status_code == 400
+    assert answer.json["message"].startswith(field)
+
+
+@pytest.mark.parametrize("run_id", [0, -1, 999, 2**63, 10**30])
+def test_an_unknown_run(api: TestClient, run_id: int) -> None:
+    assert get(api, run_id, metric_type="run").status_code == 404
+    answer = post(api, run_id=run_id)
+    assert answer.status_code == 404
+    assert answer.json["message"].startswith("run_id: ")
+
+
+@pytest.mark.parametrize("pod", ["nobody", "ü", "%00", "x" * 200])
+def test_an_unknown_pod(api: TestClient, pod: str) -> None:
+    answer = get(api, pod)
+    assert answer.status_code == 404
+    assert answer.json["message"].startswith("pod_name: ")
+    assert post(api, pod_name=pod).status_code == 404
+    assert not Stream.select().exists()
+
+
+def test_a_pod_is_known_as_long_as_something_is_known_of_it(api: TestClient) -> None:
+    pod = make_pod()
+    assert get(api, pod).json == {}
+    post(api, pod_name=pod)
+    Pod.delete_by_id(pod)
+    assert list(get(api, pod).json) == ["a"]
+    make_ranks(make_run(), workers=[f"{pod}-ran"])
+    assert get(api, f"{pod}-ran").json == {}
+
+
+def test_a_runs_samples_outlive_it_no_longer_than_the_api_knows_it(
+    api: TestClient, run: Run, delivery: Delivery
+) -> None:
+    record(run, line(time.time(), a=1))
+    delivery.deliver_waiting()
+    Run.update(state="FINISHED").where(Run.id == run.id).execute()
+    assert get_run(api, run).status_code == 200
+    api.simulate_delete(f"/api/runs/{run.id}")
+    assert get_run(api, run).status_code == 404

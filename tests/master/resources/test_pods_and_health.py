@@ -1,0 +1,54 @@
+"""``/api/pods``, ``/healthz`` and ``/readyz``."""
+
+from falcon.testing import TestClient
+from peewee import Database
+
+from master.app import create_app
+from master.models import Pod
+from master.reading.promql import PrometheusClient
+from master.settings import Settings
+from tests.conftest import free_port
+from tests.master.making import make_ranks, make_run
+
+LABELS = {"app": "mlbench", "component": "worker", "release": "local"}
+
+
+def test_pods_as_the_original_showed_them(api: TestClient) -> None:
+    assert api.simulate_get("/api/pods/").json == []
+    for number in (1, 0):
+        Pod.create(name=f"w-{number}", phase="Running", ip="127.0.0.1", node="n", labels=LABELS)
+    run = make_run()
+    make_ranks(run, ["w-1"])
+    pod = {"phase": "Running", "ip": "127.0.0.1", "node": "n", "labels": str(LABELS)}
+    assert api.simulate_get("/api/pods").json == [
+        pod | {"name": "w-0", "run_id": None, "rank": None},
+        pod | {"name": "w-1", "run_id": run.id, "rank": 0},
+    ]
+
+
+def test_a_pod_has_no_rank_of_an_ended_run_or_attempt(api: TestClient) -> None:
+    Pod.create(name="w-0", phase="Running", ip="", node="", labels={})
+    make_ranks(make_run(state="FINISHED"), ["w-0"])
+    run = make_run()
+    make_ranks(run, ["w-0"])
+    run.attempt = 2
+    run.save()
+    [pod] = api.simulate_get("/api/pods").json
+    assert (pod["run_id"], pod["rank"]) == (None, None)
+
+
+def test_alive_and_ready(api: TestClient) -> None:
+    for path in ("/healthz", "/readyz", "/healthz/"):
+        answer = api.simulate_get(path)
+        assert answer.status_code == 200
+        assert answer.json == {"status": "ok"}
+
+
+def test_alive_but_not_ready_without_prometheus(settings: Settings, database: Database) -> None:
+    absent = PrometheusClient(f"http://127.0.0.1:{free_port()}")
+    api = TestClient(create_app(settings, absent))
+    assert api.simulate_get("/healthz").status_code == 200
+    answer = api.simulate_get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json == {"status": 503, "message": "Prometheus is not ready"}
+    absent.close()

@@ -1,0 +1,172 @@
+"""``/api/runs``: order, look, stop, delete."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from falcon.testing import TestClient
+
+from master.models import Run
+from tests.master.making import make_ranks, make_run
+
+ORDER = {"name": "a", "benchmark": "steps"}
+
+
+def post(api: TestClient, **fields: Any) -> Any:
+    # Not json=...: its encoder refuses half of a character pair, clients may not.
+    return api.simulate_post("/api/runs/", body=json.dumps(ORDER | fields))
+
+
+def test_order_and_look(api: TestClient) -> None:
+    before = time.time()
+    answer = post(api, num_workers=3, num_cpus=1, max_restarts=2, args={"steps": 5})
+    assert answer.status_code == 200
+    run = answer.json
+    assert run["created_at"].endswith("Z")
+    assert run | {"created_at": "", "job_id": ""} == {
+        "id": run["id"],
+        "name": "a",
+        "created_at": "",
+        "started_at": None,
+        "finished_at": None,
+        "state": "INITIALIZED",
+        "reason": "",
+        "job_id": "",
+        "job_metadata": {},
+        "benchmark": "steps",
+        "args": {"steps": "5"},
+        "num_workers": 3,
+        "num_cpus": 1,
+        "max_restarts": 2,
+        "attempt": 0,
+        "stop_requested": False,
+        "goal": None,
+        "delivery": None,
+        "ranks": [],
+    }
+    assert before <= Run.get_by_id(run["id"]).created_at <= time.time()
+    assert api.simulate_get(f"/api/runs/{run['id']}").json == run
+    assert api.simulate_get("/api/runs").json == [run]
+
+
+def test_a_run_that_goes_on(api: TestClient) -> None:
+    run = make_run(started_at=0.5, goal={"metric": "a", "value": 1.0, "lower_is_better": True})
+    make_ranks(run)
+    run.attempt = 2
+    run.save()
+    make_ranks(run, ("w-1", "w-2"), exit_code=1)
+    found = api.simulate_get(f"/api/runs/{run.id}/").json
+    assert found["state"] == "STARTED"
+    assert found["started_at"] == "1970-01-01T00:00:00.500000Z"
+    assert found["goal"] == {"metric": "a", "value": 1.0, "lower_is_better": True}
+    assert found["ranks"] == [
+        {"rank": 0, "pod": "w-1", "exit_code": 1},
+        {"rank": 1, "pod": "w-2", "exit_code": 1},
+    ]
+
+
+def test_runs_are_listed_from_the_oldest(api: TestClient) -> None:
+    ids = [make_run(state="FINISHED").id for _ in range(3)]
+    assert [run["id"] for run in api.simulate_get("/api/runs/").json] == ids
+
+
+def test_a_second_run_conflicts_until_the_first_has_ended(api: TestClient) -> None:
+    first = post(api).json["id"]
+    answer = post(api)
+    assert answer.status_code == 409
+    assert answer.json["status"] == 409
+    assert f"run {first}" in answer.json["message"]
+    Run.update(state="STOPPED").where(Run.id == first).execute()
+    second = post(api)
+    assert second.status_code == 200
+    assert second.json["id"] > first
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"name": None}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": "Big"}, "name"),
+        ({"name": "under_score"}, "name"),
+        ({"name": "ü"}, "name"),
+        ({"name": "a\x00"}, "name"),
+        ({"name": "\ud800"}, "body"),
+        ({"name": "a" * 41}, "name"),
+        ({"name": ["a"]}, "name"),
+        ({"benchmark": "nonsense"}, "benchmark"),
+        ({"benchmark": 3}, "benchmark"),
+        ({"num_workers": 0}, "num_workers"),
+        ({"num_workers": -1}, "num_workers"),
+        ({"num_workers": 5}, "num_workers"),
+        ({"num_workers": 10**30}, "num_workers"),
+        ({"num_workers": 1e308}, "num_workers"),
+        ({"num_workers": "two"}, "num_workers"),
+        ({"num_workers": [2]}, "num_workers"),
+        ({"num_workers": None}, "num_workers"),
+        ({"num_cpus": 0}, "num_cpus"),
+        ({"num_cpus": 3}, "num_cpus"),
+        ({"num_cpus": 10**30}, "num_cpus"),
+        ({"max_restarts": -1}, "max_restarts"),
+        ({"max_restarts": 10**30}, "max_restarts"),
+        ({"args": "a=b"}, "args"),
+        ({"args": {"a": {}}}, "args.a"),
+        ({"args": {"a": "\x00"}}, "args.a"),
+        ({"args": {"a": "\ud800"}}, "body"),
+        ({"args": {"-": "1"}}, "args.-"),
+        ({"max_bandwidth": 1}, "max_bandwidth"),
+        ({"no\ud800ne": 1}, "body"),
+    ],
+)
+def test_a_wrong_field_is_named(api: TestClient, fields: dict[str, Any], field: str) -> None:
+    answer = post(api, **fields)
+    assert answer.status_code == 400
+    assert answer.json["status"] == 400
+    assert answer.json["message"].startswith(field)
+    assert not Run.select().exists()
+
+
+@pytest.mark.parametrize("missing", ["name", "benchmark"])
+def test_a_missing_field_is_named(api: TestClient, missing: str) -> None:
+    body = {key: value for key, value in ORDER.items() if key != missing}
+    answer = api.simulate_post("/api/runs", json=body)
+    assert answer.status_code == 400
+    assert answer.json["message"] == f"{missing}: Field required"
+
+
+def test_stop(api: TestClient) -> None:
+    run = make_run()
+    answer = api.simulate_post(f"/api/runs/{run.id}/stop/")
+    assert answer.status_code == 200
+    assert answer.json["stop_requested"] is True
+    assert answer.json["state"] == "STARTED"
+    assert api.simulate_post(f"/api/runs/{run.id}/stop").json == answer.json
+
+
+def test_a_run_that_has_ended_stays_as_it_is(api: TestClient) -> None:
+    run = make_run(state="FAILED", reason="because")
+    before = api.simulate_get(f"/api/runs/{run.id}").json
+    assert api.simulate_post(f"/api/runs/{run.id}/stop").json == before
+
+
+def test_delete(api: TestClient) -> None:
+    run = make_run()
+    assert api.simulate_delete(f"/api/runs/{run.id}").status_code == 409
+    Run.update(state="FINISHED").where(Run.id == run.id).execute()
+    answer = api.simulate_delete(f"/api/runs/{run.id}/")
+    assert (answer.status_code, answer.text) == (204, "")
+    for _ in range(2):
+        assert api.simulate_delete(f"/api/runs/{run.id}/").status_code == 404
+    assert post(api).json["id"] > run.id
+
+
+@pytest.mark.parametrize("run_id", ["0", "-1", "999", str(2**63), "9" * 30])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/api/runs/{}"), ("DELETE", "/api/runs/{}"), ("POST", "/api/runs/{}/stop/")],
+)
+def test_an_unknown_run(api: TestClient, method: str, path: str, run_id: str) -> None:
+    answer = api.simulate_request(method, path.format(run_id))
+    assert answer.status_code == 404
+    assert answer.json == {"status": 404, "message": f"run_id: there is no run {run_id}"}

@@ -1,0 +1,182 @@
+"""The agents' two routes: poll, and ship a stream."""
+
+import json
+from typing import Any
+
+import pytest
+from falcon.testing import TestClient
+
+from master.models import Chunk, Rank, Run, Stream, Worker
+from master.recording import streams
+from tests.conftest import AGENT_TOKEN
+from tests.master.making import make_ranks, make_run
+
+AGENT = {"Authorization": f"Bearer {AGENT_TOKEN}"}
+
+
+@pytest.fixture
+def assigned(run: Run) -> Run:
+    make_ranks(run)
+    return run
+
+
+def ship(api: TestClient, run: Run, data: bytes, stream: str = "metrics", **params: Any) -> Any:
+    rank = params.pop("rank", 0)
+    return api.simulate_put(
+        f"/api/runs/{run.id}/ranks/{rank}/{stream}",
+        params={"attempt": 1, "offset": 0} | params,
+        body=data,
+        headers=AGENT,
+    )
+
+
+def poll(api: TestClient, body: object, pod: str = "w-0") -> Any:
+    text = body if isinstance(body, str | bytes) else json.dumps(body)
+    return api.simulate_post(f"/api/workers/{pod}/poll", body=text, headers=AGENT)
+
+
+# --- Shipping. ---
+
+
+def test_the_answer_says_where_to_go_on(api: TestClient, assigned: Run) -> None:
+    assert ship(api, assigned, b"abc").json == {"offset": 3}
+    assert ship(api, assigned, b"abcde").json == {"offset": 5}
+    assert ship(api, assigned, b"z", offset=9).json == {"offset": 5}
+    assert ship(api, assigned, b"").json == {"offset": 5}
+    assert ship(api, assigned, b"out", "stdout", rank=1).json == {"offset": 3}
+    assert {(s.rank, s.name, s.size) for s in Stream.select()} == {
+        (0, "metrics", 5),
+        (1, "stdout", 3),
+    }
+
+
+def test_any_bytes_are_held(api: TestClient, assigned: Run) -> None:
+    data = bytes(range(256)) * 4
+    assert ship(api, assigned, data).json == {"offset": len(data)}
+    assert b"".join(bytes(chunk.data) for chunk in Chunk.select()) == data
+
+
+@pytest.mark.parametrize("state", ["FINISHED", "FAILED", "STOPPED"])
+def test_a_run_that_has_ended_takes_no_more(api: TestClient, state: str) -> None:
+    run = make_run(state=state)
+    make_ranks(run)
+    answer = ship(api, run, b"abc")
+    assert answer.status_code == 409
+    assert "has ended" in answer.json["message"]
+
+
+def test_an_attempt_that_is_over_takes_no_more(api: TestClient, assigned: Run) -> None:
+    """Its agent may forget it then, and be free for the next."""
+    Run.update(attempt=2).where(Run.id == assigned.id).execute()
+    answer = ship(api, assigned, b"abc")
+    assert answer.status_code == 409
+    assert answer.json["message"] == f"attempt 1 of run {assigned.id} has ended"
+
+
+def test_a_lost_rank_takes_no_more(api: TestClient, assigned: Run) -> None:
+    Rank.update(lost="it was silent").where(Rank.rank == 1).execute()
+    assert ship(api, assigned, b"abc", rank=0).status_code == 200
+    answer = ship(api, assigned, b"abc", rank=1)
+    assert answer.status_code == 409
+    assert answer.json["message"] == "rank 1 is lost: it was silent"
+
+
+def test_a_closed_stream_ends_where_it_was_said_to(api: TestClient, assigned: Run) -> None:
+    streams.close(assigned.id, 1, 0, {"metrics": 2})
+    assert ship(api, assigned, b"abc").json == {"offset": 2}
+
+
+@pytest.mark.parametrize(
+    ("params", "stream"),
+    [
+        ({"rank": "2"}, "metrics"),
+        ({"rank": "-1"}, "metrics"),
+        ({"rank": "9" * 30}, "metrics"),
+        ({"attempt": "2"}, "metrics"),
+        ({"attempt": "9" * 18}, "metrics"),
+        ({}, "posted"),
+        ({}, "Metrics"),
+    ],
+)
+def test_what_there_is_not(
+    api: TestClient, assigned: Run, params: dict[str, str], stream: str
+) -> None:
+    assert ship(api, assigned, b"abc", stream, **params).status_code == 404
+    assert not Stream.select().exists()
+
+
+@pytest.mark.parametrize("field", ["attempt", "offset"])
+@pytest.mark.parametrize("value", ["-1", "x", "", "9" * 19, None])
+def test_a_wrong_parameter_is_named(
+    api: TestClient, assigned: Run, field: str, value: str | None
+) -> None:
+    params: dict[str, Any] = {field: value}
+    answer = ship(api, assigned, b"abc", **params)
+    assert answer.status_code == 400
+    assert field in answer.json["message"]
+
+
+def test_too_much_at_once(api: TestClient, assigned: Run) -> None:
+    assert ship(api, assigned, b"x" * (4 << 20)).status_code == 200
+    answer = ship(api, assigned, b"x" * ((4 << 20) + 1))
+    assert answer.status_code == 413
+    assert answer.json == {"status": 413, "message": "body: at most 4194304 bytes"}
+
+
+# --- Polling. ---
+
+
+def test_a_poll_is_heard(api: TestClient, assigned: Run) -> None:
+    answer = poll(api, {"state": "idle", "ip": "10.0.0.1"}, pod="w-1")
+    assert answer.status_code == 200
+    assert answer.json == {
+        "do": "start",
+        "next_poll_seconds": 0.25,
+        "assignment": {"run_id": assigned.id, "attempt": 1, "rank": 1},
+    }
+    assert Worker.get_by_id("w-1").ip == "10.0.0.1"
+
+
+RUNNING = {"state": "running", "ip": "", "run_id": 1, "attempt": 1, "rank": 0}
+EXITED = RUNNING | {"state": "exited", "exit_code": 0, "exited_at": 1.0, "sizes": {}}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ("", "state"),
+        ("no JSON", "body"),
+        ("[]", "body"),
+        ("3", "body"),
+        ("null", "body"),
+        (b"\xff", "body"),
+        ("[" * 100_000, "body"),
+        ({}, "state"),
+        ({"state": "asleep", "ip": ""}, "state"),
+        ({"state": "idle"}, "ip"),
+        ({"state": "idle", "ip": 3}, "ip"),
+        ({"state": "idle", "ip": "x" * 65}, "ip"),
+        ({"state": "idle", "ip": "", "mood": 1}, "mood"),
+        ({"state": "running", "ip": ""}, "run_id, attempt, rank"),
+        ({"state": "exited", "ip": ""}, "exit_code, exited_at"),
+        (RUNNING | {"run_id": -1}, "run_id"),
+        (RUNNING | {"run_id": 10**30}, "run_id"),
+        (RUNNING | {"attempt": "x"}, "attempt"),
+        (RUNNING | {"rank": 2**31}, "rank"),
+        (EXITED | {"exit_code": None}, "exit_code"),
+        (EXITED | {"exit_code": 10**30}, "exit_code"),
+        (EXITED | {"exited_at": None}, "exited_at"),
+        (EXITED | {"exited_at": float("nan")}, "exited_at"),
+        (EXITED | {"sizes": {"metrics": -1}}, "sizes.metrics"),
+        (EXITED | {"sizes": {"metrics": 2**63}}, "sizes.metrics"),
+        (EXITED | {"sizes": {"other": 1}}, "sizes.other"),
+        (EXITED | {"sizes": [1]}, "sizes"),
+    ],
+)
+def test_a_wrong_report_is_refused(
+    api: TestClient, assigned: Run, body: object, field: str
+) -> None:
+    answer = poll(api, body)
+    assert answer.status_code == 400
+    assert field in answer.json["message"]
+    assert not Worker.select().exists()

@@ -1,0 +1,50 @@
+"""The routes of the API, as the tests of access and of odd values go through them."""
+
+import re
+from collections.abc import Mapping
+
+from falcon.inspect import inspect_routes
+from falcon.testing import TestClient
+
+Route = tuple[str, str]  # method, template
+
+USER_ROUTES: list[Route] = [
+    ("GET", "/api/pods"),
+    ("GET", "/api/metrics/{owner}"),
+    ("POST", "/api/metrics"),
+    ("GET", "/api/runs"),
+    ("POST", "/api/runs"),
+    ("GET", "/api/runs/{run_id:int}"),
+    ("DELETE", "/api/runs/{run_id:int}"),
+    ("POST", "/api/runs/{run_id:int}/stop"),
+    ("GET", "/api/runs/{run_id:int}/logs"),
+]
+AGENT_ROUTES: list[Route] = [
+    ("POST", "/api/workers/{pod}/poll"),
+    ("PUT", "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}"),
+]
+OPEN_ROUTES: list[Route] = [("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")]
+ALL_ROUTES = [*USER_ROUTES, *AGENT_ROUTES, *OPEN_ROUTES]
+
+_USUAL = {"owner": "1", "run_id": "1", "rank": "0", "pod": "w-0", "stream": "metrics"}
+
+
+def fill(template: str, values: Mapping[str, str] | None = None) -> str:
+    """Return a path of the route, with the given values in place of the usual ones."""
+    found = _USUAL | dict(values or {})
+    return re.sub(r"{(\w+)(?::int)?}", lambda match: found[match[1]], template)
+
+
+def fields(template: str) -> list[str]:
+    """Return the names of a route's variable parts."""
+    return re.findall(r"{(\w+)", template)
+
+
+def routes_of(api: TestClient) -> set[Route]:
+    """Return the routes that the app really has."""
+    return {
+        (method.method, route.path)
+        for route in inspect_routes(api.app)
+        for method in route.methods
+        if not method.internal
+    }

@@ -1,0 +1,110 @@
+"""Errors are JSON with status and message, whatever went wrong."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import falcon
+import pytest
+from falcon import Request, Response
+from falcon.testing import TestClient
+from pydantic import BaseModel, Field
+
+from master import errors
+from master.reading.promql import PrometheusError
+
+
+class Body(BaseModel):
+    name: str = Field(max_length=3)
+    inner: dict[str, int] = Field(default_factory=dict)
+
+
+class Fails:
+    """A resource that raises what it is given."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        raise self._error
+
+
+def answer_to(error: BaseException) -> Any:
+    app = falcon.App()
+    errors.install(app)
+    app.add_route("/", Fails(error))
+    answer = TestClient(app).simulate_get("/")
+    assert answer.headers["Content-Type"] == "application/json"
+    assert set(answer.json) == {"status", "message"}
+    assert answer.json["status"] == answer.status_code
+    return answer
+
+
+def invalid(fields: object) -> Exception:
+    try:
+        Body.model_validate(fields)
+    except ValueError as error:
+        return error
+    raise AssertionError("it is valid")
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.CRITICAL):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (errors.BadFieldError("rank", "too high"), 400, "rank: too high"),
+        (falcon.HTTPNotFound(description="run_id: there is no run 3"), 404, "there is no run 3"),
+        (falcon.HTTPNotFound(), 404, "404 Not Found"),
+        (falcon.HTTPConflict(title="Taken"), 409, "Taken"),
+        (PrometheusError("it is away"), 503, "it is away"),
+        (ZeroDivisionError("secret"), 500, "the master failed; its log says why"),
+    ],
+)
+def test_every_error_is_json(error: Exception, status: int, message: str) -> None:
+    answer = answer_to(error)
+    assert answer.status_code == status
+    assert message in answer.json["message"]
+
+
+def test_a_failure_says_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        assert "secret" not in answer_to(ZeroDivisionError("secret")).text
+    assert "secret" in caplog.text
+
+
+def test_an_absent_prometheus_says_when_to_come_back() -> None:
+    assert answer_to(PrometheusError("away")).headers["Retry-After"] == "5"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "name: Field required"),
+        ({"name": 3}, "name: Input should be a valid string (not '3')"),
+        ({"name": "long"}, "name: String should have at most 3 characters (not 'long')"),
+        ({"name": "a", "inner": {"b": "c"}}, "inner.b: Input should be a valid integer"),
+        ([], "body: Input should be a valid dictionary"),
+    ],
+)
+def test_a_wrong_field_is_named(fields: object, message: str) -> None:
+    answer = answer_to(invalid(fields))
+    assert answer.status_code == 400
+    assert message in answer.json["message"]
+
+
+def test_all_wrong_fields_are_named_and_none_at_length() -> None:
+    message = answer_to(invalid({"name": "x" * 10_000, "inner": 3})).json["message"]
+    assert message.startswith("name: ")
+    assert "; inner: " in message
+    assert len(message) < 500
+
+
+def test_half_a_character_pair_can_be_complained_about() -> None:
+    answer = answer_to(invalid({"name": "a", "inner": {"\ud800": "x"}}))
+    assert answer.status_code == 400
+    assert answer.json["message"].startswith("inner.")

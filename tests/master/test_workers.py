@@ -1,0 +1,192 @@
+"""The agent protocol: what a report brings about, from the first poll to the last."""
+
+import time
+from typing import Any
+
+import pytest
+from peewee import Database
+
+from master import workers
+from master.models import Rank, Run, Stream, Worker
+from master.recording import streams
+from master.workers import Report, decide, poll
+from mlbench.names import STREAMS
+from tests.master.making import key, make_ranks, make_worker
+
+IDLE = Report(state="idle", ip="127.0.0.1")
+
+
+def report(state: str, run: Run, attempt: int = 1, rank: int = 0, **fields: Any) -> Report:
+    if state == "exited":
+        fields = {"exit_code": 0, "exited_at": time.time(), "sizes": {}} | fields
+    return Report.model_validate(
+        {"state": state, "ip": "", "run_id": run.id, "attempt": attempt, "rank": rank} | fields
+    )
+
+
+def about(state: str, attempt: int = 1) -> Report:
+    """Return what an agent with rank 0 of run 7 reports."""
+    return report(state, Run(id=7), attempt)
+
+
+def rank(**fields: Any) -> Rank:
+    """Return a rank that an agent should be running, of run 7."""
+    return Rank(**({"run": Run(id=7), "attempt": 1, "rank": 0, "worker": "w-0"} | fields))
+
+
+@pytest.mark.parametrize(
+    ("said", "current", "do"),
+    [
+        (IDLE, None, "wait"),
+        (about("running"), None, "stop"),
+        (about("exited"), None, "stop"),
+        (IDLE, rank(), "start"),
+        (IDLE, rank(stop=True), "wait"),
+        (IDLE, rank(lost="silent"), "wait"),
+        (IDLE, rank(reported=True), "wait"),
+        (about("running"), rank(reported=True), "wait"),
+        (about("running"), rank(reported=True, stop=True), "stop"),
+        (about("running"), rank(reported=True, lost="silent"), "stop"),
+        (about("exited"), rank(reported=True), "wait"),
+        (about("exited"), rank(reported=True, stop=True), "wait"),
+        # Still busy with an earlier attempt, or another run.
+        (about("running"), rank(attempt=2), "stop"),
+        (about("exited"), rank(attempt=2), "stop"),
+        (about("running"), rank(run=Run(id=8)), "stop"),
+        (about("exited"), rank(run=Run(id=8)), "stop"),
+    ],
+)
+def test_what_an_agent_is_told(said: Report, current: Rank | None, do: str) -> None:
+    assert decide(said, current) == do
+
+
+@pytest.fixture
+def rank_0(run: Run) -> Rank:
+    first, _ = make_ranks(run)
+    return first
+
+
+def reload(rank: Rank) -> Rank:
+    found: Rank = Rank.get(worker=rank.worker, attempt=rank.attempt)
+    return found
+
+
+def test_a_whole_conversation(run: Run, rank_0: Rank) -> None:
+    assert poll("other", IDLE).do == "wait"
+    begun = poll("w-0", IDLE)
+    assert (begun.do, begun.assignment) == ("start", rank_0.assignment)
+    # The answer was lost: say it again.
+    assert poll("w-0", IDLE) == begun
+    assert not reload(rank_0).reported
+
+    going = poll("w-0", report("running", run))
+    assert (going.do, going.assignment) == ("wait", None)
+    assert reload(rank_0).reported
+
+    streams.append(key(run), 0, b"123")
+    sizes = {"metrics": 3, "stdout": 7}
+    ended = report("exited", run, exit_code=3, exited_at=12.5, sizes=sizes)
+    assert poll("w-0", ended).do == "wait"
+    assert (reload(rank_0).exit_code, reload(rank_0).exited_at) == (3, 12.5)
+    assert {stream.name: stream.final_size for stream in Stream.select()} == {
+        "metrics": 3,
+        "stdout": 7,
+        "stderr": 0,
+    }
+    # It says so until it may go, and the first word counts.
+    poll("w-0", report("exited", run, exit_code=0, exited_at=99.0))
+    assert (reload(rank_0).exit_code, reload(rank_0).exited_at) == (3, 12.5)
+
+    Run.update(state="FAILED").where(Run.id == run.id).execute()
+    assert poll("w-0", ended).do == "stop"
+    assert poll("w-0", IDLE).do == "wait"
+
+
+def test_stop_while_it_runs(run: Run, rank_0: Rank) -> None:
+    poll("w-0", report("running", run))
+    Rank.update(stop=True).execute()
+    assert poll("w-0", report("running", run)).do == "stop"
+    assert poll("w-0", report("exited", run, exit_code=-15)).do == "wait"
+    assert reload(rank_0).exit_code == -15
+
+
+def test_stopped_before_it_began_it_never_will(run: Run, rank_0: Rank) -> None:
+    """Otherwise the run would wait for ever for an exit that never comes."""
+    Rank.update(stop=True).execute()
+    assert poll("w-0", IDLE).do == "wait"
+    assert reload(rank_0).lost == "it was stopped before it began"
+    assert reload(rank_0).exited_at is not None
+    assert not Rank.get(rank=1).lost
+
+
+def test_stopped_while_it_begins_it_is_stopped(run: Run, rank_0: Rank) -> None:
+    assert poll("w-0", IDLE).do == "start"
+    Rank.update(stop=True).execute()
+    assert poll("w-0", report("running", run)).do == "stop"
+    assert reload(rank_0).reported
+    assert not reload(rank_0).lost
+
+
+def test_a_lost_rank_stays_as_it_was_written_off(run: Run, rank_0: Rank) -> None:
+    Rank.update(reported=True, lost="silent", exited_at=5.0).execute()
+    assert poll("w-0", report("running", run)).do == "stop"
+    poll("w-0", report("exited", run, exit_code=0))
+    assert (reload(rank_0).exit_code, reload(rank_0).exited_at) == (None, 5.0)
+
+
+def test_a_new_attempt_is_begun_after_the_old_one_is_forgotten(run: Run, rank_0: Rank) -> None:
+    poll("w-0", report("exited", run, exit_code=1))
+    Run.update(attempt=2).where(Run.id == run.id).execute()
+    run.attempt = 2
+    make_ranks(run, ["w-1", "w-0"])
+    assert poll("w-0", report("exited", run, exit_code=1)).do == "stop"
+    begun = poll("w-0", IDLE)
+    assert begun.assignment == {"run_id": run.id, "attempt": 2, "rank": 1}
+
+
+def test_a_report_about_another_workers_rank_changes_nothing(run: Run, rank_0: Rank) -> None:
+    assert poll("stranger", report("exited", run)).do == "stop"
+    assert not reload(rank_0).reported
+    assert not Stream.select().exists()
+
+
+def test_an_exit_is_never_in_the_future(run: Run, rank_0: Rank) -> None:
+    poll("w-0", report("exited", run, exited_at=time.time() + 3600))
+    exited_at = reload(rank_0).exited_at
+    assert exited_at is not None
+    assert exited_at <= time.time()
+
+
+def test_an_exit_closes_all_streams_also_those_never_written(run: Run, rank_0: Rank) -> None:
+    poll("w-0", report("exited", run))
+    assert {(s.name, s.final_size) for s in Stream.select()} == {(name, 0) for name in STREAMS}
+
+
+def test_every_poll_is_a_heartbeat(database: Database) -> None:
+    before = time.time()
+    poll("w-0", IDLE)
+    worker = Worker.get_by_id("w-0")
+    assert (worker.state, worker.run_id, worker.ip) == ("idle", None, "127.0.0.1")
+    assert before <= worker.seen_at <= time.time()
+    poll("w-0", report("running", Run(id=7)))
+    worker = Worker.get_by_id("w-0")
+    assert (worker.state, worker.run_id, worker.attempt) == ("running", 7, 1)
+
+
+@pytest.mark.parametrize("count", [1, 49, 50, 51, 400])
+def test_all_workers_together_poll_200_times_a_second_at_most(
+    database: Database, count: int
+) -> None:
+    with database.atomic():
+        for number in range(count - 1):
+            make_worker(f"w-{number}")
+    interval = poll("last", IDLE).next_poll_seconds
+    assert count / interval <= 200
+    assert interval == max(0.25, count / 200)
+
+
+def test_workers_that_are_gone_slow_nobody_down(database: Database) -> None:
+    with database.atomic():
+        for number in range(400):
+            make_worker(f"w-{number}", seen_at=time.time() - workers._GONE_SECONDS - 1)
+    assert poll("last", IDLE).next_poll_seconds == 0.25
