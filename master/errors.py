@@ -42,6 +42,8 @@ def _answer_validation(
 def _sentence(problem: object) -> str:
     assert isinstance(problem, dict)
     field = ".".join(str(part) for part in problem["loc"]) or "body"
+    if problem["type"] == "extra_forbidden":
+        return f"{field}: there is no such field"
     given = "" if problem["type"] == "missing" else f" (not {str(problem['input'])[:80]!r})"
     message = str(problem["msg"]).removeprefix("Value error, ")
     return f"{field}: {message}{given}"

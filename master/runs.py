@@ -30,6 +30,7 @@ class RunOrder(BaseModel):
     benchmark: str
     num_workers: int = Field(default=2, ge=1)
     num_cpus: int | None = Field(default=None, ge=1)
+    max_bandwidth: float | None = None
     max_restarts: int = Field(default=0, ge=0, le=100)
     args: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=100)
 
@@ -63,6 +64,10 @@ def create(order: RunOrder, limits: Limits) -> Run:
     if order.num_cpus is not None and order.num_cpus > limits.cpus:
         raise BadFieldError(
             "num_cpus", f"a worker here has at most {limits.cpus} cores (not {order.num_cpus})"
+        )
+    if order.max_bandwidth is not None:
+        raise BadFieldError(
+            "max_bandwidth", "the bandwidth of workers here cannot be limited; leave it out"
         )
     with database.atomic("IMMEDIATE"):
         active = find_active()

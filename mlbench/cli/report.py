@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -117,10 +118,21 @@ def _phase_table(result: Result) -> Table:
     return table
 
 
+def _window(run: Run) -> str:
+    """Return the part of a graph's address that shows the run's time."""
+    if run.started_at is None or run.finished_at is None:
+        return "&g0.range_input=10m"
+    began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
+    # Prometheus's page knows whole minutes only.
+    end = ended.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    seconds = math.ceil((end - began).total_seconds())
+    return f"&g0.range_input={seconds}s&g0.end_input={quote(f'{end:%Y-%m-%d %H:%M}')}"
+
+
 def _show_links(run: Run, connection: Connection) -> None:
     address = connection.url.removeprefix("http://")
     promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric="{names.TRAIN_LOSS}"}}'
-    graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.range_input=10m&g0.expr={quote(promql)}"
+    graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{_window(run)}"
     out.print(
         f"API         http://mlbench:{connection.token}@{address}/api/runs/{run.id}/",
         soft_wrap=True,

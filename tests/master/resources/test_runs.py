@@ -95,6 +95,7 @@ def test_a_second_run_conflicts_until_the_first_has_ended(api: TestClient) -> No
         ({"name": "\ud800"}, "body"),
         ({"name": "a" * 41}, "name"),
         ({"name": ["a"]}, "name"),
+        ({"max_bandwidth": 20}, "max_bandwidth"),
         ({"benchmark": "nonsense"}, "benchmark"),
         ({"benchmark": 3}, "benchmark"),
         ({"num_workers": 0}, "num_workers"),
@@ -170,3 +171,8 @@ def test_an_unknown_run(api: TestClient, method: str, path: str, run_id: str) ->
     answer = api.simulate_request(method, path.format(run_id))
     assert answer.status_code == 404
     assert answer.json == {"status": 404, "message": f"run_id: there is no run {run_id}"}
+
+
+def test_what_cannot_be_is_told_apart_from_what_is_not(api: TestClient) -> None:
+    assert post(api, colour="red").json["message"] == "colour: there is no such field"
+    assert "cannot be limited" in post(api, max_bandwidth=20).json["message"]

@@ -83,7 +83,9 @@ def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> No
     api, graph, promql = shown(paper)[-3:]
     assert api == "API http://mlbench:secret@127.0.0.1:8000/api/runs/7/"
     assert graph.startswith("Prometheus http://127.0.0.1:9090/graph?")
-    assert graph.endswith("mlbench_run_metric%7Brun_id%3D%227%22%2Cmetric%3D%22train_loss%22%7D")
+    assert "=mlbench_run_metric%7Brun_id%3D%227%22%2Cmetric%3D%22train_loss%22%7D&" in graph
+    # From 09:21:30 to the first whole minute after the end at 09:22:30.
+    assert graph.endswith("&g0.range_input=90s&g0.end_input=2018-08-03%2009%3A23")
     assert promql == 'PromQL mlbench_run_metric{run_id="7",metric="train_loss"}'
 
 
