@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import SupportsFloat
 
@@ -24,7 +25,7 @@ class Recorder:
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._keys: dict[str, str] = {}
+        self._keys = _Keys()
 
     def write(self, metrics: Mapping[str, Value], step: int | None) -> None:
         """Append one line with all the given metrics and the time now.
@@ -34,7 +35,8 @@ class Recorder:
             ValueError: it is a tensor of more than one number.
             OSError: the line could not be written in full (no space left).
         """
-        fields = ",".join([self._key(name) + _literal(value) for name, value in metrics.items()])
+        keys = self._keys
+        fields = ",".join([keys[name] + _literal(value) for name, value in metrics.items()])
         step_field = "" if step is None else f'"step":{step},'
         self._append(f'{{"time":{time.time():.6f},{step_field}"metrics":{{{fields}}}}}\n')
 
@@ -52,10 +54,12 @@ class Recorder:
         if os.write(self._file, data) != len(data):
             raise OSError("the metrics file is full: a line was cut, so the run cannot be trusted")
 
-    def _key(self, name: str) -> str:
-        key = self._keys.get(name)
-        if key is None:
-            key = self._keys[name] = json.dumps(name) + ":"
+
+class _Keys(dict[str, str]):
+    """The JSON of each name, made the first time that it is asked for."""
+
+    def __missing__(self, name: str) -> str:
+        key = self[name] = json.dumps(name) + ":"
         return key
 
 
@@ -66,7 +70,7 @@ def to_float(value: Value) -> float:
         TypeError: it is neither a number nor a text.
         ValueError: it is a text that spells no number, or a tensor of more than one number.
     """
-    if isinstance(value, float | int | str):
+    if isinstance(value, (float, int, str)):
         return float(value)
     # A tensor that a loss was computed from converts as it is too, but with a warning.
     detach = getattr(value, "detach", None)
@@ -74,6 +78,8 @@ def to_float(value: Value) -> float:
 
 
 def _literal(value: Value) -> str:
+    if type(value) is float and isfinite(value):  # nearly all of them
+        return repr(value)
     if isinstance(value, str):
         return json.dumps(value)
     text = repr(to_float(value))
