@@ -19,7 +19,7 @@ install: .venv/.installed ## make .venv and install mlbench into it
 	@scripts/make-venv.sh
 
 test: install ## run the tests
-	$(WITH_PROMETHEUS) $(BIN)/pytest
+	$(WITH_PROMETHEUS) $(BIN)/pytest -n 2 --dist worksteal
 
 check: install ## lint, formatting, types, imports, Prometheus's configuration, shell syntax
 	$(BIN)/ruff check
