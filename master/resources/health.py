@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import falcon
 from falcon import Request, Response
+from peewee import PeeweeException
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from master.auth import Access
@@ -30,7 +31,10 @@ class ReadyResource:
 
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer 200 if the database and Prometheus answer, else 503."""
-        database.execute_sql("SELECT 1")
+        try:
+            database.execute_sql("SELECT 1")
+        except PeeweeException as error:
+            raise falcon.HTTPServiceUnavailable(description=f"the database: {error}") from error
         if not self.prometheus.ready():
             raise falcon.HTTPServiceUnavailable(description="Prometheus is not ready")
         resp.media = {"status": "ok"}

@@ -84,20 +84,16 @@ def demo(
     try:
         code = runs.run_and_show(benchmark, num_workers=workers, stack_stays=was_running)
         if not was_running and sys.stdout.isatty() and code == 0:
+            asked = threading.Event()
+            on_termination(asked.set)
             _show("still up, Ctrl-C stops it", connection, as_json=False)
-            _wait_for_ctrl_c()
+            asked.wait()
     finally:
         if not was_running:
             err.print("Stopping the stack…")
             with errors_as_exit_codes():
                 launch.stop(home)
     raise typer.Exit(code)
-
-
-def _wait_for_ctrl_c() -> None:
-    asked = threading.Event()
-    on_termination(asked.set)
-    asked.wait()
 
 
 def _show(state: str, connection: Connection, *, as_json: bool) -> None:

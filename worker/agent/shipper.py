@@ -64,7 +64,7 @@ class Shipper(threading.Thread):
         self._quit.set()
 
     def _ship(self, stream: StreamName, ended: bool) -> bool:
-        """Send the next piece of a stream; return whether there was one."""
+        """Send the next piece of a stream; return whether the master took anything of it."""
         position = self._positions[stream]
         with self._attempt.file(stream).open("rb") as file:
             file.seek(position.offset)
@@ -73,5 +73,6 @@ class Shipper(threading.Thread):
             data = data[: data.rfind(b"\n") + 1]
         if not data:
             return False
-        position.offset = self._link.ship(position.path, position.offset, data)
-        return True
+        before = position.offset
+        position.offset = self._link.ship(position.path, before, data)
+        return position.offset != before

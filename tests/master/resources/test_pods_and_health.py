@@ -1,13 +1,16 @@
 """``/api/pods``, ``/healthz`` and ``/readyz``."""
 
+import shutil
+from pathlib import Path
+
 from falcon.testing import TestClient
 from peewee import Database
 
 from master.app import create_app
-from master.models import Pod
+from master.models import Pod, open_database
 from master.reading.promql import PrometheusClient
 from master.settings import Settings
-from tests.conftest import free_port
+from tests.conftest import PrometheusServer, free_port
 from tests.master.making import make_ranks, make_run
 
 LABELS = {"app": "mlbench", "component": "worker", "release": "local"}
@@ -52,3 +55,17 @@ def test_alive_but_not_ready_without_prometheus(settings: Settings, database: Da
     assert answer.status_code == 503
     assert answer.json == {"status": 503, "message": "Prometheus is not ready"}
     absent.close()
+
+
+def test_not_ready_without_its_database(
+    settings: Settings, shared_prometheus: PrometheusServer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    open_database(f"sqlite:///{folder / 'mlbench.db'}").close()
+    shutil.rmtree(folder)
+    prometheus = PrometheusClient(shared_prometheus.url)
+    answer = TestClient(create_app(settings, prometheus)).simulate_get("/readyz")
+    prometheus.close()
+    assert answer.status_code == 503
+    assert "database" in answer.json["message"]

@@ -19,6 +19,7 @@ class Master(Link):
         self.held: dict[str, bytearray] = {}
         self.pieces: list[bytes] = []
         self.away = False
+        self.full = False
         self.closed = False
 
     def ship(self, path: str, offset: int, data: bytes) -> int:
@@ -29,7 +30,7 @@ class Master(Link):
             raise RefusedError("closed")
         held = self.held.setdefault(path.rpartition("/")[2].partition("?")[0], bytearray())
         self.pieces.append(data)
-        if offset <= len(held):
+        if offset <= len(held) and not self.full:
             held += data[len(held) - offset :]
         return len(held)
 
@@ -101,3 +102,15 @@ def test_it_gives_up_where_the_master_wants_no_more(attempt: Attempt) -> None:
     shipper.start()
     shipper.join(10)
     assert not shipper.is_alive()
+
+
+def test_it_ends_where_a_closed_stream_takes_no_more(attempt: Attempt) -> None:
+    master = Master()
+    master.full = True
+    append(attempt, b"late\n")
+    attempt._note_exit(Exit(0, 0.0))
+    shipper = Shipper(attempt, master)
+    shipper.start()
+    shipper.join(10)
+    assert not shipper.is_alive()
+    assert len(master.pieces) == 1
