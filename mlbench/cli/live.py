@@ -119,9 +119,9 @@ def _draw(run: Run, now: Progress, spinner: Spinner) -> RenderableType:
     )
     table = Table.grid(padding=(0, 2))
     table.add_row(*_cells(run, now))
-    if run.goal and now.accuracy is not None and not run.goal.lower_is_better:
-        table.add_row(ProgressBar(total=run.goal.value, completed=now.accuracy, width=24))
-    return Group(spinner, table)
+    if run.goal is None or now.accuracy is None or run.goal.lower_is_better:
+        return Group(spinner, table)
+    return Group(spinner, table, ProgressBar(run.goal.value, now.accuracy, width=24))
 
 
 def _phase(run: Run, now: Progress) -> str:

@@ -1,0 +1,50 @@
+"""What Prometheus scrapes from the parts of a running stack."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from master.reading.promql import PrometheusClient
+from mlbench import ApiClient, names
+from mlbench.home import Home
+from tests.chain.test_nothing_is_lost import run_to_end
+from tests.conftest import wait_for
+
+
+def addresses(home: Home, job: str) -> list[str]:
+    [group] = json.loads((home.prometheus / "targets" / f"{job}.json").read_text())
+    found: list[str] = group["targets"]
+    return found
+
+
+@pytest.mark.parametrize("job", ["master", "exporter", "workers"])
+def test_the_text_is_clean(stack: Home, promtool: Path, job: str) -> None:
+    with ApiClient.from_home(stack) as client:
+        run_to_end(client, client.create_run("scraped", "steps", args={"steps": "20"}))
+    for address in addresses(stack, job):
+        text = httpx.get(f"http://{address}/metrics").text
+        assert "# TYPE" in text
+        checked = subprocess.run(
+            [promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False
+        )
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_totals_outlive_their_process_and_are_scraped(stack: Home) -> None:
+    with ApiClient.from_home(stack) as client:
+        run = client.create_run("totals", "steps", args={"steps": "30", "rate": "300"})
+        assert run_to_end(client, run).state == "FINISHED"
+    prometheus = PrometheusClient(stack.read_connection().prometheus_url)
+
+    def steps() -> list[float]:
+        found = prometheus.query(f'{names.WORKER_STEPS}{{run_id="{run.id}"}}')
+        return [float(series.samples[0][1]) for series in found]
+
+    finished = f'{names.RUN_STATE}{{run_id="{run.id}",state="FINISHED"}} == 1'
+    wait_for(lambda: steps() == [30, 30], what="both ranks' totals are in Prometheus")
+    wait_for(lambda: prometheus.query(finished), what="the run's state is in Prometheus")
+    wait_for(lambda: not prometheus.query("up == 0"), what="every target is scraped")
+    prometheus.close()
