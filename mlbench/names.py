@@ -15,7 +15,6 @@ ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
 # --- What the local stack tells the parts that it starts. ---
 ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a token
 ENV_AGENT_TOKEN: Final = "MLBENCH_AGENT_TOKEN"  # noqa: S105
-ENV_MASTER_URL: Final = "MLBENCH_MASTER_URL"
 ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"
 ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"

@@ -14,7 +14,13 @@ from master.models import Pod, Rank, Stream, pod_owner, run_owner
 from master.reading.series import Selection, SeriesReader, split_name
 from master.recording.samples import Sample, number_or_text
 from master.recording.streams import append_samples
-from master.resources.params import choice, moment, read_body, whole_number
+from master.resources.params import (
+    choice,
+    moment,
+    parse_whole_number,
+    read_body,
+    whole_number,
+)
 
 
 class PostedSample(BaseModel):
@@ -96,9 +102,10 @@ def _time_us(date: datetime) -> int:
 
 
 def _run_id(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 18:  # noqa: PLR2004 - a BIGINT
+    number = parse_whole_number(text)
+    if number is None:
         raise falcon.HTTPNotFound(description=f"run_id: there is no run {text!r}")
-    return int(text)
+    return number
 
 
 def _known_pod(name: str) -> str:

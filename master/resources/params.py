@@ -12,6 +12,8 @@ from master.errors import BadFieldError
 
 # The largest body of a request that is no stream.
 MAX_BODY_BYTES = 1 << 20
+# More do not fit a database's 64 bits.
+_MAX_DIGITS = 18
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -69,9 +71,16 @@ def whole_number(req: Request, name: str, default: int | None = None) -> int | N
     text = req.get_param(name)
     if text is None:
         return default
-    if not (text.isascii() and text.isdecimal()) or len(text) > 18:  # noqa: PLR2004 - a BIGINT
+    number = parse_whole_number(text)
+    if number is None:
         raise BadFieldError(name, f"a whole number, 0 or more (not {text!r})")
-    return int(text)
+    return number
+
+
+def parse_whole_number(text: str) -> int | None:
+    """Return the whole number that a text spells; nothing for any other text, or a huge one."""
+    plain = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+    return int(text) if plain else None
 
 
 def moment(req: Request, name: str) -> int:

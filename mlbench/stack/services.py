@@ -206,7 +206,6 @@ _OUR_VARIABLES = frozenset(
     {
         names.ENV_TOKEN,
         names.ENV_AGENT_TOKEN,
-        names.ENV_MASTER_URL,
         names.ENV_PROMETHEUS_URL,
         names.ENV_DATABASE_URL,
         names.ENV_WORKERS,
