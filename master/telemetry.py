@@ -5,14 +5,13 @@ from collections.abc import Iterator
 
 import falcon
 from falcon import Request, Response
-from peewee import fn
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from master.models import KeptSample, Run, Stream
-from master.recording.streams import METRICS, POSTED
+from master.models import KeptSample, Run
+from master.recording.streams import waiting
 from mlbench import names
 from mlbench.names import RunState
 
@@ -63,13 +62,10 @@ class RunsCollector(Collector):
         yield _times(names.RUN_STARTED, "When the run got its workers.", newest, "started_at")
         yield _times(names.RUN_FINISHED, "When the run ended.", newest, "finished_at")
         yield _goals(newest)
-        waiting = Stream.select(fn.SUM(Stream.size - Stream.delivered)).where(
-            Stream.name.in_([METRICS, POSTED])
-        )
         yield GaugeMetricFamily(
             "mlbench_spool_bytes",
             "Bytes of recorded samples that wait for Prometheus.",
-            float(waiting.scalar() or 0),
+            float(sum(stream.size - stream.delivered for stream in waiting())),
         )
         yield GaugeMetricFamily(
             "mlbench_kept_samples",

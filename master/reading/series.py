@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from master.models import KeptSample, Run, Series, Stream, database, pod_owner, run_owner
 from master.reading.promql import Found, PrometheusClient, quote
-from master.recording.samples import Sample, parse_lines, spell
-from master.recording.streams import METRICS, NO_RANK, POSTED, read_lines
+from master.recording.samples import Sample, SeriesKey, parse_lines, spell
+from master.recording.streams import rank_label, read_lines
+from master.recording.streams import waiting as waiting_streams
 from mlbench import names
-
-SeriesKey = tuple[str, str]  # metric, rank
 
 # Resource figures of a pod, as the exporter names them.
 _POD_SERIES = "container_"
@@ -135,7 +134,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 def _stored(owner: str) -> _Stored:
     with database.atomic():
-        waiting = [sample for stream in _waiting_streams(owner) for sample in _samples(stream)]
+        waiting = [sample for stream in waiting_streams(owner) for sample in _samples(stream)]
         kept = [
             Sample(row.metric, row.rank, row.time_us, row.value)
             for row in KeptSample.select().where(KeptSample.owner == owner)
@@ -149,20 +148,10 @@ def _stored(owner: str) -> _Stored:
     )
 
 
-def _waiting_streams(owner: str) -> list[Stream]:
-    return list(
-        Stream.select().where(
-            Stream.owner == owner,
-            Stream.name.in_([METRICS, POSTED]),
-            Stream.delivered < Stream.size,
-        )
-    )
-
-
 def _samples(stream: Stream) -> Iterator[Sample]:
-    rank = "" if stream.rank == NO_RANK else str(stream.rank)
     data = read_lines(stream, stream.delivered, stream.size)
-    for item in parse_lines(data, rank, received_us=time.time_ns() // 1000):
+    received_us = time.time_ns() // 1000
+    for item in parse_lines(data, rank_label(stream), received_us):
         if isinstance(item, Sample):
             yield item
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from master.models import KeptSample, Run, Series, Stream, database
 from master.recording.remote_write import (
@@ -20,14 +19,13 @@ from master.recording.remote_write import (
     TimeSeries,
     UnavailableError,
 )
-from master.recording.samples import Goal, Sample, parse_lines, spell
+from master.recording.samples import Goal, Sample, SeriesKey, parse_lines, spell
 from master.recording.streams import (
-    METRICS,
-    NO_RANK,
-    POSTED,
     forget_delivered,
+    rank_label,
     read,
     read_lines,
+    waiting,
 )
 from mlbench import names
 
@@ -39,8 +37,6 @@ BATCH_BYTES = 1 << 20
 FUTURE_MS = 60_000
 # Below `out_of_order_time_window` in prometheus.yml: older ones are refused for ever.
 PAST_MS = 23 * 3600 * 1000
-
-SeriesKey = tuple[str, str]  # metric, rank
 
 
 @dataclass(frozen=True)
@@ -142,8 +138,7 @@ class Delivery:
         progress = False
         failures = []
         with self._delivering:
-            # In full before the first write: SQLite refuses to write while an older read is open.
-            for stream in list(_waiting()):
+            for stream in waiting():
                 try:
                     progress |= self._deliver_batch(stream)
                 except UnavailableError:
@@ -162,7 +157,7 @@ class Delivery:
             UnavailableError: Prometheus cannot take anything now.
         """
         with self._delivering:
-            for stream in list(_waiting().where(Stream.owner == owner)):
+            for stream in waiting(owner):
                 self._deliver_batch(stream)
             yield
 
@@ -171,8 +166,7 @@ class Delivery:
         if not data:
             return False
         now_us = time.time_ns() // 1000
-        rank = "" if stream.rank == NO_RANK else str(stream.rank)
-        parsed = list(parse_lines(data, rank, received_us=now_us))
+        parsed = list(parse_lines(data, rank_label(stream), received_us=now_us))
         samples = [item for item in parsed if isinstance(item, Sample)]
         batch = plan(samples, _last_ms(stream.owner), now_us // 1000)
         refused = send(
@@ -185,14 +179,6 @@ class Delivery:
                 _keep(stream.owner, [*batch.keep, *_as_samples(refused)])
                 _store_goal(stream.owner, [item for item in parsed if isinstance(item, Goal)])
         return True
-
-
-def _waiting() -> Any:
-    """Return the query for the streams that have something to deliver."""
-    found = Stream.select().where(
-        Stream.name.in_([METRICS, POSTED]), Stream.delivered < Stream.size
-    )
-    return found.order_by(Stream.id)
 
 
 def _next_batch(stream: Stream) -> bytes:

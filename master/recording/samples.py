@@ -13,6 +13,10 @@ from mlbench import names
 MALFORMED = "malformed"
 
 
+SeriesKey = tuple[str, str]
+"""A series among its owner's: metric and rank, which may be empty."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One value of one metric. ``rank`` is empty for a sample of no particular rank."""

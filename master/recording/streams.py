@@ -60,6 +60,22 @@ def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int])
             stream.save()
 
 
+def waiting(owner: str | None = None) -> list[Stream]:
+    """Return the streams whose samples have not all been delivered: an owner's, or all."""
+    found = Stream.select().where(
+        Stream.name.in_([METRICS, POSTED]), Stream.delivered < Stream.size
+    )
+    if owner is not None:
+        found = found.where(Stream.owner == owner)
+    # In full before any write: SQLite refuses to write while an older read is open.
+    return list(found.order_by(Stream.id))
+
+
+def rank_label(stream: Stream) -> str:
+    """Return the rank that a stream's samples carry; empty for posted ones."""
+    return "" if stream.rank == NO_RANK else str(stream.rank)
+
+
 def read(stream: Stream, start: int, end: int) -> bytes:
     """Return the bytes of a stream from ``start`` to before ``end``, as far as they are held."""
     pieces = []
