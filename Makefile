@@ -1,5 +1,6 @@
 # The commands of this project: what needs installing is installed first, into .venv and .tools.
-# PYTHON=… names the interpreter that .venv is made with, PROMETHEUS=… a Prometheus to use.
+# PYTHON=… names the interpreter that .venv is made with, PROMETHEUS=… a Prometheus to use,
+# POSTGRES=… the folder of PostgreSQL's binaries, for tests.
 
 BIN := .venv/bin
 WITH_PROMETHEUS := PROMETHEUS="$$(scripts/get-prometheus.sh)" && export PROMETHEUS &&
@@ -19,7 +20,8 @@ install: .venv/.installed ## make .venv and install mlbench into it
 	@scripts/make-venv.sh
 
 test: install ## run the tests
-	$(WITH_PROMETHEUS) $(BIN)/pytest -n 2 --dist worksteal
+	$(WITH_PROMETHEUS) POSTGRES="$$(scripts/get-postgres.sh)" \
+		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" $(BIN)/pytest -n 2 --dist worksteal
 
 check: install ## lint, formatting, types, imports, Prometheus's configuration, shell syntax
 	$(BIN)/ruff check

@@ -39,12 +39,12 @@ def measure(folder: Path) -> list[Figure]:
 def _start(client: ApiClient, benchmark: str, args: dict[str, str]) -> Callable[[], float]:
     def once() -> float:
         ordered_at = datetime.now(UTC)
-        run = client.create_run("latency", benchmark, 2, args=args)
+        run = client.create_run("latency", 2, benchmark=benchmark, args=args).result().value
         while run.active:
             time.sleep(0.1)
-            run = client.get_run(run.id)
+            run = client.get_run(run.id).result().value
         assert run.state == "FINISHED", run.reason
-        points = client.get_run_metrics(run.id, metric_filter="step")["step @ 0"]
+        points = client.get_run_metrics(run.id, metric_filter="step").result().value["step @ 0"]
         first = next(point for point in points if point.number >= 1)
         return (datetime.fromisoformat(first.date) - ordered_at).total_seconds()
 

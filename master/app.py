@@ -4,11 +4,14 @@ import falcon
 from falcon import Request, Response
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-from master import errors
+from master import errors, media
 from master.auth import TokenMiddleware
 from master.models import open_database
+from master.origin import OriginMiddleware
 from master.reading.promql import PrometheusClient
 from master.reading.series import SeriesReader
+from master.recording.spool import Spool
+from master.resources.benchmarks import BenchmarksResource
 from master.resources.health import HealthResource, OwnMetricsResource, ReadyResource
 from master.resources.logs import LogsResource
 from master.resources.metrics import MetricsResource, OwnerMetricsResource
@@ -27,23 +30,28 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     PlatformCollector(registry=registry)
     app = falcon.App()
     app.add_middleware(RequestMiddleware(registry))
+    app.add_middleware(OriginMiddleware(settings.allowed_hosts))
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_token))
     app.req_options.strip_url_path_trailing_slash = True
+    media.install(app)
     errors.install(app)
 
+    spool = Spool(settings.spool_bytes)
+    reader = SeriesReader(prometheus)
     app.add_route("/api/pods", PodsResource())
-    app.add_route("/api/metrics", MetricsResource())
-    app.add_route("/api/metrics/{owner}", OwnerMetricsResource(SeriesReader(prometheus)))
+    app.add_route("/api/metrics", MetricsResource(spool, reader))
+    app.add_route("/api/metrics/{owner}", OwnerMetricsResource(reader))
     app.add_route("/api/runs", RunsResource(settings.limits))
     app.add_route("/api/runs/{run_id:int}", RunResource())
     app.add_route("/api/runs/{run_id:int}/stop", RunStopResource())
     app.add_route("/api/runs/{run_id:int}/logs", LogsResource())
+    app.add_route("/api/benchmarks", BenchmarksResource())
 
     # The agents' two.
     app.add_route("/api/workers/{pod}/poll", PollResource())
-    app.add_route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", StreamResource())
+    app.add_route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", StreamResource(spool))
 
-    # For probes and Prometheus.
+    # For probes, Prometheus and tools.
     app.add_route("/healthz", HealthResource())
     app.add_route("/readyz", ReadyResource(prometheus))
     app.add_route("/metrics", OwnMetricsResource(registry))

@@ -11,12 +11,15 @@ from falcon import Request, Response
 Access = Literal["open", "user", "agent"]
 
 
+def access_of(resource: object) -> Access:
+    """Return who may use a resource: its attribute ``access``; without one it is for users."""
+    access: Access = getattr(resource, "access", "user")
+    return access
+
+
 @dataclass(frozen=True)
 class TokenMiddleware:
-    """Lets a request through to its resource if it shows the token that the resource asks for.
-
-    A resource says who may use it in its attribute ``access``; without one it is for users.
-    """
+    """Lets a request through to its resource if it shows the token that the resource asks for."""
 
     user_token: str
     agent_token: str
@@ -25,7 +28,7 @@ class TokenMiddleware:
         self, req: Request, resp: Response, resource: object, params: dict[str, object]
     ) -> None:
         """Refuse the request with 401 if it shows no token, with 403 if it shows the other one."""
-        access: Access = getattr(resource, "access", "user")
+        access = access_of(resource)
         if access == "open":
             return
         shown = _shown_token(req)

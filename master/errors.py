@@ -7,6 +7,7 @@ from falcon import Request, Response
 from pydantic import ValidationError
 
 from master.reading.promql import PrometheusError
+from master.recording.spool import SpoolFullError
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +24,7 @@ def install(app: falcon.App[Request, Response]) -> None:
     app.set_error_serializer(_serialize)
     app.add_error_handler(ValidationError, _answer_validation)
     app.add_error_handler(PrometheusError, _answer_prometheus)
+    app.add_error_handler(SpoolFullError, _answer_full_spool)
     app.add_error_handler(Exception, _answer_unexpected)
 
 
@@ -41,16 +43,27 @@ def _answer_validation(
 
 def _sentence(problem: object) -> str:
     assert isinstance(problem, dict)
-    field = ".".join(str(part) for part in problem["loc"]) or "body"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    place = ".".join(map(str, problem["loc"]))
+    is_about_a_field = bool(problem["loc"]) and isinstance(problem["loc"][-1], str)
+    if problem["type"] == "value_error" and not is_about_a_field:
+        # About several fields at once, which the message names.
+        return f"{place}.{message}" if place else message
+    field = place or "body"
     if problem["type"] == "extra_forbidden":
         return f"{field}: there is no such field"
     given = "" if problem["type"] == "missing" else f" (not {str(problem['input'])[:80]!r})"
-    message = str(problem["msg"]).removeprefix("Value error, ")
     return f"{field}: {message}{given}"
 
 
 def _answer_prometheus(
     req: Request, resp: Response, error: PrometheusError, params: dict[str, object]
+) -> None:
+    raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
+
+
+def _answer_full_spool(
+    req: Request, resp: Response, error: SpoolFullError, params: dict[str, object]
 ) -> None:
     raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
 

@@ -4,31 +4,37 @@ import json
 from typing import Any
 
 from peewee import (
+    SQL,
     AutoField,
+    BigAutoField,
     BigIntegerField,
     BlobField,
     BooleanField,
     CharField,
     CompositeKey,
+    Context,
     Database,
-    DatabaseProxy,
     DoubleField,
     ForeignKeyField,
     IntegerField,
     Model,
+    NodeList,
+    SqliteDatabase,
     TextField,
 )
-from playhouse.db_url import connect
-from playhouse.sqlite_ext import AutoIncrementField
 
-database = DatabaseProxy()
+from master.database import connect, connect_tables, database
+from master.migrations import bring_up_to_date
 
-_SQLITE_PRAGMAS = {
-    "journal_mode": "wal",  # readers and the one writer do not wait for each other
-    "synchronous": "normal",  # a killed process loses nothing
-    "busy_timeout": 30_000,
-    "foreign_keys": 1,
-}
+
+class LastingIdField(AutoField):
+    """A number that is never used again, also after its row was deleted."""
+
+    def ddl(self, ctx: Context) -> NodeList:
+        """Return the column's definition; only SQLite has to be told."""
+        definition = super().ddl(ctx)
+        on_sqlite = isinstance(database.obj, SqliteDatabase)
+        return NodeList((definition, SQL("AUTOINCREMENT"))) if on_sqlite else definition
 
 
 class JSONField(TextField):
@@ -51,14 +57,26 @@ class _Table(Model):
 class Run(_Table):
     """One run of a benchmark, from its order to its end. Times are Unix seconds, UTC."""
 
-    # Never used again, also after a deletion: series outlive runs.
-    id = AutoIncrementField()
+    # Series outlive runs.
+    id = LastingIdField()
     job_id = CharField()
     name = CharField()
     benchmark = CharField()
+    """The official task; empty where ``command`` says what to run."""
     args = JSONField()
+    image = TextField(default="")
+    command = TextField(default="")
+    """With ``{hosts}``, ``{rank}``, ``{run_id}`` and ``{backend}`` to be filled in."""
+    backend = CharField(default="gloo")
+    run_all_nodes = BooleanField(default=True)
+    """Whether every rank runs the command, or rank 0 alone."""
     num_workers = IntegerField()
-    num_cpus = IntegerField(null=True)
+    num_cpus = DoubleField(null=True)
+    max_bandwidth = DoubleField(null=True)
+    """Mbit/s that a worker may send."""
+    gpu_enabled = BooleanField(default=False)
+    light_target = BooleanField(default=False)
+    seed = BigIntegerField(null=True)
     max_restarts = IntegerField(default=0)
 
     state = CharField(index=True)
@@ -71,6 +89,8 @@ class Run(_Table):
 
     goal = JSONField(null=True)
     """``{"metric", "value", "lower_is_better"}``, or null."""
+    redeliveries = IntegerField(default=0)
+    """How often all samples were delivered again, as Prometheus had lost some."""
     delivery = JSONField(null=True)
     """``{"recorded", "in_prometheus", "kept"}`` once every stream is complete, or null."""
 
@@ -127,7 +147,7 @@ class Stream(_Table):
     """
 
     id = AutoField()
-    owner = CharField()
+    owner = TextField()
     attempt = IntegerField()
     rank = IntegerField()
     name = CharField()
@@ -156,13 +176,15 @@ class Chunk(_Table):
 
 
 class Series(_Table):
-    """A series that Prometheus has: from when to when. ``rank`` may be empty."""
+    """A series that Prometheus has: how much of it, from when to when. ``rank`` may be empty."""
 
-    owner = CharField()
-    metric = CharField()
-    rank = CharField()
+    owner = TextField()
+    metric = TextField()
+    rank = TextField()
     first_ms = BigIntegerField()
     last_ms = BigIntegerField()
+    samples = BigIntegerField(default=0)
+    """How many samples were delivered to Prometheus."""
 
     class Meta:
         primary_key = CompositeKey("owner", "metric", "rank")
@@ -171,22 +193,61 @@ class Series(_Table):
 class KeptSample(_Table):
     """A sample that Prometheus cannot hold: a text, a time that it refuses, a second in one ms."""
 
-    owner = CharField(index=True)
-    metric = CharField()
-    rank = CharField()
+    id = BigAutoField()
+    owner = TextField()
+    metric = TextField()
+    rank = TextField()
     time_us = BigIntegerField()
     value = TextField()
+    cumulative = BooleanField(null=True)
+    metadata = JSONField(null=True)
+
+    class Meta:
+        indexes = ((("owner", "metric", "rank", "time_us"), False),)
 
 
-TABLES = (Run, Rank, Worker, Pod, Stream, Chunk, Series, KeptSample)
+class Detail(_Table):
+    """What posted samples carry that Prometheus has no place for, a batch of one series a row."""
+
+    id = BigAutoField()
+    owner = TextField()
+    metric = TextField()
+    rank = TextField()
+    first_ms = BigIntegerField()
+    last_ms = BigIntegerField()
+    samples = JSONField()
+    """``[[time_us, cumulative, metadata], …]`` in order of time; null for what was not given."""
+
+    class Meta:
+        indexes = ((("owner", "metric", "rank", "last_ms"), False),)
+
+
+class PostedBody(_Table):
+    """A body that was posted and stored: the same one again adds nothing."""
+
+    owner = TextField()
+    digest = BlobField()
+
+    class Meta:
+        primary_key = CompositeKey("owner", "digest")
+
+
+TABLES = (Run, Rank, Worker, Pod, Stream, Chunk, Series, KeptSample, Detail, PostedBody)
+
+# What belongs to an owner, and goes with it.
+OWNED = (Stream, Series, KeptSample, Detail, PostedBody)
 
 
 def open_database(url: str) -> Database:
-    """Connect the tables to a database, and create those that are missing."""
-    pragmas = {"pragmas": _SQLITE_PRAGMAS} if url.startswith("sqlite") else {}
-    opened: Database = connect(url, **pragmas)
-    database.initialize(opened)
-    opened.create_tables(TABLES)
+    """Connect the tables to a database, and bring it up to date.
+
+    Raises:
+        DatabaseURLError: it is none that can be used.
+        NewerSchemaError: a newer version of MLBench has used it.
+    """
+    opened = connect(url)
+    connect_tables(opened)
+    bring_up_to_date(opened, TABLES)
     return opened
 
 

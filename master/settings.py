@@ -13,6 +13,10 @@ class SettingsError(MLBenchError):
     """An environment variable is missing or wrong."""
 
 
+# What is always this machine.
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a run may ask for. The API refuses what the pool could not give."""
@@ -20,7 +24,11 @@ class Limits:
     workers: int = 16
     """Most workers of a run."""
     cpus: int = os.cpu_count() or 1
-    """Most whole cores of a worker."""
+    """Most cores of a worker."""
+    bandwidth: float = 0.0
+    """Most Mbit/s that a worker may be held to; 0 where the pool cannot hold it to any."""
+    gpus: int = 0
+    """GPUs of a worker."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,10 @@ class Settings:
     """How many idle workers the pool keeps."""
     limits: Limits
     """What a run may ask for."""
+    allowed_hosts: frozenset[str] = LOOPBACK_HOSTS
+    """The names, without port, by which clients may call the master."""
+    spool_bytes: int = 1 << 30
+    """How many bytes of samples may wait for Prometheus."""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
@@ -57,7 +69,12 @@ class Settings:
             token=_required(environ, names.ENV_TOKEN),
             agent_token=_required(environ, names.ENV_AGENT_TOKEN),
             workers=_positive(environ, names.ENV_WORKERS, 2),
-            limits=Limits(workers=_positive(environ, "MLBENCH_LIMIT_WORKERS", 16)),
+            limits=Limits(
+                workers=_positive(environ, "MLBENCH_LIMIT_WORKERS", Limits.workers),
+                cpus=_positive(environ, "MLBENCH_LIMIT_CPUS", Limits.cpus),
+            ),
+            allowed_hosts=LOOPBACK_HOSTS | _words(environ, "MLBENCH_ALLOWED_HOSTS"),
+            spool_bytes=_positive(environ, "MLBENCH_SPOOL_BYTES", 1 << 30),
         )
 
 
@@ -65,6 +82,12 @@ def _required(environ: Mapping[str, str], name: str) -> str:
     if value := environ.get(name):
         return value
     raise SettingsError(f"${name} is not set; `mlbench up` sets it for the local stack")
+
+
+def _words(environ: Mapping[str, str], name: str) -> frozenset[str]:
+    """Return what a variable lists, separated by commas, in lowercase."""
+    words = (word.strip().lower() for word in environ.get(name, "").split(","))
+    return frozenset(filter(None, words))
 
 
 def _positive(environ: Mapping[str, str], name: str, default: int) -> int:

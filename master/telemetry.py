@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from master.models import KeptSample, Run
-from master.recording.streams import waiting
+from master.recording.spool import waiting_bytes
 from mlbench import names
 from mlbench.names import RunState
 
@@ -65,7 +65,7 @@ class RunsCollector(Collector):
         yield GaugeMetricFamily(
             "mlbench_spool_bytes",
             "Bytes of recorded samples that wait for Prometheus.",
-            float(sum(stream.size - stream.delivered for stream in waiting())),
+            float(waiting_bytes()),
         )
         yield GaugeMetricFamily(
             "mlbench_kept_samples",
@@ -81,7 +81,9 @@ def _info(found: list[Run]) -> Metric:
         labels=("run_id", "name", "benchmark", "backend", "workers"),
     )
     for run in found:
-        family.add_metric((str(run.id), run.name, run.benchmark, "gloo", str(run.num_workers)), 1.0)
+        family.add_metric(
+            (str(run.id), run.name, run.benchmark, run.backend, str(run.num_workers)), 1.0
+        )
     return family
 
 

@@ -6,6 +6,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
+# What the API can write: the years 1 to 9999, in UTC.
+EARLIEST_US = -62_135_596_800_000_000
+LATEST_US = 253_402_300_799_999_999
+
+
 def to_text(time_us: int) -> str:
     """Return microseconds since 1970, of the years 1 to 9999, as the API writes them."""
     moment = _EPOCH + timedelta(microseconds=time_us)

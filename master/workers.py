@@ -1,11 +1,22 @@
 """Workers: what an agent reports, and what it is told to do. The agent protocol's master side."""
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    field_validator,
+    model_validator,
+)
 
-from master.models import Rank, Run, Worker, database
+from master.database import STATE, exclusive
+from master.fields import refuse_truth_value
+from master.models import Rank, Run, Worker
 from master.recording import streams
 from mlbench.names import ACTIVE_STATES, StreamName
 
@@ -16,17 +27,34 @@ _FASTEST_POLL_SECONDS = 0.25
 _GONE_SECONDS = 60.0
 
 Do = Literal["wait", "start", "stop"]
-_Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
-_Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
+_Number = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(refuse_truth_value)]
+_Size = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(refuse_truth_value)]
+
+# What a report says besides, by its state.
+_NEEDED = {
+    "idle": (),
+    "running": ("run_id", "attempt", "rank"),
+    "exited": ("run_id", "attempt", "rank", "exit_code", "exited_at"),
+}
+
+
+def _branch(state: str, needed: Sequence[str]) -> JsonValue:
+    """Return the schema of what holds for a report with this state."""
+    given: dict[str, JsonValue] = {name: {"not": {"type": "null"}} for name in needed}
+    return {"properties": {"state": {"const": state}, **given}, "required": [*needed]}
 
 
 class Report(BaseModel):
     """The body of ``POST /api/workers/{pod}/poll``: what is."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid",
+        allow_inf_nan=False,
+        json_schema_extra={"oneOf": [_branch(state, needed) for state, needed in _NEEDED.items()]},
+    )
 
     state: Literal["idle", "running", "exited"]
-    ip: str = Field(max_length=64)
+    ip: str = Field(max_length=64, pattern=r"^[^\x00]*$")
     run_id: _Number | None = None
     attempt: _Number | None = None
     rank: _Number | None = None
@@ -34,14 +62,11 @@ class Report(BaseModel):
     exited_at: float | None = None
     sizes: dict[StreamName, _Size] = Field(default_factory=dict)
 
+    _no_truth_value = field_validator("exit_code", "exited_at", mode="before")(refuse_truth_value)
+
     @model_validator(mode="after")
     def _says_enough(self) -> Self:
-        needed = {
-            "idle": (),
-            "running": ("run_id", "attempt", "rank"),
-            "exited": ("run_id", "attempt", "rank", "exit_code", "exited_at"),
-        }
-        if missing := [name for name in needed[self.state] if getattr(self, name) is None]:
+        if missing := [name for name in _NEEDED[self.state] if getattr(self, name) is None]:
             raise ValueError(f"{', '.join(missing)}: needed where state is {self.state}")
         return self
 
@@ -57,14 +82,10 @@ class Reply(BaseModel):
 def poll(pod: str, report: Report) -> Reply:
     """Note what an agent reports, and tell it what to do."""
     now = time.time()
-    with database.atomic("IMMEDIATE"):
-        Worker.replace(
-            name=pod,
-            state=report.state,
-            run_id=report.run_id,
-            attempt=report.attempt,
-            ip=report.ip,
-            seen_at=now,
+    with exclusive(STATE):
+        said = {**report.model_dump(include={"state", "run_id", "attempt", "ip"}), "seen_at": now}
+        Worker.insert(name=pod, **said).on_conflict(
+            conflict_target=[Worker.name], update=said
         ).execute()
         _note_rank(pod, report, now)
         current = _current_rank(pod)

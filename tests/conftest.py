@@ -1,4 +1,4 @@
-"""What tests share: the real Prometheus, databases and stacks of their own."""
+"""What tests share: the real Prometheus, databases of both kinds, and stacks of their own."""
 
 import shutil
 import socket
@@ -11,15 +11,17 @@ from pathlib import Path
 import httpx
 import pytest
 from falcon.testing import TestClient
+from falcon.testing.helpers import DEFAULT_HOST
 from peewee import Database
 
 from master.app import create_app
-from master.models import open_database
+from master.models import TABLES, open_database
 from master.reading.promql import PrometheusClient
-from master.settings import Limits, Settings
+from master.settings import LOOPBACK_HOSTS, Limits, Settings
 from mlbench.home import Home
 from mlbench.stack import launch
 from mlbench.stack.services import StackError, find_prometheus
+from tests.postgres import PostgresServer, serve
 
 _CONFIG = Path(__file__).parents[1] / "prometheus" / "prometheus.yml"
 
@@ -129,10 +131,37 @@ def _serve(binary: Path, folder: Path) -> Iterator[PrometheusServer]:
         server.kill()
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One for all tests."""
+    with serve() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_database(postgres: PostgresServer) -> Iterator[str]:
+    """The name of a database that has all tables: emptied for each test, which is quick."""
+    with postgres.new_database() as name:
+        open_database(postgres.url(name)).close()
+        yield name
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database whose tables are empty: once of each kind."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'mlbench.db'}"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name: str = request.getfixturevalue("postgres_database")
+    server.clear(name, [table._meta.table_name for table in reversed(TABLES)])
+    yield server.url(name)
+
+
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+def database(database_url: str) -> Iterator[Database]:
     """An empty database, to which all tables are connected."""
-    opened = open_database(f"sqlite:///{tmp_path / 'mlbench.db'}")
+    opened = open_database(database_url)
     yield opened
     opened.close()
 
@@ -147,6 +176,8 @@ def settings(tmp_path: Path) -> Settings:
         agent_token=AGENT_TOKEN,
         workers=2,
         limits=Limits(workers=4, cpus=2),
+        # What falcon's test client calls.
+        allowed_hosts=LOOPBACK_HOSTS | {DEFAULT_HOST},
     )
 
 

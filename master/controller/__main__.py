@@ -5,6 +5,7 @@ import threading
 
 from master.controller.decisions import decide
 from master.controller.hands import Hands
+from master.controller.verification import Verifier
 from master.controller.world import Attention, observe, store_pods
 from master.models import open_database
 from master.pools.base import Pool
@@ -29,12 +30,15 @@ def main() -> None:
     open_database(settings.database_url)
     pool = LocalPool(PoolFiles(settings.home))
     delivery = Delivery(RemoteWriter(settings.prometheus_url))
-    hands = Hands(pool, PrometheusClient(settings.prometheus_url), delivery)
+    verifier = Verifier(PrometheusClient(settings.prometheus_url), delivery)
+    hands = Hands(pool, verifier)
     attention = Attention()
     stop = threading.Event()
     on_termination(stop.set)
 
-    deliverer = threading.Thread(target=delivery.run, args=(stop,), name="delivery")
+    deliverer = threading.Thread(
+        target=delivery.run, args=(stop, verifier.count_active), name="delivery"
+    )
     deliverer.start()
     patience = _TICK_SECONDS
     while not stop.wait(patience):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from master.reading.counting import Delivery
+from master.reading.counting import Counted
 
 # A worker that was not heard of for this long is lost.
 LOST_SECONDS = 30.0
@@ -72,7 +72,7 @@ class RunView:
     ranks: tuple[RankView, ...]
     delivered: bool
     """Whether every sample held is in Prometheus or kept."""
-    delivery: Delivery | None
+    delivery: Counted | None
     """What was counted once everything was delivered."""
 
 
@@ -84,6 +84,8 @@ class World:
     watched_since: float
     """Since when the controller has been looking without a pause: silence before is its own."""
     run: RunView | None
+    unwanted: tuple[int, ...]
+    """Runs that wait in the queue behind it, and that their users have stopped."""
     last_run_ended_at: float
     """0 where no run has ended yet."""
     workers: tuple[WorkerView, ...]
@@ -149,6 +151,7 @@ def decide(world: World) -> list[Action]:
     """Return what is to be done now. Doing it twice must do no harm."""
     run = world.run
     actions: list[Action] = [Scale(_pool_size(world))]
+    actions += [End(run_id, "STOPPED") for run_id in world.unwanted]
     if run is None:
         return actions
     if not run.ranks:
@@ -184,7 +187,9 @@ def _begin(run: RunView, world: World) -> list[Action]:
         return [End(run.id, "STOPPED")]
     if begin := _assign(run, world):
         return begin
-    if world.now - max(run.created_at, world.watched_since) > START_SECONDS:
+    # Its turn comes once the run before it has ended.
+    due_at = max(run.created_at, world.last_run_ended_at, world.watched_since)
+    if world.now - due_at > START_SECONDS:
         return [End(run.id, "FAILED", _shortage(run, world))]
     return []
 
@@ -261,7 +266,7 @@ def _may_restart(run: RunView) -> bool:
     return bool(_failed(run.ranks)) and not run.stop_requested and run.attempt <= run.max_restarts
 
 
-def _end(run: RunView, delivery: Delivery, world: World) -> End:
+def _end(run: RunView, delivery: Counted, world: World) -> End:
     disagreement = _disagreement(delivery)
     if run.stop_requested:
         return End(run.id, "STOPPED", disagreement)
@@ -290,7 +295,7 @@ def _describe(rank: RankView) -> str:
     return f"rank {rank.rank} is lost: {rank.lost}"
 
 
-def _disagreement(delivery: Delivery) -> str:
+def _disagreement(delivery: Counted) -> str:
     if delivery.agrees:
         return ""
     return (

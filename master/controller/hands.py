@@ -2,9 +2,10 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from master.benchmarks import BENCHMARKS, command
+from master.controller.commands import command
 from master.controller.decisions import (
     Action,
     Assign,
@@ -14,13 +15,12 @@ from master.controller.decisions import (
     StopRanks,
     WriteOff,
 )
-from master.models import Rank, Run, database, run_owner
+from master.controller.verification import Verifier
+from master.database import STATE, exclusive
+from master.models import Rank, Run, Worker, run_owner
 from master.pools.base import Placement, Pool
-from master.reading.counting import count
 from master.reading.logs import tail
-from master.reading.promql import PrometheusClient
 from master.recording import streams
-from master.recording.delivery import Delivery
 from mlbench.names import ACTIVE_STATES
 
 log = logging.getLogger(__name__)
@@ -30,11 +30,10 @@ _STDERR_LINES = 10
 
 @dataclass(frozen=True)
 class Hands:
-    """Carries out actions on the database, the pool and Prometheus."""
+    """Carries out actions on the database and the pool."""
 
     pool: Pool
-    prometheus: PrometheusClient
-    delivery: Delivery
+    verifier: Verifier
 
     def perform(self, action: Action) -> None:
         """Carry out one action.
@@ -53,10 +52,8 @@ class Hands:
             case WriteOff():
                 _write_off(action)
             case Count(run_id):
-                # Or a sample posted meanwhile would be in Prometheus, but not yet in the ledger.
-                with self.delivery.settled(run_owner(run_id)):
-                    counted = asdict(count(self.prometheus, run_id))
-                Run.update(delivery=counted).where(Run.id == run_id).execute()
+                if counted := self.verifier.count(run_id):
+                    Run.update(delivery=asdict(counted)).where(Run.id == run_id).execute()
             case End():
                 _end(action)
 
@@ -64,7 +61,9 @@ class Hands:
         run = Run.get_by_id(run_id)
         placement = self.pool.place(workers, run.num_cpus)
         now = time.time()
-        with database.atomic("IMMEDIATE"):
+        ips = {worker.name: worker.ip for worker in Worker.select()}
+        hosts = [ips.get(worker, "") for worker in workers]
+        with exclusive(STATE):
             begun = (
                 Run.update(
                     state="STARTED",
@@ -84,23 +83,23 @@ class Hands:
                     rank=rank,
                     worker=worker,
                     assigned_at=now,
-                    assignment=_assignment(run, attempt, rank, len(workers), placement),
+                    assignment=_assignment(run, attempt, rank, hosts, placement),
                 )
         log.info("run %d: attempt %d begins on %s", run_id, attempt, ", ".join(workers))
 
 
 def _assignment(
-    run: Run, attempt: int, rank: int, world_size: int, placement: Placement
+    run: Run, attempt: int, rank: int, hosts: Sequence[str], placement: Placement
 ) -> dict[str, object]:
     """Return what the agent of a rank is told."""
     return {
         "run_id": run.id,
         "attempt": attempt,
         "rank": rank,
-        "world_size": world_size,
+        "world_size": len(hosts),
         "master_addr": placement.master_addr,
         "master_port": placement.master_port,
-        "command": command(BENCHMARKS[run.benchmark], run.args),
+        "command": command(run, rank, hosts),
         "cpus": list(placement.cpus[rank]),
     }
 
@@ -111,7 +110,7 @@ def _stop_ranks(run_id: int) -> None:
 
 
 def _write_off(action: WriteOff) -> None:
-    with database.atomic("IMMEDIATE"):
+    with exclusive(STATE):
         rank = Rank.get(run=action.run_id, attempt=action.attempt, rank=action.rank)
         if rank.lost:
             return
@@ -127,7 +126,9 @@ def _end(end: End) -> None:
     if end.failed_rank is not None:
         stderr = tail(run, end.failed_rank, "stderr", _STDERR_LINES).text.strip()
         reason += f"\n{stderr}" if stderr else ""
-    Run.update(state=end.state, reason=reason, finished_at=time.time()).where(
-        Run.id == end.run_id, Run.state.in_(ACTIVE_STATES)
-    ).execute()
+    with exclusive(STATE):
+        Run.update(state=end.state, reason=reason, finished_at=time.time()).where(
+            Run.id == end.run_id, Run.state.in_(ACTIVE_STATES)
+        ).execute()
+        streams.forget_delivered(run_owner(end.run_id))
     log.info("run %d: %s %s", end.run_id, end.state, end.reason)

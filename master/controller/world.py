@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from peewee import fn
 
 from master.controller.decisions import RankView, RunView, WorkerView, World
-from master.models import Pod, Rank, Run, Stream, Worker, database, run_owner
+from master.database import snapshot
+from master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from master.pools.base import PodStatus
-from master.reading.counting import Delivery
+from master.reading.counting import Counted
 from master.recording.streams import METRICS
 from master.runs import find_active
 from mlbench.names import STREAMS
@@ -35,7 +36,7 @@ class Attention:
 def observe(pods: list[PodStatus], usual_workers: int, attention: Attention) -> World:
     """Return what is, at one moment."""
     # One transaction: agents report meanwhile, and half of a report would look like a lost rank.
-    with database.atomic():
+    with snapshot():
         run = find_active()
         seen = {worker.name: worker for worker in Worker.select()}
         now = time.time()
@@ -43,6 +44,7 @@ def observe(pods: list[PodStatus], usual_workers: int, attention: Attention) -> 
             now=now,
             watched_since=attention.look(now),
             run=_view_run(run, seen) if run else None,
+            unwanted=_unwanted(run),
             last_run_ended_at=Run.select(fn.MAX(Run.finished_at)).scalar() or 0.0,
             workers=tuple(
                 WorkerView(pod.name, pod.number, worker.state == "running", worker.seen_at)
@@ -51,6 +53,16 @@ def observe(pods: list[PodStatus], usual_workers: int, attention: Attention) -> 
             ),
             usual_workers=usual_workers,
         )
+
+
+def _unwanted(run: Run | None) -> tuple[int, ...]:
+    """Return the runs in the queue behind a run that are to be stopped."""
+    if run is None:
+        return ()
+    queued = Run.select(Run.id).where(
+        Run.id > run.id, Run.stop_requested, Run.state == "INITIALIZED"
+    )
+    return tuple(one.id for one in queued.order_by(Run.id))
 
 
 def store_pods(pods: list[PodStatus]) -> None:
@@ -64,7 +76,7 @@ def store_pods(pods: list[PodStatus]) -> None:
         Pod.delete_by_id(name)
     for name, row in rows.items():
         if row != stored.get(name):
-            Pod.replace(**row).execute()
+            Pod.insert(row).on_conflict(conflict_target=[Pod.name], update=row).execute()
 
 
 def _view_run(run: Run, seen: dict[str, Worker]) -> RunView:
@@ -81,7 +93,7 @@ def _view_run(run: Run, seen: dict[str, Worker]) -> RunView:
         ranks=tuple(_view_rank(rank, run, streams, seen.get(rank.worker)) for rank in ranks),
         # Not those that users post: they may go on posting for ever.
         delivered=all(s.delivered == s.size for s in streams if s.name == METRICS),
-        delivery=Delivery(**run.delivery) if run.delivery else None,
+        delivery=Counted(**run.delivery) if run.delivery else None,
     )
 
 

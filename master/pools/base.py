@@ -37,5 +37,5 @@ class Pool(Protocol):
     def scale(self, workers: int) -> None:
         """Ask for this many worker pods; they come and go in their own time."""
 
-    def place(self, workers: Sequence[str], num_cpus: int | None) -> Placement:
+    def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement:
         """Decide where these workers, by rank, meet, and what each may use."""

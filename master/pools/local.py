@@ -39,10 +39,12 @@ class LocalPool:
         """Tell the supervisor how many workers to run."""
         self.files.write_wanted(workers)
 
-    def place(self, workers: Sequence[str], num_cpus: int | None) -> Placement:
+    def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement:
         """Let the workers meet at a free port, and share the cores out among them."""
         cores = sorted(os.sched_getaffinity(0))
-        return Placement(_LOOPBACK, _free_port(), share_cores(cores, len(workers), num_cpus))
+        # The API takes whole cores only for this pool.
+        whole = None if num_cpus is None else int(num_cpus)
+        return Placement(_LOOPBACK, _free_port(), share_cores(cores, len(workers), whole))
 
 
 def share_cores(

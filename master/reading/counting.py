@@ -10,7 +10,7 @@ from mlbench import names
 
 
 @dataclass(frozen=True)
-class Delivery:
+class Counted:
     """Where a run's samples are. Nothing is lost when the three agree."""
 
     recorded: int
@@ -23,10 +23,15 @@ class Delivery:
     @property
     def agrees(self) -> bool:
         """Whether every recorded sample is in one place."""
-        return self.recorded == self.in_prometheus + self.kept
+        return self.lost == 0
+
+    @property
+    def lost(self) -> int:
+        """How many samples are nowhere; negative where some are in two places."""
+        return self.recorded - self.in_prometheus - self.kept
 
 
-def count(prometheus: PrometheusClient, run_id: int) -> Delivery:
+def count(prometheus: PrometheusClient, run_id: int) -> Counted:
     """Count the samples of a run whose streams have all been delivered.
 
     Raises:
@@ -35,7 +40,7 @@ def count(prometheus: PrometheusClient, run_id: int) -> Delivery:
     owner = run_owner(run_id)
     recorded = Stream.select(fn.SUM(Stream.recorded)).where(Stream.owner == owner).scalar()
     kept = KeptSample.select().where(KeptSample.owner == owner).count()
-    return Delivery(recorded or 0, _count_in_prometheus(prometheus, run_id), kept)
+    return Counted(int(recorded or 0), _count_in_prometheus(prometheus, run_id), kept)
 
 
 def _count_in_prometheus(prometheus: PrometheusClient, run_id: int) -> int:
@@ -51,4 +56,4 @@ def _count_in_prometheus(prometheus: PrometheusClient, run_id: int) -> int:
     found = prometheus.query(
         f"sum(count_over_time({selector}[{last_ms - first_ms + 1}ms]))", last_ms / 1000
     )
-    return round(float(found[0].samples[0][1])) if found else 0
+    return round(float(found[0].values[0])) if found else 0

@@ -8,62 +8,42 @@ between sends the same batch again, which changes nothing: the same samples are 
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
-from master.models import KeptSample, Run, Series, Stream, database
+from peewee import EXCLUDED, chunked
+
+from master.database import exclusive
+from master.models import Detail, KeptSample, Run, Series, Stream
+from master.recording.plan import Plan, plan
 from master.recording.remote_write import (
     RefusedError,
     RemoteWriter,
     TimeSeries,
     UnavailableError,
 )
-from master.recording.samples import Goal, Sample, SeriesKey, parse_lines, spell
+from master.recording.samples import Goal, Sample, SeriesKey, spell
 from master.recording.streams import (
+    POSTED,
+    advance,
     forget_delivered,
-    rank_label,
+    parse,
     read,
     read_lines,
     waiting,
 )
 from mlbench import names
+from mlbench.names import ACTIVE_STATES
 
 log = logging.getLogger(__name__)
 
 # One batch: about 10,000 samples.
 BATCH_BYTES = 1 << 20
-# A sample from the future makes Prometheus refuse every sample of today, so none is let in.
-FUTURE_MS = 60_000
-# Below `out_of_order_time_window` in prometheus.yml: older ones are refused for ever.
-PAST_MS = 23 * 3600 * 1000
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which samples go to Prometheus, by series and in order of time, and which are kept."""
-
-    send: Mapping[SeriesKey, Sequence[tuple[int, float]]]
-    keep: Sequence[Sample]
-
-
-def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: int) -> Plan:
-    """Decide where each sample goes. Prometheus gets strictly increasing milliseconds per series.
-
-    ``last_ms`` holds the newest millisecond that Prometheus has of each series.
-    """
-    last = dict(last_ms)
-    send: dict[SeriesKey, list[tuple[int, float]]] = {}
-    keep: list[Sample] = []
-    for sample in samples:
-        key, ms = (sample.metric, sample.rank), sample.time_us // 1000
-        in_reach = max(now_ms - PAST_MS, last.get(key, 0) + 1) <= ms <= now_ms + FUTURE_MS
-        if isinstance(sample.value, str) or not in_reach:
-            keep.append(sample)
-            continue
-        last[key] = ms
-        send.setdefault(key, []).append((ms, sample.value))
-    return Plan(send, keep)
+# Rows in one statement: databases have a limit on its parameters.
+_ROWS = 500
+# However long Prometheus asks to be left alone, it is asked again by then.
+_LONGEST_WAIT_SECONDS = 60.0
 
 
 def labels(owner: str, key: SeriesKey) -> dict[str, str]:
@@ -93,12 +73,9 @@ def send(writer: RemoteWriter, series: Sequence[TimeSeries]) -> list[TimeSeries]
             half = len(series) // 2
             return send(writer, series[:half]) + send(writer, series[half:])
         [one] = series
-        if len(one.samples) > 1:
-            half = len(one.samples) // 2
-            return send(writer, [TimeSeries(one.labels, one.samples[:half])]) + send(
-                writer, [TimeSeries(one.labels, one.samples[half:])]
-            )
-        log.warning("Prometheus refused %s %s, so it is kept: %s", one.labels, one.samples, error)
+        if len(one.times_ms) > 1:
+            return [refused for half in one.halves() for refused in send(writer, [half])]
+        log.warning("Prometheus refused a sample, so it is kept: %s: %s", one, error)
         return [one]
     return []
 
@@ -111,14 +88,27 @@ class Delivery:
         # Held while a batch may have been sent, and is not yet marked as delivered.
         self._delivering = threading.Lock()
 
-    def run(self, stop: threading.Event, idle_seconds: float = 0.1) -> None:
-        """Deliver for ever, waiting out the times in which Prometheus takes nothing."""
-        patience = idle_seconds
+    def run(
+        self,
+        stop: threading.Event,
+        on_recovery: Callable[[], None],
+        idle_seconds: float = 0.1,
+    ) -> None:
+        """Deliver for ever, waiting out the times in which Prometheus takes nothing.
+
+        ``on_recovery`` is called at the start, and after each such time.
+        """
+        patience, recovering = idle_seconds, True
         while not stop.wait(patience):
             try:
-                progress = self.deliver_waiting()
+                delivered = self.deliver_waiting()
+                if recovering:
+                    on_recovery()
+                    recovering = False
             except UnavailableError as error:
-                patience = min(max(patience, idle_seconds) * 2, 5.0)
+                recovering = True
+                patience = error.retry_after or min(max(patience, idle_seconds) * 2, 5.0)
+                patience = min(patience, _LONGEST_WAIT_SECONDS)
                 log.warning(
                     "Prometheus takes no samples, trying again in %.1f s: %s", patience, error
                 )
@@ -126,28 +116,29 @@ class Delivery:
                 patience = 1.0
                 log.exception("delivery failed, trying again")
             else:
-                patience = 0.0 if progress else idle_seconds
+                # What trickles in is let gather: a request for each sample would be a lot of work.
+                patience = 0.0 if delivered >= BATCH_BYTES // 2 else idle_seconds
 
-    def deliver_waiting(self) -> bool:
-        """Deliver one batch of each stream that has something; return whether there was any.
+    def deliver_waiting(self) -> int:
+        """Deliver one batch of each stream that has something; return the bytes of the largest.
 
         Raises:
             UnavailableError: Prometheus cannot take anything now.
             ExceptionGroup: some streams could not be delivered; the others were.
         """
-        progress = False
+        largest = 0
         failures = []
         with self._delivering:
             for stream in waiting():
                 try:
-                    progress |= self._deliver_batch(stream)
+                    largest = max(largest, self._deliver_batch(stream))
                 except UnavailableError:
                     raise
                 except Exception as error:
                     failures.append(error)
         if failures:
             raise ExceptionGroup("streams could not be delivered", failures)
-        return progress
+        return largest
 
     @contextmanager
     def settled(self, owner: str) -> Iterator[None]:
@@ -161,24 +152,45 @@ class Delivery:
                 self._deliver_batch(stream)
             yield
 
-    def _deliver_batch(self, stream: Stream) -> bool:
+    def _deliver_batch(self, stream: Stream) -> int:
         data = _next_batch(stream)
         if not data:
-            return False
+            return 0
         now_us = time.time_ns() // 1000
-        parsed = list(parse_lines(data, rank_label(stream), received_us=now_us))
+        parsed = list(parse(stream, data, now_us))
+        goals = [item for item in parsed if isinstance(item, Goal)]
         samples = [item for item in parsed if isinstance(item, Sample)]
-        batch = plan(samples, _last_ms(stream.owner), now_us // 1000)
-        refused = send(
-            self._writer,
-            [TimeSeries(labels(stream.owner, key), points) for key, points in batch.send.items()],
-        )
-        with database.atomic("IMMEDIATE"):
-            if _advance(stream, len(data), len(samples)):
+        batch = self._send(stream.owner, plan(samples, _last_ms(stream.owner), now_us // 1000))
+        with exclusive(stream.owner):
+            if advance(stream, len(data), len(samples)):
                 _store_series(stream.owner, batch.send)
-                _keep(stream.owner, [*batch.keep, *_as_samples(refused)])
-                _store_goal(stream.owner, [item for item in parsed if isinstance(item, Goal)])
-        return True
+                if stream.name == POSTED:
+                    _store_details(stream.owner, batch.send)
+                _keep(stream.owner, batch.keep)
+                _store_goal(stream.owner, goals)
+                if not _goes_on(stream.owner):
+                    forget_delivered(stream.owner)
+        return len(data)
+
+    def _send(self, owner: str, batch: Plan) -> Plan:
+        """Send what goes to Prometheus, and return the plan as it turned out."""
+        series = [
+            TimeSeries(
+                labels(owner, key),
+                [sample.time_us // 1000 for sample in samples],
+                [float(sample.value) for sample in samples],
+            )
+            for key, samples in batch.send.items()
+        ]
+        refused = send(self._writer, series)
+        if not refused:
+            return batch
+        return batch.without(
+            {
+                ((one.labels["metric"], one.labels.get("rank", "")), one.times_ms[0])
+                for one in refused
+            }
+        )
 
 
 def _next_batch(stream: Stream) -> bytes:
@@ -193,45 +205,70 @@ def _last_ms(owner: str) -> dict[SeriesKey, int]:
     return {(row.metric, row.rank): row.last_ms for row in rows}
 
 
-def _as_samples(refused: Iterable[TimeSeries]) -> list[Sample]:
-    return [
-        Sample(one.labels["metric"], one.labels.get("rank", ""), time_ms * 1000, value)
-        for one in refused
-        for time_ms, value in one.samples
+def _store_series(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
+    rows = [
+        {
+            "owner": owner,
+            "metric": metric,
+            "rank": rank,
+            "first_ms": samples[0].time_us // 1000,
+            "last_ms": samples[-1].time_us // 1000,
+            "samples": len(samples),
+        }
+        for (metric, rank), samples in sent.items()
     ]
-
-
-def _advance(stream: Stream, length: int, recorded: int) -> bool:
-    """Move the offset past a batch; return whether the stream is still there (runs get deleted)."""
-    moved = (
-        Stream.update(delivered=Stream.delivered + length, recorded=Stream.recorded + recorded)
-        .where(Stream.id == stream.id, Stream.delivered == stream.delivered)
-        .execute()
-    )
-    if moved:
-        forget_delivered(Stream.get_by_id(stream.id))
-    return bool(moved)
-
-
-def _store_series(owner: str, sent: Mapping[SeriesKey, Sequence[tuple[int, float]]]) -> None:
-    for (metric, rank), points in sent.items():
-        Series.insert(
-            owner=owner, metric=metric, rank=rank, first_ms=points[0][0], last_ms=points[-1][0]
-        ).on_conflict(
+    for some in chunked(rows, _ROWS):
+        Series.insert_many(some).on_conflict(
             conflict_target=[Series.owner, Series.metric, Series.rank],
-            update={Series.last_ms: points[-1][0]},
+            update={
+                Series.last_ms: EXCLUDED.last_ms,
+                Series.samples: Series.samples + EXCLUDED.samples,
+            },
         ).execute()
 
 
+def _store_details(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
+    for (metric, rank), samples in sent.items():
+        details = [(s.time_us, s.cumulative, s.metadata) for s in samples if _has_details(s)]
+        if details:
+            Detail.create(
+                owner=owner,
+                metric=metric,
+                rank=rank,
+                first_ms=details[0][0] // 1000,
+                last_ms=details[-1][0] // 1000,
+                samples=details,
+            )
+
+
+def _has_details(sample: Sample) -> bool:
+    given = sample.cumulative is not None or sample.metadata is not None
+    return given or sample.time_us % 1000 != 0
+
+
 def _keep(owner: str, samples: Iterable[Sample]) -> None:
-    for sample in samples:
-        KeptSample.create(
-            owner=owner,
-            metric=sample.metric,
-            rank=sample.rank,
-            time_us=sample.time_us,
-            value=spell(sample.value),
-        )
+    rows = [
+        {
+            "owner": owner,
+            "metric": sample.metric,
+            "rank": sample.rank,
+            "time_us": sample.time_us,
+            "value": spell(sample.value),
+            "cumulative": sample.cumulative,
+            "metadata": sample.metadata,
+        }
+        for sample in samples
+    ]
+    for some in chunked(rows, _ROWS):
+        KeptSample.insert_many(some).execute()
+
+
+def _goes_on(owner: str) -> bool:
+    """Return whether an owner is an active run: what it recorded stays until it is counted."""
+    kind, _, run_id = owner.partition("/")
+    if kind != "run":
+        return False
+    return Run.select().where(Run.id == int(run_id), Run.state.in_(ACTIVE_STATES)).exists()
 
 
 def _store_goal(owner: str, goals: Sequence[Goal]) -> None:

@@ -1,11 +1,14 @@
-"""What a metrics stream says: its lines, as samples and goals."""
+"""What streams of samples say: the lines that ranks write, and those of posted samples."""
 
 import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
 
 from mlbench import names
 
@@ -17,14 +20,16 @@ SeriesKey = tuple[str, str]
 """A series among its owner's: metric and rank, which may be empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """One value of one metric. ``rank`` is empty for a sample of no particular rank."""
 
     metric: str
     rank: str
     time_us: int
     value: float | str
+    cumulative: bool | None = None
+    """As its client gave it, as is ``metadata``: None where it gave none."""
+    metadata: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,10 @@ _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799
 # Outside of these, Prometheus writes a power of ten.
 _TINY, _HUGE = 1e-6, 1e21
 
+MAX_NAME_LENGTH = 200
+# Every whole number of so few digits is a float.
+_EXACT_DIGITS = 15
+
 
 class _MalformedLineError(ValueError):
     pass
@@ -58,7 +67,7 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Sample | G
         if not line.strip():
             continue
         try:
-            fields = json.loads(line)
+            fields = _read_json(line)
             time_us = _time_us(fields)
             if "goal" in fields:
                 yield _goal(fields["goal"])
@@ -72,8 +81,33 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Sample | G
                 found.append(Sample(names.STEP, rank, time_us, number_or_text(step)))
                 last_step = (time_us // 1000, step)
             yield from found
-        except (ValueError, RecursionError):
-            yield Sample(MALFORMED, rank, received_us, line.decode(errors="replace"))
+        except (ValueError, TypeError, RecursionError):
+            yield Sample(MALFORMED, rank, received_us, _show(line))
+
+
+def parse_posted(data: bytes) -> Iterator[Sample]:
+    """Yield the samples of whole lines that ``to_posted_lines`` wrote."""
+    for line in data.splitlines():
+        metric, rank, time_us, value, cumulative, metadata = orjson.loads(line)
+        yield Sample(metric, rank, time_us, number_or_text(value), cumulative, metadata)
+
+
+def to_posted_lines(samples: Iterable[Sample]) -> bytes:
+    """Return the lines that ``parse_posted`` reads back as these samples, each once."""
+    # NaN and infinity are no JSON, so numbers are spelled as texts.
+    lines = (orjson.dumps((*s[:3], spell(s.value), *s[4:])) for s in samples)
+    return b"".join(line + b"\n" for line in dict.fromkeys(lines))
+
+
+def series_name(metric: str, rank: str) -> str:
+    """Return the name of a series on the API, as MLBench writes it: ``train_loss @ 0``."""
+    return f"{metric} @ {rank}" if rank else metric
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return metric and rank of a name on the API; the rank is empty where the name has none."""
+    metric, separator, rank = name.rpartition(" @ ")
+    return (metric, rank) if separator and rank.isdecimal() and metric else (name, "")
 
 
 def whole_lines(data: bytes) -> bytes:
@@ -82,23 +116,40 @@ def whole_lines(data: bytes) -> bytes:
 
 
 def number_or_text(value: object) -> float | str:
-    """Return a float where the value is a number or spells one, else the text.
+    """Return a float where the value is a number or spells one, and the float is that number.
+
+    Else return its text: also that of a number too large or too small, or of a whole number with
+    more digits than a float holds.
 
     Raises:
         ValueError: the value is neither a number nor a text.
     """
+    if type(value) is float:  # nearly all of them
+        return value
     if isinstance(value, str):
-        try:
-            # float() also reads 1_000, which nobody means as a number.
-            return _text(value) if "_" in value else float(value)
-        except ValueError:
-            return _text(value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:
-            return str(value)
+        return _float_or_text(_text(value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _float_or_text(str(value))
     raise _MalformedLineError("a value must be a number or a text")
+
+
+def _float_or_text(text: str) -> float | str:
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    # float() also reads 1_000, blanks and the digits of any script: nobody means these as a number.
+    plain = text.isascii() and "_" not in text and text == text.strip()
+    return number if plain and _is_exact(text, number) else text
+
+
+def _is_exact(text: str, number: float) -> bool:
+    if not math.isfinite(number):
+        return "n" in text.lower()  # inf, infinity and nan, but not 1e400
+    if not number:
+        return not text.lower().partition("e")[0].strip("+-0.")
+    digits = text.lstrip("+-")
+    return len(text) <= _EXACT_DIGITS or not digits.isdecimal() or int(digits) == abs(int(number))
 
 
 def spell(value: float | str) -> str:
@@ -112,15 +163,12 @@ def spell(value: float | str) -> str:
     return format(Decimal(repr(value)).normalize(), "f")
 
 
-def to_json_lines(samples: Iterable[Sample]) -> bytes:
-    """Return the lines that ``parse_lines`` reads back as these samples."""
-    return b"".join(
-        json.dumps(
-            {"name": s.metric, "rank": s.rank, "time": s.time_us / 1e6, "value": s.value}
-        ).encode()
-        + b"\n"
-        for s in samples
-    )
+def _read_json(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except ValueError:
+        # Python's own also reads NaN and Infinity, and numbers of any size.
+        return json.loads(line)
 
 
 def _time_us(fields: object) -> int:
@@ -136,30 +184,42 @@ def _time_us(fields: object) -> int:
 
 def _samples(fields: dict[str, Any], rank: str, time_us: int) -> list[Sample]:
     metrics = (
-        fields["metrics"]
-        if "metrics" in fields
-        else {_text(fields.get("name")): fields.get("value")}
+        fields["metrics"] if "metrics" in fields else {fields.get("name"): fields.get("value")}
     )
-    if not isinstance(metrics, dict) or not all(metrics):
+    if not isinstance(metrics, dict):
         raise _MalformedLineError("metrics must map names to values")
-    stated = fields.get("rank", rank)
-    rank = str(stated) if isinstance(stated, int) else _text(stated)
-    return [Sample(_text(n), rank, time_us, number_or_text(v)) for n, v in metrics.items()]
+    if "rank" in fields:
+        stated = fields["rank"]
+        rank = str(stated) if isinstance(stated, int) else _text(stated)
+    return [Sample(_name(n), rank, time_us, number_or_text(v)) for n, v in metrics.items()]
 
 
 def _goal(goal: Any) -> Goal:
-    if not isinstance(goal, dict) or not goal.get("metric"):
+    if not isinstance(goal, dict):
         raise _MalformedLineError("a goal must name its metric")
     value = number_or_text(goal.get("value"))
     if isinstance(value, str) or not math.isfinite(value):
         raise _MalformedLineError("a goal's value must be a finite number")
-    return Goal(_text(goal["metric"]), value, bool(goal.get("lower_is_better", False)))
+    return Goal(_name(goal.get("metric")), value, bool(goal.get("lower_is_better", False)))
+
+
+@lru_cache(4096)
+def _name(value: object) -> str:
+    """Return a metric's name.
+
+    Raises:
+        ValueError: it is none, or longer than 200 characters.
+    """
+    name = _text(value)
+    if not 0 < len(name) <= MAX_NAME_LENGTH:
+        raise _MalformedLineError(f"a name has 1 to {MAX_NAME_LENGTH} characters")
+    return name
 
 
 def _text(value: object) -> str:
-    """Return a text, if it is one that can be written.
+    """Return a text, if it is one that Prometheus and every database take.
 
-    JSON can spell half of a character pair, which neither Prometheus nor a database takes.
+    JSON can spell half of a character pair, and NUL.
 
     Raises:
         ValueError: it is none.
@@ -167,4 +227,10 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise _MalformedLineError("names must be texts")
     value.encode()
+    if "\0" in value:
+        raise _MalformedLineError("a text must not contain NUL")
     return value
+
+
+def _show(line: bytes) -> str:
+    return line.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

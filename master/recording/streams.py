@@ -1,17 +1,17 @@
 """Streams: append-only bytes, held exactly once however often they are sent."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from peewee import fn
 
-from master.models import Chunk, Stream, database, run_owner
-from master.recording.samples import Sample, to_json_lines, whole_lines
+from master.database import exclusive
+from master.models import Chunk, Detail, KeptSample, Series, Stream, run_owner
+from master.recording.samples import Goal, Sample, parse_lines, parse_posted, whole_lines
 from mlbench.names import STREAMS, StreamName
 
 METRICS = "metrics"
 POSTED = "posted"
-NO_RANK = -1
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def append(key: StreamKey, offset: int, data: bytes) -> int:
     would be left, nothing is stored, nor is anything past the end of a closed stream. Either way
     the answer tells the sender where to go on.
     """
-    with database.atomic("IMMEDIATE"):
+    with exclusive(key.owner):
         stream = _open(key)
         if stream.final_size is not None:
             data = data[: max(0, stream.final_size - offset)]
@@ -41,18 +41,12 @@ def append(key: StreamKey, offset: int, data: bytes) -> int:
         return _extend(stream, new)
 
 
-def append_samples(owner: str, samples: list[Sample]) -> None:
-    """Add posted samples to the end of their owner's stream of posted samples."""
-    with database.atomic("IMMEDIATE"):
-        _extend(_open(StreamKey(owner, 0, NO_RANK, POSTED)), to_json_lines(samples))
-
-
 def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
     """Note how long each stream of a rank is, now that its process has ended.
 
     Where no size is given, what is held is all that there will be.
     """
-    with database.atomic("IMMEDIATE"):
+    with exclusive(run_owner(run_id)):
         for name in STREAMS:
             stream = _open(StreamKey(run_owner(run_id), attempt, rank, name))
             # A process can cut its file short, behind what was shipped.
@@ -71,9 +65,11 @@ def waiting(owner: str | None = None) -> list[Stream]:
     return list(found.order_by(Stream.id))
 
 
-def rank_label(stream: Stream) -> str:
-    """Return the rank that a stream's samples carry; empty for posted ones."""
-    return "" if stream.rank == NO_RANK else str(stream.rank)
+def parse(stream: Stream, lines: bytes, received_us: int) -> Iterator[Sample | Goal]:
+    """Yield what whole lines of a stream say; ``received_us`` dates those that say nothing."""
+    if stream.name == POSTED:
+        return parse_posted(lines)
+    return parse_lines(lines, str(stream.rank), received_us)
 
 
 def read(stream: Stream, start: int, end: int) -> bytes:
@@ -91,13 +87,49 @@ def read_lines(stream: Stream, start: int, end: int) -> bytes:
     return data if start + len(data) == stream.final_size else whole_lines(data)
 
 
-def forget_delivered(stream: Stream) -> None:
-    """Delete the chunks whose samples have all been delivered."""
-    if stream.delivered == stream.size:
-        Chunk.delete().where(Chunk.stream == stream).execute()
-    else:
-        first = _first_chunk(stream, stream.delivered)
-        Chunk.delete().where(Chunk.stream == stream, Chunk.offset < first).execute()
+def advance(stream: Stream, length: int, recorded: int) -> bool:
+    """Note that the next bytes of a stream, with so many samples, have been delivered.
+
+    Returns:
+        Whether the stream is still as it was read; it is not if its run was deleted meanwhile.
+    """
+    moved: int = (
+        Stream.update(delivered=Stream.delivered + length, recorded=Stream.recorded + recorded)
+        .where(Stream.id == stream.id, Stream.delivered == stream.delivered)
+        .execute()
+    )
+    return moved == 1
+
+
+def forget_delivered(owner: str) -> None:
+    """Delete the chunks of an owner's samples that have all been delivered."""
+    for stream in list(_of_samples(owner)):
+        if stream.delivered == stream.size:
+            Chunk.delete().where(Chunk.stream == stream).execute()
+        else:
+            first = _first_chunk(stream, stream.delivered)
+            Chunk.delete().where(Chunk.stream == stream, Chunk.offset < first).execute()
+
+
+def rewind(owner: str) -> bool:
+    """Have all samples of an owner delivered again; return whether all of them are still here."""
+    with exclusive(owner):
+        found = [stream for stream in _of_samples(owner) if stream.size]
+        if not all(_is_whole(stream) for stream in found):
+            return False
+        Stream.update(delivered=0, recorded=0).where(Stream.id.in_([s.id for s in found])).execute()
+        for table in (Series, KeptSample, Detail):
+            table.delete().where(table.owner == owner).execute()
+        return True
+
+
+def _of_samples(owner: str) -> Iterable[Stream]:
+    return Stream.select().where(Stream.owner == owner, Stream.name.in_([METRICS, POSTED]))
+
+
+def _is_whole(stream: Stream) -> bool:
+    held = Chunk.select(fn.SUM(fn.LENGTH(Chunk.data))).where(Chunk.stream == stream).scalar()
+    return int(held or 0) == stream.size
 
 
 def _open(key: StreamKey) -> Stream:

@@ -8,7 +8,7 @@ from peewee import PeeweeException
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from master.auth import Access
-from master.models import database
+from master.database import database
 from master.reading.promql import PrometheusClient
 
 

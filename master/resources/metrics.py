@@ -1,104 +1,111 @@
 """``/api/metrics/``: the samples of a pod or a run, to read and to add to."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import falcon
 from falcon import Request, Response
-from pydantic import BaseModel, ConfigDict, Field
 
 from master import runs, times
 from master.errors import BadFieldError
-from master.models import Pod, Rank, Stream, pod_owner, run_owner
-from master.reading.series import Selection, SeriesReader, split_name
-from master.recording.samples import Sample, number_or_text
-from master.recording.streams import append_samples
+from master.reading import answers
+from master.reading.answers import Answer
+from master.reading.selection import BEFORE_ALL_US, Selection
+from master.reading.series import SeriesReader
+from master.recording import posting
+from master.recording.posting import MAX_SAMPLES, PostedSample
+from master.recording.spool import Spool
 from master.resources.params import (
     choice,
     moment,
     parse_whole_number,
-    read_body,
+    read_bodies,
     whole_number,
 )
 
 
-class PostedSample(BaseModel):
-    """The body of ``POST /api/metrics/``."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=True)
-
-    name: str = Field(min_length=1, max_length=200)
-    value: float | str
-    date: datetime
-    run_id: int | None = None
-    pod_name: str | None = Field(default=None, max_length=253)
-
-
 @dataclass(frozen=True)
 class MetricsResource:
-    """``/api/metrics/``: where samples are added."""
+    """``/api/metrics/``: the series of all pods or runs, and where samples are added."""
+
+    spool: Spool
+    reader: SeriesReader
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with the series of each pod, or of each run."""
+        selection, form = _selection(req), _format(req)
+        everything = answers.all_pods if _kind(req) == "pod" else answers.all_runs
+        _send(resp, everything(self.reader, selection, form))
 
     def on_post(self, req: Request, resp: Response) -> None:
-        """Add one sample to a run or a pod. After the answer it can be read."""
-        posted = read_body(req, PostedSample)
-        owner = _owner(posted)
-        # A pod's series have no rank.
-        metric, rank = split_name(posted.name) if posted.pod_name is None else (posted.name, "")
-        sample = Sample(metric, rank, _time_us(posted.date), number_or_text(posted.value))
-        append_samples(owner, [sample])
+        """Add one sample, or a list of them, to runs or pods. After the answer they can be read."""
+        posted = read_bodies(req, PostedSample, MAX_SAMPLES)
+        self.spool.check_room()
         resp.status = falcon.HTTP_CREATED
-        resp.media = {
-            "run_id": posted.run_id,
-            "pod_name": posted.pod_name,
-            "name": posted.name,
-            "date": times.to_text(sample.time_us),
-            "value": str(posted.value),
-        }
+        if isinstance(posted, list):
+            posting.store(posted)
+            resp.media = {"count": len(posted)}
+        else:
+            posting.store([posted])
+            resp.media = _to_media(posted)
 
 
 @dataclass(frozen=True)
 class OwnerMetricsResource:
-    """``/api/metrics/{pod or run}/``: all samples of one pod or one run."""
+    """``/api/metrics/{pod or run}/``: the series of one pod or one run."""
 
     reader: SeriesReader
 
     def on_get(self, req: Request, resp: Response, owner: str) -> None:
         """Answer with the series by name, each in order of time."""
-        kind = choice(req, "metric_type", ("pod", "run"), default="pod")
-        wanted = req.get_param("metric_filter") or ""
-        selection = Selection(
-            since_us=moment(req, "since"),
-            metric=split_name(wanted)[0] if kind == "run" else wanted,
-            last_n=whole_number(req, "last_n"),
-        )
-        series = (
-            self.reader.pod(_known_pod(owner), selection)
-            if kind == "pod"
-            else self.reader.run(runs.find(_run_id(owner)), selection)
-        )
-        media: dict[str, list[dict[str, Any]]] = {
-            name: [{"date": times.to_text(p.time_us), "value": p.value} for p in points]
-            for name, points in series.items()
-        }
-        resp.media = media
+        selection, form = _selection(req), _format(req)
+        if _kind(req) == "pod":
+            pod = posting.find_pod(owner)
+            answer = answers.pod(self.reader, pod, selection, form)
+        else:
+            run = runs.find(_run_id(owner))
+            answer = answers.run(self.reader, run, selection, form)
+        _send(resp, answer)
 
 
-def _owner(posted: PostedSample) -> str:
-    if posted.run_id is not None and posted.pod_name is None:
-        return run_owner(runs.find(posted.run_id).id)
-    if posted.pod_name is not None and posted.run_id is None:
-        return pod_owner(_known_pod(posted.pod_name))
-    raise BadFieldError("run_id and pod_name", "give one of the two")
+def _to_media(posted: PostedSample) -> dict[str, Any]:
+    given = {name: value for name, value in posted if value is not None}
+    date = times.to_text(times.to_microseconds(posted.date))
+    return given | {"date": date, "value": str(posted.value)}
 
 
-def _time_us(date: datetime) -> int:
-    time_us = times.to_microseconds(date)
-    try:
-        times.to_text(time_us)
-    except OverflowError:
-        raise BadFieldError("date", "in the years 1 to 9999, in UTC") from None
-    return time_us
+def _send(resp: Response, answer: Answer) -> None:
+    # What fails before the first piece is there can still be told; later, the answer breaks off.
+    first = next(answer.pieces)
+    resp.stream = chain([first], answer.pieces)
+    resp.content_type = answer.content_type
+    if answer.file_name:
+        resp.downloadable_as = answer.file_name
+
+
+def _kind(req: Request) -> str:
+    return choice(req, "metric_type", ("pod", "run"), default="pod")
+
+
+def _format(req: Request) -> str:
+    return choice(req, "format", answers.FORMATS, default="json")
+
+
+def _selection(req: Request) -> Selection:
+    return Selection(
+        after_us=moment(req, "since", default=BEFORE_ALL_US),
+        name=req.get_param("metric_filter") or "",
+        summarize=_points(req, "summarize"),
+        last_n=_points(req, "last_n"),
+    )
+
+
+def _points(req: Request, name: str) -> int | None:
+    number = whole_number(req, name)
+    if number == 0:
+        raise BadFieldError(name, "1 or more points (not '0')")
+    return number
 
 
 def _run_id(text: str) -> int:
@@ -106,18 +113,3 @@ def _run_id(text: str) -> int:
     if number is None:
         raise falcon.HTTPNotFound(description=f"run_id: there is no run {text!r}")
     return number
-
-
-def _known_pod(name: str) -> str:
-    """Return the name of a pod that there is, or that has run a rank or has samples.
-
-    Raises:
-        falcon.HTTPNotFound: there never was such a pod.
-    """
-    if Pod.select().where(Pod.name == name).exists():
-        return name
-    if Rank.select().where(Rank.worker == name).exists():
-        return name
-    if Stream.select().where(Stream.owner == pod_owner(name)).exists():
-        return name
-    raise falcon.HTTPNotFound(description=f"pod_name: there is no pod {name!r}")

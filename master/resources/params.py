@@ -1,39 +1,81 @@
 """Reading a request: query parameters and bodies, with errors that name the field."""
 
 import json
-from typing import TypeVar
+import re
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 import falcon
+import orjson
 from falcon import Request
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from master import times
 from master.errors import BadFieldError
 
 # The largest body of a request that is no stream.
 MAX_BODY_BYTES = 1 << 20
+# The largest list of samples.
+MAX_LIST_BYTES = 16 << 20
 # More do not fit a database's 64 bits.
 _MAX_DIGITS = 18
+# It may not fit 64 bits: orjson would round it.
+_LONG_NUMBER = re.compile(rb"[1-9][0-9]{18}")
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def read_body(req: Request, model: type[_Model]) -> _Model:
-    """Return the JSON body as a model.
+    """Return the body, JSON or a form, as a model.
 
     Raises:
-        falcon.HTTPBadRequest: the body is no JSON object, or a field is wrong.
+        falcon.HTTPBadRequest: the body is no JSON object and no form, or a field is wrong (400).
         falcon.HTTPContentTooLarge: the body is too large (413).
     """
+    fields = _read_form(req) if _is_form(req) else read_json(req, MAX_BODY_BYTES)
+    if not isinstance(fields, dict):
+        raise BadFieldError("body", "it must be a JSON object")
+    return model.model_validate(fields)
+
+
+def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | _Model:
+    """Return the body as a model, or as a list of at most ``most`` of them.
+
+    Raises:
+        falcon.HTTPBadRequest: the body is none of both, or a field is wrong (400).
+        falcon.HTTPContentTooLarge: the body is too large (413).
+    """
+    fields = _read_form(req) if _is_form(req) else read_json(req, MAX_LIST_BYTES)
+    if isinstance(fields, dict):
+        return model.model_validate(fields)
+    if not isinstance(fields, list):
+        raise BadFieldError("body", "it must be a JSON object or a list of them")
+    if not 0 < len(fields) <= most:
+        raise BadFieldError("body", f"a list has 1 to {most} entries (not {len(fields)})")
+    return TypeAdapter(list[model]).validate_python(fields)  # type: ignore[valid-type]
+
+
+def read_json(req: Request, limit: int) -> Any:
+    """Return what the body says in JSON; an empty object where there is none.
+
+    Raises:
+        falcon.HTTPBadRequest: it is no JSON (400).
+        falcon.HTTPContentTooLarge: it is longer than ``limit`` bytes (413).
+    """
+    body = read_bytes(req, limit) or b"{}"
     try:
-        fields = json.loads(read_bytes(req, MAX_BODY_BYTES) or b"{}")
+        if not _LONG_NUMBER.search(body):
+            return orjson.loads(body)
+    except ValueError:
+        pass
+    try:
+        # Python's own also reads NaN and Infinity, and numbers of any size.
+        fields = json.loads(body)
         # JSON can spell half of a character pair, which is no text.
         json.dumps(fields, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise BadFieldError("body", f"it must be JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise BadFieldError("body", "it must be a JSON object")
-    return model.model_validate(fields)
+    return fields
 
 
 def read_bytes(req: Request, limit: int) -> bytes:
@@ -41,13 +83,45 @@ def read_bytes(req: Request, limit: int) -> bytes:
 
     Raises:
         falcon.HTTPContentTooLarge: it is longer than ``limit`` (413).
+        falcon.HTTPUnsupportedMediaType: it is compressed (415).
     """
+    encoding = req.get_header("Content-Encoding", default="identity")
+    if encoding.lower() != "identity":
+        raise falcon.HTTPUnsupportedMediaType(
+            description=f"Content-Encoding: a body is taken uncompressed only (not {encoding!r})",
+            headers={"Accept-Encoding": "identity"},
+        )
     if (req.content_length or 0) > limit:
         raise _too_large(limit)
-    body: bytes = req.bounded_stream.read(limit + 1)
+    # A body in chunks says no length.
+    chunked = req.content_length is None and req.get_header("Transfer-Encoding")
+    stream = req.stream if chunked else req.bounded_stream
+    body: bytes = stream.read(limit + 1)
     if len(body) > limit:
         raise _too_large(limit)
     return body
+
+
+def _is_form(req: Request) -> bool:
+    return (req.content_type or "").partition(";")[0].strip().lower() == falcon.MEDIA_URLENCODED
+
+
+def _read_form(req: Request) -> dict[str, str]:
+    """Return the fields of a form, such as MLBench's own client sends.
+
+    Raises:
+        falcon.HTTPBadRequest: it is no UTF-8, or a field is there twice (400).
+        falcon.HTTPContentTooLarge: it is too large (413).
+    """
+    try:
+        text = read_bytes(req, MAX_BODY_BYTES).decode()
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
+    except ValueError as error:
+        raise BadFieldError("body", f"it must be a form in UTF-8: {error}") from None
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise BadFieldError("body", "a field is given twice")
+    return fields
 
 
 def choice(req: Request, name: str, allowed: tuple[str, ...], default: str) -> str:
@@ -56,7 +130,7 @@ def choice(req: Request, name: str, allowed: tuple[str, ...], default: str) -> s
     Raises:
         BadFieldError: it has another one.
     """
-    value = req.get_param(name) or default
+    value = req.get_param(name, default=default)
     if value not in allowed:
         raise BadFieldError(name, f"one of {', '.join(allowed)} (not {value!r})")
     return value
@@ -83,15 +157,15 @@ def parse_whole_number(text: str) -> int | None:
     return int(text) if plain else None
 
 
-def moment(req: Request, name: str) -> int:
-    """Return a query parameter that is a time, in microseconds since 1970; 0 where it is absent.
+def moment(req: Request, name: str, default: int) -> int:
+    """Return a query parameter that is a time, in microseconds since 1970.
 
     Raises:
         BadFieldError: it is no time.
     """
     text = req.get_param(name)
-    if not text:
-        return 0
+    if text is None:
+        return default
     try:
         return times.parse(text)
     except ValueError:

@@ -6,7 +6,7 @@ from typing import Any
 import falcon
 from falcon import Request, Response
 
-from master import runs
+from master import orders, runs
 from master.models import Rank, Run
 from master.resources.params import read_body
 from master.settings import Limits
@@ -28,8 +28,16 @@ def to_media(run: Run) -> dict[str, Any]:
         "job_metadata": {},
         "benchmark": run.benchmark,
         "args": run.args,
+        "image": run.image,
+        "command": run.command,
+        "backend": run.backend,
+        "run_all_nodes": run.run_all_nodes,
         "num_workers": run.num_workers,
         "num_cpus": run.num_cpus,
+        "max_bandwidth": run.max_bandwidth,
+        "gpu_enabled": run.gpu_enabled,
+        "light_target": run.light_target,
+        "seed": run.seed,
         "max_restarts": run.max_restarts,
         "attempt": run.attempt,
         "stop_requested": run.stop_requested,
@@ -53,7 +61,7 @@ class RunsResource:
 
     def on_post(self, req: Request, resp: Response) -> None:
         """Order a run."""
-        run = runs.create(read_body(req, runs.RunOrder), self.limits)
+        run = runs.create(read_body(req, orders.RunOrder), self.limits)
         resp.media = to_media(run)
 
 

@@ -1,5 +1,7 @@
 """The agents' two routes: poll, and ship a stream."""
 
+from dataclasses import dataclass
+
 import falcon
 from falcon import Request, Response
 
@@ -8,10 +10,12 @@ from master.auth import Access
 from master.errors import BadFieldError
 from master.models import Rank, Run, run_owner
 from master.recording import streams
+from master.recording.spool import Spool
 from master.resources.params import read_body, read_bytes, whole_number
 from mlbench.names import ACTIVE_STATES, STREAMS
 
 _MAX_CHUNK_BYTES = 4 << 20
+_MAX_POD_NAME_LENGTH = 253  # as Kubernetes has it
 
 
 class PollResource:
@@ -21,12 +25,16 @@ class PollResource:
 
     def on_post(self, req: Request, resp: Response, pod: str) -> None:
         """Note what the agent reports, and answer with what it should do."""
+        if len(pod) > _MAX_POD_NAME_LENGTH or "\0" in pod:
+            raise falcon.HTTPNotFound(description="pod: no pod can have this name")
         resp.media = workers.poll(pod, read_body(req, workers.Report)).model_dump()
 
 
+@dataclass(frozen=True)
 class StreamResource:
     """``/api/runs/{run}/ranks/{rank}/{stream}``: an append-only stream of a rank."""
 
+    spool: Spool
     access: Access = "agent"
 
     def on_put(self, req: Request, resp: Response, run_id: int, rank: int, stream: str) -> None:
@@ -41,6 +49,8 @@ class StreamResource:
         if attempt is None or offset is None:
             raise BadFieldError("attempt and offset", "both are needed")
         _check_open(runs.find(run_id), attempt, rank)
+        if stream == streams.METRICS:
+            self.spool.check_room()
         key = streams.StreamKey(run_owner(run_id), attempt, rank, stream)
         held = streams.append(key, offset, read_bytes(req, _MAX_CHUNK_BYTES))
         resp.media = {"offset": held}

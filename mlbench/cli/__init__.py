@@ -2,7 +2,7 @@
 
 import typer
 
-from mlbench.cli import read, runs, stack
+from mlbench.cli import download, read, runs, stack
 
 app = typer.Typer(
     name="mlbench",
@@ -14,3 +14,4 @@ app = typer.Typer(
 stack.add_to(app)
 runs.add_to(app)
 read.add_to(app)
+download.add_to(app)

@@ -12,6 +12,7 @@ from mlbench.client import ApiClient, Run
 from mlbench.errors import MLBenchError
 
 WRONG_CALL = 2
+INTERRUPTED = 130
 
 # A pipe has no edge at which a line would have to be cut.
 _PIPE_WIDTH = 1000
@@ -61,8 +62,8 @@ def find_run(client: ApiClient, wanted: str) -> Run:
         WrongCallError: there is no run with this name.
     """
     if wanted.isascii() and wanted.isdecimal():
-        return client.get_run(int(wanted))
-    named = [run for run in client.get_runs() if run.name == wanted]
+        return client.get_run(int(wanted)).result().value
+    named = [run for run in client.get_runs().result().value if run.name == wanted]
     if not named:
         raise WrongCallError(f"there is no run {wanted!r}; `mlbench status` lists them")
     return named[-1]

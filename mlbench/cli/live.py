@@ -22,7 +22,7 @@ _REFRESH_SECONDS = 0.3
 _AWAY_SECONDS = 60.0
 _UNAVAILABLE = 503
 
-Answer = TypeVar("Answer")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def progress(run: Run, series: Series, now: datetime) -> Progress:
     )
 
 
-def patiently(ask: Callable[[], Answer], seconds: float = _AWAY_SECONDS) -> Answer:
+def patiently(ask: Callable[[], Value], seconds: float = _AWAY_SECONDS) -> Value:
     """Return what ``ask`` returns, also where a part of the stack is just being started again.
 
     Raises:
@@ -78,8 +78,8 @@ def patiently(ask: Callable[[], Answer], seconds: float = _AWAY_SECONDS) -> Answ
 
 
 def _observe(client: ApiClient, run: Run) -> tuple[Run, Progress]:
-    now = patiently(lambda: client.get_run(run.id))
-    series = patiently(lambda: client.get_run_metrics(run.id, last_n=1))
+    now = patiently(lambda: client.get_run(run.id).result().value)
+    series = patiently(lambda: client.get_run_metrics(run.id, last_n=1).result().value)
     return now, progress(now, series, datetime.now(UTC))
 
 
@@ -87,7 +87,7 @@ def _follow_quietly(client: ApiClient, run: Run) -> Run:
     run_id = run.id
     while run.active:
         time.sleep(_REFRESH_SECONDS)
-        run = patiently(lambda: client.get_run(run_id))
+        run = patiently(lambda: client.get_run(run_id).result().value)
     return run
 
 

@@ -1,6 +1,7 @@
 """``mlbench logs`` and ``metrics``: what a run wrote."""
 
 import time
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 import typer
@@ -43,8 +44,8 @@ def logs(
         offset = 0
         while True:
             # Asked before reading: what is read after the end is all there is.
-            active = client.get_run(run.id).active
-            page = client.get_logs(run.id, rank, stream, offset=offset)
+            active = client.get_run(run.id).result().value.active
+            page = client.get_logs(run.id, rank, stream, offset=offset).result().value
             typer.echo(page.text, nl=False)
             if page.offset == offset:
                 if not (follow and active):
@@ -61,23 +62,25 @@ def metrics(
     """Show a run's metrics: an overview, or every value of one."""
     with connected() as client:
         run = find_run(client, wanted)
-        series = client.get_run_metrics(run.id, metric_filter=metric)
+        series = client.get_run_metrics(run.id, metric_filter=metric).result().value
         if metric is not None and not series:
             raise WrongCallError(
                 f"run {run.id} has no metric {metric!r}; `mlbench metrics {run.id}` lists them"
             )
     if json:
         print_json(
-            {
-                name: [{"date": point.date, "value": point.value} for point in points]
-                for name, points in series.items()
-            }
+            {name: [_point_fields(point) for point in points] for name, points in series.items()}
         )
         return
     if metric is None:
         _show_overview(series)
     else:
         _show_values(series)
+
+
+def _point_fields(point: Point) -> dict[str, object]:
+    """Return a point as the API writes it."""
+    return {key: value for key, value in asdict(point).items() if value is not None}
 
 
 def _show_overview(series: Series) -> None:
@@ -102,7 +105,7 @@ def _read(client: ApiClient, run: Run, rank: int, stream: StreamName) -> str:
     pieces: list[str] = []
     offset = 0
     while True:
-        page = client.get_logs(run.id, rank, stream, offset=offset)
+        page = client.get_logs(run.id, rank, stream, offset=offset).result().value
         if page.offset == offset:
             return "".join(pieces)
         pieces.append(page.text)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mlbench import names
 from mlbench.cli.common import out
-from mlbench.client import Run
+from mlbench.client import Pod, Run
 from mlbench.home import Connection
 from mlbench.results import Result
 
@@ -42,7 +42,7 @@ def show_result(run: Run, result: Result, connection: Connection) -> None:
     _show_links(run, connection)
 
 
-def show_runs(runs: list[Run], pods: list[dict[str, Any]]) -> None:
+def show_runs(runs: list[Run], pods: list[Pod]) -> None:
     """Print all runs and all worker pods."""
     table = Table(box=None, pad_edge=False)
     for heading in ("id", "name", "benchmark", "workers", "state", "created"):
@@ -52,7 +52,7 @@ def show_runs(runs: list[Run], pods: list[dict[str, Any]]) -> None:
         table.add_row(
             str(run.id),
             run.name,
-            run.benchmark,
+            run.benchmark or run.image or "-",
             str(run.num_workers),
             _state(run),
             run.created_at[:19].replace("T", " "),
@@ -63,8 +63,8 @@ def show_runs(runs: list[Run], pods: list[dict[str, Any]]) -> None:
     for heading in ("worker", "phase", "run", "rank"):
         table.add_column(heading)
     for pod in pods:
-        run_id, rank = (("-" if pod[key] is None else str(pod[key])) for key in ("run_id", "rank"))
-        table.add_row(pod["name"], pod["phase"], run_id, rank)
+        run_id, rank = ("-" if value is None else str(value) for value in (pod.run_id, pod.rank))
+        table.add_row(pod.name, pod.phase, run_id, rank)
     out.print(table)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mlbench.cli.common import (
+    INTERRUPTED,
     JsonOption,
     RunArgument,
     WrongCallError,
@@ -23,7 +24,6 @@ from mlbench.home import Home
 from mlbench.results import evaluate
 
 _FAILED = 1
-_INTERRUPTED = 130
 
 
 def add_to(app: typer.Typer) -> None:
@@ -42,6 +42,9 @@ def run(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Option of the task.")
     ] = None,
+    queue: Annotated[
+        bool, typer.Option("--queue", help="Wait for the active run to end, instead of failing.")
+    ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Do not wait for its end.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -53,6 +56,7 @@ def run(
             num_workers=workers,
             num_cpus=cpus,
             settings=settings or [],
+            queue=queue,
             detach=detach,
             as_json=json,
         )
@@ -66,6 +70,7 @@ def run_and_show(
     name: str | None = None,
     num_cpus: int | None = None,
     settings: Sequence[str] = (),
+    queue: bool = False,
     detach: bool = False,
     as_json: bool = False,
     stack_stays: bool = True,
@@ -75,13 +80,15 @@ def run_and_show(
     ``stack_stays`` says whether the stack, and with it the run, goes on after Ctrl-C.
     """
     with connected() as client:
-        ordered = client.create_run(
+        order = client.create_run(
             name or f"{benchmark.lower()}-{time.strftime('%Y%m%d-%H%M%S')}",
-            benchmark,
             num_workers,
-            num_cpus=num_cpus,
+            num_cpus,
+            benchmark=benchmark,
             args=_parse_settings(settings),
+            queue=queue,
         )
+        ordered = order.result().value
         if detach:
             _show_ordered(ordered, as_json=as_json)
             return 0
@@ -90,7 +97,7 @@ def run_and_show(
         except KeyboardInterrupt:
             if stack_stays:
                 err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")
-            return _INTERRUPTED
+            return INTERRUPTED
         _show_run(client, ended, as_json=as_json)
         return 0 if ended.state == "FINISHED" else _FAILED
 
@@ -104,9 +111,10 @@ def status(
         if wanted is not None:
             _show_run(client, find_run(client, wanted), as_json=json)
             return
-        runs, pods = client.get_runs(), client.get_worker_pods()
+        listed, found = client.get_runs(), client.get_worker_pods()
+        runs, pods = listed.result().value, found.result().value
         if json:
-            print_json({"runs": [run.fields for run in runs], "pods": pods})
+            print_json({"runs": [run.fields for run in runs], "pods": [pod.fields for pod in pods]})
         else:
             show_runs(runs, pods)
 
@@ -114,10 +122,10 @@ def status(
 def stop(wanted: RunArgument, json: JsonOption = False) -> None:
     """Stop a run, and wait until it has."""
     with connected() as client:
-        stopping = client.stop_run(find_run(client, wanted).id)
+        stopping = client.stop_run(find_run(client, wanted).id).result().value
         while stopping.active:
             time.sleep(0.1)
-            stopping = client.get_run(stopping.id)
+            stopping = client.get_run(stopping.id).result().value
     if json:
         print_json(stopping.fields)
     else:
@@ -128,7 +136,7 @@ def delete(wanted: RunArgument, json: JsonOption = False) -> None:
     """Delete a run that has ended."""
     with connected() as client:
         found = find_run(client, wanted)
-        client.delete_run(found.id)
+        client.delete_run(found.id).result()
     if json:
         print_json({"deleted": found.id})
     else:
@@ -143,7 +151,7 @@ def _show_ordered(ordered: Run, *, as_json: bool) -> None:
 
 
 def _show_run(client: ApiClient, run: Run, *, as_json: bool) -> None:
-    result = evaluate(run, client.get_run_metrics(run.id))
+    result = evaluate(run, client.get_run_metrics(run.id).result().value)
     if as_json:
         print_json({**run.fields, "result": result_fields(result)})
     else:

@@ -11,17 +11,21 @@ from mlbench.home import Home
 from tests.chain.processes import service, training
 from tests.chain.test_nothing_is_lost import run_to_end
 from tests.conftest import wait_for
+from tests.ordering import order_steps
+
+
+def losses(client: ApiClient, run: Run, rank: int) -> int:
+    """Return how many losses of a rank can be read."""
+    series = client.get_run_metrics(run.id).result().value
+    return len(series.get(f"train_loss @ {rank}", []))
 
 
 @pytest.fixture
 def running(stack: Home) -> Run:
     """A run that would go on for a minute."""
     with ApiClient.from_home(stack) as client:
-        run = client.create_run("long", "steps", args={"steps": "6000", "rate": "100"})
-        wait_for(
-            lambda: len(client.get_run_metrics(run.id).get("train_loss @ 1", [])) > 20,
-            what="values of rank 1 arrive",
-        )
+        run = order_steps(client, "long", steps=6000, rate=100)
+        wait_for(lambda: losses(client, run, rank=1) > 20, what="values of rank 1 arrive")
     return run
 
 
@@ -39,13 +43,12 @@ def test_a_killed_training_process_fails_the_run(stack: Home, running: Run) -> N
         assert ended.delivery is not None
         assert ended.delivery.recorded == ended.delivery.in_prometheus + ended.delivery.kept
         # One value every 10 ms, up to the kill.
-        losses = client.get_run_metrics(running.id)["train_loss @ 1"]
-        assert len(losses) > 20
+        assert losses(client, running, rank=1) > 20
 
 
 def test_a_failing_command_says_what_it_said(stack: Home) -> None:
     with ApiClient.from_home(stack) as client:
-        ordered = client.create_run("wrong", "steps", args={"nonsense": "1"})
+        ordered = order_steps(client, "wrong", nonsense=1)
         ended = run_to_end(client, ordered)
     assert ended.state == "FAILED"
     assert "exited with code 2" in ended.reason
@@ -54,7 +57,7 @@ def test_a_failing_command_says_what_it_said(stack: Home) -> None:
 
 def test_stop_ends_every_process(stack: Home, running: Run) -> None:
     with ApiClient.from_home(stack) as client:
-        client.stop_run(running.id)
+        client.stop_run(running.id).result()
         ended = run_to_end(client, running)
     assert ended.state == "STOPPED"
     assert not training(stack, rank=0)
@@ -63,8 +66,8 @@ def test_stop_ends_every_process(stack: Home, running: Run) -> None:
 
 def test_a_killed_agent_fails_the_run_and_the_next_one_works(own_stack: Home) -> None:
     with ApiClient.from_home(own_stack) as client:
-        run = client.create_run("agent", "steps", args={"steps": "6000", "rate": "100"})
-        wait_for(lambda: client.get_run_metrics(run.id).get("train_loss @ 0"), what="it runs")
+        run = order_steps(client, "agent", steps=6000, rate=100)
+        wait_for(lambda: losses(client, run, rank=0), what="it runs")
         service(own_stack, "local-mlbench-worker-0").kill()
         wait_for(lambda: not training(own_stack, rank=0), 5, "its training process is gone")
         ended = run_to_end(client, run)
@@ -73,16 +76,14 @@ def test_a_killed_agent_fails_the_run_and_the_next_one_works(own_stack: Home) ->
         assert ended.delivery is not None
         assert ended.delivery.recorded == ended.delivery.in_prometheus + ended.delivery.kept
 
-        again = client.create_run("again", "steps", args={"steps": "50", "rate": "500"})
+        again = order_steps(client, "again", steps=50, rate=500)
         assert run_to_end(client, again).state == "FINISHED"
 
 
 def test_a_failed_attempt_is_tried_again(own_stack: Home) -> None:
     with ApiClient.from_home(own_stack) as client:
-        run = client.create_run(
-            "restart", "steps", max_restarts=1, args={"steps": "400", "rate": "100"}
-        )
-        wait_for(lambda: client.get_run_metrics(run.id).get("train_loss @ 0"), what="it runs")
+        run = order_steps(client, "restart", max_restarts=1, steps=400, rate=100)
+        wait_for(lambda: losses(client, run, rank=0), what="it runs")
         [victim] = training(own_stack, rank=0)
         victim.kill()
         ended = run_to_end(client, run)

@@ -8,9 +8,10 @@ from tests.chain.test_nothing_is_lost import run_to_end
 
 def test_digits_reaches_its_goal(stack: Home) -> None:
     with ApiClient.from_home(stack) as client:
-        ended = run_to_end(client, client.create_run("first", "digits"), seconds=100)
-        series = client.get_run_metrics(ended.id)
-        pod = client.get_pod_metrics(ended.ranks[0].pod, last_n=1)
+        ordered = client.create_run("first", 2, benchmark="digits").result().value
+        ended = run_to_end(client, ordered, seconds=100)
+        series = client.get_run_metrics(ended.id).result().value
+        pod = client.get_pod_metrics(ended.ranks[0].pod, last_n=1).result().value
     assert ended.state == "FINISHED", ended.reason
     assert ended.delivery is not None
     assert ended.delivery.recorded == ended.delivery.in_prometheus + ended.delivery.kept > 500

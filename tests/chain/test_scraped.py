@@ -12,6 +12,7 @@ from mlbench import ApiClient, names
 from mlbench.home import Home
 from tests.chain.test_nothing_is_lost import run_to_end
 from tests.conftest import wait_for
+from tests.ordering import order_steps
 
 
 def addresses(home: Home, job: str) -> list[str]:
@@ -23,7 +24,7 @@ def addresses(home: Home, job: str) -> list[str]:
 @pytest.mark.parametrize("job", ["master", "exporter", "workers"])
 def test_the_text_is_clean(stack: Home, promtool: Path, job: str) -> None:
     with ApiClient.from_home(stack) as client:
-        run_to_end(client, client.create_run("scraped", "steps", args={"steps": "20"}))
+        run_to_end(client, order_steps(client, "scraped", steps=20))
     for address in addresses(stack, job):
         text = httpx.get(f"http://{address}/metrics").text
         assert "# TYPE" in text
@@ -35,13 +36,13 @@ def test_the_text_is_clean(stack: Home, promtool: Path, job: str) -> None:
 
 def test_totals_outlive_their_process_and_are_scraped(stack: Home) -> None:
     with ApiClient.from_home(stack) as client:
-        run = client.create_run("totals", "steps", args={"steps": "30", "rate": "300"})
+        run = order_steps(client, "totals", steps=30, rate=300)
         assert run_to_end(client, run).state == "FINISHED"
     prometheus = PrometheusClient(stack.read_connection().prometheus_url)
 
     def steps() -> list[float]:
         found = prometheus.query(f'{names.WORKER_STEPS}{{run_id="{run.id}"}}')
-        return [float(series.samples[0][1]) for series in found]
+        return [float(series.values[0]) for series in found]
 
     finished = f'{names.RUN_STATE}{{run_id="{run.id}",state="FINISHED"}} == 1'
     wait_for(lambda: steps() == [30, 30], what="both ranks' totals are in Prometheus")

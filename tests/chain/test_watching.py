@@ -32,5 +32,5 @@ def test_a_watcher_outlasts_a_killed_api_and_prometheus(own_stack: Home) -> None
 
 
 def _begun(client: ApiClient) -> bool:
-    runs = client.get_runs()
-    return bool(runs and client.get_run_metrics(runs[0].id).get("train_loss @ 0"))
+    runs = client.get_runs().result().value
+    return bool(runs and client.get_run_metrics(runs[0].id).result().value.get("train_loss @ 0"))

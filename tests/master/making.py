@@ -4,11 +4,17 @@ import itertools
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from peewee import PostgresqlDatabase
+
+from master.database import database, run_sql
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from master.recording import streams
+from master.recording.posted import append_posted, open_posted
+from master.recording.remote_write import TimeSeries
+from master.recording.samples import Sample, to_posted_lines
 from master.recording.streams import METRICS, StreamKey
 
 # One Prometheus serves many tests, so no two of them may share a run.
@@ -32,6 +38,9 @@ def make_run(num_workers: int = 2, **fields: Any) -> Run:
         },
         force_insert=True,
     )
+    if isinstance(database.obj, PostgresqlDatabase):
+        # It does not look at ids that others chose.
+        run_sql("SELECT setval('run_id_seq', ?)", run.id)
     return run
 
 
@@ -56,7 +65,10 @@ def make_ranks(run: Run, workers: Sequence[str] = ("w-0", "w-1"), **fields: Any)
 def make_worker(name: str, **fields: Any) -> None:
     """Store what an agent said last: by default, just now, that it is idle."""
     idle = {"state": "idle", "run_id": None, "attempt": None, "ip": "", "seen_at": time.time()}
-    Worker.replace(name=name, **(idle | fields)).execute()
+    said = idle | fields
+    Worker.insert(name=name, **said).on_conflict(
+        conflict_target=[Worker.name], update=said
+    ).execute()
 
 
 def make_pod() -> str:
@@ -92,3 +104,14 @@ def find_stream(where: StreamKey) -> Stream | None:
         owner=where.owner, attempt=where.attempt, rank=where.rank, name=where.name
     )
     return found
+
+
+def time_series(labels: Mapping[str, str], points: Sequence[tuple[int, float]]) -> TimeSeries:
+    """Return a series of these (milliseconds, value)."""
+    return TimeSeries(labels, [ms for ms, _ in points], [value for _, value in points])
+
+
+def post(owner: str, samples: Sequence[Sample]) -> None:
+    """Store posted samples."""
+    open_posted(owner)
+    append_posted(owner, to_posted_lines(samples))

@@ -10,6 +10,7 @@ Route = tuple[str, str]  # method, template
 
 USER_ROUTES: list[Route] = [
     ("GET", "/api/pods"),
+    ("GET", "/api/metrics"),
     ("GET", "/api/metrics/{owner}"),
     ("POST", "/api/metrics"),
     ("GET", "/api/runs"),
@@ -18,12 +19,17 @@ USER_ROUTES: list[Route] = [
     ("DELETE", "/api/runs/{run_id:int}"),
     ("POST", "/api/runs/{run_id:int}/stop"),
     ("GET", "/api/runs/{run_id:int}/logs"),
+    ("GET", "/api/benchmarks"),
 ]
 AGENT_ROUTES: list[Route] = [
     ("POST", "/api/workers/{pod}/poll"),
     ("PUT", "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}"),
 ]
-OPEN_ROUTES: list[Route] = [("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")]
+OPEN_ROUTES: list[Route] = [
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", "/metrics"),
+]
 ALL_ROUTES = [*USER_ROUTES, *AGENT_ROUTES, *OPEN_ROUTES]
 
 _USUAL = {"owner": "1", "run_id": "1", "rank": "0", "pod": "w-0", "stream": "metrics"}

@@ -7,21 +7,19 @@ from typing import Any
 import falcon
 import pytest
 from peewee import Database
-from pydantic import ValidationError
 
 from master import runs
-from master.errors import BadFieldError
-from master.models import TABLES, KeptSample, Rank, Run, Series, Stream, run_owner
-from master.recording import streams
+from master.models import OWNED, Chunk, Detail, KeptSample, Rank, Run, Series, Stream, run_owner
+from master.orders import RunOrder
 from master.recording.samples import Sample
 from master.settings import Limits
-from tests.master.making import line, make_ranks, make_run, record
+from tests.master.making import line, make_ranks, make_run, post, record
 
 LIMITS = Limits(workers=4, cpus=2)
 
 
-def order(**fields: Any) -> runs.RunOrder:
-    return runs.RunOrder.model_validate({"name": "a", "benchmark": "steps"} | fields)
+def order(**fields: Any) -> RunOrder:
+    return RunOrder.model_validate({"name": "a", "benchmark": "steps"} | fields)
 
 
 def end(run: Run) -> None:
@@ -35,63 +33,6 @@ def test_an_order_has_defaults(database: Database) -> None:
     assert not run.stop_requested
     assert runs.find_active() == run
     assert runs.find(run.id).job_id == run.job_id
-
-
-@pytest.mark.parametrize("name", ["a", "7", "digits-2", "a" * 40, "a--b"])
-def test_names_fit_kubernetes(name: str) -> None:
-    assert order(name=name).name == name
-
-
-@pytest.mark.parametrize(
-    "name", ["", "-a", "a-", "A", "a_b", "a.b", "a b", "ü", "a\n", "a" * 41, "a\x00", None, []]
-)
-def test_other_names_are_refused(name: object) -> None:
-    with pytest.raises(ValidationError, match="name"):
-        order(name=name)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"benchmark": "nonsense"},
-        {"benchmark": None},
-        {"num_workers": 0},
-        {"num_workers": -1},
-        {"num_workers": 1.5},
-        {"num_workers": "many"},
-        {"num_workers": float("nan")},
-        {"num_cpus": 0},
-        {"max_restarts": -1},
-        {"max_restarts": 101},
-        {"args": []},
-        {"args": {"--a": "1"}},
-        {"args": {"a b": "1"}},
-        {"args": {"a\n": "1"}},
-        {"args": {"": "1"}},
-        {"args": {"a": None}},
-        {"args": {"a": ["1"]}},
-        {"args": {"a": "nul \x00"}},
-        {"args": {"a": "x" * 1025}},
-        {"args": {f"a{i}": "1" for i in range(101)}},
-        {"unknown": 1},
-    ],
-)
-def test_wrong_fields_are_named(fields: dict[str, object]) -> None:
-    with pytest.raises(ValidationError, match=next(iter(fields))):
-        order(**fields)
-
-
-def test_numbers_among_the_arguments_are_texts() -> None:
-    assert order(args={"epochs": 3, "lr": 0.1}).args == {"epochs": "3", "lr": "0.1"}
-
-
-def test_no_more_is_given_than_there_is(database: Database) -> None:
-    with pytest.raises(BadFieldError, match="400"):
-        runs.create(order(num_workers=5), LIMITS)
-    with pytest.raises(BadFieldError, match="400"):
-        runs.create(order(num_cpus=3), LIMITS)
-    assert not Run.select().exists()
-    assert runs.create(order(num_workers=4, num_cpus=2), LIMITS).num_workers == 4
 
 
 def test_of_orders_at_the_same_time_one_is_taken(database: Database) -> None:
@@ -125,6 +66,16 @@ def test_an_unknown_run_is_not_found(database: Database, run_id: int) -> None:
         runs.find(run_id)
 
 
+def test_a_run_may_wait_for_the_active_one(database: Database) -> None:
+    first = runs.create(order(), LIMITS)
+    with pytest.raises(falcon.HTTPConflict, match="409"):
+        runs.create(order(), LIMITS)
+    second = runs.create(order(queue=True), LIMITS)
+    assert runs.find_active() == first
+    end(first)
+    assert runs.find_active() == second
+
+
 def test_stopping_is_a_wish_that_only_active_runs_hear(run: Run) -> None:
     runs.stop(run)
     assert runs.find(run.id).stop_requested
@@ -146,10 +97,13 @@ def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database
         make_ranks(run)
         record(run, line(time.time(), a=1))
         owner = run_owner(run.id)
-        streams.append_samples(owner, [Sample("a", "", 0, 1.0)])
-        Series.create(owner=owner, metric="a", rank="", first_ms=1, last_ms=2)
-        KeptSample.create(owner=owner, metric="a", rank="", time_us=1, value="text")
-    before = {table: table.select().count() for table in TABLES}
+        post(owner, [Sample("a", "", 0, 1.0)])
+        series = {"owner": owner, "metric": "a", "rank": ""}
+        Series.create(**series, first_ms=1, last_ms=2)
+        KeptSample.create(**series, time_us=1, value="text")
+        Detail.create(**series, first_ms=1, last_ms=2, samples=[])
+    before = {table: table.select().count() for table in (Run, Rank, Chunk, *OWNED)}
+    assert all(before.values())
     end(doomed)
     runs.delete(doomed)
     for table, count in before.items():

@@ -12,7 +12,7 @@ from master.models import KeptSample, run_owner
 from master.recording import streams
 from master.recording.delivery import Delivery
 from master.recording.samples import Sample
-from tests.master.making import line, make_run, record
+from tests.master.making import line, make_run, post, record
 
 Labels = dict[str, str]
 
@@ -93,7 +93,7 @@ def test_the_newest_hundred_runs_are_shown(api: TestClient) -> None:
 def test_what_waits_and_what_is_kept(api: TestClient, delivery: Delivery) -> None:
     run = make_run()
     stream = record(run, line(time.time(), a=1, text="kept"))
-    streams.append_samples(run_owner(run.id), [Sample("b", "", 0, 1.0)])
+    post(run_owner(run.id), [Sample("b", "", 0, 1.0)])
     waiting = value(api, "mlbench_spool_bytes")
     assert waiting is not None
     assert waiting > stream.size

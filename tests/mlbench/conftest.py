@@ -8,6 +8,7 @@ from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Home
 from tests.conftest import wait_for
+from tests.ordering import order_steps
 
 
 @pytest.fixture(scope="session")
@@ -19,26 +20,30 @@ def client(stack: Home) -> Iterator[ApiClient]:
 @pytest.fixture(scope="session")
 def finished(client: ApiClient) -> Iterator[Run]:
     """A run of 200 steps on two workers that has FINISHED."""
-    ordered = client.create_run("finished", "steps", args={"steps": "200", "rate": "1000"})
+    ordered = order_steps(client, "finished", steps=200, rate=1000)
     ended = wait_for_end(client, ordered)
     assert ended.state == "FINISHED", ended.reason
     yield ended
-    client.delete_run(ended.id)
+    client.delete_run(ended.id).result()
 
 
 @pytest.fixture
 def going(client: ApiClient) -> Iterator[Run]:
     """A run that records, and would go on for a minute."""
-    ordered = client.create_run("going", "steps", args={"steps": "6000", "rate": "100"})
-    wait_for(lambda: client.get_run_metrics(ordered.id, last_n=1), what="the run records")
-    yield client.get_run(ordered.id)
-    if client.get_run(ordered.id).active:
-        client.stop_run(ordered.id)
+    ordered = order_steps(client, "going", steps=6000, rate=100)
+    wait_for(
+        lambda: client.get_run_metrics(ordered.id, last_n=1).result().value, what="the run records"
+    )
+    yield client.get_run(ordered.id).result().value
+    if client.get_run(ordered.id).result().value.active:
+        client.stop_run(ordered.id).result()
     wait_for_end(client, ordered)
-    client.delete_run(ordered.id)
+    client.delete_run(ordered.id).result()
 
 
 def wait_for_end(client: ApiClient, run: Run) -> Run:
     """Wait until a run has ended, and return it."""
-    wait_for(lambda: not client.get_run(run.id).active, 30, what=f"run {run.id} has ended")
-    return client.get_run(run.id)
+    wait_for(
+        lambda: not client.get_run(run.id).result().value.active, 30, what=f"run {run.id} has ended"
+    )
+    return client.get_run(run.id).result().value

@@ -1,6 +1,8 @@
 """What ``import mlbench`` shows."""
 
 import importlib
+import subprocess
+import sys
 
 import pytest
 
@@ -21,3 +23,11 @@ def test_every_public_name_can_be_used(name: str) -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Client'"):
         mlbench.Client  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("module", "unused"), [("mlbench", "httpx"), ("mlbench.client", "kubernetes")]
+)
+def test_what_is_not_used_is_not_imported(module: str, unused: str) -> None:
+    code = f"import sys, {module}; sys.exit({unused!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

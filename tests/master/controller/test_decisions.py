@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from master.controller.decisions import (
+    START_SECONDS,
     Action,
     Assign,
     End,
@@ -19,7 +20,7 @@ from master.controller.decisions import (
     decide,
     describe_exit,
 )
-from master.reading.counting import Delivery
+from master.reading.counting import Counted
 
 NOW = 1_000_000.0
 
@@ -48,7 +49,7 @@ RUN = RunView(
     delivery=None,
 )
 ORDERED = replace(RUN, attempt=0, ranks=(), created_at=NOW - 1)
-COMPLETE = Delivery(recorded=10, in_prometheus=8, kept=2)
+COMPLETE = Counted(recorded=10, in_prometheus=8, kept=2)
 
 
 def workers(count: int, busy: Sequence[int] = (), seen_at: float = NOW) -> tuple[WorkerView, ...]:
@@ -59,6 +60,7 @@ WORLD = World(
     now=NOW,
     watched_since=0.0,
     run=None,
+    unwanted=(),
     last_run_ended_at=0.0,
     workers=workers(2),
     usual_workers=2,
@@ -120,6 +122,21 @@ def test_a_run_whose_workers_do_not_come_fails() -> None:
     assert decide_for(late, alone) == [End(7, "FAILED", reason)]
     # Not if the controller itself was away.
     assert decide_for(late, replace(alone, watched_since=NOW - 5)) == []
+
+
+def test_a_run_that_waited_in_the_queue_gets_its_own_time_to_start() -> None:
+    queued = replace(ORDERED, created_at=NOW - 10 * START_SECONDS)
+    world = replace(WORLD, workers=(), last_run_ended_at=NOW - START_SECONDS + 1)
+    assert decide_for(queued, world) == []
+    [end] = decide_for(queued, replace(world, last_run_ended_at=NOW - START_SECONDS - 1))
+    assert isinstance(end, End)
+    assert end.state == "FAILED"
+
+
+def test_runs_stopped_in_the_queue_end_while_another_goes_on() -> None:
+    world = replace(WORLD, unwanted=(8, 9))
+    going_on = with_ranks(RUNNING, RUNNING)
+    assert decide_for(going_on, world) == [End(8, "STOPPED"), End(9, "STOPPED")]
 
 
 def test_a_run_stopped_before_it_began_ends() -> None:

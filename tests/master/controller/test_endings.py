@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from master.controller.decisions import Assign, Count, End, RunView
-from master.reading.counting import Delivery
+from master.reading.counting import Counted
 from tests.master.controller.test_decisions import (
     COMPLETE,
     NOW,
@@ -32,8 +32,8 @@ def test_a_failed_run_is_counted_too() -> None:
     assert decide_for(with_ranks(exited(0), exited(1))) == [Count(7)]
 
 
-@pytest.mark.parametrize("delivery", [Delivery(10, 8, 1), Delivery(10, 8, 3), Delivery(0, 0, 1)])
-def test_a_run_whose_samples_do_not_add_up_fails(delivery: Delivery) -> None:
+@pytest.mark.parametrize("delivery", [Counted(10, 8, 1), Counted(10, 8, 3), Counted(0, 0, 1)])
+def test_a_run_whose_samples_do_not_add_up_fails(delivery: Counted) -> None:
     [end] = decide_for(with_ranks(exited(0), exited(0), delivery=delivery))
     assert end == End(
         7,
@@ -44,7 +44,7 @@ def test_a_run_whose_samples_do_not_add_up_fails(delivery: Delivery) -> None:
 
 
 def test_a_failed_run_says_both_what_failed_and_what_is_missing() -> None:
-    [end] = decide_for(with_ranks(exited(0), exited(3), delivery=Delivery(9, 8, 0)))
+    [end] = decide_for(with_ranks(exited(0), exited(3), delivery=Counted(9, 8, 0)))
     assert isinstance(end, End)
     assert end.reason == (
         "rank 1 on w-1 exited with code 3; samples are missing: 9 recorded, 8 in Prometheus, 0 kept"

@@ -16,6 +16,7 @@ from master.controller.decisions import (
     decide,
 )
 from master.controller.hands import Hands
+from master.controller.verification import Verifier
 from master.controller.world import Attention, observe
 from master.models import KeptSample, Rank, Run, run_owner
 from master.pools.base import Placement, PodStatus
@@ -25,7 +26,7 @@ from master.recording.delivery import Delivery
 from master.recording.samples import Sample
 from master.workers import Report, poll
 from tests.conftest import free_port
-from tests.master.making import key, line, make_ranks, make_run, record
+from tests.master.making import key, line, make_ranks, make_run, post, record
 
 
 @dataclass
@@ -40,7 +41,7 @@ class Machines:
     def scale(self, workers: int) -> None:
         self.scaled.append(workers)
 
-    def place(self, workers: Sequence[str], num_cpus: int | None) -> Placement:
+    def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement:
         return Placement("10.0.0.1", 29500, tuple((i,) for i in range(len(workers))))
 
 
@@ -51,7 +52,7 @@ def machines() -> Machines:
 
 @pytest.fixture
 def hands(machines: Machines, prometheus: PrometheusClient, delivery: Delivery) -> Hands:
-    return Hands(machines, prometheus, delivery)
+    return Hands(machines, Verifier(prometheus, delivery))
 
 
 def reload(run: Run) -> Run:
@@ -143,7 +144,7 @@ def test_count(hands: Hands, run: Run, delivery: Delivery) -> None:
     record(run, line(time.time(), a=1, b="text"))
     delivery.deliver_waiting()
     # Posted just now, and not yet delivered.
-    streams.append_samples(run_owner(run.id), [Sample("c", "", time.time_ns() // 1000, 1.0)])
+    post(run_owner(run.id), [Sample("c", "", time.time_ns() // 1000, 1.0)])
     for _ in range(2):
         hands.perform(Count(run.id))
         assert reload(run).delivery == {"recorded": 3, "in_prometheus": 2, "kept": 1}
@@ -156,7 +157,7 @@ def test_without_prometheus_nothing_is_counted(
     delivery.deliver_waiting()
     absent = PrometheusClient(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(PrometheusError):
-        Hands(machines, absent, delivery).perform(Count(run.id))
+        Hands(machines, Verifier(absent, delivery)).perform(Count(run.id))
     assert reload(run).delivery is None
     absent.close()
 

@@ -11,7 +11,7 @@ from master.models import Pod, Rank, Run, Stream
 from master.pools.base import PodStatus
 from master.recording import streams
 from master.recording.samples import Sample
-from tests.master.making import key, line, make_ranks, make_run, make_worker, record
+from tests.master.making import key, line, make_ranks, make_run, make_worker, post, record
 
 
 def pod(number: int, phase: str = "Running") -> PodStatus:
@@ -132,7 +132,7 @@ def test_delivered_is_what_ranks_recorded_not_what_users_post(
     run: Run, attention: Attention
 ) -> None:
     make_ranks(run)
-    streams.append_samples(f"run/{run.id}", [Sample("a", "", 0, 1.0)])
+    post(f"run/{run.id}", [Sample("a", "", 0, 1.0)])
     streams.append(key(run, 0, "stdout"), 0, b"text")
     assert look(attention)[0].delivered
     record(run, line(1.0, a=1))

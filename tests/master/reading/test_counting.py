@@ -5,13 +5,12 @@ import time
 import pytest
 
 from master.models import KeptSample, Run, Stream, run_owner
-from master.reading.counting import Delivery as Counted
-from master.reading.counting import count
+from master.reading.counting import Counted, count
 from master.reading.promql import PrometheusClient, PrometheusError
 from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter, TimeSeries
+from master.recording.remote_write import RemoteWriter
 from tests.conftest import free_port
-from tests.master.making import line, make_run, record
+from tests.master.making import line, make_run, record, time_series
 
 HOUR = 3600.0
 
@@ -90,7 +89,7 @@ def test_a_sample_that_nobody_recorded_is_found(
     counted: Run, writer: RemoteWriter, prometheus: PrometheusClient
 ) -> None:
     labels = {"__name__": "mlbench_run_metric", "run_id": str(counted.id), "metric": "extra"}
-    writer.send([TimeSeries(labels, [(time.time_ns() // 1_000_000 - 1_000, 1.0)])])
+    writer.send([time_series(labels, [(time.time_ns() // 1_000_000 - 1_000, 1.0)])])
     found = count(prometheus, counted.id)
     assert found == Counted(6, 6, 1)
     assert not found.agrees

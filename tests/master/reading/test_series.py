@@ -1,6 +1,7 @@
 """Reading merges Prometheus, what waits and what is kept: each sample once, in order of time."""
 
 import itertools
+import json
 import math
 import threading
 import time
@@ -10,16 +11,20 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from peewee import Database
 
-from master.models import Run, pod_owner, run_owner
+from master import runs
+from master.models import Run, Series, pod_owner, run_owner
+from master.reading import delivered, stored, windows
+from master.reading.points import Point
 from master.reading.promql import PrometheusClient, PrometheusError
-from master.reading.series import Point, Selection, SeriesReader, series_name, split_name
+from master.reading.selection import Selection
+from master.reading.series import NamedSeries, SeriesReader
 from master.recording import delivery as module
 from master.recording import streams
 from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter, TimeSeries
-from master.recording.samples import Sample
+from master.recording.remote_write import RemoteWriter
+from master.recording.samples import Sample, series_name, split_name
 from tests.conftest import free_port
-from tests.master.making import line, make_pod, record
+from tests.master.making import line, make_pod, post, record, time_series
 
 ALL = Selection()
 
@@ -27,6 +32,29 @@ ALL = Selection()
 @pytest.fixture
 def reader(prometheus: PrometheusClient) -> SeriesReader:
     return SeriesReader(prometheus)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have everything read as what is large is read: in windows of time, and in pages of rows."""
+    monkeypatch.setattr(delivered, "_AT_ONCE", 0)
+    monkeypatch.setattr(windows, "PIECE", 7)
+    monkeypatch.setattr(stored, "_ROWS", 5)
+
+
+@pytest.fixture(params=["at once", "in pieces"])
+def way(request: pytest.FixtureRequest) -> None:
+    """Both ways of reading."""
+    if request.param == "in pieces":
+        request.getfixturevalue("small_pieces")
+
+
+def to_dict(series: NamedSeries) -> dict[str, list[Point]]:
+    return {name: [point for piece in pieces for point in piece] for name, pieces in series}
+
+
+def read(reader: SeriesReader, run: Run, selection: Selection = ALL) -> dict[str, list[Point]]:
+    return to_dict(reader.run(run.id, selection))
 
 
 def values(points: Sequence[Point]) -> list[str]:
@@ -52,9 +80,10 @@ def test_names_on_the_api(name: str, metric: str, rank: str) -> None:
 
 
 def test_nothing_recorded_is_nothing_read(run: Run, reader: SeriesReader) -> None:
-    assert reader.run(run, ALL) == {}
+    assert read(reader, run) == {}
 
 
+@pytest.mark.usefixtures("way")
 def test_the_same_is_read_before_and_after_delivery(
     run: Run, reader: SeriesReader, delivery: Delivery
 ) -> None:
@@ -81,12 +110,13 @@ def test_the_same_is_read_before_and_after_delivery(
         "b @ 0": [Point(now_ms * 1000, "NaN")],
         "note @ 0": [Point((now_ms + 1) * 1000, "text")],
     }
-    assert reader.run(run, ALL) == expected
-    assert list(reader.run(run, ALL)) == sorted(expected)
+    assert read(reader, run) == expected
+    assert list(read(reader, run)) == sorted(expected)
     assert delivery.deliver_waiting()
-    assert reader.run(run, ALL) == expected
+    assert read(reader, run) == expected
 
 
+@pytest.mark.usefixtures("way")
 def test_what_was_sent_but_not_committed_is_read_once(
     run: Run, reader: SeriesReader, delivery: Delivery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,16 +129,17 @@ def test_what_was_sent_but_not_committed_is_read_once(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_advance", killed)
+        patch.setattr(module, "advance", killed)
         with pytest.raises(KeyboardInterrupt):
             delivery.deliver_waiting()
     for _ in range(2):
-        found = reader.run(run, ALL)
+        found = read(reader, run)
         assert values(found["a @ 0"]) == ["1", "1", "1"]
         assert values(found["b @ 0"]) == ["NaN", "NaN"]
         delivery.deliver_waiting()
 
 
+@pytest.mark.usefixtures("way")
 def test_reading_while_it_is_delivered_misses_none_and_doubles_none(
     run: Run, reader: SeriesReader, delivery: Delivery, database: Database
 ) -> None:
@@ -138,7 +169,7 @@ def test_reading_while_it_is_delivered_misses_none_and_doubles_none(
             while recorded < 150:
                 assert not any(thread.done() for thread in threads)
                 before = recorded
-                found = reader.run(run, ALL)
+                found = read(reader, run)
                 numbers = [int(value) for value in values(found.get("a @ 0", []))]
                 assert sorted(numbers) == list(range(len(numbers)))
                 assert before <= len(numbers)
@@ -153,11 +184,12 @@ def test_reading_while_it_is_delivered_misses_none_and_doubles_none(
 def test_half_a_line_is_not_read(run: Run, reader: SeriesReader) -> None:
     whole = line(time.time(), a=1)
     record(run, whole + whole[:-9])
-    assert list(reader.run(run, ALL)) == ["a @ 0"]
+    assert list(read(reader, run)) == ["a @ 0"]
     streams.close(run.id, 1, 0, {})
-    assert list(reader.run(run, ALL)) == ["a @ 0", "malformed @ 0"]
+    assert list(read(reader, run)) == ["a @ 0", "malformed @ 0"]
 
 
+@pytest.mark.usefixtures("way")
 def test_since_leaves_out_what_is_not_newer(
     run: Run, reader: SeriesReader, delivery: Delivery
 ) -> None:
@@ -165,14 +197,14 @@ def test_since_leaves_out_what_is_not_newer(
     record(run, b"".join(line((start_ms + i) / 1000, a=i) for i in range(10)))
     record(run, line((start_ms + 3) / 1000, text="3") + line((start_ms + 4) / 1000, text="4"))
     for _ in range(2):
-        found = reader.run(run, Selection(since_us=(start_ms + 3) * 1000))
+        found = read(reader, run, Selection(after_us=(start_ms + 3) * 1000))
         assert values(found["a @ 0"]) == [str(i) for i in range(4, 10)]
         assert values(found["text @ 0"]) == ["4"]
-        nearly = reader.run(run, Selection(since_us=(start_ms + 3) * 1000 - 1))
+        nearly = read(reader, run, Selection(after_us=(start_ms + 3) * 1000 - 1))
         assert values(nearly["a @ 0"])[0] == "3"
-        assert reader.run(run, Selection(since_us=(start_ms + 9) * 1000)) == {}
-        assert reader.run(run, Selection(since_us=253_402_300_799_000_000)) == {}
-        assert len(reader.run(run, Selection(since_us=-62_135_596_800_000_000))["a @ 0"]) == 10
+        assert read(reader, run, Selection(after_us=(start_ms + 9) * 1000)) == {}
+        assert read(reader, run, Selection(after_us=253_402_300_799_000_000)) == {}
+        assert len(read(reader, run, Selection(after_us=-62_135_596_800_000_000))["a @ 0"]) == 10
         delivery.deliver_waiting()
 
 
@@ -181,59 +213,148 @@ def test_one_metric_of_any_rank(run: Run, reader: SeriesReader, delivery: Delive
     for rank in (0, 1):
         record(run, line(now, a=1, b=2, c="text"), rank=rank)
     for _ in range(2):
-        assert list(reader.run(run, Selection(metric="a"))) == ["a @ 0", "a @ 1"]
-        assert list(reader.run(run, Selection(metric="c"))) == ["c @ 0", "c @ 1"]
-        assert reader.run(run, Selection(metric='a"} or up{x="')) == {}
+        assert list(read(reader, run, Selection(name="a"))) == ["a @ 0", "a @ 1"]
+        assert list(read(reader, run, Selection(name="c"))) == ["c @ 0", "c @ 1"]
+        assert read(reader, run, Selection(name='a"} or up{x="')) == {}
         delivery.deliver_waiting()
 
 
+@pytest.mark.usefixtures("way")
 def test_the_last_of_each_series(run: Run, reader: SeriesReader, delivery: Delivery) -> None:
     now = time.time()
     record(run, line(now, a=1, b=1) + line(now + 1, a=2))
     delivery.deliver_waiting()
     record(run, line(now + 2, a=3))
-    found = reader.run(run, Selection(last_n=2))
+    found = read(reader, run, Selection(last_n=2))
     assert values(found["a @ 0"]) == ["2", "3"]
     assert values(found["b @ 0"]) == ["1"]
-    assert reader.run(run, Selection(last_n=0)) == {}
+    assert read(reader, run, Selection(last_n=0)) == {}
 
 
 def test_no_prometheus_is_an_error_and_no_gap(run: Run, delivery: Delivery) -> None:
     record(run, line(time.time(), a=1))
     absent = PrometheusClient(f"http://127.0.0.1:{free_port()}")
     reader = SeriesReader(absent)
-    assert values(reader.run(run, ALL)["a @ 0"]) == ["1"]
+    assert values(read(reader, run)["a @ 0"]) == ["1"]
     delivery.deliver_waiting()
     with pytest.raises(PrometheusError):
-        reader.run(run, ALL)
+        read(reader, run)
     absent.close()
 
 
+@pytest.mark.usefixtures("way")
 def test_a_pods_posted_samples_and_resource_figures(
     database: Database, reader: SeriesReader, delivery: Delivery, writer: RemoteWriter
 ) -> None:
     pod, now_us = make_pod(), time.time_ns() // 1_000_000 * 1000
-    streams.append_samples(pod_owner(pod), [Sample("temperature", "", now_us, 71.5)])
+    post(pod_owner(pod), [Sample("temperature", "", now_us, 71.5)])
     for name in ("container_cpu_usage_seconds_total", "container_threads", "other"):
         labels = {"__name__": name, "pod": pod, "container": "worker"}
-        writer.send([TimeSeries(labels, [(now_us // 1000, 1.0)])])
+        writer.send([time_series(labels, [(now_us // 1000, 1.0)])])
     for _ in range(2):
-        assert reader.pod(pod, ALL) == {
+        assert to_dict(reader.pod(pod, ALL)) == {
             "container_cpu_usage_seconds_total": [Point(now_us, "1")],
             "container_threads": [Point(now_us, "1")],
             "temperature": [Point(now_us, "71.5")],
         }
         for metric in ("container_threads", "temperature"):
-            assert list(reader.pod(pod, Selection(metric=metric))) == [metric]
-        assert reader.pod(pod, Selection(metric="other")) == {}
-        assert reader.pod(pod, Selection(metric="container_.+")) == {}
-        assert reader.pod(pod, Selection(since_us=now_us)) == {}
+            assert list(to_dict(reader.pod(pod, Selection(name=metric)))) == [metric]
+        assert to_dict(reader.pod(pod, Selection(name="other"))) == {}
+        assert to_dict(reader.pod(pod, Selection(name="container_.+"))) == {}
+        assert to_dict(reader.pod(pod, Selection(after_us=now_us))) == {}
         delivery.deliver_waiting()
-    assert reader.pod(make_pod(), ALL) == {}
+    assert to_dict(reader.pod(make_pod(), ALL)) == {}
 
 
 def test_runs_are_apart(run: Run, reader: SeriesReader, delivery: Delivery) -> None:
     record(run, line(time.time(), a=1))
-    streams.append_samples(run_owner(run.id + 1), [Sample("b", "", time.time_ns() // 1000, 1.0)])
+    post(run_owner(run.id + 1), [Sample("b", "", time.time_ns() // 1000, 1.0)])
     delivery.deliver_waiting()
-    assert list(reader.run(run, ALL)) == ["a @ 0"]
+    assert list(read(reader, run)) == ["a @ 0"]
+
+
+def steps(start_ms: int, first: int, last: int) -> bytes:
+    """Return lines with numbers, two in each millisecond, and texts."""
+    return b"".join(
+        line((start_ms + i * 5 + j / 2) / 1000, a=2 * i + j, note=str(2 * i + j))
+        for i in range(first, last)
+        for j in (0, 1)
+    )
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_what_is_delivered_while_an_answer_is_read_does_not_change_it(
+    run: Run, reader: SeriesReader, delivery: Delivery
+) -> None:
+    start_ms = time.time_ns() // 1_000_000 - 1_000
+    record(run, steps(start_ms, 0, 20))
+    post(run_owner(run.id), [Sample("a", "0", start_ms * 1000 - 7, 0.5, True, "first")])
+    delivery.deliver_waiting()
+    record(run, steps(start_ms, 20, 40))
+    expected = read(reader, run)
+    assert [len(points) for points in expected.values()] == [81, 80]
+    assert sorted(values(expected["a @ 0"])) == sorted(["0.5", *map(str, range(80))])
+    found: dict[str, list[Point]] = {}
+    for name, pieces in reader.run(run.id, ALL):
+        for n, piece in enumerate(pieces):
+            found.setdefault(name, []).extend(piece)
+            if n == 1:
+                delivery.deliver_waiting()
+                record(run, steps(start_ms, 40, 41))
+    assert found == expected
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_any_number_of_the_last_points_whatever_holds_them(
+    run: Run, reader: SeriesReader, delivery: Delivery
+) -> None:
+    start_ms = time.time_ns() // 1_000_000 - 1_000
+    record(run, steps(start_ms, 0, 10) + line(start_ms / 1000 - 7200, a=-1))
+    record(run, line(start_ms / 1000 - 3600, a=-2), rank=1)
+    delivery.deliver_waiting()
+    record(run, steps(start_ms, 10, 12))
+    whole = read(reader, run)
+    for n in (1, 2, 3, 8, 20, 24, 25, 26, 10**17):
+        assert read(reader, run, Selection(last_n=n)) == {
+            name: points[-n:] for name, points in whole.items()
+        }
+
+
+@pytest.mark.usefixtures("way")
+def test_series_whose_size_nobody_noted(run: Run, reader: SeriesReader, delivery: Delivery) -> None:
+    now_ms = time.time_ns() // 1_000_000 - 1_000
+    record(run, b"".join(line((now_ms + i) / 1000, a=i, b=1) for i in range(30)))
+    delivery.deliver_waiting()
+    expected = read(reader, run)
+    assert len(expected["a @ 0"]) == 30
+    Series.update(samples=0).execute()
+    assert read(reader, run) == expected
+    assert values(read(reader, run, Selection(last_n=2))["a @ 0"]) == ["28", "29"]
+
+
+@pytest.mark.usefixtures("way")
+def test_series_of_one_name_are_read_as_one(
+    run: Run, reader: SeriesReader, delivery: Delivery
+) -> None:
+    now = round(time.time(), 3)
+    record(run, line(now, a=1) + line(now + 2, a=3))
+    same = {"name": "a @ 0", "rank": "", "value": 2, "time": now + 1}
+    record(run, json.dumps(same).encode() + b"\n")
+    for _ in range(2):
+        assert [name for name, _ in reader.run(run.id, ALL)] == ["a @ 0"]
+        assert values(read(reader, run)["a @ 0"]) == ["1", "2", "3"]
+        delivery.deliver_waiting()
+
+
+@pytest.mark.usefixtures("way")
+def test_a_run_that_is_deleted_meanwhile_is_an_error_and_no_gap(
+    run: Run, reader: SeriesReader, delivery: Delivery
+) -> None:
+    record(run, line(time.time(), a=1, b=2))
+    delivery.deliver_waiting()
+    series = reader.run(run.id, ALL)
+    next(series)
+    Run.update(state="FINISHED").where(Run.id == run.id).execute()
+    runs.delete(run)
+    with pytest.raises(PrometheusError, match="deleted"):
+        to_dict(series)

@@ -9,49 +9,26 @@ import pytest
 from peewee import Database
 
 from master.models import Run, Stream, run_owner
-from master.reading.counting import Delivery as Counted
-from master.reading.counting import count
+from master.reading.counting import Counted, count
 from master.reading.promql import PrometheusClient
 from master.recording import delivery as module
-from master.recording import streams
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
 from master.recording.samples import Sample
 from tests.conftest import PrometheusServer, wait_for
-from tests.master.making import line, make_run, record
-
-
-class ThreadOfDelivery:
-    """The controller's thread."""
-
-    def __init__(self, delivery: Delivery, database: Database) -> None:
-        self._stop = threading.Event()
-
-        def run() -> None:
-            delivery.run(self._stop, idle_seconds=0.02)
-            database.close()  # this thread's connection
-
-        self._thread = threading.Thread(target=run)
-        self._thread.start()
-
-    def end(self) -> None:
-        self._stop.set()
-        self._thread.join()
+from tests.master.making import line, make_run, post, record
+from tests.master.recording.deliverer import Deliverer, Patience
+from tests.master.recording.places import nothing_waits
 
 
 @pytest.fixture
-def thread(delivery: Delivery, database: Database) -> Iterator[ThreadOfDelivery]:
-    thread = ThreadOfDelivery(delivery, database)
-    yield thread
-    thread.end()
-
-
-def nothing_waits() -> bool:
-    return not Stream.select().where(Stream.delivered < Stream.size).exists()
+def deliverer(delivery: Delivery, database: Database) -> Iterator[Deliverer]:
+    with Deliverer(delivery, database) as deliverer:
+        yield deliverer
 
 
 def test_it_delivers_by_itself(
-    run: Run, thread: ThreadOfDelivery, prometheus: PrometheusClient
+    run: Run, deliverer: Deliverer, prometheus: PrometheusClient
 ) -> None:
     for i in range(5):
         record(run, line(time.time(), a=i), rank=i % 2)
@@ -63,7 +40,7 @@ def test_nothing_is_lost_while_prometheus_is_down(
     run: Run, database: Database, own_prometheus: PrometheusServer
 ) -> None:
     writer, prometheus = RemoteWriter(own_prometheus.url), PrometheusClient(own_prometheus.url)
-    thread = ThreadOfDelivery(Delivery(writer), database)
+    deliverer = Deliverer(Delivery(writer), database)
     record(run, line(time.time(), a=0))
     wait_for(nothing_waits)
     own_prometheus.kill()
@@ -73,24 +50,10 @@ def test_nothing_is_lost_while_prometheus_is_down(
     assert not nothing_waits()
     own_prometheus.start()
     wait_for(nothing_waits)
-    thread.end()
+    deliverer.end()
     assert count(prometheus, run.id) == Counted(199, 100, 99)
     writer.close()
     prometheus.close()
-
-
-class Patience(threading.Event):
-    """A stop event that never waits, notes how long it would have, and is set after some times."""
-
-    def __init__(self, times: int) -> None:
-        super().__init__()
-        self.waits: list[float] = []
-        self._times = times
-
-    def wait(self, timeout: float | None = None) -> bool:
-        assert timeout is not None
-        self.waits.append(timeout)
-        return len(self.waits) > self._times
 
 
 class Moody(RemoteWriter):
@@ -114,16 +77,19 @@ def test_it_waits_ever_longer_for_an_absent_prometheus(run: Run) -> None:
     delivery, stop = Delivery(writer), Patience(times=11)
     delivery.deliver_waiting()
     record(run, line(time.time(), a=2))
-    delivery.run(stop, idle_seconds=0.1)
-    assert stop.waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5, 0, 0.1, 0.1])
+    delivery.run(stop, lambda: None, idle_seconds=0.1)
+    assert stop.waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5, 0.1, 0.1, 0.1])
     assert len(writer.sent) == 2
     writer.close()
 
 
-def test_it_waits_also_if_prometheus_goes_in_the_midst_of_work(run: Run) -> None:
+def test_it_waits_also_if_prometheus_goes_in_the_midst_of_work(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer = Moody(None, *[UnavailableError("away")] * 3)
     delivery, stop = Delivery(writer), Patience(times=4)
-    record(run, line(time.time(), a=1))
+    # A whole batch, so that the next one is asked for at once.
+    monkeypatch.setattr(module, "BATCH_BYTES", record(run, line(time.time(), a=1)).size)
 
     class More(Patience):
         def wait(self, timeout: float | None = None) -> bool:
@@ -132,7 +98,7 @@ def test_it_waits_also_if_prometheus_goes_in_the_midst_of_work(run: Run) -> None
                 record(run, line(time.time() + 1, a=2))
             return ended
 
-    delivery.run(More(0), idle_seconds=0.1)
+    delivery.run(More(0), lambda: None, idle_seconds=0.1)
     assert stop.waits == pytest.approx([0.1, 0, 0.2, 0.4, 0.8])
     writer.close()
 
@@ -160,7 +126,7 @@ def test_a_stream_that_fails_does_not_hold_up_the_others(
         run_owner(better.id): True,
     }
     stop = Patience(times=1)
-    Delivery(writer).run(stop)
+    Delivery(writer).run(stop, lambda: None)
     assert stop.waits[1] == 1.0
     writer.close()
 
@@ -183,20 +149,20 @@ def test_two_controllers_deliver_once(
 def test_a_count_is_exact_while_users_go_on_posting(
     run: Run,
     delivery: Delivery,
-    thread: ThreadOfDelivery,
+    deliverer: Deliverer,
     prometheus: PrometheusClient,
     database: Database,
 ) -> None:
     enough = threading.Event()
 
-    def post() -> None:
+    def post_on() -> None:
         while not enough.wait(0.001):
             now_us = time.time_ns() // 1000
-            streams.append_samples(run_owner(run.id), [Sample("a", "", now_us, 1.0)])
+            post(run_owner(run.id), [Sample("a", "", now_us, 1.0)])
         database.close()
 
     with ThreadPoolExecutor(1) as pool:
-        posting = pool.submit(post)
+        posting = pool.submit(post_on)
         try:
             recorded = 0
             while recorded < 100:
@@ -215,7 +181,7 @@ def test_settling_delivers_what_waits_of_one_owner(
 ) -> None:
     other = make_run()
     for one in (run, other):
-        streams.append_samples(run_owner(one.id), [Sample("a", "", time.time_ns() // 1000, 1.0)])
+        post(run_owner(one.id), [Sample("a", "", time.time_ns() // 1000, 1.0)])
     with delivery.settled(run_owner(run.id)):
         assert count(prometheus, run.id) == Counted(1, 1, 0)
         assert count(prometheus, other.id) == Counted(0, 0, 0)

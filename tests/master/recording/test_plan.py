@@ -4,8 +4,9 @@ import math
 import re
 from pathlib import Path
 
-from master.recording.delivery import FUTURE_MS, PAST_MS, labels, plan
-from master.recording.samples import Sample
+from master.recording.delivery import labels
+from master.recording.plan import FUTURE_MS, PAST_MS, Plan, plan
+from master.recording.samples import Sample, SeriesKey
 
 NOW_MS = 1_763_683_200_000
 DAY_MS = 24 * 3600 * 1000
@@ -13,6 +14,10 @@ DAY_MS = 24 * 3600 * 1000
 
 def sample(ms: float, value: float | str = 1.0, metric: str = "a", rank: str = "0") -> Sample:
     return Sample(metric, rank, round(ms * 1000), value)
+
+
+def sent(found: Plan) -> dict[SeriesKey, list[tuple[int, float | str]]]:
+    return {key: [(s.time_us // 1000, s.value) for s in some] for key, some in found.send.items()}
 
 
 def test_samples_in_order_are_all_sent_by_series() -> None:
@@ -27,7 +32,7 @@ def test_samples_in_order_are_all_sent_by_series() -> None:
         NOW_MS,
     )
     assert found.keep == []
-    assert found.send == {
+    assert sent(found) == {
         ("a", "0"): [(NOW_MS, 1.0), (NOW_MS + 1, 3.0)],
         ("b", "0"): [(NOW_MS, 2.0)],
         ("a", ""): [(NOW_MS, 1.0)],
@@ -38,12 +43,11 @@ def test_a_second_value_in_one_millisecond_is_kept() -> None:
     second = sample(NOW_MS + 0.9, 2.0)
     found = plan([sample(NOW_MS), second, sample(NOW_MS + 1, 3.0)], {}, NOW_MS)
     assert found.keep == [second]
-    assert found.send == {("a", "0"): [(NOW_MS, 1.0), (NOW_MS + 1, 3.0)]}
+    assert sent(found) == {("a", "0"): [(NOW_MS, 1.0), (NOW_MS + 1, 3.0)]}
 
 
-def test_an_earlier_value_is_kept_also_across_batches() -> None:
+def test_an_earlier_value_than_the_newest_delivered_is_kept() -> None:
     earlier = sample(NOW_MS - 5)
-    assert plan([sample(NOW_MS), earlier], {}, NOW_MS).keep == [earlier]
     last = {("a", "0"): NOW_MS - 5}
     assert plan([earlier], last, NOW_MS).keep == [earlier]
     assert plan([sample(NOW_MS - 4)], last, NOW_MS).keep == []
@@ -54,7 +58,7 @@ def test_texts_are_kept_and_do_not_count_as_the_newest() -> None:
     text = sample(NOW_MS + 5, "best")
     found = plan([text, sample(NOW_MS)], {}, NOW_MS)
     assert found.keep == [text]
-    assert found.send == {("a", "0"): [(NOW_MS, 1.0)]}
+    assert sent(found) == {("a", "0"): [(NOW_MS, 1.0)]}
 
 
 def test_what_is_not_finite_is_sent() -> None:
@@ -68,8 +72,8 @@ def test_the_far_past_and_the_future_are_kept() -> None:
     too_old, too_new = sample(reach[0] - 1), sample(reach[1] + 1)
     found = plan([too_old, sample(reach[0]), too_new, sample(reach[1])], {}, NOW_MS)
     assert found.keep == [too_old, too_new]
-    assert [ms for ms, _ in found.send["a", "0"]] == [*reach]
-    ancient = [sample(-1), sample(0), sample(-62_135_596_800_000)]
+    assert [ms for ms, _ in sent(found)["a", "0"]] == [*reach]
+    ancient = [sample(-62_135_596_800_000), sample(-1), sample(0)]
     assert plan(ancient, {}, NOW_MS).keep == ancient
 
 
@@ -92,3 +96,25 @@ def test_labels_of_runs_and_pods() -> None:
         "pod": "w-0",
         "metric": "temperature",
     }
+
+
+def test_what_comes_out_of_order_is_put_in_order() -> None:
+    found = plan([sample(NOW_MS), sample(NOW_MS - 5, 2.0), sample(NOW_MS - 2, 3.0)], {}, NOW_MS)
+    assert found.keep == []
+    assert sent(found)["a", "0"] == [(NOW_MS - 5, 2.0), (NOW_MS - 2, 3.0), (NOW_MS, 1.0)]
+
+
+def test_the_first_to_arrive_in_a_millisecond_is_sent_however_large_the_batch() -> None:
+    first, late = sample(NOW_MS + 0.5, 1.0), sample(NOW_MS + 0.1, 2.0)
+    for batch in ([first], [first, late]):
+        assert sent(plan(batch, {}, NOW_MS))["a", "0"] == [(NOW_MS, 1.0)]
+    assert plan([first, late], {}, NOW_MS).keep == [late]
+
+
+def test_what_prometheus_refused_is_kept_as_it_came() -> None:
+    first, refused = sample(NOW_MS + 0.5), Sample("a", "0", NOW_MS * 1000 + 1007, 2.0, True, "m")
+    found = plan([first, refused, sample(NOW_MS, "text")], {}, NOW_MS)
+    without = found.without({(("a", "0"), NOW_MS + 1)})
+    assert without.send == {("a", "0"): [first]}
+    assert without.keep == [sample(NOW_MS, "text"), refused]
+    assert found.without({(("a", "0"), NOW_MS), (("a", "0"), NOW_MS + 1)}).send == {}

@@ -11,8 +11,11 @@ from master.recording.samples import (
     Sample,
     number_or_text,
     parse_lines,
+    parse_posted,
+    series_name,
     spell,
-    to_json_lines,
+    split_name,
+    to_posted_lines,
     whole_lines,
 )
 
@@ -101,8 +104,13 @@ def test_a_line_may_name_its_rank() -> None:
         r'{"time":1,"goal":{"metric":"\ud800","value":97}}',
         "[" * 100_000,
         "1" * 5_000,
-        b"\xff\xfe\x00",
-        b"\x00\x00",
+        b"\xff\xfe",
+        # NUL, which PostgreSQL does not take.
+        r'{"name":"a\u0000","value":1,"time":1}',
+        r'{"name":"a","value":"\u0000","time":1}',
+        r'{"name":"a","value":1,"time":1,"rank":"\u0000"}',
+        json.dumps({"name": "x" * 201, "value": 1, "time": 1}),
+        json.dumps({"time": 1, "metrics": {"a": 1, "x" * 201: 1}}),
     ],
 )
 def test_what_is_no_sample_is_kept_whole_as_malformed(line: str | bytes) -> None:
@@ -111,6 +119,17 @@ def test_what_is_no_sample_is_kept_whole_as_malformed(line: str | bytes) -> None
     assert parse(line, good) == [
         Sample(MALFORMED, "0", RECEIVED_US, text),
         Sample("a", "0", 1_000_000, 1.0),
+    ]
+
+
+def test_nul_is_shown_by_another_character() -> None:
+    assert parse(b"a\x00\x00") == [Sample(MALFORMED, "0", RECEIVED_US, "a\ufffd\ufffd")]
+
+
+def test_the_longest_name_is_taken() -> None:
+    name = "ü" * 200
+    assert parse(json.dumps({"name": name, "value": 1, "time": 1})) == [
+        Sample(name, "0", 1_000_000, 1.0)
     ]
 
 
@@ -130,10 +149,30 @@ def test_empty_lines_are_nothing() -> None:
         ("", ""),
         ("1_000", "1_000"),
         (10**400, str(10**400)),
+        (2**53 + 1, str(2**53 + 1)),
+        (-(2**53) - 1, str(-(2**53) - 1)),
+        (2**60, 2.0**60),
+        ("1e400", "1e400"),
+        ("-1e400", "-1e400"),
+        ("1e-400", "1e-400"),
+        ("0e-400", 0.0),
+        ("-0.0", -0.0),
+        ("Infinity", math.inf),
+        ("0.1000000000000000055511151231257827", 0.1),
+        # What float() reads too, but nobody means as a number.
+        (" 1", " 1"),
+        ("1\n", "1\n"),
+        ("\u0663", "\u0663"),
     ],
 )
 def test_numbers_are_told_from_texts(value: object, meant: float | str) -> None:
-    assert number_or_text(value) == meant
+    assert repr(number_or_text(value)) == repr(meant)
+
+
+@pytest.mark.parametrize("value", [None, True, [], {}, b"1"])
+def test_what_is_neither_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="number or a text"):
+        number_or_text(value)
 
 
 @pytest.mark.parametrize(
@@ -158,14 +197,68 @@ def test_values_are_spelled_as_prometheus_does(value: float | str, text: str) ->
     assert spell(value) == text
 
 
-def test_samples_survive_being_written_and_read() -> None:
-    samples = [
+@pytest.mark.parametrize(
+    "sample",
+    [
         Sample("train_loss", "1", 1_763_683_200_123_457, 0.1),
-        Sample("ü @ \x00\n", "", -1_000_001, "text with \n and \x00"),
-        Sample("a", "", 0, math.inf),
-        Sample("a", "", 253_402_300_799_000_000, 1e300),
+        Sample("ü @ \n", "", -1_000_001, "text with \n and \r and \u2028"),
+        Sample("a", "", 0, math.inf, cumulative=False),
+        Sample("a", "", -62_135_596_800_000_000, -math.inf, cumulative=True),
+        Sample("a", "", 253_402_300_799_999_999, 1e300, metadata={"ü": [None, 1.5, "\0\n"]}),
+        Sample("a", "", 1, 5e-324, True, ""),
+        Sample("a", "", 1, -0.0, None, 0),
+        Sample("a", "", 1, 0.30000000000000004, None, []),
+        Sample("a", "", 1, 2.0**53, None, False),
+        Sample("a", "", 1, str(2**53 + 1)),
+        Sample("a", "", 1, ""),
+    ],
+)
+def test_posted_samples_survive_being_written_and_read(sample: Sample) -> None:
+    written = to_posted_lines([sample])
+    assert written.count(b"\n") == 1
+    assert whole_lines(written) == written
+    [read] = parse_posted(written)
+    assert read == sample
+    # Also which zero it is.
+    assert repr(read) == repr(sample)
+
+
+def test_nan_survives_being_written_and_read() -> None:
+    [read] = parse_posted(to_posted_lines([Sample("a", "", 1, math.nan)]))
+    assert isinstance(read.value, float)
+    assert math.isnan(read.value)
+
+
+def test_the_same_sample_is_written_once_and_any_difference_counts() -> None:
+    sample = Sample("a", "1", 1, 1.0, True, {"a": 1})
+    different = [
+        sample,
+        sample._replace(metric="b"),
+        sample._replace(rank="2"),
+        sample._replace(time_us=2),
+        sample._replace(value=2.0),
+        sample._replace(cumulative=None),
+        sample._replace(metadata={"a": 2}),
     ]
-    assert list(parse_lines(to_json_lines(samples), "", 0)) == samples
+    assert list(parse_posted(to_posted_lines([*different, *reversed(different)]))) == different
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("train_loss @ 0", ("train_loss", "0")),
+        ("val_global_Prec@1 @ 12", ("val_global_Prec@1", "12")),
+        ("val_global_Prec@1", ("val_global_Prec@1", "")),
+        ("a @ 1 @ 2", ("a @ 1", "2")),
+        ("a @ b", ("a @ b", "")),
+        ("a@1", ("a@1", "")),
+        (" @ 1", (" @ 1", "")),
+        ("a @ ", ("a @ ", "")),
+    ],
+)
+def test_names_on_the_api_are_split_and_joined(name: str, meant: tuple[str, str]) -> None:
+    assert split_name(name) == meant
+    assert series_name(*meant) == name
 
 
 def test_only_whole_lines_are_taken() -> None:

@@ -2,17 +2,19 @@
 
 import itertools
 import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from peewee import Database
 
-from master.models import Chunk, Run, Stream, run_owner
+from master.models import Chunk, Detail, KeptSample, Run, Series, Stream, run_owner
 from master.recording import streams
-from master.recording.samples import Sample
+from master.recording.delivery import Delivery
+from master.recording.samples import Sample, parse_posted
 from master.recording.streams import POSTED, read, read_lines
 from mlbench.names import STREAMS
-from tests.master.making import find_stream, key
+from tests.master.making import find_stream, key, line, make_run, post, record
 
 
 def held(run: Run) -> bytes:
@@ -136,27 +138,154 @@ def test_whole_lines_are_read_and_a_closed_streams_last_one(run: Run) -> None:
     assert read_lines(stream, 0, 10) == b"one\ntwo\n"
 
 
+def chunks(stream: Stream) -> list[int]:
+    rows = Chunk.select().where(Chunk.stream == stream).order_by(Chunk.offset)
+    return [chunk.offset for chunk in rows]
+
+
 def test_delivered_chunks_go_but_not_the_one_that_is_half_delivered(run: Run) -> None:
     for offset in range(0, 30, 10):
         streams.append(key(run), offset, b"0123456789")
-    stream = find_stream(key(run))
+        streams.append(key(run, 0, "stdout"), offset, b"0123456789")
+    post("pod/w-0", [SAMPLE])
+    stream, stdout = find_stream(key(run)), find_stream(key(run, 0, "stdout"))
     assert stream is not None
-    for delivered, left in [(5, [0, 10, 20]), (10, [10, 20]), (25, [20]), (30, [])]:
-        stream.delivered = delivered
-        streams.forget_delivered(stream)
-        rows = Chunk.select().where(Chunk.stream == stream).order_by(Chunk.offset)
-        assert [chunk.offset for chunk in rows] == left
+    assert stdout is not None
+    for delivered, left in [(0, [0, 10, 20]), (5, [0, 10, 20]), (10, [10, 20]), (25, [20])]:
+        Stream.update(delivered=delivered).where(Stream.id == stream.id).execute()
+        streams.forget_delivered(run_owner(run.id))
+        assert chunks(stream) == left
         assert read(stream, delivered, 30) == (b"0123456789" * 3)[delivered:]
+    Stream.update(delivered=30).where(Stream.id == stream.id).execute()
+    streams.forget_delivered(run_owner(run.id))
+    assert chunks(stream) == []
     assert streams.append(key(run), 30, b"more") == 34
     assert read(stream, 30, 34) == b"more"
+    # No log, and nothing of another owner.
+    assert chunks(stdout) == [0, 10, 20]
+    assert chunks(Stream.get(owner="pod/w-0")) == [0]
 
 
-def test_posted_samples_are_lines_of_a_stream_of_their_own(run: Run) -> None:
-    owner = run_owner(run.id)
-    streams.append_samples(owner, [Sample("a", "", 1_000_000, 1.0)])
-    streams.append_samples(owner, [Sample("b", "3", 2_000_000, "text")])
+SAMPLE = Sample("a", "3", 1_000_001, 0.1, True, {"any": ["JSON"]})
+
+
+def posted(owner: str) -> list[Sample]:
     stream = Stream.get(owner=owner, name=POSTED)
-    assert read(stream, 0, stream.size).splitlines() == [
-        b'{"name": "a", "rank": "", "time": 1.0, "value": 1.0}',
-        b'{"name": "b", "rank": "3", "time": 2.0, "value": "text"}',
+    return list(parse_posted(read(stream, 0, stream.size)))
+
+
+def test_posted_samples_are_in_a_stream_of_their_own(run: Run) -> None:
+    owner, text = run_owner(run.id), Sample("b", "", -1, "text")
+    record(run, b"recorded\n")
+    post(owner, [SAMPLE])
+    post(owner, [text])
+    assert posted(owner) == [SAMPLE, text]
+    stream = find_stream(key(run))
+    assert stream is not None
+    assert read(stream, 0, stream.size) == b"recorded\n"
+
+
+def test_the_same_body_is_stored_once_for_each_owner(run: Run) -> None:
+    owner = run_owner(run.id)
+    other = SAMPLE._replace(value=0.2)
+    for body in ([SAMPLE], [SAMPLE, other], [SAMPLE], [SAMPLE, other], [SAMPLE, SAMPLE]):
+        post(owner, body)
+        post("pod/w-0", body)
+    # A list that is new is stored whole: its client may mean another sample that looks alike.
+    assert posted(owner) == posted("pod/w-0") == [SAMPLE, SAMPLE, other]
+
+
+def test_threads_that_post_the_same_body_store_it_once(run: Run, database: Database) -> None:
+    owner = run_owner(run.id)
+
+    def send(_: int) -> None:
+        for i in range(10):
+            post(owner, [SAMPLE._replace(time_us=i), SAMPLE])
+        database.close()  # this thread's connection
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(send, range(8)))
+    assert sorted(posted(owner)) == sorted(
+        sample for i in range(10) for sample in (SAMPLE._replace(time_us=i), SAMPLE)
+    )
+
+
+def test_what_waits_is_told_by_owner_and_in_order(run: Run) -> None:
+    other = make_run()
+    assert streams.waiting() == []
+    first = record(run, b"a\n", rank=1)
+    record(other, b"b\n")
+    second = record(run, b"c\n", rank=0)
+    streams.append(key(run, 0, "stdout"), 0, b"no sample\n")
+    post(run_owner(run.id), [SAMPLE])
+    waiting = streams.waiting(run_owner(run.id))
+    assert waiting == [first, second, Stream.get(owner=run_owner(run.id), name=POSTED)]
+    assert len(streams.waiting()) == 4
+    Stream.update(delivered=Stream.size).where(Stream.id == first.id).execute()
+    assert streams.waiting(run_owner(run.id)) == waiting[1:]
+
+
+def test_a_stream_advances_from_where_it_was_read(run: Run) -> None:
+    stream = record(run, b"a\nb\nc\n")
+    assert streams.advance(stream, 2, 1)
+    assert not streams.advance(stream, 2, 1), "it has moved since"
+    stream = Stream.get_by_id(stream.id)
+    assert streams.advance(stream, 4, 2)
+    stream = Stream.get_by_id(stream.id)
+    assert (stream.delivered, stream.recorded) == (6, 3)
+    stream.delete_instance()
+    assert not streams.advance(stream, 1, 1)
+
+
+@pytest.fixture
+def delivered(run: Run, delivery: Delivery) -> Run:
+    """A run whose samples have all been delivered, with everything that there can be."""
+    now = time.time()
+    record(run, line(now, a=1, text="x"))
+    record(run, line(now, a=2), rank=1)
+    streams.append(key(run, 0, "stdout"), 0, b"said")
+    post(run_owner(run.id), [SAMPLE._replace(time_us=round(now * 1e6))])
+    while delivery.deliver_waiting():
+        pass
+    return run
+
+
+def ledger(owner: str) -> list[int]:
+    """Return how many rows there are about where an owner's samples are."""
+    return [
+        table.select().where(table.owner == owner).count() for table in (Series, KeptSample, Detail)
     ]
+
+
+def test_rewinding_has_all_samples_delivered_again(delivered: Run) -> None:
+    owner, other = run_owner(delivered.id), make_run()
+    unrelated = record(other, b"a\n")
+    assert streams.advance(unrelated, 2, 1)
+    KeptSample.create(owner=run_owner(other.id), metric="a", rank="", time_us=1, value="x")
+    assert ledger(owner) == [3, 1, 1]
+    assert streams.rewind(owner)
+    assert ledger(owner) == [0, 0, 0]
+    assert ledger(run_owner(other.id)) == [0, 1, 0]
+    assert [(s.delivered, s.recorded) for s in streams.waiting(owner)] == [(0, 0)] * 3
+    assert Stream.get_by_id(unrelated.id).delivered == 2
+    assert read(Stream.get(owner=owner, name="stdout"), 0, 10) == b"said"
+
+
+def test_what_is_no_more_here_cannot_be_delivered_again(delivered: Run) -> None:
+    owner = run_owner(delivered.id)
+    stream = Stream.get(owner=owner, rank=1, name="metrics")
+    Chunk.delete().where(Chunk.stream == stream).execute()
+    before = ledger(owner)
+    assert not streams.rewind(owner)
+    assert ledger(owner) == before
+    assert streams.waiting(owner) == []
+    assert (
+        not Stream.select()
+        .where(Stream.owner == owner, Stream.recorded == 0)
+        .where(Stream.name != "stdout")
+    ), "what was recorded was forgotten"
+
+
+def test_a_run_without_samples_can_be_rewound(run: Run) -> None:
+    streams.close(run.id, 1, 0, {})
+    assert streams.rewind(run_owner(run.id))

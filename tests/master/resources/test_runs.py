@@ -3,6 +3,7 @@
 import json
 import time
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from falcon.testing import TestClient
@@ -36,8 +37,16 @@ def test_order_and_look(api: TestClient) -> None:
         "job_metadata": {},
         "benchmark": "steps",
         "args": {"steps": "5"},
+        "image": "",
+        "command": "",
+        "backend": "gloo",
+        "run_all_nodes": True,
         "num_workers": 3,
         "num_cpus": 1,
+        "max_bandwidth": None,
+        "gpu_enabled": False,
+        "light_target": False,
+        "seed": None,
         "max_restarts": 2,
         "attempt": 0,
         "stop_requested": False,
@@ -128,12 +137,44 @@ def test_a_wrong_field_is_named(api: TestClient, fields: dict[str, Any], field: 
     assert not Run.select().exists()
 
 
-@pytest.mark.parametrize("missing", ["name", "benchmark"])
-def test_a_missing_field_is_named(api: TestClient, missing: str) -> None:
-    body = {key: value for key, value in ORDER.items() if key != missing}
-    answer = api.simulate_post("/api/runs", json=body)
+def test_all_of_mlbenchs_fields_as_a_form(api: TestClient) -> None:
+    form = {
+        "name": "custom",
+        "num_workers": "2",
+        "num_cpus": "2.0",
+        "max_bandwidth": "1000",
+        "image_name": "custom_image",
+        "custom_image_name": "localhost/mine:latest",
+        "custom_image_command": "python main.py --rank {rank}",
+        "backend": "custom_backend",
+        "custom_backend": "mine",
+        "run_all_nodes": "true",
+        "gpu_enabled": "false",
+        "light_target": "true",
+    }
+    answer = api.simulate_post(
+        "/api/runs/", body=urlencode(form), content_type="application/x-www-form-urlencoded"
+    )
+    assert answer.status_code == 200
+    told = {
+        "benchmark": "",
+        "image": "localhost/mine:latest",
+        "command": "python main.py --rank {rank}",
+        "backend": "mine",
+        "run_all_nodes": True,
+        "num_workers": 2,
+        "num_cpus": 2,
+        "max_bandwidth": None,
+        "gpu_enabled": False,
+        "light_target": True,
+    }
+    assert {key: answer.json[key] for key in told} == told
+
+
+def test_a_missing_name(api: TestClient) -> None:
+    answer = api.simulate_post("/api/runs", json={"benchmark": "steps"})
     assert answer.status_code == 400
-    assert answer.json["message"] == f"{missing}: Field required"
+    assert answer.json["message"] == "name: Field required"
 
 
 def test_stop(api: TestClient) -> None:

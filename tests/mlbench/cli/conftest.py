@@ -46,11 +46,14 @@ class Mlbench:
     home: Home
     prometheus: Path
     program: tuple[str, ...] = (str(_PROGRAM),)
+    folder: Path | None = None
+    """Where it is called; this process's own folder by default."""
 
     def __call__(self, *arguments: str) -> Done:
         """Run a command to its end."""
         done = subprocess.run(
             [*self.program, *arguments],
+            cwd=self.folder,
             env=self._environ(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -65,6 +68,7 @@ class Mlbench:
         """Start a command, whose output is read as it comes."""
         return subprocess.Popen(
             [*self.program, *arguments],
+            cwd=self.folder,
             env=self._environ(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -79,6 +83,7 @@ class Mlbench:
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen(
             [*self.program, *arguments],
+            cwd=self.folder,
             env={**self._environ(), "TERM": "xterm-256color"},
             stdin=its,
             stdout=its,

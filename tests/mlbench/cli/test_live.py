@@ -67,7 +67,8 @@ def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(
     assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, "the cursor"
     left_on_screen = terminal.raw.rpartition("\x1b[2K")[2]
     assert re.match(r"run \d+ \(drawn\): \x1b\[32mFINISHED", left_on_screen)
-    client.delete_run(next(run.id for run in client.get_runs() if run.name == "drawn"))
+    [run] = [run for run in client.get_runs().result().value if run.name == "drawn"]
+    client.delete_run(run.id).result()
 
 
 def drawn_before_result(text: str) -> str:
@@ -84,11 +85,11 @@ def test_ctrl_c_leaves_the_run_going(mlbench: Mlbench, client: ApiClient) -> Non
         terminal.read_until("on 2 workers: training")
         terminal.press_ctrl_c()
         assert terminal.wait() == 130
-    run = next(run for run in client.get_runs() if run.name == "left")
+    run = next(run for run in client.get_runs().result().value if run.name == "left")
     assert run.active
     assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, "the cursor"
     left_on_screen = terminal.raw.rpartition("\x1b[2K")[2]
     assert left_on_screen == f"run {run.id} goes on; `mlbench stop {run.id}` stops it\r\n"
-    client.stop_run(run.id)
+    client.stop_run(run.id).result()
     wait_for_end(client, run)
-    client.delete_run(run.id)
+    client.delete_run(run.id).result()

@@ -8,6 +8,7 @@ from mlbench import ApiClient
 from mlbench.client import Run
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
+from tests.ordering import order_steps
 
 _DATE = "2018-08-03T09:21:29.347000Z"
 
@@ -17,7 +18,7 @@ def test_a_log_is_printed_as_it_was_written(
 ) -> None:
     done = mlbench("logs", "finished", "--rank", "1")
     assert done.code == 0
-    assert done.out == client.get_logs(finished.id, rank=1).text
+    assert done.out == client.get_logs(finished.id, rank=1).result().value.text
     assert len(done.out.splitlines()) == 2
 
 
@@ -30,23 +31,23 @@ def test_a_log_as_json_is_one_document(mlbench: Mlbench, client: ApiClient, fini
     assert mlbench("logs", "finished", "--json").json == {
         "rank": 0,
         "stream": "stdout",
-        "text": client.get_logs(finished.id).text,
+        "text": client.get_logs(finished.id).result().value.text,
     }
 
 
 def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClient) -> None:
-    run = client.create_run("followed", "steps", args={"steps": "200", "rate": "100"})
+    run = order_steps(client, "followed", steps=200, rate=100)
     following = mlbench.start("logs", "followed", "--follow")
     assert following.stdout is not None
     first = following.stdout.readline()
     assert first.startswith("step 100 of 200: ")
-    assert client.get_run(run.id).active, "it was printed while the run went on"
+    assert client.get_run(run.id).result().value.active, "it was printed while the run went on"
     rest, _ = following.communicate(timeout=60)
     assert following.returncode == 0
-    assert not client.get_run(run.id).active
-    assert first + rest == client.get_logs(run.id).text
+    assert not client.get_run(run.id).result().value.active
+    assert first + rest == client.get_logs(run.id).result().value.text
     assert len((first + rest).splitlines()) == 2
-    client.delete_run(wait_for_end(client, run).id)
+    client.delete_run(wait_for_end(client, run).id).result()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_the_overview_has_a_line_for_each_series(
     assert done.code == 0
     heading, *lines = done.out.splitlines()
     assert heading.split() == ["metric", "values", "first", "last"]
-    assert len(lines) == len(client.get_run_metrics(finished.id))
+    assert len(lines) == len(client.get_run_metrics(finished.id).result().value)
     assert re.search(r"^train_loss @ 0 +200 +0\.990099 +0\.333333$", done.out, re.MULTILINE)
 
 
@@ -80,7 +81,7 @@ def test_one_metric_is_printed_value_by_value(
     mlbench: Mlbench, client: ApiClient, finished: Run
 ) -> None:
     done = mlbench("metrics", "finished", "--metric", "train_loss")
-    series = client.get_run_metrics(finished.id, metric_filter="train_loss")
+    series = client.get_run_metrics(finished.id, metric_filter="train_loss").result().value
     assert done.code == 0
     assert [line.split("  ") for line in done.out.splitlines()] == [
         [name, point.date, point.value] for name, points in series.items() for point in points
@@ -91,10 +92,7 @@ def test_metrics_as_json_are_what_the_api_says(
     mlbench: Mlbench, client: ApiClient, finished: Run
 ) -> None:
     found = mlbench("metrics", "finished", "--json").json
-    assert found == {
-        name: [{"date": point.date, "value": point.value} for point in points]
-        for name, points in client.get_run_metrics(finished.id).items()
-    }
+    assert found == client.get_run_metrics(finished.id).result().json()
     only = mlbench("metrics", "finished", "--metric", "epoch", "--json").json
     assert only == {name: points for name, points in found.items() if name.startswith("epoch")}
 
@@ -112,7 +110,7 @@ def test_names_and_texts_are_printed_as_they_are(
     mlbench: Mlbench, client: ApiClient, finished: Run
 ) -> None:
     name = "a_name_of_a_layer." * 6 + "[/bold] :100: [weight]"
-    client.post_metric(name, "[/] text :smile:", _DATE, run_id=finished.id)
+    client.post_metric(finished.id, name, "[/] text :smile:", date=_DATE).result()
     overview, values = (
         mlbench("metrics", "finished"),
         mlbench("metrics", "finished", "--metric", name),
@@ -127,6 +125,8 @@ def test_a_text_where_a_number_belongs_does_no_harm(
 ) -> None:
     before = mlbench("status", "finished").out
     for metric in ("epoch", "samples", "train_seconds", "forward_seconds"):
-        client.post_metric(f"{metric} @ 0", "a text", "2035-01-01T00:00:00Z", run_id=finished.id)
+        client.post_metric(
+            finished.id, f"{metric} @ 0", "a text", date="2035-01-01T00:00:00Z"
+        ).result()
     done = mlbench("status", "finished")
     assert (done.code, done.out) == (0, before)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from mlbench.cli import report
-from mlbench.client import Delivery, Goal, Run
+from mlbench.client import Delivery, Goal, Pod, Run
 from mlbench.home import Connection
 from mlbench.results import Result
 
@@ -112,7 +112,7 @@ def test_a_narrow_terminal_does_not_cut_the_names_of_runs(
 
 
 def test_before_the_first_run_the_list_says_how_to_start_one(paper: io.StringIO) -> None:
-    report.show_runs([], [{"name": "w-0", "phase": "Running", "run_id": 7, "rank": None}])
+    report.show_runs([], [Pod("w-0", "{}", "Running", None, run_id=7)])
     assert shown(paper)[0] == "no runs yet; `mlbench run digits` starts one"
     assert shown(paper)[-1] == "w-0 Running 7 -"
 

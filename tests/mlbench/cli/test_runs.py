@@ -9,6 +9,7 @@ from mlbench.client import Run
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
+from tests.ordering import order_steps
 
 _FAST = ("--set", "steps=200", "--set", "rate=1000")
 _ENDLESS = ("--set", "steps=6000", "--set", "rate=100")
@@ -21,7 +22,7 @@ def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> Non
     assert done.code == 0
     assert re.match(r"run \d+ \(watched\) on 2 workers\n", done.err)
     assert re.search(r"^epoch [01]  loss 0\.\d{4} .* s$", done.err, re.MULTILINE)
-    run = next(run for run in client.get_runs() if run.name == "watched")
+    run = next(run for run in client.get_runs().result().value if run.name == "watched")
     assert run.delivery is not None
     token = mlbench.home.read_connection().token
     lines = done.out.splitlines()
@@ -30,21 +31,38 @@ def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> Non
     assert f"recorded {run.delivery.recorded:,}, in Prometheus" in done.out
     assert re.search(rf"^API +http://mlbench:{token}@127.0.0.1:\d+/api/runs/{run.id}/$", lines[-3])
     assert lines[-1] == f'PromQL      mlbench_run_metric{{run_id="{run.id}",metric="train_loss"}}'
-    client.delete_run(run.id)
+    client.delete_run(run.id).result()
 
 
 def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> None:
     done = mlbench("run", "steps", "--workers", "1", *_FAST, "--json")
     assert (done.code, done.err) == (0, "")
     fields = done.json
-    assert fields == {**client.get_run(fields["id"]).fields, "result": fields["result"]}
+    said = client.get_run(fields["id"]).result().json()
+    assert fields == {**said, "result": fields["result"]}
     assert re.fullmatch(r"steps-\d{8}-\d{6}", fields["name"])
     assert fields["num_workers"] == 1
     assert fields["args"] == {"steps": "200", "rate": "1000"}
     assert fields["result"]["epochs"] == 2
     assert 300 < fields["result"]["samples_per_second"] <= 1010
     assert fields["result"]["accuracy"] is None
-    client.delete_run(fields["id"])
+    client.delete_run(fields["id"]).result()
+
+
+def test_queued_runs_follow_one_another_and_can_be_taken_back(
+    mlbench: Mlbench, client: ApiClient
+) -> None:
+    first = mlbench("run", "steps", "--name", "first", *_ENDLESS, "--detach", "--json").json["id"]
+    second = mlbench("run", "steps", "--queue", *_FAST, "--detach", "--json").json["id"]
+    third = mlbench("run", "steps", "--queue", *_FAST, "--detach", "--json").json["id"]
+    taken_back = mlbench("stop", str(third), "--json").json
+    assert (taken_back["state"], taken_back["started_at"]) == ("STOPPED", None)
+    assert client.get_run(second).result().value.state == "INITIALIZED"
+    assert mlbench("stop", "first").code == 0
+    ended = wait_for_end(client, client.get_run(second).result().value)
+    assert ended.state == "FINISHED", ended.reason
+    for run_id in (first, second, third):
+        client.delete_run(run_id).result()
 
 
 def test_a_failed_run_says_which_rank_and_why(mlbench: Mlbench, client: ApiClient) -> None:
@@ -58,7 +76,7 @@ def test_a_failed_run_says_which_rank_and_why(mlbench: Mlbench, client: ApiClien
     status = mlbench("status", "wrong", "--json")
     assert (status.code, status.json["state"]) == (0, "FAILED")
     assert status.json["args"] == {"nonsense": "a=b"}
-    client.delete_run(status.json["id"])
+    client.delete_run(status.json["id"]).result()
 
 
 def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
@@ -67,12 +85,15 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     ordered = mlbench("run", "steps", "--name", "detached", *_ENDLESS, "--detach", "--json")
     assert (ordered.code, ordered.json["state"]) == (0, "INITIALIZED")
     run_id = str(ordered.json["id"])
-    wait_for(lambda: client.get_run_metrics(int(run_id), last_n=1), what="the run records")
+    wait_for(
+        lambda: client.get_run_metrics(int(run_id), last_n=1).result().value, what="the run records"
+    )
 
     conflict = mlbench("run", "steps", *_FAST)
     assert conflict.code == 2
     assert conflict.err == (
-        f"mlbench: run {run_id} (detached) is active: wait until it has ended, or stop it\n"
+        f"mlbench: run {run_id} (detached) is active: wait until it has ended, stop it, "
+        "or let this one wait with queue=true\n"
     )
     too_soon = mlbench("delete", "detached")
     assert too_soon.code == 2
@@ -94,7 +115,7 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     [
         (("steps", "--set", "rate"), "--set rate: it must be KEY=VALUE, e.g. epochs=3"),
         (("steps", "--set", "=5"), "--set =5: it must be KEY=VALUE, e.g. epochs=3"),
-        (("nothing",), "benchmark: there is no such benchmark; there are digits, steps"),
+        (("nothing",), "benchmark: there is no such benchmark here; there are digits, steps"),
         (("steps", "--workers", "99"), "num_workers: at most 16"),
     ],
 )
@@ -125,7 +146,7 @@ def test_the_status_as_json_holds_what_the_api_says(
     found = mlbench("status", "--json").json
     assert finished.fields in found["runs"]
     assert [pod["name"] for pod in found["pods"]] == [
-        pod["name"] for pod in client.get_worker_pods()
+        pod.name for pod in client.get_worker_pods().result().value
     ]
 
 
@@ -139,10 +160,10 @@ def test_a_run_is_found_by_name_or_id(mlbench: Mlbench, finished: Run) -> None:
 def test_of_runs_with_one_name_the_newest_is_meant(
     mlbench: Mlbench, client: ApiClient, finished: Run
 ) -> None:
-    newest = client.create_run("finished", "steps", args={"steps": "1"})
+    newest = order_steps(client, "finished", steps=1)
     wait_for_end(client, newest)
     assert mlbench("status", "finished", "--json").json["id"] == newest.id
-    client.delete_run(newest.id)
+    client.delete_run(newest.id).result()
 
 
 @pytest.mark.parametrize("command", ["stop", "logs"])

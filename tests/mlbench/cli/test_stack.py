@@ -144,9 +144,9 @@ def test_ctrl_c_while_a_demo_runs_stops_the_stack(mlbench: Mlbench, client: ApiC
         assert terminal.wait() == 128 + signal.SIGINT
     assert terminal.text.endswith("Stopping the stack…\r\nstopped\r\n")
     assert "goes on" not in terminal.text
-    [run] = [run for run in client.get_runs() if run.active]
-    client.stop_run(run.id)
-    client.delete_run(wait_for_end(client, run).id)
+    [run] = [run for run in client.get_runs().result().value if run.active]
+    client.stop_run(run.id).result()
+    client.delete_run(wait_for_end(client, run).id).result()
 
 
 def test_ctrl_c_while_a_demo_starts_leaves_nothing(alone: Mlbench) -> None:

@@ -19,12 +19,17 @@ from mlbench.stack.services import StackError
 from tests.conftest import wait_for
 from tests.mlbench.conftest import wait_for_end
 from tests.mlbench.stack.processes import descendants, left
+from tests.ordering import order_steps
 
 
 def supervisor_of(home: Home) -> psutil.Process:
     pid = launch.running_supervisor(home)
     assert pid is not None
     return psutil.Process(pid)
+
+
+def ranks_recording(client: ApiClient, run_id: int) -> int:
+    return len(client.get_run_metrics(run_id, metric_filter="train_loss").result().value)
 
 
 def test_a_stack_that_runs_answers_everywhere(stack: Home) -> None:
@@ -59,11 +64,8 @@ def test_a_killed_stack_leaves_nothing_and_can_be_started_again(
 ) -> None:
     before = own_stack.read_connection()
     with ApiClient.from_home(own_stack) as client:
-        run = client.create_run("cut-off", "steps", args={"steps": "6000", "rate": "100"})
-        wait_for(
-            lambda: len(client.get_run_metrics(run.id, metric_filter="train_loss", last_n=1)) == 2,
-            what="both ranks record",
-        )
+        run = order_steps(client, "cut-off", steps=6000, rate=100)
+        wait_for(lambda: ranks_recording(client, run.id) == 2, what="both ranks record")
     started = descendants(supervisor_of(own_stack).pid)
     assert len(started) >= 9, "with two training processes"
     supervisor_of(own_stack).kill()
@@ -75,7 +77,7 @@ def test_a_killed_stack_leaves_nothing_and_can_be_started_again(
     assert after.token == before.token
     with ApiClient.from_home(own_stack) as client:
         assert wait_for_end(client, run).state == "FAILED"
-        again = client.create_run("again", "steps", args={"steps": "50", "rate": "1000"})
+        again = order_steps(client, "again", steps=50, rate=1000)
         assert wait_for_end(client, again).state == "FINISHED"
 
 

@@ -1,0 +1,108 @@
+"""The database: connecting to it, and the two kinds of transaction that the master uses.
+
+SQLite in WAL mode by default, PostgreSQL by its URL. Both behave alike here: what runs inside
+``exclusive`` for one key happens one after the other, and ``snapshot`` sees one moment.
+"""
+
+import select
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from peewee import Database, DatabaseProxy, PostgresqlDatabase, SqliteDatabase
+from playhouse.db_url import parse
+
+from mlbench.errors import MLBenchError
+
+database = DatabaseProxy()
+
+_SQLITE_PRAGMAS = {
+    "busy_timeout": 30_000,
+    "journal_mode": "wal",  # readers and the one writer do not wait for each other
+    "synchronous": "normal",  # a killed process loses nothing
+    "foreign_keys": 1,
+}
+
+# The keys of `exclusive`: the runs' state, or one owner's streams and samples.
+STATE = "state"
+
+# SQLite has one writer at a time. A thread that finds the database locked sleeps for a while, so
+# threads of one process queue here instead.
+_sqlite_writer = threading.RLock()
+
+
+class DatabaseURLError(MLBenchError):
+    """The URL of the database is none that the master can use."""
+
+
+class _Postgresql(PostgresqlDatabase):
+    """PostgreSQL, to which each thread connects again after the server has dropped it."""
+
+    def cursor(self, named_cursor: str | None = None) -> Any:
+        """Return a cursor of a connection that works, unless it breaks in a transaction."""
+        if not self.is_closed() and not self.in_transaction() and _is_dropped(self.connection()):
+            self.close()
+        return PostgresqlDatabase.cursor(self, named_cursor)
+
+
+def connect(url: str) -> Database:
+    """Return the database of a URL, to which each thread connects at its first query.
+
+    Raises:
+        DatabaseURLError: it names neither a file of SQLite nor a database of PostgreSQL.
+    """
+    scheme = url.partition(":")[0]
+    arguments = parse(url, unquote_password=True, unquote_user=True)
+    # In memory, each thread would have a database of its own.
+    named = arguments["database"] not in {"", ":memory:"}
+    if named and scheme == "sqlite":
+        return SqliteDatabase(**arguments, pragmas=_SQLITE_PRAGMAS)
+    if named and scheme in {"postgres", "postgresql"}:
+        return _Postgresql(**arguments, prefer_psycopg3=True)
+    raise DatabaseURLError(
+        f"the database's URL begins with {scheme!r}; it is sqlite:////PATH/TO/FILE or "
+        "postgresql://USER:PASSWORD@HOST:PORT/NAME"
+    )
+
+
+@contextmanager
+def exclusive(key: str) -> Iterator[None]:
+    """Run a writing transaction, alone among those of the same key, in any process."""
+    if isinstance(database.obj, SqliteDatabase):
+        with _sqlite_writer, database.atomic("IMMEDIATE"):
+            yield
+    else:
+        with database.atomic():
+            database.execute_sql("SELECT pg_advisory_xact_lock(hashtext(%s))", (key,))
+            yield
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Run a reading transaction that sees the database as it is at its first query."""
+    isolation = () if isinstance(database.obj, SqliteDatabase) else ("REPEATABLE READ",)
+    with database.atomic(*isolation):
+        yield
+
+
+def run_sql(sql: str, *values: object) -> Any:
+    """Run a statement with ``?`` for its values, and return the driver's cursor."""
+    return database.execute_sql(sql.replace("?", database.param), values)
+
+
+def _is_dropped(connection: Any) -> bool:
+    """Return whether the server has ended a connection on which nothing is under way.
+
+    It says so when it ends; nothing else makes such a connection readable.
+    """
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def connect_tables(opened: Database) -> None:
+    """Let all tables use this database from now on."""
+    database.initialize(opened)

@@ -1,0 +1,203 @@
+"""Orders: what a user may ask of a run, in MLBench's words and ours, and what is refused."""
+
+import json
+import re
+import shlex
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from master.benchmarks import BENCHMARKS, DEFAULT, Benchmark
+from master.errors import BadFieldError
+from master.fields import refuse_truth_value
+from master.settings import Limits
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+# What MLBench's clients send where nothing is said.
+_UNASKED_BANDWIDTH = 1000.0
+_CUSTOM_IMAGE = "custom_image"
+_CUSTOM_BACKEND = "custom_backend"
+
+ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64)]
+# A command line cannot hold a NUL.
+_NO_NUL = r"^[^\x00]*$"
+ArgValue = Annotated[str, Field(pattern=_NO_NUL, max_length=1024)]
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_length=255)]
+Task = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS]})]
+Image = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS, _CUSTOM_IMAGE]})]
+
+
+class RunOrder(BaseModel):
+    """The body of ``POST /api/runs/``."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        coerce_numbers_to_str=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+    name: str = Field(max_length=40, json_schema_extra={"pattern": f"^{_NAME.pattern}$"})
+    num_workers: int = Field(default=2, ge=1)
+    num_cpus: float | None = Field(default=None, gt=0)
+    """Cores of each worker; by default its share of them."""
+    max_bandwidth: float | None = Field(default=None, gt=0)
+    """Mbit/s that each worker may send."""
+    gpu_enabled: bool = False
+
+    benchmark: Task | None = None
+    """An official task. ``digits`` where no other field says what to run."""
+    image_name: Image | None = None
+    """An official task too, or ``custom_image``."""
+    custom_image_name: Word | None = None
+    custom_image_command: str | None = Field(default=None, pattern=_NO_NUL, max_length=4096)
+    backend: Word | None = None
+    custom_backend: Word | None = None
+    run_all_nodes: bool = False
+    """With ``custom_backend``: whether all ranks run the command, or rank 0 alone."""
+    light_target: bool = False
+    args: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=100)
+    seed: int | None = Field(default=None, ge=0, lt=2**32)
+    max_restarts: int = Field(default=0, ge=0, le=100)
+    queue: bool = False
+    """Whether to wait for the active run, instead of being refused."""
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether it brings its own command."""
+        return self.image_name == _CUSTOM_IMAGE or self.custom_image_command is not None
+
+    @property
+    def task(self) -> Benchmark | None:
+        """The official task; nothing where the order brings its own command."""
+        if self.is_custom:
+            return None
+        name = self.benchmark or self.image_name
+        return BENCHMARKS[name] if name else DEFAULT
+
+    @property
+    def all_args(self) -> dict[str, str]:
+        """The task's arguments: those given, the seed, and what the light goal needs."""
+        light = dict(self.task.light_args) if self.task and self.light_target else {}
+        seed = {} if self.seed is None else {"seed": str(self.seed)}
+        return light | seed | self.args
+
+    @property
+    def backend_name(self) -> str:
+        """The communication backend, in lowercase, as PyTorch names them."""
+        if self.backend == _CUSTOM_BACKEND:
+            return self.custom_backend or ""
+        return (self.backend or "gloo").lower()
+
+    @property
+    def runs_on_all(self) -> bool:
+        """Whether every rank runs the command: with MPI, rank 0 starts the others."""
+        if self.backend == _CUSTOM_BACKEND:
+            return self.run_all_nodes
+        return self.backend_name != "mpi"
+
+    def wanted_bandwidth(self, limits: Limits) -> float | None:
+        """Return the Mbit/s to hold the workers to; nothing where none was asked for."""
+        unasked = not limits.bandwidth and self.max_bandwidth == _UNASKED_BANDWIDTH
+        return None if unasked else self.max_bandwidth
+
+    _no_truth_value = field_validator(
+        "num_workers", "num_cpus", "max_bandwidth", "seed", "max_restarts", mode="before"
+    )(refuse_truth_value)
+
+    @field_validator("name")
+    @classmethod
+    def _name_fits_kubernetes(cls, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                "a name has lowercase letters, digits and hyphens, at most 40, and begins and ends "
+                "with a letter or digit"
+            )
+        return name
+
+    @field_validator("benchmark", "image_name")
+    @classmethod
+    def _is_known(cls, name: str | None) -> str | None:
+        if name not in (None, _CUSTOM_IMAGE, *BENCHMARKS):
+            known = ", ".join(BENCHMARKS)
+            raise ValueError(
+                f"there is no such benchmark here; there are {known}, "
+                f"or your own with image_name={_CUSTOM_IMAGE}"
+            )
+        return name
+
+    @field_validator("args", mode="before")
+    @classmethod
+    def _may_be_text(cls, args: Any) -> Any:
+        """A form has no objects, so there they are JSON."""
+        if not isinstance(args, str):
+            return args
+        try:
+            return json.loads(args)
+        except ValueError:
+            raise ValueError("a JSON object") from None
+
+    @field_validator("custom_image_command")
+    @classmethod
+    def _can_be_split(cls, command: str | None) -> str | None:
+        if command is not None and not shlex.split(command):
+            raise ValueError("it must name a program")
+        return command
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        if self.benchmark == _CUSTOM_IMAGE:
+            raise ValueError(f"benchmark: {_CUSTOM_IMAGE} is for image_name")
+        if self.benchmark and self.image_name:
+            raise ValueError("benchmark and image_name: give one of the two")
+        if self.is_custom and (self.benchmark or self.image_name != _CUSTOM_IMAGE):
+            raise ValueError(f"custom_image_command: needs image_name={_CUSTOM_IMAGE}")
+        if self.is_custom and not (self.custom_image_name and self.custom_image_command):
+            raise ValueError("custom_image_name and custom_image_command: both are needed")
+        if (self.backend == _CUSTOM_BACKEND) != (self.custom_backend is not None):
+            raise ValueError(f"custom_backend: needs backend={_CUSTOM_BACKEND}, and it this one")
+        return self
+
+
+def check(order: RunOrder, limits: Limits) -> None:
+    """Make sure that the pool can give what an order asks for.
+
+    Raises:
+        BadFieldError: it cannot (400).
+    """
+    if order.num_workers > limits.workers:
+        raise BadFieldError("num_workers", f"at most {limits.workers} (not {order.num_workers})")
+    if order.num_cpus is not None and not order.num_cpus.is_integer():
+        raise BadFieldError("num_cpus", f"whole cores only (not {order.num_cpus:g})")
+    if order.num_cpus is not None and order.num_cpus > limits.cpus:
+        raise BadFieldError(
+            "num_cpus", f"a worker here has at most {limits.cpus} cores (not {order.num_cpus:g})"
+        )
+    _check_bandwidth(order.wanted_bandwidth(limits), limits)
+    if order.gpu_enabled and not limits.gpus:
+        raise BadFieldError("gpu_enabled", "workers here have no GPU; leave it out")
+    if order.task is not None:
+        _check_task(order, order.task)
+
+
+def _check_bandwidth(wanted: float | None, limits: Limits) -> None:
+    if wanted is None or wanted <= limits.bandwidth:
+        return
+    if limits.bandwidth:
+        raise BadFieldError(
+            "max_bandwidth", f"at most {limits.bandwidth:g} Mbit/s (not {wanted:g})"
+        )
+    raise BadFieldError(
+        "max_bandwidth", "the bandwidth of workers here cannot be limited; leave it out"
+    )
+
+
+def _check_task(order: RunOrder, task: Benchmark) -> None:
+    if order.backend_name != "gloo":
+        raise BadFieldError(
+            "backend", f"{task.name} runs with gloo here (not {order.backend_name})"
+        )
+    if order.light_target and not task.light_args:
+        raise BadFieldError("light_target", f"{task.name} has no light goal; leave it out")
+    if order.seed is not None and not task.seeded:
+        raise BadFieldError("seed", f"{task.name} takes no seed; leave it out")

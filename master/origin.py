@@ -1,0 +1,47 @@
+"""Which requests come from here: a foreign Host or a page of another site is refused.
+
+A page that the user's browser shows can send requests to this machine, and by a name of its own
+that leads here it could also read the answers (DNS rebinding). The Host and Origin headers tell.
+"""
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+import falcon
+from falcon import Request, Response
+
+from master.auth import access_of
+
+
+@dataclass(frozen=True)
+class OriginMiddleware:
+    """Refuses what was meant for another host, or comes from another site's page."""
+
+    allowed_hosts: Set[str]
+
+    def process_resource(
+        self, req: Request, resp: Response, resource: object, params: dict[str, object]
+    ) -> None:
+        """Refuse with 421 a foreign Host, with 403 a foreign Origin.
+
+        Open routes take any Host: probes and Prometheus call them by a pod's address.
+        """
+        if access_of(resource) != "open" and _host(req) not in self.allowed_hosts:
+            raise falcon.HTTPError(
+                falcon.HTTP_421,
+                description=f"Host: this master is {', '.join(sorted(self.allowed_hosts))} "
+                f"(not {req.get_header('Host')!r}); $MLBENCH_ALLOWED_HOSTS adds others",
+            )
+        origin = req.get_header("Origin")
+        if origin not in {None, f"http://{req.netloc}", f"https://{req.netloc}"}:
+            raise falcon.HTTPForbidden(
+                description=f"Origin: pages of another site may not send requests (not {origin!r})"
+            )
+
+
+def _host(req: Request) -> str:
+    """Return the name by which the client calls, without port; empty if it is malformed."""
+    try:
+        return req.host.lower()
+    except ValueError:
+        return ""

@@ -1,0 +1,85 @@
+"""What ``GET /api/metrics/`` answers: which series, in which format."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from master.models import Run
+from master.reading import archive, export
+from master.reading.export import AllSeries
+from master.reading.selection import Selection
+from master.reading.series import NamedSeries, SeriesReader, known_pods
+
+FORMATS = ("json", "zip", "csv")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What goes to the client. The first piece is made when it is taken, and so are the others."""
+
+    pieces: Iterator[bytes]
+    """At least one."""
+    content_type: str
+    file_name: str = ""
+    """What to save it as; empty if it is to be shown."""
+
+
+def run(reader: SeriesReader, found: Run, selection: Selection, form: str) -> Answer:
+    """Answer with a run's series; as a zip file, with those of its pods beside."""
+    if form == "zip":
+        files = archive.in_folders([("", archive.run_files(reader, found, selection))])
+        return _zip(files, found.name)
+    return _plain(reader.run(found.id, selection), form)
+
+
+def pod(reader: SeriesReader, name: str, selection: Selection, form: str) -> Answer:
+    """Answer with a pod's series."""
+    series = reader.pod(name, selection)
+    if form == "zip":
+        return _zip(archive.in_folders([("", archive.series_files(series))]), name)
+    return _plain(series, form)
+
+
+def all_runs(reader: SeriesReader, selection: Selection, form: str) -> Answer:
+    """Answer with the series of each run, by its id; as a zip file, with a folder for each."""
+    ids = [found.id for found in Run.select(Run.id).order_by(Run.id)]
+    if form == "zip":
+        found = (one for run_id in ids if (one := Run.get_or_none(Run.id == run_id)))
+        files = archive.in_folders(
+            (str(one.id), archive.run_files(reader, one, selection)) for one in found
+        )
+        return _zip(files, "runs")
+    return _everything("run", ((str(one), reader.run(one, selection)) for one in ids), form)
+
+
+def all_pods(reader: SeriesReader, selection: Selection, form: str) -> Answer:
+    """Answer with the series of each pod, by its name; as a zip file, with a folder for each."""
+    everything = ((name, reader.pod(name, selection)) for name in known_pods())
+    if form == "zip":
+        files = archive.in_folders(
+            (name, archive.series_files(series)) for name, series in everything
+        )
+        return _zip(files, "pods")
+    return _everything("pod", everything, form)
+
+
+def _plain(series: NamedSeries, form: str) -> Answer:
+    return _csv(export.to_csv(series)) if form == "csv" else _json(export.to_json(series))
+
+
+def _everything(kind: str, everything: AllSeries, form: str) -> Answer:
+    if form == "csv":
+        return _csv(export.all_to_csv(kind, everything))
+    return _json(export.all_to_json(everything))
+
+
+def _json(pieces: Iterator[bytes]) -> Answer:
+    return Answer(export.in_blocks(pieces), "application/json")
+
+
+def _csv(pieces: Iterator[bytes]) -> Answer:
+    return Answer(export.in_blocks(pieces), "text/csv; charset=utf-8")
+
+
+def _zip(files: archive.FilesInFolders, name: str) -> Answer:
+    pieces = export.in_blocks(archive.to_zip(files))
+    return Answer(pieces, "application/zip", f"metrics_{name}.zip")

@@ -1,0 +1,117 @@
+"""The points of one series, as columns: what is read, merged and written in pieces."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+# A piece holds about this many points at most, so that memory does not grow with the answer.
+PIECE = 40_000
+
+
+class Note(NamedTuple):
+    """What a client gave along with a value; None for what it did not give."""
+
+    cumulative: bool | None
+    metadata: Any
+
+
+class Point(NamedTuple):
+    """A value at a time; numbers are spelled as Prometheus spells them."""
+
+    time_us: int
+    value: str
+    cumulative: bool | None = None
+    metadata: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Points of one series in order of time, as columns of the same length."""
+
+    times_us: Sequence[int]
+    values: Sequence[str]
+    notes: Mapping[int, Note] = field(default_factory=dict)
+    """By position, where there is one."""
+
+    def __len__(self) -> int:
+        return len(self.times_us)
+
+    def __iter__(self) -> Iterator[Point]:
+        for i, (time_us, value) in enumerate(zip(self.times_us, self.values, strict=True)):
+            yield Point(time_us, value, *self.notes.get(i, ()))
+
+    def part(self, start: int, end: int) -> "Points":
+        """Return the points from position ``start`` to before ``end``."""
+        if start <= 0 and end >= len(self):
+            return self
+        notes = {i - start: note for i, note in self.notes.items() if start <= i < end}
+        return Points(self.times_us[start:end], self.values[start:end], notes)
+
+    def between(self, after_us: int, until_us: int) -> "Points":
+        """Return the points that are later than ``after_us``, up to ``until_us``."""
+        times = self.times_us
+        return self.part(bisect_right(times, after_us), bisect_right(times, until_us))
+
+    def split(self, time_us: int) -> tuple["Points", "Points"]:
+        """Return the points up to a time, and the later ones."""
+        middle = bisect_right(self.times_us, time_us)
+        return self.part(0, middle), self.part(middle, len(self))
+
+
+Pieces = Iterator[Points]
+
+
+def from_points(points: Iterable[Point]) -> Points:
+    """Return points, which are in order of time, as columns."""
+    rows = list(points)
+    return Points(
+        [row.time_us for row in rows],
+        [row.value for row in rows],
+        {
+            i: Note(row.cumulative, row.metadata)
+            for i, row in enumerate(rows)
+            if row.cumulative is not None or row.metadata is not None
+        },
+    )
+
+
+def merge(first: Pieces, second: Pieces) -> Pieces:
+    """Yield the points of both in order of time; at the same time, those of ``first`` first."""
+    left, right = next(first, None), next(second, None)
+    while left is not None and right is not None:
+        # One is taken whole, of the other what comes before all that may follow the first.
+        if left.times_us[-1] <= right.times_us[-1]:
+            earlier, right = right.split(left.times_us[-1] - 1)
+            yield join([left, earlier])
+            left = next(first, None)
+        else:
+            earlier, left = left.split(right.times_us[-1])
+            yield join([earlier, right])
+            right = next(second, None)
+    for rest, others in ((left, first), (right, second)):
+        if rest is not None:
+            yield rest
+            yield from others
+
+
+def join(parts: Sequence[Points]) -> Points:
+    """Return the points of all parts in order of time; at the same time, in order of the parts."""
+    parts = [part for part in parts if part]
+    if len(parts) == 1:
+        return parts[0]
+    times = [time_us for part in parts for time_us in part.times_us]
+    values = [value for part in parts for value in part.values]
+    starts = accumulate((len(part) for part in parts), initial=0)
+    notes = {
+        start + i: note
+        for start, part in zip(starts, parts, strict=False)
+        for i, note in part.notes.items()
+    }
+    order = sorted(range(len(times)), key=times.__getitem__)
+    return Points(
+        [times[i] for i in order],
+        [values[i] for i in order],
+        {new: notes[old] for new, old in enumerate(order) if old in notes} if notes else {},
+    )

@@ -1,0 +1,134 @@
+"""Which points a reader wants of a series: what is newer, fewer of them, the last ones."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import fmean
+
+from master.reading.points import Note, Pieces, Point, Points, from_points
+from master.recording.samples import number_or_text, spell
+
+# Before the year 1, the first that the API can write.
+BEFORE_ALL_US = -62_135_596_800_000_001
+# After the year 9999, the last one.
+AFTER_ALL_US = 253_402_300_800_000_000
+
+Read = Callable[[], Pieces]
+"""Reads a series from its beginning, as often as it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which points a reader wants."""
+
+    after_us: int = BEFORE_ALL_US
+    """Only points newer than this."""
+    until_us: int = AFTER_ALL_US
+    """Only points up to this."""
+    name: str = ""
+    """Only the series of this name, or of this metric whatever its rank; empty for all."""
+    summarize: int | None = None
+    """At most this many points of each series: averages of as many points each."""
+    last_n: int | None = None
+    """Only this many points of each series, the newest."""
+
+    def wants(self, *names: str) -> bool:
+        """Return whether a series that goes by these names is wanted."""
+        return self.name in ("", *names)
+
+    def within(self, first_us: int, last_us: int) -> "Selection":
+        """Return the selection of what lies in a time as well."""
+        return replace(
+            self, after_us=max(self.after_us, first_us - 1), until_us=min(self.until_us, last_us)
+        )
+
+    def apply(self, read: Read) -> Pieces:
+        """Yield what is wanted of a series whose points lie between the two times."""
+        if self.summarize is not None:
+            read = _summarized(read, self.summarize)
+        if self.last_n is not None:
+            read = _last(read, self.last_n)
+        return read()
+
+
+def _summarized(read: Read, at_most: int) -> Read:
+    size = math.ceil(_count(read) / at_most)
+    return partial(_averages, read, size) if size > 1 else read
+
+
+def _last(read: Read, n: int) -> Read:
+    surplus = _count(read) - n
+    return partial(_skip, read, surplus) if surplus > 0 else read
+
+
+def _count(read: Read) -> int:
+    return sum(len(piece) for piece in read())
+
+
+def _skip(read: Read, surplus: int) -> Pieces:
+    for piece in read():
+        if rest := piece.part(surplus, len(piece)):
+            yield rest
+        surplus = max(0, surplus - len(piece))
+
+
+@dataclass(slots=True)
+class _Group:
+    """Consecutive points that become one."""
+
+    size: int = 0
+    numbers: int = 0
+    mean: float = 0.0
+    first_us: int = 0
+    cumulative: bool | None = None
+    text: Point | None = None
+
+    def add(self, part: Points) -> None:
+        if not self.size:
+            self.first_us = part.times_us[0]
+            self.cumulative = part.notes.get(0, Note(None, None)).cumulative
+        self.size += len(part)
+        numbers = []
+        for i, value in enumerate(part.values):
+            number = number_or_text(value)
+            if isinstance(number, str):
+                self.text = Point(part.times_us[i], value, *part.notes.get(i, ()))
+            else:
+                numbers.append(number)
+        if numbers:
+            self.numbers += len(numbers)
+            self.mean += (_mean(numbers) - self.mean) * (len(numbers) / self.numbers)
+
+    def point(self) -> Point:
+        """Return the average of the numbers, at the time of the first; else the last text."""
+        if not self.numbers:
+            assert self.text is not None
+            return self.text
+        return Point(self.first_us, spell(self.mean), self.cumulative)
+
+
+def _averages(read: Read, size: int) -> Pieces:
+    """Yield one point for each ``size`` points; the last one may stand for fewer."""
+    group = _Group()
+    for piece in read():
+        points = []
+        start = 0
+        while start < len(piece):
+            end = start + size - group.size
+            group.add(piece.part(start, end))
+            if group.size == size:
+                points.append(group.point())
+                group = _Group()
+            start = end
+        if points:
+            yield from_points(points)
+    if group.size:
+        yield from_points([group.point()])
+
+
+def _mean(numbers: list[float]) -> float:
+    try:
+        return fmean(numbers)
+    except (OverflowError, ValueError):  # of sums that are infinite, or infinities of both signs
+        return sum(number / len(numbers) for number in numbers)

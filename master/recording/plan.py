@@ -1,0 +1,75 @@
+"""Where each sample goes: to Prometheus, or among the kept.
+
+No clock, no network, no database: everything comes in as an argument.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from master.recording.samples import Sample, SeriesKey
+
+# A sample from the future makes Prometheus refuse every sample of today, so none is let in.
+FUTURE_MS = 60_000
+# Below `out_of_order_time_window` in prometheus.yml: older ones are refused for ever.
+PAST_MS = 23 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which samples go to Prometheus, by series and in order of time, and which are kept."""
+
+    send: Mapping[SeriesKey, Sequence[Sample]]
+    """Numbers, in strictly increasing milliseconds."""
+    keep: Sequence[Sample]
+
+    def without(self, refused: set[tuple[SeriesKey, int]]) -> "Plan":
+        """Return the plan that keeps what Prometheus refused, by series and millisecond."""
+        send: dict[SeriesKey, list[Sample]] = {}
+        keep = list(self.keep)
+        for key, samples in self.send.items():
+            for sample in samples:
+                if (key, _millisecond(sample)) in refused:
+                    keep.append(sample)
+                else:
+                    send.setdefault(key, []).append(sample)
+        return Plan(send, keep)
+
+
+def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: int) -> Plan:
+    """Decide where each sample goes.
+
+    ``last_ms`` holds the newest millisecond that Prometheus has of each series. What is not later
+    is kept, as there may be another value at its time.
+    """
+    by_series: defaultdict[SeriesKey, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        by_series[sample[:2]].append(sample)
+    send: dict[SeriesKey, list[Sample]] = {}
+    keep: list[Sample] = []
+    for key, found in by_series.items():
+        # Of those in one millisecond the first to arrive stays first, also if sent once more.
+        found.sort(key=_millisecond)
+        earliest = max(now_ms - PAST_MS, last_ms.get(key, 0) + 1)
+        if sent := _send(found, earliest, now_ms + FUTURE_MS, keep):
+            send[key] = sent
+    return Plan(send, keep)
+
+
+def _send(
+    samples: Sequence[Sample], earliest: int, latest: int, keep: list[Sample]
+) -> list[Sample]:
+    """Return what of a series goes to Prometheus; add the rest to ``keep``."""
+    sent = []
+    for sample in samples:
+        ms = _millisecond(sample)
+        if earliest <= ms <= latest and not isinstance(sample.value, str):
+            sent.append(sample)
+            earliest = ms + 1
+        else:
+            keep.append(sample)
+    return sent
+
+
+def _millisecond(sample: Sample) -> int:
+    return sample.time_us // 1000

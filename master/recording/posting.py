@@ -1,0 +1,167 @@
+"""Samples that clients post: checked, stored once, and readable from then on."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Self
+
+import falcon
+import orjson
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainValidator,
+    field_validator,
+    model_validator,
+)
+
+from master import runs, times
+from master.database import exclusive
+from master.fields import refuse_truth_value
+from master.models import Pod, Rank, Stream, pod_owner, run_owner
+from master.recording.posted import append_posted, has_posted, open_posted
+from master.recording.samples import (
+    MAX_NAME_LENGTH,
+    Sample,
+    number_or_text,
+    split_name,
+    to_posted_lines,
+)
+
+MAX_TEXT_LENGTH = 64 << 10
+MAX_METADATA_BYTES = 64 << 10
+MAX_SAMPLES = 10_000
+
+Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=r"^[^\x00]*$")]
+
+
+def _check_value(value: object) -> int | float | str:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("a number or a text")
+    if isinstance(value, str) and (len(value) > MAX_TEXT_LENGTH or "\0" in value):
+        raise ValueError(f"a text of at most {MAX_TEXT_LENGTH} characters, without NUL")
+    return value
+
+
+# By hand: of a union, pydantic reports why it is none of its parts.
+Value = Annotated[
+    int | float | str, PlainValidator(_check_value, json_schema_input_type=int | float | Text)
+]
+
+
+def _only(owner: str, other: str) -> JsonValue:
+    """Return the schema of a sample that has the one owner and not the other."""
+    return {
+        "required": [owner],
+        "properties": {owner: {"not": {"type": "null"}}, other: {"type": "null"}},
+    }
+
+
+class PostedSample(BaseModel):
+    """A sample as a client posts it to ``/api/metrics/``."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        allow_inf_nan=True,
+        json_schema_extra={"oneOf": [_only("run_id", "pod_name"), _only("pod_name", "run_id")]},
+    )
+
+    run_id: int | None = None
+    pod_name: str | None = Field(default=None, max_length=253)
+    name: str = Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=r"^[^\x00]*$")
+    date: datetime
+    value: Value
+    cumulative: bool | None = None
+    metadata: Any = None
+
+    _no_truth_value = field_validator("run_id", mode="before")(refuse_truth_value)
+
+    @property
+    def owner(self) -> str:
+        """The owner of the stream that it belongs to."""
+        if self.run_id is not None:
+            return run_owner(self.run_id)
+        assert self.pod_name is not None
+        return pod_owner(self.pod_name)
+
+    @field_validator("date")
+    @classmethod
+    def _can_be_written(cls, date: datetime) -> datetime:
+        if times.EARLIEST_US <= times.to_microseconds(date) <= times.LATEST_US:
+            return date
+        raise ValueError("in the years 1 to 9999, in UTC")
+
+    @field_validator("metadata")
+    @classmethod
+    def _is_small(cls, metadata: Any) -> Any:
+        try:
+            size = len(orjson.dumps(metadata))
+        except TypeError as error:
+            raise ValueError(f"it cannot be stored: {error}") from None
+        if size > MAX_METADATA_BYTES:
+            raise ValueError(f"at most {MAX_METADATA_BYTES} bytes as JSON")
+        return metadata
+
+    @model_validator(mode="after")
+    def _has_one_owner(self) -> Self:
+        if (self.run_id is None) == (self.pod_name is None):
+            raise ValueError("run_id and pod_name: give one of the two")
+        return self
+
+
+def store(posted: Sequence[PostedSample]) -> None:
+    """Store samples, each owner's in one transaction. The same body again adds nothing.
+
+    Raises:
+        falcon.HTTPNotFound: there is no such run or pod; nothing is stored (404).
+    """
+    by_owner: dict[str, list[PostedSample]] = {}
+    for sample in posted:
+        by_owner.setdefault(sample.owner, []).append(sample)
+    newcomers = {owner: found[0] for owner, found in by_owner.items() if not has_posted(owner)}
+    for sample in newcomers.values():
+        _check_known(sample)
+    for owner, sample in newcomers.items():
+        with exclusive(owner):
+            # Once more, as it may have been deleted just now.
+            _check_known(sample)
+            open_posted(owner)
+    for owner, samples in by_owner.items():
+        append_posted(owner, to_posted_lines(map(_to_sample, samples)))
+
+
+def find_pod(name: str) -> str:
+    """Return the name of a pod that there is, or that has run a rank or has samples.
+
+    Raises:
+        falcon.HTTPNotFound: there never was such a pod (404).
+    """
+    known = (
+        Stream.select().where(Stream.owner == pod_owner(name)),
+        Pod.select().where(Pod.name == name),
+        Rank.select().where(Rank.worker == name),
+    )
+    if "\0" not in name and any(query.exists() for query in known):
+        return name
+    raise falcon.HTTPNotFound(description=f"pod_name: there is no pod {name!r}")
+
+
+def _check_known(sample: PostedSample) -> None:
+    if sample.pod_name is not None:
+        find_pod(sample.pod_name)
+    elif sample.run_id is not None:
+        runs.find(sample.run_id)
+
+
+def _to_sample(posted: PostedSample) -> Sample:
+    # A pod's series have no rank.
+    metric, rank = split_name(posted.name) if posted.pod_name is None else (posted.name, "")
+    return Sample(
+        metric,
+        rank,
+        times.to_microseconds(posted.date),
+        number_or_text(posted.value),
+        posted.cumulative,
+        posted.metadata,
+    )

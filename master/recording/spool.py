@@ -1,0 +1,51 @@
+"""The spool: what waits for Prometheus, and the bound on it."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from peewee import fn
+
+from master.models import Stream
+from master.recording.streams import METRICS, POSTED
+from mlbench.errors import MLBenchError
+
+# What was counted this lately still holds, near enough.
+_FRESH_SECONDS = 0.5
+
+
+class SpoolFullError(MLBenchError):
+    """No more samples can be taken now: Prometheus must take some first."""
+
+
+def waiting_bytes() -> int:
+    """Return how many bytes of samples have not been delivered."""
+    waiting = Stream.select(fn.SUM(Stream.size - Stream.delivered)).where(
+        Stream.name.in_([METRICS, POSTED]), Stream.delivered < Stream.size
+    )
+    return int(waiting.scalar() or 0)
+
+
+@dataclass
+class Spool:
+    """Says whether more samples can be taken. Threads may share it."""
+
+    limit_bytes: int
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _waiting: int = 0
+    _counted_at: float = float("-inf")
+
+    def check_room(self) -> None:
+        """Make sure that samples can be taken.
+
+        Raises:
+            SpoolFullError: more than ``limit_bytes`` wait already.
+        """
+        with self._lock:
+            if time.monotonic() - self._counted_at > _FRESH_SECONDS:
+                self._waiting, self._counted_at = waiting_bytes(), time.monotonic()
+        if self._waiting > self.limit_bytes:
+            raise SpoolFullError(
+                f"{self._waiting} bytes of samples wait for Prometheus, and at most "
+                f"{self.limit_bytes} may: try again later, nothing was stored"
+            )

@@ -1,0 +1,131 @@
+"""``mlbench download``: a run's metrics as a file."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO, get_args
+
+import typer
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
+
+from mlbench.cli.common import (
+    INTERRUPTED,
+    JsonOption,
+    RunArgument,
+    WrongCallError,
+    connected,
+    err,
+    find_run,
+    out,
+    print_json,
+)
+from mlbench.client import ApiClient, Format, Run
+
+_FORMATS: tuple[Format, ...] = get_args(Format)
+_STDOUT = Path("-")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(download)
+
+
+def download(
+    wanted: RunArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Where to; - is stdout, metrics_NAME.zip the default.",
+        ),
+    ] = None,
+    format: Annotated[  # noqa: A002 - the option's name
+        Format | None, typer.Option(help="Of the file; by default what its name ends with.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Download a run's metrics: every value of every series."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # so that nothing is left behind then too
+    with connected() as client:
+        kind = format or _guess_format(output)
+        if output == _STDOUT and (json or sys.stdout.isatty()):
+            raise WrongCallError("-o -: stdout must be a file or a pipe, without --json")
+        run = find_run(client, wanted)
+        target = output or Path(f"metrics_{run.name}.{kind}")
+        try:
+            size = _save(client, run, kind, target)
+        except KeyboardInterrupt:
+            err.print("interrupted, nothing is kept")
+            raise typer.Exit(INTERRUPTED) from None
+    if json:
+        print_json({"file": str(target), "format": kind, "bytes": size})
+    elif target != _STDOUT:
+        out.print(f"{target}: {size:,} bytes", soft_wrap=True)
+
+
+def _guess_format(output: Path | None) -> Format:
+    if output is None or output == _STDOUT:
+        return "zip"
+    for known in _FORMATS:
+        if output.suffix.lower() == f".{known}":
+            return known
+    raise WrongCallError(
+        f"-o {output}: its name ends with none of {', '.join(_FORMATS)}: give --format"
+    )
+
+
+def _save(client: ApiClient, run: Run, kind: Format, target: Path) -> int:
+    """Write a run's metrics to a file or to stdout, and return how many bytes."""
+    if target == _STDOUT:
+        with _progress(run) as show:
+            size = client.download(run.id, sys.stdout.buffer, format=kind, on_progress=show)
+        sys.stdout.buffer.flush()
+        return size
+    try:
+        with _replacing(target) as file, _progress(run) as show:
+            return client.download(run.id, file, format=kind, on_progress=show)
+    except OSError as error:
+        raise WrongCallError(f"-o {target}: {error.strerror or error}") from None
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[BinaryIO]:
+    """Give a file that takes the place of ``target`` at the end, or else leaves nothing."""
+    place = target.resolve()
+    if place.exists() and not place.is_file():
+        raise WrongCallError(f"-o {target}: there is something that is no file")
+    draft = place.with_name(f".{place.name}.{os.getpid()}.part")
+    try:
+        with draft.open("xb") as file:
+            yield file
+        draft.replace(place)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _progress(run: Run) -> Iterator[Callable[[int, int | None], None]]:
+    """Draw a progress bar where there is a terminal, and give what to tell it."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(f"run {run.id} ({run.name})", total=None)
+        yield lambda received, total: bar.update(task, completed=received, total=total)

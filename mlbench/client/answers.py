@@ -1,0 +1,41 @@
+"""What comes back from the master: an answer, a refusal, or nothing."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from mlbench.errors import MLBenchError
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Value]):
+    """The master's answer to one request; what a client's futures give."""
+
+    value: Value
+    """What the answer says, typed: a ``Run``, a list of pods, a zip file's bytes…"""
+    status_code: int
+    """The HTTP status: 200, 201 or 204."""
+    content: bytes = field(repr=False)
+    """The body as it came."""
+
+    def json(self) -> Any:
+        """Return the body, read as JSON.
+
+        Raises:
+            ValueError: it is no JSON, e.g. a zip file.
+        """
+        return json.loads(self.content)
+
+
+class ApiError(MLBenchError):
+    """The master refused a request: ``status`` is the HTTP status, the text its message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NoAnswerError(MLBenchError):
+    """The master cannot be reached, or fell silent."""

@@ -1,0 +1,174 @@
+"""Calls about metrics: reading them, downloading them as a file, adding to them."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, Literal
+
+from mlbench.client.answers import Answer
+from mlbench.client.asking import Asker, path_part
+from mlbench.client.records import Point, Sample, Series, to_series, to_text
+from mlbench.client.transport import Transport
+
+Format = Literal["zip", "csv", "json"]
+Moment = datetime | str
+
+
+class MetricCalls:
+    """What ``ApiClient`` asks about metrics."""
+
+    _asker: Asker
+    _transport: Transport
+
+    def get_all_metrics(self) -> Future[Answer[dict[str, Series]]]:
+        """Ask for the series of all worker pods, by the pods' names."""
+        return self._asker.ask(
+            "GET",
+            "/api/metrics/",
+            lambda found: {pod: to_series(series) for pod, series in found.items()},
+        )
+
+    def get_pod_metrics(
+        self,
+        pod_id: str,
+        since: Moment | None = None,
+        summarize: int | None = None,
+        *,
+        metric_filter: str | None = None,
+        last_n: int | None = None,
+    ) -> Future[Answer[Series]]:
+        """Ask for a pod's series by name, each in order of time.
+
+        Args:
+            pod_id: the pod's name.
+            since: only what is newer; a datetime without a zone is in UTC.
+            summarize: at most this many points of each series, averaged.
+            metric_filter: only this metric.
+            last_n: only the last points of each series.
+        """
+        params = _selection("pod", since, summarize, metric_filter, last_n)
+        return self._asker.ask(
+            "GET", f"/api/metrics/{path_part(pod_id)}/", to_series, params=params
+        )
+
+    def get_run_metrics(
+        self,
+        run_id: int | str,
+        since: Moment | None = None,
+        summarize: int | None = None,
+        metric_filter: str | None = None,
+        last_n: int | None = None,
+    ) -> Future[Answer[Series]]:
+        """Ask for a run's series by name, such as ``train_loss @ 0``, each in order of time.
+
+        Args:
+            run_id: the run.
+            since: only what is newer; a datetime without a zone is in UTC.
+            summarize: at most this many points of each series, averaged.
+            metric_filter: only this metric, of all ranks.
+            last_n: only the last points of each series.
+        """
+        params = _selection("run", since, summarize, metric_filter, last_n)
+        return self._asker.ask(
+            "GET", f"/api/metrics/{path_part(run_id)}/", to_series, params=params
+        )
+
+    def download_run_metrics(
+        self, run_id: int | str, since: Moment | None = None, summarize: int | None = None
+    ) -> Future[Answer[bytes]]:
+        """Ask for a run's series as the bytes of a zip file; ``download`` needs less memory."""
+        params = {**_selection("run", since, summarize), "format": "zip"}
+        return self._asker.ask_bytes(
+            "GET", f"/api/metrics/{path_part(run_id)}/", bytes, params=params
+        )
+
+    def download(
+        self,
+        run_id: int | str,
+        file: BinaryIO,
+        *,
+        format: Format = "zip",  # noqa: A002 - the route's own name for it
+        since: Moment | None = None,
+        summarize: int | None = None,
+        on_progress: Callable[[int, int | None], None] = lambda received, total: None,
+    ) -> int:
+        """Write a run's series to a file piece by piece, in this thread; return how many bytes.
+
+        Args:
+            run_id: the run.
+            file: where to, open for writing. After an error it holds a part of the answer.
+            format: of the file.
+            since: only what is newer; a datetime without a zone is in UTC.
+            summarize: at most this many points of each series, averaged.
+            on_progress: called after each piece with the bytes received so far, and with all
+                there will be, if the master says.
+
+        Raises:
+            ApiError: the master refuses.
+            NoAnswerError: it is away, or broke off.
+        """
+        params = {**_selection("run", since, summarize), "format": format}
+        written = 0
+        with self._transport.stream(f"/api/metrics/{path_part(run_id)}/", params) as response:
+            length = response.headers.get("Content-Length")
+            for piece in response.iter_bytes():
+                written += file.write(piece)
+                on_progress(response.num_bytes_downloaded, int(length) if length else None)
+        return written
+
+    def post_metric(
+        self,
+        run_id: int | str,
+        name: str,
+        value: float | str,
+        cumulative: bool = False,
+        metadata: object = "",
+        date: Moment | None = None,
+    ) -> Future[Answer[Point]]:
+        """Add a sample to a run. Once there is an answer, it can be read.
+
+        Args:
+            run_id: the run.
+            name: of the metric; `` @ RANK`` at its end makes it a rank's.
+            value: a number or a text.
+            cumulative: whether the values of this metric only ever grow.
+            metadata: whatever JSON can hold.
+            date: when it was measured, now by default; a datetime without a zone is in UTC.
+
+        Returns:
+            A future of the point as the master stores it.
+        """
+        sample = Sample(name, value, date or datetime.now(UTC), run_id, None, cumulative, metadata)
+        return self._asker.ask("POST", "/api/metrics/", Point.from_fields, body=sample.to_fields())
+
+    def post_metrics(self, samples: Sequence[Sample]) -> Future[Answer[int]]:
+        """Add up to 10,000 samples, to runs or pods: all of them or, if one is wrong, none.
+
+        Returns:
+            A future of how many there were.
+        """
+        body = [sample.to_fields() for sample in samples]
+        return self._asker.ask(
+            "POST", "/api/metrics/", lambda answer: int(answer["count"]), body=body
+        )
+
+
+def _count(answer: Any) -> int:
+    return int(answer["count"])
+
+
+def _selection(
+    metric_type: str,
+    since: Moment | None,
+    summarize: int | None,
+    metric_filter: str | None = None,
+    last_n: int | None = None,
+) -> dict[str, str | int]:
+    wanted: dict[str, str | int | None] = {
+        "metric_type": metric_type,
+        "since": None if since is None else to_text(since),
+        "summarize": summarize,
+        "metric_filter": metric_filter,
+        "last_n": last_n,
+    }
+    return {key: value for key, value in wanted.items() if value is not None}

@@ -1,0 +1,231 @@
+"""Counting a run: what agrees is believed; what Prometheus lost is delivered again, a few times."""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import pytest
+from peewee import Database, fn
+
+from master.controller import verification
+from master.controller.decisions import Count
+from master.controller.hands import Hands
+from master.controller.verification import Verifier
+from master.models import Chunk, KeptSample, Run, Series, Stream, run_owner
+from master.pools.local import LocalPool
+from master.reading.counting import Counted, count
+from master.reading.promql import PrometheusClient, PrometheusError
+from master.recording.delivery import Delivery
+from master.recording.remote_write import RemoteWriter, UnavailableError
+from master.recording.samples import Sample
+from mlbench.home import Home
+from mlbench.pool import PoolFiles
+from tests.conftest import PrometheusServer
+from tests.master.making import line, make_run, post, record
+from tests.master.recording.places import write_labelled
+
+# What the samples of `recorded` count as.
+WHOLE = Counted(recorded=9, in_prometheus=7, kept=2)
+
+
+@pytest.fixture
+def verifier(own_prometheus: PrometheusServer, database: Database) -> Iterator[Verifier]:
+    writer, prometheus = RemoteWriter(own_prometheus.url), PrometheusClient(own_prometheus.url)
+    yield Verifier(prometheus, Delivery(writer))
+    writer.close()
+    prometheus.close()
+
+
+@pytest.fixture
+def recorded(run: Run, verifier: Verifier) -> Run:
+    """A run with samples of all kinds, which have all been delivered."""
+    now = round(time.time(), 3)
+    for rank in (0, 1):
+        record(run, b"".join(line(now + i / 1000, a=i) for i in range(3)), rank)
+    record(run, line(now, text="kept"))
+    post(run_owner(run.id), [Sample("b", "", int(now * 1e6), 1.0), Sample("b", "", 1, 2.0)])
+    deliver_all(verifier)
+    return run
+
+
+def deliver_all(verifier: Verifier) -> None:
+    while verifier.delivery.deliver_waiting():
+        pass
+
+
+def lose_everything(server: PrometheusServer) -> None:
+    server.kill()
+    shutil.rmtree(server.folder / "data")
+    server.start()
+
+
+def redeliveries(run: Run) -> int:
+    found: int = Run.get_by_id(run.id).redeliveries
+    return found
+
+
+def waiting_bytes(run: Run) -> int:
+    return sum(
+        stream.size - stream.delivered
+        for stream in Stream.select().where(Stream.owner == run_owner(run.id))
+    )
+
+
+def test_what_agrees_is_believed(recorded: Run, verifier: Verifier) -> None:
+    assert verifier.count(recorded.id) == WHOLE
+    assert redeliveries(recorded) == 0
+    assert waiting_bytes(recorded) == 0
+
+
+def test_what_waits_is_delivered_before_it_is_counted(run: Run, verifier: Verifier) -> None:
+    record(run, line(time.time(), a=1))
+    post(run_owner(run.id), [Sample("b", "", 1, 2.0)])
+    assert verifier.count(run.id) == Counted(2, 1, 1)
+
+
+def test_what_was_lost_is_delivered_again(
+    recorded: Run, verifier: Verifier, own_prometheus: PrometheusServer
+) -> None:
+    lose_everything(own_prometheus)
+    assert verifier.count(recorded.id) is None
+    assert redeliveries(recorded) == 1
+    deliver_all(verifier)
+    assert verifier.count(recorded.id) == WHOLE
+    assert redeliveries(recorded) == 1
+
+
+def test_a_part_that_was_lost_is_delivered_again(
+    recorded: Run, verifier: Verifier, own_prometheus: PrometheusServer
+) -> None:
+    """As if Prometheus had been set back to an older state."""
+    lose_everything(own_prometheus)
+    record(recorded, line(time.time(), a=9), rank=1)
+    deliver_all(verifier)
+    assert verifier.count(recorded.id) is None
+    deliver_all(verifier)
+    assert verifier.count(recorded.id) == Counted(10, 8, 2)
+
+
+def test_a_count_is_noted_only_once_it_is_final(
+    recorded: Run, verifier: Verifier, own_prometheus: PrometheusServer
+) -> None:
+    lose_everything(own_prometheus)
+    hands = Hands(LocalPool(PoolFiles(Home(own_prometheus.folder / "home"))), verifier)
+    hands.perform(Count(recorded.id))
+    assert Run.get_by_id(recorded.id).delivery is None
+    deliver_all(verifier)
+    hands.perform(Count(recorded.id))
+    assert Run.get_by_id(recorded.id).delivery == asdict(WHOLE)
+
+
+def test_what_is_lost_again_and_again_is_given_up(
+    recorded: Run, verifier: Verifier, own_prometheus: PrometheusServer
+) -> None:
+    lose_everything(own_prometheus)
+    for _ in range(3):
+        # Sent, stored and gone: nobody would ever see all of them.
+        assert verifier.count(recorded.id) is None
+        Stream.update(delivered=Stream.size).execute()
+        Stream.update(recorded=3).where(Stream.owner == run_owner(recorded.id)).execute()
+    found = verifier.count(recorded.id)
+    assert found is not None
+    assert (found.in_prometheus, found.lost) == (0, 9)
+    assert redeliveries(recorded) == 3
+    assert waiting_bytes(recorded) == 0
+
+
+@pytest.mark.parametrize(("hours", "again"), [(21.9, True), (22.1, False)])
+def test_an_old_runs_samples_would_not_be_taken_again(
+    recorded: Run,
+    verifier: Verifier,
+    own_prometheus: PrometheusServer,
+    hours: float,
+    again: bool,
+) -> None:
+    Run.update(created_at=time.time() - hours * 3600).execute()
+    lose_everything(own_prometheus)
+    found = verifier.count(recorded.id)
+    assert found == (None if again else Counted(9, 0, 2))
+    assert redeliveries(recorded) == int(again)
+
+
+def test_what_is_no_more_here_is_missed(
+    recorded: Run, verifier: Verifier, own_prometheus: PrometheusServer
+) -> None:
+    stream = Stream.get(owner=run_owner(recorded.id), rank=1, name="metrics")
+    Chunk.delete().where(Chunk.stream == stream).execute()
+    lose_everything(own_prometheus)
+    assert verifier.count(recorded.id) == Counted(9, 0, 2)
+    assert redeliveries(recorded) == 0
+    assert KeptSample.select().count() == 2
+
+
+def test_more_than_was_recorded_is_no_loss(
+    recorded: Run, verifier: Verifier, own_prometheus: PrometheusServer
+) -> None:
+    foreign = {"__name__": "mlbench_run_metric", "run_id": str(recorded.id), "metric": "extra"}
+    newest = Series.select(fn.MAX(Series.last_ms)).scalar()
+    assert write_labelled(own_prometheus.url, (foreign, [(newest, 1.0)])).status_code == 204
+    assert verifier.count(recorded.id) == Counted(9, 8, 2)
+    assert redeliveries(recorded) == 0
+
+
+def test_nothing_is_counted_while_prometheus_is_away(
+    recorded: Run, verifier: Verifier, own_prometheus: PrometheusServer
+) -> None:
+    own_prometheus.kill()
+    with pytest.raises(PrometheusError):
+        verifier.count(recorded.id)
+    with pytest.raises(PrometheusError):
+        verifier.count_active()
+    record(recorded, line(time.time(), a=9))
+    with pytest.raises(UnavailableError):
+        verifier.count(recorded.id)
+    assert redeliveries(recorded) == 0
+    assert Stream.select().where(Stream.delivered == 0).count() == 0
+
+
+def test_runs_that_go_on_are_counted_and_no_others(
+    recorded: Run, verifier: Verifier, own_prometheus: PrometheusServer
+) -> None:
+    ended, queued = make_run(), make_run(state="INITIALIZED")
+    for other in (ended, queued):
+        record(other, line(time.time(), a=1))
+    deliver_all(verifier)
+    Run.update(state="FINISHED").where(Run.id == ended.id).execute()
+    lose_everything(own_prometheus)
+    verifier.count_active()
+    assert [redeliveries(run) for run in (recorded, ended, queued)] == [1, 0, 1]
+    deliver_all(verifier)
+    assert verifier.count(recorded.id) == WHOLE
+    assert verifier.count(queued.id) == Counted(1, 1, 0)
+    verifier.count_active()
+    assert [redeliveries(run) for run in (recorded, ended, queued)] == [1, 0, 1]
+
+
+def test_nothing_is_delivered_while_it_is_counted(
+    recorded: Run,
+    verifier: Verifier,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or Prometheus would have a sample that is not yet in the ledger."""
+    deliverer: list[threading.Thread] = []
+
+    def deliver() -> None:
+        deliver_all(verifier)
+        database.close()  # this thread's connection
+
+    def count_meanwhile(prometheus: PrometheusClient, run_id: int) -> Counted:
+        record(recorded, line(time.time(), a=9))
+        deliverer.append(threading.Thread(target=deliver))
+        deliverer[0].start()
+        deliverer[0].join(0.3)
+        return count(prometheus, run_id)
+
+    monkeypatch.setattr(verification, "count", count_meanwhile)
+    assert verifier.count(recorded.id) == WHOLE
+    deliverer[0].join()
+    assert count(verifier.prometheus, recorded.id) == Counted(10, 8, 2)

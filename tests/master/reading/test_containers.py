@@ -1,0 +1,97 @@
+"""A pod's resource figures from Prometheus: how they are called, and how far back they go."""
+
+import time
+
+import pytest
+
+from master.reading import containers
+from master.reading.points import Point
+from master.reading.promql import PrometheusClient
+from master.reading.selection import Selection
+from master.recording.remote_write import RemoteWriter
+from tests.master.making import time_series
+
+NOW_MS = time.time_ns() // 1_000_000
+CPU = "container_cpu_usage_seconds_total"
+
+
+def scraped(writer: RemoteWriter, pod: str, ago_ms: int, value: float, **labels: str) -> None:
+    found = {"__name__": CPU, "namespace": "default", "container": "worker"} | labels
+    points = [(NOW_MS - ago_ms, value)]
+    writer.send([time_series(found | {"pod": pod, "job": "exporter"}, points)])
+
+
+def read(
+    prometheus: PrometheusClient, pod: str, selection: Selection | None = None
+) -> dict[str, list[Point]]:
+    return {
+        name: [point for piece in read() for point in piece]
+        for name, read in containers.read(prometheus, pod, selection or Selection(), NOW_MS)
+    }
+
+
+@pytest.fixture(params=[200_000, 0], ids=["at once", "in windows"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways of reading."""
+    monkeypatch.setattr(containers, "_AT_ONCE", request.param)
+
+
+@pytest.fixture
+def pod() -> str:
+    return f"pod-{time.time_ns()}"
+
+
+@pytest.mark.usefixtures("way")
+def test_an_exporter_that_was_started_again_goes_on_with_the_series(
+    writer: RemoteWriter, prometheus: PrometheusClient, pod: str
+) -> None:
+    scraped(writer, pod, 20_000, 1, instance="a:9400")
+    scraped(writer, pod, 10_000, 2, instance="b:9400")
+    scraped(writer, pod, 0, 3, instance="a:9400")
+    times = [(NOW_MS - ago) * 1000 for ago in (20_000, 10_000, 0)]
+    assert read(prometheus, pod) == {
+        CPU: [Point(time_us, value) for time_us, value in zip(times, "123", strict=True)]
+    }
+    assert read(prometheus, pod, Selection(after_us=times[0]))[CPU][0].value == "2"
+    assert read(prometheus, pod, Selection(until_us=times[1]))[CPU][-1].value == "2"
+    assert read(prometheus, pod, Selection(after_us=times[2])) in ({}, {CPU: []})
+
+
+@pytest.mark.usefixtures("way")
+def test_several_containers_are_told_apart_by_what_differs(
+    writer: RemoteWriter, prometheus: PrometheusClient, pod: str
+) -> None:
+    scraped(writer, pod, 2_000, 1)
+    scraped(writer, pod, 2_000, 2, container='side"car')
+    scraped(writer, pod, 2_000, 3, __name__="container_threads")
+    scraped(writer, pod, 2_000, 4, __name__="other_threads")
+    scraped(writer, f"{pod}-other", 2_000, 5, container="third")
+    side, worker = f'{CPU}{{container="side\\"car"}}', f'{CPU}{{container="worker"}}'
+    found = read(prometheus, pod)
+    assert {name: points[0].value for name, points in found.items()} == {
+        side: "2",
+        worker: "1",
+        "container_threads": "3",
+    }
+    assert list(read(prometheus, pod, Selection(name=CPU))) == [side, worker]
+    assert list(read(prometheus, pod, Selection(name=side))) == [side]
+    assert list(read(prometheus, pod, Selection(name="container_threads"))) == ["container_threads"]
+    for unknown in ("container_", "container_.+", "other_threads", f"{CPU}{{"):
+        assert read(prometheus, pod, Selection(name=unknown)) == {}
+
+
+@pytest.mark.usefixtures("way")
+def test_a_label_that_only_some_have(
+    writer: RemoteWriter, prometheus: PrometheusClient, pod: str
+) -> None:
+    scraped(writer, pod, 2_000, 1)
+    scraped(writer, pod, 2_000, 2, image="x")
+    found = read(prometheus, pod)
+    assert {name: [p.value for p in points] for name, points in found.items()} == {
+        f'{CPU}{{image=""}}': ["1"],
+        f'{CPU}{{image="x"}}': ["2"],
+    }
+
+
+def test_a_pod_without_figures(prometheus: PrometheusClient) -> None:
+    assert read(prometheus, "pod-that-never-was") == {}

@@ -1,0 +1,89 @@
+"""Points of a series are cut and merged without losing one, or what came along with it."""
+
+import itertools
+import random
+from collections.abc import Iterator
+
+from master.reading.points import Note, Pieces, Point, Points, from_points, join, merge
+
+
+def made(*rows: Point) -> Points:
+    return from_points(rows)
+
+
+def at(*times_us: int, value: str = "1") -> Points:
+    return made(*(Point(time_us, value) for time_us in times_us))
+
+
+def pieces(*parts: Points) -> Pieces:
+    return iter(parts)
+
+
+def rows(found: Iterator[Points]) -> list[Point]:
+    return [point for piece in found for point in piece]
+
+
+NOTED = made(Point(1, "a"), Point(2, "b", True), Point(3, "c", None, {"k": 1}), Point(4, "d"))
+
+
+def test_columns_and_rows_are_the_same() -> None:
+    assert NOTED.times_us == [1, 2, 3, 4]
+    assert NOTED.notes == {1: Note(True, None), 2: Note(None, {"k": 1})}
+    assert from_points(NOTED) == NOTED
+    assert not Points((), ())
+
+
+def test_a_part_keeps_its_notes() -> None:
+    assert list(NOTED.part(1, 3)) == list(NOTED)[1:3]
+    assert list(NOTED.part(3, 9)) == list(NOTED)[3:]
+    assert not NOTED.part(4, 9)
+    assert NOTED.part(0, 4) is NOTED
+
+
+def test_between_leaves_out_the_first_time_and_not_the_last() -> None:
+    assert at(1, 2, 2, 3, 4).between(1, 3).times_us == [2, 2, 3]
+    assert not at(1, 2).between(2, 5)
+    assert not at(1, 2).between(-5, 0)
+
+
+def test_a_split_has_what_is_at_the_time_on_its_left() -> None:
+    left, right = at(1, 2, 2, 3).split(2)
+    assert (left.times_us, right.times_us) == ([1, 2, 2], [3])
+
+
+def test_joined_points_of_one_time_keep_the_order_of_the_parts() -> None:
+    joined = join(
+        [made(Point(1, "a", True), Point(3, "c")), at(1, 2, 3, value="x"), Points((), ())]
+    )
+    assert [point[:2] for point in joined] == [(1, "a"), (1, "x"), (2, "x"), (3, "c"), (3, "x")]
+    assert joined.notes == {0: Note(True, None)}
+    assert not join([])
+
+
+def test_merging_with_nothing_changes_nothing() -> None:
+    assert rows(merge(pieces(), pieces(NOTED))) == list(NOTED)
+    assert rows(merge(pieces(NOTED), pieces())) == list(NOTED)
+    assert rows(merge(pieces(), pieces())) == []
+
+
+def test_merging_is_sorting_however_the_points_are_cut() -> None:
+    dice = random.Random(5)  # noqa: S311 - dice, not secrets
+    for _ in range(200):
+        sides = []
+        for side in "ab":
+            times = sorted(dice.randrange(20) for _ in range(dice.randrange(15)))
+            whole = made(*(Point(t, side, bool(t % 2), i) for i, t in enumerate(times)))
+            cuts = sorted({0, len(times), *(dice.randrange(len(times) + 1) for _ in range(3))})
+            sides.append([whole.part(a, b) for a, b in itertools.pairwise(cuts)])
+        found = rows(merge(*(pieces(*side) for side in sides)))
+        every = [point for side in sides for piece in side for point in piece]
+        assert found == sorted(every, key=lambda point: point[:2])
+
+
+def test_merging_takes_no_more_than_it_needs() -> None:
+    def endless() -> Pieces:
+        for time_us in range(10**9):
+            yield at(time_us)
+
+    merged = merge(endless(), endless())
+    assert [next(merged).times_us for _ in range(5)] == [[0], [0], [1], [1], [2]]

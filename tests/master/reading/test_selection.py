@@ -1,0 +1,112 @@
+"""Fewer points of a series: averages, and the last ones."""
+
+import math
+from functools import partial
+
+import pytest
+
+from master.reading.points import Pieces, Point, Points, from_points
+from master.reading.selection import Read, Selection
+
+
+def cut(points: Points, size: int) -> Pieces:
+    for start in range(0, len(points), size):
+        yield points.part(start, start + size)
+
+
+def reading(values: list[str], size: int = 3, cumulative: bool | None = None) -> Read:
+    points = from_points(Point(i * 10, value, cumulative) for i, value in enumerate(values))
+    return partial(cut, points, size)
+
+
+def chosen(read: Read, summarize: int | None = None, last_n: int | None = None) -> list[Point]:
+    selection = Selection(summarize=summarize, last_n=last_n)
+    return [point for piece in selection.apply(read) for point in piece]
+
+
+def texts(points: list[Point]) -> list[str]:
+    return [point.value for point in points]
+
+
+NUMBERS = [str(i) for i in range(10)]
+
+
+def test_without_a_wish_it_is_all_of_them() -> None:
+    assert texts(chosen(reading(NUMBERS))) == NUMBERS
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 99])
+def test_the_last_points(size: int) -> None:
+    for n in (1, 2, 9, 10, 11, 10**17):
+        assert texts(chosen(reading(NUMBERS, size), last_n=n)) == NUMBERS[-n:]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 99])
+@pytest.mark.parametrize(
+    ("at_most", "expected"),
+    [
+        (1, {0: "4.5"}),
+        (2, {0: "2", 50: "7"}),
+        # Groups of four: the last one is smaller, and not lost.
+        (3, {0: "1.5", 40: "5.5", 80: "8.5"}),
+        (4, {0: "1", 30: "4", 60: "7", 90: "9"}),
+        (9, {0: "0.5", 20: "2.5", 40: "4.5", 60: "6.5", 80: "8.5"}),
+        (10, {i * 10: str(i) for i in range(10)}),
+        (10**17, {i * 10: str(i) for i in range(10)}),
+    ],
+)
+def test_averages_are_dated_as_the_first_of_their_points(
+    at_most: int, expected: dict[int, str], size: int
+) -> None:
+    found = chosen(reading(NUMBERS, size), summarize=at_most)
+    assert {point.time_us: point.value for point in found} == expected
+
+
+def test_there_are_never_more_than_asked_for() -> None:
+    for length in range(1, 40):
+        for at_most in range(1, 40):
+            found = chosen(reading(NUMBERS[:1] * length), summarize=at_most)
+            assert 1 <= len(found) <= at_most
+            assert texts(found) == ["0"] * len(found)
+
+
+def test_first_averages_then_the_last() -> None:
+    assert texts(chosen(reading(NUMBERS), summarize=5, last_n=2)) == ["6.5", "8.5"]
+
+
+def test_texts_are_left_out_of_averages() -> None:
+    found = chosen(reading(["1", "x", "3", "y", "z", "8"]), summarize=2)
+    assert [point[:2] for point in found] == [(0, "2"), (30, "8")]
+
+
+def test_where_there_are_only_texts_the_last_stands_for_all() -> None:
+    found = chosen(reading(["a", "b", "c", "d", "e"], cumulative=True), summarize=3)
+    assert found == [Point(10, "b", True), Point(30, "d", True), Point(40, "e", True)]
+
+
+def test_an_average_is_cumulative_as_its_points_are() -> None:
+    assert [p.cumulative for p in chosen(reading(NUMBERS, 3, True), summarize=2)] == [True, True]
+    assert [p.cumulative for p in chosen(reading(NUMBERS), summarize=2)] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("values", "mean"),
+    [
+        (["0.1"] * 10, "0.1"),
+        (["1e308", "1e308"], "1e+308"),
+        (["+Inf", "1"], "+Inf"),
+        (["-Inf", "+Inf"], "NaN"),
+        (["NaN", "1"], "NaN"),
+        (["1e-9", "3e-9"], "2e-09"),
+    ],
+)
+def test_odd_numbers_are_averaged(values: list[str], mean: str) -> None:
+    [point] = chosen(reading(values, 99), summarize=1)
+    assert point.value == mean
+
+
+def test_an_average_is_the_same_however_the_points_are_cut() -> None:
+    values = [str(math.sin(i)) for i in range(1000)]
+    for size in (1, 7, 1000):
+        [point] = chosen(reading(values, size), summarize=1)
+        assert float(point.value) == pytest.approx(sum(map(math.sin, range(1000))) / 1000)

@@ -1,0 +1,85 @@
+"""The real Prometheus is read in windows that miss nothing, double nothing and hold few samples."""
+
+import time
+import uuid
+
+import pytest
+
+from master.reading import windows
+from master.reading.points import Point
+from master.reading.promql import PrometheusClient, select
+from master.reading.windows import Span
+from master.recording.remote_write import RemoteWriter
+from tests.master.making import time_series
+
+NOW_MS = time.time_ns() // 1_000_000
+PIECE = 10
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "PIECE", PIECE)
+
+
+def labels() -> dict[str, str]:
+    return {"__name__": "windowed", "case": str(uuid.uuid4())}
+
+
+# A long pause, bursts, single samples, and every millisecond of a while.
+UNEVEN = [-20_000_000, *range(-19_000_000, -18_999_975), -5_000_000, -4_999_990, -60_000]
+UNEVEN += [*range(-50_000, -20_000, 500), *range(-1_000, -900), -1, 0]
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        [0],
+        [-1, 0],
+        list(range(-PIECE + 1, 1)),
+        list(range(-PIECE, 1)),
+        list(range(-2_000, 1)),
+        list(range(-7_200_000, 1, 60_000)),
+        UNEVEN,
+    ],
+)
+def test_every_sample_once_and_few_at_a_time(
+    writer: RemoteWriter, prometheus: PrometheusClient, offsets: list[int]
+) -> None:
+    series = labels()
+    writer.send([time_series(series, [(NOW_MS + ms, float(i)) for i, ms in enumerate(offsets)])])
+    first, last = NOW_MS + offsets[0], NOW_MS + offsets[-1]
+    pieces = list(windows.read(prometheus, select(series), Span(first, last)))
+    assert [point for piece in pieces for point in piece] == [
+        Point((NOW_MS + ms) * 1000, str(i)) for i, ms in enumerate(offsets)
+    ]
+    assert max(len(piece) for piece in pieces) <= PIECE
+    # Neighbouring windows share one where they can.
+    assert len(pieces) <= 2 * len(offsets) // PIECE + 5
+
+
+def test_a_span_ends_where_it_says(writer: RemoteWriter, prometheus: PrometheusClient) -> None:
+    series = labels()
+    writer.send([time_series(series, [(NOW_MS - ms, float(ms)) for ms in range(40, -1, -1)])])
+    for first, last in ((30, 5), (30, 30), (7, 7), (40, 0)):
+        pieces = windows.read(prometheus, select(series), Span(NOW_MS - first, NOW_MS - last))
+        values = [point.value for piece in pieces for point in piece]
+        assert values == [str(ms) for ms in range(first, last - 1, -1)]
+    assert not list(windows.read(prometheus, select(series), Span(NOW_MS - 90, NOW_MS - 41)))
+
+
+def test_several_series_are_read_as_one(writer: RemoteWriter, prometheus: PrometheusClient) -> None:
+    series = labels()
+    for place in range(3):
+        points = [(NOW_MS - 99 + i, float(i)) for i in range(place, 99, 3)]
+        writer.send([time_series({**series, "place": str(place)}, points)])
+    pieces = windows.read(prometheus, select(series), Span(NOW_MS - 99, NOW_MS))
+    assert [point.value for piece in pieces for point in piece] == [str(i) for i in range(99)]
+
+
+def test_counting_counts_each_series(writer: RemoteWriter, prometheus: PrometheusClient) -> None:
+    series = labels()
+    for place, size in (("a", 3), ("b", 5)):
+        points = [(NOW_MS - 99 + i, 1.0) for i in range(size)]
+        writer.send([time_series({**series, "place": place}, points)])
+    counted = windows.count(prometheus, select(series), Span(NOW_MS - 99, NOW_MS))
+    assert {one.labels["place"]: one.values for one in counted} == {"a": ["3"], "b": ["5"]}

@@ -1,0 +1,151 @@
+"""Where samples really are: Prometheus and the database, asked without the code under test."""
+
+import struct
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import cramjam
+import httpx
+
+from master.models import KeptSample, Stream, run_owner
+
+HOUR_MS = 3600 * 1000
+
+
+class Place(NamedTuple):
+    """A sample as it is stored: the time in microseconds, of Prometheus's the milliseconds."""
+
+    metric: str
+    rank: str
+    time_us: int
+    value: str
+
+
+def write(url: str, **series: list[tuple[int, float]]) -> httpx.Response:
+    """Send series, by name and with (milliseconds, value), in one request of remote write."""
+    return write_labelled(url, *(({"__name__": name}, points) for name, points in series.items()))
+
+
+def write_labelled(
+    url: str, *series: tuple[Mapping[str, str], list[tuple[int, float]]]
+) -> httpx.Response:
+    """Send series, by their labels, in one request of remote write."""
+    message = b"".join(_field(1, _time_series(labels, points)) for labels, points in series)
+    return httpx.post(
+        f"{url}/api/v1/write",
+        content=bytes(cramjam.snappy.compress_raw(message)),
+        headers={"Content-Encoding": "snappy", "Content-Type": "application/x-protobuf"},
+    )
+
+
+def read(url: str, selector: str) -> list[tuple[Mapping[str, str], list[tuple[int, str]]]]:
+    """Return all series of 3 hours ahead to 27 hours back: labels and (milliseconds, value)."""
+    asked = {"query": f"{selector}[30h]", "time": f"{time.time() + 3 * 3600:.3f}"}
+    answer = httpx.post(f"{url}/api/v1/query", data=asked).json()
+    assert answer["status"] == "success", answer
+    return [
+        (one["metric"], [(round(t * 1000), value) for t, value in one["values"]])
+        for one in answer["data"]["result"]
+    ]
+
+
+def points(url: str, name: str) -> list[tuple[int, str]]:
+    """Return the samples of a series that has this name and nothing else."""
+    found = read(url, name)
+    return found[0][1] if found else []
+
+
+def in_prometheus(url: str, run_id: int) -> Counter[Place]:
+    """Return what Prometheus has of a run."""
+    return Counter(
+        Place(labels["metric"], labels.get("rank", ""), ms * 1000, value)
+        for labels, values in read(url, f'mlbench_run_metric{{run_id="{run_id}"}}')
+        for ms, value in values
+    )
+
+
+def kept(run_id: int) -> Counter[Place]:
+    """Return what the database keeps of a run."""
+    rows = KeptSample.select().where(KeptSample.owner == run_owner(run_id))
+    return Counter(Place(row.metric, row.rank, row.time_us, row.value) for row in rows)
+
+
+def nothing_waits() -> bool:
+    """Return whether all samples of all streams have been delivered."""
+    samples = Stream.name.in_(["metrics", "posted"])
+    return not Stream.select().where(samples, Stream.delivered < Stream.size).exists()
+
+
+def assert_everywhere_once(url: str, run_id: int, recorded: Counter[Place]) -> None:
+    """Make sure that each recorded sample is in Prometheus or kept, and nothing else is."""
+    held = kept(run_id)
+    assert held <= recorded, held - recorded
+    sent = Counter(
+        place._replace(time_us=place.time_us // 1000 * 1000)
+        for place in (recorded - held).elements()
+    )
+    assert in_prometheus(url, run_id) == sent
+
+
+def decode(body: bytes) -> list[tuple[dict[str, str], list[tuple[int, float]]]]:
+    """Return the series of a WriteRequest, not compressed: labels and (milliseconds, value)."""
+    series = []
+    for _, one in _fields(body):
+        labels: dict[str, str] = {}
+        samples: list[tuple[int, float]] = []
+        for number, part in _fields(one):
+            inner = dict(_fields(part))
+            if number == 1:
+                labels[inner[1].decode()] = inner[2].decode()
+            else:
+                ms = inner[2] - (1 << 64 if inner[2] >= 1 << 63 else 0)
+                samples.append((ms, struct.unpack("<d", inner[1])[0]))
+        series.append((labels, samples))
+    return series
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the fields of a protobuf message: number, and an integer or bytes."""
+    at = 0
+    while at < len(message):
+        tag, at = _read_varint(message, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == 0:
+            value, at = _read_varint(message, at)
+            yield number, value
+            continue
+        assert kind in (1, 2), f"no wire type of this message: {kind}"
+        length, at = (8, at) if kind == 1 else _read_varint(message, at)
+        assert at + length <= len(message)
+        yield number, message[at : at + length]
+        at += length
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def _time_series(labels: Mapping[str, str], points: list[tuple[int, float]]) -> bytes:
+    found = b""
+    for name, value in sorted(labels.items()):
+        found += _field(1, _field(1, name.encode()) + _field(2, value.encode()))
+    for ms, number in points:
+        time = b"\x10" + _varint(ms % (1 << 64))
+        found += _field(2, b"\x09" + struct.pack("<d", number) + time)
+    return found
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + _varint(value >> 7)

@@ -1,0 +1,123 @@
+"""The writer against a Prometheus that is killed, and may come back with an empty disk."""
+
+import shutil
+import time
+from collections.abc import Iterator
+
+import pytest
+from peewee import Database
+
+from master.models import Run, Stream
+from master.recording import delivery as module
+from tests.conftest import PrometheusServer, wait_for
+from tests.master.recording.case import Case
+from tests.master.recording.deliverer import Deliverer
+from tests.master.recording.places import (
+    nothing_waits,
+)
+
+
+@pytest.fixture
+def own_case(database: Database, own_prometheus: PrometheusServer) -> Iterator[Case]:
+    case = Case(writes_to=own_prometheus.url, reads_from=own_prometheus.url)
+    yield case
+    case.close()
+
+
+def lose_the_disk(server: PrometheusServer) -> None:
+    """Delete everything that a Prometheus has, while it is down."""
+    shutil.rmtree(server.folder / "data")
+
+
+def redeliveries(case: Case) -> int:
+    found: int = Run.get_by_id(case.run.id).redeliveries
+    return found
+
+
+def test_killed_and_away_for_a_while(
+    own_case: Case, own_prometheus: PrometheusServer, database: Database
+) -> None:
+    with Deliverer(own_case.delivery, database, own_case.verifier.count_active):
+        own_case.record_some()
+        wait_for(nothing_waits)
+        own_prometheus.kill()
+        for _ in range(5):
+            own_case.record_some()
+            time.sleep(0.2)
+        assert all(0 < stream.delivered < stream.size for stream in Stream.select())
+        own_prometheus.start()
+        wait_for(nothing_waits)
+    own_case.assert_complete()
+    assert redeliveries(own_case) == 0
+
+
+def test_an_empty_disk_while_samples_wait(
+    own_case: Case,
+    own_prometheus: PrometheusServer,
+    database: Database,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Deliverer(own_case.delivery, database, own_case.verifier.count_active):
+        for _ in range(3):
+            own_case.record_some()
+            wait_for(nothing_waits)
+        own_prometheus.kill()
+        lose_the_disk(own_prometheus)
+        own_case.record_some()
+        wait_for(lambda: "takes no samples" in caplog.text, what="the absence was noticed")
+        own_prometheus.start()
+        wait_for(lambda: redeliveries(own_case) == 1, what="the loss was noticed")
+        wait_for(nothing_waits)
+        own_case.record_some()
+        wait_for(nothing_waits)
+    own_case.assert_complete()
+    assert redeliveries(own_case) == 1
+
+
+def test_an_empty_disk_that_nobody_noticed(
+    own_case: Case, own_prometheus: PrometheusServer
+) -> None:
+    """As no sample came meanwhile: the run's final count finds it."""
+    own_case.record_some()
+    own_case.deliver_all()
+    own_prometheus.kill()
+    lose_the_disk(own_prometheus)
+    own_prometheus.start()
+    assert own_case.count().in_prometheus == 0
+    assert own_case.verifier.count(own_case.run.id) is None
+    own_case.deliver_all()
+    own_case.assert_complete()
+    assert own_case.verifier.count(own_case.run.id) == own_case.count()
+
+
+def test_an_empty_disk_while_the_controller_was_away(
+    own_case: Case, own_prometheus: PrometheusServer, database: Database
+) -> None:
+    own_case.record_some()
+    own_case.deliver_all()
+    own_prometheus.kill()
+    lose_the_disk(own_prometheus)
+    own_prometheus.start()
+    with Deliverer(own_case.delivery, database, own_case.verifier.count_active):
+        wait_for(lambda: redeliveries(own_case) == 1)
+        wait_for(nothing_waits)
+    own_case.assert_complete()
+
+
+def test_a_disk_that_is_lost_again_while_all_is_sent_again(
+    own_case: Case, own_prometheus: PrometheusServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BATCH_BYTES", 500)
+    for _ in range(3):
+        own_case.record_some()
+    own_case.deliver_all()
+    for _ in range(2):
+        own_prometheus.kill()
+        lose_the_disk(own_prometheus)
+        own_prometheus.start()
+        own_case.verifier.count_active()
+        own_case.delivery.deliver_waiting()
+        assert not nothing_waits(), "all of it was in one batch"
+    own_case.deliver_all()
+    own_case.assert_complete()
+    assert redeliveries(own_case) == 2

@@ -1,0 +1,205 @@
+"""The writer against a Prometheus that fails in every way: nothing is lost, nothing is doubled."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from peewee import Database
+
+from master.models import Stream
+from master.recording import streams
+from master.recording.remote_write import UnavailableError
+from tests.conftest import PrometheusServer, wait_for
+from tests.master.making import line, record
+from tests.master.recording.case import Case
+from tests.master.recording.deliverer import Deliverer, Patience
+from tests.master.recording.faulty_prometheus import (
+    Fault,
+    FaultyPrometheus,
+    Request,
+    answers,
+    break_off,
+    cut,
+    hang,
+    pass_on,
+    store_and_cut,
+    store_and_fail,
+    store_and_hang,
+    talk_nonsense,
+)
+from tests.master.recording.places import (
+    Place,
+    assert_everywhere_once,
+    kept,
+    nothing_waits,
+    write_labelled,
+)
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """The URL of one kind of database: nothing here is about that."""
+    return f"sqlite:///{tmp_path / 'mlbench.db'}"
+
+
+@pytest.fixture
+def faulty(shared_prometheus: PrometheusServer) -> Iterator[FaultyPrometheus]:
+    with FaultyPrometheus(shared_prometheus.url) as faulty:
+        yield faulty
+
+
+@pytest.fixture
+def case(
+    database: Database, faulty: FaultyPrometheus, shared_prometheus: PrometheusServer
+) -> Iterator[Case]:
+    case = Case(writes_to=faulty.url, reads_from=shared_prometheus.url)
+    yield case
+    case.close()
+
+
+def sent_times(requests: list[Request]) -> dict[tuple[str, ...], list[int]]:
+    """Return the times that were sent, by series and in the order of sending."""
+    times: dict[tuple[str, ...], list[int]] = {}
+    for request in requests:
+        for labels, points in request.series:
+            times.setdefault(tuple(sorted(labels.values())), []).extend(ms for ms, _ in points)
+    return times
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        answers(429),
+        answers(500, "the disk is full"),
+        answers(503, "starting"),
+        cut,
+        store_and_cut,
+        store_and_fail,
+        talk_nonsense,
+        break_off,
+    ],
+    ids=[
+        "429",
+        "500",
+        "503",
+        *(["cut", "store_and_cut", "store_and_fail", "talk_nonsense", "break_off"]),
+    ],
+)
+def test_samples_wait_in_order(case: Case, faulty: FaultyPrometheus, fault: Fault) -> None:
+    case.record_some()
+    case.deliver_all()
+    sound = len(faulty.requests)
+    case.record_some()
+    waiting = [(stream.id, stream.delivered) for stream in streams.waiting()]
+    assert len(waiting) == 3
+
+    faulty.faults += [fault, fault]
+    for _ in range(2):
+        with pytest.raises(UnavailableError):
+            case.delivery.deliver_waiting()
+        assert [(stream.id, stream.delivered) for stream in streams.waiting()] == waiting
+        case.record_some()  # meanwhile
+    case.deliver_all()
+
+    case.assert_complete()
+    first, again = faulty.requests[sound : sound + 2]
+    again_times = sent_times([again])
+    for series, times in sent_times([first]).items():
+        assert again_times[series][: len(times)] == times, "it is not the oldest that is sent"
+    accepted = faulty.requests[:sound] + faulty.requests[sound + 2 :]
+    for times in sent_times(accepted).values():
+        assert times == sorted(set(times)), "out of order, or twice"
+
+
+@pytest.mark.parametrize("fault", [hang, store_and_hang])
+def test_it_gives_up_on_what_hangs(
+    database: Database,
+    faulty: FaultyPrometheus,
+    shared_prometheus: PrometheusServer,
+    fault: Fault,
+) -> None:
+    case = Case(faulty.url, shared_prometheus.url, timeout_seconds=0.5)
+    case.record_some()
+    faulty.faults.append(fault)
+    with pytest.raises(UnavailableError):
+        case.delivery.deliver_waiting()
+    assert [stream.delivered for stream in streams.waiting()] == [0, 0, 0]
+    case.record_some()
+    with Deliverer(case.delivery, database):
+        wait_for(nothing_waits)
+    case.assert_complete()
+    case.close()
+
+
+def test_a_fault_in_the_midst_of_a_refusal(case: Case, faulty: FaultyPrometheus) -> None:
+    """Halving down to the refused sample takes many requests: each may be the one that fails."""
+    now_ms = time.time_ns() // 1_000_000 - 1_000
+    foreign = {
+        "__name__": "mlbench_run_metric",
+        "run_id": str(case.run.id),
+        "rank": "0",
+        "metric": "a",
+    }
+    write_labelled(faulty.target, (foreign, [(now_ms + 3, -1.0)]))
+    stream = record(case.run, b"".join(line((now_ms + i) / 1000, a=i, b=i) for i in range(8)))
+    for passed in range(5):
+        faulty.faults += [pass_on] * passed + [store_and_fail if passed % 2 else cut]
+        with pytest.raises(UnavailableError):
+            case.delivery.deliver_waiting()
+        assert not faulty.faults
+        assert Stream.get_by_id(stream.id).delivered == 0
+        assert not kept(case.run.id)
+    case.deliver_all()
+    ours = Counter(Place(m, "0", (now_ms + i) * 1000, str(i)) for i in range(8) for m in "ab")
+    theirs = Place("a", "0", (now_ms + 3) * 1000, "-1")
+    assert_everywhere_once(faulty.target, case.run.id, ours + Counter([theirs]))
+    assert kept(case.run.id) == {theirs._replace(value="3"): 1}
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        ("100000000", 60.0),  # nobody waits for years
+        ("0", 0.2),
+        ("soon", 0.2),
+    ],
+)
+def test_it_waits_as_long_as_it_is_told(
+    case: Case, faulty: FaultyPrometheus, header: str, seconds: float
+) -> None:
+    case.record_some()
+    faulty.faults += [answers(429, "later", Retry_After=header), answers(500)]
+    stop = Patience(times=3)
+    case.delivery.run(stop, lambda: None, idle_seconds=0.1)
+    # Of its own accord it waits for twice as long each time, but for 5 s at most.
+    assert stop.waits == [0.1, seconds, min(2 * seconds, 5.0), 0.1]
+    case.deliver_all()
+    case.assert_complete()
+
+
+def test_it_really_waits(case: Case, faulty: FaultyPrometheus, database: Database) -> None:
+    case.record_some()
+    faulty.faults.append(answers(429, "later", Retry_After="1"))
+    with Deliverer(case.delivery, database):
+        wait_for(nothing_waits)
+    answered_at = faulty.requests[0].answered_at
+    assert answered_at is not None
+    assert faulty.requests[1].at - answered_at >= 1
+    case.assert_complete()
+
+
+def test_it_gets_through_all_of_it(
+    case: Case, faulty: FaultyPrometheus, database: Database
+) -> None:
+    """Whatever comes, in a row, while samples keep coming."""
+    faults = [cut, store_and_cut, answers(500), store_and_fail, talk_nonsense, break_off]
+    with Deliverer(case.delivery, database, case.verifier.count_active):
+        for fault in faults:
+            faulty.faults.append(fault)
+            case.record_some()
+            wait_for(lambda: not faulty.faults, what="the fault has happened")
+        wait_for(nothing_waits)
+    case.assert_complete()

@@ -1,0 +1,49 @@
+"""Asking for metrics, and reading what is answered in each format."""
+
+import csv
+import io
+import json
+import zipfile
+from typing import Any
+
+from falcon.testing import Result, TestClient
+
+from master.models import Run
+from master.recording.remote_write import RemoteWriter
+from tests.master.making import time_series
+
+CPU = "container_cpu_usage_seconds_total"
+OLD_US = 1_533_288_089_347_960
+OLD = "2018-08-03T09:21:29.347960Z"
+
+
+def get(api: TestClient, owner: object = "", **params: Any) -> Result:
+    path = f"/api/metrics/{owner}/" if owner else "/api/metrics/"
+    return api.simulate_get(path, params=params)
+
+
+def get_run(api: TestClient, run: Run, **params: Any) -> Result:
+    return get(api, run.id, metric_type="run", **params)
+
+
+def scrape(writer: RemoteWriter, pod: str, at_ms: int, value: float) -> None:
+    labels = {"__name__": CPU, "pod": pod, "container": "worker"}
+    writer.send([time_series(labels, [(at_ms, value)])])
+
+
+def opened(answer: Result) -> dict[str, Any]:
+    """Return the files of a zip answer; the JSON ones read."""
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert archive.testzip() is None
+        files = {name: archive.read(name).decode() for name in archive.namelist()}
+    return {
+        name: json.loads(text) if name.endswith(".json") else text for name, text in files.items()
+    }
+
+
+def rows(answer: Result) -> list[list[str]]:
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+    return list(csv.reader(io.StringIO(answer.text, newline="")))

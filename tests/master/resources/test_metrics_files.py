@@ -1,0 +1,118 @@
+"""``GET /api/metrics`` as a file: zip as MLBench laid it out, and CSV."""
+
+import io
+import json
+import time
+import zipfile
+
+from falcon.testing import TestClient
+
+from master.models import Run, pod_owner, run_owner
+from master.recording.delivery import Delivery
+from master.recording.remote_write import RemoteWriter
+from master.recording.samples import Sample
+from master.times import to_text
+from tests.master.making import make_pod, make_ranks, make_run, post
+from tests.master.resources.reading import CPU, OLD, OLD_US, get, get_run, opened, rows, scrape
+
+
+def test_a_runs_zip_is_laid_out_as_mlbenchs(
+    api: TestClient, writer: RemoteWriter, delivery: Delivery
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    run = make_run(name="my-run", created_at=now_ms / 1000 - 60, finished_at=now_ms / 1000 - 10)
+    pod = make_pod()
+    make_ranks(run, workers=[pod])
+    for ago_ms in (61_000, 60_000, 30_000, 10_000, 9_000):
+        scrape(writer, pod, now_ms - ago_ms, float(ago_ms))
+    post(
+        run_owner(run.id),
+        [
+            Sample("val_global_Prec@1", "0", OLD_US, 97.5, False, ""),
+            Sample("a", "", OLD_US, 1.0, True),
+            Sample("a", "", OLD_US + 1, 2.0),
+            Sample("TaskResult", "0", OLD_US, "bad"),
+            Sample("TaskResult", "0", OLD_US + 1, "Goal Reached! ü"),
+        ],
+    )
+    for _ in range(2):
+        answer = get_run(api, run, format="zip")
+        disposition = answer.headers["Content-Disposition"]
+        assert disposition == 'attachment; filename="metrics_my-run.zip"'
+        assert opened(answer) == {
+            "result_a.json": [
+                {"date": OLD, "value": "1", "cumulative": True},
+                {"date": to_text(OLD_US + 1), "value": "2", "cumulative": False},
+            ],
+            "result_val_global_Prec@1 @ 0.json": [
+                {"date": OLD, "value": "97.5", "cumulative": False, "metadata": ""}
+            ],
+            "official_result.txt": "Goal Reached! ü",
+            f"{pod}_{CPU}.json": [
+                {"date": to_text((now_ms - ago) * 1000), "value": str(ago), "cumulative": False}
+                for ago in (60_000, 30_000, 10_000)
+            ],
+        }
+        delivery.deliver_waiting()
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        text = archive.read("result_a.json").decode()
+    assert text == json.dumps(json.loads(text), indent=4)
+
+
+def test_a_pods_zip(api: TestClient) -> None:
+    pod = make_pod()
+    post(pod_owner(pod), [Sample("a", "", OLD_US, 1.0)])
+    answer = get(api, pod, format="zip")
+    assert pod in answer.headers["Content-Disposition"]
+    assert list(opened(answer)) == ["result_a.json"]
+
+
+def test_no_name_leads_out_of_the_zip_or_over_another_file(api: TestClient, run: Run) -> None:
+    names = ["../../x", "a/b", "a\\b", "a%2Fb", "..", "C:x", "new\nline", "\u202etxt", "A", "a"]
+    names += ["x" * 200, "x" * 199 + "y", "ü" * 200, "ü" * 199 + "y"]
+    post(run_owner(run.id), [Sample(name, "", OLD_US, float(i)) for i, name in enumerate(names)])
+    make_ranks(run, workers=["../pod", "result"])
+    post(pod_owner("result"), [Sample("A", "", round(run.created_at * 1e6), 98.0)])
+    post(pod_owner("../pod"), [Sample("A", "", round(run.created_at * 1e6), 99.0)])
+    for answer in (get_run(api, run, format="zip"), get(api, format="zip", metric_type="run")):
+        files = opened(answer)
+        values = sorted(float(points[0]["value"]) for points in files.values())
+        assert values == [*map(float, range(len(names))), 98.0, 99.0]
+        assert len({name.casefold() for name in files}) == len(files)
+        for name in files:
+            folder, _, file = name.rpartition("/")
+            assert folder in ("", str(run.id))
+            assert len(file.encode()) < 255
+            assert file.isprintable()
+            assert not set(file) & set('\\:*?"<>|')
+    assert "result_a%2Fb.json" in opened(get_run(api, run, format="zip"))
+
+
+def test_odd_names_of_pods_make_no_odd_folders(api: TestClient) -> None:
+    for pod in ("..", ".", "/etc"):
+        post(pod_owner(pod), [Sample("a", "", OLD_US, 1.0)])
+    assert set(opened(get(api, format="zip"))) == {
+        "%2E%2E/result_a.json",
+        "%2E/result_a.json",
+        "%2Fetc/result_a.json",
+    }
+
+
+def test_csv(api: TestClient, run: Run, delivery: Delivery) -> None:
+    now_us = time.time_ns() // 1_000_000 * 1000
+    post(
+        run_owner(run.id),
+        [
+            Sample("a", "0", now_us, 1.5, False, {"k": "v"}),
+            Sample('b, "c"\r\n', "", OLD_US, "two\nlines, ü", None, "x"),
+        ],
+    )
+    for _ in range(2):
+        answer = get_run(api, run, format="csv")
+        assert rows(answer) == [
+            ["series", "date", "value", "cumulative", "metadata"],
+            ["a @ 0", to_text(now_us), "1.5", "false", '{"k":"v"}'],
+            ['b, "c"\r\n', OLD, "two\nlines, ü", "", '"x"'],
+        ]
+        assert answer.text.startswith("series,date,value,cumulative,metadata\r\n")
+        delivery.deliver_waiting()

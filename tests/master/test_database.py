@@ -1,0 +1,243 @@
+"""Both databases exclude, show one moment and come back alike, between threads and processes."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+
+import pytest
+from peewee import Database, OperationalError
+
+from master.database import STATE, DatabaseURLError, connect, exclusive, snapshot
+from master.models import Pod, Run, open_database, run_owner
+from master.recording import streams
+from master.recording.streams import StreamKey
+from tests.master.making import make_run
+from tests.postgres import PostgresServer, serve
+
+# Reads, and writes what it read plus one: counts lose where two do so at once.
+_COUNT_UP = """
+import sys
+from master.database import exclusive
+from master.models import Pod, open_database
+
+database = open_database(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(100):
+    with exclusive("count"):
+        pod = Pod.get_by_id("counted")
+        Pod.update(labels=pod.labels + 1).where(Pod.name == "counted").execute()
+database.close()
+"""
+
+
+def make_pod(name: str, labels: object = "") -> None:
+    Pod.create(name=name, phase="", ip="", node="", labels=labels)
+
+
+def make_exclusively(name: str, key: str = STATE) -> None:
+    with exclusive(key):
+        make_pod(name)
+
+
+def make_and_fail(key: str) -> None:
+    with exclusive(key):
+        make_pod("lost")
+        raise ZeroDivisionError
+
+
+@contextmanager
+def another_thread(database: Database) -> Iterator[ThreadPoolExecutor]:
+    """A thread with a connection of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+        pool.submit(database.close).result()
+
+
+def test_processes_exclude_each_other(database: Database, database_url: str) -> None:
+    make_pod("counted", 0)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _COUNT_UP, database_url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+    for process in processes:
+        process.communicate(b"go\n")
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert Pod.get_by_id("counted").labels == 300
+
+
+def test_who_waits_sees_what_was_committed(database: Database) -> None:
+    make_pod("counted", 0)
+    begun = threading.Event()
+
+    def read() -> int:
+        begun.set()
+        with exclusive("count"):
+            labels: int = Pod.get_by_id("counted").labels
+            return labels
+
+    with another_thread(database) as thread:
+        with exclusive("count"):
+            reading = thread.submit(read)
+            assert begun.wait(10)
+            Pod.update(labels=1).execute()
+        assert reading.result(10) == 1
+
+
+def test_a_failed_block_leaves_nothing(database: Database) -> None:
+    with pytest.raises(ZeroDivisionError):
+        make_and_fail(STATE)
+    assert not Pod.select().exists()
+    with exclusive(STATE):
+        make_pod("made")
+    assert Pod.select().count() == 1
+
+
+def test_an_inner_block_fails_alone(database: Database) -> None:
+    with exclusive(STATE):
+        make_pod("outer")
+        with pytest.raises(ZeroDivisionError):
+            make_and_fail("run/1")
+        make_pod("after")
+    assert {pod.name for pod in Pod.select()} == {"outer", "after"}
+
+
+def test_polls_and_chunks_of_many_threads_end(database: Database) -> None:
+    """The state first, then an owner: the order in which all take what they need."""
+    run = make_run()
+    keys = [StreamKey(run_owner(run.id), 1, rank, "stdout") for rank in range(2)]
+
+    def close(rank: int) -> None:
+        for _ in range(20):
+            with exclusive(STATE):
+                streams.close(run.id, 1, rank, {})
+
+    def append(rank: int) -> None:
+        for offset in range(20):
+            streams.append(keys[rank], offset, b".")
+
+    with ThreadPoolExecutor(4) as pool:
+        working = [pool.submit(work, rank) for rank in (0, 1) for work in (close, append)]
+        for work in working:
+            work.result(60)
+        stay = threading.Barrier(4)
+        for closing in [pool.submit(_close_own, database, stay) for _ in range(4)]:
+            closing.result()
+
+
+def _close_own(database: Database, stay: threading.Barrier) -> None:
+    stay.wait(10)
+    database.close()
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_snapshot_sees_one_moment(database: Database, wrapped: bool) -> None:
+    make_pod("before")
+    with another_thread(database) as thread, snapshot():
+        assert Pod.select().count() == 1
+        thread.submit(make_pod, "meanwhile").result(10)
+        with snapshot() if wrapped else nullcontext():
+            assert Pod.select().count() == 1
+        assert Pod.select().count() == 1
+    assert Pod.select().count() == 2
+
+
+def test_a_snapshot_within_a_transaction(database: Database) -> None:
+    with exclusive(STATE):
+        make_pod("written")
+        with snapshot():
+            assert Pod.select().count() == 1
+
+
+def test_the_id_of_a_run_is_never_used_again(database: Database) -> None:
+    order = {"job_id": "", "name": "", "benchmark": "", "args": {}, "num_workers": 1}
+    ids = []
+    for _ in range(3):
+        run = Run.create(**order, state="FINISHED", created_at=0.0)
+        ids.append(run.id)
+        run.delete_instance()
+    assert ids == sorted(set(ids))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "elsewhere.db", "/elsewhere.db", "mysql://host/name", "sqlite://", "postgresql://host"],
+)
+def test_a_url_of_no_database(url: str) -> None:
+    with pytest.raises(DatabaseURLError, match=r"sqlite:////PATH/TO/FILE or postgresql://"):
+        connect(url)
+
+
+def test_a_url_with_a_password_of_odd_characters() -> None:
+    database = connect("postgresql://us%40er:p%2Fw%25@host:99/name?sslmode=require")
+    assert (database.database, database.connect_params) == (
+        "name",
+        {"user": "us@er", "password": "p/w%", "host": "host", "port": 99, "sslmode": "require"},
+    )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """A PostgreSQL that tests restart."""
+    with serve() as server:
+        yield server
+
+
+@pytest.fixture
+def on_server(server: PostgresServer) -> Iterator[Database]:
+    with server.new_database() as name:
+        opened = open_database(server.url(name))
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize("make", [make_pod, make_exclusively])
+def test_idle_threads_do_not_notice_a_restart(
+    server: PostgresServer, on_server: Database, make: Callable[[str], None]
+) -> None:
+    with another_thread(on_server) as thread:
+        thread.submit(make, "before").result()
+        make("before too")
+        server.stop()
+        server.start()
+        thread.submit(make, "after").result()
+        make("after too")
+    assert Pod.select().count() == 4
+
+
+def test_a_restart_ends_a_transaction_and_not_the_next(
+    server: PostgresServer, on_server: Database
+) -> None:
+    with pytest.raises(OperationalError):
+        make_around_restart(server)
+    make_exclusively("made")
+    assert [pod.name for pod in Pod.select()] == ["made"]
+
+
+def test_all_fail_while_the_server_is_away(server: PostgresServer, on_server: Database) -> None:
+    server.stop()
+    for _ in range(2):
+        with pytest.raises(OperationalError):
+            Pod.select().count()
+        with pytest.raises(OperationalError):
+            make_exclusively("lost")
+    server.start()
+    assert Pod.select().count() == 0
+
+
+def make_around_restart(server: PostgresServer) -> None:
+    with exclusive(STATE):
+        make_pod("lost")
+        server.stop()
+        server.start()
+        make_pod("lost too")

@@ -1,0 +1,179 @@
+"""Orders: what may be asked of a run, in MLBench's words and ours, and what is refused."""
+
+import re
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from master.errors import BadFieldError
+from master.orders import RunOrder, check
+from master.settings import Limits
+
+LIMITS = Limits(workers=4, cpus=2)
+CUSTOM = {
+    "image_name": "custom_image",
+    "custom_image_name": "localhost/mine:latest",
+    "custom_image_command": "python main.py --rank {rank}",
+}
+
+
+def order(**fields: Any) -> RunOrder:
+    return RunOrder.model_validate({"name": "a"} | fields)
+
+
+def test_a_name_is_enough() -> None:
+    found = order()
+    assert found.task is not None
+    assert found.task.name == "digits"
+    assert (found.num_workers, found.num_cpus, found.all_args) == (2, None, {})
+    assert (found.backend_name, found.runs_on_all) == ("gloo", True)
+    check(found, LIMITS)
+
+
+@pytest.mark.parametrize("name", ["a", "7", "digits-2", "a" * 40, "a--b"])
+def test_names_fit_kubernetes(name: str) -> None:
+    assert order(name=name).name == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "-a", "a-", "A", "a_b", "a.b", "a b", "ü", "a\n", "a" * 41, "a\x00", None, []]
+)
+def test_other_names_are_refused(name: object) -> None:
+    with pytest.raises(ValidationError, match="name"):
+        order(name=name)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"benchmark": "nonsense"},
+        {"num_workers": 0},
+        {"num_workers": -1},
+        {"num_workers": 1.5},
+        {"num_workers": "many"},
+        {"num_workers": float("nan")},
+        {"num_cpus": 0},
+        {"max_restarts": -1},
+        {"max_restarts": 101},
+        {"args": []},
+        {"args": {"--a": "1"}},
+        {"args": {"a b": "1"}},
+        {"args": {"a\n": "1"}},
+        {"args": {"": "1"}},
+        {"args": {"a": None}},
+        {"args": {"a": ["1"]}},
+        {"args": {"a": "nul \x00"}},
+        {"args": {"a": "x" * 1025}},
+        {"args": {f"a{i}": "1" for i in range(101)}},
+        {"args": "no JSON"},
+        {"args": "[1]"},
+        {"unknown": 1},
+        {"num_cpus": "nan"},
+        {"max_bandwidth": 0},
+        {"max_bandwidth": float("inf")},
+        {"seed": -1},
+        {"seed": 2**32},
+        {"queue": "perhaps"},
+        {"gpu_enabled": 2},
+        {"image_name": "mlbench/nothing-of-ours:latest"},
+        {"benchmark": "custom_image"},
+        {"benchmark": "steps", "image_name": "digits"},
+        {"custom_image_command": "python main.py"},
+        {"custom_backend": "mine"},
+    ],
+)
+def test_wrong_fields_are_named(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(fields))):
+        order(**fields)
+
+
+def test_numbers_among_the_arguments_are_texts() -> None:
+    assert order(args={"epochs": 3, "lr": 0.1}).args == {"epochs": "3", "lr": "0.1"}
+
+
+@pytest.mark.parametrize("missing", ["custom_image_name", "custom_image_command"])
+def test_a_custom_image_needs_its_name_and_its_command(missing: str) -> None:
+    with pytest.raises(ValidationError, match=missing):
+        order(**{key: value for key, value in CUSTOM.items() if key != missing})
+
+
+@pytest.mark.parametrize("command", ["", "  ", "'", 'python "', "a\x00", "x" * 4097])
+def test_a_command_can_be_split_into_words(command: str) -> None:
+    with pytest.raises(ValidationError, match="custom_image_command"):
+        order(**CUSTOM | {"custom_image_command": command})
+
+
+@pytest.mark.parametrize(
+    ("fields", "backend", "on_all"),
+    [
+        ({}, "gloo", True),
+        ({"backend": "GLOO"}, "gloo", True),
+        ({"backend": "NCCL", "run_all_nodes": "false"}, "nccl", True),
+        ({"backend": "MPI", "run_all_nodes": "true"}, "mpi", False),
+        ({"backend": "custom_backend", "custom_backend": "mine"}, "mine", False),
+        (
+            {"backend": "custom_backend", "custom_backend": "mine", "run_all_nodes": "true"},
+            "mine",
+            True,
+        ),
+    ],
+)
+def test_who_runs_the_command(fields: dict[str, str], backend: str, on_all: bool) -> None:
+    found = order(**CUSTOM | fields)
+    check(found, LIMITS)
+    assert found.task is None
+    assert (found.backend_name, found.runs_on_all) == (backend, on_all)
+
+
+def test_seed_and_light_goal_are_arguments_of_the_task() -> None:
+    found = order(benchmark="digits", seed=7, light_target=True, args={"epochs": 3})
+    check(found, LIMITS)
+    assert found.all_args == {"goal": "90", "seed": "7", "epochs": "3"}
+    assert order(seed=7, args={"seed": 8}).all_args == {"seed": "8"}
+
+
+def test_a_forms_texts_are_understood() -> None:
+    found = order(
+        num_workers="3", num_cpus="2.0", gpu_enabled="false", queue="True", args='{"lr": 0.1}'
+    )
+    assert (found.num_workers, found.num_cpus, found.gpu_enabled) == (3, 2.0, False)
+    assert found.queue
+    assert found.args == {"lr": "0.1"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"num_workers": 5}, r"num_workers: at most 4 \(not 5\)"),
+        ({"num_cpus": 3}, r"num_cpus: .* at most 2 cores \(not 3\)"),
+        ({"num_cpus": 1.5}, r"num_cpus: whole cores only \(not 1.5\)"),
+        ({"max_bandwidth": 20}, "max_bandwidth: .* cannot be limited"),
+        ({"gpu_enabled": True}, "gpu_enabled: .* no GPU"),
+        ({"backend": "NCCL"}, r"backend: digits runs with gloo here \(not nccl\)"),
+        ({"benchmark": "steps", "light_target": True}, "light_target: steps has no light goal"),
+        ({"benchmark": "steps", "seed": 1}, "seed: steps takes no seed"),
+    ],
+)
+def test_no_more_is_given_than_there_is(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadFieldError) as refused:
+        check(order(**fields), LIMITS)
+    assert refused.value.description is not None
+    assert re.match(message, refused.value.description)
+
+
+def test_what_a_larger_pool_gives() -> None:
+    limits = Limits(workers=8, cpus=4, bandwidth=500, gpus=1)
+    wanted = order(num_workers=8, num_cpus=4, max_bandwidth=500, gpu_enabled=True)
+    check(wanted, limits)
+    assert wanted.wanted_bandwidth(limits) == 500
+    with pytest.raises(BadFieldError) as refused:
+        check(order(max_bandwidth=501), limits)
+    assert refused.value.description == "max_bandwidth: at most 500 Mbit/s (not 501)"
+
+
+def test_mlbenchs_own_bandwidth_asks_for_nothing_where_there_is_no_limit() -> None:
+    """Its client sends 1000 whenever its user says nothing."""
+    check(order(max_bandwidth="1000"), LIMITS)
+    assert order(max_bandwidth=1000).wanted_bandwidth(LIMITS) is None
+    assert order(max_bandwidth=1000).wanted_bandwidth(Limits(bandwidth=2000)) == 1000

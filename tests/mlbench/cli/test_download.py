@@ -1,0 +1,182 @@
+"""``mlbench download``: the whole file or nothing."""
+
+import csv
+import json
+import os
+import signal
+import stat
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.client import Run
+from mlbench.home import Connection, Home
+from tests.conftest import wait_for
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.client.scripted import Asked, Reply, Scripted, answering
+
+
+@pytest.fixture
+def here(mlbench: Mlbench, tmp_path: Path) -> Mlbench:
+    """The command line, called in an empty folder."""
+    return replace(mlbench, folder=tmp_path)
+
+
+def test_a_zip_file_named_after_the_run_is_the_default(
+    here: Mlbench, tmp_path: Path, finished: Run
+) -> None:
+    done = here("download", "finished")
+    [file] = tmp_path.iterdir()
+    assert file.name == "metrics_finished.zip"
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"metrics_finished.zip: {file.stat().st_size:,} bytes\n"
+    with zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None
+        losses = json.loads(archive.read("result_train_loss @ 1.json"))
+    assert len(losses) == 200
+
+
+def test_the_format_is_what_the_name_ends_with(
+    here: Mlbench, tmp_path: Path, client: ApiClient, finished: Run
+) -> None:
+    as_json = here("download", str(finished.id), "-o", "all.JSON", "--json").json
+    content = (tmp_path / "all.JSON").read_bytes()
+    assert as_json == {"file": "all.JSON", "format": "json", "bytes": len(content)}
+    assert json.loads(content) == client.get_run_metrics(finished.id).result().json()
+    assert here("download", "finished", "-o", "all.csv").code == 0
+    with (tmp_path / "all.csv").open(newline="") as file:
+        assert len(list(csv.reader(file))) > 400
+    assert here("download", "finished", "-o", "all.txt", "--format", "csv").code == 0
+    assert (tmp_path / "all.txt").read_bytes() == (tmp_path / "all.csv").read_bytes()
+
+
+def test_stdout_gets_the_file_and_nothing_else(
+    here: Mlbench, tmp_path: Path, finished: Run
+) -> None:
+    to_file = here("download", "finished", "-o", "all.json")
+    to_stdout = here("download", "finished", "-o", "-", "--format", "json")
+    assert to_file.code == to_stdout.code == 0
+    assert to_stdout.out == (tmp_path / "all.json").read_text()
+    assert to_stdout.err == ""
+
+
+def test_a_reader_that_has_enough_ends_it_quietly(here: Mlbench, finished: Run) -> None:
+    command = [*here.program, "download", "finished", "-o", "-", "--format", "json"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(
+            command,
+            env={**os.environ, "MLBENCH_HOME": str(here.home.root)},
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_an_older_file_is_replaced_with_the_usual_rights(
+    here: Mlbench, tmp_path: Path, finished: Run
+) -> None:
+    real, link, new = tmp_path / "real.json", tmp_path / "link.json", tmp_path / "new"
+    real.write_text("old")
+    link.symlink_to(real)
+    new.touch()
+    assert here("download", "finished", "-o", "link.json").code == 0
+    assert link.is_symlink()
+    assert json.loads(real.read_text())
+    assert stat.S_IMODE(real.stat().st_mode) == stat.S_IMODE(new.stat().st_mode)
+    assert sorted(tmp_path.iterdir()) == [link, new, real]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-o", "all.txt"), "-o all.txt: its name ends with none of zip, csv, json: give --format"),
+        (("-o", "no/folder.zip"), "-o no/folder.zip: No such file or directory"),
+        (("-o", "folder.zip"), "-o folder.zip: there is something that is no file"),
+        (("-o", "/dev/null", "--format", "csv"), "-o /dev/null: there is something that is no"),
+        (("-o", "-", "--json"), "-o -: stdout must be a file or a pipe, without --json"),
+    ],
+)
+def test_where_it_cannot_go_is_told(
+    here: Mlbench, tmp_path: Path, finished: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "folder.zip").mkdir()
+    done = here("download", "finished", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"mlbench: {message}")
+    assert [file.name for file in tmp_path.iterdir()] == ["folder.zip"]
+
+
+def test_a_terminal_is_no_place_for_it(here: Mlbench, finished: Run) -> None:
+    with here.on_terminal("download", "finished", "-o", "-") as terminal:
+        assert terminal.wait() == 2
+    assert "stdout must be a file or a pipe" in terminal.text
+
+
+def test_an_unknown_run_leaves_nothing(here: Mlbench, tmp_path: Path) -> None:
+    done = here("download", "4711")
+    assert (done.code, done.err) == (2, "mlbench: run_id: there is no run 4711\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- Where it does not get to the end: a master that falls silent after a part. ---
+
+
+@pytest.fixture
+def halting(finished: Run) -> Iterator[Scripted]:
+    part = Reply(200, b"x" * 200_000, missing_bytes=1_000_000, silent_seconds=60)
+
+    def answer(asked: Asked) -> Reply:
+        return part if asked.path.startswith("/api/metrics/") else Reply(200, finished.fields)
+
+    with answering(answer) as master:
+        yield master
+
+
+@pytest.fixture
+def stuck(halting: Scripted, mlbench: Mlbench, tmp_path: Path) -> Mlbench:
+    """The command line over that master, called in a folder with an older file."""
+    home, folder = Home(tmp_path / "home"), tmp_path / "folder"
+    home.write_connection(Connection(halting.url, "token", "http://127.0.0.1:9"))
+    folder.mkdir()
+    (folder / "all.zip").write_text("old")
+    return replace(mlbench, home=home, folder=folder)
+
+
+def files(folder: Path | None) -> dict[str, int]:
+    assert folder is not None
+    return {path.name: path.stat().st_size for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_download_leaves_nothing(stuck: Mlbench, number: signal.Signals) -> None:
+    with stuck.on_terminal("download", "1", "-o", "all.zip") as terminal:
+        wait_for(lambda: len(files(stuck.folder)) == 2, what="a part is written")
+        terminal.read_until(r"0\.2/1\.2 MB")
+        terminal.process.send_signal(number)
+        assert terminal.wait() == 130
+    assert terminal.text.endswith("interrupted, nothing is kept\r\n")
+    assert files(stuck.folder) == {"all.zip": len("old")}
+
+
+def test_a_download_that_breaks_off_leaves_nothing(stuck: Mlbench, halting: Scripted) -> None:
+    halting.hurry.set()
+    done = stuck("download", "1", "-o", "all.zip")
+    assert done.code == 2
+    assert done.err.startswith(f"mlbench: the master at {halting.url} does not answer")
+    assert files(stuck.folder) == {"all.zip": len("old")}
+
+
+def test_the_progress_shows_bytes_and_rate(stuck: Mlbench) -> None:
+    with stuck.on_terminal("download", "1", "-o", "all.zip") as terminal:
+        terminal.read_until(r"run \d+ \(finished\) .* 0\.2/1\.2 MB .*B/s")
+        terminal.press_ctrl_c()
+        assert terminal.wait() == 130
+    assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, "the cursor"

@@ -1,0 +1,105 @@
+"""A small real HTTP server that answers as a test wants, and remembers what it was asked."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer; without a status the connection is cut instead."""
+
+    status: int | None = 200
+    body: object = field(default_factory=list)
+    headers: tuple[tuple[str, str], ...] = ()
+    missing_bytes: int = 0
+    """How many more bytes are promised than come."""
+    seconds: float = 0.0
+    """How long the answer takes, unless the server is hurried."""
+    silent_seconds: float = 0.0
+    """How long nothing more comes after the body, unless the server is hurried."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that came."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    connection: int
+    """The client's port: the same for all requests of one connection."""
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """A running server."""
+
+    port: int
+    asked: list[Asked]
+    hurry: threading.Event
+    """Set to have the answers that take their time come at once."""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+def serving(*replies: Reply) -> AbstractContextManager[Scripted]:
+    """Run a server that gives one reply after the other, the last one again and again."""
+    left = list(replies)
+    return answering(lambda asked: left.pop(0) if len(left) > 1 else left[0])
+
+
+@contextmanager
+def answering(answer: Callable[[Asked], Reply]) -> Iterator[Scripted]:
+    """Run a server on a port of its own."""
+    lock = threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = dict(self.headers.items())
+            asked = Asked(self.command, self.path, headers, body, self.client_address[1])
+            with lock:
+                script.asked.append(asked)
+                reply = answer(asked)
+            script.hurry.wait(reply.seconds)
+            if reply.status is None:
+                self.close_connection = True
+                return
+            plain = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+            self.send_response(reply.status)
+            for name, value in reply.headers:
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(plain) + reply.missing_bytes))
+            self.end_headers()
+            self.wfile.write(plain)
+            script.hurry.wait(reply.silent_seconds)
+            self.close_connection = bool(reply.missing_bytes)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def do_DELETE(self) -> None:
+            self.do_GET()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        script = Scripted(server.server_port, [], threading.Event())
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield script
+        finally:
+            script.hurry.set()
+            server.shutdown()
+            thread.join()
