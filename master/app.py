@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from master import errors, media
 from master.auth import TokenMiddleware
 from master.models import open_database
+from master.openapi import document
 from master.origin import OriginMiddleware
 from master.reading.promql import PrometheusClient
 from master.reading.series import SeriesReader
@@ -15,6 +16,7 @@ from master.resources.benchmarks import BenchmarksResource
 from master.resources.health import HealthResource, OwnMetricsResource, ReadyResource
 from master.resources.logs import LogsResource
 from master.resources.metrics import MetricsResource, OwnerMetricsResource
+from master.resources.openapi import OpenApiResource
 from master.resources.pods import PodsResource
 from master.resources.runs import RunResource, RunsResource, RunStopResource
 from master.resources.workers import PollResource, StreamResource
@@ -55,6 +57,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_route("/healthz", HealthResource())
     app.add_route("/readyz", ReadyResource(prometheus))
     app.add_route("/metrics", OwnMetricsResource(registry))
+    app.add_route("/openapi.json", OpenApiResource(document.build()))
     return app
 
 

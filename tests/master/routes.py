@@ -29,6 +29,7 @@ OPEN_ROUTES: list[Route] = [
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),
+    ("GET", "/openapi.json"),
 ]
 ALL_ROUTES = [*USER_ROUTES, *AGENT_ROUTES, *OPEN_ROUTES]
 

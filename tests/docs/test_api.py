@@ -1,0 +1,144 @@
+"""``docs/api.md``: every curl line of it works as printed, and the answers look as printed."""
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from master.openapi.document import OPERATIONS
+from mlbench.home import Home
+from tests.conftest import wait_for
+
+_PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Read by curl itself, so that the lines stay as they are printed.
+_CURLRC = r"""
+silent
+show-error
+write-out = "%{stderr}%{method} %{url} %{http_code}\n"
+"""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request that curl has sent."""
+
+    method: str
+    path: str
+    status: int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A block of commands on the page, and what came of it."""
+
+    commands: str
+    answer: Any
+    """What the page shows below, if it is JSON; else None."""
+    sent: list[Sent]
+    output: str
+
+
+@pytest.fixture(scope="module")
+def page(stack: Home, tmp_path_factory: pytest.TempPathFactory) -> list[Shown]:
+    """The page, after its commands have been run in one shell, in order."""
+    if shutil.which("curl") is None:
+        pytest.skip("curl is missing: apt-get install curl")
+    wait_for(lambda: _knows_the_pods(stack), what="Prometheus has scraped the exporter")
+    folder = tmp_path_factory.mktemp("api")
+    (folder / ".curlrc").write_text(_CURLRC)
+    blocks = _read()
+    script = "".join(
+        f"{{\n{commands}}} >{number}.out 2>{number}.err\n"
+        for number, (commands, _) in enumerate(blocks)
+    )
+    subprocess.run(
+        ["bash"],
+        input=script,
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", "CURL_HOME": str(folder), "MLBENCH_HOME": str(stack.root)},
+        check=True,
+        text=True,
+    )
+    return [
+        Shown(
+            commands,
+            answer,
+            [_parse(line) for line in (folder / f"{number}.err").read_text().splitlines()],
+            (folder / f"{number}.out").read_bytes().decode(),
+        )
+        for number, (commands, answer) in enumerate(blocks)
+    ]
+
+
+def _knows_the_pods(stack: Home) -> bool:
+    connection = stack.read_connection()
+    answer = httpx.get(f"{connection.url}/api/metrics/", auth=("me", connection.token))
+    return "container_cpu_usage_seconds_total" in answer.json().get("local-mlbench-worker-0", {})
+
+
+def _read() -> list[tuple[str, Any]]:
+    """Return each block of commands, with the JSON that follows it."""
+    blocks: list[tuple[str, Any]] = []
+    for language, text in _BLOCK.findall(_PAGE.read_text()):
+        if language == "bash":
+            blocks.append((text, None))
+        else:
+            commands, _ = blocks.pop()
+            blocks.append((commands, json.loads(text)))
+    return blocks
+
+
+def _parse(line: str) -> Sent:
+    method, url, status = line.split()
+    return Sent(method, urlsplit(url).path, int(status))
+
+
+def test_every_line_gets_the_answer_that_it_says(page: list[Shown]) -> None:
+    for shown in page:
+        said = re.search(r"# (\d{3})$", shown.commands, re.MULTILINE)
+        for sent in shown.sent:
+            expected = (int(said[1]),) if said else (200, 201, 204)
+            assert sent.status in expected, f"{sent}\n{shown.commands}\n{shown.output}"
+        assert len(shown.sent) >= shown.commands.count("curl ")
+
+
+def test_every_answer_looks_as_it_is_shown(page: list[Shown]) -> None:
+    shown = [one for one in page if one.answer is not None]
+    assert len(shown) > 5
+    for one in shown:
+        assert_like(one.answer, json.loads(one.output), one.commands)
+
+
+def test_every_operation_is_shown(page: list[Shown]) -> None:
+    missing = [
+        operation.name
+        for operation in OPERATIONS
+        if not any(
+            sent.method == operation.method.upper()
+            and re.fullmatch(re.sub(r"{\w+}", "[^/]+", operation.path), sent.path)
+            for shown in page
+            for sent in shown.sent
+        )
+    ]
+    assert not missing
+
+
+def assert_like(shown: Any, real: Any, where: str) -> None:
+    """Make sure that a shortened answer has nothing that the real one has not."""
+    assert type(shown) is type(real), f"{shown!r} is shown, {real!r} is answered: {where}"
+    if isinstance(shown, dict):
+        for key, entry in shown.items():
+            assert key in real, f"{key!r} is not answered: {where}"
+            assert_like(entry, real[key], where)
+    elif isinstance(shown, list):
+        assert len(shown) <= len(real), where
+        for entry, real_entry in zip(shown, real, strict=False):
+            assert_like(entry, real_entry, where)

@@ -1,0 +1,25 @@
+"""schemathesis holds the document against the application, request by request."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+
+from tests.conftest import AGENT_TOKEN, USER_TOKEN
+
+_CONFIG = Path(__file__).with_name("schemathesis.toml")
+
+
+def test_the_application_does_what_the_document_says(server: httpx.URL, tmp_path: Path) -> None:
+    schemathesis = Path(sys.executable).with_name("schemathesis")
+    judged = subprocess.run(
+        [schemathesis, "--config-file", _CONFIG, "run", f"{server}/openapi.json"],
+        cwd=tmp_path,
+        env=os.environ | {"USER_TOKEN": USER_TOKEN, "AGENT_TOKEN": AGENT_TOKEN},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert judged.returncode == 0, judged.stdout + judged.stderr
