@@ -1,0 +1,129 @@
+"""A running master, and those who call it: an HTTP client, and MLBench's original one."""
+
+import base64
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from mlbench.home import Connection, Home
+from tests.conftest import wait_for
+
+_CALLS = Path(__file__).with_name("original_calls.py")
+
+
+@pytest.fixture(scope="session")
+def connection(stack: Home) -> Connection:
+    return stack.read_connection()
+
+
+@pytest.fixture
+def http(connection: Connection) -> Iterator[httpx.Client]:
+    """Calls the master as a user with the token."""
+    headers = {"Authorization": f"Bearer {connection.token}"}
+    with httpx.Client(base_url=connection.url, headers=headers, timeout=30) as client:
+        yield client
+
+
+@dataclass(frozen=True)
+class Got:
+    """What the original client got for a call."""
+
+    status: int
+    headers: httpx.Headers
+    content: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+class RaisedError(Exception):
+    """The original client raised something instead of calling."""
+
+
+@dataclass(frozen=True)
+class Original:
+    """MLBench's original client, in a process of its own."""
+
+    python: str
+    url: str
+    process: subprocess.Popen[str]
+
+    def call(self, method: str, *args: object, **kwargs: object) -> Got:
+        """Call a method, and return the answer that its future held."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        line = {"method": method, "args": args, "kwargs": kwargs}
+        print(json.dumps(line, default=_date), file=self.process.stdin, flush=True)
+        got = json.loads(self.process.stdout.readline())
+        if "raised" in got:
+            raise RaisedError(got["raised"])
+        return Got(got["status"], httpx.Headers(got["headers"]), base64.b64decode(got["body"]))
+
+
+@pytest.fixture(scope="session")
+def original_python() -> str:
+    """The Python that has MLBench's original client."""
+    python = os.environ.get("MLBENCH_CORE")
+    if not python:
+        pytest.skip("$MLBENCH_CORE is not set to what scripts/get-mlbench-core.sh prints")
+    return python
+
+
+@pytest.fixture(scope="session")
+def original(original_python: str, connection: Connection) -> Iterator[Original]:
+    url = f"user:{connection.token}@{httpx.URL(connection.url).netloc.decode()}"
+    with subprocess.Popen(
+        [original_python, _CALLS, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield Original(original_python, url, process)
+
+
+def run_to_end(http: httpx.Client, run_id: int) -> dict[str, Any]:
+    """Wait until a run has ended; return it."""
+    run: dict[str, Any] = {}
+
+    def ended() -> bool:
+        run.update(http.get(f"/api/runs/{run_id}").json())
+        return run["state"] in {"FINISHED", "FAILED", "STOPPED"}
+
+    wait_for(ended, 60, f"run {run_id} ends")
+    return run
+
+
+def order(http: httpx.Client, name: str, command: Sequence[str], **fields: object) -> int:
+    """Order a run of a command of one's own; return its id."""
+    body = {
+        "name": name,
+        "image_name": "custom_image",
+        "custom_image_name": "none/needed",
+        "custom_image_command": shlex.join(command),
+        **fields,
+    }
+    answer = http.post("/api/runs", json=body)
+    assert answer.status_code == 200, answer.text
+    run_id: int = answer.json()["id"]
+    return run_id
+
+
+@pytest.fixture
+def ended_run(http: httpx.Client) -> int:
+    """The id of a run that did nothing."""
+    run_id = order(http, "nothing", [sys.executable, "-c", "0"], num_workers=1)
+    run_to_end(http, run_id)
+    return run_id
+
+
+def _date(value: object) -> object:
+    assert isinstance(value, datetime)
+    return {"datetime": value.isoformat()}

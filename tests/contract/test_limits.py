@@ -1,0 +1,186 @@
+"""What is too large, out of range or from elsewhere is refused: with JSON that says why."""
+
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from mlbench.home import Connection
+from tests.contract import sockets
+from tests.contract.conftest import run_to_end
+
+POD = "local-mlbench-worker-0"
+DATE = "2018-08-03T09:21:29.347960Z"
+
+
+def message(answer: httpx.Response, status: int) -> str:
+    """Check that an answer is an error of ours; return its message."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/json"
+    said = answer.json()
+    assert said.keys() == {"status", "message"}
+    assert said["status"] == status
+    text: str = said["message"]
+    return text
+
+
+# --- Sizes. ---
+
+
+def spaces(size: int) -> Iterator[bytes]:
+    """Yield what is no JSON, and too much for the machine if it were all kept."""
+    for _ in range(0, size, 1 << 16):
+        yield b" " * (1 << 16)
+
+
+@pytest.mark.parametrize(("path", "most"), [("/api/runs/", 1 << 20), ("/api/metrics/", 16 << 20)])
+def test_a_body_that_is_too_large(http: httpx.Client, path: str, most: int) -> None:
+    size = most + (1 << 16)
+    for content in (b" " * size, spaces(size)):
+        said = message(http.post(path, content=content), 413)
+        assert said == f"body: at most {most} bytes"
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = http.post(path, content=b"name=" + b"a" * (1 << 20), headers=form)
+    assert message(answer, 413) == f"body: at most {1 << 20} bytes"
+
+
+def test_a_huge_announced_body_is_refused_before_it_is_sent(connection: Connection) -> None:
+    with sockets.connect(connection) as opened:
+        opened.sendall(
+            sockets.head(connection, "POST", "/api/metrics/", "Content-Length: 1000000000000")
+        )
+        answered = sockets.answer(opened, "POST")
+        assert answered.status == 413
+        assert json.loads(answered.read())["status"] == 413
+
+
+def test_the_length_of_a_list(http: httpx.Client) -> None:
+    entries = [
+        {"pod_name": POD, "name": "many", "date": f"2018-08-03T09:21:29.{i:06}Z", "value": i}
+        for i in range(10_001)
+    ]
+    said = message(http.post("/api/metrics/", json=entries), 400)
+    assert said == "body: a list has 1 to 10000 entries (not 10001)"
+    assert message(http.post("/api/metrics/", json=[]), 400).endswith("(not 0)")
+    answer = http.post("/api/metrics/", json=entries[:-1])
+    assert (answer.status_code, answer.json()) == (201, {"count": 10_000})
+    assert len(http.get(f"/api/metrics/{POD}?metric_filter=many").json()["many"]) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("field", "longest"), [("value", 64 << 10), ("metadata", (64 << 10) - 2), ("name", 200)]
+)
+def test_the_length_of_a_text(http: httpx.Client, field: str, longest: int) -> None:
+    body = {"pod_name": POD, "name": "text", "date": DATE, "value": 1}
+    good = body | {field: "a" * longest}
+    assert http.post("/api/metrics/", json=good).status_code == 201
+    said = message(http.post("/api/metrics/", json=body | {field: "a" * (longest + 1)}), 400)
+    assert said.startswith(field)
+    assert "at most" in said
+    assert len(said) < 500
+
+
+# --- Orders. ---
+
+
+def test_all_documented_fields(http: httpx.Client) -> None:
+    body = {"name": "documented", "num_workers": 1, "num_cpus": 1, "max_bandwidth": 1000}
+    answer = http.post("/api/runs/", json=body)
+    assert answer.status_code == 200
+    run = answer.json()
+    assert (run["name"], run["num_workers"], run["num_cpus"]) == ("documented", 1, 1)
+    http.post(f"/api/runs/{run['id']}/stop")
+    assert run_to_end(http, run["id"])["state"] == "STOPPED"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "-a", "a-", "Upper", "under_score", "a" * 41, "a b", "a.b", "ä", "a\n", "../a", "$(a)"],
+)
+def test_names(http: httpx.Client, name: str) -> None:
+    for answer in (
+        http.post("/api/runs/", json={"name": name}),
+        http.post("/api/runs/", data={"name": name}),
+    ):
+        said = message(answer, 400)
+        assert said.startswith("name: ")
+        assert "at most 40" in said
+        assert repr(name)[1:-1] in said
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("num_workers", 0, "greater than or equal to 1"),
+        ("num_workers", -1, "greater than or equal to 1"),
+        ("num_workers", 10_000, "at most 16"),
+        ("num_workers", 1.5, "integer"),
+        ("num_workers", "two", "integer"),
+        ("num_cpus", 0, "greater than 0"),
+        ("num_cpus", -2, "greater than 0"),
+        ("num_cpus", 1.5, "whole cores"),
+        ("num_cpus", 100_000, "at most"),
+        ("num_cpus", "many", "number"),
+        ("max_bandwidth", 0, "greater than 0"),
+        ("max_bandwidth", -1, "greater than 0"),
+        ("max_bandwidth", 100, "leave it out"),
+        ("max_bandwidth", "fast", "number"),
+        ("gpu_enabled", True, "leave it out"),
+        ("gpu_enabled", "perhaps", "boolean"),
+        ("max_restarts", 101, "less than or equal to 100"),
+        ("image_name", "mlbench/pytorch-cifar10-resnet20-all-reduce:latest", "digits, steps"),
+    ],
+)
+def test_what_an_order_may_not_ask_for(
+    http: httpx.Client, field: str, value: object, allowed: str
+) -> None:
+    body = {"name": "refused", field: value}
+    for answer in (http.post("/api/runs/", json=body), http.post("/api/runs/", data=body)):
+        said = message(answer, 400)
+        assert said.startswith(f"{field}: ")
+        assert allowed in said
+
+
+# --- Where a request comes from. ---
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("", ":", "[", "[::1", "a:b:c", "127.0.0.1:port", "localhost, a", "é"),
+        *("example.com", "127.0.0.1.example.com:80", "127.0.0.1@example.com"),
+    ],
+)
+def test_a_foreign_or_malformed_host(connection: Connection, host: str) -> None:
+    for path in ("/api/runs/", "/healthz"):
+        for origin in ((), ("Origin: http://example.com",)):
+            with sockets.connect(connection) as opened:
+                opened.sendall(sockets.head(connection, "GET", path, *origin, host=host))
+                answered = sockets.answer(opened)
+                said = json.loads(answered.read())
+            if path == "/api/runs/":
+                assert answered.status in {400, 421}
+            assert answered.status < 500
+            if answered.status >= 400:
+                assert said["status"] == answered.status
+                assert said["message"]
+
+
+def test_a_foreign_host_is_told_which_there_are(http: httpx.Client) -> None:
+    said = message(http.get("/api/runs/", headers={"Host": "example.com"}), 421)
+    assert said.startswith("Host: ")
+    assert "127.0.0.1" in said
+    assert "'example.com'" in said
+
+
+def test_origins(http: httpx.Client, connection: Connection) -> None:
+    own = http.get("/api/runs/", headers={"Origin": connection.url.rstrip("/")})
+    assert own.status_code == 200
+    for origin in ("http://example.com", "null", "http://[", f"{connection.url}0", "https://a:b"):
+        for answer in (
+            http.get("/api/runs/", headers={"Origin": origin}),
+            http.post("/api/runs/", json={"name": "a"}, headers={"Origin": origin}),
+            http.options("/api/runs/", headers={"Origin": origin}),
+        ):
+            assert message(answer, 403).startswith("Origin: ")

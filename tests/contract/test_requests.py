@@ -1,0 +1,185 @@
+"""Requests of many forms, on a real socket: forms, bodies in chunks, methods without a body."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+
+from mlbench.home import Connection
+from tests.contract import sockets
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+POD = "local-mlbench-worker-0"
+DATE = "2018-08-03T09:21:29.347960Z"
+
+
+def values(http: httpx.Client, name: str) -> list[Any]:
+    """Return the values of a series of the pod."""
+    series = http.get(f"/api/metrics/{POD}", params={"metric_filter": name}).json()
+    return [entry["value"] for entry in series.get(name, [])]
+
+
+def sample(name: str, value: object) -> dict[str, object]:
+    return {"pod_name": POD, "name": name, "date": DATE, "value": value}
+
+
+# --- Forms. ---
+
+
+@pytest.mark.parametrize(
+    "text", ["ünï cödé ☃ 🎉", "a+b c&d=e%20;#?/\\", "line\r\nline\ttab", '{"a": 1}', "", " "]
+)
+def test_any_text_in_a_form(http: httpx.Client, text: str) -> None:
+    name = f"form {text}"
+    answer = http.post("/api/metrics", data=sample(name, text))
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["value"] == text
+    assert values(http, name) == [text]
+
+
+@pytest.mark.parametrize(
+    "spelled", ["caf%C3%A9", "caf%c3%a9", "café", "caf%C3%A9&cumulative=false", "%63af%C3%A9"]
+)
+def test_spellings_of_a_form(http: httpx.Client, spelled: str) -> None:
+    rest = urlencode({"pod_name": POD, "name": "spelled", "date": DATE})
+    body = f"{rest}&value={spelled}".encode()
+    for content_type in (
+        "application/x-www-form-urlencoded; charset=UTF-8",
+        "Application/X-WWW-Form-URLencoded",
+    ):
+        answer = http.post("/api/metrics", content=body, headers={"Content-Type": content_type})
+        assert answer.status_code == 201, answer.text
+        assert answer.json()["value"] == "café"
+
+
+@pytest.mark.parametrize("truth", ["true", "True", "TRUE", "1", "on", "yes"])
+def test_true_in_a_form(http: httpx.Client, truth: str) -> None:
+    answer = http.post("/api/metrics", data={**sample("truth", 1), "cumulative": truth})
+    assert answer.json()["cumulative"] is True
+
+
+@pytest.mark.parametrize("truth", ["false", "False", "FALSE", "0", "off", "no"])
+def test_false_in_a_form(http: httpx.Client, truth: str) -> None:
+    answer = http.post("/api/metrics", data={**sample("truth", 1), "cumulative": truth})
+    assert answer.json()["cumulative"] is False
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"name=a&name=b", "body: a field is given twice"),
+        (b"name=a&value=%FF", "body: it must be a form in UTF-8"),
+        (b"name=a&value=\xff", "body: it must be a form in UTF-8"),
+        (b"", "name: Field required"),
+        (b"&&&", "name: Field required"),
+        (b"name=", "name: String should have at least 1 character"),
+        (b"name=a&date=", "date: "),
+        (b"name=a&run_id=", "run_id: "),
+        (b"name=a&cumulative=", "cumulative: "),
+        (b"name=a&cumulative=perhaps", "cumulative: "),
+        (b"name=a&nothing=1", "nothing: there is no such field"),
+    ],
+)
+def test_a_wrong_form(http: httpx.Client, body: bytes, message: str) -> None:
+    answer = http.post("/api/metrics", content=body, headers=FORM)
+    assert answer.status_code == 400
+    assert message in answer.json()["message"]
+
+
+# --- How a body is sent. ---
+
+
+def pieces(body: bytes) -> Iterator[bytes]:
+    for i in range(0, len(body), 7):
+        yield body[i : i + 7]
+
+
+def test_a_body_in_chunks(http: httpx.Client) -> None:
+    body = json.dumps(sample("chunks", 3)).encode()
+    answer = http.post("/api/metrics", content=pieces(body))
+    assert answer.request.headers["Transfer-Encoding"] == "chunked"
+    assert answer.status_code == 201, answer.text
+    form = urlencode(sample("chunks", 3)).encode()
+    assert http.post("/api/metrics", content=pieces(form), headers=FORM).status_code == 201
+    # The same sample twice is one.
+    assert values(http, "chunks") == ["3"]
+
+
+def test_an_announced_body(connection: Connection, http: httpx.Client) -> None:
+    body = json.dumps(sample("announced", 4)).encode()
+    lines = (f"Content-Length: {len(body)}", "Expect: 100-continue")
+    with sockets.connect(connection) as opened:
+        opened.sendall(sockets.head(connection, "POST", "/api/metrics/", *lines))
+        assert opened.recv(1000).startswith(b"HTTP/1.1 100 ")
+        opened.sendall(body)
+        assert sockets.answer(opened, "POST").status == 201
+    assert values(http, "announced") == ["4"]
+
+
+@pytest.mark.parametrize("path", ["/api/metrics/", "/api/runs/"])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "GZIP"])
+def test_a_compressed_body(http: httpx.Client, path: str, encoding: str) -> None:
+    body = gzip.compress(json.dumps(sample("gzip", 5)).encode())
+    answer = http.post(path, content=body, headers={"Content-Encoding": encoding})
+    assert answer.status_code == 415
+    assert answer.json()["message"].startswith("Content-Encoding: ")
+    assert answer.headers["Accept-Encoding"] == "identity"
+    assert values(http, "gzip") == []
+
+
+def test_a_body_that_says_it_is_not_compressed(http: httpx.Client) -> None:
+    headers = {"Content-Encoding": "identity"}
+    answer = http.post("/api/metrics", json=sample("identity", 6), headers=headers)
+    assert answer.status_code == 201
+
+
+# --- Other methods. ---
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/api/runs", {"GET", "POST"}),
+        ("/api/runs/", {"GET", "POST"}),
+        ("/api/runs/1", {"GET", "DELETE"}),
+        ("/api/metrics/", {"GET", "POST"}),
+        ("/api/pods/", {"GET"}),
+    ],
+)
+def test_methods_that_a_route_has_not(http: httpx.Client, path: str, allowed: set[str]) -> None:
+    for method in ("HEAD", "PUT", "PATCH", "TRACE", "NONSENSE"):
+        answer = http.request(method, path)
+        assert answer.status_code == (400 if method == "NONSENSE" else 405), method
+        if method == "HEAD":
+            assert answer.content == b""
+        else:
+            assert answer.json()["status"] == answer.status_code
+            assert answer.json()["message"]
+    options = http.options(path)
+    assert options.status_code == 200
+    for answered in (options, http.put(path)):
+        named = set(answered.headers["Allow"].split(", "))
+        assert named - {"OPTIONS"} == allowed
+
+
+def test_a_connection_goes_on_after_a_head(connection: Connection) -> None:
+    """What answered HEAD with a body would be taken for the next answer."""
+    with sockets.connect(connection) as opened:
+        for method, status in [("HEAD", 405), ("GET", 200), ("OPTIONS", 200), ("GET", 200)]:
+            opened.sendall(sockets.head(connection, method, "/api/pods/"))
+            answered = sockets.answer(opened, method)
+            assert answered.status == status
+            answered.read()
+
+
+@pytest.mark.parametrize("path", ["/", "/api/", "/api/nothing", "/api/runs/999999", "/api/runs/x"])
+def test_what_is_not_there(http: httpx.Client, path: str) -> None:
+    answer = http.get(path)
+    assert answer.status_code == 404
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json()["status"] == 404
+    assert answer.json()["message"]
