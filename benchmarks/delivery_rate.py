@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 
 from benchmarks.measure import Figure, repeat
+from benchmarks.runs import append, store_run
 from benchmarks.servers import running_prometheus
-from master.models import Run, open_database, run_owner
+from master.models import open_database
 from master.reading.counting import count
 from master.reading.promql import PrometheusClient
-from master.recording import streams
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 
@@ -18,7 +18,6 @@ _LINES = 50_000
 _METRICS = ("train_loss", "learning_rate", "grad_norm")
 # And the step, which is a series of its own.
 _SAMPLES = _LINES * (len(_METRICS) + 1)
-_CHUNK_BYTES = 512 << 10
 
 
 def measure(folder: Path) -> list[Figure]:
@@ -29,10 +28,10 @@ def measure(folder: Path) -> list[Figure]:
         numbers = itertools.count(1)
 
         def once() -> float:
-            run = _run(next(numbers))
+            run = store_run(f"rate-{next(numbers)}", "STARTED")
             lines = _lines()
             begin = time.perf_counter()
-            _append(run, lines)
+            append(run, 0, lines)
             while delivery.deliver_waiting():
                 pass
             found = count(prometheus, run.id)
@@ -46,22 +45,10 @@ def measure(folder: Path) -> list[Figure]:
     return figures
 
 
-def _run(number: int) -> Run:
-    return Run.create(
-        job_id="",
-        name=f"rate-{number}",
-        benchmark="steps",
-        args={},
-        num_workers=1,
-        state="STARTED",
-        created_at=time.time(),
-    )
-
-
-def _lines() -> bytes:
+def _lines() -> list[bytes]:
     """Return the lines of a rank that logged three metrics each millisecond until just now."""
     start = time.time() - _LINES / 1000
-    return b"".join(
+    return [
         json.dumps(
             {
                 "time": start + step / 1000,
@@ -71,10 +58,4 @@ def _lines() -> bytes:
         ).encode()
         + b"\n"
         for step in range(_LINES)
-    )
-
-
-def _append(run: Run, lines: bytes) -> None:
-    key = streams.StreamKey(run_owner(run.id), attempt=1, rank=0, name=streams.METRICS)
-    for offset in range(0, len(lines), _CHUNK_BYTES):
-        streams.append(key, offset, lines[offset : offset + _CHUNK_BYTES])
+    ]

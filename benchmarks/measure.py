@@ -16,13 +16,28 @@ class Figure:
     unit: str
     values: Sequence[float]
 
+    @property
+    def median(self) -> float:
+        """Return the value in the middle."""
+        return statistics.median(self.values)
+
     def __str__(self) -> str:
-        median = statistics.median(self.values)
         spread = f"{_number(min(self.values))} to {_number(max(self.values))}"
         return (
-            f"{self.what:<58} {_number(median):>9} {self.unit:<10} "
+            f"{self.what:<66} {_number(self.median):>9} {self.unit:<10} "
             f"({spread}, {len(self.values)} times)"
         )
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as fast one thing is as another, by their medians."""
+
+    what: str
+    times: float
+
+    def __str__(self) -> str:
+        return f"{self.what:<66} {self.times:>9.1f} times"
 
 
 def repeat(what: str, unit: str, times: int, measure: Callable[[], float]) -> Figure:

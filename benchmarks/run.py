@@ -1,18 +1,39 @@
-"""Measure everything, and print a line for each figure: ``make bench``."""
+"""Measure, and print a line for each figure: ``make bench``, or a part by its name.
 
+``python -m benchmarks.run post_rate read_rate`` runs two parts. ``rivals`` runs only if named: it
+installs what others use instead, and takes minutes.
+"""
+
+import argparse
+import importlib
 import tempfile
 from pathlib import Path
 
-from benchmarks import delivery_rate, start_latency, tracker_cost
 from benchmarks.measure import machine
+
+_USUAL = (
+    "tracker_cost",
+    "delivery_rate",
+    "post_rate",
+    "read_rate",
+    "read_memory",
+    "start_latency",
+)
+_ALL = (*_USUAL, "rivals")
 
 
 def main() -> None:
     """Run the measurements one after the other."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(_ALL)}")
+    parts = parser.parse_args().parts or _USUAL
+    if unknown := set(parts) - set(_ALL):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}: choose of {', '.join(_ALL)}")
     print(f"{machine()}; median (least to most)")
-    for part in (tracker_cost, delivery_rate, start_latency):
+    for part in parts:
+        module = importlib.import_module(f"benchmarks.{part}")
         with tempfile.TemporaryDirectory() as folder:
-            for figure in part.measure(Path(folder)):
+            for figure in module.measure(Path(folder)):
                 print(figure, flush=True)
 
 

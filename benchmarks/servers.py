@@ -1,44 +1,146 @@
-"""A real Prometheus for a measurement."""
+"""Servers for a measurement: a real Prometheus, the real master, or any other."""
 
+import os
 import shutil
-import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from master.reading.promql import PrometheusClient
+import httpx
+import psutil
+
+from benchmarks.download import Source
+from mlbench import names
 from mlbench.stack.services import Ports, find_prometheus, prometheus_config
 
-_READY_SECONDS = 30.0
+_READY_SECONDS = 60.0
+_END_SECONDS = 10.0
+_TOKEN = "benchmark"  # noqa: S105 - of a master that lives as long as a measurement
+
+
+@dataclass(frozen=True)
+class Master:
+    """A running master."""
+
+    port: int
+    worker: int
+    """The id of the process that answers requests."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers that a user's requests carry."""
+        return {"Authorization": f"Bearer {_TOKEN}"}
+
+    @property
+    def source(self) -> Source:
+        """Return where to download from."""
+        return Source(self.port, self.headers)
 
 
 @contextmanager
 def running_prometheus(folder: Path) -> Iterator[str]:
     """Run Prometheus with an empty disk, and give its URL."""
     shutil.copy(prometheus_config(), folder)
-    port = Ports().near(19090)
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
-    with (folder / "prometheus.log").open("ab") as log:
-        process = subprocess.Popen(
-            [
-                find_prometheus(),
-                f"--config.file={folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address=127.0.0.1:{port}",
-                "--web.enable-remote-write-receiver",
-            ],
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        client = PrometheusClient(url)
-        deadline = time.monotonic() + _READY_SECONDS
-        while not client.ready():
-            assert time.monotonic() < deadline, (folder / "prometheus.log").read_text()
-            time.sleep(0.05)
-        client.close()
+    command = [
+        str(find_prometheus()),
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--web.enable-remote-write-receiver",
+    ]
+    with running("prometheus", command, folder, {}, f"{url}/-/ready"):
         yield url
+
+
+@contextmanager
+def running_master(folder: Path, prometheus_url: str) -> Iterator[Master]:
+    """Run API and controller as the local stack does, on the database at ``database_url``.
+
+    There are no workers: what is stored is posted, or appended to streams.
+    """
+    port = free_port()
+    environ = {
+        names.ENV_HOME: str(folder / "home"),
+        names.ENV_DATABASE_URL: database_url(folder),
+        names.ENV_PROMETHEUS_URL: prometheus_url,
+        names.ENV_TOKEN: _TOKEN,
+        names.ENV_AGENT_TOKEN: f"{_TOKEN}-agent",
+    }
+    controller = [sys.executable, "-m", "master.controller"]
+    ready = f"http://127.0.0.1:{port}/readyz"
+    with (
+        running("master", gunicorn(port), folder, environ, ready) as process,
+        running("controller", controller, folder, environ),
+    ):
+        [worker] = process.children()
+        yield Master(port, worker.pid)
+
+
+def gunicorn(port: int, *app: str) -> list[str]:
+    """Return the command that serves the API, or another app, with the master's settings."""
+    config = ("--config", "python:master.gunicorn_conf", "--bind", f"127.0.0.1:{port}")
+    return [sys.executable, "-m", "gunicorn", *config, *app]
+
+
+def database_url(folder: Path) -> str:
+    """Return the database of a measurement."""
+    return f"sqlite:///{folder / 'mlbench.db'}"
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    return Ports().near(19090)
+
+
+@contextmanager
+def running(
+    name: str,
+    command: Sequence[str],
+    folder: Path,
+    environ: Mapping[str, str],
+    ready_url: str | None = None,
+    cwd: Path | None = None,
+) -> Iterator[psutil.Popen]:
+    """Run a server, from when it answers until the block ends; its log is in the folder."""
+    path = folder / f"{name}.log"
+    with path.open("ab") as log:
+        process = psutil.Popen(command, env=_environ(environ), stdout=log, stderr=log, cwd=cwd)
+    try:
+        deadline = time.monotonic() + _READY_SECONDS
+        while ready_url and not _answers(ready_url):
+            assert process.poll() is None, path.read_text()
+            assert time.monotonic() < deadline, path.read_text()
+            time.sleep(0.05)
+        yield process
     finally:
-        process.terminate()
-        process.wait()
+        _end(process)
+
+
+def _end(process: psutil.Popen) -> None:
+    family: list[psutil.Process] = [process]
+    with suppress(psutil.NoSuchProcess):
+        # Not every server takes its children along.
+        family += process.children(recursive=True)
+    for member in family:
+        with suppress(psutil.NoSuchProcess):
+            member.terminate()
+    _, alive = psutil.wait_procs(family, _END_SECONDS)
+    for member in alive:
+        member.kill()
+
+
+def _environ(ours: Mapping[str, str]) -> dict[str, str]:
+    # A proxy of the user's is no way to this machine itself.
+    return {**os.environ, "no_proxy": "127.0.0.1", **ours}
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, trust_env=False).is_success
+    except httpx.HTTPError:
+        return False

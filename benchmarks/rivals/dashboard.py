@@ -1,0 +1,73 @@
+"""MLBench's own dashboard: Django under gunicorn, with SQLite."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks import servers
+from benchmarks.download import Source
+from benchmarks.load import post_json, send
+from benchmarks.post_rate import CREATED, bodies
+from benchmarks.read_rate import COUNT_SAMPLES, SAMPLES, SERIES
+from benchmarks.rivals.contender import Contender, Kind
+
+SOURCE = "https://github.com/mlbench/mlbench-dashboard"
+
+_HERE = Path(__file__).parent
+_POSTS_OF_A_CLIENT = 60
+# What gave it the best figures on two cores: with more threads, they wait for SQLite.
+_GUNICORN = (
+    "--worker-class=gthread",
+    "--workers=2",
+    "--threads=1",
+    "--keep-alive=75",
+    "--no-control-socket",
+)
+
+
+@contextmanager
+def running(folder: Path, programs: Path, checkout: Path) -> Iterator[Contender]:
+    """Run a checkout of the dashboard unchanged, with a run of 100,000 samples."""
+    source, port = checkout / "src", servers.free_port()
+    environ = {
+        "DJANGO_SETTINGS_MODULE": "dashboard_settings",
+        "BENCHMARK_DATABASE": str(folder / "dashboard.db"),
+        "PYTHONPATH": f"{source}:{_HERE}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        # What its chart sets.
+        "MLBENCH_KUBE_RELEASENAME": "benchmark",
+        "MLBENCH_NAMESPACE": "default",
+    }
+    fill = [str(programs / "python"), str(_HERE / "dashboard_fill.py"), str(SERIES), str(SAMPLES)]
+    subprocess.run(fill, env=environ, check=True)
+    serve = [str(programs / "gunicorn"), *_GUNICORN, f"--bind=127.0.0.1:{port}", "master.wsgi"]
+    ready = f"http://127.0.0.1:{port}/api/pods/"
+    with servers.running("dashboard", serve, folder, environ, ready, cwd=source):
+        yield Contender(
+            "MLBench's dashboard",
+            {
+                Kind.SINGLE: lambda: _post(port),
+                Kind.READ: _reading(port, "json"),
+                Kind.READ_ZIP: _reading(port, "zip"),
+            },
+        )
+
+
+def _post(port: int) -> float:
+    # Run 2 is empty: see dashboard_fill.py.
+    clients = [
+        [post_json("/api/metrics/", body, {}) for body in client]
+        for client in bodies(2, _POSTS_OF_A_CLIENT)
+    ]
+    return send(port, clients, CREATED)
+
+
+def _reading(port: int, format_: str) -> Callable[[], float]:
+    def once() -> float:
+        answer = Source(port, {}).get(f"/api/metrics/1/?metric_type=run&format={format_}")
+        found = COUNT_SAMPLES[format_](answer.body)
+        assert found == SAMPLES, f"{found} samples"
+        return answer.seconds * 1000
+
+    return once
