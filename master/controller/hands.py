@@ -17,7 +17,7 @@ from master.controller.decisions import (
 )
 from master.controller.verification import Verifier
 from master.database import STATE, exclusive
-from master.models import Rank, Run, Worker, run_owner
+from master.models import Rank, Run, run_owner
 from master.pools.base import Placement, Pool
 from master.reading.logs import tail
 from master.recording import streams
@@ -61,7 +61,7 @@ class Hands:
         run = Run.get_by_id(run_id)
         placement = self.pool.place(workers, run.num_cpus)
         now = time.time()
-        ips = {worker.name: worker.ip for worker in Worker.select()}
+        ips = {pod.name: pod.ip for pod in self.pool.pods()}
         hosts = [ips.get(worker, "") for worker in workers]
         with exclusive(STATE):
             begun = (
