@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from master import times
 from mlbench import names
 
 # A line that is no sample is kept under this name: seen by its author, and counted like the rest.
@@ -41,14 +42,15 @@ class Goal:
     lower_is_better: bool
 
 
-# The years 1 to 9999 in Unix seconds: what the API can write as a date.
-_EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799
-
+# In Unix seconds: what the API can write as a date.
+_EARLIEST, _LATEST = times.EARLIEST_US // 10**6, times.LATEST_US // 10**6
 
 # Outside of these, Prometheus writes a power of ten.
 _TINY, _HUGE = 1e-6, 1e21
 
 MAX_NAME_LENGTH = 200
+# A float is any whole number up to here.
+_EXACT_INTEGERS = 2**53
 # Every whole number of so few digits is a float.
 _EXACT_DIGITS = 15
 
@@ -129,7 +131,7 @@ def number_or_text(value: object) -> float | str:
     if isinstance(value, str):
         return _float_or_text(_text(value))
     if isinstance(value, int) and not isinstance(value, bool):
-        return _float_or_text(str(value))
+        return float(value) if abs(value) <= _EXACT_INTEGERS else _float_or_text(str(value))
     raise _MalformedLineError("a value must be a number or a text")
 
 
