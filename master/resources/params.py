@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -52,7 +53,7 @@ def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | 
         raise BadFieldError("body", "it must be a JSON object or a list of them")
     if not 0 < len(fields) <= most:
         raise BadFieldError("body", f"a list has 1 to {most} entries (not {len(fields)})")
-    return TypeAdapter(list[model]).validate_python(fields)  # type: ignore[valid-type]
+    return _list_of(model).validate_python(fields)
 
 
 def read_json(req: Request, limit: int) -> Any:
@@ -100,6 +101,11 @@ def read_bytes(req: Request, limit: int) -> bytes:
     if len(body) > limit:
         raise _too_large(limit)
     return body
+
+
+@cache
+def _list_of(model: type[_Model]) -> TypeAdapter[list[_Model]]:
+    return TypeAdapter(list[model])  # type: ignore[valid-type]
 
 
 def _is_form(req: Request) -> bool:
