@@ -17,7 +17,8 @@ from master.database import exclusive
 from mlbench.errors import MLBenchError
 
 FOLDER = Path(__file__).parent
-_SCHEMA = "schema"
+# The key of `exclusive` that a migration runs under.
+SCHEMA = "schema"
 
 
 class NewerSchemaError(MLBenchError):
@@ -33,7 +34,7 @@ def bring_up_to_date(opened: Database, tables: Sequence[Any], folder: Path = FOL
         NewerSchemaError: the database has had migrations that are unknown here.
     """
     runner = Runner(opened, str(folder))
-    with _unchecked_references(opened), exclusive(_SCHEMA):
+    with _unchecked_references(opened), exclusive(SCHEMA):
         unknown = sorted(runner.applied().keys() - {one.name for one in runner.migrations()})
         if unknown:
             raise NewerSchemaError(

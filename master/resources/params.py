@@ -18,6 +18,7 @@ from master.errors import BadFieldError
 MAX_BODY_BYTES = 1 << 20
 # The largest list of samples.
 MAX_LIST_BYTES = 16 << 20
+_PIECE_BYTES = 64 << 10
 # More do not fit a database's 64 bits.
 _MAX_DIGITS = 18
 # It may not fit 64 bits: orjson would round it.
@@ -92,15 +93,27 @@ def read_bytes(req: Request, limit: int) -> bytes:
             description=f"Content-Encoding: a body is taken uncompressed only (not {encoding!r})",
             headers={"Accept-Encoding": "identity"},
         )
-    if (req.content_length or 0) > limit:
-        raise _too_large(limit)
+    too_large = falcon.HTTPContentTooLarge(description=f"body: at most {limit} bytes")
+    announced = req.content_length or 0
     # A body in chunks says no length.
     chunked = req.content_length is None and req.get_header("Transfer-Encoding")
     stream = req.stream if chunked else req.bounded_stream
-    body: bytes = stream.read(limit + 1)
-    if len(body) > limit:
-        raise _too_large(limit)
+    body: bytes = stream.read(limit + 1) if announced <= limit else b""
+    if max(len(body), announced) > limit:
+        if announced <= 2 * limit:
+            _let_finish(stream, 2 * limit)
+        raise too_large
     return body
+
+
+def _let_finish(stream: Any, most: int) -> None:
+    """Read the rest of a body, if it is not too much: its client would not listen before.
+
+    Its connection would be reset under it, and the answer be lost.
+    """
+    for _ in range(most // _PIECE_BYTES):
+        if not stream.read(_PIECE_BYTES):
+            return
 
 
 @cache
@@ -176,7 +189,3 @@ def moment(req: Request, name: str, default: int) -> int:
         return times.parse(text)
     except ValueError:
         raise BadFieldError(name, f"a time like 2018-08-03T09:21:29.347Z (not {text!r})") from None
-
-
-def _too_large(limit: int) -> falcon.HTTPContentTooLarge:
-    return falcon.HTTPContentTooLarge(description=f"body: at most {limit} bytes")

@@ -71,7 +71,11 @@ def test_processes_exclude_each_other(database: Database, database_url: str) -> 
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
     for process in processes:
-        process.communicate(b"go\n")
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate()
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert Pod.get_by_id("counted").labels == 300
 
@@ -90,6 +94,8 @@ def test_who_waits_sees_what_was_committed(database: Database) -> None:
         with exclusive("count"):
             reading = thread.submit(read)
             assert begun.wait(10)
+            with pytest.raises(TimeoutError):
+                reading.result(0.2)
             Pod.update(labels=1).execute()
         assert reading.result(10) == 1
 

@@ -12,8 +12,8 @@ from falcon.testing import TestClient
 from peewee import Database, IntegerField, Model
 
 from master.app import create_app
-from master.database import connect, connect_tables, run_sql
-from master.migrations import FOLDER, NewerSchemaError, bring_up_to_date
+from master.database import connect, connect_tables, exclusive, run_sql
+from master.migrations import FOLDER, SCHEMA, NewerSchemaError, bring_up_to_date
 from master.models import TABLES, Run, Stream, open_database, pod_owner, run_owner
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery, labels
@@ -44,7 +44,7 @@ _OPEN = """
 import sys
 from master.models import TABLES, open_database
 
-sys.stdin.readline()
+print("ready", flush=True)
 database = open_database(sys.argv[1])
 assert all(table.table_exists() for table in TABLES)
 database.close()
@@ -168,21 +168,26 @@ def test_posted_samples_that_waited_are_delivered(
 
 
 @pytest.mark.parametrize("kind", ["old", "sqlite", "postgresql"])
-def test_processes_that_start_together(
+def test_processes_that_start_together_wait_for_each_other(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = empty_url(kind, tmp_path, request) if kind != "old" else restore(tmp_path)
-    processes = [
-        subprocess.Popen([sys.executable, "-c", _OPEN, url], stdin=subprocess.PIPE)
-        for _ in range(4)
-    ]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write(b"go\n")
-        process.stdin.flush()
+    opened = connect(url)
+    connect_tables(opened)
+    with exclusive(SCHEMA):
+        processes = [
+            subprocess.Popen([sys.executable, "-c", _OPEN, url], stdout=subprocess.PIPE)
+            for _ in range(3)
+        ]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            processes[0].wait(0.3)
     for process in processes:
         process.communicate()
-    assert [process.returncode for process in processes] == [0] * 4
+    assert [process.returncode for process in processes] == [0] * 3
+    opened.close()
 
 
 def empty_url(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
