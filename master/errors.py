@@ -4,6 +4,7 @@ import logging
 
 import falcon
 from falcon import Request, Response
+from peewee import InterfaceError, OperationalError, PeeweeException
 from pydantic import ValidationError
 
 from master.reading.promql import PrometheusError
@@ -25,6 +26,8 @@ def install(app: falcon.App[Request, Response]) -> None:
     app.add_error_handler(ValidationError, _answer_validation)
     app.add_error_handler(PrometheusError, _answer_prometheus)
     app.add_error_handler(SpoolFullError, _answer_full_spool)
+    app.add_error_handler(OperationalError, _answer_database)
+    app.add_error_handler(InterfaceError, _answer_database)
     app.add_error_handler(Exception, _answer_unexpected)
 
 
@@ -66,6 +69,15 @@ def _answer_full_spool(
     req: Request, resp: Response, error: SpoolFullError, params: dict[str, object]
 ) -> None:
     raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
+
+
+def _answer_database(
+    req: Request, resp: Response, error: PeeweeException, params: dict[str, object]
+) -> None:
+    log.warning("%s %s: the database: %s", req.method, req.path, error)
+    raise falcon.HTTPServiceUnavailable(
+        description="the database gives no answer: try again later", retry_after=5
+    )
 
 
 def _answer_unexpected(

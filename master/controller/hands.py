@@ -125,7 +125,8 @@ def _end(end: End) -> None:
     reason = end.reason
     if end.failed_rank is not None:
         stderr = tail(run, end.failed_rank, "stderr", _STDERR_LINES).text.strip()
-        reason += f"\n{stderr}" if stderr else ""
+        # PostgreSQL has no NUL in texts.
+        reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
     with exclusive(STATE):
         Run.update(state=end.state, reason=reason, finished_at=time.time()).where(
             Run.id == end.run_id, Run.state.in_(ACTIVE_STATES)

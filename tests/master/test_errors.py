@@ -8,6 +8,7 @@ import falcon
 import pytest
 from falcon import Request, Response
 from falcon.testing import TestClient
+from peewee import InterfaceError, OperationalError
 from pydantic import BaseModel, Field
 
 from master import errors
@@ -75,6 +76,13 @@ def test_a_failure_says_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.ERROR):
         assert "secret" not in answer_to(ZeroDivisionError("secret")).text
     assert "secret" in caplog.text
+
+
+@pytest.mark.parametrize("error", [OperationalError("locked"), InterfaceError("gone")])
+def test_an_absent_database_says_when_to_come_back(error: Exception) -> None:
+    answer = answer_to(error)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert answer.json["message"] == "the database gives no answer: try again later"
 
 
 def test_an_absent_prometheus_says_when_to_come_back() -> None:

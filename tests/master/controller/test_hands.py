@@ -179,6 +179,12 @@ def test_the_reason_ends_with_what_the_rank_said_last(hands: Hands, run: Run) ->
     assert lines == ["rank 1 failed", *(f"line {i}" for i in range(10, 20))]
 
 
+def test_a_reason_can_hold_whatever_a_rank_said(hands: Hands, run: Run) -> None:
+    streams.append(key(run, 1, "stderr"), 0, b"\x00 \xff \xc3\xbc\n")
+    hands.perform(End(run.id, "FAILED", "rank 1 failed", failed_rank=1))
+    assert reload(run).reason == "rank 1 failed\n\ufffd \ufffd \u00fc"
+
+
 # --- All of it together: world, decisions and hands, with agents that only poll. ---
 
 
