@@ -93,7 +93,6 @@ def read_bytes(req: Request, limit: int) -> bytes:
             description=f"Content-Encoding: a body is taken uncompressed only (not {encoding!r})",
             headers={"Accept-Encoding": "identity"},
         )
-    too_large = falcon.HTTPContentTooLarge(description=f"body: at most {limit} bytes")
     announced = req.content_length or 0
     # A body in chunks says no length.
     chunked = req.content_length is None and req.get_header("Transfer-Encoding")
@@ -102,7 +101,7 @@ def read_bytes(req: Request, limit: int) -> bytes:
     if max(len(body), announced) > limit:
         if announced <= 2 * limit:
             _let_finish(stream, 2 * limit)
-        raise too_large
+        raise falcon.HTTPContentTooLarge(description=f"body: at most {limit} bytes")
     return body
 
 
