@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from master.benchmarks import BENCHMARKS, DEFAULT, Benchmark
 from master.errors import BadFieldError
-from master.fields import refuse_truth_value
+from master.fields import NO_NUL, refuse_truth_value
 from master.settings import Limits
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -19,9 +19,7 @@ _CUSTOM_IMAGE = "custom_image"
 _CUSTOM_BACKEND = "custom_backend"
 
 ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64)]
-# A command line cannot hold a NUL.
-_NO_NUL = r"^[^\x00]*$"
-ArgValue = Annotated[str, Field(pattern=_NO_NUL, max_length=1024)]
+ArgValue = Annotated[str, Field(pattern=NO_NUL, max_length=1024)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_length=255)]
 Task = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS]})]
 Image = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS, _CUSTOM_IMAGE]})]
@@ -50,7 +48,7 @@ class RunOrder(BaseModel):
     image_name: Image | None = None
     """An official task too, or ``custom_image``."""
     custom_image_name: Word | None = None
-    custom_image_command: str | None = Field(default=None, pattern=_NO_NUL, max_length=4096)
+    custom_image_command: str | None = Field(default=None, pattern=NO_NUL, max_length=4096)
     backend: Word | None = None
     custom_backend: Word | None = None
     run_all_nodes: bool = False

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from master.database import STATE, exclusive
-from master.fields import refuse_truth_value
+from master.fields import NO_NUL, refuse_truth_value
 from master.models import Rank, Run, Worker
 from master.recording import streams
 from mlbench.names import ACTIVE_STATES, StreamName
@@ -54,7 +54,7 @@ class Report(BaseModel):
     )
 
     state: Literal["idle", "running", "exited"]
-    ip: str = Field(max_length=64, pattern=r"^[^\x00]*$")
+    ip: str = Field(max_length=64, pattern=NO_NUL)
     run_id: _Number | None = None
     attempt: _Number | None = None
     rank: _Number | None = None

@@ -9,7 +9,7 @@ from master.reading.promql import PrometheusClient, select
 from master.reading.selection import Read, Selection
 from master.reading.stored import Delivered, Stored
 from master.reading.windows import Span
-from master.recording.delivery import labels
+from master.recording.delivery import labels, series_key
 from master.recording.samples import SeriesKey
 
 # An owner with no more samples is read in one query, which is much faster than one for each series.
@@ -81,7 +81,7 @@ def _read_at_once(
     points = dict.fromkeys(spans, Points((), ()))
     selector = _selector(owner, list(spans))
     for one in windows.read_at_once(prometheus, selector, _around(spans)):
-        key = one.labels["metric"], one.labels.get("rank", "")
+        key = series_key(one.labels)
         if key in spans:
             points[key] = windows.to_points(one, spans[key])
     return points

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 
+from master import times
 from master.reading.points import Note, Pieces, Point, Points, from_points
 from master.recording.samples import number_or_text, spell
 
 # Before the year 1, the first that the API can write.
-BEFORE_ALL_US = -62_135_596_800_000_001
+BEFORE_ALL_US = times.EARLIEST_US - 1
 # After the year 9999, the last one.
 AFTER_ALL_US = 253_402_300_800_000_000
 

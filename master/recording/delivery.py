@@ -56,6 +56,11 @@ def labels(owner: str, key: SeriesKey) -> dict[str, str]:
     return found | {"rank": rank} if rank else found
 
 
+def series_key(found: Mapping[str, str]) -> SeriesKey:
+    """Return which of its owner's series has these labels."""
+    return found["metric"], found.get("rank", "")
+
+
 def send(writer: RemoteWriter, series: Sequence[TimeSeries]) -> list[TimeSeries]:
     """Send the series, and return the single samples that Prometheus refused.
 
@@ -185,12 +190,7 @@ class Delivery:
         refused = send(self._writer, series)
         if not refused:
             return batch
-        return batch.without(
-            {
-                ((one.labels["metric"], one.labels.get("rank", "")), one.times_ms[0])
-                for one in refused
-            }
-        )
+        return batch.without({(series_key(one.labels), one.times_ms[0]) for one in refused})
 
 
 def _next_batch(stream: Stream) -> bytes:

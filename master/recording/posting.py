@@ -18,7 +18,7 @@ from pydantic import (
 
 from master import runs, times
 from master.database import exclusive
-from master.fields import refuse_truth_value
+from master.fields import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank, Stream, pod_owner, run_owner
 from master.recording.posted import append_posted, has_posted, open_posted
 from master.recording.samples import (
@@ -33,7 +33,7 @@ MAX_TEXT_LENGTH = 64 << 10
 MAX_METADATA_BYTES = 64 << 10
 MAX_SAMPLES = 10_000
 
-Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=r"^[^\x00]*$")]
+Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=NO_NUL)]
 
 
 def _check_value(value: object) -> int | float | str:
@@ -69,7 +69,7 @@ class PostedSample(BaseModel):
 
     run_id: int | None = None
     pod_name: str | None = Field(default=None, max_length=253)
-    name: str = Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=r"^[^\x00]*$")
+    name: str = Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=NO_NUL)
     date: datetime
     value: Value
     cumulative: bool | None = None

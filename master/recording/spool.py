@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from peewee import fn
 
 from master.models import Stream
-from master.recording.streams import METRICS, POSTED
+from master.recording.streams import OF_SAMPLES
 from mlbench.errors import MLBenchError
 
 # What was counted this lately still holds, near enough.
@@ -21,7 +21,7 @@ class SpoolFullError(MLBenchError):
 def waiting_bytes() -> int:
     """Return how many bytes of samples have not been delivered."""
     waiting = Stream.select(fn.SUM(Stream.size - Stream.delivered)).where(
-        Stream.name.in_([METRICS, POSTED]), Stream.delivered < Stream.size
+        OF_SAMPLES, Stream.delivered < Stream.size
     )
     return int(waiting.scalar() or 0)
 

@@ -12,6 +12,7 @@ from mlbench.names import STREAMS, StreamName
 
 METRICS = "metrics"
 POSTED = "posted"
+OF_SAMPLES = Stream.name.in_([METRICS, POSTED])
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,7 @@ def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int])
 
 def waiting(owner: str | None = None) -> list[Stream]:
     """Return the streams whose samples have not all been delivered: an owner's, or all."""
-    found = Stream.select().where(
-        Stream.name.in_([METRICS, POSTED]), Stream.delivered < Stream.size
-    )
+    found = Stream.select().where(OF_SAMPLES, Stream.delivered < Stream.size)
     if owner is not None:
         found = found.where(Stream.owner == owner)
     # In full before any write: SQLite refuses to write while an older read is open.
@@ -124,7 +123,7 @@ def rewind(owner: str) -> bool:
 
 
 def _of_samples(owner: str) -> Iterable[Stream]:
-    return Stream.select().where(Stream.owner == owner, Stream.name.in_([METRICS, POSTED]))
+    return Stream.select().where(Stream.owner == owner, OF_SAMPLES)
 
 
 def _is_whole(stream: Stream) -> bool:
