@@ -18,6 +18,7 @@ _USUAL = (
     "read_rate",
     "read_memory",
     "start_latency",
+    "scrape_cost",
 )
 _ALL = (*_USUAL, "rivals")
 

@@ -1,7 +1,8 @@
 """The exporter's process: ``python -m exporter.app --port N`` serves /metrics until told to stop.
 
-It serves the pods of the local stack whose home folder is $MLBENCH_HOME. It ends with exit code
-0 on SIGTERM or SIGINT, and with 1 where it cannot listen.
+It serves the pods of the local stack whose home folder is $MLBENCH_HOME; with ``--kubelet``, the
+worker pods of one release on one node of a cluster instead. GPUs are added where there are some.
+It ends with exit code 0 on SIGTERM or SIGINT, and with 1 where it cannot listen.
 """
 
 import argparse
@@ -13,9 +14,13 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, start_http_server
 
+from exporter.cadvisor import WorkerPods
 from exporter.collector import UsageCollector
+from exporter.sample import Source
+from exporter.sources import gpu
+from exporter.sources.gpu import GpuSource
+from exporter.sources.kubelet import Kubelet, KubeletSource
 from exporter.sources.processes import ProcessSource
-from exporter.usage import Source
 from mlbench.home import Home
 
 log = logging.getLogger("exporter")
@@ -23,23 +28,96 @@ log = logging.getLogger("exporter")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def create_sources(home: Path) -> list[Source]:
-    """Return every place where usage is read: a new source is added here."""
-    return [ProcessSource(home, node=socket.gethostname())]
+def parse_arguments() -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(prog="exporter", description="Resource use of worker pods.")
+    parser.add_argument("--port", type=int, required=True, help="0 for any that is free")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--node", default=socket.gethostname(), help="name of this node")
+
+    cluster = parser.add_argument_group("in a cluster")
+    cluster.add_argument("--kubelet", metavar="HOST", help="read the kubelet at this address")
+    cluster.add_argument("--kubelet-port", type=int, default=10250, metavar="PORT")
+    cluster.add_argument("--release", help="whose worker pods are shown; needed with --kubelet")
+    cluster.add_argument(
+        "--service-account",
+        type=Path,
+        default=Path("/var/run/secrets/kubernetes.io/serviceaccount"),
+        metavar="FOLDER",
+        help="holds token, namespace and ca.crt (%(default)s)",
+    )
+    cluster.add_argument(
+        "--kubelet-ca",
+        type=Path,
+        metavar="FILE",
+        help="certificates that the kubelet's is verified by (the service account's ca.crt)",
+    )
+    cluster.add_argument(
+        "--kubelet-insecure",
+        action="store_true",
+        help="do not verify the kubelet's certificate: who answers in its place gets the token",
+    )
+    cluster.add_argument(
+        "--kubelet-timeout",
+        type=float,
+        default=4.0,
+        metavar="SECONDS",
+        help="less than Prometheus's scrape timeout (%(default)s)",
+    )
+    arguments = parser.parse_args()
+    if arguments.kubelet and not arguments.release:
+        parser.error("--kubelet needs --release")
+    return arguments
+
+
+def create_sources(arguments: argparse.Namespace) -> list[Source]:
+    """Return every place where usage is read: a new source is added here.
+
+    Raises:
+        OSError: the namespace of the service account cannot be read.
+    """
+    home, node = Home.from_environ().root, arguments.node
+    sources: list[Source] = []
+    if arguments.kubelet:
+        sources.append(create_kubelet_source(arguments))
+    else:
+        sources.append(ProcessSource(home, node))
+    if gpu.driver_is_present():
+        sources.append(GpuSource(home, node))
+    return sources
+
+
+def create_kubelet_source(arguments: argparse.Namespace) -> KubeletSource:
+    """Return the source of a cluster's node.
+
+    Raises:
+        OSError: the namespace of the service account cannot be read.
+    """
+    account: Path = arguments.service_account
+    kubelet = Kubelet(
+        host=arguments.kubelet,
+        port=arguments.kubelet_port,
+        token=account / "token",
+        ca=None if arguments.kubelet_insecure else arguments.kubelet_ca or account / "ca.crt",
+        timeout_seconds=arguments.kubelet_timeout,
+    )
+    namespace = (account / "namespace").read_text().strip()
+    return KubeletSource(kubelet, WorkerPods(namespace, arguments.release), arguments.node)
 
 
 def main() -> int:
     """Serve until a signal asks to stop; return the exit code."""
-    parser = argparse.ArgumentParser(prog="exporter", description="Resource use of worker pods.")
-    parser.add_argument("--port", type=int, required=True, help="0 for any that is free")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    arguments = parser.parse_args()
+    arguments = parse_arguments()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
     # Blocked, before there are other threads, the signals wait until sigwait takes them.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     registry = CollectorRegistry()
-    registry.register(UsageCollector(create_sources(Home.from_environ().root)))
+    try:
+        registry.register(UsageCollector(create_sources(arguments)))
+    except OSError as error:
+        log.error("the service account cannot be used: %s", error)
+        return 1
     try:
         server, thread = start_http_server(arguments.port, arguments.host, registry)
     except OSError as error:

@@ -1,140 +1,85 @@
-"""Turns what the sources read into metric families, named and labelled as cAdvisor does."""
+"""Turns what the sources read into metric families, and tells which of the sources work."""
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from exporter.usage import PodUsage, Source
+from exporter.sample import Sample, Source, SourceError
+from exporter.series import Family, Series
 
 log = logging.getLogger(__name__)
-
-Family = CounterMetricFamily | GaugeMetricFamily
-
-LABELS = ("namespace", "pod", "container", "node")
-
-
-@dataclass(frozen=True)
-class Series:
-    """One metric of a pod: how it is called, and where its value stands."""
-
-    family: type[CounterMetricFamily] | type[GaugeMetricFamily]
-    name: str
-    help: str
-    value: Callable[[PodUsage], float | None]
-
-
-SERIES: tuple[Series, ...] = (
-    Series(
-        CounterMetricFamily,
-        "container_cpu_usage_seconds_total",
-        "CPU time used, in user and kernel mode.",
-        lambda usage: usage.cpu_usage_seconds,
-    ),
-    Series(
-        CounterMetricFamily,
-        "container_cpu_user_seconds_total",
-        "CPU time used in user mode.",
-        lambda usage: usage.cpu_user_seconds,
-    ),
-    Series(
-        GaugeMetricFamily,
-        "container_memory_usage_bytes",
-        "Memory held, pages of files included.",
-        lambda usage: usage.memory_usage_bytes,
-    ),
-    Series(
-        GaugeMetricFamily,
-        "container_memory_working_set_bytes",
-        "Memory held, without pages of files, which the kernel can drop.",
-        lambda usage: usage.memory_working_set_bytes,
-    ),
-    Series(
-        GaugeMetricFamily,
-        "container_threads",
-        "Threads of all processes.",
-        lambda usage: usage.threads,
-    ),
-    Series(
-        GaugeMetricFamily,
-        "container_processes",
-        "Processes, without those that ended and wait to be reaped.",
-        lambda usage: usage.processes,
-    ),
-    Series(
-        CounterMetricFamily,
-        "container_fs_reads_bytes_total",
-        "Bytes read from storage, not from the page cache.",
-        lambda usage: usage.disk.read_bytes if usage.disk else None,
-    ),
-    Series(
-        CounterMetricFamily,
-        "container_fs_writes_bytes_total",
-        "Bytes written to storage.",
-        lambda usage: usage.disk.write_bytes if usage.disk else None,
-    ),
-    Series(
-        CounterMetricFamily,
-        "container_network_receive_bytes_total",
-        "Bytes received, where the pod has a network namespace of its own.",
-        lambda usage: usage.network.receive_bytes if usage.network else None,
-    ),
-    Series(
-        CounterMetricFamily,
-        "container_network_transmit_bytes_total",
-        "Bytes sent, where the pod has a network namespace of its own.",
-        lambda usage: usage.network.transmit_bytes if usage.network else None,
-    ),
-)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What one source told in one scrape: None where it failed."""
+    """What one source told in one scrape."""
 
     source: str
     seconds: float
-    usages: Sequence[PodUsage] | None
+    samples: Sequence[Sample]
+    error: Exception | None
+    """What it failed with; the samples are those that it told before."""
 
 
 class UsageCollector(Collector):
-    """Reads every source once in each scrape, and keeps nothing from one scrape to the next."""
+    """Reads every source once in each scrape, and keeps no sample from one scrape to the next."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
         self._sources = tuple(sources)
+        self._told: dict[str, str] = {}
+        """What the log was last told of each source that does not work."""
 
     def collect(self) -> Iterator[Family]:
         """Yield the families of all sources; one that fails takes only its own series along."""
         readings = [read(source) for source in self._sources]
-        yield from pod_families([usage for reading in readings for usage in reading.usages or ()])
+        for reading in readings:
+            self._log(reading)
+        yield from families(sample for reading in readings for sample in reading.samples)
         yield from source_families(readings)
+
+    def _log(self, reading: Reading) -> None:
+        """Log that a source fails, or works again: once, not in every scrape."""
+        source, error = reading.source, reading.error
+        if error is None:
+            if self._told.pop(source, None) is not None:
+                log.info("source %s works again", source)
+            return
+        text = f"{type(error).__name__}: {error}"
+        if self._told.get(source) == text:
+            return
+        self._told[source] = text
+        expected = isinstance(error, SourceError)
+        log.error("source %s failed: %s", source, error, exc_info=None if expected else error)
 
 
 def read(source: Source) -> Reading:
-    """Return what the source tells now; an error of its is logged and told as a metric."""
+    """Return what the source tells now, and what it failed with, if it did."""
     start = time.perf_counter()
-    usages: Sequence[PodUsage] | None
+    samples: list[Sample] = []
+    error: Exception | None = None
     try:
-        usages = source.read()
-    except Exception:  # whatever breaks in one source, the others still have something to tell
-        log.exception("source %s failed", source.name)
-        usages = None
-    return Reading(source.name, time.perf_counter() - start, usages)
+        for sample in source.read():
+            samples.append(sample)
+    except Exception as raised:  # whatever breaks in one source, the others have things to tell
+        error = raised
+    return Reading(source.name, time.perf_counter() - start, samples, error)
 
 
-def pod_families(usages: Sequence[PodUsage]) -> Iterator[Family]:
-    """Yield one family for each metric that is known of at least one pod."""
-    for series in SERIES:
-        family = series.family(series.name, series.help, labels=LABELS)
-        for usage in usages:
-            value = series.value(usage)
-            if value is not None:
-                family.add_metric((usage.namespace, usage.pod, usage.container, usage.node), value)
-        if family.samples:
-            yield family
+def families(samples: Iterable[Sample]) -> Iterator[Family]:
+    """Yield one family for each series that has samples."""
+    found: defaultdict[Series, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        found[sample.series].append(sample)
+    for series, members in found.items():
+        family = series.family(series.name, series.help, labels=series.labels)
+        for sample in members:
+            family.add_metric(sample.labels, sample.value, timestamp=sample.time)
+        yield family
 
 
 def source_families(readings: Iterable[Reading]) -> Iterator[Family]:
@@ -150,7 +95,7 @@ def source_families(readings: Iterable[Reading]) -> Iterator[Family]:
         labels=("source",),
     )
     for reading in readings:
-        up.add_metric((reading.source,), reading.usages is not None)
+        up.add_metric((reading.source,), reading.error is None)
         duration.add_metric((reading.source,), reading.seconds)
     yield up
     yield duration

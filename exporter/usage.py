@@ -1,8 +1,10 @@
-"""What a source hands to the collector: the resource use of one pod, and the promise it keeps."""
+"""The resource use of a pod whose processes were added up, and its samples."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+
+from exporter import series
+from exporter.sample import Sample
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,22 @@ class PodUsage:
     disk: Disk | None
     network: Network | None
 
-
-class Source(Protocol):
-    """A place where usage is read, e.g. /proc on this machine, or a kubelet."""
-
-    name: str
-    """Tells this source from others: the value of the label ``source``."""
-
-    def read(self) -> Sequence[PodUsage]:
-        """Return the use of every pod that the source sees now, each pod once.
-
-        It may raise anything: the collector turns that into ``mlbench_exporter_source_up 0``.
-        """
+    def samples(self) -> Iterator[Sample]:
+        """Yield a sample of each figure that is known."""
+        figures = {
+            series.CPU_USAGE: self.cpu_usage_seconds,
+            series.CPU_USER: self.cpu_user_seconds,
+            series.MEMORY_USAGE: self.memory_usage_bytes,
+            series.MEMORY_WORKING_SET: self.memory_working_set_bytes,
+            series.THREADS: self.threads,
+            series.PROCESSES: self.processes,
+        }
+        if self.disk:
+            figures[series.FS_READS] = self.disk.read_bytes
+            figures[series.FS_WRITES] = self.disk.write_bytes
+        if self.network:
+            figures[series.NETWORK_RECEIVE] = self.network.receive_bytes
+            figures[series.NETWORK_TRANSMIT] = self.network.transmit_bytes
+        labels = (self.namespace, self.pod, self.container, self.node)
+        for of, value in figures.items():
+            yield Sample(of, labels, value)

@@ -1,4 +1,4 @@
-"""The use of local workers: their processes, found by environment and read with psutil.
+"""Local workers and their machine: processes, found by environment and read with psutil.
 
 A pod's totals must not fall when one of its processes ends, and nothing is kept between two
 scrapes. Nothing has to be: when a parent waits for a child that ended, the kernel adds the
@@ -11,17 +11,18 @@ what they used is lost.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from exporter import series
 from exporter.proc import read_network, read_owners
+from exporter.sample import WORKER, Sample
 from exporter.usage import Disk, Network, PodUsage
 
 NAMESPACE = "local"
-CONTAINER = "worker"
 
 # A reading is taken again when a process ended meanwhile; processes that come and go faster than
 # they can be read must not hold up the scrape.
@@ -43,7 +44,7 @@ class ProcessUsage:
 
 
 class ProcessSource:
-    """Reads the pods of the local stack that has ``home`` as its folder, on this machine."""
+    """Reads this machine, and on it the pods of the local stack that has ``home`` as its folder."""
 
     name = "processes"
 
@@ -51,7 +52,14 @@ class ProcessSource:
         self._home = home
         self._node = node
 
-    def read(self) -> list[PodUsage]:
+    def read(self) -> Iterator[Sample]:
+        """Yield the samples of this machine, and of every pod that has a living process."""
+        yield Sample(series.MACHINE_MEMORY, (self._node,), psutil.virtual_memory().total)
+        yield Sample(series.MACHINE_CORES, (self._node,), psutil.cpu_count() or 1)
+        for usage in self.read_pods():
+            yield from usage.samples()
+
+    def read_pods(self) -> list[PodUsage]:
         """Return the use of every pod that has a living process."""
         for _ in range(MAX_READINGS):
             pods = self._find()
@@ -93,7 +101,7 @@ def pod_usage(
     return PodUsage(
         namespace=NAMESPACE,
         pod=pod,
-        container=CONTAINER,
+        container=WORKER,
         node=node,
         cpu_user_seconds=_whole_ticks(user_seconds),
         cpu_usage_seconds=_whole_ticks(user_seconds + system_seconds),

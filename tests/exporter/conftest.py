@@ -11,6 +11,8 @@ import pytest
 
 from mlbench import names
 
+from .kubelet_server import Certificates, make_certificates
+
 # Runs the lines of Python that it is given, one by one, and answers each.
 AGENT = """
 import sys
@@ -58,3 +60,12 @@ def start_pod(tmp_path: Path) -> Iterator[StartPod]:
             return agent
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Return a certificate for 127.0.0.1 with an authority of its own."""
+    try:
+        return make_certificates(tmp_path_factory.mktemp("certificates"))
+    except FileNotFoundError:
+        pytest.skip("openssl is missing")

@@ -1,60 +1,52 @@
-"""How usage becomes series: names, labels, types, what is left out, and what a failure tells."""
+"""How samples become families, and what is told of sources that fail."""
 
+import logging
 import subprocess
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
+from exporter import series
 from exporter.collector import UsageCollector
-from exporter.usage import Disk, Network, PodUsage, Source
+from exporter.sample import Sample, Source, SourceError
+from exporter.series import Series
 
-USAGE = PodUsage(
-    namespace="local",
-    pod="local-mlbench-worker-0",
-    container="worker",
-    node="laptop",
-    cpu_user_seconds=1.5,
-    cpu_usage_seconds=2.25,
-    memory_usage_bytes=4096,
-    memory_working_set_bytes=1024,
-    threads=7,
-    processes=2,
-    disk=Disk(read_bytes=10, write_bytes=20),
-    network=Network(receive_bytes=30, transmit_bytes=40),
-)
-OTHER = replace(USAGE, pod="local-mlbench-worker-1", threads=3)
+POD = ("local", "local-mlbench-worker-0", "worker", "laptop")
+OTHER_POD = ("local", "local-mlbench-worker-1", "worker", "laptop")
+LABELS = dict(zip(series.THREADS.labels, POD, strict=True))
 
-LABELS = {
-    "namespace": "local",
-    "pod": "local-mlbench-worker-0",
-    "container": "worker",
-    "node": "laptop",
-}
+EVERY_SERIES = [of for of in vars(series).values() if isinstance(of, Series)]
 
 
 class Works:
     """A source that knows what it was given."""
 
-    def __init__(self, name: str, *usages: PodUsage) -> None:
+    def __init__(self, name: str, *samples: Sample) -> None:
         self.name = name
-        self._usages = usages
+        self._samples = samples
 
-    def read(self) -> Sequence[PodUsage]:
+    def read(self) -> Iterable[Sample]:
         """Return what it was given."""
-        return self._usages
+        return self._samples
 
 
 class Fails:
-    """A source that is broken."""
+    """A source that fails with ``error``, while there is one, after one sample."""
 
     name = "broken"
 
-    def read(self) -> Sequence[PodUsage]:
-        """Raise."""
-        raise OSError("no such thing")
+    def __init__(self, error: Exception | None) -> None:
+        self.error = error
+
+    def read(self) -> Iterator[Sample]:
+        """Yield a sample, and fail."""
+        yield Sample(series.MACHINE_CORES, ("laptop",), 2)
+        if self.error:
+            raise self.error
 
 
 def registry(*sources: Source) -> CollectorRegistry:
@@ -63,34 +55,21 @@ def registry(*sources: Source) -> CollectorRegistry:
     return registry
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("container_cpu_usage_seconds_total", 2.25),
-        ("container_cpu_user_seconds_total", 1.5),
-        ("container_memory_usage_bytes", 4096),
-        ("container_memory_working_set_bytes", 1024),
-        ("container_threads", 7),
-        ("container_processes", 2),
-        ("container_fs_reads_bytes_total", 10),
-        ("container_fs_writes_bytes_total", 20),
-        ("container_network_receive_bytes_total", 30),
-        ("container_network_transmit_bytes_total", 40),
-    ],
-)
-def test_series_are_named_and_labelled_as_cadvisor_does(name: str, value: float) -> None:
-    assert registry(Works("processes", USAGE)).get_sample_value(name, LABELS) == value
+def test_a_sample_has_its_series_name_and_labels() -> None:
+    read = registry(Works("one", Sample(series.CPU_USAGE, POD, 2.25))).get_sample_value
+
+    assert read("container_cpu_usage_seconds_total", LABELS) == 2.25
 
 
 def test_totals_are_counters_and_states_are_gauges() -> None:
-    for family in registry(Works("processes", USAGE)).collect():
-        for sample in family.samples:
-            expected = "counter" if sample.name.endswith("_total") else "gauge"
-            assert family.type == expected, sample.name
+    for of in EVERY_SERIES:
+        assert (of.family is CounterMetricFamily) == of.name.endswith("_total"), of.name
 
 
-def test_pods_of_several_sources_share_one_family() -> None:
-    families = list(registry(Works("one", USAGE), Works("two", OTHER)).collect())
+def test_samples_of_several_sources_share_one_family() -> None:
+    one = Works("one", Sample(series.THREADS, POD, 7))
+    two = Works("two", Sample(series.THREADS, OTHER_POD, 3))
+    families = list(registry(one, two).collect())
 
     assert len({family.name for family in families}) == len(families)
     threads = next(family for family in families if family.name == "container_threads")
@@ -100,50 +79,89 @@ def test_pods_of_several_sources_share_one_family() -> None:
     }
 
 
-def test_what_is_unknown_is_left_out() -> None:
-    unknown = replace(USAGE, disk=None, network=None)
+def test_a_sample_carries_the_time_at_which_it_was_measured() -> None:
+    measured = Sample(series.THREADS, POD, 7, time=1795246978.634)
+    text = generate_latest(registry(Works("one", measured))).decode()
+    assert '"} 7.0 1795246978634\n' in text
 
-    text = generate_latest(registry(Works("processes", unknown))).decode()
-
-    assert "container_threads" in text
-    assert "_fs_" not in text
-    assert "_network_" not in text
-
-
-def test_zero_is_not_unknown() -> None:
-    idle = replace(USAGE, network=Network(0, 0), disk=Disk(0, 0))
-
-    read = registry(Works("processes", idle)).get_sample_value
-
-    assert read("container_network_receive_bytes_total", LABELS) == 0
-    assert read("container_fs_reads_bytes_total", LABELS) == 0
+    openmetrics = generate_openmetrics(registry(Works("one", measured))).decode()
+    assert '"} 7.0 1795246978.634\n' in openmetrics
 
 
-def test_a_source_that_fails_says_so_and_leaves_the_others_alone(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    read = registry(Fails(), Works("processes", USAGE)).get_sample_value
+def test_a_sample_of_now_carries_no_time() -> None:
+    text = generate_latest(registry(Works("one", Sample(series.THREADS, POD, 7)))).decode()
+
+    assert '"} 7.0\n' in text
+
+
+def test_a_source_that_fails_says_so_and_leaves_the_others_alone() -> None:
+    works = Works("one", Sample(series.THREADS, POD, 7))
+    read = registry(Fails(SourceError("no such thing")), works).get_sample_value
 
     assert read("mlbench_exporter_source_up", {"source": "broken"}) == 0
-    assert read("mlbench_exporter_source_up", {"source": "processes"}) == 1
+    assert read("mlbench_exporter_source_up", {"source": "one"}) == 1
     assert read("container_threads", LABELS) == 7
-    assert "no such thing" in caplog.text
 
 
-def test_a_source_without_pods_is_up() -> None:
-    read = registry(Works("processes")).get_sample_value
+def test_what_a_source_told_before_it_failed_counts() -> None:
+    read = registry(Fails(SourceError("GPU 1: lost"))).get_sample_value
 
-    assert read("mlbench_exporter_source_up", {"source": "processes"}) == 1
-    duration = read("mlbench_exporter_source_duration_seconds", {"source": "processes"})
+    assert read("machine_cpu_cores", {"node": "laptop"}) == 2
+
+
+def test_a_source_without_samples_is_up() -> None:
+    read = registry(Works("one")).get_sample_value
+
+    assert read("mlbench_exporter_source_up", {"source": "one"}) == 1
+    duration = read("mlbench_exporter_source_duration_seconds", {"source": "one"})
     assert duration is not None
     assert 0 <= duration < 1
 
 
+def test_a_failure_is_logged_once_until_it_changes_or_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, logger="exporter")
+    source = Fails(SourceError("down"))
+    scraped = registry(source)
+    for error in (
+        SourceError("down"),
+        SourceError("down"),
+        SourceError("forbidden"),
+        None,
+        None,
+        SourceError("down"),
+    ):
+        source.error = error
+        list(scraped.collect())
+
+    assert caplog.messages == [
+        "source broken failed: down",
+        "source broken failed: forbidden",
+        "source broken works again",
+        "source broken failed: down",
+    ]
+    assert "Traceback" not in caplog.text
+
+
+def test_an_error_that_nobody_foresaw_is_logged_with_its_traceback_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scraped = registry(Fails(ZeroDivisionError("by zero")))
+    list(scraped.collect())
+    list(scraped.collect())
+
+    assert caplog.text.count("Traceback") == 1
+    assert caplog.messages == ["source broken failed: by zero"]
+
+
 def test_promtool_finds_nothing_to_say(promtool: Path) -> None:
-    text = generate_latest(registry(Works("processes", USAGE, OTHER), Fails()))
+    samples = [Sample(of, tuple("abcd"[: len(of.labels)]), 1) for of in EVERY_SERIES]
+    text = generate_latest(registry(Works("one", *samples), Fails(SourceError("down"))))
 
     checked = subprocess.run(
         [promtool, "check", "metrics"], input=text, capture_output=True, check=False
     )
 
+    assert all(of.name.encode() in text for of in EVERY_SERIES)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")

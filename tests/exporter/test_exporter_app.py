@@ -1,40 +1,28 @@
 """The real process: it serves what it should, and ends as its supervisor expects."""
 
 import os
-import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
-
-from mlbench import names
 
 from .conftest import StartPod
+from .exporting import COMMAND, exporter, promtool_says, values
+from .kubelet_server import (
+    NAMESPACE,
+    RELEASE,
+    Certificates,
+    Handler,
+    KubeletServer,
+    make_account,
+    serving,
+    whole,
+)
 
-COMMAND = (sys.executable, "-m", "exporter.app", "--port")
-
-
-@contextmanager
-def exporter(home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start the exporter on a free port; yield the process and the address that it serves."""
-    environ = os.environ | {names.ENV_HOME: str(home)}
-    with subprocess.Popen(
-        [*COMMAND, "0"], env=environ, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stderr
-            line = process.stderr.readline()
-            found = re.search(r"serving (http://127\.0\.0\.1:\d+/metrics)$", line)
-            assert found, line
-            yield process, found[1]
-        finally:
-            process.kill()
+UP = "mlbench_exporter_source_up"
 
 
 def test_it_serves_the_pods_of_its_home(
@@ -43,39 +31,122 @@ def test_it_serves_the_pods_of_its_home(
     start_pod("local-mlbench-worker-0")
     start_pod("local-mlbench-worker-1", home=tmp_path / "other")
 
-    with exporter(tmp_path) as (_, url):
-        text = httpx.get(url).raise_for_status().text
+    with exporter(tmp_path) as served:
+        text = served.scrape()
 
-    found = {family.name: family.samples for family in text_string_to_metric_families(text)}
-    (processes,) = found["container_processes"]
-    assert processes.value == 1
-    assert processes.labels == {
-        "namespace": "local",
-        "pod": "local-mlbench-worker-0",
-        "container": "worker",
-        "node": os.uname().nodename,
+    node = os.uname().nodename
+    labels = ("namespace", "pod", "container", "node")
+    assert values(text, "container_processes", *labels) == {
+        ("local", "local-mlbench-worker-0", "worker", node): 1
     }
-    (up,) = found["mlbench_exporter_source_up"]
-    assert (up.labels, up.value) == ({"source": "processes"}, 1)
-    checked = subprocess.run(
-        [promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False
+    assert values(text, "machine_cpu_cores", "node") == {(node,): os.cpu_count()}
+    assert values(text, UP, "source")["processes",] == 1
+    assert promtool_says(promtool, text) == ""
+
+
+@pytest.fixture
+def server(certificates: Certificates) -> Iterator[KubeletServer]:
+    with serving(KubeletServer(certificates)) as server:
+        yield server
+
+
+@pytest.fixture
+def account(server: KubeletServer, certificates: Certificates, tmp_path: Path) -> Path:
+    return make_account(tmp_path / "account", certificates, server.token)
+
+
+def in_cluster(server: KubeletServer, account: Path) -> tuple[str, ...]:
+    return (
+        *("--kubelet", "127.0.0.1", "--kubelet-port", str(server.server_port)),
+        *("--node", "node1", "--release", RELEASE, "--service-account", str(account)),
     )
-    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_it_serves_the_pods_that_a_kubelet_knows(
+    server: KubeletServer, account: Path, tmp_path: Path, promtool: Path
+) -> None:
+    with exporter(tmp_path, in_cluster(server, account)) as served:
+        text = served.scrape()
+
+    labels = ("namespace", "pod", "container", "node")
+    assert values(text, "container_processes", *labels) == {
+        (NAMESPACE, "r1-mlbench-worker-0", "worker", "node1"): 2,
+        (NAMESPACE, "r1-mlbench-worker-0", "sidecar", "node1"): 1,
+        (NAMESPACE, "r1-mlbench-worker-1", "worker", "node1"): 1,
+    }
+    assert values(text, "machine_cpu_cores", "node") == {("node1",): 2}
+    assert values(text, UP, "source")["kubelet",] == 1
+    assert promtool_says(promtool, text) == ""
+
+
+def test_a_kubelet_that_fails_leaves_no_old_value_and_one_line_in_the_log(
+    server: KubeletServer, account: Path, tmp_path: Path, promtool: Path
+) -> None:
+    def forbid(handler: Handler) -> None:
+        handler.send_whole(b"not for you", 403)
+
+    with exporter(tmp_path, in_cluster(server, account)) as served:
+        before = served.scrape()
+        server.answer = forbid
+        failing = [served.scrape(), served.scrape()]
+        server.answer = whole
+        after = served.scrape()
+        log = served.stop().splitlines()
+
+    for text in failing:
+        assert values(text, UP, "source")["kubelet",] == 0
+        assert "container_" not in text
+        assert "machine_" not in text
+        assert promtool_says(promtool, text) == ""
+    threads = ("container_threads", "pod", "container")
+    assert values(after, *threads) == values(before, *threads) != {}
+    assert values(after, UP, "source")["kubelet",] == 1
+    failed, works = log
+    assert failed.endswith("/metrics/cadvisor: 403 Forbidden: not for you")
+    assert works.endswith("source kubelet works again")
+
+
+def test_a_kubelets_certificate_is_verified_unless_told_otherwise(
+    server: KubeletServer, account: Path, tmp_path: Path, certificates: Certificates
+) -> None:
+    (account / "ca.crt").write_bytes(certificates.certificate.read_bytes())
+    options = in_cluster(server, account)
+    up = []
+    for more in ((), ("--kubelet-ca", str(certificates.ca)), ("--kubelet-insecure",)):
+        with exporter(tmp_path, (*options, *more)) as served:
+            up.append(values(served.scrape(), UP, "source")["kubelet",])
+
+    assert up == [0, 1, 1]
+
+
+def test_it_says_what_it_needs_to_read_a_kubelet(tmp_path: Path) -> None:
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [*COMMAND, "0", "--kubelet", "127.0.0.1", *options]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=5)
+
+    without_release = run()
+    without_account = run("--release", RELEASE, "--service-account", str(tmp_path))
+
+    assert without_release.returncode == 2
+    assert "--kubelet needs --release" in without_release.stderr
+    assert without_account.returncode == 1
+    assert str(tmp_path / "namespace") in without_account.stderr
+    assert "Traceback" not in without_account.stderr
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_cleanly_when_it_is_told_to(tmp_path: Path, stop: signal.Signals) -> None:
-    with exporter(tmp_path) as (process, url):
-        httpx.get(url).raise_for_status()
-        process.send_signal(stop)
-        _, rest = process.communicate(timeout=5)
+    with exporter(tmp_path) as served:
+        served.scrape()
+        served.process.send_signal(stop)
+        _, rest = served.process.communicate(timeout=5)
 
-    assert (process.returncode, rest) == (0, "")
+    assert (served.process.returncode, rest) == (0, "")
 
 
 def test_it_says_when_the_port_is_taken(tmp_path: Path) -> None:
-    with exporter(tmp_path) as (_, url):
-        port = str(httpx.URL(url).port)
+    with exporter(tmp_path) as served:
+        port = str(httpx.URL(served.url).port)
         second = subprocess.run(
             [*COMMAND, port], capture_output=True, text=True, check=False, timeout=5
         )

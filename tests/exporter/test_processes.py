@@ -1,12 +1,15 @@
 """Real processes: whose they are, and that a pod's totals hold when they end."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import psutil
 import pytest
 
+from exporter import series
 from exporter.proc import Owner, read_owners
+from exporter.sample import Sample
 from exporter.sources.processes import (
     MAX_READINGS,
     ProcessSource,
@@ -52,7 +55,7 @@ def end_child(agent: Agent) -> None:
 
 
 def read_one(home: Path) -> PodUsage:
-    (usage,) = ProcessSource(home, "laptop").read()
+    (usage,) = ProcessSource(home, "laptop").read_pods()
     return usage
 
 
@@ -73,6 +76,31 @@ def test_a_pod_is_the_sum_of_its_processes() -> None:
         disk=Disk(read_bytes=15, write_bytes=19),
         network=network,
     )
+
+
+def test_samples_are_labelled_and_leave_out_what_is_unknown(
+    start_pod: StartPod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_pod("worker-0")
+    monkeypatch.setattr("exporter.sources.processes._measure_disk", lambda process: None)
+
+    samples = list(ProcessSource(tmp_path, "laptop").read())
+
+    figures = {sample.series: sample for sample in samples}
+    assert len(figures) == len(samples)
+    assert figures[series.PROCESSES] == Sample(
+        series.PROCESSES, ("local", "worker-0", "worker", "laptop"), 1
+    )
+    assert series.FS_READS not in figures
+    assert series.NETWORK_RECEIVE not in figures
+
+
+def test_the_machine_is_read_without_any_pod(tmp_path: Path) -> None:
+    memory, cores = ProcessSource(tmp_path, "laptop").read()
+
+    page = os.sysconf("SC_PAGE_SIZE")
+    assert memory == Sample(series.MACHINE_MEMORY, ("laptop",), os.sysconf("SC_PHYS_PAGES") * page)
+    assert cores == Sample(series.MACHINE_CORES, ("laptop",), os.sysconf("SC_NPROCESSORS_ONLN"))
 
 
 def test_io_is_unknown_where_one_process_hides_it() -> None:
@@ -96,7 +124,7 @@ def test_processes_are_found_by_pod_and_home(start_pod: StartPod, tmp_path: Path
     start_pod("worker-0", home=tmp_path / "other")
     start_child(zero, "")
 
-    found = {usage.pod: usage for usage in ProcessSource(tmp_path, "laptop").read()}
+    found = {usage.pod: usage for usage in ProcessSource(tmp_path, "laptop").read_pods()}
 
     assert {pod: usage.processes for pod, usage in found.items()} == {"worker-0": 2, "worker-1": 1}
     usage = found["worker-0"]
@@ -106,7 +134,7 @@ def test_processes_are_found_by_pod_and_home(start_pod: StartPod, tmp_path: Path
 
 
 def test_nothing_is_found_where_nothing_runs(tmp_path: Path) -> None:
-    assert ProcessSource(tmp_path, "laptop").read() == []
+    assert ProcessSource(tmp_path, "laptop").read_pods() == []
 
 
 def test_a_child_belongs_to_its_parents_pod_without_an_environment(

@@ -1,0 +1,140 @@
+"""What a scrape of the exporter costs: of 200 pods that a kubelet knows, and of local ones."""
+
+import multiprocessing
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+
+from benchmarks.measure import Figure
+from mlbench import names
+from tests.exporter.exporting import Exporter, exporter
+from tests.exporter.kubelet_server import (
+    END,
+    RELEASE,
+    TEXT,
+    Handler,
+    KubeletServer,
+    make_account,
+    make_certificates,
+    pieces,
+)
+
+_PODS = 200
+_OTHER_PODS = 50
+_LOCAL_PODS = (16, 200)
+_TIMES = 21
+
+# A pod in the text of the real kubelet, which has more interfaces than most, and the disk of
+# that kubelet's node.
+_POD = 'namespace="team",pod="r1-mlbench-worker-1"'
+_DISK = 'container="",device="/dev/vda",id="/",image="",name="",namespace="",pod=""'
+_CONTAINER = f'container="worker",device="/dev/vda",id="/pod/disk",image="",name="",{_POD}'
+_MORE_INTERFACES = 'interface="net'
+
+# As Prometheus asks.
+_HEADERS = {
+    "Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5",
+    "Accept-Encoding": "gzip",
+}
+
+
+def measure(folder: Path) -> list[Figure]:
+    """Return milliseconds for a scrape: until it is answered, and of the exporter's CPU."""
+    text = node_text()
+    with _kubelet(folder, text) as options, exporter(folder, options) as served:
+        what = f"scrape of {_PODS} pods, kubelet of {len(text) / 1e6:.1f} MB"
+        figures = _scrapes(what, served, _PODS)
+    for pods in _LOCAL_PODS:
+        with _local_pods(folder, pods), exporter(folder) as served:
+            figures += _scrapes(f"scrape of {pods} local pods", served, pods)
+    return figures
+
+
+def node_text() -> bytes:
+    """Return what the kubelet of a full node answers: a real one's, with the lines of more pods.
+
+    Each pod has the lines of a real one (its own, its sandbox's, its container's), and those of
+    a disk, which the real kubelet told of its node alone.
+    """
+    pods = [f'{RELEASE}-mlbench-worker-{number}"' for number in range(1, _PODS)]  # it has a 0
+    pods += [f'another-{number}"' for number in range(_OTHER_PODS)]
+    lines = []
+    for line in TEXT.decode().replace("_sector_", "_bytes_").splitlines(keepends=True):
+        if _MORE_INTERFACES in line:
+            continue
+        if _DISK in line:
+            lines.append(line)
+        of_pod = line.replace(_DISK, _CONTAINER)
+        if _POD in of_pod:
+            lines += [of_pod.replace('r1-mlbench-worker-1"', pod) for pod in pods]
+        elif _DISK not in line:
+            lines.append(line)
+    return "".join(lines).encode()
+
+
+@contextmanager
+def _kubelet(folder: Path, text: bytes) -> Iterator[Sequence[str]]:
+    """Serve a text as a kubelet does, and give the options with which the exporter reads it."""
+    encoded = [*pieces(text), END]
+
+    def answer(handler: Handler) -> None:
+        handler.begin_pieces()
+        for piece in encoded:
+            handler.wfile.write(piece)
+
+    certificates = make_certificates(folder)
+    server = KubeletServer(certificates)
+    server.answer = answer
+    # A process of its own, so that only the exporter's work is the exporter's.
+    process = multiprocessing.get_context("fork").Process(target=server.serve_forever)
+    process.start()
+    account = make_account(folder / "account", certificates, server.token)
+    yield (
+        *("--kubelet", "127.0.0.1", "--kubelet-port", str(server.server_port)),
+        *("--node", "node1", "--release", RELEASE, "--service-account", str(account)),
+    )
+    process.terminate()
+    process.join()
+    server.server_close()
+
+
+@contextmanager
+def _local_pods(folder: Path, pods: int) -> Iterator[None]:
+    """Run a process for each of a number of local pods."""
+    with ExitStack() as stack:
+        for number in range(pods):
+            pod = f"{names.LOCAL_POD_PREFIX}{number}"
+            environ = {names.ENV_HOME: str(folder), names.ENV_POD: pod}
+            process = subprocess.Popen(["sleep", "infinity"], env=os.environ | environ)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        yield
+
+
+def _scrapes(what: str, served: Exporter, pods: int) -> list[Figure]:
+    process = psutil.Process(served.process.pid)
+    seconds, cpu_seconds = [], []
+    with httpx.Client(headers=_HEADERS, trust_env=False) as client:
+        client.get(served.url)
+        for _ in range(_TIMES):
+            cpu_before, start = sum(process.cpu_times()), time.perf_counter()
+            answer = client.get(served.url)
+            seconds.append(time.perf_counter() - start)
+            cpu_seconds.append(sum(process.cpu_times()) - cpu_before)
+            assert _pods(answer.text) == pods
+    return [
+        Figure(what, "ms", [each * 1000 for each in seconds]),
+        Figure(f"{what}: CPU of the exporter", "ms", [each * 1000 for each in cpu_seconds]),
+    ]
+
+
+def _pods(text: str) -> int:
+    found = re.findall(r'^container_threads{.*pod="([^"]*)"', text, re.MULTILINE)
+    return len(set(found))

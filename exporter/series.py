@@ -1,0 +1,85 @@
+"""Every series that the exporter serves, named and labelled as cAdvisor does where it has them."""
+
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+Family = CounterMetricFamily | GaugeMetricFamily
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """How one thing that is measured is called, and which labels tell what it is about."""
+
+    family: type[CounterMetricFamily] | type[GaugeMetricFamily]
+    name: str
+    help: str
+    labels: tuple[str, ...]
+
+
+def _container_counter(name: str, text: str) -> Series:
+    return Series(CounterMetricFamily, name, text, _CONTAINER_LABELS)
+
+
+def _container_gauge(name: str, text: str) -> Series:
+    return Series(GaugeMetricFamily, name, text, _CONTAINER_LABELS)
+
+
+def _gpu_gauge(name: str, text: str) -> Series:
+    return Series(GaugeMetricFamily, name, text, _GPU_LABELS)
+
+
+_CONTAINER_LABELS = ("namespace", "pod", "container", "node")
+_GPU_LABELS = ("node", "gpu", "uuid", "pod")
+
+CPU_USAGE = _container_counter(
+    "container_cpu_usage_seconds_total", "CPU time used, in user and kernel mode."
+)
+CPU_USER = _container_counter("container_cpu_user_seconds_total", "CPU time used in user mode.")
+MEMORY_USAGE = _container_gauge(
+    "container_memory_usage_bytes", "Memory held, pages of files included."
+)
+MEMORY_WORKING_SET = _container_gauge(
+    "container_memory_working_set_bytes",
+    "Memory held, without pages of files, which the kernel can drop.",
+)
+MEMORY_LIMIT = _container_gauge(
+    "container_spec_memory_limit_bytes",
+    "Memory that the container may hold at most, where there is a limit.",
+)
+THREADS = _container_gauge("container_threads", "Threads of all processes.")
+PROCESSES = _container_gauge(
+    "container_processes", "Processes, without those that ended and wait to be reaped."
+)
+FS_READS = _container_counter(
+    "container_fs_reads_bytes_total", "Bytes read from storage, not from the page cache."
+)
+FS_WRITES = _container_counter("container_fs_writes_bytes_total", "Bytes written to storage.")
+NETWORK_RECEIVE = _container_counter(
+    "container_network_receive_bytes_total",
+    "Bytes received, where the pod has a network namespace of its own.",
+)
+NETWORK_TRANSMIT = _container_counter(
+    "container_network_transmit_bytes_total",
+    "Bytes sent, where the pod has a network namespace of its own.",
+)
+
+MACHINE_MEMORY = Series(
+    GaugeMetricFamily, "machine_memory_bytes", "Memory of the machine.", ("node",)
+)
+MACHINE_CORES = Series(
+    GaugeMetricFamily, "machine_cpu_cores", "Logical CPU cores of the machine.", ("node",)
+)
+
+GPU_UTILIZATION = _gpu_gauge(
+    "mlbench_gpu_utilization_ratio", "Part of the time in which the GPU computed, from 0 to 1."
+)
+GPU_MEMORY_USED = _gpu_gauge("mlbench_gpu_memory_used_bytes", "Memory of the GPU in use.")
+GPU_MEMORY_TOTAL = _gpu_gauge("mlbench_gpu_memory_total_bytes", "Memory of the GPU.")
+GPU_POWER = _gpu_gauge("mlbench_gpu_power_watts", "Power that the GPU draws.")
+GPU_ENERGY = Series(
+    CounterMetricFamily,
+    "mlbench_gpu_energy_joules_total",
+    "Energy that the GPU used since its driver was loaded.",
+    _GPU_LABELS,
+)

@@ -1,0 +1,100 @@
+"""The GPUs of this machine, as NVIDIA's driver tells through its library NVML."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import pynvml
+
+from exporter import series
+from exporter.proc import read_owners
+from exporter.sample import Sample, SourceError
+from exporter.series import Series
+
+Handle: TypeAlias = pynvml.c_nvmlDevice_t
+Answer = TypeVar("Answer")
+
+# NVML's units: percent, milliwatts, millijoules.
+FIGURES: tuple[tuple[Series, Callable[[Handle], float]], ...] = (
+    (series.GPU_UTILIZATION, lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100),
+    (series.GPU_MEMORY_USED, lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).used),
+    (series.GPU_MEMORY_TOTAL, lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).total),
+    (series.GPU_POWER, lambda gpu: pynvml.nvmlDeviceGetPowerUsage(gpu) / 1000),
+    (series.GPU_ENERGY, lambda gpu: pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000),
+)
+
+
+def driver_is_present() -> bool:
+    """Return whether there is a driver, and begin to use it: until this process ends."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return False
+    return True
+
+
+class GpuSource:
+    """Reads every GPU, and tells which pod of the local stack in the folder ``home`` uses it.
+
+    A pod can be named where its processes can be seen: on this machine, not through the wall of
+    a container. A GPU that several pods share is shown without one, as nothing tells its figures
+    apart.
+    """
+
+    name = "gpu"
+
+    def __init__(self, home: Path, node: str) -> None:
+        self._home = home
+        self._node = node
+
+    def read(self) -> Iterator[Sample]:
+        """Yield what each GPU tells.
+
+        Raises:
+            SourceError: the driver failed, or a GPU did: then after the others were read.
+        """
+        failures: list[str] = []
+        for index in range(_count()):
+            try:
+                yield from self._read_gpu(index)
+            except pynvml.NVMLError as error:
+                failures.append(f"GPU {index}: {error}")
+        if failures:
+            raise SourceError("; ".join(failures))
+
+    def _read_gpu(self, index: int) -> Iterator[Sample]:
+        gpu = pynvml.nvmlDeviceGetHandleByIndex(index)
+        labels = (self._node, str(index), pynvml.nvmlDeviceGetUUID(gpu), self._pod(gpu))
+        for of, figure in FIGURES:
+            value = _ask(figure, gpu)
+            if value is not None:
+                yield Sample(of, labels, value)
+
+    def _pod(self, gpu: Handle) -> str:
+        """Return the pod whose processes use a GPU, "" where there is none, or not one alone."""
+        pids = _ask(_pids, gpu)
+        if not pids:
+            return ""
+        owners = read_owners().items()
+        pods = {owner.pod for pid, owner in owners if pid in pids and owner.home == self._home}
+        return pods.pop() if len(pods) == 1 else ""
+
+
+def _count() -> int:
+    try:
+        count: int = pynvml.nvmlDeviceGetCount()
+    except pynvml.NVMLError as error:
+        raise SourceError(str(error)) from error
+    return count
+
+
+def _pids(gpu: Handle) -> set[int]:
+    return {process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)}
+
+
+def _ask(question: Callable[[Handle], Answer], gpu: Handle) -> Answer | None:
+    """Return what NVML answers of a GPU, None where it is not made, or too old, to tell."""
+    try:
+        return question(gpu)
+    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
+        return None

@@ -1,0 +1,73 @@
+"""The exporter as a real process, and what it serves."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from mlbench import names
+
+COMMAND = (sys.executable, "-m", "exporter.app", "--port")
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """A running exporter."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+    def scrape(self) -> str:
+        """Return what it serves now."""
+        return httpx.get(self.url).raise_for_status().text
+
+    def stop(self) -> str:
+        """End it, and return what it logged since it began to serve."""
+        self.process.terminate()
+        return self.process.communicate(timeout=5)[1]
+
+
+@contextmanager
+def exporter(
+    home: Path, options: Sequence[str] = (), environ: Mapping[str, str] | None = None
+) -> Iterator[Exporter]:
+    """Start the exporter on a free port, and yield it."""
+    with subprocess.Popen(
+        [*COMMAND, "0", *options],
+        env=os.environ | {names.ENV_HOME: str(home)} | dict(environ or {}),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr
+            line = process.stderr.readline()
+            found = re.search(r"serving (http://127\.0\.0\.1:\d+/metrics)$", line)
+            assert found, line
+            yield Exporter(process, found[1])
+        finally:
+            process.kill()
+
+
+def values(text: str, name: str, *labels: str) -> dict[tuple[str, ...], float]:
+    """Return the values of a series by the values of some of its labels."""
+    return {
+        tuple(sample.labels[label] for label in labels): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def promtool_says(promtool: Path, text: str) -> str:
+    """Return what promtool finds in a text of metrics: "" where all is well."""
+    checked = subprocess.run(
+        [promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False
+    )
+    return checked.stdout + checked.stderr + ("" if checked.returncode == 0 else "failed")

@@ -1,0 +1,158 @@
+"""A server that answers like a kubelet, over TLS and to who shows its token, or as ill as one can.
+
+It stands in where a real kubelet cannot be made to fail; ``test_kubelet_on_cluster`` has a real
+one. What it serves is a real kubelet's text: Kubernetes 1.20 with containerd, cut to size.
+"""
+
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+TEXT = (Path(__file__).parent / "data" / "cadvisor.txt").read_bytes()
+NAMESPACE = "team"
+RELEASE = "r1"
+
+# As Go's server cuts what the kubelet writes.
+_PIECE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """A certificate for 127.0.0.1, its key, and the authority that signed it."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+
+def make_certificates(folder: Path) -> Certificates:
+    """Make an authority and a certificate of its, in a folder.
+
+    Raises:
+        FileNotFoundError: openssl is missing.
+    """
+    made = Certificates(folder / "ca.crt", folder / "kubelet.crt", folder / "kubelet.key")
+    ca_key = folder / "ca.key"
+    new_key = (
+        *("openssl", "req", "-x509", "-noenc", "-days", "2"),
+        *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+    )
+    for command in (
+        (*new_key, "-keyout", ca_key, "-out", made.ca, "-subj", "/CN=authority"),
+        (
+            *(*new_key, "-keyout", made.key, "-out", made.certificate, "-subj", "/CN=node"),
+            *("-CA", made.ca, "-CAkey", ca_key, "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-addext", "basicConstraints=critical,CA:false"),
+        ),
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    return made
+
+
+def encode_piece(piece: bytes) -> bytes:
+    """Return a piece of an answer as HTTP sends it; an empty one marks the end."""
+    return b"%x\r\n%s\r\n" % (len(piece), piece)
+
+
+END = encode_piece(b"")
+
+
+def pieces(text: bytes) -> Iterator[bytes]:
+    """Yield a text in the pieces in which a kubelet sends it, without the mark of the end."""
+    for start in range(0, len(text), _PIECE_BYTES):
+        yield encode_piece(text[start : start + _PIECE_BYTES])
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request: refuses who shows no token, else answers as the server was told."""
+
+    protocol_version = "HTTP/1.1"
+    server: "KubeletServer"
+
+    def do_GET(self) -> None:
+        if self.headers["Authorization"] != f"Bearer {self.server.token}":
+            self.send_whole(b"Unauthorized", 401)
+        elif self.path != "/metrics/cadvisor":
+            self.send_whole(b"404 page not found", 404)
+        else:
+            self.server.answer(self)
+
+    def send_whole(self, body: bytes, status: int = 200) -> None:
+        """Send an answer that says how long it is."""
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def begin_pieces(self) -> None:
+        """Send the head of an answer in pieces."""
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+
+    def send_pieces(self, text: bytes) -> None:
+        """Send an answer in pieces, as a kubelet does, without the mark of its end."""
+        self.begin_pieces()
+        for piece in pieces(text):
+            self.wfile.write(piece)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+Answer = Callable[[Handler], None]
+
+
+def whole(handler: Handler, text: bytes = TEXT) -> None:
+    """Answer as a kubelet does."""
+    handler.send_pieces(text)
+    handler.wfile.write(END)
+
+
+class KubeletServer(ThreadingHTTPServer):
+    """Serves until it is told to stop, what ``answer`` does at the time."""
+
+    daemon_threads = True
+    block_on_close = False
+    token = "kubelet-token"
+
+    def __init__(self, certificates: Certificates, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates.certificate, certificates.key)
+        self.socket = context.wrap_socket(
+            self.socket, server_side=True, do_handshake_on_connect=False
+        )
+        self.answer: Answer = whole
+        self.stopped = threading.Event()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of clients that went away, or did not trust this server."""
+
+
+@contextmanager
+def serving(server: KubeletServer) -> Iterator[KubeletServer]:
+    """Serve while the context lasts."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stopped.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def make_account(folder: Path, certificates: Certificates, token: str) -> Path:
+    """Make the folder that Kubernetes gives a pod: its account's token, namespace and authority."""
+    folder.mkdir()
+    (folder / "token").write_text(token)
+    (folder / "namespace").write_text(NAMESPACE)
+    (folder / "ca.crt").write_bytes(certificates.ca.read_bytes())
+    return folder

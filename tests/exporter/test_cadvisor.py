@@ -1,0 +1,199 @@
+"""What is taken from a kubelet's text: a real one's, and lines that it does not hold."""
+
+import pytest
+
+from exporter import series
+from exporter.cadvisor import WorkerPods, parse, parse_line
+from exporter.sample import Sample, SourceError
+from exporter.series import Series
+
+from .kubelet_server import NAMESPACE, RELEASE, TEXT
+
+ZERO = "r1-mlbench-worker-0"
+ONE = "r1-mlbench-worker-1"
+
+MACHINE = b"""\
+# TYPE machine_cpu_cores gauge
+machine_cpu_cores{boot_id="b",machine_id="m",system_uuid="s"} 8
+# TYPE machine_memory_bytes gauge
+machine_memory_bytes{boot_id="b",machine_id="m",system_uuid="s"} 1.6e+10
+"""
+
+
+def read(text: bytes, release: str = RELEASE) -> list[Sample]:
+    return parse([text], WorkerPods(NAMESPACE, release), "node1")
+
+
+def values(samples: list[Sample], of: Series) -> dict[tuple[str, str], tuple[float, float | None]]:
+    """Return value and time by pod and container."""
+    found = {
+        (sample.labels[1], sample.labels[2]): (sample.value, sample.time)
+        for sample in samples
+        if sample.series is of
+    }
+    assert len(found) == sum(sample.series is of for sample in samples), "each once"
+    return found
+
+
+def line(of: Series, value: str, pod: str = ZERO, **labels: str) -> bytes:
+    """Return a line as cAdvisor writes it, of one container if ``labels`` do not say more."""
+    every = {
+        "container": "worker",
+        "id": "/kubepods/pod1/a",
+        "image": "i",
+        "name": "n",
+        "namespace": NAMESPACE,
+        "pod": pod,
+        **labels,
+    }
+    told = ",".join(f'{name}="{every[name]}"' for name in sorted(every))
+    return f"{of.name}{{{told}}} {value}\n".encode()
+
+
+def test_a_real_kubelets_text_is_read_without_counting_anything_twice() -> None:
+    samples = read(TEXT)
+
+    assert {sample.labels[0] for sample in samples if len(sample.labels) > 1} == {NAMESPACE}
+    assert {sample.labels[-1] for sample in samples} == {"node1"}
+    # Not the pod as a whole, whose 4.1 seconds hold these, nor its sandbox.
+    assert values(samples, series.CPU_USAGE) == {
+        (ZERO, "worker"): (4.09164079, 1795246978.634),
+        (ZERO, "sidecar"): (0.014650213, 1795246968.327),
+        (ONE, "worker"): (0.018796063, 1795246975.707),
+    }
+    assert values(samples, series.CPU_USER)[ZERO, "worker"] == (3.12, 1795246978.634)
+    assert values(samples, series.MEMORY_USAGE)[ZERO, "worker"][0] == 2048000
+    assert values(samples, series.MEMORY_WORKING_SET)[ZERO, "worker"][0] == 1044480
+    assert values(samples, series.THREADS)[ZERO, "worker"][0] == 2
+    assert values(samples, series.PROCESSES)[ONE, "worker"][0] == 1
+
+
+def test_a_limit_is_shown_where_there_is_one() -> None:
+    assert values(read(TEXT), series.MEMORY_LIMIT) == {(ZERO, "worker"): (128 << 20, None)}
+
+
+def test_a_pods_interfaces_are_added_up_and_shown_on_its_worker() -> None:
+    received = values(read(TEXT), series.NETWORK_RECEIVE)
+
+    assert received == {
+        (ZERO, "worker"): (4916, 1795246980.05),
+        (ONE, "worker"): (4466 + 656 + 656, 1795246970.196),  # eth0, net1, net2
+    }
+    sent = values(read(TEXT), series.NETWORK_TRANSMIT)
+    assert {pod for pod, _ in sent} == {ZERO, ONE}
+
+
+def test_the_loopback_interface_is_left_out() -> None:
+    text = line(series.NETWORK_RECEIVE, "5 1000", container="POD", interface="eth0")
+    text += line(series.NETWORK_RECEIVE, "7 1000", container="POD", interface="lo")
+
+    assert values(read(text + MACHINE), series.NETWORK_RECEIVE) == {(ZERO, "worker"): (5, 1)}
+
+
+@pytest.mark.parametrize("container", ["", "POD"])
+def test_the_sandbox_and_the_pod_as_a_whole_are_left_out(container: str) -> None:
+    text = line(series.CPU_USAGE, "1.5 1000", cpu="total", container=container)
+
+    assert values(read(text + MACHINE), series.CPU_USAGE) == {}
+
+
+def test_devices_and_cores_are_added_up() -> None:
+    text = line(series.FS_READS, "10 2000", device="/dev/sda")
+    text += line(series.FS_READS, "20 2000", device="/dev/sdb")
+    text += line(series.FS_WRITES, "0 2000", device="/dev/sda")
+    text += line(series.CPU_USAGE, "0.25 2000", cpu="cpu00")
+    text += line(series.CPU_USAGE, "0.5 2000", cpu="cpu01")
+    samples = read(text + MACHINE)
+
+    assert values(samples, series.FS_READS) == {(ZERO, "worker"): (30, 2)}
+    assert values(samples, series.FS_WRITES) == {(ZERO, "worker"): (0, 2)}
+    assert values(samples, series.CPU_USAGE) == {(ZERO, "worker"): (0.75, 2)}
+
+
+@pytest.mark.parametrize("new_first", [False, True])
+def test_a_container_that_was_started_anew_is_shown_without_the_one_before(
+    new_first: bool,
+) -> None:
+    lines = [
+        line(series.CPU_USAGE, "100 5000", id="/kubepods/pod1/old"),
+        line(series.CPU_USAGE, "0.5 6000", id="/kubepods/pod1/new"),
+    ]
+
+    text = b"".join(reversed(lines) if new_first else lines) + MACHINE
+
+    assert values(read(text), series.CPU_USAGE) == {(ZERO, "worker"): (0.5, 6)}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "pod", "shown"),
+    [
+        ("team", "r1-mlbench-worker-0", True),
+        ("team", "r1-mlbench-worker-12", True),
+        ("team", "r2-mlbench-worker-0", False),
+        ("elsewhere", "r1-mlbench-worker-0", False),
+        ("team", "r1-mlbench-worker-", False),
+        ("team", "r1-mlbench-worker-0-debug", False),
+        ("team", "r1-mlbench-master-0", False),
+        ("team", "other-r1-mlbench-worker-0", False),
+        ("team", "r1-mlbench-worker-r1-mlbench-worker-0", False),
+        ("", "", False),
+    ],
+)
+def test_only_the_workers_of_the_release_are_shown(namespace: str, pod: str, shown: bool) -> None:
+    text = line(series.THREADS, "3 1000", pod, namespace=namespace) + MACHINE
+
+    assert [s.value for s in read(text) if s.series is series.THREADS] == [3] * shown
+
+
+def test_a_label_that_ends_in_namespace_is_not_the_pods() -> None:
+    text = line(series.THREADS, "3 1000", namespace="elsewhere", node_namespace=NAMESPACE)
+
+    assert values(read(text + MACHINE), series.THREADS) == {}
+
+
+def test_the_node_is_read_and_named() -> None:
+    machine = [(s.series, s.labels, s.value, s.time) for s in read(MACHINE)]
+
+    assert machine == [
+        (series.MACHINE_CORES, ("node1",), 8, None),
+        (series.MACHINE_MEMORY, ("node1",), 1.6e10, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\n",
+        MACHINE.splitlines(keepends=True)[1],
+        MACHINE.removesuffix(b"\n"),
+        TEXT[: TEXT.index(b"# TYPE machine_cpu_cores")],
+    ],
+)
+def test_a_text_that_is_not_whole_is_refused(text: bytes) -> None:
+    with pytest.raises(SourceError, match="not all that cAdvisor tells"):
+        read(text)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 4096])
+def test_pieces_may_end_anywhere(piece_bytes: int) -> None:
+    starts = range(0, len(TEXT), piece_bytes)
+    pieces = (TEXT[start : start + piece_bytes] for start in starts)
+
+    assert parse(pieces, WorkerPods(NAMESPACE, RELEASE), "node1") == read(TEXT)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [b"", b"}", b'pod="a"}', b'pod="a"} ', b'pod="a"} x', b'pod="a"} 1 x', b'pod="a"} 1 2 3'],
+)
+def test_a_line_of_another_form_is_refused(rest: bytes) -> None:
+    with pytest.raises(SourceError, match="not a text of metrics"):
+        parse_line(rest)
+
+
+def test_a_lines_labels_may_hold_what_looks_like_its_end() -> None:
+    parsed = parse_line(rb'a="x} 1 2",b="say \"c=\"",id="/d"} 2.5e+06 1500')
+
+    assert (parsed.labels["a"], parsed.labels["id"]) == ("x} 1 2", "/d")
+    assert (parsed.value, parsed.time) == (2.5e6, 1.5)

@@ -1,0 +1,122 @@
+"""GPUs through NVML's real bindings: with a library made for the test, none, a real driver."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from exporter import series
+from exporter.sources import gpu
+from exporter.sources.gpu import GpuSource
+
+from .conftest import StartPod
+from .exporting import exporter, promtool_says, values
+
+UP = "mlbench_exporter_source_up"
+
+
+@pytest.fixture(scope="module")
+def nvml(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the environment in which the library made for the test is the driver's."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if not compiler:
+        pytest.skip("no C compiler, to make an NVML with")
+    folder = tmp_path_factory.mktemp("nvml")
+    source = Path(__file__).with_name("nvml.c")
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    return {"LD_LIBRARY_PATH": str(folder)}
+
+
+def test_a_gpu_tells_utilisation_memory_power_and_energy(
+    nvml: dict[str, str], tmp_path: Path, promtool: Path
+) -> None:
+    with exporter(tmp_path, ("--node", "laptop"), nvml) as served:
+        text = served.scrape()
+
+    labels = ("node", "gpu", "uuid", "pod")
+    every = [("laptop", str(index), f"GPU-{index}", "") for index in range(3)]
+    assert values(text, "mlbench_gpu_utilization_ratio", *labels) == dict.fromkeys(every, 0.35)
+    assert values(text, "mlbench_gpu_memory_used_bytes", *labels) == dict.fromkeys(every, 2000)
+    assert values(text, "mlbench_gpu_memory_total_bytes", *labels) == dict.fromkeys(every, 8000)
+    assert values(text, "mlbench_gpu_power_watts", *labels) == dict.fromkeys(every, 70.5)
+    able = [every[0], every[2]]
+    energy = values(text, "mlbench_gpu_energy_joules_total", *labels)
+    assert energy == dict.fromkeys(able, 5_000_000_250)
+    assert values(text, UP, "source") == {("processes",): 1, ("gpu",): 1}
+    assert promtool_says(promtool, text) == ""
+
+
+def test_a_gpu_names_the_pod_whose_process_uses_it(
+    nvml: dict[str, str], start_pod: StartPod, tmp_path: Path
+) -> None:
+    agent = start_pod("local-mlbench-worker-3")
+    agent.do("child = subprocess.Popen(['sleep', '60'])")
+    (child,) = psutil.Process(agent.process.pid).children()
+    pids = {"NVML_PIDS": f"{os.getpid()},{child.pid}"}
+    with exporter(tmp_path, environ=nvml | pids) as served:
+        used = values(served.scrape(), "mlbench_gpu_power_watts", "gpu", "pod")
+    with exporter(tmp_path / "other", environ=nvml | pids) as served:
+        elsewhere = values(served.scrape(), "mlbench_gpu_power_watts", "gpu", "pod")
+    agent.do("child.kill(); child.wait()")
+
+    assert set(used) == {("0", "local-mlbench-worker-3"), ("1", ""), ("2", "")}
+    assert set(elsewhere) == {("0", ""), ("1", ""), ("2", "")}
+
+
+def test_a_gpu_that_pods_share_is_shown_once_without_one(
+    nvml: dict[str, str], start_pod: StartPod, tmp_path: Path
+) -> None:
+    agents = [start_pod(f"local-mlbench-worker-{number}") for number in range(2)]
+    pids = {"NVML_PIDS": ",".join(str(agent.process.pid) for agent in agents)}
+    with exporter(tmp_path, environ=nvml | pids) as served:
+        used = values(served.scrape(), "mlbench_gpu_power_watts", "gpu", "pod")
+
+    assert set(used) == {("0", ""), ("1", ""), ("2", "")}
+
+
+def test_a_gpu_that_fails_does_not_take_the_others_along(
+    nvml: dict[str, str], tmp_path: Path
+) -> None:
+    with exporter(tmp_path, environ=nvml | {"NVML_LOST": "1"}) as served:
+        texts = [served.scrape(), served.scrape()]
+        log = served.stop()
+
+    for text in texts:
+        assert set(values(text, "mlbench_gpu_power_watts", "gpu")) == {("0",), ("1",)}
+        assert values(text, UP, "source") == {("processes",): 1, ("gpu",): 0}
+    assert log.count("source gpu failed: GPU 2: GPU is lost") == 1
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("why", ["no library", "no driver"])
+def test_without_a_driver_there_is_no_trace_of_gpus(
+    why: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    environ = {}
+    if why == "no driver":
+        environ = request.getfixturevalue("nvml") | {"NVML_NO_DRIVER": "1"}
+    elif gpu.driver_is_present():
+        pytest.skip("there is a driver")
+    with exporter(tmp_path, environ=environ) as served:
+        text = served.scrape()
+        log = served.stop()
+
+    assert "gpu" not in text
+    assert values(text, UP, "source") == {("processes",): 1}
+    assert log == ""
+
+
+def test_a_real_gpu_is_read(tmp_path: Path) -> None:
+    if not gpu.driver_is_present():
+        pytest.skip("no NVIDIA driver here")
+
+    samples = {sample.series: sample for sample in GpuSource(tmp_path, "node1").read()}
+
+    assert 0 <= samples[series.GPU_UTILIZATION].value <= 1
+    total = samples[series.GPU_MEMORY_TOTAL]
+    assert 0 <= samples[series.GPU_MEMORY_USED].value <= total.value
+    assert total.labels[2].startswith("GPU-")

@@ -1,0 +1,282 @@
+"""The kubelet's source against a real HTTPS server: what it reads, and how it fails."""
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exporter.cadvisor import WorkerPods, parse
+from exporter.sample import SourceError
+from exporter.sources import kubelet as kubelet_module
+from exporter.sources.kubelet import PATH, Kubelet, KubeletSource
+from tests.conftest import free_port
+
+from .kubelet_server import (
+    NAMESPACE,
+    RELEASE,
+    TEXT,
+    Answer,
+    Certificates,
+    Handler,
+    KubeletServer,
+    encode_piece,
+    make_account,
+    make_certificates,
+    serving,
+    whole,
+)
+
+WORKERS = WorkerPods(NAMESPACE, RELEASE)
+SECONDS = 20.0
+"""More than any answer here takes."""
+SHORT_SECONDS = 0.2
+HALF = len(TEXT) // 2
+
+
+@pytest.fixture
+def server(certificates: Certificates) -> Iterator[KubeletServer]:
+    with serving(KubeletServer(certificates)) as server:
+        yield server
+
+
+@pytest.fixture
+def kubelet(server: KubeletServer, certificates: Certificates, tmp_path: Path) -> Kubelet:
+    account = make_account(tmp_path / "account", certificates, server.token)
+    port = server.server_port
+    return Kubelet("127.0.0.1", port, account / "token", account / "ca.crt", SECONDS)
+
+
+def source(kubelet: Kubelet) -> KubeletSource:
+    return KubeletSource(kubelet, WORKERS, "node1")
+
+
+def test_it_reads_what_the_kubelet_tells(kubelet: Kubelet) -> None:
+    samples = source(kubelet).read()
+
+    assert samples == parse([TEXT], WORKERS, "node1")
+    assert {sample.labels[1] for sample in samples if len(sample.labels) > 1} == {
+        "r1-mlbench-worker-0",
+        "r1-mlbench-worker-1",
+    }
+
+
+def test_an_answer_that_says_its_length_or_ends_the_connection_is_read_too(
+    server: KubeletServer, kubelet: Kubelet
+) -> None:
+    def with_length(handler: Handler) -> None:
+        handler.send_whole(TEXT)
+
+    def until_the_end(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        handler.wfile.write(TEXT)
+
+    for answer in (with_length, until_the_end):
+        server.answer = answer
+        assert b"".join(kubelet.get(PATH)) == TEXT
+
+
+def test_a_token_that_was_replaced_is_taken_up(server: KubeletServer, kubelet: Kubelet) -> None:
+    assert source(kubelet).read()
+    server.token = "the-next"
+
+    with pytest.raises(SourceError, match="401 Unauthorized"):
+        source(kubelet).read()
+    kubelet.token.write_text("the-next\n")
+
+    assert source(kubelet).read()
+
+
+def forbid(handler: Handler) -> None:
+    handler.send_whole(b"Forbidden (user=exporter, verb=get, resource=nodes)", 403)
+
+
+def break_down(handler: Handler) -> None:
+    handler.send_whole(b"collection failed", 500)
+
+
+def answer_html(handler: Handler) -> None:
+    handler.send_whole(b"<html><body>Sign in</body></html>\n")
+
+
+def answer_nothing(handler: Handler) -> None:
+    handler.send_whole(b"")
+
+
+def answer_other_metrics(handler: Handler) -> None:
+    handler.send_whole(b"# TYPE go_goroutines gauge\ngo_goroutines 7\n")
+
+
+def answer_a_broken_line(handler: Handler) -> None:
+    handler.send_whole(re.sub(rb'(container_threads{[^}]*"team"[^}]*} )\d+', rb"\1many", TEXT))
+
+
+def answer_no_http(handler: Handler) -> None:
+    handler.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+    handler.close_connection = True
+
+
+def hang_up(handler: Handler) -> None:
+    handler.close_connection = True
+
+
+def hang_up_amid_the_pieces(handler: Handler) -> None:
+    handler.send_pieces(TEXT[:HALF])
+    handler.close_connection = True
+
+
+def hang_up_amid_the_length(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(len(TEXT)))
+    handler.end_headers()
+    handler.wfile.write(TEXT[: TEXT.rindex(b"# HELP machine_scrape_error")])
+    handler.close_connection = True
+
+
+def end_early(handler: Handler) -> None:
+    whole(handler, TEXT[: TEXT.index(b"\n", HALF) + 1])
+
+
+def end_amid_the_last_line(handler: Handler) -> None:
+    whole(handler, TEXT[: TEXT.index(b"\nmachine_memory_bytes") + 60])
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (forbid, "403 Forbidden: Forbidden (user=exporter, verb=get, resource=nodes)"),
+        (break_down, "500 Internal Server Error: collection failed"),
+        (answer_html, "the answer is not all that cAdvisor tells"),
+        (answer_nothing, "the answer is not all that cAdvisor tells"),
+        (answer_other_metrics, "the answer is not all that cAdvisor tells"),
+        (answer_a_broken_line, "could not convert string to float: b'many'"),
+        (answer_no_http, "BadStatusLine"),
+        (hang_up, "Remote end closed connection without response"),
+        (hang_up_amid_the_pieces, "IncompleteRead"),
+        (hang_up_amid_the_length, "IncompleteRead"),
+        (end_early, "the answer is not all that cAdvisor tells"),
+        (end_amid_the_last_line, "the answer is not a"),
+    ],
+)
+def test_what_is_no_whole_answer_is_told_and_not_read(
+    answer: Answer, message: str, server: KubeletServer, kubelet: Kubelet
+) -> None:
+    server.answer = answer
+
+    with pytest.raises(SourceError, match=re.escape(message)) as raised:
+        source(kubelet).read()
+
+    assert str(raised.value).startswith(f"https://127.0.0.1:{server.server_port}{PATH}: ")
+    server.answer = whole
+    assert source(kubelet).read(), "nothing of the failure stays"
+
+
+def say_nothing(handler: Handler) -> None:
+    handler.server.stopped.wait(SECONDS)
+
+
+def stop_amid_the_pieces(handler: Handler) -> None:
+    handler.send_pieces(TEXT[:HALF])
+    handler.server.stopped.wait(SECONDS)
+
+
+def trickle(handler: Handler) -> None:
+    handler.begin_pieces()
+    while not handler.server.stopped.wait(SHORT_SECONDS / 20):
+        handler.wfile.write(encode_piece(b"# \n"))
+
+
+def trickle_the_head(handler: Handler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    while not handler.server.stopped.wait(SHORT_SECONDS / 20):
+        handler.wfile.write(b"x")
+
+
+@pytest.mark.parametrize("answer", [say_nothing, stop_amid_the_pieces, trickle, trickle_the_head])
+def test_a_slow_answer_is_not_waited_for(
+    answer: Answer, server: KubeletServer, kubelet: Kubelet
+) -> None:
+    server.answer = answer
+    start = time.monotonic()
+
+    with pytest.raises(SourceError, match=r"no whole answer within 0\.2 s"):
+        source(replace(kubelet, timeout_seconds=SHORT_SECONDS)).read()
+
+    assert time.monotonic() - start < SECONDS / 2
+
+
+def test_a_kubelet_that_does_not_shake_hands_is_not_waited_for(kubelet: Kubelet) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        mute = replace(kubelet, port=port, timeout_seconds=SHORT_SECONDS)
+
+        with pytest.raises(SourceError, match=r"no whole answer within 0\.2 s"):
+            source(mute).read()
+
+
+def test_a_reading_leaves_nothing_running(server: KubeletServer, kubelet: Kubelet) -> None:
+    patient = source(replace(kubelet, timeout_seconds=600))
+    before = set(threading.enumerate())
+    assert patient.read()
+    server.answer = answer_html
+    with pytest.raises(SourceError):
+        patient.read()
+
+    timers = [
+        t for t in threading.enumerate() if t not in before and isinstance(t, threading.Timer)
+    ]
+    for timer in timers:
+        timer.join(SECONDS)  # it was cancelled, and ends as soon as it runs
+    assert not [timer for timer in timers if timer.is_alive()]
+
+
+def test_an_answer_without_an_end_does_not_fill_the_memory(
+    server: KubeletServer, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flood(handler: Handler) -> None:
+        handler.begin_pieces()
+        while not handler.server.stopped.is_set():
+            handler.wfile.write(encode_piece(bytes(1 << 16)))
+
+    monkeypatch.setattr(kubelet_module, "MAX_BYTES", 1 << 20)
+    server.answer = flood
+
+    with pytest.raises(SourceError, match="longer than 1048576 bytes"):
+        source(kubelet).read()
+
+
+def test_a_kubelet_that_is_down_is_told(kubelet: Kubelet) -> None:
+    with pytest.raises(SourceError, match="Connection refused"):
+        source(replace(kubelet, port=free_port())).read()
+
+
+def test_a_certificate_of_another_authority_is_refused(kubelet: Kubelet, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = make_certificates(tmp_path / "other")
+
+    with pytest.raises(SourceError, match="its certificate cannot be verified"):
+        source(replace(kubelet, ca=other.ca)).read()
+
+
+def test_a_certificate_of_another_host_is_refused(kubelet: Kubelet) -> None:
+    with pytest.raises(SourceError, match="Hostname mismatch"):
+        source(replace(kubelet, host="localhost")).read()
+
+
+def test_without_an_authority_whoever_answers_is_trusted(kubelet: Kubelet) -> None:
+    assert source(replace(kubelet, host="localhost", ca=None)).read()
+
+
+@pytest.mark.parametrize("file", ["token", "ca.crt"])
+def test_a_missing_file_is_named(file: str, kubelet: Kubelet) -> None:
+    path = kubelet.token.with_name(file)
+    path.unlink()
+
+    with pytest.raises(SourceError, match=re.escape(str(path))):
+        source(kubelet).read()
