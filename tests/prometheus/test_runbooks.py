@@ -1,0 +1,63 @@
+"""Each runbook belongs to an alert, has its four sections, and prints what really works."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from master.reading.promql import PrometheusClient
+from mlbench.cli import app
+from tests.conftest import PrometheusServer
+from tests.prometheus.reading import ROOT, read_rules
+
+RUNBOOKS = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
+_SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((.+?)\)")
+
+runbooks = pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
+
+
+def lines(path: Path, language: str) -> list[str]:
+    """Return what the blocks of a language hold, line by line."""
+    return [
+        line
+        for found, block in _BLOCK.findall(path.read_text())
+        if found == language
+        for line in block.splitlines()
+    ]
+
+
+def test_there_is_none_without_its_alert() -> None:
+    assert {path.stem for path in RUNBOOKS} == read_rules("alert").keys()
+
+
+@runbooks
+def test_it_has_its_four_sections(path: Path) -> None:
+    text = path.read_text()
+    assert text.startswith(f"# {path.stem}\n")
+    assert _SECTION.findall(text) == ["Meaning", "Impact", "Diagnosis", "Mitigation"]
+    assert {language for language, _ in _BLOCK.findall(text)} <= {"promql", "sh"}
+    assert all((path.parent / target).is_file() for target in _LINK.findall(text))
+
+
+@runbooks
+def test_prometheus_takes_its_queries(path: Path, shared_prometheus: PrometheusServer) -> None:
+    queries = lines(path, "promql")
+    assert queries
+    client = PrometheusClient(shared_prometheus.url)
+    for query in queries:
+        client.query(query)
+    client.close()
+
+
+@runbooks
+def test_its_commands_can_be_typed(path: Path) -> None:
+    for line in lines(path, "sh"):
+        program, *words = shlex.split(line)
+        assert program == "mlbench"
+        # The help is shown instead of the command being run, once its options were understood.
+        result = CliRunner().invoke(app, [*words, "--help"])
+        assert result.exit_code == 0, result.output
