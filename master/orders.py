@@ -152,6 +152,10 @@ class RunOrder(BaseModel):
             raise ValueError(f"custom_image_command: needs image_name={_CUSTOM_IMAGE}")
         if self.is_custom and not (self.custom_image_name and self.custom_image_command):
             raise ValueError("custom_image_name and custom_image_command: both are needed")
+        if self.custom_image_name and not self.is_custom:
+            raise ValueError(f"custom_image_name: needs image_name={_CUSTOM_IMAGE}")
+        if self.is_custom and (self.args or self.seed is not None):
+            raise ValueError("args and seed: a command of your own has them in the command")
         if (self.backend == _CUSTOM_BACKEND) != (self.custom_backend is not None):
             raise ValueError(f"custom_backend: needs backend={_CUSTOM_BACKEND}, and it this one")
         return self

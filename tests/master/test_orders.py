@@ -81,6 +81,9 @@ def test_other_names_are_refused(name: object) -> None:
         {"benchmark": "steps", "image_name": "digits"},
         {"custom_image_command": "python main.py"},
         {"custom_backend": "mine"},
+        {"custom_image_name": "localhost/mine:latest"},
+        {"args": {"a": "1"}, **CUSTOM},
+        {"seed": 7, **CUSTOM},
     ],
 )
 def test_wrong_fields_are_named(fields: dict[str, object]) -> None:
