@@ -14,7 +14,8 @@ import psutil
 
 from benchmarks.download import Source
 from mlbench import names
-from mlbench.stack.services import Ports, find_prometheus, prometheus_config
+from mlbench.stack.ports import Ports
+from mlbench.stack.services import find_prometheus, prometheus_folder
 
 _READY_SECONDS = 60.0
 _END_SECONDS = 10.0
@@ -43,7 +44,7 @@ class Master:
 @contextmanager
 def running_prometheus(folder: Path) -> Iterator[str]:
     """Run Prometheus with an empty disk, and give its URL."""
-    shutil.copy(prometheus_config(), folder)
+    shutil.copy(prometheus_folder() / "prometheus.yml", folder)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [
@@ -71,7 +72,7 @@ def running_master(folder: Path, prometheus_url: str) -> Iterator[Master]:
         names.ENV_TOKEN: _TOKEN,
         names.ENV_AGENT_TOKEN: f"{_TOKEN}-agent",
     }
-    controller = [sys.executable, "-m", "master.controller"]
+    controller = [sys.executable, "-m", "master.controller", "--port", str(free_port())]
     ready = f"http://127.0.0.1:{port}/readyz"
     with (
         running("master", gunicorn(port), folder, environ, ready) as process,

@@ -21,13 +21,21 @@ from master.resources.pods import PodsResource
 from master.resources.runs import RunResource, RunsResource, RunStopResource
 from master.resources.workers import PollResource, StreamResource
 from master.settings import Settings
-from master.telemetry import RequestMiddleware, RunsCollector
+from master.telemetry.master import MasterCollector
+from master.telemetry.pods import PodsCollector
+from master.telemetry.requests import RequestMiddleware
+from master.telemetry.runs import RunsCollector
 
 
 def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[Request, Response]:
     """Return the WSGI app. The database must be open."""
     registry = CollectorRegistry()
-    registry.register(RunsCollector())
+    for collector in (
+        MasterCollector(settings.url, settings.spool_bytes),
+        RunsCollector(),
+        PodsCollector(),
+    ):
+        registry.register(collector)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     app = falcon.App()

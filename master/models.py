@@ -89,6 +89,10 @@ class Run(_Table):
 
     goal = JSONField(null=True)
     """``{"metric", "value", "lower_is_better"}``, or null."""
+    goal_reached_at = DoubleField(null=True)
+    """When a recorded value reached the goal first."""
+    goal_train_seconds = DoubleField(null=True)
+    """Training time until then, evaluation left out; null where it was not recorded."""
     redeliveries = IntegerField(default=0)
     """How often all samples were delivered again, as Prometheus had lost some."""
     delivery = JSONField(null=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlbench import names
 from mlbench.errors import MLBenchError
 from mlbench.home import Home
+from mlbench.names import DEFAULT_SCRAPE_INTERVAL
 
 
 class SettingsError(MLBenchError):
@@ -32,6 +33,38 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class GrafanaSettings:
+    """The Grafana that the controller keeps up to date."""
+
+    url: str
+    """The address of its first page."""
+    token: str
+    """A service account's, or ``user:password``."""
+    prometheus_url: str
+    """How it reaches Prometheus."""
+    scrape_interval: str = DEFAULT_SCRAPE_INTERVAL
+    """Of that Prometheus, as Grafana writes it, such as ``2s``."""
+
+    @classmethod
+    def from_environ(
+        cls, environ: Mapping[str, str], prometheus_url: str
+    ) -> "GrafanaSettings | None":
+        """Read the settings; nothing where no Grafana is named.
+
+        What is wrong with them is told when Grafana is called: no run waits for Grafana.
+        """
+        url = environ.get(names.ENV_GRAFANA_URL)
+        if not url:
+            return None
+        return cls(
+            url=url,
+            token=environ.get(names.ENV_GRAFANA_TOKEN, ""),
+            prometheus_url=environ.get(names.ENV_GRAFANA_PROMETHEUS_URL) or prometheus_url,
+            scrape_interval=environ.get(names.ENV_SCRAPE_INTERVAL) or cls.scrape_interval,
+        )
+
+
+@dataclass(frozen=True)
 class Settings:
     """Everything that the API and the controller are told from outside."""
 
@@ -53,6 +86,10 @@ class Settings:
     """The names, without port, by which clients may call the master."""
     spool_bytes: int = 1 << 30
     """How many bytes of samples may wait for Prometheus."""
+    url: str = "http://127.0.0.1:8000"
+    """Where a browser reaches the master, for links."""
+    grafana: GrafanaSettings | None = None
+    """The Grafana to keep up to date, if there is one."""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
@@ -62,10 +99,11 @@ class Settings:
             SettingsError: a variable is missing or holds what it cannot; the text names it.
         """
         home = Home.from_environ(environ)
+        prometheus_url = _required(environ, names.ENV_PROMETHEUS_URL)
         return cls(
             home=home,
             database_url=environ.get(names.ENV_DATABASE_URL) or f"sqlite:///{home.database}",
-            prometheus_url=_required(environ, names.ENV_PROMETHEUS_URL),
+            prometheus_url=prometheus_url,
             token=_required(environ, names.ENV_TOKEN),
             agent_token=_required(environ, names.ENV_AGENT_TOKEN),
             workers=_positive(environ, names.ENV_WORKERS, 2),
@@ -75,6 +113,8 @@ class Settings:
             ),
             allowed_hosts=LOOPBACK_HOSTS | _words(environ, "MLBENCH_ALLOWED_HOSTS"),
             spool_bytes=_positive(environ, "MLBENCH_SPOOL_BYTES", 1 << 30),
+            url=(environ.get(names.ENV_URL) or cls.url).rstrip("/"),
+            grafana=GrafanaSettings.from_environ(environ, prometheus_url),
         )
 
 

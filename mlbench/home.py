@@ -21,6 +21,8 @@ class Connection:
     url: str
     token: str
     prometheus_url: str
+    grafana_url: str | None = None
+    """Nothing where no Grafana was found. It may start after the rest, or not at all."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Home:
 
     @property
     def connection_file(self) -> Path:
-        """``{"url", "token", "prometheus_url"}`` of the running stack, mode 0600."""
+        """``{"url", "token", "prometheus_url", "grafana_url"}`` of the running stack, mode 0600."""
         return self.root / "connection.json"
 
     @property
@@ -54,6 +56,11 @@ class Home:
     def prometheus(self) -> Path:
         """Prometheus's configuration, scrape targets and data."""
         return self.root / "prometheus"
+
+    @property
+    def grafana(self) -> Path:
+        """Grafana's data and logs."""
+        return self.root / "grafana"
 
     @property
     def workers(self) -> Path:

@@ -16,8 +16,17 @@ ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
 ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a token
 ENV_AGENT_TOKEN: Final = "MLBENCH_AGENT_TOKEN"  # noqa: S105
 ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"
+ENV_URL: Final = "MLBENCH_URL"  # where a browser reaches the master
 ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"
+ENV_SCRAPE_INTERVAL: Final = "MLBENCH_SCRAPE_INTERVAL"  # of Prometheus, for Grafana: 2s
+ENV_DASHBOARDS: Final = "MLBENCH_DASHBOARDS"  # the folder that Grafana reads
+DEFAULT_SCRAPE_INTERVAL: Final = "2s"
+
+# --- The Grafana that the controller keeps up to date. ---
+ENV_GRAFANA_URL: Final = "GRAFANA_URL"
+ENV_GRAFANA_TOKEN: Final = "GRAFANA_TOKEN"  # noqa: S105
+ENV_GRAFANA_PROMETHEUS_URL: Final = "GRAFANA_PROMETHEUS_URL"
 
 # --- The states of a run, and what may still change. ---
 RunState = Literal["INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"]
@@ -50,13 +59,15 @@ VAL_LOSS: Final = "val_global_loss"
 VAL_ACCURACY: Final = "val_global_Prec@1"  # percent, over the whole validation set
 LEARNING_RATE: Final = "learning_rate"
 
-# --- Scraped from the agent: totals and states. All but the first carry run_id and rank. ---
+# --- Scraped from the agent: totals and states. The others carry run_id and rank. ---
 WORKER_INFO: Final = "mlbench_worker_info"  # {pod, run_id, rank}
 WORKER_STEPS: Final = "mlbench_worker_steps_total"
 WORKER_SAMPLES: Final = "mlbench_worker_samples_total"
 WORKER_STEP_SECONDS: Final = "mlbench_worker_step_seconds"
 WORKER_PHASE_SECONDS: Final = "mlbench_worker_phase_seconds_total"  # {phase}
 WORKER_PROGRESS: Final = "mlbench_worker_progress_timestamp_seconds"
+WORKER_RUNNING: Final = "mlbench_worker_running"
+WORKER_TIME: Final = "mlbench_worker_time_seconds"  # without labels: the worker's clock
 
 # --- Scraped from the master. ---
 RUN_INFO: Final = "mlbench_run_info"  # {run_id, name, benchmark, backend, workers}
@@ -65,6 +76,16 @@ RUN_CREATED: Final = "mlbench_run_created_timestamp_seconds"
 RUN_STARTED: Final = "mlbench_run_started_timestamp_seconds"
 RUN_FINISHED: Final = "mlbench_run_finished_timestamp_seconds"
 RUN_GOAL: Final = "mlbench_run_goal"  # {run_id, metric}
+RUN_GOAL_REACHED: Final = "mlbench_run_goal_reached_timestamp_seconds"
+RUN_TIME_TO_GOAL: Final = "mlbench_run_time_to_goal_seconds"  # of training, evaluation left out
+RUN_WORKERS: Final = "mlbench_run_workers"
+RUN_ATTEMPTS: Final = "mlbench_run_attempts"
+RUN_LOST_RANKS: Final = "mlbench_run_lost_ranks"
+RUN_SAMPLES: Final = "mlbench_run_samples"  # {run_id, place}
+RUN_WAITING: Final = "mlbench_run_waiting_bytes"
+POD_INFO: Final = "mlbench_pod_info"  # {pod, phase, node}
+POD_HEARTBEAT: Final = "mlbench_pod_heartbeat_timestamp_seconds"  # {pod}
+MASTER_INFO: Final = "mlbench_master_info"  # {url, version}
 
 # --- Pods. ---
 LOCAL_POD_PREFIX: Final = "local-mlbench-worker-"

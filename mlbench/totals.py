@@ -23,7 +23,7 @@ _STEP_SECONDS = Histogram(
 )
 _PROGRESS = Gauge(
     names.WORKER_PROGRESS,
-    "When the last training step was done.",
+    "When a training step was done or an evaluation begun, last.",
     _LABELS,
     multiprocess_mode="max",
 )
@@ -50,4 +50,8 @@ class Totals:
         for phase, seconds in phases.items():
             self._phases[phase].inc(seconds)
         if steps:
-            self._progress.set(time.time())
+            self.mark_progress()
+
+    def mark_progress(self) -> None:
+        """Say that the training goes on: without that for long, a run is taken for stalled."""
+        self._progress.set(time.time())

@@ -128,9 +128,14 @@ class Tracker:
     def phase(self, phase: Phase) -> PhaseTimer:
         """Return a context manager that times a phase of the step. Phases do not nest.
 
+        Each one of "evaluation" counts as progress: a long evaluation that enters it batch by
+        batch is not taken for a run that is stuck.
+
         Raises:
             KeyError: the phase is none of ``mlbench.names.PHASES``.
         """
+        if phase == "evaluation" and self._totals is not None:
+            self._totals.mark_progress()
         return self._timers[phase]
 
     def phase_seconds(self) -> dict[Phase, float]:

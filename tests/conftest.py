@@ -20,7 +20,8 @@ from master.reading.promql import PrometheusClient
 from master.settings import LOOPBACK_HOSTS, Limits, Settings
 from mlbench.home import Home
 from mlbench.stack import launch
-from mlbench.stack.services import StackError, find_prometheus
+from mlbench.stack.errors import StackError
+from mlbench.stack.services import find_prometheus
 from tests.postgres import PostgresServer, serve
 
 _CONFIG = Path(__file__).parents[1] / "prometheus" / "prometheus.yml"

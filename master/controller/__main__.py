@@ -1,18 +1,31 @@
-"""The controller's process: looks, decides and acts, again and again; and delivers samples."""
+"""The controller's process: looks, decides and acts, again and again; and delivers samples.
 
+``python -m master.controller --port N`` runs until told to stop, and serves /metrics at that port.
+"""
+
+import argparse
 import logging
 import threading
 
+from prometheus_client import (
+    CollectorRegistry,
+    PlatformCollector,
+    ProcessCollector,
+    start_http_server,
+)
+
 from master.controller.decisions import decide
 from master.controller.hands import Hands
+from master.controller.metering import LoopMetrics
 from master.controller.verification import Verifier
 from master.controller.world import Attention, observe, store_pods
+from master.grafana.follow import Follower, count_requests
 from master.models import open_database
 from master.pools.base import Pool
 from master.pools.local import LocalPool
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
+from master.recording.metering import MeasuredWriter, WriterMetrics
 from master.settings import Settings
 from mlbench.pool import PoolFiles
 from mlbench.signals import on_termination
@@ -24,12 +37,22 @@ _TICK_SECONDS = 0.1
 
 def main() -> None:
     """Run until SIGTERM."""
+    parser = argparse.ArgumentParser(prog="master.controller", description="Keeps runs going.")
+    parser.add_argument("--port", type=int, required=True, help="port of /metrics")
+    parser.add_argument("--host", default="127.0.0.1", help="address of /metrics")
+    arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     settings = Settings.from_environ()
     open_database(settings.database_url)
     pool = LocalPool(PoolFiles(settings.home))
-    delivery = Delivery(RemoteWriter(settings.prometheus_url))
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    loop = LoopMetrics(registry)
+    written = WriterMetrics(registry)
+    start_http_server(arguments.port, arguments.host, registry)
+    delivery = Delivery(MeasuredWriter(settings.prometheus_url, written), written)
     verifier = Verifier(PrometheusClient(settings.prometheus_url), delivery)
     hands = Hands(pool, verifier)
     attention = Attention()
@@ -40,10 +63,15 @@ def main() -> None:
         target=delivery.run, args=(stop, verifier.count_active), name="delivery"
     )
     deliverer.start()
+    if settings.grafana:
+        follower = Follower(settings.grafana, count_requests(registry))
+        # Nobody waits for it: what it has not done yet, the next controller does.
+        threading.Thread(target=follower.run, args=(stop,), name="grafana", daemon=True).start()
     patience = _TICK_SECONDS
     while not stop.wait(patience):
         try:
-            _reconcile(pool, hands, settings.workers, attention)
+            with loop.counted():
+                _reconcile(pool, hands, settings.workers, attention)
             patience = _TICK_SECONDS
         except Exception:
             # Nothing is lost by trying again: every tick begins from what is.

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 
 from peewee import EXCLUDED, chunked
+from prometheus_client import CollectorRegistry
 
 from master.database import exclusive
 from master.models import Detail, KeptSample, Run, Series, Stream
+from master.recording.goals import note_goals
+from master.recording.metering import WriterMetrics
 from master.recording.plan import Plan, plan
 from master.recording.remote_write import (
     RefusedError,
@@ -88,8 +90,9 @@ def send(writer: RemoteWriter, series: Sequence[TimeSeries]) -> list[TimeSeries]
 class Delivery:
     """Delivers what waits in the streams, until it is stopped."""
 
-    def __init__(self, writer: RemoteWriter) -> None:
+    def __init__(self, writer: RemoteWriter, metrics: WriterMetrics | None = None) -> None:
         self._writer = writer
+        self._metrics = metrics or WriterMetrics(CollectorRegistry())
         # Held while a batch may have been sent, and is not yet marked as delivered.
         self._delivering = threading.Lock()
 
@@ -165,16 +168,22 @@ class Delivery:
         parsed = list(parse(stream, data, now_us))
         goals = [item for item in parsed if isinstance(item, Goal)]
         samples = [item for item in parsed if isinstance(item, Sample)]
-        batch = self._send(stream.owner, plan(samples, _last_ms(stream.owner), now_us // 1000))
+        planned = plan(samples, _last_ms(stream.owner), now_us // 1000)
+        batch = self._send(stream.owner, planned)
         with exclusive(stream.owner):
             if advance(stream, len(data), len(samples)):
                 _store_series(stream.owner, batch.send)
                 if stream.name == POSTED:
                     _store_details(stream.owner, batch.send)
                 _keep(stream.owner, batch.keep)
-                _store_goal(stream.owner, goals)
+                note_goals(stream.owner, goals, samples)
                 if not _goes_on(stream.owner):
                     forget_delivered(stream.owner)
+        self._metrics.count_samples(
+            delivered=sum(len(sent) for sent in batch.send.values()),
+            kept=len(planned.keep),
+            refused=len(batch.keep) - len(planned.keep),
+        )
         return len(data)
 
     def _send(self, owner: str, batch: Plan) -> Plan:
@@ -269,9 +278,3 @@ def _goes_on(owner: str) -> bool:
     if kind != "run":
         return False
     return Run.select().where(Run.id == int(run_id), Run.state.in_(ACTIVE_STATES)).exists()
-
-
-def _store_goal(owner: str, goals: Sequence[Goal]) -> None:
-    if goals:
-        run_id = int(owner.removeprefix("run/"))
-        Run.update(goal=asdict(goals[-1])).where(Run.id == run_id).execute()

@@ -18,11 +18,13 @@ class SpoolFullError(MLBenchError):
     """No more samples can be taken now: Prometheus must take some first."""
 
 
-def waiting_bytes() -> int:
-    """Return how many bytes of samples have not been delivered."""
+def waiting_bytes(owner: str | None = None) -> int:
+    """Return how many bytes of samples have not been delivered: an owner's, or all."""
     waiting = Stream.select(fn.SUM(Stream.size - Stream.delivered)).where(
         OF_SAMPLES, Stream.delivered < Stream.size
     )
+    if owner is not None:
+        waiting = waiting.where(Stream.owner == owner)
     return int(waiting.scalar() or 0)
 
 

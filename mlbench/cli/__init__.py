@@ -2,7 +2,7 @@
 
 import typer
 
-from mlbench.cli import download, read, runs, stack
+from mlbench.cli import download, grafana, read, runs, stack
 
 app = typer.Typer(
     name="mlbench",
@@ -15,3 +15,4 @@ stack.add_to(app)
 runs.add_to(app)
 read.add_to(app)
 download.add_to(app)
+grafana.add_to(app)

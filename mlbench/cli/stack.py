@@ -18,6 +18,8 @@ from mlbench.cli.common import (
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
 from mlbench.stack import launch
+from mlbench.stack.answering import answers
+from mlbench.stack.grafana import NONE_FOUND
 
 WorkersOption = Annotated[int, typer.Option(min=1, max=16, help="Idle workers to keep.")]
 PortOption = Annotated[
@@ -38,7 +40,7 @@ def up(
     detach: Annotated[bool, typer.Option("--detach", help="Return once it is ready.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Start Prometheus, master, controller, exporter and workers on this machine."""
+    """Start Prometheus, master, controller, exporter, workers, and Grafana if there is one."""
     home = Home.from_environ()
     with errors_as_exit_codes():
         if launch.running_supervisor(home) is not None:
@@ -80,6 +82,7 @@ def demo(
         else:
             err.print("Starting Prometheus, master, controller, exporter and workers…")
             connection = launch.start_detached(home, workers, None)
+        err.print(_grafana_line(connection), soft_wrap=True)
     code = 1
     try:
         code = runs.run_and_show(benchmark, num_workers=workers, stack_stays=was_running)
@@ -99,7 +102,12 @@ def demo(
 def _show(state: str, connection: Connection, *, as_json: bool) -> None:
     if as_json:
         print_json(
-            {"state": state, "url": connection.url, "prometheus_url": connection.prometheus_url}
+            {
+                "state": state,
+                "url": connection.url,
+                "prometheus_url": connection.prometheus_url,
+                "grafana_url": connection.grafana_url,
+            }
         )
         return
     address = connection.url.removeprefix("http://")
@@ -108,3 +116,13 @@ def _show(state: str, connection: Connection, *, as_json: bool) -> None:
         f"  API         http://mlbench:{connection.token}@{address}/api/runs/", soft_wrap=True
     )
     out.print(f"  Prometheus  {connection.prometheus_url}", soft_wrap=True)
+    out.print(_grafana_line(connection), soft_wrap=True)
+
+
+def _grafana_line(connection: Connection) -> str:
+    if connection.grafana_url is None:
+        return f"  Grafana: {NONE_FOUND}"
+    if answers(f"{connection.grafana_url}/api/health", timeout_seconds=1.0):
+        return f"  Grafana     {connection.grafana_url}"
+    log_file = Home.from_environ().logs / "grafana.log"
+    return f"  Grafana     {connection.grafana_url} (still starting, or see {log_file})"

@@ -13,7 +13,8 @@ from pathlib import Path
 from mlbench import names
 from mlbench.home import Connection, Home, NotConnectedError
 from mlbench.signals import on_termination
-from mlbench.stack.services import Services, StackError, check_installed
+from mlbench.stack.errors import StackError
+from mlbench.stack.services import Services, check_installed
 from mlbench.stack.supervisor import Supervisor
 
 _START_SECONDS = 90.0

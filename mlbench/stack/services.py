@@ -4,29 +4,25 @@ import importlib.util
 import os
 import secrets
 import shutil
-import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench import names
-from mlbench.errors import MLBenchError
 from mlbench.home import Home, write_private
+from mlbench.stack import grafana
+from mlbench.stack.errors import StackError
+from mlbench.stack.ports import LOOPBACK, Ports
 
-LOOPBACK = "127.0.0.1"
 _MASTER_PORT = 8000
+_GRAFANA_PORT = 3000
 _PROMETHEUS_PORT = 9090
+_CONTROLLER_PORT = 9300
 _EXPORTER_PORT = 9400
 _WORKER_PORT = 9500
-# How far from its usual place a port is looked for.
-_PORTS_TRIED = 200
 # Results are looked at long after the run.
 _RETENTION = "1y"
-
-
-class StackError(MLBenchError):
-    """The local stack cannot be started; the text says what to do."""
 
 
 @dataclass(frozen=True)
@@ -40,62 +36,13 @@ class Service:
     """Where it serves HTTP, if it does."""
     health_path: str = "/metrics"
     """What answers once it works."""
+    optional: bool = False
+    """Whether the stack is ready without it."""
 
     @property
     def address(self) -> str:
         """Return host and port."""
         return f"{LOOPBACK}:{self.port}"
-
-
-class Ports:
-    """Gives out ports that are free, and that no other stack was given since its start."""
-
-    def near(self, usual: int) -> int:
-        """Return the first free port from the usual one on.
-
-        Raises:
-            StackError: none of the next 200 is free.
-        """
-        for port in range(usual, usual + _PORTS_TRIED):
-            if is_free(port) and _reserve(port):
-                return port
-        raise StackError(f"no port from {usual} to {usual + _PORTS_TRIED - 1} is free")
-
-    def exactly(self, port: int) -> int:
-        """Return the port.
-
-        Raises:
-            StackError: something else has it.
-        """
-        if not (is_free(port) and _reserve(port)):
-            raise StackError(f"port {port} is taken by another program; leave out --port")
-        return port
-
-
-def is_free(port: int) -> bool:
-    """Return whether a server could listen on a port of this machine."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-        return True
-
-
-def _reserve(port: int) -> bool:
-    """Keep stacks that start at the same time from using a port; return whether it is ours.
-
-    A socket of that name (an abstract one: it is no file) marks it until this process ends.
-    """
-    mark = socket.socket(socket.AF_UNIX)
-    try:
-        mark.bind(f"\0mlbench-port-{port}")
-    except OSError:
-        mark.close()
-        return False
-    mark.detach()
-    return True
 
 
 class Services:
@@ -116,11 +63,15 @@ class Services:
             **_no_proxy(),
             names.ENV_HOME: str(home.root),
         }
+        found = grafana.find_grafana()
+        shown = self._grafana(found) if found else None
+        self.grafana_url = f"http://{shown.address}" if shown else None
         self.fixed: tuple[Service, ...] = (
             self._prometheus(prometheus_port),
             self._master(master_port),
             self._controller(workers),
             self._exporter(),
+            *([shown] if shown else []),
         )
 
     def worker(self, number: int) -> Service:
@@ -177,11 +128,50 @@ class Services:
         )
 
     def _controller(self, workers: int) -> Service:
+        port = self._ports.near(_CONTROLLER_PORT)
         return Service(
             name="controller",
-            command=_python("master.controller"),
-            environ={**self._master_environ(), names.ENV_WORKERS: str(workers)},
+            command=(*_python("master.controller"), "--port", str(port)),
+            environ={
+                **self._master_environ(),
+                **self._followed_grafana(),
+                names.ENV_WORKERS: str(workers),
+            },
+            port=port,
         )
+
+    def _followed_grafana(self) -> dict[str, str]:
+        """Return how the controller reaches the user's own Grafana, or else the stack's."""
+        given = {key: os.environ[key] for key in _GRAFANA_VARIABLES if key in os.environ}
+        if given.get(names.ENV_GRAFANA_URL) or self.grafana_url is None:
+            return given
+        return {
+            names.ENV_GRAFANA_URL: self.grafana_url,
+            names.ENV_GRAFANA_TOKEN: f"{grafana.ADMIN}:{self._grafana_password()}",
+        }
+
+    def _grafana(self, found: grafana.Grafana) -> Service:
+        port = self._ports.near(_GRAFANA_PORT)
+        return Service(
+            name="grafana",
+            command=found.command(),
+            environ={
+                **grafana.without_settings(self._environ),
+                **grafana.settings(
+                    self._home.grafana,
+                    LOOPBACK,
+                    port,
+                    self._grafana_password(),
+                    self.prometheus_url,
+                ),
+            },
+            port=port,
+            health_path="/api/health",
+            optional=True,
+        )
+
+    def _grafana_password(self) -> str:
+        return _secret(self._home.root / "grafana-password")
 
     def _exporter(self) -> Service:
         port = self._ports.near(_EXPORTER_PORT)
@@ -198,17 +188,26 @@ class Services:
             names.ENV_TOKEN: self.token,
             names.ENV_AGENT_TOKEN: self._agent_token,
             names.ENV_PROMETHEUS_URL: self.prometheus_url,
+            names.ENV_URL: self.url,
         }
 
 
+# The controller's alone.
+_GRAFANA_VARIABLES = frozenset(
+    {names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN, names.ENV_GRAFANA_PROMETHEUS_URL}
+)
+
 # What the stack sets itself; the user's shell may hold those of another one.
-_OUR_VARIABLES = frozenset(
+_OUR_VARIABLES = _GRAFANA_VARIABLES | frozenset(
     {
         names.ENV_TOKEN,
         names.ENV_AGENT_TOKEN,
         names.ENV_PROMETHEUS_URL,
+        names.ENV_URL,
         names.ENV_DATABASE_URL,
         names.ENV_WORKERS,
+        names.ENV_DASHBOARDS,
+        names.ENV_SCRAPE_INTERVAL,
         names.ENV_POD,
         names.ENV_RUN_ID,
         names.ENV_ATTEMPT,
@@ -250,10 +249,10 @@ def _web_assets(binary: Path) -> tuple[str, ...]:
     return (f"--web.local-assets={assets}",) if assets.is_dir() else ()
 
 
-def prometheus_config() -> Path:
-    """Return the configuration that ships with the package or lies in the checkout."""
-    installed = Path(__file__).parents[1] / "prometheus" / "prometheus.yml"
-    return installed if installed.is_file() else _checkout() / "prometheus" / "prometheus.yml"
+def prometheus_folder() -> Path:
+    """Return the folder of the configuration that ships with the package, or the checkout's."""
+    installed = Path(__file__).parents[1] / "prometheus"
+    return installed if installed.is_dir() else _checkout() / "prometheus"
 
 
 def check_installed() -> None:

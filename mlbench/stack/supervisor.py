@@ -10,15 +10,15 @@ import signal
 import subprocess
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 
 from mlbench.home import Connection, Home, write_atomically
 from mlbench.pool import LocalWorker, PoolFiles
-from mlbench.stack.services import Service, Services, StackError, prometheus_config
+from mlbench.stack.answering import answers
+from mlbench.stack.errors import StackError
+from mlbench.stack.services import Service, Services, prometheus_folder
 
 log = logging.getLogger(__name__)
 
@@ -32,9 +32,6 @@ _LONGEST_PAUSE_SECONDS = 10.0
 _ENDS_WHILE_STARTING = 3
 _LAST_LINES = 10
 _PR_SET_PDEATHSIG = 1
-
-# Whatever $http_proxy says: this machine's own addresses mean nothing to a proxy.
-_DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass
@@ -80,7 +77,7 @@ class Supervisor:
             self._follow_pool()
             if self._wait_until_ready():
                 s = self._services
-                connection = Connection(s.url, s.token, s.prometheus_url)
+                connection = Connection(s.url, s.token, s.prometheus_url, s.grafana_url)
                 self._home.write_connection(connection)
                 self._on_ready(connection)
             while not self._quit.wait(_TICK_SECONDS):
@@ -97,17 +94,23 @@ class Supervisor:
     def _prepare(self) -> None:
         self._home.pool_spec.unlink(missing_ok=True)
         self._home.logs.mkdir(parents=True, exist_ok=True)
-        self._home.prometheus.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(prometheus_config(), self._home.prometheus / "prometheus.yml")
+        self._copy_prometheus_folder()
         for service in self._services.fixed:
             if service.port is not None:
                 self._write_targets(service.name, [service])
+
+    def _copy_prometheus_folder(self) -> None:
+        """Put the configuration where its scrape targets are; rules of an older version go."""
+        source, home = prometheus_folder(), self._home.prometheus
+        shutil.rmtree(home / "rules", ignore_errors=True)
+        shutil.copytree(source / "rules", home / "rules")
+        shutil.copyfile(source / "prometheus.yml", home / "prometheus.yml")
 
     def _wait_until_ready(self) -> bool:
         """Return whether everything works; false when told to quit before."""
         deadline = time.monotonic() + _READY_SECONDS
         while not self._quit.wait(0.05):
-            waiting = [child for child in self._children.values() if not _works(child)]
+            waiting = [child for child in self._needed() if not _works(child)]
             if not waiting:
                 return True
             if time.monotonic() > deadline:
@@ -119,8 +122,11 @@ class Supervisor:
             self._check_none_keeps_ending()
         return False
 
+    def _needed(self) -> list[_Child]:
+        return [child for child in self._children.values() if not child.service.optional]
+
     def _check_none_keeps_ending(self) -> None:
-        for child in self._children.values():
+        for child in self._needed():
             ended = child.ended + (child.process.poll() is not None)
             if ended >= _ENDS_WHILE_STARTING:
                 log_file = self._log_file(child.service)
@@ -144,6 +150,9 @@ class Supervisor:
                     preexec_fn=functools.partial(_end_with, os.getpid()),  # noqa: PLW1509
                 )
             except OSError as error:
+                if service.optional:
+                    log.warning("%s cannot be started: %s", service.name, error)
+                    return
                 raise StackError(f"cannot start {service.name}: {error}") from error
         log.info("started %s (process %d)", service.name, process.pid)
         self._children[service.name] = _Child(service, process, time.monotonic(), pause, ended)
@@ -157,10 +166,18 @@ class Supervisor:
             age = time.monotonic() - child.started_at
             if code is None or age < child.pause:
                 continue
-            log.warning("%s ended with code %d; starting it again", child.service.name, code)
             again_soon = age < _STABLE_SECONDS
+            if again_soon and child.service.optional and child.pause >= _LONGEST_PAUSE_SECONDS:
+                self._give_up(child)
+                continue
+            log.warning("%s ended with code %d; starting it again", child.service.name, code)
             pause = min(max(1.0, child.pause * 2), _LONGEST_PAUSE_SECONDS) if again_soon else 0.0
             self._start(child.service, pause, child.ended + 1)
+
+    def _give_up(self, child: _Child) -> None:
+        log_file = self._log_file(child.service)
+        log.warning("%s keeps ending, and is left out; see %s", child.service.name, log_file)
+        del self._children[child.service.name]
 
     def _follow_pool(self) -> None:
         """Have as many workers as the controller's pool wants, and say which there are."""
@@ -224,10 +241,4 @@ def _works(child: _Child) -> bool:
         return False
     if service.port is None:
         return True
-    try:
-        with _DIRECTLY.open(
-            f"http://{service.address}{service.health_path}", timeout=5
-        ) as response:
-            return bool(response.status == 200)  # noqa: PLR2004
-    except (OSError, HTTPException):
-        return False
+    return answers(f"http://{service.address}{service.health_path}")

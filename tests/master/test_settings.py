@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from master.settings import Settings, SettingsError
+from master.settings import GrafanaSettings, Settings, SettingsError
 
 ENVIRON = {
     "MLBENCH_HOME": "/somewhere",
@@ -37,6 +37,29 @@ def test_what_else_can_be_set() -> None:
     assert settings.database_url == "sqlite:////elsewhere.db"
     assert settings.workers == 5
     assert settings.limits.workers == 64
+
+
+def test_without_a_grafana_there_is_none() -> None:
+    assert Settings.from_environ(ENVIRON).grafana is None
+    assert Settings.from_environ(ENVIRON | {"GRAFANA_TOKEN": "t"}).grafana is None
+
+
+def test_a_grafana_reaches_prometheus_as_the_master_does() -> None:
+    environ = ENVIRON | {"GRAFANA_URL": "http://grafana:3000", "GRAFANA_TOKEN": "glsa_1"}
+    assert Settings.from_environ(environ).grafana == GrafanaSettings(
+        "http://grafana:3000", "glsa_1", "http://127.0.0.1:9090", "2s"
+    )
+
+
+def test_a_grafana_may_reach_prometheus_otherwise() -> None:
+    environ = ENVIRON | {
+        "GRAFANA_URL": "http://grafana:3000",
+        "GRAFANA_PROMETHEUS_URL": "http://prometheus:9090",
+        "MLBENCH_SCRAPE_INTERVAL": "15s",
+    }
+    assert Settings.from_environ(environ).grafana == GrafanaSettings(
+        "http://grafana:3000", "", "http://prometheus:9090", "15s"
+    ), "a missing token is told when Grafana is called: runs do not wait for it"
 
 
 @pytest.mark.parametrize("name", ["MLBENCH_PROMETHEUS_URL", "MLBENCH_TOKEN", "MLBENCH_AGENT_TOKEN"])

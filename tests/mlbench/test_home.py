@@ -51,7 +51,7 @@ def test_every_path_is_below_the_folder(home: Home) -> None:
         if isinstance(getattr(Home, name), property)
         and isinstance(value := getattr(home, name), Path)
     ]
-    assert len(set(paths)) == len(paths) == 8
+    assert len(set(paths)) == len(paths) == 9
     assert all(path.parent == home.root for path in paths)
 
 
@@ -62,7 +62,12 @@ def test_a_connection_is_read_as_it_was_written(home: Home) -> None:
 
 def test_the_connections_keys_are_the_promised_ones(home: Home) -> None:
     home.write_connection(_CONNECTION)
-    assert set(json.loads(home.connection_file.read_text())) == {"url", "token", "prometheus_url"}
+    assert set(json.loads(home.connection_file.read_text())) == {
+        "url",
+        "token",
+        "prometheus_url",
+        "grafana_url",
+    }
 
 
 def test_only_the_user_may_read_the_connection(home: Home) -> None:

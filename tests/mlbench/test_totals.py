@@ -144,3 +144,9 @@ def test_after_the_end_nothing_is_counted(counters: Path) -> None:
     found = scrape(counters)
     assert found[names.WORKER_STEPS] == 20
     assert found[f"{names.WORKER_STEP_SECONDS}_count"] == 20
+
+
+def test_an_evaluation_counts_as_progress(counters: Path) -> None:
+    before = time.time()
+    train(counters, steps=0, end="")
+    assert scrape(counters)[names.WORKER_PROGRESS] > before

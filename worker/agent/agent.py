@@ -101,8 +101,7 @@ class Agent:
 
     def _take(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        a = attempt.assignment
-        self._collector.show(a.run_id, a.rank, attempt.counters)
+        self._collector.show(attempt)
         self._shipper = Shipper(attempt, self._connect())
         self._shipper.start()
 

@@ -1,7 +1,7 @@
 """The agent's ``/metrics``: which rank it runs, and the totals that the training process left."""
 
+import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
@@ -10,6 +10,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from mlbench import names
+from worker.agent.attempt import Attempt
 
 
 class WorkerCollector(Collector):
@@ -17,26 +18,40 @@ class WorkerCollector(Collector):
 
     def __init__(self, pod: str) -> None:
         self._pod = pod
-        self._run_id = ""
-        self._rank = ""
-        self._counters: Path | None = None
+        self._idle = True
+        self._attempt: Attempt | None = None
 
-    def show(self, run_id: int, rank: int, counters: Path) -> None:
+    def show(self, attempt: Attempt) -> None:
         """Collect an attempt's totals from now on."""
-        self._run_id, self._rank, self._counters = str(run_id), str(rank), counters
+        self._attempt, self._idle = attempt, False
 
     def show_idle(self) -> None:
         """Say that no rank runs; the last totals stay, for a scrape that has yet to come."""
-        self._run_id, self._rank = "", ""
+        self._idle = True
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the worker's info, and the totals summed over its processes."""
+        """Yield the worker's clock and info, and the totals summed over its processes."""
+        attempt = self._attempt
+        yield GaugeMetricFamily(names.WORKER_TIME, "The worker's clock, Unix time.", time.time())
+        rank = ("", "") if attempt is None or self._idle else _run_and_rank(attempt)
         info = GaugeMetricFamily(
             names.WORKER_INFO,
             "Which run and rank the worker has; both empty while it is idle.",
             labels=("pod", "run_id", "rank"),
         )
-        info.add_metric((self._pod, self._run_id, self._rank), 1.0)
+        info.add_metric((self._pod, *rank), 1.0)
         yield info
-        if self._counters is not None:
-            yield from MultiProcessCollector(CollectorRegistry(), str(self._counters)).collect()
+        if attempt is None:
+            return
+        running = GaugeMetricFamily(
+            names.WORKER_RUNNING,
+            "Whether the training process lives: 1, or 0 once it has ended.",
+            labels=("run_id", "rank"),
+        )
+        running.add_metric(_run_and_rank(attempt), attempt.exit is None)
+        yield running
+        yield from MultiProcessCollector(CollectorRegistry(), str(attempt.counters)).collect()
+
+
+def _run_and_rank(attempt: Attempt) -> tuple[str, str]:
+    return str(attempt.assignment.run_id), str(attempt.assignment.rank)

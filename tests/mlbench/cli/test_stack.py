@@ -26,6 +26,7 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
         "state": "already running",
         "url": connection.url,
         "prometheus_url": connection.prometheus_url,
+        "grafana_url": connection.grafana_url,
     }
     assert launch.running_supervisor(mlbench.home) == before
 
@@ -52,7 +53,9 @@ def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
 
 def test_ctrl_c_ends_a_stack_in_the_foreground(alone: Mlbench) -> None:
     with alone.on_terminal("up", "--workers", "1") as terminal:
-        terminal.read_until(r"The stack is running\.\r\n.*\r\n  Prometheus  http://\S+\r\n")
+        terminal.read_until(
+            r"The stack is running\.\r\n.*\r\n  Prometheus  http://\S+\r\n  Grafana.*\r\n"
+        )
         started = descendants(terminal.process.pid)
         assert len(started) >= 6
         terminal.press_ctrl_c()
@@ -130,7 +133,9 @@ def test_a_demo_on_a_terminal_stays_up_until_ctrl_c(mlbench: Mlbench) -> None:
     ended_well = "runs.run_and_show = lambda *args, **options: 0"
     demo = without_a_stack_of_its_own(mlbench, ended_well)
     with demo.on_terminal("demo") as terminal:
-        terminal.read_until("The stack is still up, Ctrl-C stops it.*\r\n.*\r\n.*Prometheus.*\r\n")
+        terminal.read_until(
+            "The stack is still up, Ctrl-C stops it.*\r\n.*\r\n.*Prometheus.*\r\n.*Grafana.*\r\n"
+        )
         assert "Stopping" not in terminal.text
         terminal.press_ctrl_c()
         assert terminal.wait() == 0

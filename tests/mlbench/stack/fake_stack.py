@@ -1,6 +1,7 @@
 """A supervisor of stand-ins for the parts of a stack: they start at once and only sleep.
 
 usage: fake_stack.py FIRST_PART…, e.g. ``sleep 1000``; the home folder is $MLBENCH_HOME.
+$OPTIONAL_PART is one more that the stack can do without.
 """
 
 import os
@@ -22,13 +23,19 @@ class FakeServices(Services):
         self.url = "http://127.0.0.1:1"
         self.token = "token"
         self.prometheus_url = "http://127.0.0.1:2"
+        self.grafana_url = None
         self.fixed = (
             self._sleeper("first", tuple(sys.argv[1:]) or _SLEEP),
             self._sleeper("second"),
+            *self._optional(),
         )
 
     def worker(self, number: int) -> Service:
         return self._sleeper(f"worker-{number}")
+
+    def _optional(self) -> tuple[Service, ...]:
+        command = os.environ.get("OPTIONAL_PART")
+        return (Service("third", (command,), os.environ, optional=True),) if command else ()
 
     def _sleeper(self, name: str, command: tuple[str, ...] = _SLEEP) -> Service:
         # A port that nobody serves: such a part never gets ready.
@@ -44,6 +51,7 @@ def main() -> None:
             patch.object(launch, "Services", FakeServices),
             # What does not end on SIGTERM is killed soon: these tests cannot wait for 10 s.
             patch.object(supervisor, "_TERMINATE_SECONDS", 0.5),
+            patch.object(supervisor, "_LONGEST_PAUSE_SECONDS", 1.0),
         ):
             launch.run_in_front(Home.from_environ(), 2, None)
     except MLBenchError as error:

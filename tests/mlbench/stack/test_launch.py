@@ -15,7 +15,7 @@ import pytest
 from mlbench import ApiClient, names
 from mlbench.home import Connection, Home
 from mlbench.stack import launch
-from mlbench.stack.services import StackError
+from mlbench.stack.errors import StackError
 from tests.conftest import wait_for
 from tests.mlbench.conftest import wait_for_end
 from tests.mlbench.stack.processes import descendants, left

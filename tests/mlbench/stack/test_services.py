@@ -11,20 +11,24 @@ import pytest
 
 from mlbench import names
 from mlbench.home import Home
-from mlbench.stack import services
+from mlbench.stack import ports, services
+from mlbench.stack.errors import StackError
+from mlbench.stack.ports import Ports, is_free
 from mlbench.stack.services import (
-    Ports,
     Service,
     Services,
-    StackError,
     check_installed,
     find_prometheus,
-    is_free,
-    prometheus_config,
+    prometheus_folder,
 )
 from tests.conftest import free_port
 
 _SECRETS = (names.ENV_TOKEN, names.ENV_AGENT_TOKEN)
+_USERS_GRAFANA = (
+    names.ENV_GRAFANA_URL,
+    names.ENV_GRAFANA_TOKEN,
+    names.ENV_GRAFANA_PROMETHEUS_URL,
+)
 
 
 @pytest.fixture
@@ -41,6 +45,24 @@ def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.parent.mkdir()
     path.touch(mode=0o755)
     monkeypatch.setenv("PROMETHEUS", str(path))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def no_grafana(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever this machine has: there is no Grafana, and the user has none elsewhere."""
+    monkeypatch.setenv("GRAFANA", str(tmp_path / "nowhere"))
+    for name in _USERS_GRAFANA:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def grafana(tmp_path: Path, no_grafana: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that passes for Grafana, named by $GRAFANA."""
+    path = tmp_path / "given" / "grafana"
+    path.parent.mkdir(exist_ok=True)
+    path.touch(mode=0o755)
+    monkeypatch.setenv("GRAFANA", str(path))
     return path
 
 
@@ -82,7 +104,7 @@ def test_two_stacks_that_start_at_once_get_different_ports() -> None:
 
 
 def test_near_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services, "is_free", lambda port: False)
+    monkeypatch.setattr(ports, "is_free", lambda port: False)
     with pytest.raises(StackError, match="no port from 8000 to 8199 is free"):
         Ports().near(8000)
 
@@ -102,7 +124,7 @@ def test_a_given_port_is_the_masters(home: Home, binary: Path) -> None:
 def test_every_service_has_a_port_of_its_own_and_keeps_it(home: Home, binary: Path) -> None:
     found = Services(home, workers=2)
     ports = [s.port for s in (*found.fixed, found.worker(0), found.worker(1)) if s.port]
-    assert len(set(ports)) == len(ports) == 5, "all but the controller serve HTTP"
+    assert len(set(ports)) == len(ports) == 6, "each serves HTTP"
     assert found.worker(1).port == ports[-1]
 
 
@@ -147,7 +169,7 @@ def test_what_another_stack_left_in_the_shell_does_not_reach_this_one(
     home: Home, binary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = {value for key, value in vars(names).items() if key.startswith("ENV_")}
-    for name in ours:
+    for name in ours - set(_USERS_GRAFANA):
         monkeypatch.setenv(name, "foreign")
     monkeypatch.setenv("OTHER", "kept")
     for service in all_services(home):
@@ -178,6 +200,48 @@ def test_a_proxy_is_not_asked_for_the_stacks_own_traffic(
         monkeypatch.setenv("NO_PROXY", given)
     for service in all_services(home):
         assert service.environ["no_proxy"] == service.environ["NO_PROXY"] == expected
+
+
+# --- Grafana. ---
+
+
+def test_a_grafana_is_the_last_to_start_and_no_one_waits_for_it(
+    home: Home, binary: Path, grafana: Path
+) -> None:
+    found = Services(home, workers=2)
+    last = found.fixed[-1]
+    assert (last.name, last.optional) == ("grafana", True)
+    assert last.command[0] == str(grafana)
+    assert found.grafana_url == f"http://127.0.0.1:{last.port}"
+    assert not any(service.optional for service in found.fixed[:-1])
+
+
+def test_the_controller_follows_the_stacks_grafana(home: Home, binary: Path, grafana: Path) -> None:
+    found = Services(home, workers=2)
+    controller, shown = found.fixed[2], found.fixed[-1]
+    password = (home.root / "grafana-password").read_text().strip()
+    assert stat.S_IMODE((home.root / "grafana-password").stat().st_mode) == 0o600
+    assert controller.environ[names.ENV_GRAFANA_URL] == found.grafana_url
+    assert controller.environ[names.ENV_GRAFANA_TOKEN] == f"admin:{password}"
+    assert shown.environ["GF_SECURITY_ADMIN_PASSWORD"] == password
+    assert shown.environ[names.ENV_PROMETHEUS_URL] == found.prometheus_url
+
+
+def test_the_controller_follows_the_users_own_grafana_and_nobody_else_knows_its_token(
+    home: Home, binary: Path, grafana: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in _USERS_GRAFANA:
+        monkeypatch.setenv(name, "of the user")
+    for service in all_services(home):
+        known = [name for name in _USERS_GRAFANA if service.environ.get(name) == "of the user"]
+        assert known == (list(_USERS_GRAFANA) if service.name == "controller" else [])
+
+
+def test_without_a_grafana_nothing_is_followed(home: Home, binary: Path) -> None:
+    found = Services(home, workers=2)
+    assert found.grafana_url is None
+    assert "grafana" not in {service.name for service in found.fixed}
+    assert names.ENV_GRAFANA_URL not in found.fixed[2].environ
 
 
 # --- What must be there. ---
@@ -243,7 +307,7 @@ def test_prometheus_is_told_what_it_must_do(home: Home, binary: Path) -> None:
 
 
 def test_the_configuration_is_there() -> None:
-    assert "scrape_configs" in prometheus_config().read_text()
+    assert "scrape_configs" in (prometheus_folder() / "prometheus.yml").read_text()
 
 
 def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,8 @@ def kill_and_wait(supervisor: subprocess.Popen[bytes], victim: psutil.Process) -
 def test_a_part_that_dies_is_started_again(running: subprocess.Popen[bytes]) -> None:
     victim, *others = children(running.pid)
     again = kill_and_wait(running, victim)
-    assert again.cmdline() == ["sleep", "1000"]
+    # Its process is a copy of the supervisor at first.
+    wait_for(lambda: again.cmdline() == ["sleep", "1000"], what="it is the same part")
     assert left(others) == others, "the others were left alone"
 
 
@@ -105,6 +106,30 @@ def test_a_part_that_dies_again_soon_is_started_again_later(
     started_at = time.monotonic()
     kill_and_wait(running, again)
     assert time.monotonic() - started_at > 0.8, "not more than once a second"
+
+
+def test_an_optional_part_that_keeps_ending_is_left_out(
+    start: Start, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPTIONAL_PART", "false")
+    process = start()
+    wait_for(home.connection_file.exists, what="the stack is ready without it")
+    wait_for(
+        lambda: "third keeps ending, and is left out" in (tmp_path / "output").read_text(),
+        what="it is told",
+    )
+    assert (tmp_path / "output").read_text().count("started third") > 1, "it was tried again"
+    assert len(pids(process)) == 4, "the others go on"
+
+
+def test_an_optional_part_that_cannot_be_started_is_left_out(
+    start: Start, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPTIONAL_PART", "/nowhere/grafana")
+    process = start()
+    wait_for(home.connection_file.exists, what="the stack is ready without it")
+    assert "third cannot be started" in (tmp_path / "output").read_text()
+    assert len(pids(process)) == 4
 
 
 def test_the_pool_grows_and_shrinks_as_the_controller_wants(

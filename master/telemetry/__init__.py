@@ -1,0 +1,1 @@
+"""What the API says of the master, its runs and pods, to Prometheus."""

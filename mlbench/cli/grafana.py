@@ -1,0 +1,124 @@
+"""``mlbench grafana push``: folder, data source and dashboards for a Grafana of yours."""
+
+import importlib.util
+import json as json_format
+import os
+import subprocess
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from mlbench import names
+from mlbench.cli.common import JsonOption, errors_as_exit_codes, out, print_json
+from mlbench.errors import MLBenchError
+from mlbench.home import Home, NotConnectedError
+
+
+class NotPushedError(MLBenchError):
+    """Grafana was not brought up to date."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    grafana = typer.Typer(help="Bring dashboards to a Grafana.", no_args_is_help=True)
+    grafana.command()(push)
+    # With one command alone, typer would leave its name out.
+    grafana.callback()(lambda: None)
+    app.add_typer(grafana, name="grafana")
+
+
+def push(
+    url: Annotated[
+        str, typer.Option(envvar=names.ENV_GRAFANA_URL, help="Address of Grafana's first page.")
+    ],
+    token: Annotated[
+        str,
+        typer.Option(
+            envvar=names.ENV_GRAFANA_TOKEN,
+            help="Token of a service account with the role Admin, or user:password.",
+        ),
+    ],
+    prometheus_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar=names.ENV_GRAFANA_PROMETHEUS_URL,
+            help="How Grafana reaches Prometheus; that of the running stack by default.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Bring folder, Prometheus data source and dashboards to a Grafana.
+
+    What is as it should be is left alone.
+
+    $MLBENCH_SCRAPE_INTERVAL is that Prometheus's scrape interval, 2s by default.
+    """
+    with errors_as_exit_codes():
+        if prometheus_url is None:
+            prometheus_url = _stacks_prometheus()
+        pushed = _push(url, token, prometheus_url)
+    if json:
+        print_json(pushed)
+    else:
+        _print(pushed)
+    with errors_as_exit_codes():
+        _check_all(pushed["dashboards"])
+
+
+def _print(pushed: dict[str, Any]) -> None:
+    out.print(f"folder MLBench: {pushed['folder']}")
+    out.print(f"data source MLBench Prometheus: {pushed['data_source']}")
+    for uid, outcome in pushed["dashboards"].items():
+        out.print(f"dashboard {uid}: {outcome}")
+
+
+def _check_all(outcomes: dict[str, str]) -> None:
+    """Make sure that all dashboards are as they should be.
+
+    Raises:
+        NotPushedError: some cannot be changed.
+    """
+    left = [uid for uid, outcome in outcomes.items() if outcome == "provisioned"]
+    if left:
+        raise NotPushedError(
+            f"not pushed: {', '.join(left)}: they come from Grafana's provisioning files, which "
+            "alone can change them: update these files, or take the dashboards out of them"
+        )
+
+
+def _stacks_prometheus() -> str:
+    """Return the address of the running stack's Prometheus.
+
+    Raises:
+        NotPushedError: no stack is running.
+    """
+    try:
+        return Home.from_environ().read_connection().prometheus_url
+    except NotConnectedError as error:
+        raise NotPushedError(f"{error}, or name a Prometheus with --prometheus-url") from error
+
+
+def _push(url: str, token: str, prometheus_url: str) -> dict[str, Any]:
+    """Have the master's code do it, and return what it did.
+
+    Raises:
+        NotPushedError: it could not be done; the text says why.
+    """
+    if importlib.util.find_spec("grafana_api") is None:
+        raise NotPushedError("a part is missing: run `pip install 'mlbench[master]'`")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "master.grafana"),
+            *("--url", url, "--prometheus-url", prometheus_url),
+        ],
+        # Not on the command line, which everyone on this machine may read.
+        env={**os.environ, names.ENV_GRAFANA_TOKEN: token},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise NotPushedError(done.stderr.strip())
+    pushed: dict[str, Any] = json_format.loads(done.stdout)
+    return pushed

@@ -1,0 +1,132 @@
+"""The Grafana of the local stack: where it is found, and what it is told."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlbench import names
+
+NONE_FOUND = (
+    "none found; install it, or name its program or home folder in $GRAFANA, to see the dashboards"
+)
+ADMIN = "admin"
+
+_PROGRAMS = ("grafana", "grafana-server")
+_USUAL_HOME = Path("/usr/share/grafana")
+_HOME_PAGE = "/d/mlbench-runs"
+
+
+@dataclass(frozen=True)
+class Grafana:
+    """A Grafana that is installed on this machine."""
+
+    program: Path
+    home: Path | None
+    """The folder with its web pages and default settings, if it was found."""
+
+    def command(self) -> tuple[str, ...]:
+        """Return the command that starts it."""
+        subcommand = () if self.program.name == "grafana-server" else ("server",)
+        home = ("--homepath", str(self.home)) if self.home else ()
+        return (str(self.program), *subcommand, *home)
+
+
+def find_grafana(environ: Mapping[str, str] = os.environ) -> Grafana | None:
+    """Return the Grafana that $GRAFANA names (program or home folder), or the one on the path."""
+    if named := environ.get("GRAFANA"):
+        path = Path(named).absolute()
+        return _in_home(path) if path.is_dir() else _of_program(path)
+    for name in _PROGRAMS:
+        if found := shutil.which(name, path=environ.get("PATH")):
+            return _of_program(Path(found).absolute())
+    return None
+
+
+def _in_home(home: Path) -> Grafana | None:
+    programs = (home / "bin" / name for name in _PROGRAMS)
+    return next((Grafana(program, home) for program in programs if _is_program(program)), None)
+
+
+def _of_program(program: Path) -> Grafana | None:
+    if not _is_program(program):
+        return None
+    prefix = program.resolve().parent.parent
+    if _is_home(prefix):
+        return Grafana(program, prefix)
+    packaged = prefix / "share" / "grafana"
+    if _is_home(packaged):
+        # A package's program on the path is a wrapper; it wants settings that only root may read.
+        return _in_home(packaged) or Grafana(program, packaged)
+    return Grafana(program, _USUAL_HOME if _is_home(_USUAL_HOME) else None)
+
+
+def _is_home(folder: Path) -> bool:
+    return (folder / "conf" / "defaults.ini").is_file()
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def grafana_folder() -> Path:
+    """Return the folder of dashboards and provisioning: the package's own, or the checkout's."""
+    installed = Path(__file__).parents[1] / "grafana"
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "grafana"
+
+
+def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without those for another Grafana: its database would be taken."""
+    return {key: value for key, value in environ.items() if not key.startswith("GF_")}
+
+
+def settings(
+    folder: Path, host: str, port: int, password: str, prometheus_url: str
+) -> dict[str, str]:
+    """Return the environment of a Grafana that anyone on this machine may look at.
+
+    Args:
+        folder: for its data and logs.
+        host: the only address it listens on.
+        port: where it listens.
+        password: of the user ``admin``.
+        prometheus_url: how it reaches Prometheus.
+    """
+    return {
+        "GF_PATHS_DATA": str(folder),
+        "GF_PATHS_LOGS": str(folder / "log"),
+        "GF_PATHS_PLUGINS": str(folder / "plugins"),
+        "GF_PATHS_PROVISIONING": str(grafana_folder() / "provisioning"),
+        names.ENV_DASHBOARDS: str(grafana_folder() / "dashboards"),
+        names.ENV_PROMETHEUS_URL: prometheus_url,
+        names.ENV_SCRAPE_INTERVAL: names.DEFAULT_SCRAPE_INTERVAL,
+        "GF_SERVER_PROTOCOL": "http",
+        "GF_SERVER_HTTP_ADDR": host,
+        "GF_SERVER_HTTP_PORT": str(port),
+        "GF_SERVER_DOMAIN": host,
+        # No page of another site can read it by a name of its own that leads here.
+        "GF_SERVER_ENFORCE_DOMAIN": "true",
+        "GF_SERVER_ROOT_URL": f"http://{host}:{port}/",
+        "GF_SECURITY_ADMIN_USER": ADMIN,
+        "GF_SECURITY_ADMIN_PASSWORD": password,
+        "GF_AUTH_ANONYMOUS_ENABLED": "true",
+        "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
+        "GF_USERS_HOME_PAGE": _HOME_PAGE,
+        **_SILENCE,
+    }
+
+
+# It tells nobody of itself, and fetches nothing.
+_SILENCE = {
+    "GF_ANALYTICS_REPORTING_ENABLED": "false",
+    "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
+    "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES": "false",
+    "GF_ANALYTICS_FEEDBACK_LINKS_ENABLED": "false",
+    "GF_NEWS_NEWS_FEED_ENABLED": "false",
+    "GF_PLUGINS_PREINSTALL_DISABLED": "true",
+    "GF_PLUGINS_PREINSTALL_AUTO_UPDATE": "false",
+    "GF_PLUGINS_PUBLIC_KEY_RETRIEVAL_DISABLED": "true",
+    "GF_SECURITY_DISABLE_GRAVATAR": "true",
+    "GF_SNAPSHOTS_EXTERNAL_ENABLED": "false",
+}

@@ -1,0 +1,1 @@
+"""Tests of what the API says to Prometheus."""

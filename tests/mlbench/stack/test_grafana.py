@@ -1,0 +1,124 @@
+"""The Grafana of the local stack: found where it is installed, and told what it must do."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mlbench.stack import grafana
+from mlbench.stack.grafana import Grafana, find_grafana, grafana_folder, settings
+
+
+def install(prefix: Path, *programs: str, home: bool = True) -> Path:
+    """Put empty programs into a folder's ``bin``, and return the folder."""
+    (prefix / "bin").mkdir(parents=True, exist_ok=True)
+    for program in programs:
+        (prefix / "bin" / program).touch(mode=0o755)
+    if home:
+        (prefix / "conf").mkdir(exist_ok=True)
+        (prefix / "conf" / "defaults.ini").touch()
+    return prefix
+
+
+def on_path(*prefixes: Path) -> dict[str, str]:
+    return {"PATH": os.pathsep.join(str(prefix / "bin") for prefix in prefixes)}
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grafana, "_USUAL_HOME", tmp_path / "usual")
+
+
+def test_without_a_grafana_none_is_found(tmp_path: Path) -> None:
+    assert find_grafana({"PATH": str(tmp_path)}) is None
+    assert find_grafana({"PATH": ""}) is None
+
+
+@pytest.mark.parametrize("program", ["grafana", "grafana-server"])
+def test_a_program_on_the_path_is_found_with_its_home(tmp_path: Path, program: str) -> None:
+    home = install(tmp_path / "grafana-10", program)
+    assert find_grafana(on_path(home)) == Grafana(home / "bin" / program, home)
+
+
+def test_the_newer_program_comes_first(tmp_path: Path) -> None:
+    old = install(tmp_path / "old", "grafana-server")
+    new = install(tmp_path / "new", "grafana", "grafana-server")
+    found = find_grafana(on_path(old, new))
+    assert found is not None
+    assert found.program == new / "bin" / "grafana"
+
+
+def test_a_link_on_the_path_leads_to_the_home(tmp_path: Path) -> None:
+    home = install(tmp_path / "opt", "grafana")
+    link = tmp_path / "local" / "bin" / "grafana"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(home / "bin" / "grafana")
+    assert find_grafana(on_path(tmp_path / "local")) == Grafana(link, home)
+
+
+def test_a_package_keeps_its_home_elsewhere_and_its_real_program_there(tmp_path: Path) -> None:
+    usr = install(tmp_path / "usr", "grafana", home=False)
+    home = install(usr / "share" / "grafana", "grafana")
+    assert find_grafana(on_path(usr)) == Grafana(home / "bin" / "grafana", home)
+
+
+def test_a_program_without_its_home_gets_the_usual_one(tmp_path: Path) -> None:
+    alone = install(tmp_path / "alone", "grafana", home=False)
+    program = alone / "bin" / "grafana"
+    assert find_grafana(on_path(alone)) == Grafana(program, None)
+    usual = install(tmp_path / "usual", "grafana")
+    assert find_grafana(on_path(alone)) == Grafana(program, usual)
+
+
+@pytest.mark.parametrize("named", ["", "bin/grafana"])
+def test_a_named_one_comes_before_the_path(tmp_path: Path, named: str) -> None:
+    other = install(tmp_path / "other", "grafana")
+    home = install(tmp_path / "named", "grafana")
+    found = find_grafana({**on_path(other), "GRAFANA": str(home / named)})
+    assert found == Grafana(home / "bin" / "grafana", home)
+
+
+@pytest.mark.parametrize("named", ["nowhere", "empty"])
+def test_a_named_one_that_is_not_there_is_none(tmp_path: Path, named: str) -> None:
+    other = install(tmp_path / "other", "grafana")
+    (tmp_path / "empty").mkdir()
+    assert find_grafana({**on_path(other), "GRAFANA": str(tmp_path / named)}) is None
+
+
+def test_each_program_is_started_in_its_own_way() -> None:
+    home = Path("/opt/grafana")
+    new, old = home / "bin" / "grafana", home / "bin" / "grafana-server"
+    assert Grafana(new, home).command() == (str(new), "server", "--homepath", str(home))
+    assert Grafana(old, home).command() == (str(old), "--homepath", str(home))
+    assert Grafana(new, None).command() == (str(new), "server")
+
+
+def test_it_serves_this_machine_alone_and_lets_everyone_there_look() -> None:
+    told = settings(Path("/home/grafana"), "127.0.0.1", 3001, "secret", "http://127.0.0.1:9090")
+    assert (told["GF_SERVER_HTTP_ADDR"], told["GF_SERVER_HTTP_PORT"]) == ("127.0.0.1", "3001")
+    assert told["GF_AUTH_ANONYMOUS_ENABLED"] == "true"
+    assert told["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
+    assert told["GF_SECURITY_ADMIN_PASSWORD"] == "secret"
+    assert told["GF_USERS_HOME_PAGE"] == "/d/mlbench-runs"
+    assert {told["GF_PATHS_DATA"], told["GF_PATHS_LOGS"]} == {
+        "/home/grafana",
+        "/home/grafana/log",
+    }
+
+
+def test_it_calls_nobody() -> None:
+    told = settings(Path("/home/grafana"), "127.0.0.1", 3001, "secret", "http://127.0.0.1:9090")
+    for name in (
+        "GF_ANALYTICS_REPORTING_ENABLED",
+        "GF_ANALYTICS_CHECK_FOR_UPDATES",
+        "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES",
+        "GF_NEWS_NEWS_FEED_ENABLED",
+    ):
+        assert told[name] == "false"
+    assert told["GF_PLUGINS_PREINSTALL_DISABLED"] == "true"
+
+
+def test_the_provisioning_files_are_there() -> None:
+    folder = grafana_folder() / "provisioning"
+    assert (folder / "datasources" / "mlbench.yml").is_file()
+    assert (folder / "dashboards" / "mlbench.yml").is_file()

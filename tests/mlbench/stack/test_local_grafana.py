@@ -1,0 +1,182 @@
+"""``mlbench up`` with a Grafana: a program that stands for it, run by the real supervisor."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import tests
+from master.grafana.push import DATA_SOURCE_NAME, DATA_SOURCE_UID, FOLDER_TITLE, FOLDER_UID
+from mlbench import ApiClient, names
+from mlbench.home import Home
+from mlbench.stack import launch
+from mlbench.stack.grafana import grafana_folder
+from tests.conftest import wait_for
+from tests.mlbench.conftest import wait_for_end
+from tests.ordering import order_steps
+
+_CHECKOUT = Path(tests.__file__).parents[1]
+
+
+@pytest.fixture
+def grafana_home(tmp_path: Path) -> Path:
+    """A home folder of Grafana, with the program that stands for it."""
+    home = tmp_path / "grafana"
+    program = home / "bin" / "grafana"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import sys\n"
+        f"sys.path.insert(0, {str(_CHECKOUT)!r})\n"
+        "from tests.mlbench.stack.fake_grafana import main\n"
+        "main()\n"
+    )
+    program.chmod(0o755)
+    (home / "conf").mkdir()
+    (home / "conf" / "defaults.ini").touch()
+    return home
+
+
+@pytest.fixture
+def home(
+    grafana_home: Path,
+    prometheus_binary: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Home]:
+    """The home folder of a stack that is yet to be started, and finds that Grafana."""
+    monkeypatch.setenv("PROMETHEUS", str(prometheus_binary))
+    monkeypatch.setenv("GRAFANA", str(grafana_home))
+    monkeypatch.setenv("GF_DATABASE_URL", "postgres://of-another-grafana")
+    for name in (names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN):
+        monkeypatch.delenv(name, raising=False)
+    home = Home(tmp_path / "home")
+    yield home
+    launch.stop(home)
+
+
+def start(home: Home) -> str:
+    """Start a stack with one worker, and return Grafana's address."""
+    url = launch.start_detached(home, workers=1, port=None).grafana_url
+    assert url is not None
+    return url
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/api/health").is_success
+    except httpx.HTTPError:
+        return False
+
+
+def show_stack(home: Home) -> str:
+    """Return what ``mlbench up`` says of a stack that runs."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("mlbench"), "up"],
+        env={**os.environ, names.ENV_HOME: str(home.root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def annotations(url: str, home: Home, run_id: int) -> list[dict[str, Any]]:
+    """Return a run's annotations, oldest first."""
+    password = (home.root / "grafana-password").read_text().strip()
+    found = httpx.get(
+        f"{url}/api/annotations",
+        params={"tags": ["mlbench", f"run:{run_id}"]},
+        auth=("admin", password),
+    )
+    return list(reversed(found.raise_for_status().json()))
+
+
+def test_a_grafana_that_is_found_is_provisioned_shown_and_annotated(
+    home: Home, grafana_home: Path
+) -> None:
+    url = start(home)
+    wait_for(lambda: answers(url), what="Grafana answers")
+    assert f"  Grafana     {url}\n" in show_stack(home)
+
+    told = json.loads((home.grafana / "told.json").read_text())
+    environ = told["environ"]
+    password = home.root / "grafana-password"
+    assert told["homepath"] == str(grafana_home)
+    assert environ["GF_SECURITY_ADMIN_PASSWORD"] == password.read_text().strip()
+    assert stat.S_IMODE(password.stat().st_mode) == 0o600
+    assert "GF_DATABASE_URL" not in environ, "of another Grafana"
+    for name in (names.ENV_TOKEN, names.ENV_AGENT_TOKEN):
+        assert name not in environ
+
+    ask = httpx.Client(base_url=f"{url}/api", auth=("admin", environ["GF_SECURITY_ADMIN_PASSWORD"]))
+    with ask, ApiClient.from_home(home) as client:
+        source = ask.get(f"/datasources/uid/{DATA_SOURCE_UID}").json()
+        prometheus_url = home.read_connection().prometheus_url
+        assert (source["name"], source["url"]) == (DATA_SOURCE_NAME, prometheus_url)
+        assert source["jsonData"] == {"httpMethod": "POST", "timeInterval": "2s"}
+        assert ask.get(f"/folders/{FOLDER_UID}").json()["title"] == FOLDER_TITLE
+        for file in (grafana_folder() / "dashboards").glob("*.json"):
+            found = ask.get(f"/dashboards/uid/{file.stem}").raise_for_status().json()
+            assert found["meta"]["folderUid"] == FOLDER_UID
+
+        run = order_steps(client, "shown", num_workers=1, steps=20)
+        ended = wait_for_end(client, run)
+        assert ended.state == "FINISHED"
+        wait_for(lambda: len(annotations(url, home, run.id)) == 2, what="it is annotated")
+    first, last = annotations(url, home, run.id)
+    assert (first["tags"][2], last["tags"][2]) == ("started", "finished")
+    assert "<b>shown</b>" in first["text"]
+    # What the files provisioned is as a push would have it.
+    assert "refuses" not in (home.logs / "controller.log").read_text()
+
+
+def test_a_grafana_that_does_not_start_keeps_nothing_from_running(
+    home: Home, grafana_home: Path
+) -> None:
+    (grafana_home / "bin" / "broken").touch()
+    url = start(home)
+    assert httpx.get(f"{home.read_connection().url}/readyz").is_success
+    assert "failed to load settings" in (home.logs / "grafana.log").read_text()
+    [line] = [line for line in show_stack(home).splitlines() if "Grafana" in line]
+    assert line.endswith(f"{url} (still starting, or see {home.logs / 'grafana.log'})")
+
+    # It is started again, and now it works.
+    (grafana_home / "bin" / "broken").unlink()
+    wait_for(lambda: answers(url), what="Grafana answers")
+
+
+def test_a_grafana_that_never_answers_keeps_nothing_from_running(
+    home: Home, grafana_home: Path
+) -> None:
+    (grafana_home / "bin" / "mute").touch()
+    start(home)
+    with ApiClient.from_home(home) as client:
+        run = order_steps(client, "alone", num_workers=1, steps=20)
+        assert wait_for_end(client, run).state == "FINISHED"
+
+
+def test_a_program_that_cannot_be_run_keeps_nothing_from_running(
+    home: Home, grafana_home: Path
+) -> None:
+    (grafana_home / "bin" / "grafana").write_text("#!/nowhere/at/all\n")
+    start(home)
+    assert "grafana cannot be started" in (home.logs / "supervisor.log").read_text()
+    assert httpx.get(f"{home.read_connection().url}/readyz").is_success
+
+
+def test_where_there_is_none_one_line_says_so(
+    home: Home, grafana_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAFANA", str(grafana_home / "nothing"))
+    assert launch.start_detached(home, workers=1, port=None).grafana_url is None
+    [line] = [line for line in show_stack(home).splitlines() if "Grafana" in line]
+    assert line.startswith("  Grafana: none found; ")
+    assert not home.grafana.exists()

@@ -1,0 +1,57 @@
+"""What the agent's /metrics says before, while and after it runs a rank."""
+
+import time
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.worker.agent.test_attempt import ASSIGNMENT
+from worker.agent.attempt import Attempt
+from worker.agent.process import Exit
+from worker.agent.scraped import WorkerCollector
+
+_RANK = {"run_id": "7", "rank": "1"}
+
+
+@pytest.fixture
+def collector() -> WorkerCollector:
+    return WorkerCollector("w-3")
+
+
+@pytest.fixture
+def registry(collector: WorkerCollector) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return registry
+
+
+def info(registry: CollectorRegistry) -> dict[str, str]:
+    [family] = [f for f in registry.collect() if f.name == "mlbench_worker_info"]
+    [sample] = family.samples
+    return sample.labels
+
+
+def test_an_idle_worker_has_no_rank(registry: CollectorRegistry) -> None:
+    assert info(registry) == {"pod": "w-3", "run_id": "", "rank": ""}
+    names = {family.name for family in registry.collect()}
+    assert names == {"mlbench_worker_info", "mlbench_worker_time_seconds"}
+
+
+def test_it_tells_its_clock(registry: CollectorRegistry) -> None:
+    now = registry.get_sample_value("mlbench_worker_time_seconds")
+    assert now == pytest.approx(time.time(), abs=10)
+
+
+def test_a_rank_runs_until_its_process_has_ended(
+    collector: WorkerCollector, registry: CollectorRegistry, tmp_path: Path
+) -> None:
+    attempt = Attempt.create(tmp_path, ASSIGNMENT)
+    collector.show(attempt)
+    assert info(registry) == {"pod": "w-3", **_RANK}
+    assert registry.get_sample_value("mlbench_worker_running", _RANK) == 1
+    attempt._note_exit(Exit(0, 1.0))
+    assert registry.get_sample_value("mlbench_worker_running", _RANK) == 0
+    collector.show_idle()
+    assert info(registry) == {"pod": "w-3", "run_id": "", "rank": ""}
+    assert registry.get_sample_value("mlbench_worker_running", _RANK) == 0
