@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -21,17 +22,35 @@ def addresses(home: Home, job: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("job", ["master", "exporter", "workers"])
-def test_the_text_is_clean(stack: Home, promtool: Path, job: str) -> None:
+@pytest.fixture
+def active(stack: Home) -> Iterator[None]:
+    """A run that goes on while the test looks, and whose workers tell of its steps."""
     with ApiClient.from_home(stack) as client:
-        run_to_end(client, order_steps(client, "scraped", steps=20))
-    for address in addresses(stack, job):
-        text = httpx.get(f"http://{address}/metrics").text
-        assert "# TYPE" in text
-        checked = subprocess.run(
-            [promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False
-        )
-        assert checked.returncode == 0, checked.stdout + checked.stderr
+        run = order_steps(client, "scraped", steps=6000, rate=100)
+        told = f'{names.WORKER_STEPS}{{rank="1",run_id="{run.id}"}}'
+        wait_for(lambda: any(told in text for text in read(stack, "workers")), what="it goes on")
+        yield
+        client.stop_run(run.id).result()
+        run_to_end(client, run)
+
+
+def read(home: Home, job: str) -> list[str]:
+    return [httpx.get(f"http://{address}/metrics").text for address in addresses(home, job)]
+
+
+@pytest.mark.usefixtures("active")
+def test_the_texts_are_clean(stack: Home, promtool: Path) -> None:
+    for job in ("master", "controller", "exporter", "workers"):
+        for text in read(stack, job):
+            assert "# TYPE" in text
+            checked = subprocess.run(
+                [promtool, "check", "metrics"],
+                input=text,
+                text=True,
+                capture_output=True,
+                check=False,
+            )
+            assert checked.returncode == 0, f"{job}: {checked.stdout}{checked.stderr}"
 
 
 def test_totals_outlive_their_process_and_are_scraped(stack: Home) -> None:

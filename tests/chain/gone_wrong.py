@@ -1,0 +1,34 @@
+"""A training in step whose rank 1 needs three times as long, and whose loss becomes NaN on rank 0.
+
+Run as a rank of a run; it goes on until it is stopped.
+"""
+
+import math
+import time
+
+import torch
+
+from mlbench import Tracker
+from worker.training.distributed import join_world
+
+_SECONDS = 0.02
+_SLOWED_SECONDS = 3 * _SECONDS
+_FINITE_STEPS = 50
+
+
+def main() -> None:
+    """Take steps of the same length on both ranks, most of which rank 0 spends waiting."""
+    gradient = torch.zeros(1000)
+    with join_world() as world, Tracker() as tracker:
+        tracker.epoch(0)
+        while True:
+            with tracker.phase("forward"):
+                time.sleep(_SLOWED_SECONDS if world.rank == 1 else _SECONDS)
+            with tracker.phase("communication"):
+                world.sum_(gradient)
+            diverged = world.rank == 0 and tracker.steps >= _FINITE_STEPS
+            tracker.step(samples=1, train_loss=math.nan if diverged else 1.0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""The alerts of a real stack, with the rules and the times that users have."""
+
+import re
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from master.reading.promql import PrometheusClient
+from mlbench import ApiClient, names
+from mlbench.client import Run
+from mlbench.home import Home
+from tests.chain.processes import training
+from tests.conftest import wait_for
+from tests.ordering import order_steps
+
+_GONE_WRONG = (sys.executable, str(Path(__file__).with_name("gone_wrong.py")))
+_EVALUATION_SECONDS = 5
+
+_ROOT = Path(__file__).parents[2]
+_SERIES = re.compile(r"\b(?:run\w*:)?(?:mlbench|container|machine|prometheus|process)_[\w:]+")
+# Only where a pod has a limit: not on this machine.
+_ELSEWHERE = {"container_spec_memory_limit_bytes"}
+
+
+class RunAlerts:
+    """What Prometheus says of one run."""
+
+    def __init__(self, home: Home, run: Run) -> None:
+        self._url = home.read_connection().prometheus_url
+        self._run_id = str(run.id)
+
+    def find(self, alertname: str) -> list[dict[str, Any]]:
+        """Return the alerts of a name, pending ones too."""
+        answer = httpx.get(f"{self._url}/api/v1/alerts", timeout=10).raise_for_status().json()
+        wanted = {"alertname": alertname, "run_id": self._run_id}
+        return [
+            alert for alert in answer["data"]["alerts"] if wanted.items() <= alert["labels"].items()
+        ]
+
+    def firing_ranks(self, alertname: str) -> list[str]:
+        """Return the ranks that alerts of a name name as firing."""
+        alerts = self.find(alertname)
+        return sorted(alert["labels"]["rank"] for alert in alerts if alert["state"] == "firing")
+
+    def values(self, selector: str) -> dict[str, float]:
+        """Return the values of a selector or function of it by rank; RUN is the run's id."""
+        client = PrometheusClient(self._url)
+        found = client.query(selector.replace("RUN", f'run_id="{self._run_id}"'))
+        client.close()
+        return {series.labels["rank"]: float(series.values[0]) for series in found}
+
+
+@contextmanager
+def stopped_at_the_end(client: ApiClient, run: Run) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        client.stop_run(run.id).result()
+        wait_for(lambda: not client.get_run(run.id).result().value.active, what="the run ends")
+
+
+@pytest.mark.timeout(240)
+def test_a_rank_that_stands_still_is_named_though_its_agent_answers(stack: Home) -> None:
+    with ApiClient.from_home(stack) as client:
+        run = order_steps(client, "stalled", steps=100_000, rate=20)
+        alerts = RunAlerts(stack, run)
+        progress = "run_rank:mlbench_worker_progress:age_seconds{RUN} < 10"
+        with stopped_at_the_end(client, run):
+            wait_for(
+                lambda: alerts.values(progress).keys() == {"0", "1"}, what="both make progress"
+            )
+            [victim] = training(stack, rank=1)
+            victim.suspend()
+            try:
+                wait_for(lambda: alerts.firing_ranks("MLBenchRunStalled"), 90, "the alert fires")
+                [alert] = alerts.find("MLBenchRunStalled")
+                assert alerts.values(f"{names.WORKER_RUNNING}{{RUN}}") == {"0": 1, "1": 1}
+            finally:
+                victim.resume()
+            assert alert["labels"]["rank"] == "1"
+            assert alert["labels"]["pod"] == "local-mlbench-worker-1"
+            assert f"Run {run.id} ({run.name}): rank 1" in alert["annotations"]["description"]
+            wait_for(lambda: not alerts.find("MLBenchRunStalled"), what="the alert is over")
+
+
+@pytest.mark.timeout(240)
+def test_a_loss_that_is_nan_and_a_slowed_rank_are_named(stack: Home) -> None:
+    with ApiClient.from_home(stack) as client:
+        order = client.create_run(
+            "gone-wrong",
+            2,
+            custom_image_name="none/needed",
+            custom_image_command=shlex.join(_GONE_WRONG),
+        )
+        run = order.result().value
+        alerts = RunAlerts(stack, run)
+        with stopped_at_the_end(client, run):
+            _check_nan_is_told_at_once(alerts)
+            _check_straggler_is_named(alerts)
+    wanted = _series_of_rules_and_runbooks()
+    wait_for(lambda: wanted <= _series(stack), what="there is every series that is asked for")
+
+
+def _check_nan_is_told_at_once(alerts: RunAlerts) -> None:
+    not_finite = f'{names.RUN_METRIC}{{RUN,metric="{names.TRAIN_LOSS}"}} * 0 != 0'
+    wait_for(lambda: alerts.values(not_finite), what="Prometheus has the NaN")
+    seen = time.time()
+    wait_for(lambda: alerts.firing_ranks("MLBenchLossNotFinite"), what="the alert fires")
+    [alert] = alerts.find("MLBenchLossNotFinite")
+    assert alert["labels"]["metric"] == names.TRAIN_LOSS
+    assert alert["labels"]["rank"] == "0"
+    fired = datetime.fromisoformat(alert["activeAt"]).timestamp()
+    assert fired < seen + 2 * _EVALUATION_SECONDS
+
+
+def _check_straggler_is_named(alerts: RunAlerts) -> None:
+    wait_for(lambda: alerts.firing_ranks("MLBenchStraggler"), 150, "the alert fires")
+    [alert] = alerts.find("MLBenchStraggler")
+    assert alert["labels"]["rank"] == "1"
+    assert alert["labels"]["pod"] == "local-mlbench-worker-1"
+    # Rank 0 takes as long for a step: it waits.
+    steps = alerts.values("run_rank:mlbench_worker_steps:rate1m{RUN}")
+    assert steps["0"] == pytest.approx(steps["1"], rel=0.1)
+    own = alerts.values("run_rank:mlbench_worker_compute_seconds:mean1m{RUN}")
+    assert own["1"] > 2 * own["0"]
+    assert not alerts.find("MLBenchRunStalled")
+
+
+def _series_of_rules_and_runbooks() -> set[str]:
+    queries = [path.read_text() for path in (_ROOT / "prometheus" / "rules").glob("*.yml")]
+    for path in (_ROOT / "docs" / "runbooks").glob("*.md"):
+        queries += re.findall(r"^```promql\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
+    return {name for text in queries for name in _SERIES.findall(text)} - _ELSEWHERE
+
+
+def _series(home: Home) -> set[str]:
+    """Return the name of every series in Prometheus."""
+    url = home.read_connection().prometheus_url
+    answer = httpx.get(f"{url}/api/v1/label/__name__/values", timeout=10).raise_for_status()
+    return set(answer.json()["data"])
