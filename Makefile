@@ -23,12 +23,15 @@ test: install ## run the tests
 	$(WITH_PROMETHEUS) POSTGRES="$$(scripts/get-postgres.sh)" \
 		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" $(BIN)/pytest -n 2 --dist worksteal
 
-check: install ## lint, formatting, types, imports, Prometheus's configuration, shell syntax
+check: install ## lint, formatting, types, imports, dashboards, Prometheus's rules, shell syntax
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	promtool="$$(scripts/get-prometheus.sh promtool)" && "$$promtool" check config prometheus/prometheus.yml
+	$(BIN)/python -m grafana.build --check
+	promtool="$$(scripts/get-prometheus.sh promtool)" && \
+		"$$promtool" check config --lint=all --lint-fatal prometheus/prometheus.yml && \
+		"$$promtool" test rules prometheus/tests/*.yml
 	for script in scripts/*.sh .ci/run; do bash -n "$$script" || exit 1; done
 
 bench: install ## measure what the documentation claims

@@ -32,6 +32,9 @@ fetch() {
     trap "rm -rf '$unpacked'" EXIT
     "$scripts/fetch-deb.sh" "$unpacked" "${packages[@]}" ||
         fail "install Prometheus, or name the binary you have: PROMETHEUS=/path/to/prometheus"
+    # From Debian 13 on, promtool has a package of its own.
+    [ -x "$unpacked/usr/bin/promtool" ] || "$scripts/fetch-deb.sh" "$unpacked" promtool ||
+        fail "install promtool"
     check_runs "$unpacked/usr/bin/prometheus"
     # In one step: where the binary is, all that belongs to it is too.
     mv -T "$unpacked/usr" "$tools/prometheus" 2>/dev/null ||
