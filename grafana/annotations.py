@@ -1,0 +1,65 @@
+"""Annotations: a run's start, goal and end on the time axis of every graph."""
+
+from typing import Final
+
+from grafana_foundation_sdk.cog.runtime import UnknownDataquery
+from grafana_foundation_sdk.models.common import DataSourceRef
+from grafana_foundation_sdk.models.dashboard import AnnotationQuery
+
+from grafana.queries import DATASOURCE, Query, by
+from grafana.thresholds import BLUE, GREEN, GREY
+
+_GRAFANA: Final = DataSourceRef(type_val="grafana", uid="-- Grafana --")
+
+
+def run_events(runs: str) -> list[AnnotationQuery]:
+    """Return start, goal and end of the runs that the label selector ``runs`` names."""
+    return [
+        _built_in(),
+        _event("Run started", "started", runs, BLUE),
+        _event("Goal reached", "goal_reached", runs, GREEN),
+        _event("Run ended", "finished", runs, GREY),
+        _written_by_master(),
+    ]
+
+
+def _event(title: str, event: str, runs: str, colour: str) -> AnnotationQuery:
+    # The value is the time, so all points of a series are one event.
+    expr = by("run_id", f"mlbench_run_{event}_timestamp_seconds{{{runs}}}") + " * 1000"
+    return AnnotationQuery(
+        name=title,
+        datasource=DATASOURCE,
+        enable=True,
+        icon_color=colour,
+        expr=expr,
+        target=Query(expr, "{{run_id}}").target("Anno"),
+        title_format=title,
+        text_format="run {{run_id}}",
+        tag_keys="run_id",
+        use_value_for_time=True,
+    )
+
+
+def _built_in() -> AnnotationQuery:
+    return AnnotationQuery(
+        name="Annotations & Alerts",
+        datasource=_GRAFANA,
+        enable=True,
+        hide=True,
+        icon_color="rgba(0, 211, 255, 1)",
+        type_val="dashboard",
+        built_in=1,
+    )
+
+
+def _written_by_master() -> AnnotationQuery:
+    """Off, because they tell the same: for a Grafana whose Prometheus has forgotten the run."""
+    return AnnotationQuery(
+        name="Events that the master wrote",
+        datasource=_GRAFANA,
+        enable=False,
+        icon_color=BLUE,
+        target=UnknownDataquery(
+            {"type": "tags", "tags": ["mlbench"], "matchAny": False, "limit": 100, "refId": "Anno"}
+        ),
+    )

@@ -1,0 +1,390 @@
+"""Stack health: whether what the other pages show is whole, and where it gets stuck if not."""
+
+from typing import Final
+
+from grafana import thresholds, variables
+from grafana.annotations import run_events
+from grafana.board import Board, Row
+from grafana.figures import figure
+from grafana.graphs import lines, timeline
+from grafana.panels import fixed
+from grafana.queries import age, by, column, graph, value
+from grafana.tables import Column, rows
+
+_RATE: Final = "[$__rate_interval]"
+_JOBS: Final = 'job=~"prometheus|master|controller|exporter|workers"'
+
+
+def _latency(histogram: str, labels: str = "") -> str:
+    """Return the seconds in which half and 95 in 100 requests are answered, for format()."""
+    group = f"le, {labels}" if labels else "le"
+    return f"histogram_quantile({{}}, sum by ({group}) (rate({histogram}_bucket{_RATE})))"
+
+
+_HTTP = _latency("mlbench_http_request_seconds")
+_HTTP_BY_ROUTE = _latency("mlbench_http_request_seconds", "method, route")
+_WRITER = _latency("mlbench_writer_request_seconds")
+_ERRORS = f'sum(rate(mlbench_http_requests_total{{status=~"5.."}}{_RATE})) or vector(0)'
+
+HEADLINE: Final = (
+    figure(
+        "Firing alerts",
+        "Alerts that fire now, of the stack and of runs. The table below names them.",
+        value('count(ALERTS{alertname=~"MLBench.*",alertstate="firing"}) or vector(0)', "firing"),
+        unit="none",
+        colours=thresholds.ANY_IS_BAD,
+    ),
+    figure(
+        "Targets down",
+        "What Prometheus cannot scrape: of that, every page shows the past.",
+        value(f"count(up{{{_JOBS}}} == 0) or vector(0)", "down"),
+        unit="none",
+        colours=thresholds.ANY_IS_BAD,
+    ),
+    figure(
+        "Spool",
+        "Recorded values that wait for Prometheus, as a share of what may wait. When it is full, "
+        "workers keep their values and wait.",
+        graph("max(mlbench_spool_bytes) / max(mlbench_spool_limit_bytes)", "full"),
+        unit="percentunit",
+        decimals=1,
+        colours=thresholds.SPOOL,
+        sparkline=True,
+        no_value="The master is not scraped",
+    ),
+    figure(
+        "Last write to Prometheus",
+        "How long ago the controller's last write was accepted. It has nothing to write while no "
+        "run is active.",
+        value("time() - max(mlbench_writer_success_timestamp_seconds > 0)", "ago"),
+        unit="s",
+        decimals=0,
+        no_value="Nothing written yet",
+    ),
+    figure(
+        "Refused values",
+        "Values that Prometheus refused in this time range. They are kept in the database.",
+        value(
+            'sum(increase(mlbench_writer_samples_total{outcome="refused"}[$__range])) or vector(0)',
+            "refused",
+        ),
+        unit="none",
+        decimals=0,
+        colours=thresholds.ANY_IS_BAD,
+    ),
+    figure(
+        "Errors of the master",
+        "Requests a second that the master answers with an error of its own.",
+        graph(_ERRORS, "errors/s"),
+        unit="reqps",
+        decimals=2,
+        colours=thresholds.thresholds(thresholds.GREEN, {0.001: thresholds.RED}),
+        sparkline=True,
+    ),
+    figure(
+        "Last reconcile",
+        "How long ago the controller last compared what should be with what is.",
+        value(f"max({age('mlbench_controller_reconcile_timestamp_seconds')})", "ago"),
+        unit="s",
+        decimals=1,
+        colours=thresholds.HEARTBEAT_AGE,
+        no_value="The controller is not scraped",
+    ),
+    figure(
+        "Kept values",
+        "Values that Prometheus cannot hold, such as texts: they are in the master's database.",
+        value("max(mlbench_kept_samples)", "kept"),
+        unit="short",
+        no_value="The master is not scraped",
+    ),
+)
+
+ALERTS: Final = (
+    rows(
+        "Alerts that fire now",
+        "What each says, and what to do, is in docs/runbooks, in a file of the alert's name.",
+        column(
+            "alerts",
+            by(
+                "alertname, severity, run_id, rank, pod, instance",
+                'ALERTS{alertname=~"MLBench.*",alertstate="firing"}',
+            ),
+        ),
+        columns=(
+            Column("severity", width=100, mappings=thresholds.SEVERITY),
+            Column("alertname", "alert"),
+            Column("run_id", "run", width=70),
+            Column("rank", width=70),
+            Column("pod"),
+            Column("instance"),
+        ),
+        sort_by="severity",
+        width=12,
+        height=7,
+        no_value="No alert fires",
+    ),
+    timeline(
+        "Targets",
+        "What Prometheus scrapes, and when it could not.",
+        graph(f"max by (job, instance) (up{{{_JOBS}}})", "{{job}} {{instance}}"),
+        mappings=thresholds.UP,
+        width=12,
+        height=7,
+        no_value="Prometheus scrapes nothing",
+    ),
+)
+
+MASTER: Final = (
+    lines(
+        "Requests by route",
+        "Requests a second that the master answers. Agents poll and ship; the rest are users, "
+        "pages and tools.",
+        graph(
+            f"sum by (method, route) (rate(mlbench_http_requests_total{_RATE}))",
+            "{{method}} {{route}}",
+        ),
+        unit="reqps",
+        width=12,
+        table=True,
+    ),
+    lines(
+        "Requests by status",
+        "Requests a second by HTTP status. 5xx is the master's own fault, or says (503) that its "
+        "database or its spool cannot take more now.",
+        graph(f"sum by (status) (rate(mlbench_http_requests_total{_RATE}))", "{{status}}"),
+        unit="reqps",
+        width=6,
+        overrides={"/^5/": fixed(thresholds.RED), "/^2/": fixed(thresholds.GREEN)},
+    ),
+    lines(
+        "Answer time",
+        "In what time half, and 95 in 100, of the requests are answered.",
+        graph(_HTTP.format(0.5), "p50"),
+        graph(_HTTP.format(0.95), "p95"),
+        unit="s",
+        width=6,
+    ),
+    lines(
+        "Answer time by route",
+        "In what time 95 in 100 requests of each route are answered.",
+        graph(_HTTP_BY_ROUTE.format(0.95), "{{method}} {{route}}"),
+        unit="s",
+        width=12,
+        table=True,
+    ),
+    lines(
+        "CPU of the processes",
+        "Processor cores that the master, the controller and Prometheus use themselves: what "
+        "observing costs.",
+        graph(f"sum by (job) (rate(process_cpu_seconds_total{{{_JOBS}}}{_RATE}))", "{{job}}"),
+        unit="none",
+        width=6,
+    ),
+    lines(
+        "Memory of the processes",
+        "Memory that these processes hold. A curve that climbs all the time is a leak.",
+        graph(f"sum by (job) (process_resident_memory_bytes{{{_JOBS}}})", "{{job}}"),
+        unit="bytes",
+        width=6,
+    ),
+)
+
+WRITER: Final = (
+    lines(
+        "Values delivered",
+        "Recorded values a second that the controller brought to Prometheus; that it kept, because "
+        "Prometheus cannot hold them; and that Prometheus refused.",
+        graph(f"sum by (outcome) (rate(mlbench_writer_samples_total{_RATE}))", "{{outcome}}"),
+        unit="cps",
+        overrides={"refused": fixed(thresholds.RED), "delivered": fixed(thresholds.GREEN)},
+        no_value="The controller is not scraped",
+    ),
+    lines(
+        "Write requests",
+        "Requests a second to Prometheus by what became of them: unavailable ones are tried again.",
+        graph(f"sum by (outcome) (rate(mlbench_writer_requests_total{_RATE}))", "{{outcome}}"),
+        unit="reqps",
+        overrides={
+            "refused": fixed(thresholds.RED),
+            "unavailable": fixed(thresholds.ORANGE),
+            "accepted": fixed(thresholds.GREEN),
+        },
+        no_value="The controller is not scraped",
+    ),
+    lines(
+        "Write time",
+        "In what time Prometheus accepts half, and 95 in 100, of the writes.",
+        graph(_WRITER.format(0.5), "p50"),
+        graph(_WRITER.format(0.95), "p95"),
+        unit="s",
+        no_value="Nothing written",
+    ),
+    lines(
+        "Waiting for Prometheus",
+        "Bytes of recorded values that are not in Prometheus yet, in all and of each active run. "
+        "Level and small is good; what climbs and climbs will fill the spool.",
+        graph("max(mlbench_spool_bytes)", "spool"),
+        graph(by("run_id", "mlbench_run_waiting_bytes"), "run {{run_id}}"),
+        unit="bytes",
+        no_value="The master is not scraped",
+    ),
+    lines(
+        "Reconciles",
+        "How often a second the controller compares what should be with what is. Failed ones say "
+        "why in its log.",
+        graph(
+            f"sum by (outcome) (rate(mlbench_controller_reconciles_total{_RATE}))", "{{outcome}}"
+        ),
+        unit="ops",
+        overrides={"failed": fixed(thresholds.RED), "done": fixed(thresholds.GREEN)},
+        no_value="The controller is not scraped",
+    ),
+    lines(
+        "Requests to Grafana",
+        "Requests of the controller to the Grafana that it keeps up to date, if it keeps one. A "
+        "failed one disturbs no run and is tried again.",
+        graph(f"sum by (outcome) (rate(mlbench_grafana_requests_total{_RATE}))", "{{outcome}}"),
+        unit="reqps",
+        overrides={"failed": fixed(thresholds.RED), "done": fixed(thresholds.GREEN)},
+        no_value="The controller keeps no Grafana up to date",
+    ),
+)
+
+SCRAPES: Final = (
+    lines(
+        "Scrape time by job",
+        "How long the slowest target of each job takes to answer a scrape.",
+        graph(f"max by (job) (scrape_duration_seconds{{{_JOBS}}})", "{{job}}"),
+        unit="s",
+    ),
+    lines(
+        "Samples by job",
+        "Samples in one scrape of all targets of each job.",
+        graph(f"sum by (job) (scrape_samples_scraped{{{_JOBS}}})", "{{job}}"),
+        unit="short",
+    ),
+    timeline(
+        "Exporter sources",
+        "Where the exporter reads the pods' resource use, and when it could not.",
+        graph("max by (source, instance) (mlbench_exporter_source_up)", "{{source}} {{instance}}"),
+        mappings=thresholds.UP,
+        width=8,
+        no_value="The exporter is not scraped",
+    ),
+    lines(
+        "Source time",
+        "How long the exporter reads each of its sources for one scrape.",
+        graph(
+            "max by (source, instance) (mlbench_exporter_source_duration_seconds)",
+            "{{source}} {{instance}}",
+        ),
+        unit="s",
+        no_value="The exporter is not scraped",
+    ),
+    lines(
+        "Clock of the workers",
+        "How far each worker's clock is ahead of Prometheus's. Recorded values carry the worker's "
+        "time; more than a minute ahead, Prometheus cannot hold them.",
+        graph(
+            "(mlbench_worker_time_seconds - timestamp(mlbench_worker_time_seconds))"
+            " * on (instance) group_left (pod) max by (instance, pod) (mlbench_worker_info)",
+            "{{pod}}",
+        ),
+        unit="s",
+        width=16,
+        least=None,
+        table=True,
+        no_value="No worker",
+    ),
+)
+
+PROMETHEUS: Final = (
+    lines(
+        "Series",
+        "Series in Prometheus's head. It grows with runs, metrics and ranks, and falls when old "
+        "ones leave the head.",
+        graph("max(prometheus_tsdb_head_series)", "series"),
+        unit="short",
+    ),
+    lines(
+        "Samples stored",
+        "Samples a second that Prometheus stores, scraped and recorded, and those that came late.",
+        graph(f"sum(rate(prometheus_tsdb_head_samples_appended_total{_RATE}))", "stored"),
+        graph(
+            f"sum(rate(prometheus_tsdb_head_out_of_order_samples_appended_total{_RATE}))", "late"
+        ),
+        unit="cps",
+    ),
+    lines(
+        "Samples refused",
+        "Samples a second that Prometheus does not take: out of order, too old, or a second value "
+        "at the same time. Anything but 0 needs a look at the writer above.",
+        graph(
+            f"sum(rate(prometheus_target_scrapes_sample_out_of_order_total{_RATE}))", "scraped late"
+        ),
+        graph(f"sum(rate(prometheus_tsdb_out_of_order_samples_total{_RATE}))", "out of order"),
+        graph(f"sum(rate(prometheus_tsdb_too_old_samples_total{_RATE}))", "too old"),
+        unit="cps",
+    ),
+    lines(
+        "Storage",
+        "Bytes on disk of the blocks. The first one is written after two hours; until then all is "
+        "in the write-ahead log.",
+        graph("max(prometheus_tsdb_storage_blocks_bytes)", "blocks"),
+        unit="bytes",
+    ),
+    lines(
+        "Write-ahead log",
+        "Bytes a second that Prometheus writes to its log, and writes a second that failed: those "
+        "lose samples when Prometheus dies.",
+        graph(f"sum(rate(prometheus_tsdb_wal_completed_pages_total{_RATE})) * 32768", "written"),
+        graph(f"sum(rate(prometheus_tsdb_wal_writes_failed_total{_RATE}))", "failed writes"),
+        unit="Bps",
+        overrides={"failed writes": fixed(thresholds.RED) | {"unit": "wps"}},
+    ),
+    lines(
+        "Rule evaluation",
+        "How long each group of recording rules and alerts takes. It must stay far below its "
+        "interval, or alerts come late.",
+        graph(
+            "max by (rule_group) (prometheus_rule_group_last_duration_seconds)", "{{rule_group}}"
+        ),
+        unit="s",
+        table=True,
+        no_value="Prometheus has no rules",
+    ),
+    lines(
+        "Rule failures",
+        "Rules a second that could not be evaluated, and evaluations that were skipped.",
+        graph(f"sum(rate(prometheus_rule_evaluation_failures_total{_RATE}))", "failed"),
+        graph(f"sum(rate(prometheus_rule_group_iterations_missed_total{_RATE}))", "skipped"),
+        unit="ops",
+    ),
+    lines(
+        "Query time",
+        "How long Prometheus takes for queries, 9 in 10 of them: dashboards are as quick as this.",
+        graph(
+            'max by (slice) (prometheus_engine_query_duration_seconds{quantile="0.9"})', "{{slice}}"
+        ),
+        unit="s",
+    ),
+)
+
+BOARD: Final = Board(
+    uid="mlbench-stack",
+    title="MLBench / Stack health",
+    description="Whether the system itself is well: master, spool, writer, exporter, Prometheus.",
+    source="grafana/boards/stack.py",
+    time_from="now-1h",
+    history=False,
+    variables=(variables.datasource(),),
+    annotations=run_events('run_id!=""'),
+    rows=(
+        Row("At a glance", HEADLINE),
+        Row("Alerts and targets", ALERTS),
+        Row("Master", MASTER),
+        Row("Spool, writer and controller", WRITER),
+        Row("Scrapes and exporter", SCRAPES),
+        Row("Prometheus", PROMETHEUS),
+    ),
+)

@@ -1,0 +1,142 @@
+"""What all panels share: size, queries, overrides, and the same look everywhere."""
+
+from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
+from typing import Final
+
+from grafana_foundation_sdk.models import common, text
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardFieldConfigSourceOverrides,
+    DataTransformerConfig,
+    DynamicConfigValue,
+    FieldColor,
+    FieldColorModeId,
+    FieldConfig,
+    FieldConfigSource,
+    GridPos,
+    MatcherConfig,
+    Panel,
+)
+
+from grafana.queries import DATASOURCE, Query
+
+# The options are those of Grafana 10.0: later ones know by this what to bring up to date.
+_PLUGIN_VERSION: Final = "10.0.0"
+
+Overrides = Mapping[str, Mapping[str, object]]
+"""What is different for a series or column: its name, or ``/a pattern/``, to its properties."""
+
+TOOLTIP: Final = common.VizTooltipOptions(
+    mode=common.TooltipDisplayMode.MULTI, sort=common.SortOrder.DESCENDING
+)
+BY_NAME: Final = FieldColor(mode=FieldColorModeId.PALETTE_CLASSIC_BY_NAME)
+BY_THRESHOLD: Final = FieldColor(mode=FieldColorModeId.THRESHOLDS)
+NO_DATA: Final = "No data in this time range"
+
+
+def panel(
+    kind: str,
+    title: str,
+    description: str,
+    queries: Sequence[Query],
+    *,
+    width: int,
+    height: int,
+    options: object,
+    defaults: FieldConfig,
+    overrides: Overrides | None = None,
+    transformations: Sequence[DataTransformerConfig] = (),
+) -> Panel:
+    """Return a panel of any kind, ``width`` of 24 columns wide."""
+    return Panel(
+        type_val=kind,
+        title=title,
+        description=description,
+        datasource=DATASOURCE,
+        targets=[
+            query.target(letter) for query, letter in zip(queries, ascii_uppercase, strict=False)
+        ],
+        grid_pos=GridPos(w=width, h=height),
+        options=options,
+        field_config=FieldConfigSource(
+            defaults=defaults,
+            overrides=[_override(*item) for item in (overrides or {}).items()],
+        ),
+        transformations=list(transformations),
+        plugin_version=_PLUGIN_VERSION,
+    )
+
+
+def _override(name: str, properties: Mapping[str, object]) -> DashboardFieldConfigSourceOverrides:
+    matcher = "byRegexp" if name.startswith("/") else "byName"
+    return DashboardFieldConfigSourceOverrides(
+        matcher=MatcherConfig(id_val=matcher, options=name),
+        properties=[DynamicConfigValue(id_val=key, value=of) for key, of in properties.items()],
+    )
+
+
+def fixed(colour: str) -> dict[str, object]:
+    """Return the property of an override that gives a series its colour."""
+    return {"color": FieldColor(mode=FieldColorModeId.FIXED, fixed_color=colour)}
+
+
+def dashed(colour: str) -> dict[str, object]:
+    """Return the properties of a series that is a mark to compare with, such as the goal."""
+    return fixed(colour) | {
+        "custom.lineStyle": common.LineStyle(fill="dash", dash=[10, 10]),
+        "custom.fillOpacity": 0,
+        "custom.lineWidth": 1,
+        "custom.showPoints": common.VisibilityMode.NEVER,
+    }
+
+
+def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
+    """Return overrides that fill the space between two series, and mute both."""
+    edge: dict[str, object] = {"custom.lineWidth": 0, "custom.showPoints": "never"} | fixed(
+        "#8e8e8e"
+    )
+    return {
+        lowest: edge | {"custom.fillOpacity": 0},
+        highest: edge | {"custom.fillBelowTo": lowest, "custom.fillOpacity": 20},
+    }
+
+
+def legend(*, table: bool) -> common.VizLegendOptions:
+    """Return a list below, or, of many series, a table beside that sorts them by their maximum."""
+    if not table:
+        return common.VizLegendOptions(
+            display_mode=common.LegendDisplayMode.LIST,
+            placement=common.LegendPlacement.BOTTOM,
+            show_legend=True,
+            calcs=[],
+        )
+    return common.VizLegendOptions(
+        display_mode=common.LegendDisplayMode.TABLE,
+        placement=common.LegendPlacement.RIGHT,
+        show_legend=True,
+        calcs=["lastNotNull", "max"],
+        sort_by="Max",
+        sort_desc=True,
+    )
+
+
+def words(title: str, description: str, markdown: str, *, width: int, height: int) -> Panel:
+    """Return a text, which may hold links and variables."""
+    return panel(
+        "text",
+        title,
+        description,
+        (),
+        width=width,
+        height=height,
+        options=text.Options(mode=text.TextMode.MARKDOWN, content=markdown),
+        defaults=FieldConfig(),
+    )
+
+
+def repeated(template: Panel, variable: str, *, per_line: int) -> Panel:
+    """Return the panel once for each value of a variable."""
+    template.repeat = variable
+    template.repeat_direction = "h"
+    template.max_per_row = per_line
+    return template

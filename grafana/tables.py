@@ -1,0 +1,120 @@
+"""Tables: a row for each run, worker or rank, its columns from as many queries."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from grafana_foundation_sdk.models import common, table
+from grafana_foundation_sdk.models.dashboard import (
+    FieldConfig,
+    Panel,
+    ThresholdsConfig,
+    ValueMapping,
+)
+
+from grafana.links import DataLink
+from grafana.panels import panel
+from grafana.queries import Query
+from grafana.thresholds import GOOD
+from grafana.transformations import step
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: which label or query it shows, and how."""
+
+    source: str
+    """The ``ref`` of a query, for its value; else a label of the answers."""
+    title: str = ""
+    unit: str = ""
+    decimals: int | None = None
+    width: int | None = None
+    colours: ThresholdsConfig | None = None
+    mappings: Sequence[ValueMapping] = ()
+    links: Sequence[DataLink] = field(default_factory=tuple)
+    gauge: float | None = None
+    """The value at which a bar in the cell is full."""
+    hidden: bool = False
+    """Not shown, but there for links."""
+
+    def properties(self) -> dict[str, object]:
+        """Return what is different for the column, as Grafana names it."""
+        found: dict[str, object] = {"noValue": "-"}
+        if self.unit:
+            found["unit"] = self.unit
+        if self.decimals is not None:
+            found["decimals"] = self.decimals
+        if self.width is not None:
+            found["custom.width"] = self.width
+        if self.mappings:
+            found["mappings"] = list(self.mappings)
+        if self.colours:
+            found["thresholds"] = self.colours
+        if self.links:
+            found["links"] = list(self.links)
+        if self.hidden:
+            found["custom.hidden"] = True
+        if self.gauge is not None:
+            found |= {"min": 0, "max": self.gauge}
+            found["custom.cellOptions"] = {"type": "gauge", "mode": "basic"}
+        elif self.colours or self.mappings:
+            found["custom.cellOptions"] = {"type": "color-text"}
+        return found
+
+
+def rows(
+    title: str,
+    description: str,
+    *queries: Query,
+    columns: Sequence[Column],
+    sort_by: str,
+    descending: bool = False,
+    width: int = 24,
+    height: int = 9,
+    no_value: str,
+) -> Panel:
+    """Return a table. Rows of the queries that agree in all labels they share become one."""
+    refs = [query.ref for query in queries]
+    source_to_field = {
+        column.source: f"Value #{column.source}" if column.source in refs else column.source
+        for column in columns
+    }
+    unused = [f"Value #{ref}" for ref in refs if ref not in source_to_field]
+    titles = {column.source: column.title or column.source for column in columns}
+    return panel(
+        "table",
+        title,
+        description,
+        queries,
+        width=width,
+        height=height,
+        options=table.Options(
+            show_header=True,
+            cell_height=common.TableCellHeight.SM,
+            sort_by=[common.TableSortByFieldState(display_name=sort_by, desc=descending)],
+            footer=common.TableFooterOptions(show=False, reducer=["sum"]),
+        ),
+        defaults=FieldConfig(
+            unit="short",
+            thresholds=GOOD,
+            no_value=no_value,
+            custom=common.TableFieldOptions(
+                align=common.FieldTextAlignment.AUTO,
+                cell_options=common.TableAutoCellOptions(),
+                filterable=True,
+            ),
+        ),
+        overrides={titles[column.source]: column.properties() for column in columns},
+        transformations=[
+            step("merge"),
+            step(
+                "organize",
+                excludeByName=dict.fromkeys(("Time", "Value", *unused), True),
+                indexByName={name: at for at, name in enumerate(source_to_field.values())},
+                renameByName={
+                    name: titles[source]
+                    for source, name in source_to_field.items()
+                    if titles[source] != name
+                },
+            ),
+        ],
+    )

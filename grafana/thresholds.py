@@ -1,0 +1,115 @@
+"""What values mean: where they turn bad, and the colours and words of states, on every board."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardRegexMapOptions,
+    RegexMap,
+    Threshold,
+    ThresholdsConfig,
+    ThresholdsMode,
+    ValueMap,
+    ValueMapping,
+    ValueMappingResult,
+)
+
+GREEN: Final = "green"
+YELLOW: Final = "yellow"
+ORANGE: Final = "orange"
+RED: Final = "red"
+BLUE: Final = "blue"
+GREY: Final = "#8e8e8e"
+
+
+def thresholds(start: str, steps: Mapping[float, str] | None = None) -> ThresholdsConfig:
+    """Return ``start`` as the colour of the lowest values, and the colours from each step on."""
+    return ThresholdsConfig(
+        mode=ThresholdsMode.ABSOLUTE,
+        steps=[
+            Threshold(value=None, color=start),
+            *(Threshold(value=at, color=colour) for at, colour in (steps or {}).items()),
+        ],
+    )
+
+
+PLAIN: Final = thresholds(BLUE)
+GOOD: Final = thresholds(GREEN)
+ANY_IS_BAD: Final = thresholds(GREEN, {1: RED})
+
+# The alert MLBenchStraggler speaks at 1.2.
+STRAGGLER: Final = thresholds(GREEN, {1.1: YELLOW, 1.2: RED})
+COMMUNICATION: Final = thresholds(GREEN, {0.3: YELLOW, 0.6: RED})
+# The alert MLBenchSpoolGrowing speaks at 0.5.
+SPOOL: Final = thresholds(GREEN, {0.25: YELLOW, 0.5: RED})
+EFFICIENCY: Final = thresholds(RED, {0.5: YELLOW, 0.8: GREEN})
+# After 15 s the alert MLBenchWorkerLost speaks, after 30 s the master gives a worker up.
+HEARTBEAT_AGE: Final = thresholds(GREEN, {5: YELLOW, 15: RED})
+PROGRESS_AGE: Final = thresholds(GREEN, {10: YELLOW, 30: RED})
+GOAL_PROGRESS: Final = thresholds(ORANGE, {0.9: YELLOW, 1: GREEN})
+
+
+def words(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
+    """Return mappings from values to (text, colour)."""
+    return [
+        ValueMap(
+            options={
+                value: ValueMappingResult(text=text, color=colour, index=index)
+                for index, (value, (text, colour)) in enumerate(meanings.items())
+            }
+        )
+    ]
+
+
+RUN_STATE: Final = words(
+    {
+        "INITIALIZED": ("INITIALIZED", GREY),
+        "STARTED": ("STARTED", BLUE),
+        "FINISHED": ("FINISHED", GREEN),
+        "FAILED": ("FAILED", RED),
+        "STOPPED": ("STOPPED", ORANGE),
+    }
+)
+POD_PHASE: Final = words(
+    {
+        "Pending": ("Pending", YELLOW),
+        "Running": ("Running", GREEN),
+        "Succeeded": ("Succeeded", BLUE),
+        "Failed": ("Failed", RED),
+        "Unknown": ("Unknown", GREY),
+    }
+)
+UP: Final = words({"0": ("down", RED), "1": ("up", GREEN)})
+PROCESS: Final = words({"0": ("ended", GREY), "1": ("running", GREEN)})
+SEVERITY: Final = words({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
+FIRING: Final = words({"1": ("firing", RED)})
+
+# Texts such as "run 3 rank 12", coloured by the rank's last digit.
+RANK_COLOURS: Final[list[ValueMapping]] = [
+    *words({"idle": ("idle", GREY)}),
+    *(
+        RegexMap(
+            options=DashboardRegexMapOptions(
+                pattern=f"/(.* rank \\d*{digit})$/",
+                result=ValueMappingResult(text="$1", color=colour, index=digit + 1),
+            )
+        )
+        for digit, colour in enumerate(
+            (
+                "blue",
+                "green",
+                "orange",
+                "purple",
+                "yellow",
+                "semi-dark-blue",
+                "semi-dark-green",
+                "semi-dark-orange",
+                "semi-dark-purple",
+                "semi-dark-yellow",
+            )
+        )
+    ),
+]
+
+# The end of a run's time range in a link, in milliseconds; 0 is that of a run that goes on.
+STILL_RUNNING: Final = words({"0": ("now", BLUE)})

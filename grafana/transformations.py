@@ -1,0 +1,116 @@
+r"""Transformations: how answers are joined and turned before they are drawn.
+
+Grafana versions differ in what they call the first column of a matrix (``row\column`` or ``row``),
+so both names are given. A ``groupBy`` adds its aggregation to a column's name.
+"""
+
+from collections.abc import Sequence
+
+from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, MatcherConfig
+
+
+def step(kind: str, **options: object) -> DataTransformerConfig:
+    """Return one transformation, as Grafana stores it."""
+    return DataTransformerConfig(id_val=kind, options=options)
+
+
+def over(x: str, curves: Sequence[str]) -> list[DataTransformerConfig]:
+    """Turn the columns over time ``x`` and ``curves`` into curves over ``x``.
+
+    A value of ``x`` that comes again, such as a step after a restart, shows the later value.
+    """
+    return [
+        step("joinByField", byField="Time", mode="outer"),
+        _present(f"Value #{x}"),
+        _grouped([f"Value #{x}"], [f"Value #{name}" for name in curves], "lastNotNull"),
+        _sorted(f"Value #{x}"),
+        renamed({f"Value #{x}": x, **{f"Value #{name} (lastNotNull)": name for name in curves}}),
+    ]
+
+
+def averaged_over(x: str, value: str, curve: str) -> list[DataTransformerConfig]:
+    """Turn rows with a ``value`` and, from the query after it, ``x`` into curves of the means.
+
+    The label ``curve`` says which curve a row belongs to.
+    """
+    column = f"Value #{x}"
+    return [
+        step("merge"),
+        _present(column),
+        _grouped([column, curve], [f"Value #{value}"], "mean"),
+        _sorted(column),
+        renamed({column: x}),
+        *matrix(x, curve, f"Value #{value} (mean)", x=x),
+        _converted(x, "number"),
+    ]
+
+
+def since_start(value: str, start: str, curve: str, x: str) -> list[DataTransformerConfig]:
+    """Turn samples with their times into a curve for each ``curve``, over the time since a start.
+
+    ``value`` is the query of the samples; ``start``, after it, that of the time in milliseconds
+    from which each run counts, with the label ``curve``.
+    """
+    without_time = step("organize", excludeByName={"Time": True}, indexByName={}, renameByName={})
+    without_time.filter_val = MatcherConfig(id_val="byRefId", options=start)
+    elapsed = {"left": "Time", "operator": "-", "right": f"Value #{start}", "reducer": "sum"}
+    return [
+        without_time,
+        step("merge"),
+        _present(f"Value #{value}"),
+        _converted("Time", "number"),
+        step("calculateField", mode="binary", alias="elapsed", binary=elapsed, replaceFields=False),
+        _sorted("elapsed"),
+        *matrix("elapsed", curve, f"Value #{value}", x=x),
+        _converted(x, "number"),
+    ]
+
+
+def matrix(row: str, column: str, value: str, *, x: str) -> list[DataTransformerConfig]:
+    """Turn rows into a table: ``row`` downwards, called ``x``, and ``column`` sidewards."""
+    return [
+        step(
+            "groupingToMatrix",
+            rowField=row,
+            columnField=column,
+            valueField=value,
+            emptyValue="null",
+        ),
+        renamed({f"{row}\\{column}": x, row: x}),
+    ]
+
+
+def states(column: str, state: str) -> list[DataTransformerConfig]:
+    """Turn rows with times into a strip for each ``column``, that shows the text ``state``."""
+    return [*matrix("Time", column, state, x="time"), _converted("time", "time")]
+
+
+def renamed(titles: dict[str, str]) -> DataTransformerConfig:
+    """Give columns other names."""
+    return step("organize", excludeByName={}, indexByName={}, renameByName=titles)
+
+
+def _grouped(keys: Sequence[str], values: Sequence[str], keep: str) -> DataTransformerConfig:
+    """Make one row of those that agree in the keys; ``keep`` says what of their values."""
+    key: dict[str, object] = {"operation": "groupby", "aggregations": []}
+    aggregated: dict[str, object] = {"operation": "aggregate", "aggregations": [keep]}
+    return step("groupBy", fields=dict.fromkeys(keys, key) | dict.fromkeys(values, aggregated))
+
+
+def _sorted(column: str) -> DataTransformerConfig:
+    return step("sortBy", fields={}, sort=[{"field": column, "desc": False}])
+
+
+def _present(column: str) -> DataTransformerConfig:
+    """Keep the rows that have a value in the column."""
+    there = {"id": "isNotNull", "options": {}}
+    return step(
+        "filterByValue",
+        type="include",
+        match="all",
+        filters=[{"fieldName": column, "config": there}],
+    )
+
+
+def _converted(column: str, kind: str) -> DataTransformerConfig:
+    return step("convertFieldType", conversions=[{"targetField": column, "destinationType": kind}])

@@ -1,0 +1,96 @@
+"""Variables: what a user chooses at the top of a board. Each is narrowed by those before it."""
+
+from typing import Final
+
+from grafana_foundation_sdk.models.dashboard import (
+    VariableHide,
+    VariableModel,
+    VariableOption,
+    VariableRefresh,
+    VariableSort,
+    VariableType,
+)
+
+from grafana.queries import DATASOURCE, by, latest
+
+_ALL: Final = VariableOption(text=["All"], value=["$__all"])
+
+
+def datasource() -> VariableModel:
+    """Choose the Prometheus. The first variable of every board."""
+    return VariableModel(
+        type_val=VariableType.DATASOURCE,
+        name="datasource",
+        label="Data source",
+        description="The data source that all panels ask.",
+        query="prometheus",
+        hide=VariableHide.DONT_HIDE,
+        options=[],
+        refresh=VariableRefresh.ON_DASHBOARD_LOAD,
+        regex="",
+    )
+
+
+def query(
+    name: str,
+    label: str,
+    expr: str,
+    *,
+    multi: bool = False,
+    hidden: bool = False,
+    regex: str = "",
+    sort: VariableSort = VariableSort.ALPHABETICAL_ASC,
+    description: str = "",
+    all_value: str | None = None,
+    current: VariableOption | None = None,
+) -> VariableModel:
+    """Choose among what Prometheus knows in the time range; with ``multi`` several, or all."""
+    return VariableModel(
+        type_val=VariableType.QUERY,
+        name=name,
+        label=label,
+        description=description,
+        datasource=DATASOURCE,
+        query={"query": expr, "refId": name},
+        definition=expr,
+        regex=regex,
+        sort=sort,
+        refresh=VariableRefresh.ON_TIME_RANGE_CHANGED,
+        hide=VariableHide.HIDE_VARIABLE if hidden else VariableHide.DONT_HIDE,
+        multi=multi,
+        include_all=multi,
+        all_value=all_value,
+        current=current or (_ALL if multi else None),
+        options=[],
+    )
+
+
+_RUN_TEXT: Final = '/run="(?<text>[^"]+)",run_id="(?<value>[^"]+)"/'
+
+
+def run() -> VariableModel:
+    """Choose a run by number and name, the newest first; its value is the run's id."""
+    return _runs("run_id", "Run", "", multi=False)
+
+
+def runs(selector: str) -> VariableModel:
+    """Choose several of the runs that the selector allows. Not ``run_id``, which is one run."""
+    return _runs("runs", "Runs", selector, multi=True)
+
+
+def _runs(name: str, label: str, selector: str, *, multi: bool) -> VariableModel:
+    named = f'label_join({latest(f"mlbench_run_info{{{selector}}}")}, "run", " ", "run_id", "name")'
+    return query(
+        name,
+        label,
+        f"query_result({by('run, run_id', named)})",
+        multi=multi,
+        regex=_RUN_TEXT,
+        sort=VariableSort.NUMERICAL_DESC,
+        description="The newest first, of those that the time range has seen.",
+    )
+
+
+def master() -> VariableModel:
+    """Where a browser reaches the master, for links."""
+    return query("master", "Master", "label_values(mlbench_master_info, url)", hidden=True)

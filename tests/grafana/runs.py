@@ -1,0 +1,100 @@
+"""A real stack in use: two runs that have ended, one that goes on, and one that waits."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from master import times
+from master.reading.promql import PrometheusClient
+from mlbench import ApiClient, names
+from mlbench.client import Run
+from mlbench.home import Home
+from mlbench.stack import launch
+from tests.chain.test_nothing_is_lost import run_to_end
+from tests.conftest import wait_for
+from tests.grafana.asking import View
+from tests.grafana.recorded import recorded_names
+from tests.grafana.templating import TimeRange
+
+# How long before and after the runs a view of them reaches.
+_MARGIN_SECONDS = 4.0
+
+
+@dataclass(frozen=True)
+class Used:
+    """A stack whose Prometheus knows all there is to see of the runs."""
+
+    prometheus: PrometheusClient
+    finished: View
+    """The time of the two runs that have ended; the first had two workers, the second one."""
+    active: View
+    """The time of the run that goes on, up to now."""
+
+
+@contextmanager
+def used_stack(binary: Path, root: Path) -> Iterator[Used]:
+    """Start a stack, have it used, and stop it at the end."""
+    home = Home(root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROMETHEUS", str(binary))
+        connection = launch.start_detached(home, workers=2, port=None)
+    prometheus = PrometheusClient(connection.prometheus_url)
+    try:
+        with ApiClient.from_home(home) as client:
+            yield _use(client, prometheus)
+    finally:
+        prometheus.close()
+        launch.stop(home)
+
+
+def _use(client: ApiClient, prometheus: PrometheusClient) -> Used:
+    # Some 25 epochs, so that the recording rules have several looks at it on any machine.
+    slow = {"learning_rate": "0.001"}
+    ended = [_run_digits(client, 2, slow), _run_digits(client, 1, {"goal": "80"})]
+    finished = _view("finished", ended, _moment(ended[-1].finished_at))
+    # At the end of that view no run is active.
+    wait_for(lambda: time.time() > finished.range.last, what="the time of the next run begins")
+    # A goal that is never reached: it trains until the stack is stopped.
+    endless = {"goal": "100", "epochs": "100000"}
+    active = _order_digits(client, "active", 2, endless)
+    client.create_run("waiting", 2, benchmark="steps", queue=True).result()
+    wait_for(lambda: _all_is_seen(prometheus, active), 90, "the active run is seen")
+    return Used(prometheus, finished, _view("active", [active], time.time() - _MARGIN_SECONDS))
+
+
+def _run_digits(client: ApiClient, workers: int, args: dict[str, str]) -> Run:
+    order = _order_digits(client, f"digits-{workers}", workers, args)
+    ended = run_to_end(client, order, 120)
+    assert ended.state == "FINISHED", ended.reason
+    return ended
+
+
+def _order_digits(client: ApiClient, name: str, workers: int, args: dict[str, str]) -> Run:
+    # A thread each: several would wait for each other on a machine that has other work.
+    order = client.create_run(name, workers, num_cpus=1, benchmark="digits", args=args)
+    return order.result().value
+
+
+def _all_is_seen(prometheus: PrometheusClient, run: Run) -> bool:
+    """Return whether the run had ended an epoch, and every recording rule known of it, a while ago.
+
+    So a graph of the run has a point of each, wherever its steps fall.
+    """
+    before = time.time() - _MARGIN_SECONDS
+    epoch_ended = f'{names.RUN_METRIC}{{run_id="{run.id}",metric="{names.VAL_ACCURACY}"}}'
+    recorded = [f'{{__name__="{rule}",run_id="{run.id}"}}' for rule in sorted(recorded_names())]
+    return all(prometheus.query(query, before) for query in (epoch_ended, *recorded))
+
+
+def _view(name: str, runs: list[Run], until: float) -> View:
+    over = TimeRange(_moment(runs[0].created_at) - _MARGIN_SECONDS, until + _MARGIN_SECONDS)
+    return View(name, over, tuple(str(run.id) for run in runs))
+
+
+def _moment(text: str | None) -> float:
+    assert text is not None
+    return times.parse(text) / 1e6
