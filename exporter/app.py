@@ -12,7 +12,7 @@ import socket
 import sys
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 
 from exporter.cadvisor import WorkerPods
 from exporter.collector import UsageCollector
@@ -113,6 +113,7 @@ def main() -> int:
     # Blocked, before there are other threads, the signals wait until sigwait takes them.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
     try:
         registry.register(UsageCollector(create_sources(arguments)))
     except OSError as error:

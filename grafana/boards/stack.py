@@ -174,7 +174,7 @@ MASTER: Final = (
     ),
     lines(
         "CPU of the processes",
-        "Processor cores that the master, the controller and Prometheus use themselves: what "
+        "Processor cores that master, controller, exporter and Prometheus use themselves: what "
         "observing costs.",
         graph(f"sum by (job) (rate(process_cpu_seconds_total{{{_JOBS}}}{_RATE}))", "{{job}}"),
         unit="none",

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from grafana_foundation_sdk.models.common import BigValueTextMode
 from grafana_foundation_sdk.models.dashboard import VariableSort
 
 from grafana import links, thresholds, variables
@@ -119,6 +120,19 @@ TABLE: Final = rows(
 )
 
 EVERYONE: Final = (
+    figure(
+        "CPU cores of each worker",
+        "One small graph for each worker, all to the same scale: the cores that it uses. One that "
+        "looks different from the others is worth a look.",
+        graph(_CPU, "{{pod}}"),
+        unit="none",
+        decimals=2,
+        width=24,
+        height=8,
+        sparkline=True,
+        show=BigValueTextMode.VALUE_AND_NAME,
+        no_value="No worker",
+    ),
     distribution(
         "CPU of all workers",
         "How many workers use how many cores: the darker, the more of them. One narrow line says "

@@ -58,8 +58,8 @@ def _use(client: ApiClient, prometheus: PrometheusClient) -> Used:
     finished = _view("finished", ended, _moment(ended[-1].finished_at))
     # At the end of that view no run is active.
     wait_for(lambda: time.time() > finished.range.last, what="the time of the next run begins")
-    # A goal that is never reached: it trains until the stack is stopped.
-    endless = {"goal": "100", "epochs": "100000"}
+    # It learns too slowly to reach its goal: it trains until the stack is stopped.
+    endless = {"learning_rate": "1e-9", "epochs": "100000"}
     active = _order_digits(client, "active", 2, endless)
     client.create_run("waiting", 2, benchmark="steps", queue=True).result()
     wait_for(lambda: _all_is_seen(prometheus, active), 90, "the active run is seen")

@@ -1,0 +1,110 @@
+"""Run detail: one run, from its goal down to the resources of each of its workers."""
+
+from typing import Final
+
+from grafana_foundation_sdk.models.dashboard import VariableSort
+
+from grafana import thresholds, variables
+from grafana.annotations import run_events
+from grafana.board import Board, Row
+from grafana.boards.run.headline import HEADLINE
+from grafana.boards.run.learning import LEARNING
+from grafana.boards.run.queries import BAND, PHASES, RUN, over_ranks
+from grafana.boards.run.ranks import MASTER, RANK_TABLE
+from grafana.boards.run.resources import GPU, RESOURCES
+from grafana.boards.run.speed import SPEED, STEPS
+from grafana.graphs import lines, timeline
+from grafana.panels import repeated
+from grafana.queries import graph, recorded
+from mlbench import names
+
+# What has a panel of its own, or is a total. All else that the run records is repeated below.
+SHOWN: Final = "|".join(
+    (
+        names.TRAIN_LOSS,
+        names.TRAIN_ACCURACY,
+        names.VAL_ACCURACY,
+        names.LEARNING_RATE,
+        names.EPOCH,
+        names.STEP,
+        names.SAMPLES,
+        names.TRAIN_SECONDS,
+        PHASES,
+    )
+)
+
+ALERTS: Final = timeline(
+    "Alerts over time",
+    "When which alert fired for this run. Its runbook is in docs/runbooks, in a file of its name.",
+    graph(
+        f'max by (alertname, severity, rank) (ALERTS{{{RUN},alertstate="firing"}})',
+        "{{alertname}} {{severity}} {{rank}}",
+    ),
+    mappings=thresholds.FIRING,
+    height=5,
+    no_value="No alert fired for this run",
+)
+
+OTHERS: Final = repeated(
+    lines(
+        "$other_metric",
+        "A metric that the run's code records: the mean of all ranks, and the band between the "
+        "lowest and the highest.",
+        *(recorded(expr, curve) for curve, expr in over_ranks("$other_metric").items()),
+        unit="short",
+        width=6,
+        least=None,
+        overrides=BAND,
+        no_value="The run records nothing else",
+    ),
+    "other_metric",
+    per_line=4,
+)
+
+BOARD: Final = Board(
+    uid="mlbench-run",
+    title="MLBench / Run",
+    description="One run: how near its goal, how fast, where its time goes, what holds it up.",
+    source="grafana/boards/run/",
+    time_from="now-15m",
+    history=False,
+    variables=(
+        variables.datasource(),
+        variables.run(),
+        variables.query(
+            "rank",
+            "Ranks",
+            f"label_values(mlbench_run_metric{{{RUN}}}, rank)",
+            multi=True,
+            all_value=".*",
+            sort=VariableSort.NUMERICAL_ASC,
+            description="Which ranks to show, where a panel shows ranks.",
+        ),
+        variables.query(
+            "goal",
+            "Goal metric",
+            f"label_values(mlbench_run_goal{{{RUN}}}, metric)",
+            hidden=True,
+        ),
+        variables.query(
+            "other_metric",
+            "Other metrics",
+            f'label_values(mlbench_run_metric{{{RUN},metric!~"{SHOWN}"}}, metric)',
+            multi=True,
+            hidden=True,
+        ),
+        variables.master(),
+    ),
+    annotations=run_events(RUN),
+    rows=(
+        Row("Run ${run_id:text}", HEADLINE),
+        Row("Learning", LEARNING),
+        Row("Speed", SPEED),
+        Row("Steps, phases, stragglers", STEPS),
+        Row("Ranks and logs", (RANK_TABLE, MASTER)),
+        Row("Resources of the run's workers", RESOURCES),
+        Row("GPUs of the run's workers", GPU, collapsed=True),
+        Row("Alerts", (ALERTS,)),
+        Row("Everything else that the run records", (OTHERS,)),
+    ),
+)
