@@ -14,8 +14,9 @@ import psutil
 
 from benchmarks.download import Source
 from mlbench import names
+from mlbench.assets import prometheus_folder
 from mlbench.stack.ports import Ports
-from mlbench.stack.services import find_prometheus, prometheus_folder
+from mlbench.stack.services import find_prometheus
 
 _READY_SECONDS = 60.0
 _END_SECONDS = 10.0

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from master.grafana.client import Grafana
 from master.grafana.push import push
 from mlbench import names
+from mlbench.assets import grafana_folder
 from mlbench.errors import MLBenchError
-from mlbench.stack.grafana import grafana_folder
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from master.grafana.annotations import RunEvent, events_of, newest_runs, write_m
 from master.grafana.client import Grafana, GrafanaError, UnavailableError
 from master.grafana.push import push
 from master.settings import GrafanaSettings
-from mlbench.stack.grafana import grafana_folder
+from mlbench.assets import grafana_folder
 
 log = logging.getLogger(__name__)
 

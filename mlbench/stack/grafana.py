@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench import names
+from mlbench.assets import grafana_folder
 
 NONE_FOUND = (
     "none found; install it, or name its program or home folder in $GRAFANA, to see the dashboards"
@@ -68,12 +69,6 @@ def _is_home(folder: Path) -> bool:
 
 def _is_program(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK)
-
-
-def grafana_folder() -> Path:
-    """Return the folder of dashboards and provisioning: the package's own, or the checkout's."""
-    installed = Path(__file__).parents[1] / "grafana"
-    return installed if installed.is_dir() else Path(__file__).parents[2] / "grafana"
 
 
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench import names
+from mlbench.assets import CHECKOUT
 from mlbench.home import Home, write_private
 from mlbench.stack import grafana
 from mlbench.stack.errors import StackError
@@ -233,7 +234,7 @@ def find_prometheus() -> Path:
     Raises:
         StackError: there is none.
     """
-    ours = _checkout() / ".tools" / "prometheus" / "bin" / "prometheus"
+    ours = CHECKOUT / ".tools" / "prometheus" / "bin" / "prometheus"
     found = os.environ.get("PROMETHEUS") or shutil.which("prometheus") or ours
     if Path(found).is_file():
         return Path(found)
@@ -249,12 +250,6 @@ def _web_assets(binary: Path) -> tuple[str, ...]:
     return (f"--web.local-assets={assets}",) if assets.is_dir() else ()
 
 
-def prometheus_folder() -> Path:
-    """Return the folder of the configuration that ships with the package, or the checkout's."""
-    installed = Path(__file__).parents[1] / "prometheus"
-    return installed if installed.is_dir() else _checkout() / "prometheus"
-
-
 def check_installed() -> None:
     """Make sure that the parts which the stack starts are installed.
 
@@ -266,10 +261,6 @@ def check_installed() -> None:
     if missing:
         extras = ",".join(missing)
         raise StackError(f"parts are missing: run `pip install 'mlbench[{extras}]'`")
-
-
-def _checkout() -> Path:
-    return Path(__file__).parents[2]
 
 
 def _python(module: str) -> tuple[str, ...]:

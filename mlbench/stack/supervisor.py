@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbench.assets import prometheus_folder
 from mlbench.home import Connection, Home, write_atomically
 from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.stack.answering import answers
 from mlbench.stack.errors import StackError
-from mlbench.stack.services import Service, Services, prometheus_folder
+from mlbench.stack.services import Service, Services
 
 log = logging.getLogger(__name__)
 

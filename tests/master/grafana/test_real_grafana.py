@@ -14,7 +14,7 @@ from master.grafana.annotations import RunEvent, write_missing
 from master.grafana.client import Grafana, RefusedError
 from master.grafana.push import Pushed, push
 from mlbench import names
-from mlbench.stack.grafana import grafana_folder
+from mlbench.assets import grafana_folder
 
 _URL = os.environ.get(names.ENV_GRAFANA_URL, "")
 _TOKEN = os.environ.get(names.ENV_GRAFANA_TOKEN) or "admin:admin"

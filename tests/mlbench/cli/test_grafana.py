@@ -6,8 +6,8 @@ import psutil
 import pytest
 
 from mlbench import names
+from mlbench.assets import grafana_folder
 from mlbench.home import Connection
-from mlbench.stack.grafana import grafana_folder
 from tests.conftest import free_port, wait_for
 from tests.master.grafana.rules import GrafanaState
 from tests.master.grafana.server import ADMIN, VIEWER, GrafanaServer

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mlbench.stack import grafana
-from mlbench.stack.grafana import Grafana, find_grafana, grafana_folder, settings
+from mlbench.stack.grafana import Grafana, find_grafana, settings
 
 
 def install(prefix: Path, *programs: str, home: bool = True) -> Path:
@@ -116,9 +116,3 @@ def test_it_calls_nobody() -> None:
     ):
         assert told[name] == "false"
     assert told["GF_PLUGINS_PREINSTALL_DISABLED"] == "true"
-
-
-def test_the_provisioning_files_are_there() -> None:
-    folder = grafana_folder() / "provisioning"
-    assert (folder / "datasources" / "mlbench.yml").is_file()
-    assert (folder / "dashboards" / "mlbench.yml").is_file()

@@ -15,9 +15,9 @@ import pytest
 import tests
 from master.grafana.push import DATA_SOURCE_NAME, DATA_SOURCE_UID, FOLDER_TITLE, FOLDER_UID
 from mlbench import ApiClient, names
+from mlbench.assets import grafana_folder
 from mlbench.home import Home
 from mlbench.stack import launch
-from mlbench.stack.grafana import grafana_folder
 from tests.conftest import wait_for
 from tests.mlbench.conftest import wait_for_end
 from tests.ordering import order_steps

@@ -1,0 +1,23 @@
+"""What comes with the code: Prometheus's configuration and the dashboards, wherever they lie."""
+
+from pathlib import Path
+from typing import Final
+
+_PACKAGE: Final = Path(__file__).parent
+CHECKOUT: Final = _PACKAGE.parent
+"""The folder of the repository, where this is no installed package."""
+
+
+def prometheus_folder() -> Path:
+    """Return the folder of prometheus.yml and its rules."""
+    return _find("prometheus")
+
+
+def grafana_folder() -> Path:
+    """Return the folder of the dashboards and of Grafana's provisioning."""
+    return _find("grafana")
+
+
+def _find(name: str) -> Path:
+    installed = _PACKAGE / name
+    return installed if installed.is_dir() else CHECKOUT / name
