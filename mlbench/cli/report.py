@@ -129,6 +129,16 @@ def _window(run: Run) -> str:
     return f"&g0.range_input={seconds}s&g0.end_input={quote(f'{end:%Y-%m-%d %H:%M}')}"
 
 
+def _time_range(run: Run) -> str:
+    """Return the part of a dashboard's address that shows the run's time, in milliseconds."""
+    if run.started_at is None or run.finished_at is None:
+        return ""
+    began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
+    # What is scraped and computed of a run comes a few seconds after it.
+    until = math.ceil(ended.timestamp()) + 30
+    return f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
+
+
 def _show_links(run: Run, connection: Connection) -> None:
     address = connection.url.removeprefix("http://")
     promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric="{names.TRAIN_LOSS}"}}'
@@ -138,4 +148,7 @@ def _show_links(run: Run, connection: Connection) -> None:
         soft_wrap=True,
     )
     out.print(f"Prometheus  {graph}", soft_wrap=True)
+    if connection.grafana_url:
+        board = f"{connection.grafana_url}/d/mlbench-run?var-run_id={run.id}{_time_range(run)}"
+        out.print(f"Grafana     {board}", soft_wrap=True)
     out.print(f"PromQL      {promql}", soft_wrap=True)

@@ -89,6 +89,13 @@ def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> No
     assert promql == 'PromQL mlbench_run_metric{run_id="7",metric="train_loss"}'
 
 
+def test_a_grafana_shows_the_run_until_its_last_figures_are_there(paper: io.StringIO) -> None:
+    connection = replace(_CONNECTION, grafana_url="http://127.0.0.1:3000")
+    report.show_result(_RUN, _RESULT, connection)
+    board = "http://127.0.0.1:3000/d/mlbench-run?var-run_id=7&from=1533288090000&to=1533288180000"
+    assert f"Grafana {board}" in shown(paper)
+
+
 def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
     missed = replace(_RESULT, train_seconds_to_goal=None, wall_seconds_to_goal=None)
     report.show_result(_RUN, missed, _CONNECTION)
