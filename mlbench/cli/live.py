@@ -11,8 +11,10 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
 
 from mlbench import names
+from mlbench.cli.alerts import Alert, AlertWatch
 from mlbench.cli.common import err
 from mlbench.client import ApiClient, ApiError, NoAnswerError, Run, Series
 from mlbench.results import latest, latest_count, samples_per_second
@@ -37,14 +39,15 @@ class Progress:
     seconds: float
 
 
-def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
-    """Show a run until it has ended, and return it.
+def follow(client: ApiClient, run: Run, watch: AlertWatch, *, quiet: bool) -> Run:
+    """Show a run and its alerts until it has ended, and return it.
 
     On a terminal the view is redrawn in place; otherwise there is a line for each epoch.
     """
     if quiet:
         return _follow_quietly(client, run)
-    return _follow_in_place(client, run) if err.is_terminal else _follow_in_lines(client, run)
+    show = _follow_in_place if err.is_terminal else _follow_in_lines
+    return show(client, run, watch)
 
 
 def progress(run: Run, series: Series, now: datetime) -> Progress:
@@ -91,24 +94,31 @@ def _follow_quietly(client: ApiClient, run: Run) -> Run:
     return run
 
 
-def _follow_in_lines(client: ApiClient, run: Run) -> Run:
+def _follow_in_lines(client: ApiClient, run: Run, watch: AlertWatch) -> Run:
     err.print(f"run {run.id} ({run.name}) on {run.num_workers} workers")
     shown = None
+    told: set[str] = set()
     while run.active:
         time.sleep(_REFRESH_SECONDS)
         run, now = _observe(client, run)
+        # By name, as the text of one that goes on changes.
+        alerts = {alert.name: alert for alert in watch.look()}
+        for name in alerts.keys() - told:
+            err.print(_tell(alerts[name]), style="red")
+        told = {*alerts}
         if now.epoch != shown:
             shown = now.epoch
             err.print("  ".join(_cells(run, now)))
     return run
 
 
-def _follow_in_place(client: ApiClient, run: Run) -> Run:
+def _follow_in_place(client: ApiClient, run: Run, watch: AlertWatch) -> Run:
     spinner = Spinner("dots")
     with Live(console=err, refresh_per_second=8, transient=True) as live:
         while run.active:
             run, now = _observe(client, run)
-            live.update(_draw(run, now, spinner))
+            told = (Text(_tell(alert), style="red") for alert in watch.look())
+            live.update(Group(_draw(run, now, spinner), *told))
             time.sleep(_REFRESH_SECONDS)
     return run
 
@@ -122,6 +132,10 @@ def _draw(run: Run, now: Progress, spinner: Spinner) -> RenderableType:
     if run.goal is None or now.accuracy is None or run.goal.lower_is_better:
         return Group(spinner, table)
     return Group(spinner, table, ProgressBar(run.goal.value, now.accuracy, width=24))
+
+
+def _tell(alert: Alert) -> str:
+    return f"{alert.name}: {alert.text} See {alert.runbook}."
 
 
 def _phase(run: Run, now: Progress) -> str:

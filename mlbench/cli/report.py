@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mlbench import names
+from mlbench.cli.alerts import Alert
 from mlbench.cli.common import out
 from mlbench.client import Pod, Run
 from mlbench.home import Connection
@@ -66,6 +67,14 @@ def show_runs(runs: list[Run], pods: list[Pod]) -> None:
         run_id, rank = ("-" if value is None else str(value) for value in (pod.run_id, pod.rank))
         table.add_row(pod.name, pod.phase, run_id, rank)
     out.print(table)
+
+
+def show_alerts(alerts: list[Alert]) -> None:
+    """Print the alerts that fire; nothing where all is well."""
+    for alert in alerts:
+        out.print()
+        out.print(f"{alert.severity} {alert.name} (see {alert.runbook})", style="red")
+        out.print(f"  {alert.text}", soft_wrap=True)
 
 
 def _state(run: Run) -> Text:

@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from mlbench.cli.alerts import Alert, AlertWatch, NoAlertsError, firing
 from mlbench.cli.common import (
     INTERRUPTED,
     JsonOption,
@@ -18,7 +20,7 @@ from mlbench.cli.common import (
     print_json,
 )
 from mlbench.cli.live import follow
-from mlbench.cli.report import result_fields, show_result, show_runs
+from mlbench.cli.report import result_fields, show_alerts, show_result, show_runs
 from mlbench.client import ApiClient, Run
 from mlbench.home import Home
 from mlbench.results import evaluate
@@ -93,7 +95,9 @@ def run_and_show(
             _show_ordered(ordered, as_json=as_json)
             return 0
         try:
-            ended = follow(client, ordered, quiet=as_json)
+            prometheus_url = Home.from_environ().read_connection().prometheus_url
+            watch = AlertWatch(prometheus_url, ordered.id)
+            ended = follow(client, ordered, watch, quiet=as_json)
         except KeyboardInterrupt:
             if stack_stays:
                 err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")
@@ -106,17 +110,24 @@ def status(
     wanted: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Id or name.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show all runs and workers, or one run."""
+    """Show all runs, workers and alerts that fire, or one run."""
     with connected() as client:
         if wanted is not None:
             _show_run(client, find_run(client, wanted), as_json=json)
             return
         listed, found = client.get_runs(), client.get_worker_pods()
-        runs, pods = listed.result().value, found.result().value
+        runs, pods, alerts = listed.result().value, found.result().value, _firing()
         if json:
-            print_json({"runs": [run.fields for run in runs], "pods": [pod.fields for pod in pods]})
+            print_json(
+                {
+                    "runs": [run.fields for run in runs],
+                    "pods": [pod.fields for pod in pods],
+                    "alerts": None if alerts is None else [asdict(one) for one in alerts],
+                }
+            )
         else:
             show_runs(runs, pods)
+            show_alerts(alerts or [])
 
 
 def stop(wanted: RunArgument, json: JsonOption = False) -> None:
@@ -141,6 +152,15 @@ def delete(wanted: RunArgument, json: JsonOption = False) -> None:
         print_json({"deleted": found.id})
     else:
         out.print(f"run {found.id} ({found.name}) is deleted")
+
+
+def _firing() -> list[Alert] | None:
+    """Return the alerts that fire; nothing, and a line about it, where Prometheus is silent."""
+    try:
+        return firing(Home.from_environ().read_connection().prometheus_url)
+    except NoAlertsError as error:
+        err.print(f"mlbench: {error}", style="yellow", soft_wrap=True)
+        return None
 
 
 def _show_ordered(ordered: Run, *, as_json: bool) -> None:

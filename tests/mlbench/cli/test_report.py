@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from mlbench.cli import report
+from mlbench.cli.alerts import Alert
 from mlbench.client import Delivery, Goal, Pod, Run
 from mlbench.home import Connection
 from mlbench.results import Result
@@ -130,3 +131,10 @@ def test_json_has_no_figure_that_json_cannot_spell() -> None:
     assert (fields["accuracy"], fields["samples_per_second"]) == (None, None)
     assert fields["phase_seconds"] == {"forward": 6.0, "backward": 3.0}
     assert json.dumps(fields, allow_nan=False)
+
+
+def test_alerts_say_what_is_wrong_and_where_to_read_on(paper: io.StringIO) -> None:
+    report.show_alerts([])
+    assert paper.getvalue() == ""
+    report.show_alerts([Alert("Stalled", "critical", "Run 7 stands still.", "docs/x.md", 7)])
+    assert shown(paper) == ["", "critical Stalled (see docs/x.md)", "Run 7 stands still."]
