@@ -19,6 +19,7 @@ _USUAL = (
     "read_memory",
     "start_latency",
     "scrape_cost",
+    "watching",
 )
 _ALL = (*_USUAL, "rivals")
 
