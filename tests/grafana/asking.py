@@ -88,7 +88,7 @@ class Grafana:
     def queries(self, board: Dashboard, scope: Scope, asked: Sequence[Asked]) -> Iterator[Query]:
         """Yield what the annotations and panels ask; a repeated panel's for each value."""
         for one in board.annotations:
-            step = self._view.range.step(self._scrape_interval)
+            step = self._view.range.step(seconds(one.step))
             yield Query(f"annotation {one.name}", "", one.expr, False, step, scope)
         repeats = {row.title: row.repeat for row in board.panels if row.type == "row"}
         for panel in board.panels:

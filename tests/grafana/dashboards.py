@@ -109,6 +109,8 @@ class Annotation:
     name: str
     expr: str
     datasource: str
+    step: str
+    """How often it is looked for, such as ``2s``."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,10 @@ def _variable(variable: Json) -> Variable:
 
 def _annotation(annotation: Json) -> Annotation:
     expr = annotation.get("expr") or annotation.get("target", {}).get("expr", "")
-    return Annotation(annotation.get("name", ""), expr, datasource=_uid(annotation))
+    # Grafana 12 reads the interval of the query, those before it the step; without, once a minute.
+    step, interval = annotation.get("step"), annotation.get("target", {}).get("interval")
+    looks = step if step and step == interval else "60s"
+    return Annotation(annotation.get("name", ""), expr, _uid(annotation), looks)
 
 
 def _uid(owner: Json) -> str:

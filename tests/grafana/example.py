@@ -21,6 +21,8 @@ def _marked(name: str, series: str) -> dict[str, object]:
         "name": name,
         "datasource": _DATASOURCE,
         "expr": f'{series}{{run_id="$run"}} * 1000',
+        "step": "2s",
+        "target": {"interval": "2s"},
         "useValueForTime": "on",
     }
 

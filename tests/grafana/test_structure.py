@@ -137,3 +137,9 @@ def test_every_rule_has_a_faulty_example() -> None:
     assert {name(rule) for rule, _ in FAULTY} == {
         name(rule) for rule in (*structure.RULES, LINKS, SERIES)
     }
+
+
+def test_events_of_short_runs_are_found() -> None:
+    """Grafana looks for them once a minute unless told otherwise: a run may take 15 s."""
+    steps = {event.step for board in load_all() for event in board.annotations if event.expr}
+    assert steps == {"2s"}
