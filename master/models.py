@@ -260,6 +260,13 @@ def run_owner(run_id: int) -> str:
     return f"run/{run_id}"
 
 
+def find_run(owner: str) -> Run | None:
+    """Return the run that owns; nothing for a pod, or for a run that was deleted."""
+    kind, _, run_id = owner.partition("/")
+    found: Run | None = Run.get_or_none(Run.id == int(run_id)) if kind == "run" else None
+    return found
+
+
 def pod_owner(pod: str) -> str:
     """Return the owner of the samples posted for a pod."""
     return f"pod/{pod}"

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from mlbench import names
 from mlbench.client import Point, Run, Series
+from mlbench.goal import reaches
 from mlbench.names import PHASES, Phase
 
 
@@ -75,7 +76,7 @@ def _first_reaching(run: Run, points: Iterable[Point]) -> Point | None:
         return None
     wanted, lower = run.goal.value, run.goal.lower_is_better
     for point in points:
-        if point.number <= wanted if lower else point.number >= wanted:
+        if reaches(point.number, wanted, lower_is_better=lower):
             return point
     return None
 

@@ -8,6 +8,7 @@ from time import perf_counter
 from types import TracebackType
 
 from mlbench import names
+from mlbench.goal import reaches
 from mlbench.names import PHASES, Phase
 from mlbench.recorder import Recorder, Value, to_float
 
@@ -195,7 +196,7 @@ class Tracker:
             number = to_float(value)
         except ValueError:
             return  # a text, such as "diverged": recorded, but no goal is reached by it
-        self.goal_reached |= number <= wanted if lower_is_better else number >= wanted
+        self.goal_reached |= reaches(number, wanted, lower_is_better=lower_is_better)
 
     def _cumulative(self) -> dict[str, Value]:
         phases = {names.phase_metric(p): seconds for p, seconds in self.phase_seconds().items()}

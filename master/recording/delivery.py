@@ -15,7 +15,7 @@ from peewee import EXCLUDED, chunked
 from prometheus_client import CollectorRegistry
 
 from master.database import exclusive
-from master.models import Detail, KeptSample, Run, Series, Stream
+from master.models import Detail, KeptSample, Series, Stream, find_run
 from master.recording.goals import note_goals
 from master.recording.metering import WriterMetrics
 from master.recording.plan import Plan, plan
@@ -176,8 +176,11 @@ class Delivery:
                 if stream.name == POSTED:
                     _store_details(stream.owner, batch.send)
                 _keep(stream.owner, batch.keep)
-                note_goals(stream.owner, goals, samples)
-                if not _goes_on(stream.owner):
+                run = find_run(stream.owner)
+                if run is not None:
+                    note_goals(run, goals, samples)
+                # What an active run recorded stays until it is counted.
+                if run is None or run.state not in ACTIVE_STATES:
                     forget_delivered(stream.owner)
         self._metrics.count_samples(
             delivered=sum(len(sent) for sent in batch.send.values()),
@@ -270,11 +273,3 @@ def _keep(owner: str, samples: Iterable[Sample]) -> None:
     ]
     for some in chunked(rows, _ROWS):
         KeptSample.insert_many(some).execute()
-
-
-def _goes_on(owner: str) -> bool:
-    """Return whether an owner is an active run: what it recorded stays until it is counted."""
-    kind, _, run_id = owner.partition("/")
-    if kind != "run":
-        return False
-    return Run.select().where(Run.id == int(run_id), Run.state.in_(ACTIVE_STATES)).exists()

@@ -6,19 +6,14 @@ from dataclasses import asdict
 from master.models import Run
 from master.recording.samples import Goal, Sample
 from mlbench import names
+from mlbench.goal import reaches
 
 
-def note_goals(owner: str, goals: Sequence[Goal], samples: Sequence[Sample]) -> None:
+def note_goals(run: Run, goals: Sequence[Goal], samples: Sequence[Sample]) -> None:
     """Store the goal that a delivered batch states, and whether one of its samples reaches it.
 
     A batch may be noted twice, and batches of several ranks in any order: the first moment stays.
     """
-    kind, _, run_id = owner.partition("/")
-    if kind != "run":
-        return
-    run = Run.get_or_none(Run.id == int(run_id))
-    if run is None:  # it was deleted meanwhile
-        return
     stated = asdict(goals[-1]) if goals else run.goal
     if stated != run.goal:
         run.goal, run.goal_reached_at, run.goal_train_seconds = stated, None, None
@@ -39,7 +34,7 @@ def _first_reaching(goal: Goal, samples: Iterable[Sample]) -> Sample | None:
         for sample in samples
         if sample.metric == goal.metric
         and not isinstance(sample.value, str)
-        and (sample.value <= goal.value if goal.lower_is_better else sample.value >= goal.value)
+        and reaches(sample.value, goal.value, lower_is_better=goal.lower_is_better)
     )
     return min(reaching, key=lambda sample: sample.time_us, default=None)
 

@@ -16,7 +16,7 @@ class MasterCollector(DatabaseCollector):
     """Tells of the master whose users reach it at ``url``, and of its spool."""
 
     def __init__(self, url: str, spool_limit_bytes: int) -> None:
-        self._url = url
+        self._labels = (url, version("mlbench"))
         self._spool_limit_bytes = spool_limit_bytes
 
     def collect(self) -> Iterator[Metric]:
@@ -24,7 +24,7 @@ class MasterCollector(DatabaseCollector):
         info = GaugeMetricFamily(
             names.MASTER_INFO, "Where a browser reaches the master.", labels=("url", "version")
         )
-        info.add_metric((self._url, version("mlbench")), 1.0)
+        info.add_metric(self._labels, 1.0)
         yield info
         yield GaugeMetricFamily(
             "mlbench_spool_bytes",

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import get_args
 
-from peewee import fn
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from master.models import KeptSample, Rank, Run, Series, Stream, run_owner
+from master.models import Rank, Run, run_owner
+from master.reading.counting import delivered_so_far
 from master.recording.spool import waiting_bytes
 from master.telemetry.reading import DatabaseCollector
 from mlbench import names
@@ -15,7 +17,6 @@ from mlbench.names import ACTIVE_STATES, RunState
 
 # The newest runs, and so a bounded number of series.
 _RUNS_SHOWN = 100
-_STATES: tuple[RunState, ...] = ("INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED")
 
 
 class RunsCollector(DatabaseCollector):
@@ -87,7 +88,7 @@ def _states(runs: Sequence[Run]) -> Metric:
         names.RUN_STATE, "1 for the state that the run is in.", labels=("run_id", "state")
     )
     for run in runs:
-        for state in _STATES:
+        for state in get_args(RunState):
             family.add_metric((str(run.id), state), float(run.state == state))
     return family
 
@@ -130,15 +131,9 @@ def _samples(runs: Sequence[Run]) -> Metric:
         labels=("run_id", "place"),
     )
     for run in runs:
-        counted = run.delivery or (_delivered(run) if run.state in ACTIVE_STATES else {})
-        for place, samples in counted.items():
+        counted = run.delivery
+        if counted is None and run.state in ACTIVE_STATES:
+            counted = asdict(delivered_so_far(run.id))
+        for place, samples in (counted or {}).items():
             family.add_metric((str(run.id), place), samples)
     return family
-
-
-def _delivered(run: Run) -> Mapping[str, int]:
-    owner = run_owner(run.id)
-    recorded = Stream.select(fn.SUM(Stream.recorded)).where(Stream.owner == owner).scalar()
-    sent = Series.select(fn.SUM(Series.samples)).where(Series.owner == owner).scalar()
-    kept = KeptSample.select().where(KeptSample.owner == owner).count()
-    return {"recorded": int(recorded or 0), "in_prometheus": int(sent or 0), "kept": kept}

@@ -4,13 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from peewee import Database
 
-from master.models import Run, pod_owner, run_owner
+from master.models import Run, find_run, pod_owner, run_owner
 from master.recording.delivery import Delivery
 from master.recording.goals import note_goals
 from master.recording.samples import Goal, Sample
-from tests.master.making import record
+from tests.master.making import post, record
 
 _GOAL = Goal("val", 97.0, lower_is_better=False)
 
@@ -20,7 +19,7 @@ def at(second: float, value: float | str, metric: str = "val", rank: str = "0") 
 
 
 def note(run: Run, *samples: Sample, goals: tuple[Goal, ...] = ()) -> None:
-    note_goals(run_owner(run.id), goals, samples)
+    note_goals(run, goals, samples)
 
 
 def reached(run: Run) -> tuple[float | None, float | None]:
@@ -65,10 +64,14 @@ def test_another_goal_begins_anew(run: Run) -> None:
     assert reached(run) == (3.0, None)
 
 
-def test_pods_and_deleted_runs_have_no_goal(database: Database, run: Run) -> None:
-    note_goals(pod_owner("p"), [], [at(1, 99.0)])
+def test_pods_and_deleted_runs_have_no_goal(run: Run, delivery: Delivery) -> None:
+    line = json.dumps({"time": 1763683200.5, "metrics": {"val": 99.0}}).encode() + b"\n"
+    record(run, line)
+    post(pod_owner("p"), [at(1, 99.0)])
     run.delete_instance()
-    note(run, at(1, 99.0), goals=(_GOAL,))
+    while delivery.deliver_waiting():
+        pass
+    assert (find_run(run_owner(run.id)), find_run(pod_owner("p"))) == (None, None)
     assert Run.select().count() == 0
 
 
