@@ -1,6 +1,6 @@
 """The GPUs of this machine, as NVIDIA's driver tells through its library NVML."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -53,31 +53,32 @@ class GpuSource:
         Raises:
             SourceError: the driver failed, or a GPU did: then after the others were read.
         """
+        pods = {pid: o.pod for pid, o in read_owners().items() if o.home == self._home}
         failures: list[str] = []
         for index in range(_count()):
             try:
-                yield from self._read_gpu(index)
+                yield from self._read_gpu(index, pods)
             except pynvml.NVMLError as error:
                 failures.append(f"GPU {index}: {error}")
         if failures:
             raise SourceError("; ".join(failures))
 
-    def _read_gpu(self, index: int) -> Iterator[Sample]:
+    def _read_gpu(self, index: int, pods: Mapping[int, str]) -> Iterator[Sample]:
         gpu = pynvml.nvmlDeviceGetHandleByIndex(index)
-        labels = (self._node, str(index), pynvml.nvmlDeviceGetUUID(gpu), self._pod(gpu))
+        labels = (self._node, str(index), pynvml.nvmlDeviceGetUUID(gpu), _pod(gpu, pods))
         for of, figure in FIGURES:
             value = _ask(figure, gpu)
             if value is not None:
                 yield Sample(of, labels, value)
 
-    def _pod(self, gpu: Handle) -> str:
-        """Return the pod whose processes use a GPU, "" where there is none, or not one alone."""
-        pids = _ask(_pids, gpu)
-        if not pids:
-            return ""
-        owners = read_owners().items()
-        pods = {owner.pod for pid, owner in owners if pid in pids and owner.home == self._home}
-        return pods.pop() if len(pods) == 1 else ""
+
+def _pod(gpu: Handle, pods: Mapping[int, str]) -> str:
+    """Return the pod whose processes use a GPU, "" where there is none, or not one alone.
+
+    ``pods`` are those of all processes, by process id.
+    """
+    using = {pods[pid] for pid in _ask(_pids, gpu) or () if pid in pods}
+    return using.pop() if len(using) == 1 else ""
 
 
 def _count() -> int:
