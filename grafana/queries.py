@@ -83,6 +83,21 @@ def by(labels: str, expr: str) -> str:
     return f"max by ({labels}) ({expr})"
 
 
+def moment(event: str, runs: str = "") -> str:
+    """Return when runs were created, started, finished, or reached their goal.
+
+    ``runs`` selects them: ``{run_id="$run_id"}``; all of them if empty.
+    """
+    return by("run_id", latest(f"mlbench_run_{event}_timestamp_seconds{runs}"))
+
+
+def duration(runs: str = "") -> str:
+    """Return the seconds since runs started, up to their end if they have ended."""
+    started = moment("started", runs)
+    ended = f"({moment('finished', runs)} or on (run_id) {started} * 0 + time())"
+    return f"{ended} - on (run_id) {started}"
+
+
 def progress(value: str, goal: str, reached: str) -> str:
     """Return how near each run is to its goal, from 0 to 1.
 

@@ -91,6 +91,18 @@ def _runs(name: str, label: str, selector: str, *, multi: bool) -> VariableModel
     )
 
 
+def benchmarks(description: str) -> VariableModel:
+    """Choose tasks, to narrow the runs by."""
+    return query(
+        "benchmark",
+        "Benchmarks",
+        "label_values(mlbench_run_info, benchmark)",
+        multi=True,
+        all_value=".*",
+        description=description,
+    )
+
+
 def master() -> VariableModel:
     """Where a browser reaches the master, for links."""
     return query("master", "Master", "label_values(mlbench_master_info, url)", hidden=True)

@@ -215,14 +215,7 @@ BOARD: Final = Board(
     history=True,
     variables=(
         variables.datasource(),
-        variables.query(
-            "benchmark",
-            "Benchmarks",
-            "label_values(mlbench_run_info, benchmark)",
-            multi=True,
-            all_value=".*",
-            description="Of which tasks to compare the runs.",
-        ),
+        variables.benchmarks("Of which tasks to compare the runs."),
         variables.runs('benchmark=~"$benchmark"'),
         variables.query(
             "metric",

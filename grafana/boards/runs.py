@@ -9,7 +9,17 @@ from grafana.annotations import run_events
 from grafana.board import Board, Row
 from grafana.figures import dial, figure
 from grafana.graphs import lines
-from grafana.queries import by, column, latest, progress, recorded, value, while_running
+from grafana.queries import (
+    by,
+    column,
+    duration,
+    latest,
+    moment,
+    progress,
+    recorded,
+    value,
+    while_running,
+)
 from grafana.tables import Column, rows
 from mlbench import names
 
@@ -34,22 +44,16 @@ def _samples(places: str) -> str:
     return f"sum by (run_id) ({held})"
 
 
-def _moment(event: str) -> str:
-    return by("run_id", latest(f"mlbench_run_{event}_timestamp_seconds"))
-
-
 _GOAL = by("run_id, metric", latest('mlbench_run_goal{metric=~"$goals"}'))
 _RESULT = (
     by("run_id, metric", latest('mlbench_run_metric{metric=~"$goals"}'))
     + f" and on (run_id, metric) {_GOAL}"
 )
-_PROGRESS = progress(_RESULT, _GOAL, _moment("goal_reached"))
+_PROGRESS = progress(_RESULT, _GOAL, moment("goal_reached"))
 _VALUE = by("run_id, metric", 'mlbench_run_metric{metric=~"$goals"}')
-_ENDED = f"({_moment('finished')} or on (run_id) {_moment('started')} * 0 + time())"
-_DURATION = f"{_ENDED} - on (run_id) {_moment('started')}"
 # What the detail page shows: a little more than the run, so that its last scrapes are seen.
-_FROM = f"(({_moment('started')} or on (run_id) {_moment('created')}) - 5) * 1000"
-_TO = f"({_moment('finished')} + 30) * 1000 or on (run_id) {_moment('created')} * 0"
+_FROM = f"(({moment('started')} or on (run_id) {moment('created')}) - 5) * 1000"
+_TO = f"({moment('finished')} + 30) * 1000 or on (run_id) {moment('created')} * 0"
 
 ACTIVE: Final = (
     figure(
@@ -164,8 +168,8 @@ ALL: Final = rows(
         f"{by('run_id, state', latest('mlbench_run_state'))} == 1 and on (run_id) {_CHOSEN}",
     ),
     column("workers", _shown(latest("mlbench_run_workers"))),
-    column("started", _shown(f"{_moment('started')} * 1000")),
-    column("duration", _shown(_DURATION)),
+    column("started", _shown(f"{moment('started')} * 1000")),
+    column("duration", _shown(duration())),
     column("goal", _shown(_GOAL)),
     column("result", _shown(_RESULT)),
     column("time_to_goal", _shown(latest("mlbench_run_time_to_goal_seconds"))),
@@ -212,14 +216,7 @@ BOARD: Final = Board(
     history=True,
     variables=(
         variables.datasource(),
-        variables.query(
-            "benchmark",
-            "Benchmarks",
-            "label_values(mlbench_run_info, benchmark)",
-            multi=True,
-            all_value=".*",
-            description="Of which tasks to list the runs.",
-        ),
+        variables.benchmarks("Of which tasks to list the runs."),
         variables.query(
             "goals",
             "Goal metrics",

@@ -5,24 +5,14 @@ from typing import Final
 from grafana_foundation_sdk.models.common import BigValueTextMode
 
 from grafana import thresholds
-from grafana.boards.run.queries import RUN, moment, newest
+from grafana.boards.run.queries import RUN, newest
 from grafana.figures import dial, figure
-from grafana.queries import (
-    by,
-    column,
-    latest,
-    progress,
-    value,
-)
+from grafana.queries import by, column, duration, latest, moment, progress, value
 from mlbench import names
 
 _GOAL = by("run_id, metric", latest(f"mlbench_run_goal{{{RUN}}}"))
 _GOAL_VALUE = by("run_id, metric", latest(f'mlbench_run_metric{{{RUN},metric="$goal"}}'))
-_PROGRESS = progress(_GOAL_VALUE, _GOAL, moment("goal_reached"))
-_ELAPSED = (
-    f"({moment('finished')} or on (run_id) {moment('started')} * 0 + time())"
-    f" - on (run_id) {moment('started')}"
-)
+_PROGRESS = progress(_GOAL_VALUE, _GOAL, moment("goal_reached", f"{{{RUN}}}"))
 
 HEADLINE: Final = (
     figure(
@@ -65,7 +55,7 @@ HEADLINE: Final = (
     figure(
         "Elapsed",
         "Time since the run's start, up to its end if it has ended.",
-        value(_ELAPSED, "elapsed"),
+        value(duration(f"{{{RUN}}}"), "elapsed"),
         unit="s",
         decimals=0,
         no_value="Not started",

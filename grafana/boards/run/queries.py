@@ -17,11 +17,6 @@ PHASES: Final = "|".join(names.phase_metric(phase) for phase in names.PHASES)
 BAND: Final = band("lowest", "highest")
 
 
-def moment(event: str) -> str:
-    """Return when the run was created, started, finished, or reached its goal."""
-    return by("run_id", latest(f"mlbench_run_{event}_timestamp_seconds{{{RUN}}}"))
-
-
 def newest(metric: str) -> str:
     """Return the newest value of a recorded metric, the largest of all ranks."""
     return by("run_id", latest(f'mlbench_run_metric{{{RUN},metric="{metric}"}}'))
