@@ -93,6 +93,8 @@ class Run(_Table):
     """When a recorded value reached the goal first."""
     goal_train_seconds = DoubleField(null=True)
     """Training time until then, evaluation left out; null where it was not recorded."""
+    settings = JSONField(null=True)
+    """What the task runs with, by name, or null until it says so."""
     redeliveries = IntegerField(default=0)
     """How often all samples were delivered again, as Prometheus had lost some."""
     delivery = JSONField(null=True)

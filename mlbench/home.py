@@ -68,6 +68,11 @@ class Home:
         return self.root / "workers"
 
     @property
+    def datasets(self) -> Path:
+        """One folder for each data set, where the user has named no other place for them."""
+        return self.root / "datasets"
+
+    @property
     def pool_spec(self) -> Path:
         """How many workers there should be: written by the controller's local pool."""
         return self.root / "pool.json"

@@ -2,14 +2,18 @@
 
 from typing import Final, Literal, get_args
 
-# --- What the agent tells a training process, through its environment. ---
+# --- What a user sets: where state and data sets lie. ---
 ENV_HOME: Final = "MLBENCH_HOME"
+ENV_DATASETS: Final = "MLBENCH_DATASETS"
+
+# --- What the agent tells a training process, through its environment. ---
 ENV_POD: Final = "MLBENCH_POD"
 ENV_RUN_ID: Final = "MLBENCH_RUN_ID"
 ENV_ATTEMPT: Final = "MLBENCH_ATTEMPT"
 ENV_RANK: Final = "MLBENCH_RANK"
 ENV_WORLD_SIZE: Final = "MLBENCH_WORLD_SIZE"
 ENV_METRICS_FILE: Final = "MLBENCH_METRICS_FILE"
+ENV_CHECKPOINTS: Final = "MLBENCH_CHECKPOINTS"  # a folder, the same for all attempts of a run
 ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 # --- What the local stack tells the parts that it starts. ---
@@ -57,7 +61,19 @@ TRAIN_LOSS: Final = "train_loss"
 TRAIN_ACCURACY: Final = "train_Prec@1"  # percent
 VAL_LOSS: Final = "val_global_loss"
 VAL_ACCURACY: Final = "val_global_Prec@1"  # percent, over the whole validation set
+VAL_ACCURACY5: Final = "val_global_Prec@5"  # the right class is among the five likeliest
+TRAIN_R2: Final = "train_R2"  # coefficient of determination
+VAL_R2: Final = "val_global_R2"
 LEARNING_RATE: Final = "learning_rate"
+
+# What the communication task records of a message, beside its size.
+MESSAGE_BYTES: Final = "message_bytes"
+MessageFigure = Literal[
+    "seconds",
+    "algorithm_bandwidth_bytes_per_second",
+    "bus_bandwidth_bytes_per_second",
+    "wrong_values",
+]
 
 # --- Scraped from the agent: totals and states. The others carry run_id and rank. ---
 WORKER_INFO: Final = "mlbench_worker_info"  # {pod, run_id, rank}
@@ -89,6 +105,11 @@ MASTER_INFO: Final = "mlbench_master_info"  # {url, version}
 
 # --- Pods. ---
 LOCAL_POD_PREFIX: Final = "local-mlbench-worker-"
+
+
+def message_metric(operation: str, dtype: str, figure: MessageFigure) -> str:
+    """Return the recorded metric of a message, e.g. ``all_reduce_float32_seconds``."""
+    return f"{operation}_{dtype}_{figure}"
 
 
 def phase_metric(phase: Phase) -> str:

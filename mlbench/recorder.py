@@ -14,6 +14,8 @@ from math import isfinite
 from pathlib import Path
 from typing import SupportsFloat
 
+from mlbench.run_settings import Setting, check_settings
+
 Value = SupportsFloat | str
 
 # repr() of the floats that JSON spells differently (as Python's json module does).
@@ -44,6 +46,16 @@ class Recorder:
         """Append the line that states the run's goal."""
         goal = {"metric": metric, "value": value, "lower_is_better": lower_is_better}
         self._append(json.dumps({"time": round(time.time(), 6), "goal": goal}) + "\n")
+
+    def write_settings(self, settings: Mapping[str, Setting]) -> None:
+        """Append the line that states what the run's task runs with.
+
+        Raises:
+            ValueError: they are too many or too long, or of other types.
+        """
+        check_settings(settings)
+        stated = {"time": round(time.time(), 6), "settings": dict(settings)}
+        self._append(json.dumps(stated) + "\n")
 
     def close(self) -> None:
         """Close the file."""

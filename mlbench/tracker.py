@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
+from typing import Any
 
 from mlbench import names
 from mlbench.goal import reaches
 from mlbench.names import PHASES, Phase
 from mlbench.recorder import Recorder, Value, to_float
+from mlbench.run_settings import Setting
 
 # How often the scraped totals are brought up to date, at most. A scrape comes every few seconds.
 _PUBLISH_SECONDS = 0.25
@@ -25,22 +27,27 @@ class PhaseTimer:
 
     __slots__ = ("_before", "_entered")
 
-    def __init__(self) -> None:
-        self._before = 0.0
-        self._entered: float | None = None
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._before = seconds
+        self._entered = 0.0  # outside of a block
 
     @property
     def seconds(self) -> float:
         """The time so far, with that of a block which is not over."""
         entered = self._entered  # once: another thread may read this
-        return self._before + (0.0 if entered is None else perf_counter() - entered)
+        return self._before + (perf_counter() - entered if entered else 0.0)
 
     def __enter__(self) -> None:
         self._entered = perf_counter()
 
-    def __exit__(self, *_: object) -> None:
-        self._before = self.seconds
-        self._entered = None
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._before += perf_counter() - self._entered
+        self._entered = 0.0
 
 
 class Tracker:
@@ -68,11 +75,12 @@ class Tracker:
         self.goal_reached = False
         """Whether a logged value has reached the goal."""
         self._timers = {phase: PhaseTimer() for phase in PHASES}
-        self._evaluation = self._timers["evaluation"]
-        self._started = perf_counter()
         self._began = False
-        self._goal: tuple[str, float, bool] | None = None
+        self._steps_before = 0
+        self._train_seconds_before = 0.0
         self._last_step = 0.0
+        self._start_clock()
+        self._goal: tuple[str, float, bool] | None = None
         self._published = _Published()
 
         path = environ.get(names.ENV_METRICS_FILE)
@@ -98,7 +106,7 @@ class Tracker:
     @property
     def train_seconds(self) -> float:
         """Seconds since the first epoch began (or the tracker was made), evaluation left out."""
-        return perf_counter() - self._started - self._evaluation.seconds
+        return perf_counter() - self._started - self._timers["evaluation"].seconds
 
     def log(
         self,
@@ -149,9 +157,8 @@ class Tracker:
         The first call starts the clock of ``train_seconds``, so that loading data before it does
         not count as training.
         """
-        if not self._began and self.steps == 0:
-            # What was evaluated before is no part of the time that it is taken off from.
-            self._started = perf_counter() - self._evaluation.seconds
+        if not self._began and self.steps == self._steps_before:
+            self._start_clock()
         self._began = True
         time.sleep(_MILLISECOND)
         self.log({names.EPOCH: number, **self._cumulative()}, step=self.steps)
@@ -175,6 +182,47 @@ class Tracker:
         if self._recorder is not None:
             self._recorder.write_goal(metric, value, lower_is_better)
 
+    def settings(self, settings: Mapping[str, Setting]) -> None:
+        """State what the task runs with, for the run to show; the last statement counts.
+
+        One rank does it for all. There may be 100 settings, and a text has at most 1024 characters.
+
+        Raises:
+            ValueError: they are more, or longer, or a value is neither text, finite number, truth
+                value nor None.
+        """
+        if self._recorder is not None:
+            self._recorder.write_settings(settings)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the totals so far, for a checkpoint: numbers, and the seconds by phase."""
+        return {
+            "steps": self.steps,
+            "samples": self.samples,
+            "goal_reached": self.goal_reached,
+            "train_seconds": self.train_seconds,
+            "phase_seconds": self.phase_seconds(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint's totals. To be called before the first epoch.
+
+        ``train_seconds`` goes on from the checkpoint, so the time to a goal is that of the steps
+        that led to it. What a killed process did after its checkpoint is lost and done again: it
+        counts in the run's wall time alone. The scraped totals are of this process alone.
+        """
+        self._publish()
+        self.steps = self._steps_before = state["steps"]
+        self.samples = state["samples"]
+        self.goal_reached = state["goal_reached"]
+        seconds = state["phase_seconds"]
+        self._timers = {phase: PhaseTimer(seconds.get(phase, 0.0)) for phase in PHASES}
+        self._train_seconds_before = state["train_seconds"]
+        self._start_clock()
+        self._published = _Published(
+            self._published.at, self.steps, self.samples, self.phase_seconds()
+        )
+
     def close(self) -> None:
         """Record the final totals, and release the files. Further calls record nothing."""
         self._publish()
@@ -188,6 +236,12 @@ class Tracker:
         finally:
             self._recorder.close()
             self._recorder = None
+
+    def _start_clock(self) -> None:
+        # What was evaluated before is no part of the time that it is taken off from.
+        evaluated = self._timers["evaluation"].seconds
+        self._started = perf_counter() - evaluated - self._train_seconds_before
+        self._last_step = self._train_seconds_before
 
     def _check_goal(self, value: Value) -> None:
         assert self._goal is not None

@@ -8,6 +8,7 @@ from master.orders import RunOrder
 from master.resources.logs import LogsResource
 from master.resources.runs import RunResource, RunsResource, RunStopResource
 from mlbench.names import RunState
+from mlbench.run_settings import Setting
 
 
 class Rank(View):
@@ -68,6 +69,8 @@ class Run(View):
     attempt: int
     """0 until it starts, then 1, and one more for each restart."""
     stop_requested: bool
+    settings: dict[str, Setting] | None
+    """What the task runs with, as it says itself; None until it does."""
     goal: Goal | None
     delivery: Delivery | None
     """None until the run has ended and its samples are counted."""
@@ -112,6 +115,7 @@ _RUN = {
     "max_restarts": 0,
     "attempt": 1,
     "stop_requested": False,
+    "settings": {"goal": 97.0, "batch_size": 128, "device": "cpu", "compile": False},
     "goal": {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False},
     "delivery": {"recorded": 5210, "in_prometheus": 5208, "kept": 2},
     "ranks": [

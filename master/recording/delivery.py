@@ -25,7 +25,8 @@ from master.recording.remote_write import (
     TimeSeries,
     UnavailableError,
 )
-from master.recording.samples import Goal, Sample, SeriesKey, spell
+from master.recording.run_settings import note_settings
+from master.recording.samples import Goal, Sample, SeriesKey, Settings, spell
 from master.recording.streams import (
     POSTED,
     advance,
@@ -167,6 +168,7 @@ class Delivery:
         now_us = time.time_ns() // 1000
         parsed = list(parse(stream, data, now_us))
         goals = [item for item in parsed if isinstance(item, Goal)]
+        settings = [item for item in parsed if isinstance(item, Settings)]
         samples = [item for item in parsed if isinstance(item, Sample)]
         planned = plan(samples, _last_ms(stream.owner), now_us // 1000)
         batch = self._send(stream.owner, planned)
@@ -179,6 +181,7 @@ class Delivery:
                 run = find_run(stream.owner)
                 if run is not None:
                     note_goals(run, goals, samples)
+                    note_settings(run, settings)
                 # What an active run recorded stays until it is counted.
                 if run is None or run.state not in ACTIVE_STATES:
                     forget_delivered(stream.owner)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -12,6 +12,7 @@ import orjson
 
 from master import times
 from mlbench import names
+from mlbench.run_settings import Setting, check_settings
 
 # A line that is no sample is kept under this name: seen by its author, and counted like the rest.
 MALFORMED = "malformed"
@@ -42,6 +43,16 @@ class Goal:
     lower_is_better: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a run's task runs with."""
+
+    values: Mapping[str, Setting]
+
+
+Stated = Sample | Goal | Settings
+"""What a line of a stream may say."""
+
 # In Unix seconds: what the API can write as a date.
 _EARLIEST, _LATEST = times.EARLIEST_US // 10**6, times.LATEST_US // 10**6
 
@@ -59,8 +70,8 @@ class _MalformedLineError(ValueError):
     pass
 
 
-def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Sample | Goal]:
-    """Yield the samples and goals of whole lines, in order.
+def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Stated]:
+    """Yield the samples, goals and settings of whole lines, in order.
 
     ``received_us`` dates lines that cannot be understood.
     """
@@ -73,6 +84,10 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Sample | G
             time_us = _time_us(fields)
             if "goal" in fields:
                 yield _goal(fields["goal"])
+                continue
+            if "settings" in fields:
+                check_settings(fields["settings"])
+                yield Settings(fields["settings"])
                 continue
             # In full before the first is given out: a line counts as a whole or not at all.
             found = _samples(fields, rank, time_us)

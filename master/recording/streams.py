@@ -7,7 +7,7 @@ from peewee import fn
 
 from master.database import exclusive
 from master.models import Chunk, Detail, KeptSample, Series, Stream, run_owner
-from master.recording.samples import Goal, Sample, parse_lines, parse_posted, whole_lines
+from master.recording.samples import Stated, parse_lines, parse_posted, whole_lines
 from mlbench.names import STREAMS, StreamName
 
 METRICS = "metrics"
@@ -64,7 +64,7 @@ def waiting(owner: str | None = None) -> list[Stream]:
     return list(found.order_by(Stream.id))
 
 
-def parse(stream: Stream, lines: bytes, received_us: int) -> Iterator[Sample | Goal]:
+def parse(stream: Stream, lines: bytes, received_us: int) -> Iterator[Stated]:
     """Yield what whole lines of a stream say; ``received_us`` dates those that say nothing."""
     if stream.name == POSTED:
         return parse_posted(lines)

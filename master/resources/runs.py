@@ -41,6 +41,7 @@ def to_media(run: Run) -> dict[str, Any]:
         "max_restarts": run.max_restarts,
         "attempt": run.attempt,
         "stop_requested": run.stop_requested,
+        "settings": run.settings,
         "goal": run.goal,
         "delivery": run.delivery,
         "ranks": [

@@ -1,6 +1,8 @@
 """Results and lists of runs, as a person reads them."""
 
+import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,6 +17,7 @@ from mlbench.cli.common import out
 from mlbench.client import Pod, Run
 from mlbench.home import Connection
 from mlbench.results import Result
+from mlbench.run_settings import Setting
 
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 
@@ -81,8 +84,10 @@ def _state(run: Run) -> Text:
     return Text(run.state, style=_STATE_STYLES.get(run.state, "cyan"))
 
 
-def _facts(run: Run, result: Result) -> list[tuple[str, str]]:
-    facts = []
+def _facts(run: Run, result: Result) -> list[tuple[str, str | Text]]:
+    facts: list[tuple[str, str | Text]] = []
+    if run.settings:
+        facts.append(("settings", _one_line(run.settings)))
     if run.goal:
         facts.append(("goal", f"{run.goal.metric} {run.goal.value:g}"))
         facts.append(("time to accuracy", _time_to_accuracy(result)))
@@ -101,6 +106,15 @@ def _facts(run: Run, result: Result) -> list[tuple[str, str]]:
             )
         )
     return facts
+
+
+def _one_line(settings: Mapping[str, Setting]) -> Text:
+    """Return settings as ``--set`` takes them, cut where the terminal ends; JSON has them all."""
+    spelled = (
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in settings.items()
+    )
+    return Text(" ".join(spelled).replace("\n", " "), no_wrap=True, overflow="ellipsis")
 
 
 def _time_to_accuracy(result: Result) -> str:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mlbench.names import ACTIVE_STATES, RunState
+from mlbench.run_settings import Setting
 
 Series = dict[str, list["Point"]]
 """Points by the name of their series, such as ``train_loss @ 0``; each list in order of time."""
@@ -76,6 +77,8 @@ class Run:
     gpu_enabled: bool | None = None
     light_target: bool | None = None
     seed: int | None = None
+    settings: Mapping[str, Setting] | None = None
+    """What the task runs with, as it says itself; None until it does."""
     fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """All that the API says, as it says it."""
 

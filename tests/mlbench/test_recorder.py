@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from master.recording.samples import Goal, Sample, parse_lines
+from master.recording.samples import Goal, Sample, Settings, parse_lines
 from mlbench.recorder import Recorder, Value, to_float
 
 
@@ -131,15 +131,23 @@ def test_the_master_understands_every_line(
 ) -> None:
     monkeypatch.setattr("mlbench.recorder.time.time", lambda: 1763683200.123456)
     recorder.write_goal("loss", 0.1, lower_is_better=True)
+    recorder.write_settings({"device": "cpu é", "rate": np.float64(0.1), "compile": False})
     recorder.write({"loss": np.float32(0.5), "at é": "text", "up": math.inf}, step=3)
     time_us = 1763683200123456
     assert list(parse_lines(path.read_bytes(), "1", received_us=0)) == [
         Goal("loss", 0.1, lower_is_better=True),
+        Settings({"device": "cpu é", "rate": 0.1, "compile": False}),
         Sample("loss", "1", time_us, 0.5),
         Sample("at é", "1", time_us, "text"),
         Sample("up", "1", time_us, math.inf),
         Sample("step", "1", time_us, 3.0),
     ]
+
+
+def test_settings_that_no_run_could_show_are_refused(recorder: Recorder, path: Path) -> None:
+    with pytest.raises(ValueError, match="'rate' must be"):
+        recorder.write_settings({"device": "cpu", "rate": math.nan})
+    assert path.read_text() == ""
 
 
 def test_a_file_that_has_lines_is_continued(recorder: Recorder, path: Path) -> None:

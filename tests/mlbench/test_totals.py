@@ -22,6 +22,7 @@ import json, os, sys, time
 from mlbench import Tracker
 
 t = Tracker()
+{begin}
 t.epoch(0)
 for i in range({steps}):
     with t.phase("forward"):
@@ -44,7 +45,7 @@ def counters(tmp_path: Path) -> Path:
     return folder
 
 
-def train(counters: Path, end: str, steps: int = 20) -> tuple[int, dict[str, Any]]:
+def train(counters: Path, end: str, steps: int = 20, begin: str = "") -> tuple[int, dict[str, Any]]:
     """Run a training process; return its exit code and what it says that it did."""
     environ = {
         **os.environ,
@@ -54,7 +55,7 @@ def train(counters: Path, end: str, steps: int = 20) -> tuple[int, dict[str, Any
         names.ENV_RANK: _RANK["rank"],
     }
     done = subprocess.run(
-        [sys.executable, "-c", _TRAINING.format(steps=steps, end=end)],
+        [sys.executable, "-c", _TRAINING.format(steps=steps, begin=begin, end=end)],
         env=environ,
         capture_output=True,
         text=True,
@@ -111,6 +112,26 @@ def test_totals_of_an_attempts_processes_add_up(counters: Path) -> None:
     found = scrape(counters)
     assert found[names.WORKER_STEPS] == 7
     assert found[f"{names.WORKER_STEP_SECONDS}_count"] == 7
+
+
+def test_a_restarted_training_counts_what_it_does_itself(counters: Path) -> None:
+    # As after a checkpoint of 500 steps, in an attempt with counters of its own.
+    train(
+        counters,
+        steps=3,
+        begin="""
+t.load_state_dict({"steps": 500, "samples": 8000, "goal_reached": False, "train_seconds": 900.0,
+                   "phase_seconds": {"forward": 700.0, "evaluation": 60.0}})
+""",
+        end="t.close()",
+    )
+    found = scrape(counters)
+    assert found[names.WORKER_STEPS] == 3
+    assert found[names.WORKER_SAMPLES] == 48
+    assert 0.006 <= found[f"{names.WORKER_PHASE_SECONDS}/forward"] < 60
+    assert 0.1 <= found[f"{names.WORKER_PHASE_SECONDS}/evaluation"] < 60
+    assert found[f"{names.WORKER_STEP_SECONDS}_count"] == 3
+    assert found[f"{names.WORKER_STEP_SECONDS}_sum"] < 60
 
 
 def test_an_exception_leaves_whole_totals(counters: Path) -> None:

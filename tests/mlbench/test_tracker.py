@@ -1,6 +1,7 @@
 """The tracker: what it times, and what it records."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,6 +169,15 @@ def test_totals_never_share_a_millisecond_with_the_line_before(
     assert all(b - a >= 0.001 for a, b in zip(accuracies, totals, strict=True))
 
 
+# --- The settings. ---
+
+
+def test_the_settings_are_stated(tracker: Tracker, path: Path) -> None:
+    tracker.settings({"device": "cpu", "compile": False})
+    [line] = lines(path)
+    assert line["settings"] == {"device": "cpu", "compile": False}
+
+
 # --- The goal. ---
 
 
@@ -223,6 +233,88 @@ def test_the_line_with_the_goals_metric_has_the_training_time(
         {"train_seconds": 3.0, "acc": 98.0},
         {"train_seconds": 4.0, "acc": 98.0},
     ]
+
+
+# --- Checkpoints. ---
+
+
+def test_a_restarted_training_goes_on_from_the_totals(clock: Clock, path: Path) -> None:
+    former = Tracker({})
+    former.epoch(0)
+    with former.phase("forward"):
+        clock.advance(3.0)
+    former.step(samples=32)
+    with former.phase("evaluation"):
+        clock.advance(7.0)
+    state = former.state_dict()
+    clock.advance(100.0)  # lost: nothing after the checkpoint counts
+
+    tracker = Tracker({names.ENV_METRICS_FILE: str(path)})
+    tracker.load_state_dict(state)
+    clock.advance(20.0)  # set-up, until the first epoch
+    tracker.epoch(1)
+    with tracker.phase("forward"):
+        clock.advance(2.0)
+    tracker.step(samples=16)
+    with tracker.phase("evaluation"):
+        clock.advance(5.0)
+    tracker.close()
+    assert [(line["step"], line["metrics"]) for line in lines(path)] == [
+        (
+            1,
+            {
+                "epoch": 1.0,
+                "samples": 32.0,
+                "train_seconds": 3.0,
+                "forward_seconds": 3.0,
+                "evaluation_seconds": 7.0,
+            },
+        ),
+        (
+            2,
+            {
+                "samples": 48.0,
+                "train_seconds": 5.0,
+                "forward_seconds": 5.0,
+                "evaluation_seconds": 12.0,
+            },
+        ),
+    ]
+
+
+def test_a_state_can_be_restored_again_and_again(clock: Clock) -> None:
+    state: dict[str, Any] = {}
+    for restart in range(3):
+        tracker = Tracker({})
+        if state:
+            tracker.load_state_dict(state)
+        tracker.epoch(restart)
+        clock.advance(2.0)
+        tracker.step(samples=8)
+        state = tracker.state_dict()
+        clock.advance(50.0)
+    assert (tracker.steps, tracker.samples, state["train_seconds"]) == (3, 24, 6.0)
+
+
+def test_a_loaded_state_replaces_what_was_timed_before(clock: Clock) -> None:
+    state = Tracker({}).state_dict()
+    tracker = Tracker({})
+    with tracker.phase("evaluation"):
+        clock.advance(5.0)
+    tracker.load_state_dict(state)
+    assert tracker.phase_seconds() == {}
+    tracker.epoch(0)
+    clock.advance(1.0)
+    assert tracker.train_seconds == 1.0
+
+
+def test_a_goal_stays_reached_after_a_restart() -> None:
+    former = Tracker({})
+    former.goal("acc", 97.0)
+    former.log(acc=98.0)
+    tracker = Tracker({})
+    tracker.load_state_dict(former.state_dict())
+    assert tracker.goal_reached
 
 
 # --- The end. ---

@@ -39,6 +39,7 @@ def train_loss(step: int) -> float:
 def main(config: Config) -> None:
     """Record the steps, each when it is due; one that comes late does not delay the others."""
     with Tracker() as tracker:
+        tracker.settings(options.as_settings(config))
         started = time.perf_counter()
         for step in range(1, config.steps + 1):
             if (step - 1) % _EPOCH_STEPS == 0:

@@ -154,7 +154,7 @@ def test_killed_between_sending_and_committing(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    for step in ("advance", "_store_series", "_keep", "note_goals"):
+    for step in ("advance", "_store_series", "_keep", "note_goals", "note_settings"):
         with monkeypatch.context() as patch:
             patch.setattr(module, step, killed)
             with pytest.raises(KeyboardInterrupt):
@@ -167,7 +167,7 @@ def test_killed_between_sending_and_committing(
     deliver_all(delivery)
     counted = count(prometheus, run.id)
     assert counted.agrees
-    assert counted.recorded == 104
+    assert counted.recorded == 105
     assert counted.in_prometheus == len(in_prometheus(prometheus, run)["a"])
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,8 @@ from master.recording.samples import (
     MALFORMED,
     Goal,
     Sample,
+    Settings,
+    Stated,
     number_or_text,
     parse_lines,
     parse_posted,
@@ -22,7 +25,7 @@ from master.recording.samples import (
 RECEIVED_US = 1_800_000_000_000_000
 
 
-def parse(*lines: str | bytes, rank: str = "0") -> list[Sample | Goal]:
+def parse(*lines: str | bytes, rank: str = "0") -> list[Stated]:
     data = b"".join((one.encode() if isinstance(one, str) else one) + b"\n" for one in lines)
     return list(parse_lines(data, rank, RECEIVED_US))
 
@@ -53,6 +56,18 @@ def test_lines_of_the_same_step_and_millisecond_share_its_sample() -> None:
 def test_a_goal_is_no_sample() -> None:
     line = '{"time":1,"goal":{"metric":"val","value":97,"lower_is_better":false}}'
     assert parse(line) == [Goal("val", 97.0, lower_is_better=False)]
+
+
+def test_settings_are_no_samples() -> None:
+    line = '{"time":1,"settings":{"device":"cpu","compile":false,"rate":0.1,"n":3,"none":null}}'
+    stated: dict[str, Any] = {
+        "device": "cpu",
+        "compile": False,
+        "rate": 0.1,
+        "n": 3,
+        "none": None,
+    }
+    assert parse(line) == [Settings(stated)]
 
 
 def test_a_line_may_name_its_rank() -> None:
@@ -97,6 +112,17 @@ def test_a_line_may_name_its_rank() -> None:
         '{"time":1,"goal":{"metric":["a"],"value":97}}',
         '{"time":1,"goal":{"metric":"a","value":"high"}}',
         '{"time":1,"goal":{"metric":"a","value":NaN}}',
+        '{"settings":{"a":1}}',
+        '{"time":1,"settings":[1]}',
+        '{"time":1,"settings":null}',
+        '{"time":1,"settings":{"a":[1]}}',
+        '{"time":1,"settings":{"a":NaN}}',
+        '{"time":1,"settings":{"":1}}',
+        r'{"time":1,"settings":{"a":"\u0000"}}',
+        r'{"time":1,"settings":{"a":"\ud800"}}',
+        json.dumps({"time": 1, "settings": {"a": 2**63}}),
+        json.dumps({"time": 1, "settings": {"a": "x" * 1025}}),
+        json.dumps({"time": 1, "settings": {f"a{i}": 1 for i in range(101)}}),
         # Half of a character pair, which neither Prometheus nor a database takes.
         r'{"name":"\ud800","value":1,"time":1}',
         r'{"name":"a","value":"\udc00","time":1}',

@@ -50,6 +50,7 @@ def test_order_and_look(api: TestClient) -> None:
         "max_restarts": 2,
         "attempt": 0,
         "stop_requested": False,
+        "settings": None,
         "goal": None,
         "delivery": None,
         "ranks": [],
@@ -60,7 +61,9 @@ def test_order_and_look(api: TestClient) -> None:
 
 
 def test_a_run_that_goes_on(api: TestClient) -> None:
-    run = make_run(started_at=0.5, goal={"metric": "a", "value": 1.0, "lower_is_better": True})
+    stated = {"device": "cpu", "rate": 0.1, "compile": False, "n": 2**63 - 1, "folder": None}
+    goal = {"metric": "a", "value": 1.0, "lower_is_better": True}
+    run = make_run(started_at=0.5, goal=goal, settings=stated)
     make_ranks(run)
     run.attempt = 2
     run.save()
@@ -68,7 +71,7 @@ def test_a_run_that_goes_on(api: TestClient) -> None:
     found = api.simulate_get(f"/api/runs/{run.id}/").json
     assert found["state"] == "STARTED"
     assert found["started_at"] == "1970-01-01T00:00:00.500000Z"
-    assert found["goal"] == {"metric": "a", "value": 1.0, "lower_is_better": True}
+    assert (found["goal"], found["settings"]) == (goal, stated)
     assert found["ranks"] == [
         {"rank": 0, "pod": "w-1", "exit_code": 1},
         {"rank": 1, "pod": "w-2", "exit_code": 1},

@@ -79,6 +79,23 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
     ]
 
 
+def test_the_settings_are_one_line_that_ends_with_the_terminal(paper: io.StringIO) -> None:
+    settings: dict[str, str | float | bool | None] = {
+        "device": "cpu",
+        "rate": 0.1,
+        "compile": False,
+        "folder": None,
+        "text": "a\nb",
+    }
+    report.show_result(replace(_RUN, settings=settings), _RESULT, _CONNECTION)
+    assert shown(paper)[1] == ("settings device=cpu rate=0.1 compile=false folder=null text=a b")
+    assert shown(paper)[2] == "goal val_global_Prec@1 97"
+    long = {f"setting_{i}": i for i in range(100)}
+    report.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION)
+    [line] = [line for line in shown(paper) if "setting_0=0" in line]
+    assert line.endswith("…")
+
+
 def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> None:
     report.show_result(_RUN, _RESULT, _CONNECTION)
     api, graph, promql = shown(paper)[-3:]

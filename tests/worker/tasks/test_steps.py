@@ -30,7 +30,8 @@ def test_each_step_is_recorded_with_its_value(tmp_path: Path) -> None:
 def test_the_rate_is_kept(rate: int, tmp_path: Path) -> None:
     [rank] = start_ranks(tmp_path, 1, *_TASK, f"--steps={rate}", f"--rate={rate}")
     finish([rank])
-    lines = map(json.loads, rank.metrics_file.read_text().splitlines())
+    stated, *lines = map(json.loads, rank.metrics_file.read_text().splitlines())
+    assert stated["settings"] == {"steps": rate, "rate": rate}
     times = [line["time"] for line in lines if names.TRAIN_LOSS in line["metrics"]]
     assert times[-1] - times[0] == pytest.approx(1.0, rel=0.1)
 
