@@ -101,6 +101,8 @@ def _assignment(
         "master_port": placement.master_port,
         "command": command(run, rank, hosts),
         "cpus": list(placement.cpus[rank]),
+        # Saving takes time from the training, so only a run that may need it does so.
+        "keeps_checkpoints": run.max_restarts > 0,
     }
 
 

@@ -215,6 +215,7 @@ _OUR_VARIABLES = _GRAFANA_VARIABLES | frozenset(
         names.ENV_RANK,
         names.ENV_WORLD_SIZE,
         names.ENV_METRICS_FILE,
+        names.ENV_CHECKPOINTS,
         # Set, it would change how every process of the stack counts.
         names.ENV_MULTIPROC_DIR,
     }

@@ -38,9 +38,17 @@ def start_ranks(folder: Path, size: int, *command: str) -> list[Rank]:
 
 def finish(ranks: Sequence[Rank]) -> None:
     """Wait for the ranks; each must end well, with nothing on stderr."""
+    finish_with_output(ranks)
+
+
+def finish_with_output(ranks: Sequence[Rank]) -> list[str]:
+    """Wait for the ranks, which must end well, and return what each wrote to stdout."""
+    outputs = []
     for rank in ranks:
-        _, errors = rank.output()
+        output, errors = rank.output()
         assert (rank.process.returncode, errors) == (0, "")
+        outputs.append(output)
+    return outputs
 
 
 def _start(folder: Path, rank: int, size: int, port: int, command: Sequence[str]) -> Rank:

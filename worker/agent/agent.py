@@ -85,6 +85,7 @@ class Agent:
         for old in self._folder.glob("run-*"):
             shutil.rmtree(old)
         attempt = Attempt.create(self._folder, assignment)
+        attempt.remove_old_checkpoints()
         log.info("starting %s: %s", attempt.folder.name, " ".join(assignment.command))
         attempt.start(training_environ(), on_exit=self._wake.set)
         self._take(attempt)

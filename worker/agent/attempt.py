@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -34,6 +35,7 @@ class Assignment:
     master_port: int
     command: tuple[str, ...]
     cpus: tuple[int, ...]
+    keeps_checkpoints: bool
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "Assignment":
@@ -86,6 +88,17 @@ class Attempt:
     def counters(self) -> Path:
         """The folder in which prometheus-client keeps the process's totals."""
         return self.folder / "counters"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder for the run's checkpoints, if it keeps any, the same for all its attempts."""
+        return self.folder.parent / "checkpoints" / f"run-{self.assignment.run_id}"
+
+    def remove_old_checkpoints(self) -> None:
+        """Leave the checkpoints of the run's former attempts alone: a first attempt has none."""
+        for old in self.checkpoints.parent.glob("run-*"):
+            if old != self.checkpoints or self.assignment.attempt == 1:
+                shutil.rmtree(old)
 
     def file(self, stream: StreamName) -> Path:
         """Return the file that a stream is written to."""
@@ -151,7 +164,11 @@ class Attempt:
             names.ENV_METRICS_FILE: str(self.file("metrics")),
             names.ENV_MULTIPROC_DIR: str(self.counters),
         }
-        return variables | ({"OMP_NUM_THREADS": str(len(a.cpus))} if a.cpus else {})
+        if a.cpus:
+            variables["OMP_NUM_THREADS"] = str(len(a.cpus))
+        if a.keeps_checkpoints:
+            variables[names.ENV_CHECKPOINTS] = str(self.checkpoints)
+        return variables
 
 
 def _write_json(path: Path, content: object) -> None:

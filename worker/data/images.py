@@ -1,65 +1,113 @@
-"""Labelled images, and the batches that each rank takes from them in an epoch."""
+"""Labelled images in memory, and the augmented batches that each rank takes from them."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from torch.nn import functional
 
+from worker.data.order import shares_of_epoch
 from worker.training.distributed import World
 
 
 @dataclass(frozen=True)
 class Images:
-    """Labelled square images: float ``[n, channels, size, size]`` and int64 ``[n]``."""
+    """Labelled square images: ``[n, channels, size, size]`` and int64 ``[n]``.
+
+    Images of float are as the model wants them; those of bytes become so, channel by channel, as
+    ``(image - mean) / deviation``, when they are taken out.
+    """
 
     images: torch.Tensor
     labels: torch.Tensor
+    mean: tuple[float, ...] = (0.0,)
+    deviation: tuple[float, ...] = (1.0,)
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def shard(self, world: World) -> "Images":
         """Return this rank's part: the ranks' parts make up the whole, no image is in two."""
-        mine = world.shard(len(self))
-        return Images(self.images[mine], self.labels[mine])
+        return self._part(world.shard(len(self)))
+
+    def batches(self, size: int) -> Iterator["Images"]:
+        """Yield all images in order, as floats, at most ``size`` at a time."""
+        for first in range(0, len(self), size):
+            yield self.take(slice(first, first + size))
+
+    def take(self, index: torch.Tensor | slice) -> "Images":
+        """Return some images, as floats."""
+        taken = self._part(index)
+        if taken.images.is_floating_point():
+            return taken
+        mean, deviation = (
+            torch.tensor(values, device=taken.images.device).view(-1, 1, 1)
+            for values in (self.mean, self.deviation)
+        )
+        return Images((taken.images - mean).div_(deviation), taken.labels)
+
+    def to(self, device: torch.device) -> "Images":
+        """Return the images on a device."""
+        return replace(self, images=self.images.to(device), labels=self.labels.to(device))
+
+    def _part(self, index: torch.Tensor | slice) -> "Images":
+        return replace(self, images=self.images[index], labels=self.labels[index])
 
 
-class ShiftedBatches:
-    """One rank's shares of an epoch's batches, each image shifted by up to a pixel either way.
+class AugmentedBatches:
+    """One rank's shares of an epoch's batches, each image shifted, and perhaps mirrored, at random.
 
-    Order and shifts depend on ``seed`` and ``epoch`` alone, and every rank draws them for all, so
-    the ranks together see the same batches whatever their number. What is left for a last, smaller
-    batch is left out of the epoch.
+    An image is shifted by up to ``shift`` pixels in each direction; what comes in is zero (after
+    normalization). This is the random crop from a padded image of He et al. 2015, section 4.2.
+
+    Order, shifts and flips depend on ``seed`` and ``epoch`` alone, and every rank draws them for
+    all, so the ranks together see the same batches whatever their number. What is left for a last,
+    smaller batch is left out of the epoch.
     """
 
-    def __init__(self, data: Images, batch_size: int, world: World, seed: int, epoch: int) -> None:
-        """Draw the epoch's order and shifts; ``batch_size`` counts the images of all ranks.
+    def __init__(
+        self,
+        data: Images,
+        batch_size: int,
+        world: World,
+        seed: int,
+        epoch: int,
+        *,
+        shift: int,
+        flip: bool,
+    ) -> None:
+        """Draw the epoch's order, shifts and flips; ``batch_size`` counts the images of all ranks.
 
         Raises:
-            ValueError: the batch is larger than the data, or smaller than the number of ranks.
+            DataError: the batch is larger than the data, or smaller than the number of ranks.
         """
-        if not world.size <= batch_size <= len(data):
-            raise ValueError(
-                f"a batch of {batch_size} images must hold at least one for each of the "
-                f"{world.size} ranks, and at most the {len(data)} images there are"
-            )
         self.batch_size = batch_size
+        self._data = data
+        self._shift = shift
+        device, count = data.images.device, len(data)
         generator = torch.Generator().manual_seed((seed << 20) + epoch)
-        order = torch.randperm(len(data), generator=generator)
-        self._down, self._right = torch.randint(3, (2, len(data)), generator=generator)
-        steps = len(data) // batch_size
-        batches = order[: steps * batch_size].view(steps, batch_size)
-        self._mine = batches[:, world.shard(batch_size)]
-        # [n, channels, 3, 3, size, size]: views of each padded image through a window.
-        size = data.images.shape[-1]
-        padded = functional.pad(data.images, (1, 1, 1, 1))
-        self._windows = padded.unfold(2, size, 1).unfold(3, size, 1)
-        self._labels = data.labels
+        self._mine = shares_of_epoch(count, batch_size, world, generator).to(device)
+        shifts = torch.randint(2 * shift + 1, (2, count), generator=generator)
+        self._down, self._right = shifts.to(device)
+        self._flipped = None
+        if flip:
+            self._flipped = torch.randint(2, (count,), generator=generator).bool().to(device)
 
     def __len__(self) -> int:
         return len(self._mine)
 
-    def __getitem__(self, step: int) -> Images:
-        index = self._mine[step]
-        shifted = self._windows[index, :, self._down[index], self._right[index]]
-        return Images(shifted, self._labels[index])
+    def __iter__(self) -> Iterator[Images]:
+        for index in self._mine:
+            taken = self._data.take(index)
+            yield Images(self._augment(taken.images, index), taken.labels)
+
+    def _augment(self, images: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        if self._flipped is not None:
+            flipped = self._flipped[index].view(-1, 1, 1, 1)
+            images = torch.where(flipped, images.flip(3), images)
+        # [n, channels, 2 * shift + 1, 2 * shift + 1, size, size]: views through a window.
+        size = images.shape[-1]
+        padded = functional.pad(images, (self._shift,) * 4)
+        windows = padded.unfold(2, size, 1).unfold(3, size, 1)
+        each = torch.arange(len(index), device=index.device)
+        return windows[each, :, self._down[index], self._right[index]]

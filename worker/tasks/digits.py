@@ -24,16 +24,20 @@ import torch
 
 from mlbench import Tracker, names
 from worker.data.digits import CLASSES, TRAIN_IMAGES, load_digits
-from worker.data.images import ShiftedBatches
-from worker.models.resnet import ResNet8
+from worker.data.images import AugmentedBatches
+from worker.models.digits_resnet import ResNet8
 from worker.training import options
-from worker.training.allreduce import FlatGradients, broadcast_parameters
-from worker.training.distributed import join_world
-from worker.training.loop import PERCENT, evaluate, train_epoch
+from worker.training.checkpoint import Checkpoints
+from worker.training.device import DeviceOptions, prepare
+from worker.training.distributed import BackendOptions, join_world
+from worker.training.exchange import ExchangeOptions, make_exchange
+from worker.training.loop import Trainer, evaluate, record_epoch, train_epoch
+from worker.training.schedule import Constant
+from worker.training.scoring import PERCENT
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(DeviceOptions, ExchangeOptions, BackendOptions):
     """Train a small ResNet on handwritten digits."""
 
     goal: float = 97.0
@@ -52,6 +56,7 @@ class Config:
     """Start of all random numbers: the same seed on as many workers gives the same losses."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         options.check(
             {
                 "--goal must be from 0 to 100": 0 <= self.goal <= PERCENT,
@@ -69,22 +74,24 @@ class Config:
 
 def main(config: Config) -> None:
     """Train until the goal is reached or the epochs are over."""
-    with Tracker() as tracker, join_world() as world:
+    with Tracker() as tracker, join_world(config.backend) as world:
+        execution = prepare(config, world)
         tracker.goal(names.VAL_ACCURACY, config.goal)
 
         torch.manual_seed(config.seed)
-        model = ResNet8(in_channels=1, classes=CLASSES, width=32)
-        broadcast_parameters(model, world)
+        model = execution.place(ResNet8(in_channels=1, classes=CLASSES, width=32))
 
         data = load_digits()
-        validation = data.validation.shard(world)
+        train = data.train.to(execution.device)
+        validation = data.validation.shard(world).to(execution.device)
+        if world.rank == 0:
+            tracker.settings(options.as_settings(config) | execution.describe())
         print(
             f"{world}: {len(data.train)} images to train, {len(data.validation)} to validate, "
             f"threads: {torch.get_num_threads()}",
             flush=True,
         )
 
-        gradients = FlatGradients(model)
         optimizer = torch.optim.SGD(
             model.parameters(),
             lr=config.learning_rate,
@@ -92,29 +99,35 @@ def main(config: Config) -> None:
             weight_decay=config.weight_decay,
             fused=True,
         )
+        scaler = execution.make_scaler()
+        trainer = Trainer(
+            model=model,
+            exchange=make_exchange(config, model, world, execution.compiled(model)),
+            optimizer=optimizer,
+            schedule=Constant(config.learning_rate),
+            execution=execution,
+            world=world,
+            tracker=tracker,
+            scaler=scaler,
+        )
+        checkpoints = Checkpoints.from_environ(
+            world, {"model": model, "optimizer": optimizer, "scaler": scaler, "tracker": tracker}
+        )
 
-        for epoch in range(config.epochs):
+        for epoch in range(checkpoints.restore(), config.epochs):
             tracker.epoch(epoch)
-            batches = ShiftedBatches(data.train, config.batch_size, world, config.seed, epoch)
-            trained = train_epoch(model, gradients, optimizer, batches, world, tracker)
-            validated = evaluate(model, validation, world, tracker)
-            # By every rank: all have the same values, and so agree on when to stop.
-            tracker.log(
-                {
-                    names.TRAIN_ACCURACY: trained.accuracy,
-                    names.VAL_LOSS: validated.loss,
-                    names.VAL_ACCURACY: validated.accuracy,
-                },
-                step=tracker.steps,
+            trained = train_epoch(
+                trainer,
+                AugmentedBatches(
+                    train, config.batch_size, world, config.seed, epoch, shift=1, flip=False
+                ),
             )
-            print(
-                f"epoch {epoch}, step {tracker.steps}: training loss {trained.loss:.3f}, "
-                f"validation accuracy {validated.accuracy:.2f} %, {tracker.train_seconds:.1f} s",
-                flush=True,
-            )
+            validated = evaluate(trainer, [validation])
+            record_epoch(trainer, epoch, trained, validated)
             if tracker.goal_reached:
                 print(f"goal of {config.goal} % reached", flush=True)
                 break
+            checkpoints.save(epoch + 1)
 
 
 if __name__ == "__main__":

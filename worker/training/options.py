@@ -7,7 +7,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar, get_type_hints
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 
 class Dataclass(Protocol):
@@ -23,9 +23,10 @@ def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
     """Return a ``config`` with the values of ``argv`` (by default the process's own arguments).
 
     A field ``learning_rate: float = 0.1`` is the option ``--learning-rate 0.1``; with underscores
-    it is understood too. Each field has a default and a type that can be called with a text (int,
-    float, str). The text under a field is its help. To refuse a value, a config's
-    ``__post_init__`` calls `check`.
+    it is understood too. Each field has a default and a type: bool (``true`` or ``false``), a
+    ``Literal`` of texts or numbers, or one that can be called with a text (int, float, str). The
+    text under a field is its help. Fields and texts of base classes count too. To refuse a value, a
+    config's ``__post_init__`` calls `check`.
 
     Raises:
         SystemExit: code 2 with a message on stderr that names the option and the known ones;
@@ -40,11 +41,10 @@ def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
     for field in dataclasses.fields(config):
         parser.add_argument(
             _option(field.name),
-            type=types[field.name],
             default=field.default,
-            metavar=types[field.name].__name__.upper(),
             # argparse fills in what follows a percent sign.
             help=sentences.get(field.name, "").replace("%", "%%"),
+            **_how_to_read(types[field.name]),
         )
     given = sys.argv[1:] if argv is None else argv
     values, unknown = parser.parse_known_args([_dashed(argument) for argument in given])
@@ -68,6 +68,27 @@ def check(rules: Mapping[str, bool]) -> None:
             raise ValueError(sentence)
 
 
+def as_settings(config: Dataclass) -> dict[str, Any]:
+    """Return each option with its value, for the run to record."""
+    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+
+
+def _how_to_read(kind: Any) -> dict[str, Any]:
+    """Return what argparse needs to know of a type."""
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        return {"type": type(choices[0]), "choices": choices}
+    if kind is bool:
+        return {"type": _truth, "metavar": "true|false"}
+    return {"type": kind, "metavar": kind.__name__.upper()}
+
+
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"true or false (not {text!r})")
+    return text == "true"
+
+
 def _option(field: str) -> str:
     return "--" + field.replace("_", "-")
 
@@ -81,6 +102,14 @@ def _dashed(argument: str) -> str:
 
 def _sentences(config: type) -> dict[str, str]:
     """Return the text under each field: Python drops it, so it is read from the source."""
+    found: dict[str, str] = {}
+    for base in reversed(config.__mro__):
+        if dataclasses.is_dataclass(base):
+            found |= _own_sentences(base)
+    return found
+
+
+def _own_sentences(config: type) -> dict[str, str]:
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
     assert isinstance(definition, ast.ClassDef)
     found = {}

@@ -86,6 +86,7 @@ def test_assign_begins_an_attempt_once(hands: Hands) -> None:
         "world_size": 2,
         "master_addr": "10.0.0.1",
         "master_port": 29500,
+        "keeps_checkpoints": False,
         "cpus": [1],
     }
 

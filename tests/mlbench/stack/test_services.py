@@ -168,13 +168,20 @@ def test_what_another_stack_left_in_the_shell_does_not_reach_this_one(
     home: Home, binary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = {value for key, value in vars(names).items() if key.startswith("ENV_")}
-    for name in ours - set(_USERS_GRAFANA):
+    for name in ours - {*_USERS_GRAFANA, names.ENV_DATASETS}:
         monkeypatch.setenv(name, "foreign")
     monkeypatch.setenv("OTHER", "kept")
     for service in all_services(home):
         assert "foreign" not in service.environ.values(), service.name
         assert service.environ["OTHER"] == "kept"
         assert service.environ[names.ENV_HOME] == str(home.root)
+
+
+def test_the_workers_look_for_data_sets_where_the_user_does(
+    home: Home, binary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(names.ENV_DATASETS, "/of/the/user")
+    assert Services(home, workers=2).worker(0).environ[names.ENV_DATASETS] == "/of/the/user"
 
 
 def test_the_controller_knows_how_many_workers_are_usual(home: Home, binary: Path) -> None:

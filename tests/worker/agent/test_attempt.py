@@ -1,6 +1,6 @@
 """An attempt's folder tells everything to the next agent."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ ASSIGNMENT = Assignment(
     master_port=29500,
     command=("python", "-c", "pass"),
     cpus=(2, 3),
+    keeps_checkpoints=True,
 )
 
 
@@ -60,8 +61,55 @@ def test_a_half_made_folder_is_no_attempt(tmp_path: Path) -> None:
     assert Attempt.resume(tmp_path) is None
 
 
+def test_a_runs_attempts_share_its_checkpoints(tmp_path: Path) -> None:
+    first = Attempt.create(tmp_path, replace(ASSIGNMENT, attempt=1))
+    again = Attempt.create(tmp_path, replace(ASSIGNMENT, attempt=2, rank=0))
+    assert first.checkpoints == again.checkpoints == tmp_path / "checkpoints" / "run-7"
+    other = Attempt.create(tmp_path, replace(ASSIGNMENT, run_id=8))
+    assert other.checkpoints != first.checkpoints
+
+
+@pytest.mark.parametrize(
+    ("run_id", "attempt", "left"),
+    [
+        (7, 2, ["run-7"]),
+        (7, 1, []),  # left by a run of the same number, of a master that is no more
+        (8, 1, []),
+        (8, 2, []),
+    ],
+)
+def test_only_later_attempts_find_checkpoints(
+    tmp_path: Path, run_id: int, attempt: int, left: list[str]
+) -> None:
+    for saved in (6, 7):
+        folder = tmp_path / "checkpoints" / f"run-{saved}"
+        folder.mkdir(parents=True)
+        (folder / "epoch-00000001.pt").touch()
+    starting = Attempt.create(tmp_path, replace(ASSIGNMENT, run_id=run_id, attempt=attempt))
+    starting.remove_old_checkpoints()
+    assert [folder.name for folder in (tmp_path / "checkpoints").iterdir()] == left
+
+
+@pytest.fixture(autouse=True)
+def _no_other_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a process ends all children of an agent; those of a test shall live."""
+    monkeypatch.setattr("worker.agent.process._end_children", lambda keep: None)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_only_a_run_that_keeps_checkpoints_is_told_where(keeps: bool, tmp_path: Path) -> None:
+    assignment = replace(
+        ASSIGNMENT, keeps_checkpoints=keeps, cpus=(), command=("sh", "-c", "printenv")
+    )
+    attempt = Attempt.create(tmp_path, assignment)
+    attempt.start({"PATH": "/bin:/usr/bin"}, on_exit=lambda: None)
+    assert attempt.ended.wait(10)
+    told = attempt.file("stdout").read_text()
+    assert (f"MLBENCH_CHECKPOINTS={attempt.checkpoints}" in told) == keeps
+
+
 def test_the_process_gets_what_torch_distributed_needs_but_no_token(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     environ = training_environ({names.ENV_AGENT_TOKEN: "secret", "PATH": "/bin"})
     attempt = Attempt.create(tmp_path, ASSIGNMENT)
@@ -71,8 +119,6 @@ def test_the_process_gets_what_torch_distributed_needs_but_no_token(
         attempt.folder, Assignment(**{**asdict(ASSIGNMENT), "command": command, "cpus": ()})
     )
     ended: list[bool] = []
-    # The end of a process ends all children of an agent; here there must be none.
-    monkeypatch.setattr("worker.agent.process._end_children", lambda keep: None)
     attempt.start(environ, on_exit=lambda: ended.append(True))
     assert attempt.ended.wait(10)
     variables = dict(line.partition("=")[::2] for line in seen.read_text().splitlines())

@@ -1,9 +1,10 @@
-"""Batches are the same for any number of ranks, reshuffled each epoch, and shifted by a pixel."""
+"""Batches are the same for any number of ranks, reshuffled each epoch, shifted and mirrored."""
 
 import pytest
 import torch
 
-from worker.data.images import Images, ShiftedBatches
+from worker.data.folder import DataError
+from worker.data.images import AugmentedBatches, Images
 from worker.training.distributed import World
 
 _COUNT = 50
@@ -18,16 +19,28 @@ def data() -> Images:
     return Images(images, torch.arange(1, _COUNT + 1))
 
 
-def batches(data: Images, rank: int = 0, size: int = 1, epoch: int = 0) -> list[Images]:
-    shares = ShiftedBatches(data, _BATCH, World(rank, size), seed=3, epoch=epoch)
-    return [shares[step] for step in range(len(shares))]
+def batches(
+    data: Images,
+    rank: int = 0,
+    size: int = 1,
+    epoch: int = 0,
+    *,
+    shift: int = 1,
+    flip: bool = False,
+) -> list[Images]:
+    shares = list(
+        AugmentedBatches(
+            data, _BATCH, World(rank, size), seed=3, epoch=epoch, shift=shift, flip=flip
+        )
+    )
+    assert len(shares) == _COUNT // _BATCH
+    return shares
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_the_ranks_together_see_the_batches_of_one(data: Images, size: int) -> None:
-    alone = batches(data)
-    assert len(alone) == _COUNT // _BATCH
-    shares = [batches(data, rank, size) for rank in range(size)]
+    alone = batches(data, flip=True)
+    shares = [batches(data, rank, size, flip=True) for rank in range(size)]
     for whole, *parts in zip(alone, *shares, strict=True):
         assert torch.equal(torch.cat([part.images for part in parts]), whole.images)
         assert torch.equal(torch.cat([part.labels for part in parts]), whole.labels)
@@ -52,12 +65,36 @@ def test_images_are_shifted_by_up_to_a_pixel_and_keep_their_labels(data: Images)
     assert places == {(row, column) for row in (1, 2, 3) for column in (1, 2, 3)}
 
 
+def test_images_are_mirrored_half_of_the_time(data: Images) -> None:
+    left = data.images.clone()
+    left[:, 0, 2, 2], left[:, 0, 2, 1] = 0, data.images[:, 0, 2, 2]
+    shares = [
+        batch
+        for epoch in range(4)
+        for batch in batches(Images(left, data.labels), epoch=epoch, shift=0, flip=True)
+    ]
+    columns = torch.cat([batch.images for batch in shares]).nonzero()[:, 3]
+    assert set(columns.tolist()) == {1, 3}
+    assert 0.35 < (columns == 3).float().mean() < 0.65
+
+
+def test_bytes_are_normalized_and_what_comes_in_from_the_side_is_zero() -> None:
+    pixels = torch.full((_BATCH, 2, 3, 3), 7, dtype=torch.uint8)
+    data = Images(pixels, torch.zeros(_BATCH, dtype=torch.int64), (3.0, 5.0), (2.0, 4.0))
+    (batch,) = AugmentedBatches(data, _BATCH, World(), seed=0, epoch=0, shift=1, flip=False)
+    assert batch.images.dtype == torch.float32
+    assert set(batch.images[:, 0].flatten().tolist()) == {0.0, 2.0}
+    assert set(batch.images[:, 1].flatten().tolist()) == {0.0, 0.5}
+    assert [part.images.shape[0] for part in data.batches(3)] == [3, 3, 2]
+    assert {part.images[0, 0, 0, 0].item() for part in data.batches(3)} == {2.0}
+
+
 @pytest.mark.parametrize(("batch_size", "ranks"), [(_COUNT + 1, 1), (3, 4), (0, 1)])
 def test_a_batch_that_cannot_be_shared_out_is_refused(
     data: Images, batch_size: int, ranks: int
 ) -> None:
-    with pytest.raises(ValueError, match=f"a batch of {batch_size} images must hold"):
-        ShiftedBatches(data, batch_size, World(0, ranks), seed=0, epoch=0)
+    with pytest.raises(DataError, match=f"a batch of {batch_size} must hold"):
+        AugmentedBatches(data, batch_size, World(0, ranks), 0, 0, shift=1, flip=False)
 
 
 def test_shards_make_up_the_whole(data: Images) -> None:

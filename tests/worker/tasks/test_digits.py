@@ -93,8 +93,8 @@ def test_any_number_of_workers_trains_the_same_model(
     alone = batch_losses(one_epoch_alone)
     three = start_ranks(tmp_path, 3, *_TASK, "--epochs", "1")
     finish(three)
-    assert batch_losses(two_to_the_goal)[:_STEPS] == pytest.approx(alone, rel=1e-3)
-    assert batch_losses(three) == pytest.approx(alone, rel=1e-3)
+    assert batch_losses(two_to_the_goal)[:_STEPS] == pytest.approx(alone, rel=5e-3)
+    assert batch_losses(three) == pytest.approx(alone, rel=5e-3)
 
 
 def test_a_rank_fails_soon_when_its_peer_is_killed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from tests.conftest import free_port
 from tests.worker.ranks import start_ranks
@@ -37,7 +38,7 @@ with join_world(timeout=timedelta(seconds=1)) as world:
 
 
 def test_alone_there_is_nobody_to_talk_to() -> None:
-    with join_world({}) as world:
+    with join_world(environ={}) as world:
         assert world == World(rank=0, size=1)
         values = torch.tensor([1.0, 2.0])
         world.sum_(values)
@@ -52,7 +53,7 @@ def test_ranks_sum_and_share_on_loopback_with_the_threads_they_were_given(tmp_pa
 
 def test_a_silent_peer_is_given_up(tmp_path: Path) -> None:
     waiting, silent = start_ranks(tmp_path, 2, "-c", _STALL)
-    _, errors = waiting.output(seconds=30)
+    _, errors = waiting.output()
     silent.process.kill()
     silent.output()
     assert waiting.process.returncode == 1
@@ -68,7 +69,7 @@ def test_a_peer_that_does_not_come_is_given_up() -> None:
     }
     with (
         pytest.raises(WorldError, match="rank 0 of 2 could not join its peers"),
-        join_world(environ, timeout=timedelta(seconds=1)),
+        join_world(environ=environ, timeout=timedelta(seconds=1)),
     ):
         pass
 
@@ -88,8 +89,28 @@ def test_a_peer_that_does_not_come_is_given_up() -> None:
     ],
 )
 def test_an_environment_that_makes_no_sense_is_refused(environ: dict[str, str], said: str) -> None:
-    with pytest.raises(WorldError, match=said), join_world(environ):
+    with pytest.raises(WorldError, match=said), join_world(environ=environ):
         pass
+
+
+@pytest.mark.skipif(dist.is_mpi_available(), reason="this PyTorch has MPI")
+def test_mpi_is_refused_where_pytorch_has_none() -> None:
+    with pytest.raises(WorldError, match="this build of PyTorch has no MPI"), join_world("mpi", {}):
+        pass
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_nccl_is_refused_without_a_gpu() -> None:
+    with (
+        pytest.raises(WorldError, match="backend nccl: it needs NVIDIA GPUs"),
+        join_world("nccl", {}),
+    ):
+        pass
+
+
+def test_an_error_that_is_no_lost_peer_stays_what_it_is() -> None:
+    with pytest.raises(RuntimeError, match="out of memory"), World(0, 2).noticing_lost_peers():
+        raise RuntimeError("out of memory")
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])

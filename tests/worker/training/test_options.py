@@ -1,6 +1,7 @@
 """Options come from a dataclass, and a wrong one is refused with a message that helps."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 
@@ -73,3 +74,61 @@ def test_help_is_the_sentence_under_each_field(capsys: pytest.CaptureFixture[str
     assert "Train something." in told
     assert "Step size, 100 % of it. (default: 0.1)" in told
     assert "How often. (default: 3)" in told
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where to train."""
+
+    device: Literal["cpu", "cuda"] = "cpu"
+    """The device."""
+    fast: bool = False
+    """Whether to hurry."""
+    depth: Literal[20, 32] = 20
+
+
+@dataclass(frozen=True)
+class Both(Where):
+    """Train something somewhere."""
+
+    fast: bool = True
+    """Whether to hurry more."""
+    steps: int = 3
+
+
+def test_fields_of_base_classes_are_options_too(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = options.parse(Both, ["--device=cuda", "--fast", "false", "--depth=32", "--steps=5"])
+    assert chosen == Both(device="cuda", fast=False, depth=32, steps=5)
+    assert options.parse(Both, []) == Both(device="cpu", fast=True, depth=20, steps=3)
+    with pytest.raises(SystemExit):
+        options.parse(Both, ["--help"])
+    told = capsys.readouterr().out
+    assert "The device. (default: cpu)" in told
+    assert "Whether to hurry more. (default: True)" in told
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("--device=tpu", "argument --device: invalid choice: 'tpu' (choose from "),
+        ("--depth=21", "argument --depth: invalid choice: 21 (choose from "),
+        ("--depth=deep", "argument --depth: invalid int value: 'deep'"),
+        ("--fast=yes", "argument --fast: true or false (not 'yes')"),
+    ],
+)
+def test_a_choice_that_there_is_not_is_refused(
+    argument: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        options.parse(Both, [argument])
+    assert exited.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_settings_are_all_options_with_their_values() -> None:
+    assert options.as_settings(Both(device="cuda")) == {
+        "device": "cuda",
+        "fast": True,
+        "depth": 20,
+        "steps": 3,
+    }

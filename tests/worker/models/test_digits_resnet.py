@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from worker.models.resnet import ResNet8
+from worker.models.digits_resnet import ResNet8
 
 
 def test_it_has_eight_layers_and_classifies() -> None:

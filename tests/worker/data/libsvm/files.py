@@ -1,0 +1,53 @@
+"""Small data sets in LIBSVM's format that a linear model can learn, made from known weights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Made:
+    """A data set as it was made."""
+
+    rows: NDArray[np.float64]
+    labels: NDArray[np.float64]
+
+    def text(self, labels: Sequence[str] | None = None) -> bytes:
+        """Return it in LIBSVM's format: entries that are 0 left out, as in the real files.
+
+        ``labels`` spells -1 and +1 otherwise.
+        """
+        spelled = dict(zip((-1.0, 1.0), labels, strict=True)) if labels else {}
+        return "".join(
+            f"{spelled.get(label, f'{label:.9g}')} "
+            + " ".join(f"{j + 1}:{row[j]:.9g}" for j in np.flatnonzero(row))
+            + " \n"
+            for row, label in zip(self.rows, self.labels, strict=True)
+        ).encode()
+
+
+def make(
+    count: int, features: int, *, density: float = 1.0, noise: float = 0.0, seed: int = 0
+) -> Made:
+    """Return ``count`` rows of length 1, sorted by label: -1 and +1 by the sign of ``w·x``.
+
+    ``w`` is the same for every seed. A share ``noise`` of the labels is wrong.
+    """
+    random = np.random.default_rng(seed)
+    rows = random.normal(size=(count, features)) * (random.random((count, features)) < density)
+    rows[:, 0] += 1e-3  # no row is empty
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    weights = np.random.default_rng(1_000_000).normal(size=features)
+    labels = np.where((rows @ weights > 0) ^ (random.random(count) < noise), 1.0, -1.0)
+    order = np.argsort(labels, kind="stable")
+    return Made(rows[order], labels[order])
+
+
+def make_regression(count: int, features: int, *, noise: float, seed: int = 0) -> Made:
+    """Return rows as `make` does, with labels ``w·x`` plus normal noise of that deviation."""
+    made = make(count, features, seed=seed)
+    random = np.random.default_rng(seed + 1)
+    weights = np.random.default_rng(1_000_000).normal(size=features)
+    return Made(made.rows, made.rows @ weights + noise * random.normal(size=count))

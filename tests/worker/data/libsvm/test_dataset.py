@@ -1,0 +1,56 @@
+"""Two files, or one, become what to train on and what to validate with."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.worker.data.libsvm.files import make, make_regression
+from worker.data.folder import DataError
+from worker.data.libsvm.dataset import load_dataset
+
+
+@pytest.mark.parametrize("labels", [("0", "1"), ("1", "2"), ("-1", "+1")])
+def test_any_two_labels_become_minus_and_plus_one(tmp_path: Path, labels: tuple[str, str]) -> None:
+    made = make(100, 5)
+    (tmp_path / "two").write_bytes(made.text(labels))
+    (tmp_path / "two.t").write_bytes(made.text(labels))
+    data = load_dataset("two", tmp_path, classes=True)
+    for part in (data.train, data.validation):
+        assert torch.unique(part.targets).tolist() == [-1, 1]
+        assert part.targets.sum() == made.labels.sum()
+
+
+def test_other_labels_are_targets_alone(tmp_path: Path) -> None:
+    made = make_regression(100, 5, noise=0.1)
+    (tmp_path / "numbers").write_bytes(made.text())
+    with pytest.raises(DataError, match="needs labels of two values, and there are 100"):
+        load_dataset("numbers", tmp_path, classes=True)
+    data = load_dataset("numbers", tmp_path, classes=False)
+    targets = torch.cat([data.train.targets, data.validation.targets])
+    torch.testing.assert_close(
+        targets.sort().values, torch.from_numpy(made.labels).float().sort().values
+    )
+
+
+@pytest.mark.parametrize("density", [1.0, 0.2])
+def test_one_file_gives_a_fifth_for_validation(tmp_path: Path, density: float) -> None:
+    (tmp_path / "one").write_bytes(make(103, 5, density=density).text())
+    data = load_dataset("one", tmp_path, classes=True)
+    assert (len(data.train), len(data.validation)) == (83, 20)
+    assert len(data.train.rows) == 83
+    assert len(data.validation.rows) == 20
+
+
+@pytest.mark.parametrize("density", [1.0, 0.2])
+def test_features_are_those_of_both_files(tmp_path: Path, density: float) -> None:
+    (tmp_path / "wide").write_bytes(make(100, 9, density=density).text())
+    (tmp_path / "wide.t").write_bytes(make(50, 12, density=density).text())
+    data = load_dataset("wide", tmp_path, classes=True).to(torch.device("cpu"))
+    assert data.features == 12
+    gradient = torch.full((12,), torch.nan)
+    data.train.rows.weighted_sum_(gradient, torch.ones(100))
+    assert gradient[:9].all()
+    assert gradient[9:].tolist() == [0, 0, 0]
+    assert data.validation.rows.scores(torch.ones(12)).isfinite().all()
+    assert data.train.rows.scores(torch.ones(12)).isfinite().all()

@@ -1,0 +1,243 @@
+"""Checkpoints: whole or not there, and the same on all ranks, whatever each of them has left."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from mlbench import Tracker, names
+from tests.worker.ranks import start_ranks
+from worker.training.checkpoint import Checkpoints
+from worker.training.distributed import World
+
+# Saves epoch after epoch, and says which it has saved.
+_SAVE = """
+import itertools, pathlib, sys, torch
+from torch import nn
+from worker.training.checkpoint import Checkpoints
+from worker.training.distributed import World
+model = nn.Linear(500, 500)
+checkpoints = Checkpoints(pathlib.Path(sys.argv[1]), World(), {"model": model})
+for epoch in itertools.count(checkpoints.restore() + 1):
+    nn.init.constant_(model.weight, epoch)
+    checkpoints.save(epoch)
+    print(epoch, flush=True)
+"""
+
+# Each rank first saves the epochs that its argument names, such as "1,2", with a weight that tells
+# epoch and rank; with "torn", rank 0's newest is damaged. It prints what it has restored.
+_RESTORE = """
+import pathlib, sys, torch
+from torch import nn
+from worker.training.checkpoint import Checkpoints
+from worker.training.distributed import World, join_world
+folder, *of_ranks = sys.argv[1:]
+with join_world() as world:
+    own = pathlib.Path(folder) / str(world.rank)
+    def checkpoints(value, world):
+        model = nn.Linear(1, 1, bias=False)
+        nn.init.constant_(model.weight, value)
+        return model, Checkpoints(own, world, {"model": model})
+    for epochs in filter(None, of_ranks[world.rank].split(",")):
+        checkpoints(10 * int(epochs) + world.rank, World())[1].save(int(epochs))
+    if world.rank == 0 and "torn" in sys.argv:
+        newest = max(own.glob("*.pt"))
+        newest.write_bytes(newest.read_bytes()[:-100])
+    model, found = checkpoints(-1, world)
+    print(found.restore(), model.weight.item())
+"""
+
+
+def make(folder: Path | None, fill: float = 0.0) -> tuple[nn.Linear, Checkpoints]:
+    model = nn.Linear(3, 2)
+    nn.init.constant_(model.weight, fill)
+    return model, Checkpoints(folder, World(), {"model": model})
+
+
+def save(folder: Path, *epochs: int) -> None:
+    """Save a model for each of the epochs, whose weights are their number."""
+    for number in epochs:
+        make(folder, fill=number)[1].save(number)
+
+
+def restored(folder: Path) -> tuple[int, float]:
+    """Return the epochs that are found, and the model's weight."""
+    model, checkpoints = make(folder, fill=-1.0)
+    return checkpoints.restore(), model.weight[0, 0].item()
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_last_two_are_kept_and_the_newest_is_restored(tmp_path: Path) -> None:
+    folder = tmp_path / "made" / "by-save"
+    save(folder, 1, 2, 5, 7)
+    assert files(folder) == ["epoch-00000005.pt", "epoch-00000007.pt"]
+    assert restored(folder) == (7, 7.0)
+
+
+def test_with_nothing_saved_the_training_begins(tmp_path: Path) -> None:
+    assert restored(tmp_path) == (0, -1.0)
+    assert restored(tmp_path / "missing") == (0, -1.0)
+
+
+def test_outside_of_a_run_none_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    checkpoints = Checkpoints.from_environ(World(), {"model": nn.Linear(1, 1)}, {})
+    checkpoints.save(1)
+    assert checkpoints.restore() == 0
+    assert files(tmp_path) == []
+
+
+def test_the_agent_names_the_folder(tmp_path: Path) -> None:
+    environ = {names.ENV_CHECKPOINTS: str(tmp_path)}
+    Checkpoints.from_environ(World(), {"model": nn.Linear(3, 2)}, environ).save(4)
+    assert restored(tmp_path)[0] == 4
+
+
+def test_all_parts_go_on_as_they_were(tmp_path: Path) -> None:
+    def parts() -> tuple[nn.Linear, torch.optim.SGD, Tracker]:
+        model = nn.Linear(4, 1)
+        return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), Tracker({})
+
+    def train(model: nn.Linear, optimizer: torch.optim.SGD, tracker: Tracker) -> list[float]:
+        losses = []
+        for _ in range(5):
+            loss = (model(torch.ones(8, 4)) - 3).square().mean()
+            optimizer.zero_grad(set_to_none=False)
+            loss.backward()
+            optimizer.step()
+            tracker.step(samples=8)
+            losses.append(loss.item())
+        return losses
+
+    def checkpoints(model: nn.Linear, optimizer: torch.optim.SGD, tracker: Tracker) -> Checkpoints:
+        return Checkpoints(
+            tmp_path, World(), {"model": model, "optimizer": optimizer, "tracker": tracker}
+        )
+
+    first = parts()
+    train(*first)
+    checkpoints(*first).save(1)
+    again = parts()
+    weight = again[0].weight
+    assert checkpoints(*again).restore() == 1
+    assert again[0].weight is weight, "in place: gradients and buckets point to it"
+    assert again[2].steps == 5
+    assert train(*again) == train(*first)
+    assert again[2].samples == 80
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda _: b"", lambda whole: whole[:-50], lambda _: b"no checkpoint"]
+)
+def test_a_torn_newest_falls_back_to_the_one_before(
+    tmp_path: Path, damage: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path, 6, 7)
+    newest = tmp_path / "epoch-00000007.pt"
+    newest.write_bytes(damage(newest.read_bytes()))
+    assert restored(tmp_path) == (6, 6.0)
+    assert f"{newest} holds no checkpoint of this training" in capsys.readouterr().err
+
+
+def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    save(tmp_path, 6, 7)
+    newest = tmp_path / "epoch-00000007.pt"
+    content = bytearray(newest.read_bytes())
+    at = content.index(torch.tensor(7.0).numpy().tobytes() * 6)
+    content[at] ^= 1
+    newest.write_bytes(content)
+    assert restored(tmp_path) == (6, 6.0)
+
+
+def test_what_could_not_be_read_is_not_among_the_two_that_are_kept(tmp_path: Path) -> None:
+    save(tmp_path, 6, 7)
+    (tmp_path / "epoch-00000009.pt").write_bytes(b"torn")
+    _, checkpoints = make(tmp_path)
+    assert checkpoints.restore() == 7
+    checkpoints.save(8)
+    assert files(tmp_path) == ["epoch-00000007.pt", "epoch-00000008.pt"]
+
+
+def test_a_file_with_other_parts_is_none_of_ours(tmp_path: Path) -> None:
+    save(tmp_path, 6)
+    Checkpoints(tmp_path, World(), {"other": nn.Linear(3, 2)}).save(7)
+    assert restored(tmp_path) == (6, 6.0)
+
+
+def test_a_file_cannot_run_code(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.mkdir, (str(tmp_path / "run"),)
+
+    save(tmp_path, 6)
+    torch.save({"model": Trap()}, tmp_path / "epoch-00000007.pt")
+    assert restored(tmp_path)[0] == 6
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_end_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path, 1, 2)
+    _, checkpoints = make(tmp_path)
+    (tmp_path / "rank-0.new").symlink_to("/dev/full")
+    checkpoints.save(3)
+    (tmp_path / "rank-0.new").symlink_to("/dev/full")
+    checkpoints.save(4)
+    assert capsys.readouterr().err.splitlines() == [
+        "cannot keep a checkpoint, training on: [Errno 28] No space left on device"
+    ]
+    assert restored(tmp_path) == (2, 2.0)
+    assert files(tmp_path) == ["epoch-00000001.pt", "epoch-00000002.pt"]
+    checkpoints.save(5)
+    assert restored(tmp_path)[0] == 5
+
+
+def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
+    done = 0
+    for kills in range(3):
+        saving = subprocess.Popen(
+            [sys.executable, "-c", _SAVE, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert saving.stdout is not None
+        saving.stdout.readline()
+        # Somewhere in one of its next saves, each of which takes some milliseconds.
+        time.sleep(0.0137 * kills)
+        saving.kill()
+        said = [done + 1, *map(int, saving.communicate()[0].split())]
+        model = nn.Linear(500, 500)
+        done = Checkpoints(tmp_path, World(), {"model": model}).restore()
+        assert done >= said[-1], "what it said to have saved is there"
+        assert torch.equal(model.weight, torch.full((500, 500), float(done)))
+
+
+def test_a_half_written_file_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / "rank-0.new").write_bytes(b"what a killed process left")
+    save(tmp_path, 1)
+    assert files(tmp_path) == ["epoch-00000001.pt"]
+
+
+@pytest.mark.parametrize(
+    ("of_ranks", "epochs", "weights"),
+    [
+        (["", "3"], 3, [31.0, 31.0]),
+        (["1", "1,2", "1,2"], 2, [21.0, 21.0, 22.0]),
+        (["1,2", "1,2", "torn"], 2, [21.0, 21.0]),
+    ],
+)
+def test_the_highest_that_any_rank_has_wins(
+    tmp_path: Path, of_ranks: list[str], epochs: int, weights: list[float]
+) -> None:
+    ranks = start_ranks(tmp_path, len(weights), "-c", _RESTORE, str(tmp_path), *of_ranks)
+    outputs = [rank.output() for rank in ranks]
+    assert [rank.process.returncode for rank in ranks] == [0] * len(ranks), outputs
+    assert [said for said, _ in outputs] == [f"{epochs} {weight}\n" for weight in weights]

@@ -1,0 +1,195 @@
+"""However gradients are exchanged, every rank ends with the mean over all of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from tests.worker.ranks import finish_with_output, start_ranks
+from worker.training.distributed import World
+from worker.training.exchange import (
+    ExchangeOptions,
+    Flat,
+    average_buffers,
+    broadcast_parameters,
+    make_exchange,
+)
+
+# Each rank trains on images of its own for four steps, from weights of its own; it prints the
+# weights at the end, as what one rank would have with the mean of all gradients.
+_TRAIN = """
+import json, sys, torch
+from torch import nn
+from worker.training.distributed import join_world
+from worker.training.exchange import ExchangeOptions, make_exchange
+
+with join_world() as world:
+    torch.manual_seed(world.rank)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 64))
+    model = model.to(memory_format=torch.channels_last)
+    exchange = make_exchange(ExchangeOptions(sys.argv[1], sys.argv[2]), model, world)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for step in range(4):
+        generator = torch.Generator().manual_seed(10 * step + world.rank)
+        images = torch.rand(2, 3, 4, 4, generator=generator)
+        exchange.clear()
+        exchange.model(images).square().mean().backward()
+        exchange.average()
+        optimizer.step()
+    print(json.dumps([value for p in model.parameters() for value in p.flatten().tolist()]))
+"""
+
+
+def weights_of_two_ranks(folder: Path, exchange: str, compression: str = "none") -> list[float]:
+    ranks = start_ranks(folder, 2, "-c", _TRAIN, exchange, compression)
+    one, other = (json.loads(output) for output in finish_with_output(ranks))
+    assert one == other, "all ranks have the same weights, to the last bit"
+    weights: list[float] = one
+    return weights
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[float]:
+    """Return the weights that one process finds with the mean gradient of both ranks' images."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 64))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for step in range(4):
+        seeds = [torch.Generator().manual_seed(10 * step + rank) for rank in range(2)]
+        images = torch.cat([torch.rand(2, 3, 4, 4, generator=seed) for seed in seeds])
+        optimizer.zero_grad()
+        model(images).square().mean().backward()
+        optimizer.step()
+    return [value for parameter in model.parameters() for value in parameter.flatten().tolist()]
+
+
+@pytest.mark.parametrize("exchange", ["ddp", "flat", "per-layer"])
+def test_every_way_trains_as_one_process_would(
+    exchange: str, expected: list[float], tmp_path: Path
+) -> None:
+    assert weights_of_two_ranks(tmp_path, exchange) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("compression", "least", "most"),
+    [("fp16", 0, 1e-3), ("bf16", 1e-6, 1e-2), ("powersgd", 1e-6, 0.1)],
+)
+def test_compression_loses_a_little(
+    compression: str, least: float, most: float, expected: list[float], tmp_path: Path
+) -> None:
+    weights = torch.tensor(weights_of_two_ranks(tmp_path, "ddp", compression))
+    off = (weights - torch.tensor(expected)).abs().max().item()
+    assert least < off < most
+
+
+def test_compression_is_for_ddp() -> None:
+    with pytest.raises(ValueError, match="--compression needs --exchange ddp"):
+        ExchangeOptions(exchange="flat", compression="fp16")
+
+
+def make_model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def gradients(model: nn.Module) -> list[torch.Tensor]:
+    return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+
+def add_gradients(model: nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> None:
+    loss = functional.cross_entropy(model(inputs), labels, reduction="sum")
+    loss.backward()  # type: ignore[no-untyped-call]
+
+
+class Tripling(World):
+    """Two ranks, of which the other always has twice the gradients of this one."""
+
+    def sum_(self, tensor: torch.Tensor) -> None:
+        """Add the other's."""
+        tensor.mul_(3)
+
+    def broadcast_(self, tensor: torch.Tensor, source: int = 0) -> None:
+        """Do nothing: this is rank 0."""
+
+
+_INPUTS, _LABELS = torch.rand(5, 4), torch.tensor([0, 1, 2, 0, 1])
+
+
+def test_alone_gradients_stay_what_they_are_until_they_are_cleared() -> None:
+    plain, model = make_model(), make_model()
+    exchange = make_exchange(ExchangeOptions(), model, World())
+    add_gradients(plain, _INPUTS, _LABELS)
+    for _ in range(2):
+        exchange.clear()
+        add_gradients(model, _INPUTS, _LABELS)
+        exchange.average()
+        assert all(map(torch.equal, gradients(plain), gradients(model)))
+
+
+def test_a_translated_model_is_what_is_called() -> None:
+    model = make_model()
+    translated: nn.Module = torch.compile(model)  # type: ignore[assignment]
+    assert make_exchange(ExchangeOptions(), model, World(), translated).model is translated
+    assert make_exchange(ExchangeOptions(), model, World()).model is model
+
+
+@pytest.mark.parametrize("way", ["flat", "per-layer"])
+def test_the_mean_reaches_every_parameter(way: str) -> None:
+    plain, model = make_model(), make_model()
+    chosen = ExchangeOptions(exchange=way)  # type: ignore[arg-type]
+    exchange = make_exchange(chosen, model, Tripling(0, 2))
+    add_gradients(plain, _INPUTS, _LABELS)
+    for _ in range(2):
+        exchange.clear()
+        add_gradients(model, _INPUTS, _LABELS)
+        exchange.average()
+        for alone, mean in zip(gradients(plain), gradients(model), strict=True):
+            assert torch.allclose(1.5 * alone, mean)
+
+
+def test_flat_gradients_lie_in_one_piece_as_their_parameters_do() -> None:
+    model = nn.Conv2d(3, 4, 3)
+    model.weight.data = model.weight.to(memory_format=torch.channels_last)
+    Flat(model, list(model.parameters()), World())
+    weight, bias = model.parameters()
+    assert weight.grad is not None
+    assert bias.grad is not None
+    assert weight.grad.is_contiguous(memory_format=torch.channels_last)
+    assert bias.grad.data_ptr() == weight.grad.data_ptr() + 4 * weight.numel()
+
+
+def test_broadcast_alone_changes_nothing() -> None:
+    model, same = make_model(), make_model()
+    broadcast_parameters(model, World())
+    assert all(map(torch.equal, model.parameters(), same.parameters()))
+
+
+class Rank1(World):
+    """A rank that is given ones by rank 0."""
+
+    def broadcast_(self, tensor: torch.Tensor, source: int = 0) -> None:
+        """Receive."""
+        tensor.fill_(1)
+
+
+def test_broadcast_replaces_every_parameter_and_training_goes_on() -> None:
+    model = make_model()
+    broadcast_parameters(model, Rank1(1, 2))
+    assert all(parameter.eq(1).all() for parameter in model.parameters())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
+    add_gradients(model, _INPUTS, _LABELS)
+    optimizer.step()
+    assert not all(parameter.eq(1).all() for parameter in model.parameters())
+
+
+def test_running_statistics_become_their_mean() -> None:
+    norm = nn.BatchNorm2d(2)
+    norm.running_mean, norm.running_var = torch.tensor([2.0, 4.0]), torch.tensor([6.0, 8.0])
+    average_buffers(norm, Tripling(0, 2))
+    assert norm.running_mean.tolist() == [3.0, 6.0]
+    assert norm.running_var.tolist() == [9.0, 12.0]
+    assert norm.num_batches_tracked == 0

@@ -1,0 +1,26 @@
+"""Parses files ahead of time: ``python -m worker.data.libsvm FILE…``, where runs may not write."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from worker.data.folder import DataError
+from worker.data.libsvm.cache import open_table
+
+
+def main() -> None:
+    """Parse each file, and say what is in it."""
+    parser = argparse.ArgumentParser(prog="python -m worker.data.libsvm", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    for file in parser.parse_args().files:
+        if not file.is_file():
+            sys.exit(f"there is no file {file}")
+        try:
+            table = open_table(file)
+        except DataError as error:
+            sys.exit(str(error))
+        print(f"{file}: {len(table.rows)} rows of {table.width} features, parsed")
+
+
+if __name__ == "__main__":
+    main()

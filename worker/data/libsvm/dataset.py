@@ -1,0 +1,93 @@
+"""A data set of two parts, rows to train on and rows to validate with, and their targets."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from worker.data.folder import DataError
+from worker.data.libsvm.cache import Table, open_table
+from worker.data.libsvm.rows import Rows
+from worker.data.libsvm.sources import find_sources
+
+# Where a data set is one file, one row of so many is for validation.
+_HELD_OUT = 5
+_CLASSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Rows of features and what a model is to say of each."""
+
+    rows: Rows
+    targets: torch.Tensor
+    """``[rows]``: classes as -1 and +1, or numbers."""
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, part: slice) -> "Samples":
+        return Samples(self.rows[part], self.targets[part])
+
+    def to(self, device: torch.device) -> "Samples":
+        """Return the same samples on a device."""
+        return Samples(self.rows.to(device), self.targets.to(device))
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set, mapped into memory."""
+
+    train: Samples
+    validation: Samples
+    features: int
+    """As many as both parts together have."""
+    largest_norm2: float
+    """The largest squared Euclidean norm of a row of either part."""
+
+    def to(self, device: torch.device) -> "Dataset":
+        """Return the same data on a device: on the CPU, where it is mapped."""
+        return replace(self, train=self.train.to(device), validation=self.validation.to(device))
+
+
+def load_dataset(name: str, folder: Path, *, classes: bool) -> Dataset:
+    """Return a data set; its text files are parsed if nobody has done so yet.
+
+    Rows come in a fixed pseudo-random order. With ``classes``, labels of any two values become -1
+    (the smaller) and +1. A data set of one file gives a fifth of its rows, chosen at random, always
+    the same, for validation.
+
+    Raises:
+        DataError: a file is missing or malformed, or ``classes`` are wanted and there are not two.
+    """
+    sources = find_sources(name, folder)
+    train = open_table(sources.train)
+    if sources.validation is None:
+        tables = [train]
+        whole = Samples(train.rows, _targets(train, tables, name, classes))
+        held_out = len(whole) // _HELD_OUT
+        train_part, validation_part = whole[held_out:], whole[:held_out]
+    else:
+        validation = open_table(sources.validation)
+        tables = [train, validation]
+        train_part, validation_part = (
+            Samples(table.rows, _targets(table, tables, name, classes)) for table in tables
+        )
+    return Dataset(
+        train_part,
+        validation_part,
+        features=max(table.width for table in tables),
+        largest_norm2=max(table.largest_norm2 for table in tables),
+    )
+
+
+def _targets(table: Table, tables: list[Table], name: str, classes: bool) -> torch.Tensor:
+    if not classes:
+        return table.labels
+    labels = torch.unique(torch.cat([table.labels for table in tables]))
+    if len(labels) != _CLASSES:
+        raise DataError(
+            f"data set {name}: a classification needs labels of two values, and there are "
+            f"{len(labels)}; --model ridge takes any"
+        )
+    return torch.where(table.labels == labels[0], -1.0, 1.0)

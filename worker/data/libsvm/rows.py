@@ -1,0 +1,122 @@
+"""Rows of features, dense or sparse: the two products that a linear model needs of them."""
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+
+class Rows(Protocol):
+    """A matrix ``X`` of one row for each sample, whose columns beyond its last one are zero.
+
+    Weights may so be longer than the rows are wide: a validation file often has features that its
+    training file has not.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice) -> Self:
+        """Return some of the rows, without copying them."""
+        ...
+
+    def scores(self, weights: torch.Tensor) -> torch.Tensor:
+        """Return ``X w``, one score for each row."""
+        ...
+
+    def weighted_sum_(self, out: torch.Tensor, coefficients: torch.Tensor) -> None:
+        """Set ``out``, as long as the weights, to ``X^T c``: the sum of the rows times ``c``."""
+        ...
+
+    def to(self, device: torch.device) -> Self:
+        """Return the same rows on a device."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DenseRows:
+    """Rows that name every feature."""
+
+    values: torch.Tensor
+    """``[rows, width]``"""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, part: slice) -> "DenseRows":
+        return DenseRows(self.values[part])
+
+    def scores(self, weights: torch.Tensor) -> torch.Tensor:
+        """Return ``X w``."""
+        return _product(self.values, weights[: self.values.shape[1]])
+
+    def weighted_sum_(self, out: torch.Tensor, coefficients: torch.Tensor) -> None:
+        """Set ``out`` to ``X^T c``."""
+        width = self.values.shape[1]
+        if width < out.shape[0]:
+            out[width:].zero_()
+        _product(self.values.T, coefficients, out=out[:width])
+
+    def to(self, device: torch.device) -> "DenseRows":
+        """Return the same rows on a device."""
+        return DenseRows(self.values.to(device))
+
+
+def _product(
+    matrix: torch.Tensor, vector: torch.Tensor, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return a matrix times a vector. On a CPU numpy takes less of a small step than PyTorch."""
+    if matrix.is_cuda:
+        return torch.mv(matrix, vector, out=out)
+    result = None if out is None else out.numpy()
+    return torch.from_numpy(np.matmul(matrix.numpy(), vector.numpy(), out=result))
+
+
+@dataclass(frozen=True, slots=True)
+class SparseRows:
+    """Compressed sparse rows (CSR): row i has the entries from ``starts[i]`` to ``starts[i + 1]``.
+
+    ``starts`` stays on the CPU, where slices are cut.
+    """
+
+    values: torch.Tensor
+    """``[entries]``"""
+    columns: torch.Tensor
+    """``[entries]``, int32, from 0"""
+    starts: torch.Tensor
+    """``[rows + 1]``, int64; the first need not be 0: entries before it belong to no row"""
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, part: slice) -> "SparseRows":
+        start, stop, _ = part.indices(len(self))
+        return SparseRows(self.values, self.columns, self.starts[start : stop + 1])
+
+    def scores(self, weights: torch.Tensor) -> torch.Tensor:
+        """Return ``X w``: each row is a bag of weights, summed with its values as factors."""
+        values, columns, starts = self._entries()
+        return functional.embedding_bag(
+            columns,
+            weights.unsqueeze(1),
+            starts[:-1].to(columns),
+            mode="sum",
+            per_sample_weights=values,
+        ).squeeze(1)
+
+    def weighted_sum_(self, out: torch.Tensor, coefficients: torch.Tensor) -> None:
+        """Set ``out`` to ``X^T c``. On a GPU the order of additions, and so rounding, varies."""
+        values, columns, starts = self._entries()
+        lengths = starts.diff().to(values.device)
+        factors = coefficients.repeat_interleave(lengths, output_size=len(values))
+        out.zero_().index_add_(0, columns, factors.mul_(values))
+
+    def to(self, device: torch.device) -> "SparseRows":
+        """Return the same rows on a device."""
+        return SparseRows(self.values.to(device), self.columns.to(device), self.starts)
+
+    def _entries(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return values and columns of these rows alone, and where each row starts in them."""
+        first, last = int(self.starts[0]), int(self.starts[-1])
+        return self.values[first:last], self.columns[first:last], self.starts - first

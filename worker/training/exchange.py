@@ -1,0 +1,216 @@
+"""Synchronous gradient exchange: the ways to average gradients over all ranks, for comparison.
+
+All of them compute the same mean; they differ in how often the ranks talk, and when:
+
+- ``ddp``: PyTorch's DistributedDataParallel (Li et al. 2020) sends buckets of 25 MB as soon as the
+  backward pass has filled them, so that it overlaps with the rest of that pass.
+- ``flat``: all gradients lie in one buffer, which is sent once, after the backward pass.
+- ``per-layer``: every parameter's gradient is sent by itself, after the backward pass.
+
+With ``ddp`` the gradients may be compressed, by PyTorch's own communication hooks: rounded to fp16
+or bf16, or approximated by matrices of rank 2 (PowerSGD, Vogels et al. 2019). That does change the
+mathematics.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.futures import Future
+from torch.nn.parallel import DistributedDataParallel
+
+from worker.training import options
+from worker.training.distributed import World
+
+# PowerSGD needs DDP's final buckets, which stand after the first step.
+_POWERSGD_FROM_STEP = 2
+_POWERSGD_RANK = 2
+_ALL_IN_ONE = 1 << 20  # MiB
+
+
+@dataclass(frozen=True)
+class ExchangeOptions:
+    """How gradients are averaged over the ranks."""
+
+    exchange: Literal["ddp", "flat", "per-layer"] = "ddp"
+    """How the ranks average their gradients: in DDP's buckets, in one buffer, or layer by layer."""
+    compression: Literal["none", "fp16", "bf16", "powersgd"] = "none"
+    """How gradients are compressed on their way; needs --exchange ddp."""
+
+    def __post_init__(self) -> None:
+        options.check(
+            {
+                "--compression needs --exchange ddp": (
+                    self.compression == "none" or self.exchange == "ddp"
+                )
+            }
+        )
+
+
+class Exchange(ABC):
+    """Averages the gradients of a model over all ranks.
+
+    In each step: ``clear``, then forward through ``model`` and backward, then ``average``.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        """What to call in the forward pass."""
+
+    def clear(self) -> None:
+        """Forget all gradients."""
+        self.model.zero_grad()
+
+    @abstractmethod
+    def average(self) -> None:
+        """Make each gradient its mean over all ranks, the same to the last bit on each.
+
+        Raises:
+            WorldError: a peer has gone, or did not answer in time.
+        """
+
+
+class Alone(Exchange):
+    """One rank has nobody to exchange with."""
+
+    def average(self) -> None:
+        """Leave the gradients as they are."""
+
+
+class Buckets(Exchange):
+    """PyTorch's DistributedDataParallel: when the backward pass has ended, so has the exchange."""
+
+    def __init__(self, model: nn.Module, compression: str) -> None:
+        ddp = DistributedDataParallel(
+            model,
+            # Statistics of batch norm are averaged before each evaluation, not copied at each step.
+            forward_sync_buffers=False,
+            gradient_as_bucket_view=True,
+            # PowerSGD talks several times for each bucket. Of two buckets at a time, gloo would
+            # mix up what belongs to which.
+            bucket_cap_mb=_ALL_IN_ONE if compression == "powersgd" else None,
+        )
+        match compression:
+            case "fp16":
+                ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
+            case "bf16":
+                ddp.register_comm_hook(None, _bf16_hook)
+            case "powersgd":
+                state = powerSGD_hook.PowerSGDState(
+                    None,
+                    matrix_approximation_rank=_POWERSGD_RANK,
+                    start_powerSGD_iter=_POWERSGD_FROM_STEP,
+                )
+                ddp.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        super().__init__(ddp)
+
+    def average(self) -> None:
+        """Leave the gradients as they are: they have been averaged on the way."""
+
+
+class Flat(Exchange):
+    """All gradients are views into one buffer, so that one all-reduce takes no copying."""
+
+    def __init__(self, model: nn.Module, parameters: Sequence[nn.Parameter], world: World) -> None:
+        super().__init__(model)
+        self._world = world
+        sizes = [parameter.numel() for parameter in parameters]
+        self._buffer = torch.zeros(sum(sizes), device=parameters[0].device)
+        for parameter, part in zip(parameters, torch.split(self._buffer, sizes), strict=True):
+            # In the order in which the parameter lies in memory, as the optimizer wants it.
+            parameter.grad = part.as_strided(parameter.shape, parameter.stride())
+
+    def clear(self) -> None:
+        """Set all gradients to zero, where they are."""
+        self._buffer.zero_()
+
+    def average(self) -> None:
+        """Average all gradients at once."""
+        self._world.sum_(self._buffer)
+        self._buffer.div_(self._world.size)
+
+
+class PerLayer(Exchange):
+    """Each parameter's gradient is averaged by itself, one after the other."""
+
+    def __init__(self, model: nn.Module, parameters: Sequence[nn.Parameter], world: World) -> None:
+        super().__init__(model)
+        self._parameters = parameters
+        self._world = world
+
+    def average(self) -> None:
+        """Average the gradients in the order of the parameters."""
+        for parameter in self._parameters:
+            assert parameter.grad is not None
+            self._world.sum_(parameter.grad)
+            parameter.grad.div_(self._world.size)
+
+
+def make_exchange(
+    chosen: ExchangeOptions, model: nn.Module, world: World, forward: nn.Module | None = None
+) -> Exchange:
+    """Give all ranks the model of rank 0, and return how they exchange its gradients.
+
+    Args:
+        chosen: the way of the exchange.
+        model: what holds the parameters, on its device.
+        world: the ranks.
+        forward: the same model, translated by torch.compile; by default the model itself.
+
+    Raises:
+        WorldError: a peer has gone, or did not answer in time.
+    """
+    if forward is None:
+        forward = model
+    if world.size == 1:
+        return Alone(forward)
+    broadcast_parameters(model, world)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    match chosen.exchange:
+        case "flat":
+            return Flat(forward, parameters, world)
+        case "per-layer":
+            return PerLayer(forward, parameters, world)
+        case "ddp":
+            with world.noticing_lost_peers():
+                return Buckets(forward, chosen.compression)
+
+
+def broadcast_parameters(model: nn.Module, world: World) -> None:
+    """Give the model rank 0's parameters, so that all ranks start from the same ones.
+
+    Raises:
+        WorldError: a peer has gone, or did not answer in time.
+    """
+    for parameter in model.parameters():
+        world.broadcast_(parameter.detach())
+
+
+def average_buffers(model: nn.Module, world: World) -> None:
+    """Average the running statistics of batch norm, which each rank gathers by itself.
+
+    Raises:
+        WorldError: a peer has gone, or did not answer in time.
+    """
+    buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+    if world.size == 1 or not buffers:
+        return
+    flat = torch.cat([buffer.flatten() for buffer in buffers])
+    world.sum_(flat)
+    flat.div_(world.size)
+    sizes = [buffer.numel() for buffer in buffers]
+    for buffer, part in zip(buffers, torch.split(flat, sizes), strict=True):
+        buffer.copy_(part.view_as(buffer))
+
+
+def _bf16_hook(
+    group: dist.ProcessGroup,
+    bucket: dist.GradBucket,  # type: ignore[name-defined]
+) -> Future[torch.Tensor]:
+    """Call PyTorch's hook. DDP keeps it, by its name, to NCCL; but gloo adds bf16 too."""
+    return default_hooks.bf16_compress_hook(group, bucket)
