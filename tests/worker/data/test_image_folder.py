@@ -1,0 +1,108 @@
+"""An image folder is listed in one order everywhere, and what is wrong with it is said."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.worker.data.image_files import COLOURS, make_image_folder
+from tests.worker.ranks import finish, start_ranks
+from worker.data.folder import DataError
+from worker.data.image_folder import ImageFiles, read_image_folder
+from worker.training.distributed import World
+
+_CHECK = """
+import sys
+from pathlib import Path
+
+import torch
+
+from worker.data.image_folder import check_same_everywhere, read_image_folder
+from worker.training.distributed import join_world
+
+with join_world() as world:
+    data = read_image_folder(Path(sys.argv[1 + world.rank]))
+    check_same_everywhere(data, world, torch.device("cpu"))
+    world.sum_(torch.zeros(1))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_image_folder(tmp_path / "imagenet", images=3)
+
+
+def paths(files: ImageFiles) -> list[Path]:
+    return [files.path(index) for index in range(len(files))]
+
+
+def test_every_image_is_listed_in_order_with_the_number_of_its_class(folder: Path) -> None:
+    data = read_image_folder(folder)
+    assert data.classes == tuple(sorted(COLOURS))
+    assert paths(data.train) == sorted((folder / "train").glob("*/*"))
+    assert paths(data.validation) == sorted((folder / "val").glob("*/*"))
+    for files in (data.train, data.validation):
+        named = [data.classes.index(path.parent.name) for path in paths(files)]
+        assert files.labels.tolist() == named == [0, 0, 0, 1, 1, 1]
+
+
+def test_what_is_no_image_is_left_out(folder: Path) -> None:
+    (folder / "val" / "LICENSE").touch()
+    (folder / "val" / "n01440764" / "notes.txt").touch()
+    (folder / "val" / "n01440764" / "x.PNG").touch()
+    names = [path.name for path in paths(read_image_folder(folder).validation)]
+    assert len(names) == 7
+    assert "x.PNG" in names
+
+
+def test_a_name_in_any_alphabet_is_found_again(folder: Path) -> None:
+    image = folder / "train" / "n01440764" / "Käfer-虫.jpg"
+    image.touch()
+    assert image in paths(read_image_folder(folder).train)
+
+
+def test_shards_make_up_the_whole(folder: Path) -> None:
+    files = read_image_folder(folder).train
+    shards = [files.shard(World(rank, 4)) for rank in range(4)]
+    assert [path for shard in shards for path in paths(shard)] == paths(files)
+    assert [label for shard in shards for label in shard.labels] == files.labels.tolist()
+
+
+@pytest.mark.parametrize("part", ["train", "val"])
+def test_a_missing_part_is_named_with_what_to_do(folder: Path, part: str) -> None:
+    shutil.rmtree(folder / part)
+    with pytest.raises(DataError, match=rf"no folder {folder / part}\..*MLBENCH_DATASETS"):
+        read_image_folder(folder)
+
+
+def test_a_class_without_images_is_named(folder: Path) -> None:
+    shutil.rmtree(folder / "val" / "n02123045")
+    (folder / "val" / "n02123045").mkdir()
+    with pytest.raises(DataError, match=rf"{folder / 'val'} has classes without .*: n02123045$"):
+        read_image_folder(folder)
+
+
+def test_a_part_without_classes_is_named(folder: Path) -> None:
+    shutil.rmtree(folder / "train")
+    (folder / "train").mkdir()
+    with pytest.raises(DataError, match=f"{folder / 'train'} has no classes"):
+        read_image_folder(folder)
+
+
+def test_classes_of_one_part_alone_are_named(folder: Path) -> None:
+    for number in range(5):
+        shutil.copytree(folder / "train" / "n01440764", folder / "train" / f"n{number}")
+    with pytest.raises(DataError, match="the same classes: only n0, n1, n2 and 2 more is in"):
+        read_image_folder(folder)
+
+
+def test_ranks_with_different_files_do_not_train(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    alike = start_ranks(tmp_path, 2, "-c", _CHECK, str(folder), str(other))
+    finish(alike)
+
+    (other / "train" / "n01440764" / "n01440764_0.JPEG").unlink()
+    ranks = start_ranks(tmp_path, 2, "-c", _CHECK, str(folder), str(other))
+    outputs = [rank.output() for rank in ranks]
+    assert [rank.process.returncode for rank in ranks] == [1, 1]
+    assert "DataError: rank 1 of 2 does not have the files of rank 0" in outputs[1][1]

@@ -1,0 +1,134 @@
+"""Labelled image files in folders, as ImageNet is laid out: ``train/CLASS/*.JPEG``, ``val/…``."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from worker.data.folder import DataError
+from worker.training.distributed import World
+
+_SUFFIXES = (b".jpeg", b".jpg", b".png")
+# Classes that an error names.
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """The image files of one part of a data set, in an order that is the same on every machine."""
+
+    folder: bytes
+    names: npt.NDArray[np.bytes_]
+    """Of each file ``CLASS/FILE``. A million of them are one array, which processes share."""
+    labels: npt.NDArray[np.int64]
+    """Of each file the number of its class."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def path(self, index: int) -> Path:
+        """Return a file's path."""
+        return Path(os.fsdecode(os.path.join(self.folder, self.names[index])))  # noqa: PTH118
+
+    def shard(self, world: World) -> "ImageFiles":
+        """Return this rank's part: the ranks' parts make up the whole, no file is in two."""
+        mine = world.shard(len(self))
+        return ImageFiles(self.folder, self.names[mine], self.labels[mine])
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """A data set of image files. A class's number is its place among the sorted class names."""
+
+    classes: tuple[str, ...]
+    train: ImageFiles
+    validation: ImageFiles
+
+
+def read_image_folder(folder: Path) -> ImageFolder:
+    """Return what lies in ``folder/train`` and ``folder/val``, without opening the files.
+
+    A class is a folder; its images are the files that end in .jpeg, .jpg or .png.
+
+    Raises:
+        DataError: a folder is missing, a class has no images, or the two parts differ in classes.
+    """
+    parts = [folder / "train", folder / "val"]
+    for part in parts:
+        if not part.is_dir():
+            raise DataError(
+                f"the images are missing: there is no folder {part}. It should have one folder of "
+                "image files for each class; to look elsewhere, set MLBENCH_DATASETS"
+            )
+    train, validation = (_classes(part) for part in parts)
+    if train != validation:
+        raise DataError(
+            f"{parts[0]} and {parts[1]} must have the same classes: "
+            f"only {_some(set(train) ^ set(validation))} is in one of the two"
+        )
+    return ImageFolder(
+        classes=tuple(map(os.fsdecode, train)),
+        train=_list(parts[0], train),
+        validation=_list(parts[1], train),
+    )
+
+
+def check_same_everywhere(data: ImageFolder, world: World, device: torch.device) -> None:
+    """Make sure that all ranks, which may run on different machines, have files of the same names.
+
+    ``device`` is one from which the ranks can talk.
+
+    Raises:
+        DataError: this rank has others than rank 0.
+        WorldError: a peer was lost, which may have found that it has others.
+    """
+    digest = hashlib.sha256()
+    for files in (data.train, data.validation):
+        digest.update(b"/".join(files.names.tolist()))
+    mine = torch.frombuffer(bytearray(digest.digest()), dtype=torch.int64).to(device)
+    rank_0 = mine.clone()
+    world.broadcast_(rank_0)
+    if not torch.equal(mine, rank_0):
+        raise DataError(
+            f"{world} does not have the files of rank 0 in {os.fsdecode(data.train.folder)} and "
+            f"{os.fsdecode(data.validation.folder)}: copy the whole data set to its machine"
+        )
+
+
+def _classes(part: Path) -> list[bytes]:
+    # As bytes, so that their order depends on no locale.
+    with os.scandir(os.fsencode(part)) as entries:
+        found = sorted(entry.name for entry in entries if entry.is_dir())
+    if not found:
+        raise DataError(f"{part} has no classes: it should have a folder of images for each")
+    return found
+
+
+def _list(part: Path, classes: Sequence[bytes]) -> ImageFiles:
+    folder = os.fsencode(part)
+    names: list[bytes] = []
+    counts = []
+    for name in classes:
+        files = sorted(
+            file
+            for file in os.listdir(os.path.join(folder, name))  # noqa: PTH118, PTH208
+            if file.lower().endswith(_SUFFIXES)
+        )
+        names += [name + b"/" + file for file in files]
+        counts.append(len(files))
+    if 0 in counts:
+        empty = {name for name, count in zip(classes, counts, strict=True) if not count}
+        raise DataError(f"{part} has classes without images (.jpeg, .jpg, .png): {_some(empty)}")
+    labels = np.repeat(np.arange(len(classes), dtype=np.int64), counts)
+    return ImageFiles(folder, np.array(names), labels)
+
+
+def _some(classes: set[bytes]) -> str:
+    named = ", ".join(os.fsdecode(name) for name in sorted(classes)[:_NAMED])
+    others = len(classes) - _NAMED
+    return f"{named} and {others} more" if others > 0 else named
