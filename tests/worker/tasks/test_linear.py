@@ -1,0 +1,173 @@
+"""The linear task: reaches its goal, repeats itself, and is the same on any number of workers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mlbench import names
+from tests.worker.data.libsvm.files import make, make_regression
+from tests.worker.ranks import Rank, finish, start_ranks
+from worker.tasks.linear import Config
+from worker.training import options
+
+_TASK = ("-m", "worker.tasks.linear", "--dataset", "made", "--batch-size", "50")
+_STEPS = 20  # in an epoch
+_RECORDED = 10  # steps whose mean loss is one value
+_SHARES = {1: [50], 2: [25, 25], 3: [16, 17, 17]}  # of a batch, by number of workers
+
+
+@pytest.fixture(autouse=True)
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Data sets in a folder of their own: dense, sparse and for a regression."""
+    folder = tmp_path / "datasets"
+    folder.mkdir()
+    (folder / "made").write_bytes(make(1000, 20).text())
+    (folder / "made.t").write_bytes(make(300, 20, seed=1).text(("-1", "+1")))
+    (folder / "sparse").write_bytes(make(1000, 40, density=0.2).text(("0", "1")))
+    (folder / "regression").write_bytes(make_regression(1250, 20, noise=0.1).text())
+    monkeypatch.setenv(names.ENV_DATASETS, str(folder))
+    return folder
+
+
+def train(folder: Path, size: int, *arguments: str) -> list[Rank]:
+    folder.mkdir(exist_ok=True)
+    ranks = start_ranks(folder, size, *_TASK, "--record-every", str(_RECORDED), *arguments)
+    finish(ranks)
+    return ranks
+
+
+def stated(rank: Rank, what: str) -> list[dict[str, object]]:
+    """Return what a rank has stated of its goal or settings."""
+    lines = map(json.loads, rank.metrics_file.read_text().splitlines())
+    return [line[what] for line in lines if what in line]
+
+
+def batch_losses(ranks: list[Rank]) -> list[float]:
+    """Return the recorded mean losses over the rows of all ranks."""
+    shares = _SHARES[len(ranks)]
+    recorded = zip(*(rank.series(names.TRAIN_LOSS) for rank in ranks), strict=True)
+    return [
+        sum(loss * share for loss, share in zip(losses, shares, strict=True)) / sum(shares)
+        for losses in recorded
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "dataset", "size"),
+    [("logistic", "made", 1), ("logistic", "sparse", 2), ("svm", "made", 2)],
+)
+def test_the_goal_is_reached(tmp_path: Path, model: str, dataset: str, size: int) -> None:
+    ranks = train(tmp_path / "goal", size, "--model", model, "--dataset", dataset)
+    accuracies = ranks[0].series(names.VAL_ACCURACY)
+    assert accuracies[-1] >= 89
+    assert all(accuracy < 89 for accuracy in accuracies[:-1])
+    for rank in ranks:
+        assert rank.series(names.VAL_ACCURACY) == accuracies
+        assert rank.series(names.VAL_LOSS) == ranks[0].series(names.VAL_LOSS)
+    (goal,) = stated(ranks[0], "goal")
+    assert goal == {"metric": "val_global_Prec@1", "value": 89.0, "lower_is_better": False}
+    (settings,) = stated(ranks[0], "settings")
+    assert settings["model"] == model
+    assert settings["dataset"] == dataset
+    assert settings["l2"] == 1e-6
+
+
+def test_ridge_explains_what_is_not_noise(tmp_path: Path) -> None:
+    (rank,) = train(
+        tmp_path / "ridge",
+        1,
+        *("--model", "ridge", "--dataset", "regression", "--epochs", "8"),
+    )
+    assert len(rank.series("val_global_R2")) == 8, "no goal ends it"
+    # The targets have a variance of about 1, of which noise is a hundredth.
+    assert rank.series("val_global_R2")[-1] == pytest.approx(0.99, abs=0.005)
+    assert rank.series("train_R2")[-1] == pytest.approx(0.99, abs=0.005)
+    assert rank.series(names.TRAIN_LOSS)[-1] < rank.series(names.TRAIN_LOSS)[0] / 2
+    assert rank.series(names.VAL_ACCURACY) == []
+    assert stated(rank, "goal") == []
+
+
+def test_any_number_of_workers_trains_the_same_model_and_a_seed_repeats_it(
+    tmp_path: Path,
+) -> None:
+    epochs = ("--epochs", "2", "--goal", "100")
+    alone = train(tmp_path / "one", 1, *epochs)
+    two = train(tmp_path / "two", 2, *epochs)
+    three = train(tmp_path / "three", 3, *epochs)
+    assert len(batch_losses(alone)) == 2 * _STEPS / _RECORDED
+    for ranks in (two, three):
+        assert batch_losses(ranks) == pytest.approx(batch_losses(alone), rel=1e-4)
+        assert ranks[0].series(names.VAL_LOSS) == pytest.approx(
+            alone[0].series(names.VAL_LOSS), rel=1e-4
+        )
+        counted = [rank.series(names.SAMPLES)[-1] for rank in ranks]
+        assert counted == [2 * _STEPS * share for share in _SHARES[len(ranks)]]
+    for ranks, name in ((alone, "one again"), (two, "two again")):
+        again = train(tmp_path / name, len(ranks), *epochs)
+        for rank, same in zip(ranks, again, strict=True):
+            assert rank.series(names.TRAIN_LOSS) == same.series(names.TRAIN_LOSS)
+            assert rank.series(names.VAL_LOSS) == same.series(names.VAL_LOSS)
+    (other,) = train(tmp_path / "other", 1, *epochs, "--seed", "1")
+    assert other.series(names.TRAIN_LOSS) != alone[0].series(names.TRAIN_LOSS)
+
+
+def test_a_shorter_last_record_and_the_falling_rate(tmp_path: Path) -> None:
+    (rank,) = train(
+        tmp_path / "rate", 1, "--epochs", "1", "--record-every", "8", "--learning-rate", "1"
+    )
+    rates = rank.series(names.LEARNING_RATE)
+    steps = [8, 16, 20]  # a record each 8, and one of what is left of the epoch
+    assert len(rank.series(names.TRAIN_LOSS)) == len(steps)
+    # Rows have length 1, and the logistic loss is 0.25-smooth.
+    assert rates == pytest.approx(
+        [4 / (1 + (step - 1) / _STEPS) ** 0.5 for step in steps], rel=1e-4
+    )
+
+
+def test_it_goes_on_from_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    epochs = ("--goal", "100", "--epochs")
+    whole = train(tmp_path / "whole", 2, *epochs, "4")
+    monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path / "checkpoints"))
+    train(tmp_path / "first", 2, *epochs, "2")
+    second = train(tmp_path / "second", 2, *epochs, "4")
+    for rank, resumed in zip(whole, second, strict=True):
+        assert resumed.series(names.VAL_LOSS) == rank.series(names.VAL_LOSS)[2:]
+        assert resumed.series(names.SAMPLES)[-1] == rank.series(names.SAMPLES)[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--dataset", "unknown"), "DataError: data set unknown: there is no file unknown"),
+        (("--dataset", "regression"), "DataError: data set regression: a classification needs"),
+        (("--batch-size", "1001"), "TrainingError: --batch-size must be at least 1"),
+    ],
+)
+def test_what_cannot_be_trained_is_said(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (rank,) = start_ranks(tmp_path, 1, *_TASK, *arguments)
+    _, errors = rank.output()
+    assert rank.process.returncode == 1
+    assert said in errors
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--batch-size", "0"),
+        ("--learning-rate", "nan"),
+        ("--decay", "2"),
+        ("--l2", "-1"),
+        ("--record-every", "0"),
+        ("--seed", "-1"),
+    ],
+)
+def test_a_bad_value_is_refused(
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        options.parse(Config, [f"{option}={value}"])
+    assert exited.value.code == 2
+    assert f"{option} must be" in capsys.readouterr().err

@@ -1,0 +1,154 @@
+"""Handwritten digits, linear: multinomial logistic regression to 93 % validation accuracy.
+
+Task: the 1,797 digits of 8x8 pixels that ship with scikit-learn. Every fifth of each digit, 364 in
+all, is for validation; the 1,433 others are trained on, as they are.
+Model: ten scores, each a weighted sum of the 64 pixels and an intercept, 650 weights that begin at
+zero; cross entropy of their softmax, plus the penalty ``l2/2 |w|²``, of the intercepts too.
+Algorithm: synchronous SGD, gradients in closed form (worker/models/linear.py). A step's 128 images
+are shared out to the workers, and their gradients are summed by all-reduce: any number of workers
+trains the same model, up to rounding. Learning rate 0.5 and l2 0.0001, constant.
+Goal: ``val_global_Prec@1`` of 93 % (light: 85 %), evaluated after each epoch of 11 steps. The model
+levels off at about 95.5 %.
+
+Measured with seeds 0 to 11, one thread a worker, all workers of a run on the same two cores of an
+AMD EPYC (family 26) at 2.6 GHz that were busy with much other work; PyTorch 2.13, gloo. All 36
+trials reach the goal, and the light one in 1 or 2 epochs. Median, with the range:
+
+    workers   epochs     seconds of training
+    1         6 (4..8)   0.07 (0.06..0.13)
+    2         6 (4..8)   0.19 (0.13..0.30)
+    4         6 (4..8)   1.05 (0.64..1.67)
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from mlbench import Tracker, names
+from worker.data.digits import CLASSES, TRAIN_IMAGES, load_digits
+from worker.data.images import Images
+from worker.data.order import shares_of_epoch
+from worker.models.linear import Weights, softmax_derivative, softmax_loss
+from worker.training import options
+from worker.training.checkpoint import Checkpoints
+from worker.training.distributed import BackendOptions, World, join_world
+from worker.training.scoring import PERCENT
+
+
+@dataclass(frozen=True)
+class Config(BackendOptions):
+    """Train a linear model on handwritten digits."""
+
+    goal: float = 93.0
+    """Validation accuracy in percent at which the training ends."""
+    epochs: int = 30
+    """Epochs after which the training ends short of the goal."""
+    batch_size: int = 128
+    """Images in a step, shared out to the workers: the same for any number of them."""
+    learning_rate: float = 0.5
+    """Step size, constant."""
+    l2: float = 1e-4
+    """Weight of the penalty |w|² / 2 beside the mean loss."""
+    seed: int = 0
+    """Start of all random numbers: the same seed on as many workers gives the same losses."""
+
+    def __post_init__(self) -> None:
+        options.check(
+            {
+                "--goal must be from 0 to 100": 0 <= self.goal <= PERCENT,
+                "--epochs must be at least 1": self.epochs >= 1,
+                f"--batch-size must be from 1 to {TRAIN_IMAGES}": (
+                    1 <= self.batch_size <= TRAIN_IMAGES
+                ),
+                "--learning-rate must be more than 0": 0 < self.learning_rate < float("inf"),
+                "--l2 must be at least 0": 0 <= self.l2 < float("inf"),
+                "--seed must be from 0 to 4294967295": 0 <= self.seed < 2**32,
+            }
+        )
+
+
+@torch.inference_mode()
+def main(config: Config) -> None:
+    """Train until the goal is reached or the epochs are over."""
+    with Tracker() as tracker, join_world(config.backend) as world:
+        if world.rank == 0:
+            tracker.settings(options.as_settings(config))
+        tracker.goal(names.VAL_ACCURACY, config.goal)
+
+        data = load_digits()
+        rows, classes = pixels(data.train).to(world.device), data.train.labels.to(world.device)
+        validation = data.validation.shard(world)
+        weights = Weights(torch.zeros(rows.shape[1], CLASSES, device=world.device))
+        print(
+            f"{world}: {len(rows)} images to train, {len(data.validation)} to validate, "
+            f"threads: {torch.get_num_threads()}",
+            flush=True,
+        )
+
+        checkpoints = Checkpoints.from_environ(world, {"weights": weights, "tracker": tracker})
+        for epoch in range(checkpoints.restore(), config.epochs):
+            if tracker.goal_reached:
+                break
+            tracker.epoch(epoch)
+            generator = torch.Generator().manual_seed((config.seed << 20) + epoch)
+            for share in shares_of_epoch(len(rows), config.batch_size, world, generator):
+                with tracker.phase("data"):
+                    batch, right = rows[share], classes[share]
+                with tracker.phase("forward"):
+                    scores = batch @ weights.values
+                with tracker.phase("backward"):
+                    slopes = softmax_derivative(scores, right) / config.batch_size
+                    gradient = batch.T @ slopes
+                with tracker.phase("communication"):
+                    world.sum_(gradient)
+                with tracker.phase("optimizer"):
+                    weights.descend_(gradient, config.learning_rate, config.l2)
+                with tracker.phase("metrics"):
+                    tracker.step(
+                        samples=len(share),
+                        train_loss=softmax_loss(scores, right).mean().item(),
+                        learning_rate=config.learning_rate,
+                    )
+            loss, accuracy = evaluate(weights, validation, world, tracker)
+            # By every rank: all have the same values, and so agree on when to stop.
+            tracker.log({names.VAL_LOSS: loss, names.VAL_ACCURACY: accuracy}, step=tracker.steps)
+            print(
+                f"epoch {epoch}, step {tracker.steps}: validation loss {loss:.3f}, "
+                f"validation accuracy {accuracy:.2f} %, {tracker.train_seconds:.2f} s",
+                flush=True,
+            )
+            checkpoints.save(epoch + 1)
+        if tracker.goal_reached:
+            print(f"goal of {config.goal} % reached", flush=True)
+
+
+def pixels(data: Images) -> torch.Tensor:
+    """Return ``[n, 65]``: each image's 64 pixels, and a 1 whose weights are the intercepts."""
+    rows = data.images.flatten(start_dim=1)
+    return torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
+
+
+def evaluate(
+    weights: Weights, shard: Images, world: World, tracker: Tracker
+) -> tuple[float, float]:
+    """Return mean loss and accuracy in percent over all ranks' shards: the same on every rank.
+
+    Raises:
+        WorldError: a peer was lost.
+    """
+    with tracker.phase("evaluation"):
+        right = shard.labels.to(world.device)
+        scores = pixels(shard).to(world.device) @ weights.values
+        loss_sum = softmax_loss(scores, right).sum().item()
+        hits = (scores.argmax(dim=1) == right).sum().item()
+        # Sums, not means: shards differ in length. Doubles count exactly.
+        totals = torch.tensor(
+            [loss_sum, hits, len(shard)], dtype=torch.float64, device=world.device
+        )
+        world.sum_(totals)
+        loss, correct, images = totals.tolist()
+        return loss / images, PERCENT * correct / images
+
+
+if __name__ == "__main__":
+    main(options.parse(Config))
