@@ -1,0 +1,203 @@
+"""The communication task: every size is measured and checked, and the figures fit each other."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlbench import names
+from tests.conftest import wait_for
+from tests.worker.ranks import Rank, finish, start_ranks
+from worker.tasks.communication import Config
+from worker.training import options
+
+_TASK = ("-m", "worker.tasks.communication")
+_QUICK = ("--max-bytes", "8192", "--factor", "8", "--seconds", "0", "--warmup", "1")
+_OPERATIONS = ("all_reduce", "broadcast", "all_gather")
+_BUS_FACTORS = {2: (1, 1, 1 / 2), 3: (4 / 3, 1, 2 / 3)}
+_SIZES = [4, 32, 256, 2048]
+# Those of an all-gather are shared out to the ranks, in whole values.
+_GATHERED = {
+    2: {"float32": [8, 32, 256, 2048], "int8": [4, 32, 256, 2048]},
+    3: {"float32": [12, 24, 252, 2040], "int8": [3, 30, 255, 2046]},
+}
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def measured(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[Rank], str]:
+    """The ranks of a short run, and what rank 0 printed."""
+    folder = tmp_path_factory.mktemp("measured")
+    ranks = start_ranks(folder, request.param, *_TASK, *_QUICK, "--dtypes", "float32,int8")
+    printed, errors = ranks[0].output()
+    assert (ranks[0].process.returncode, errors) == (0, "")
+    finish(ranks[1:])
+    return ranks, printed
+
+
+def recorded(rank: Rank, operation: str, dtype: str) -> list[dict[str, Any]]:
+    """Return the lines that tell of an operation's messages."""
+    name = names.message_metric(operation, dtype, "seconds")
+    lines = [json.loads(line) for line in rank.metrics_file.read_text().splitlines()]
+    return [line["metrics"] for line in lines if name in line.get("metrics", {})]
+
+
+def test_every_size_is_measured(measured: tuple[list[Rank], str]) -> None:
+    ranks, _ = measured
+    for dtype in ("float32", "int8"):
+        for operation in _OPERATIONS:
+            sizes = [line[names.MESSAGE_BYTES] for line in recorded(ranks[0], operation, dtype)]
+            gathers = operation == "all_gather"
+            assert sizes == (_GATHERED[len(ranks)][dtype] if gathers else _SIZES)
+
+
+def test_the_figures_are_what_nccl_tests_calls_so(measured: tuple[list[Rank], str]) -> None:
+    ranks, _ = measured
+    for dtype in ("float32", "int8"):
+        for operation, factor in zip(_OPERATIONS, _BUS_FACTORS[len(ranks)], strict=True):
+            for line in recorded(ranks[0], operation, dtype):
+                seconds, algorithm, bus, wrong = (
+                    line[names.message_metric(operation, dtype, figure)]
+                    for figure in (
+                        "seconds",
+                        "algorithm_bandwidth_bytes_per_second",
+                        "bus_bandwidth_bytes_per_second",
+                        "wrong_values",
+                    )
+                )
+                assert 0 < seconds < 60
+                assert algorithm == pytest.approx(line[names.MESSAGE_BYTES] / seconds)
+                assert bus == pytest.approx(algorithm * factor)
+                assert wrong == 0
+
+
+def test_the_table_shows_what_is_recorded(measured: tuple[list[Rank], str]) -> None:
+    ranks, printed = measured
+    printed_lines = printed.splitlines()
+    titles = [line for line in printed_lines if "ranks" in line]
+    assert titles == [
+        f"{operation}, {dtype}, {len(ranks)} ranks, gloo"
+        for dtype in ("float32", "int8")
+        for operation in _OPERATIONS
+    ]
+    rows = [line.split() for line in printed_lines if line.split()[0].isdecimal()]
+    lines = [
+        (line, operation, dtype)
+        for dtype in ("float32", "int8")
+        for operation in _OPERATIONS
+        for line in recorded(ranks[0], operation, dtype)
+    ]
+    for row, (line, operation, dtype) in zip(rows, lines, strict=True):
+        size, count, rounds, micros, _, _, wrong = row
+        assert int(size) == line[names.MESSAGE_BYTES]
+        assert int(count) == int(size) // {"float32": 4, "int8": 1}[dtype]
+        assert (rounds, wrong) == ("5", "0")
+        seconds = line[names.message_metric(operation, dtype, "seconds")]
+        assert float(micros) == pytest.approx(seconds * 1e6, abs=0.06)
+
+
+def test_all_ranks_make_progress_and_rank_0_alone_tells(measured: tuple[list[Rank], str]) -> None:
+    ranks, _ = measured
+    for rank in ranks:
+        lines = [json.loads(line) for line in rank.metrics_file.read_text().splitlines()]
+        assert lines[-1]["step"] == 24
+        assert rank.series(names.phase_metric("communication"))[-1] > 0
+        assert rank.series(names.EPOCH) == list(range(6))
+        settings = [line["settings"] for line in lines if "settings" in line]
+        if rank is ranks[0]:
+            assert (
+                settings[0].items() >= {"backend": "gloo", "device": "cpu", "rounds": 1000}.items()
+            )
+        else:
+            assert settings == []
+            assert rank.series(names.MESSAGE_BYTES) == []
+
+
+def test_what_is_not_checked_is_not_called_right(tmp_path: Path) -> None:
+    ranks = start_ranks(tmp_path, 2, *_TASK, *_QUICK, "--check=false", "--operations=broadcast")
+    printed, _ = ranks[0].output()
+    finish(ranks[1:])
+    assert ranks[0].process.returncode == 0
+    assert [line.split()[-1] for line in printed.splitlines()[3:]] == ["-"] * 4
+    assert ranks[0].series(names.message_metric("broadcast", "float32", "wrong_values")) == []
+
+
+def test_alone_there_is_nothing_to_measure(tmp_path: Path) -> None:
+    [alone] = start_ranks(tmp_path, 1, *_TASK)
+    printed, errors = alone.output()
+    assert (alone.process.returncode, printed) == (1, "")
+    assert errors.splitlines()[-1].endswith("communication takes at least 2 workers: there is one")
+
+
+# Rank 1 lets its values be wrong after each operation.
+_LIE = """
+import sys
+from worker.tasks import communication
+from worker.training import collectives, options
+honest = collectives.COLLECTIVES["all_reduce"].run
+def lie(message):
+    honest(message)
+    if message.world.rank == 1:
+        message.whole[0] = 7
+object.__setattr__(collectives.COLLECTIVES["all_reduce"], "run", lie)
+communication.main(options.parse(communication.Config))
+"""
+
+
+def test_wrong_values_fail_the_run(tmp_path: Path) -> None:
+    ranks = start_ranks(tmp_path, 2, "-c", _LIE, *_QUICK, "--operations=all_reduce")
+    printed, errors = ranks[0].output()
+    ranks[1].output()
+    assert [rank.process.returncode for rank in ranks] == [1, 1]
+    assert [line.split()[-1] for line in printed.splitlines()[3:]] == ["1"] * 4
+    assert errors.splitlines()[-1].endswith("4 values were wrong: see the column #wrong")
+
+
+def test_a_rank_fails_soon_when_its_peer_is_killed(tmp_path: Path) -> None:
+    left, killed = start_ranks(
+        tmp_path, 2, *_TASK, "--min-bytes=4096", "--seconds=60", "--rounds=10000000"
+    )
+    wait_for(lambda: killed.metrics_file.is_file() and killed.series(names.EPOCH), 60)
+    killed.process.kill()
+    killed.output()
+    _, errors = left.output(seconds=15)
+    assert left.process.returncode == 1
+    assert "WorldError: rank 0 of 2" in errors
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--dtypes=float32,int16"], "--dtypes must be among float32, float64, float16, bfloat16"),
+        (["--dtypes="], "--dtypes must be among"),
+        (
+            ["--backend=mpi", "--dtypes=float16"],
+            "--dtypes with mpi must not be bfloat16 or float16",
+        ),
+        (["--backend=nccl", "--device=cpu"], "--device must be cuda, or auto, with nccl"),
+        (["--operations=all_reduce,reduce"], "--operations must be among all_reduce, broadcast"),
+        (["--min-bytes=0"], "--min-bytes must be"),
+        (["--max-bytes=3"], "--max-bytes must be"),
+        (["--factor=1"], "--factor must be"),
+        (["--seconds=nan"], "--seconds must be"),
+        (["--seconds=inf"], "--seconds must be"),
+        (["--rounds=4"], "--rounds must be at least 5"),
+        (["--warmup=0"], "--warmup must be"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_bad_value_is_refused(
+    given: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        options.parse(Config, given)
+    assert exited.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_sizes_are_the_ones_that_are_documented() -> None:
+    sizes = list(Config().sizes())
+    assert sizes == [4 * 2**i for i in range(27)]
+    assert sizes[-1] == 256 << 20

@@ -1,0 +1,279 @@
+"""Communication: how fast the workers' backend moves messages of every size, without training.
+
+Operations: all-reduce (sum), broadcast from rank 0, and all-gather, as PyTorch offers them to a
+training, over messages from 4 B to 256 MiB, each twice as large as the last.
+Figures: as nccl-tests defines them (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md). Time is that
+of one operation: the mean over rounds that follow each other, and over the ranks. Algorithm
+bandwidth is the message's bytes by that time; all-gather's message is what a rank ends up with. Bus
+bandwidth makes it comparable with what the hardware can do, whatever the number n of ranks: times
+2 (n - 1) / n for all-reduce, (n - 1) / n for all-gather, 1 for broadcast. For each size, a round of
+known values is checked, every one of them; the rounds that are timed move zeros.
+
+Measured with two ranks on gloo and loopback, one thread each, on two cores of an AMD EPYC
+(family 26) at 2.6 GHz that had other work too; PyTorch 2.13, float32. Median of 5 trials, with the
+range:
+
+    operation     smallest message: time     64 MiB: algorithm bandwidth   bus bandwidth
+    all_reduce    4 B: 412 us (355..520)     0.82 GB/s (0.50..0.97)        0.82 GB/s
+    broadcast     4 B: 539 us (326..782)     1.98 GB/s (0.91..2.62)        1.98 GB/s
+    all_gather    8 B: 572 us (470..855)     0.51 GB/s (0.30..0.58)        0.26 GB/s
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Literal
+
+import torch
+
+from mlbench import MLBenchError, Tracker, names
+from worker.training import options
+from worker.training.collectives import COLLECTIVES, Collective, Message
+from worker.training.device import DeviceOptions, Execution, prepare
+from worker.training.distributed import BackendOptions, World, WorldError, join_world
+
+_DTYPES = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "int8": torch.int8,
+    "uint8": torch.uint8,
+    "int32": torch.int32,
+    "int64": torch.int64,
+}
+# PyTorch knows no MPI type for them.
+_NOT_WITH_MPI = {"float16", "bfloat16"}
+
+_FEWEST_ROUNDS = 5
+_HEADING = (
+    "{:>12} {:>12} {:>7} {:>11} {:>8} {:>8} {:>7}".format(
+        "size", "count", "rounds", "time", "algbw", "busbw", "#wrong"
+    ),
+    "{:>12} {:>12} {:>7} {:>11} {:>8} {:>8} {:>7}".format(
+        "(B)", "(elements)", "", "(us)", "(GB/s)", "(GB/s)", ""
+    ),
+)
+
+
+class WrongValuesError(MLBenchError):
+    """An operation gave values that it should not: no figure of the run can be trusted."""
+
+
+@dataclass(frozen=True)
+class Config(BackendOptions):
+    """Measure latency and bandwidth of the communication between workers."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the messages lie: auto is the GPU with nccl, else the CPU's memory."""
+    operations: str = "all_reduce,broadcast,all_gather"
+    """What to measure, separated by commas."""
+    dtypes: str = "float32"
+    """Types of the values, separated by commas: float16, bfloat16, int8 and so on."""
+    min_bytes: int = 4
+    """The smallest message."""
+    max_bytes: int = 256 << 20
+    """The largest message."""
+    factor: int = 2
+    """How many times as large as the last one each message is."""
+    seconds: float = 0.5
+    """About how long each size is measured: in as many rounds as fit, but at least 5."""
+    rounds: int = 1000
+    """Rounds in which each size is measured, at most."""
+    warmup: int = 5
+    """Rounds before these, which do not count."""
+    check: bool = True
+    """Whether each size has a round of known values whose result is checked."""
+
+    def __post_init__(self) -> None:
+        dtypes, operations = self.dtypes.split(","), self.operations.split(",")
+        options.check(
+            {
+                f"--operations must be among {', '.join(COLLECTIVES)}": (
+                    set(operations) <= set(COLLECTIVES)
+                ),
+                f"--dtypes must be among {', '.join(_DTYPES)}": set(dtypes) <= set(_DTYPES),
+                f"--dtypes with mpi must not be {' or '.join(sorted(_NOT_WITH_MPI))}": (
+                    self.backend != "mpi" or not _NOT_WITH_MPI & set(dtypes)
+                ),
+                "--device must be cuda, or auto, with nccl": (
+                    self.backend != "nccl" or self.device != "cpu"
+                ),
+                "--min-bytes must be at least 1": self.min_bytes >= 1,
+                "--max-bytes must be at least --min-bytes": self.max_bytes >= self.min_bytes,
+                "--factor must be at least 2": self.factor >= 2,  # noqa: PLR2004
+                "--seconds must be at least 0": 0 <= self.seconds < float("inf"),
+                f"--rounds must be at least {_FEWEST_ROUNDS}": self.rounds >= _FEWEST_ROUNDS,
+                "--warmup must be at least 1": self.warmup >= 1,
+            }
+        )
+
+    def sizes(self) -> Iterator[int]:
+        """Yield the sizes of the messages in bytes, before they are rounded to whole values."""
+        size = self.min_bytes
+        while size <= self.max_bytes:
+            yield size
+            size *= self.factor
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one size of message took."""
+
+    size: int
+    """Bytes of the message."""
+    bus_factor: float
+    rounds: int
+    seconds: float
+    """Of one operation: the mean over the rounds and over the ranks."""
+    wrong: int | None
+    """Wrong values of all ranks; None where they were not checked."""
+
+    @property
+    def algorithm_bandwidth(self) -> float:
+        """The message's bytes by the time, in bytes per second."""
+        return self.size / self.seconds
+
+    @property
+    def bus_bandwidth(self) -> float:
+        """What each rank's link carries, in bytes per second."""
+        return self.algorithm_bandwidth * self.bus_factor
+
+
+def measure(
+    collective: Collective, message: Message, config: Config, execution: Execution, tracker: Tracker
+) -> Result:
+    """Check and time an operation on a message; the same result on every rank.
+
+    Raises:
+        WorldError: a peer was lost.
+    """
+    world = message.world
+
+    def seconds_of(rounds: int) -> float:
+        """Return the mean time of a round, over all ranks, which begin together."""
+        mean_over_ranks(0.0, world)
+        with tracker.phase("communication"), world.noticing_lost_peers():
+            execution.synchronize()
+            began = perf_counter()
+            for _ in range(rounds):
+                collective.run(message)
+            execution.synchronize()
+            seconds = (perf_counter() - began) / rounds
+        return mean_over_ranks(seconds, world)
+
+    wrong = verify(collective, message, tracker) if config.check else None
+    message.clear()
+    # The same on every rank, so all agree on the rounds.
+    fitting = int(config.seconds / seconds_of(config.warmup))
+    rounds = min(max(fitting, _FEWEST_ROUNDS), config.rounds)
+    return Result(
+        size=message.whole.nbytes,
+        bus_factor=collective.bus_factor(world.size),
+        rounds=rounds,
+        seconds=seconds_of(rounds),
+        wrong=wrong,
+    )
+
+
+def verify(collective: Collective, message: Message, tracker: Tracker) -> int:
+    """Run an operation on known values, and return how many are wrong on all ranks together.
+
+    Raises:
+        WorldError: a peer was lost.
+    """
+    with tracker.phase("evaluation"):
+        message.fill()
+        with message.world.noticing_lost_peers():
+            collective.run(message)
+        wrong = collective.count_wrong(message)
+        return round(mean_over_ranks(wrong, message.world) * message.world.size)
+
+
+def mean_over_ranks(value: float, world: World) -> float:
+    """Return the mean of the ranks' values: the same on each, and not before all have come."""
+    total = torch.tensor(value, dtype=torch.float64, device=world.device)
+    world.sum_(total)
+    return total.item() / world.size
+
+
+def as_metrics(result: Result, operation: str, dtype: str) -> dict[str, float]:
+    """Return what is recorded of a result."""
+    figures: dict[names.MessageFigure, float | None] = {
+        "seconds": result.seconds,
+        "algorithm_bandwidth_bytes_per_second": result.algorithm_bandwidth,
+        "bus_bandwidth_bytes_per_second": result.bus_bandwidth,
+        "wrong_values": result.wrong,
+    }
+    return {names.MESSAGE_BYTES: result.size} | {
+        names.message_metric(operation, dtype, figure): value
+        for figure, value in figures.items()
+        if value is not None
+    }
+
+
+def as_line(result: Result, count: int) -> str:
+    """Return a result as a line of the table."""
+    return (
+        f"{result.size:12} {count:12} {result.rounds:7} {result.seconds * 1e6:11.1f} "
+        f"{result.algorithm_bandwidth / 1e9:8.3f} {result.bus_bandwidth / 1e9:8.3f} "
+        f"{'-' if result.wrong is None else result.wrong:>7}"
+    )
+
+
+def sweep(
+    operation: str, dtype: str, config: Config, world: World, execution: Execution, tracker: Tracker
+) -> int:
+    """Measure an operation over all sizes; rank 0 shows and records. Return the wrong values.
+
+    Raises:
+        WorldError: a peer was lost.
+    """
+    collective, wrong = COLLECTIVES[operation], 0
+    show(world, f"{operation}, {dtype}, {world.size} ranks, {config.backend}", *_HEADING)
+    # Small sizes that are rounded to the same one are measured once.
+    counts = dict.fromkeys(
+        collective.count(size, _DTYPES[dtype], world.size) for size in config.sizes()
+    )
+    for count in counts:
+        message = Message(count, _DTYPES[dtype], world, execution.device)
+        result = measure(collective, message, config, execution, tracker)
+        wrong += result.wrong or 0
+        show(world, as_line(result, count))
+        recorded = as_metrics(result, operation, dtype) if world.rank == 0 else {}
+        tracker.step(samples=0, **recorded)
+    return wrong
+
+
+def show(world: World, *lines: str) -> None:
+    """Print on rank 0."""
+    if world.rank == 0:
+        print("\n".join(lines), flush=True)
+
+
+def main(config: Config) -> None:
+    """Measure each operation with each type of values.
+
+    Raises:
+        WorldError: there is one rank only, or a peer was lost.
+        WrongValuesError: an operation gave wrong values.
+    """
+    with Tracker() as tracker, join_world(config.backend) as world:
+        if world.size == 1:
+            raise WorldError("communication takes at least 2 workers: there is one")
+        messages_on = world.device.type if config.device == "auto" else config.device
+        execution = prepare(DeviceOptions(device="cuda" if messages_on == "cuda" else "cpu"), world)
+        if world.rank == 0:
+            tracker.settings({**options.as_settings(config), **execution.describe()})
+
+        wrong = 0
+        sweeps = [(o, d) for d in config.dtypes.split(",") for o in config.operations.split(",")]
+        for number, (operation, dtype) in enumerate(sweeps):
+            tracker.epoch(number)
+            wrong += sweep(operation, dtype, config, world, execution, tracker)
+        if wrong:
+            raise WrongValuesError(f"{wrong} values were wrong: see the column #wrong")
+
+
+if __name__ == "__main__":
+    main(options.parse(Config))
