@@ -1,7 +1,11 @@
-"""The official benchmarks: what `benchmark` of a run may name."""
+"""The official benchmarks: what `benchmark` of a run may name, and MLBench's own images of them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+# As PyTorch names them. A task finds out by itself whether its PyTorch has a backend.
+_TORCH_BACKENDS = ("gloo", "nccl", "mpi")
 
 
 @dataclass(frozen=True)
@@ -11,15 +15,88 @@ class Benchmark:
     name: str
     module: str
     description: str
+    args: Mapping[str, str] = field(default_factory=dict)
+    """What makes the module this benchmark, where it holds several."""
     light_args: Mapping[str, str] = field(default_factory=dict)
     """What makes its goal the light one; empty for a task that has none."""
     seeded: bool = False
     """Whether it takes a seed."""
+    backends: tuple[str, ...] = ()
+    """What its ``--backend`` may be here; empty for a task that does not communicate."""
+    on_gpu: bool = False
+    """Whether it takes ``--device cuda``."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that MLBench published: which benchmark is meant, and what it said otherwise."""
+
+    benchmark: str
+    args: Mapping[str, str] = field(default_factory=dict)
 
 
 BENCHMARKS = {
     benchmark.name: benchmark
     for benchmark in (
+        Benchmark(
+            "cifar10-resnet",
+            "worker.tasks.cifar10",
+            "Image classification: a ResNet (v1 or v2, 20 to 56 layers) on CIFAR-10, to 80 % "
+            "validation accuracy (light: 70 %).",
+            light_args={"goal": "70"},
+            seeded=True,
+            backends=_TORCH_BACKENDS,
+            on_gpu=True,
+        ),
+        Benchmark(
+            "imagenet-resnet",
+            "worker.tasks.imagenet",
+            "Image classification: ResNet-50 on ImageNet, to 75.9 % validation accuracy "
+            "(light: 70 %).",
+            light_args={"goal": "70"},
+            seeded=True,
+            backends=_TORCH_BACKENDS,
+            on_gpu=True,
+        ),
+        Benchmark(
+            "logistic-regression",
+            "worker.tasks.linear",
+            "Linear learning: logistic regression on data in LIBSVM's format such as epsilon, to "
+            "89 % validation accuracy (light: 80 %).",
+            args={"model": "logistic"},
+            light_args={"goal": "80"},
+            seeded=True,
+            backends=_TORCH_BACKENDS,
+            on_gpu=True,
+        ),
+        Benchmark(
+            "ridge-regression",
+            "worker.tasks.linear",
+            "Linear learning: linear regression with an L2 penalty on data in LIBSVM's format.",
+            args={"model": "ridge"},
+            seeded=True,
+            backends=_TORCH_BACKENDS,
+            on_gpu=True,
+        ),
+        Benchmark(
+            "linear-svm",
+            "worker.tasks.linear",
+            "Linear learning: a linear support vector machine on data in LIBSVM's format such as "
+            "rcv1, to 89 % validation accuracy (light: 80 %).",
+            args={"model": "svm"},
+            light_args={"goal": "80"},
+            seeded=True,
+            backends=_TORCH_BACKENDS,
+            on_gpu=True,
+        ),
+        Benchmark(
+            "communication",
+            "worker.tasks.communication",
+            "No training: latency and bandwidth of all-reduce, broadcast and all-gather, from "
+            "4 B to 256 MB, as nccl-tests defines them.",
+            backends=_TORCH_BACKENDS,
+            on_gpu=True,
+        ),
         Benchmark(
             "digits",
             "worker.tasks.digits",
@@ -27,6 +104,17 @@ BENCHMARKS = {
             "(light: 90 %).",
             light_args={"goal": "90"},
             seeded=True,
+            backends=_TORCH_BACKENDS,
+            on_gpu=True,
+        ),
+        Benchmark(
+            "digits-linear",
+            "worker.tasks.digits_linear",
+            "Multinomial logistic regression on scikit-learn's handwritten digits, to 93 % "
+            "validation accuracy (light: 85 %).",
+            light_args={"goal": "85"},
+            seeded=True,
+            backends=("gloo", "mpi"),
         ),
         Benchmark(
             "steps",
@@ -38,3 +126,19 @@ BENCHMARKS = {
 
 # What runs where nothing is said.
 DEFAULT = BENCHMARKS["digits"]
+
+# By name, without the tag.
+IMAGES = {
+    "mlbench/pytorch-cifar10-resnet20-all-reduce": Image("cifar10-resnet", {"exchange": "flat"}),
+    "mlbench/pytorch-cifar10-resnet20-ddp": Image("cifar10-resnet", {"exchange": "ddp"}),
+    "mlbench/pytorch-epsilon-logistic-regression-all-reduce": Image("logistic-regression"),
+    "mlbench/pytorch-backend-benchmark": Image("communication"),
+}
+# An image's name as orders may write it, with or without a tag.
+IMAGE_PATTERN = rf"({'|'.join(IMAGES)})(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?"
+
+
+def find_image(name: str) -> Image | None:
+    """Return what an image of MLBench stands for; None for any other."""
+    found = re.fullmatch(IMAGE_PATTERN, name)
+    return IMAGES[found[1]] if found else None

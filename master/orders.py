@@ -3,11 +3,20 @@
 import json
 import re
 import shlex
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from master.benchmarks import BENCHMARKS, DEFAULT, Benchmark
+from master.benchmarks import (
+    BENCHMARKS,
+    DEFAULT,
+    IMAGE_PATTERN,
+    IMAGES,
+    Benchmark,
+    Image,
+    find_image,
+)
 from master.errors import BadFieldError
 from master.fields import NO_NUL, refuse_truth_value
 from master.settings import Limits
@@ -22,7 +31,8 @@ ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64
 ArgValue = Annotated[str, Field(pattern=NO_NUL, max_length=1024)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_length=255)]
 Task = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS]})]
-Image = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS, _CUSTOM_IMAGE]})]
+_IMAGES_SCHEMA = [{"enum": [*BENCHMARKS, _CUSTOM_IMAGE]}, {"pattern": f"^{IMAGE_PATTERN}$"}]
+ImageName = Annotated[str, Field(json_schema_extra={"anyOf": _IMAGES_SCHEMA})]
 
 
 class RunOrder(BaseModel):
@@ -45,11 +55,12 @@ class RunOrder(BaseModel):
 
     benchmark: Task | None = None
     """An official task. ``digits`` where no other field says what to run."""
-    image_name: Image | None = None
-    """An official task too, or ``custom_image``."""
+    image_name: ImageName | None = None
+    """An official task too, by its name or by that of MLBench's image, or ``custom_image``."""
     custom_image_name: Word | None = None
     custom_image_command: str | None = Field(default=None, pattern=NO_NUL, max_length=4096)
     backend: Word | None = None
+    """What the ranks communicate with; of an official task, what ``GET /api/benchmarks/`` says."""
     custom_backend: Word | None = None
     run_all_nodes: bool = False
     """With ``custom_backend``: whether all ranks run the command, or rank 0 alone."""
@@ -70,26 +81,48 @@ class RunOrder(BaseModel):
         """The official task; nothing where the order brings its own command."""
         if self.is_custom:
             return None
-        name = self.benchmark or self.image_name
+        name = self._image.benchmark if self._image else self.benchmark or self.image_name
         return BENCHMARKS[name] if name else DEFAULT
 
     @property
+    def _image(self) -> Image | None:
+        return find_image(self.image_name) if self.image_name else None
+
+    @property
+    def stated_args(self) -> dict[str, Mapping[str, str]]:
+        """What the task's name and other fields say of its arguments, by who says it."""
+        task = self.task
+        if task is None:
+            return {}
+        on_gpu = self.gpu_enabled and task.on_gpu
+        return {
+            task.name: task.args,
+            "image_name": self._image.args if self._image else {},
+            "light_target": task.light_args if self.light_target else {},
+            "seed": {} if self.seed is None else {"seed": str(self.seed)},
+            "backend": {"backend": self.backend_name} if self.backend and task.backends else {},
+            "gpu_enabled": {"device": "cuda"} if on_gpu else {},
+        }
+
+    @property
     def all_args(self) -> dict[str, str]:
-        """The task's arguments: those given, the seed, and what the light goal needs."""
-        light = dict(self.task.light_args) if self.task and self.light_target else {}
-        seed = {} if self.seed is None else {"seed": str(self.seed)}
-        return light | seed | self.args
+        """The task's arguments: those given, and what other fields say of them."""
+        stated = {key: value for said in self.stated_args.values() for key, value in said.items()}
+        return stated | self.args
 
     @property
     def backend_name(self) -> str:
         """The communication backend, in lowercase, as PyTorch names them."""
         if self.backend == _CUSTOM_BACKEND:
             return self.custom_backend or ""
-        return (self.backend or "gloo").lower()
+        in_args = self.args.get("backend") if self.task and self.task.backends else None
+        return (self.backend or in_args or "gloo").lower()
 
     @property
     def runs_on_all(self) -> bool:
-        """Whether every rank runs the command: with MPI, rank 0 starts the others."""
+        """Whether every rank runs the command: with MPI, one of the user's own starts them all."""
+        if self.task is not None:
+            return True
         if self.backend == _CUSTOM_BACKEND:
             return self.run_all_nodes
         return self.backend_name != "mpi"
@@ -113,15 +146,19 @@ class RunOrder(BaseModel):
             )
         return name
 
-    @field_validator("benchmark", "image_name")
+    @field_validator("benchmark")
     @classmethod
     def _is_known(cls, name: str | None) -> str | None:
         if name not in (None, _CUSTOM_IMAGE, *BENCHMARKS):
-            known = ", ".join(BENCHMARKS)
-            raise ValueError(
-                f"there is no such benchmark here; there are {known}, "
-                f"or your own with image_name={_CUSTOM_IMAGE}"
-            )
+            raise ValueError(_what_there_is("benchmark", BENCHMARKS))
+        return name
+
+    @field_validator("image_name")
+    @classmethod
+    def _is_known_image(cls, name: str | None) -> str | None:
+        known = name in (None, _CUSTOM_IMAGE, *BENCHMARKS) or find_image(name or "")
+        if not known:
+            raise ValueError(_what_there_is("image", [*BENCHMARKS, *IMAGES]))
         return name
 
     @field_validator("args", mode="before")
@@ -161,6 +198,13 @@ class RunOrder(BaseModel):
         return self
 
 
+def _what_there_is(kind: str, known: Iterable[str]) -> str:
+    return (
+        f"there is no such {kind} here; there are {', '.join(known)}, "
+        f"or your own with image_name={_CUSTOM_IMAGE}"
+    )
+
+
 def check(order: RunOrder, limits: Limits) -> None:
     """Make sure that the pool can give what an order asks for.
 
@@ -180,6 +224,8 @@ def check(order: RunOrder, limits: Limits) -> None:
         raise BadFieldError("gpu_enabled", "workers here have no GPU; leave it out")
     if order.task is not None:
         _check_task(order, order.task)
+        _check_backend(order, order.task, limits)
+        _check_args(order)
 
 
 def _check_bandwidth(wanted: float | None, limits: Limits) -> None:
@@ -195,11 +241,30 @@ def _check_bandwidth(wanted: float | None, limits: Limits) -> None:
 
 
 def _check_task(order: RunOrder, task: Benchmark) -> None:
-    if order.backend_name != "gloo":
-        raise BadFieldError(
-            "backend", f"{task.name} runs with gloo here (not {order.backend_name})"
-        )
     if order.light_target and not task.light_args:
         raise BadFieldError("light_target", f"{task.name} has no light goal; leave it out")
     if order.seed is not None and not task.seeded:
         raise BadFieldError("seed", f"{task.name} takes no seed; leave it out")
+    if order.gpu_enabled and not task.on_gpu:
+        raise BadFieldError("gpu_enabled", f"{task.name} needs no GPU; leave it out")
+
+
+def _check_backend(order: RunOrder, task: Benchmark, limits: Limits) -> None:
+    wanted, possible = order.backend_name, task.backends or ("gloo",)
+    if wanted not in possible:
+        raise BadFieldError(
+            "backend", f"{task.name} runs with {', '.join(possible)} here (not {wanted})"
+        )
+    if wanted == "nccl" and not order.gpu_enabled:
+        right = "say gpu_enabled=true too" if limits.gpus else "workers here have none; use gloo"
+        raise BadFieldError("backend", f"nccl needs GPUs: {right}")
+
+
+def _check_args(order: RunOrder) -> None:
+    for who, stated in order.stated_args.items():
+        for key, value in stated.items():
+            given = order.args.get(key, value)
+            if given != value:
+                raise BadFieldError(
+                    f"args.{key}", f"{who} says {value} (not {given}); leave it out"
+                )

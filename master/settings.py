@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from mlbench import names
 from mlbench.errors import MLBenchError
@@ -110,6 +111,7 @@ class Settings:
             limits=Limits(
                 workers=_positive(environ, "MLBENCH_LIMIT_WORKERS", Limits.workers),
                 cpus=_positive(environ, "MLBENCH_LIMIT_CPUS", Limits.cpus),
+                gpus=_whole(environ, "MLBENCH_LIMIT_GPUS", _gpus_here()),
             ),
             allowed_hosts=LOOPBACK_HOSTS | _words(environ, "MLBENCH_ALLOWED_HOSTS"),
             spool_bytes=_positive(environ, "MLBENCH_SPOOL_BYTES", 1 << 30),
@@ -131,7 +133,19 @@ def _words(environ: Mapping[str, str], name: str) -> frozenset[str]:
 
 
 def _positive(environ: Mapping[str, str], name: str, default: int) -> int:
+    number = _whole(environ, name, default)
+    if number == 0:
+        raise SettingsError(f"${name} is '0'; it must be a whole number above 0")
+    return number
+
+
+def _whole(environ: Mapping[str, str], name: str, default: int) -> int:
     text = environ.get(name) or str(default)
-    if text.isdecimal() and int(text) > 0:
+    if text.isdecimal():
         return int(text)
-    raise SettingsError(f"${name} is {text!r}; it must be a whole number above 0")
+    raise SettingsError(f"${name} is {text!r}; it must be a whole number")
+
+
+def _gpus_here() -> int:
+    """Return how many GPUs NVIDIA's driver has on this machine, where local workers run."""
+    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))

@@ -14,6 +14,12 @@ class Benchmark(View):
     """Whether a run may ask for a goal that is reached sooner, with ``light_target``."""
     takes_seed: bool
     """Whether a run may say ``seed``."""
+    takes_gpu: bool
+    """Whether a run may say ``gpu_enabled``."""
+    backends: list[str]
+    """What a run's ``backend`` may be; empty where its ranks do not communicate."""
+    images: list[str]
+    """MLBench's images of it: what a run's ``image_name`` may be too, with any tag."""
 
 
 OPERATIONS = (
@@ -27,10 +33,13 @@ OPERATIONS = (
             list[Benchmark],
             [
                 {
-                    "name": "steps",
-                    "description": "No training: logs steps at a steady rate.",
+                    "name": "communication",
+                    "description": "No training: latency and bandwidth of all-reduce, …",
                     "has_light_target": False,
                     "takes_seed": False,
+                    "takes_gpu": True,
+                    "backends": ["gloo", "nccl", "mpi"],
+                    "images": ["mlbench/pytorch-backend-benchmark"],
                 }
             ],
         ),

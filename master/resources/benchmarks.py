@@ -2,7 +2,7 @@
 
 from falcon import Request, Response
 
-from master.benchmarks import BENCHMARKS
+from master.benchmarks import BENCHMARKS, IMAGES
 
 
 class BenchmarksResource:
@@ -16,6 +16,11 @@ class BenchmarksResource:
                 "description": benchmark.description,
                 "has_light_target": bool(benchmark.light_args),
                 "takes_seed": benchmark.seeded,
+                "takes_gpu": benchmark.on_gpu,
+                "backends": benchmark.backends,
+                "images": [
+                    name for name, image in IMAGES.items() if image.benchmark == benchmark.name
+                ],
             }
             for benchmark in BENCHMARKS.values()
         ]

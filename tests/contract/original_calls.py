@@ -10,7 +10,7 @@ import sys
 from datetime import datetime
 from typing import Any
 
-from mlbench_core.api import ApiClient  # type: ignore[import-not-found]
+from mlbench_core.api import ApiClient
 
 
 def _argument(value: Any) -> Any:

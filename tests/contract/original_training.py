@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from mlbench_core.api import ApiClient  # type: ignore[import-not-found]
-from mlbench_core.utils import LogMetrics, Tracker  # type: ignore[import-not-found]
+from mlbench_core.api import ApiClient
+from mlbench_core.utils import LogMetrics, Tracker
 
 
 @dataclass

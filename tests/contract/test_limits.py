@@ -129,7 +129,11 @@ def test_names(http: httpx.Client, name: str) -> None:
         ("gpu_enabled", True, "leave it out"),
         ("gpu_enabled", "perhaps", "boolean"),
         ("max_restarts", 101, "less than or equal to 100"),
-        ("image_name", "mlbench/pytorch-cifar10-resnet20-all-reduce:latest", "digits, steps"),
+        (
+            "image_name",
+            "mlbench/tensorflow-cifar10-resnet:latest",
+            "mlbench/pytorch-cifar10-resnet20",
+        ),
     ],
 )
 def test_what_an_order_may_not_ask_for(

@@ -243,7 +243,8 @@ def test_who_runs_the_command(
 @pytest.mark.parametrize(
     ("given", "field"),
     [
-        ({"image": "PyTorch Cifar-10 ResNet-20", "backend": "GLOO"}, "image_name"),
+        ({"image": "PyTorch Language Modeling (AWD-LSTM)", "backend": "GLOO"}, "image_name"),
+        ({"image": "PyTorch Cifar-10 ResNet-20", "backend": "NCCL"}, "backend"),
         ({**CUSTOM, "num_cpus": 0.5}, "num_cpus"),
         ({**CUSTOM, "num_cpus": 4096.0}, "num_cpus"),
         ({**CUSTOM, "max_bandwidth": 100}, "max_bandwidth"),
@@ -258,6 +259,31 @@ def test_what_cannot_be_given_is_refused(
     assert got.status == 400
     assert got.json["status"] == 400
     assert field in got.json["message"].partition(":")[0]
+
+
+@pytest.mark.parametrize(
+    ("image", "benchmark", "args"),
+    [
+        ("PyTorch Cifar-10 ResNet-20", "cifar10-resnet", {"exchange": "flat", "goal": "70"}),
+        ("PyTorch Cifar-10 ResNet-20 (DDP)", "cifar10-resnet", {"exchange": "ddp", "goal": "70"}),
+        (
+            "PyTorch Linear Logistic Regression",
+            "logistic-regression",
+            {"model": "logistic", "goal": "80"},
+        ),
+    ],
+)
+def test_its_images_are_official_benchmarks(
+    original: Original, http: httpx.Client, image: str, benchmark: str, args: dict[str, str]
+) -> None:
+    got = original.call(
+        "create_run", "official", 2, num_cpus=1, image=image, backend="MPI", light_target=True
+    )
+    assert got.status == 200, got.json
+    assert (got.json["benchmark"], got.json["args"]) == (benchmark, {**args, "backend": "mpi"})
+    assert got.json["run_all_nodes"] is True
+    http.post(f"/api/runs/{got.json['id']}/stop/")
+    run_to_end(http, got.json["id"])
 
 
 def test_its_defaults_are_taken(original: Original, http: httpx.Client) -> None:

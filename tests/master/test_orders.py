@@ -77,6 +77,12 @@ def test_other_names_are_refused(name: object) -> None:
         {"queue": "perhaps"},
         {"gpu_enabled": 2},
         {"image_name": "mlbench/nothing-of-ours:latest"},
+        {"image_name": "mlbench/tensorflow-cifar10-resnet:latest"},
+        {"image_name": "mlbench/pytorch-backend-benchmark:"},
+        {"image_name": "mlbench/pytorch-backend-benchmark:la/test"},
+        {"image_name": "mlbench/pytorch-backend-benchmark:latest\n"},
+        {"image_name": "steps:latest"},
+        {"benchmark": "mlbench/pytorch-backend-benchmark"},
         {"benchmark": "custom_image"},
         {"benchmark": "steps", "image_name": "digits"},
         {"custom_image_command": "python main.py"},
@@ -133,7 +139,68 @@ def test_seed_and_light_goal_are_arguments_of_the_task() -> None:
     found = order(benchmark="digits", seed=7, light_target=True, args={"epochs": 3})
     check(found, LIMITS)
     assert found.all_args == {"goal": "90", "seed": "7", "epochs": "3"}
-    assert order(seed=7, args={"seed": 8}).all_args == {"seed": "8"}
+    assert order(seed=7, args={"seed": 7}).all_args == {"seed": "7"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "args"),
+    [
+        ({"benchmark": "ridge-regression"}, "ridge-regression", {"model": "ridge"}),
+        (
+            {"benchmark": "linear-svm", "light_target": True, "args": {"model": "svm"}},
+            "linear-svm",
+            {"model": "svm", "goal": "80"},
+        ),
+        (
+            {"image_name": "mlbench/pytorch-cifar10-resnet20-all-reduce:latest", "seed": 3},
+            "cifar10-resnet",
+            {"exchange": "flat", "seed": "3"},
+        ),
+        (
+            {"image_name": "mlbench/pytorch-cifar10-resnet20-ddp"},
+            "cifar10-resnet",
+            {"exchange": "ddp"},
+        ),
+        (
+            {"image_name": "mlbench/pytorch-epsilon-logistic-regression-all-reduce:v2_1.0-rc"},
+            "logistic-regression",
+            {"model": "logistic"},
+        ),
+        ({"image_name": "mlbench/pytorch-backend-benchmark:latest"}, "communication", {}),
+        ({"image_name": "steps"}, "steps", {}),
+    ],
+)
+def test_what_a_name_stands_for(fields: dict[str, Any], name: str, args: dict[str, str]) -> None:
+    found = order(**fields)
+    check(found, LIMITS)
+    assert found.task is not None
+    assert (found.task.name, found.all_args, found.is_custom) == (name, args, False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "backend", "args"),
+    [
+        ({}, "gloo", {}),
+        ({"backend": "GLOO"}, "gloo", {"backend": "gloo"}),
+        ({"backend": "MPI"}, "mpi", {"backend": "mpi"}),
+        ({"args": {"backend": "mpi"}}, "mpi", {"backend": "mpi"}),
+        ({"backend": "custom_backend", "custom_backend": "mpi"}, "mpi", {"backend": "mpi"}),
+        (
+            {"backend": "NCCL", "gpu_enabled": "true"},
+            "nccl",
+            {"backend": "nccl", "device": "cuda"},
+        ),
+        ({"gpu_enabled": "true"}, "gloo", {"device": "cuda"}),
+        ({"backend": "GLOO", "benchmark": "steps"}, "gloo", {}),
+    ],
+)
+def test_a_task_is_told_its_backend_and_device_on_every_rank(
+    fields: dict[str, Any], backend: str, args: dict[str, str]
+) -> None:
+    found = order(**fields)
+    check(found, Limits(gpus=1))
+    assert (found.backend_name, found.all_args) == (backend, args)
+    assert found.runs_on_all
 
 
 def test_a_forms_texts_are_understood() -> None:
@@ -153,7 +220,25 @@ def test_a_forms_texts_are_understood() -> None:
         ({"num_cpus": 1.5}, r"num_cpus: whole cores only \(not 1.5\)"),
         ({"max_bandwidth": 20}, "max_bandwidth: .* cannot be limited"),
         ({"gpu_enabled": True}, "gpu_enabled: .* no GPU"),
-        ({"backend": "NCCL"}, r"backend: digits runs with gloo here \(not nccl\)"),
+        ({"backend": "NCCL"}, "backend: nccl needs GPUs: workers here have none; use gloo"),
+        ({"args": {"backend": "nccl"}}, "backend: nccl needs GPUs"),
+        ({"backend": "ucc"}, r"backend: digits runs with gloo, nccl, mpi here \(not ucc\)"),
+        (
+            {"benchmark": "steps", "backend": "MPI"},
+            r"backend: steps runs with gloo here \(not mpi\)",
+        ),
+        ({"benchmark": "ridge-regression", "light_target": True}, "light_target: ridge-regression"),
+        (
+            {"benchmark": "logistic-regression", "args": {"model": "svm"}},
+            r"args.model: logistic-regression says logistic \(not svm\); leave it out",
+        ),
+        ({"backend": "GLOO", "args": {"backend": "mpi"}}, r"args.backend: backend says gloo"),
+        ({"seed": 7, "args": {"seed": 8}}, r"args.seed: seed says 7 \(not 8\)"),
+        ({"light_target": True, "args": {"goal": 95}}, r"args.goal: light_target says 90"),
+        (
+            {"image_name": "mlbench/pytorch-cifar10-resnet20-ddp", "args": {"exchange": "flat"}},
+            r"args.exchange: image_name says ddp \(not flat\)",
+        ),
         ({"benchmark": "steps", "light_target": True}, "light_target: steps has no light goal"),
         ({"benchmark": "steps", "seed": 1}, "seed: steps takes no seed"),
     ],
@@ -163,6 +248,21 @@ def test_no_more_is_given_than_there_is(fields: dict[str, Any], message: str) ->
         check(order(**fields), LIMITS)
     assert refused.value.description is not None
     assert re.match(message, refused.value.description)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"backend": "NCCL"}, "backend: nccl needs GPUs: say gpu_enabled=true too"),
+        ({"benchmark": "steps", "gpu_enabled": True}, "gpu_enabled: steps needs no GPU"),
+        ({"gpu_enabled": True, "args": {"device": "cpu"}}, "args.device: gpu_enabled says cuda"),
+    ],
+)
+def test_what_is_refused_where_there_are_gpus(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadFieldError) as refused:
+        check(order(**fields), Limits(gpus=1))
+    assert refused.value.description is not None
+    assert refused.value.description.startswith(message)
 
 
 def test_what_a_larger_pool_gives() -> None:

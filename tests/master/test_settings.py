@@ -32,11 +32,14 @@ def test_what_else_can_be_set() -> None:
             "DATABASE_URL": "sqlite:////elsewhere.db",
             "MLBENCH_WORKERS": "5",
             "MLBENCH_LIMIT_WORKERS": "64",
+            "MLBENCH_LIMIT_GPUS": "2",
         }
     )
     assert settings.database_url == "sqlite:////elsewhere.db"
     assert settings.workers == 5
     assert settings.limits.workers == 64
+    assert settings.limits.gpus == 2
+    assert Settings.from_environ(ENVIRON | {"MLBENCH_LIMIT_GPUS": "0"}).limits.gpus == 0
 
 
 def test_without_a_grafana_there_is_none() -> None:
