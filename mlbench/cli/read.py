@@ -1,4 +1,4 @@
-"""``mlbench logs`` and ``metrics``: what a run wrote."""
+"""``mlbench benchmarks``, ``logs`` and ``metrics``: what can be run, and what a run wrote."""
 
 import time
 from dataclasses import asdict
@@ -24,8 +24,22 @@ _FOLLOW_SECONDS = 0.3
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
+    app.command()(benchmarks)
     app.command()(logs)
     app.command()(metrics)
+
+
+def benchmarks(json: JsonOption = False) -> None:
+    """List what `mlbench run` can run."""
+    with connected() as client:
+        found = client.get_benchmarks().result().value
+    if json:
+        print_json([benchmark.fields for benchmark in found])
+        return
+    table = Table.grid(padding=(0, 2))
+    for benchmark in found:
+        table.add_row(benchmark.name, benchmark.description)
+    out.print(table)
 
 
 def logs(

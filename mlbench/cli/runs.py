@@ -44,6 +44,13 @@ def run(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Option of the task.")
     ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of every random choice.")] = None,
+    light: Annotated[bool, typer.Option("--light", help="Aim for the easier goal.")] = False,
+    backend: Annotated[
+        str | None, typer.Option(help="What the workers communicate with, e.g. gloo.")
+    ] = None,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Train on GPUs.")] = False,
+    restarts: Annotated[int, typer.Option(min=0, help="How often to go on after a failure.")] = 0,
     queue: Annotated[
         bool, typer.Option("--queue", help="Wait for the active run to end, instead of failing.")
     ] = False,
@@ -58,6 +65,11 @@ def run(
             num_workers=workers,
             num_cpus=cpus,
             settings=settings or [],
+            seed=seed,
+            light=light,
+            backend=backend,
+            gpu=gpu,
+            restarts=restarts,
             queue=queue,
             detach=detach,
             as_json=json,
@@ -72,6 +84,11 @@ def run_and_show(
     name: str | None = None,
     num_cpus: int | None = None,
     settings: Sequence[str] = (),
+    seed: int | None = None,
+    light: bool = False,
+    backend: str | None = None,
+    gpu: bool = False,
+    restarts: int = 0,
     queue: bool = False,
     detach: bool = False,
     as_json: bool = False,
@@ -87,7 +104,12 @@ def run_and_show(
             num_workers,
             num_cpus,
             benchmark=benchmark,
+            backend=backend,
+            gpu_enabled=gpu,
+            light_target=light,
             args=_parse_settings(settings),
+            seed=seed,
+            max_restarts=restarts,
             queue=queue,
         )
         ordered = order.result().value

@@ -1,4 +1,4 @@
-"""``mlbench logs`` and ``metrics``: all of what a run wrote, and nothing else."""
+"""``mlbench benchmarks``, ``logs``, ``metrics``: what can be run, and all of what a run wrote."""
 
 import re
 
@@ -11,6 +11,15 @@ from tests.mlbench.conftest import wait_for_end
 from tests.ordering import order_steps
 
 _DATE = "2018-08-03T09:21:29.347000Z"
+
+
+def test_the_benchmarks_are_listed(mlbench: Mlbench, client: ApiClient) -> None:
+    listed = mlbench("benchmarks", "--json").json
+    assert listed == client.get_benchmarks().result().json()
+    done = mlbench("benchmarks")
+    assert (done.code, done.err) == (0, "")
+    assert re.search(r"^digits +A small ResNet on scikit-learn's", done.out, re.MULTILINE)
+    assert all(benchmark["name"] in done.out for benchmark in listed)
 
 
 def test_a_log_is_printed_as_it_was_written(

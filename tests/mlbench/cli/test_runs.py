@@ -49,6 +49,15 @@ def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> N
     client.delete_run(fields["id"]).result()
 
 
+def test_what_else_can_be_ordered(mlbench: Mlbench, client: ApiClient) -> None:
+    more = ("--seed=7", "--light", "--backend=gloo", "--restarts=2", "--cpus=1")
+    run = mlbench("run", "digits", *more, "--detach", "--json").json
+    assert run["args"] == {"backend": "gloo", "goal": "90", "seed": "7"}
+    assert (run["seed"], run["light_target"], run["max_restarts"]) == (7, True, 2)
+    assert mlbench("stop", str(run["id"])).code == 0
+    client.delete_run(run["id"]).result()
+
+
 def test_queued_runs_follow_one_another_and_can_be_taken_back(
     mlbench: Mlbench, client: ApiClient
 ) -> None:
@@ -115,7 +124,7 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     [
         (("steps", "--set", "rate"), "--set rate: it must be KEY=VALUE, e.g. epochs=3"),
         (("steps", "--set", "=5"), "--set =5: it must be KEY=VALUE, e.g. epochs=3"),
-        (("nothing",), "benchmark: there is no such benchmark here; there are digits, steps"),
+        (("nothing",), "benchmark: there is no such benchmark here; there are cifar10-resnet"),
         (("steps", "--workers", "99"), "num_workers: at most 16"),
     ],
 )
