@@ -20,6 +20,10 @@ _USUAL = (
     "start_latency",
     "scrape_cost",
     "watching",
+    "step_cost",
+    "resnet_rate",
+    "exchange_rate",
+    "linear_rate",
 )
 _ALL = (*_USUAL, "rivals")
 

@@ -1,0 +1,153 @@
+"""Training loops of ResNet-20, one for each process: trains when told to, and tells its speed.
+
+``python -m benchmarks.resnet_loops LOOP FOLDER``: for every line on standard input it trains a few
+steps of 128 images and prints the images a second. All loops train on the same tensors.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from mlbench import Tracker, names
+from worker.data.images import Images
+from worker.models.cifar_resnet import CifarResNet
+from worker.training.device import DeviceOptions, prepare
+from worker.training.distributed import World
+from worker.training.exchange import ExchangeOptions, make_exchange
+from worker.training.loop import Trainer, train_epoch
+from worker.training.schedule import Constant
+
+BATCH = 128
+STEPS = 5
+_SGD: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4}
+
+OURS = {
+    "fp32": DeviceOptions(),
+    "fp32, compiled": DeviceOptions(compile=True),
+    "bf16": DeviceOptions(precision="bf16"),
+    "bf16, compiled": DeviceOptions(precision="bf16", compile=True),
+}
+
+
+class SameBatch:
+    """The same images and labels at each of a number of steps."""
+
+    def __init__(self, images: Images, steps: int, ranks: int = 1) -> None:
+        self.batch_size = len(images) * ranks
+        self._images = images
+        self._steps = steps
+
+    def __len__(self) -> int:
+        return self._steps
+
+    def __iter__(self) -> Iterator[Images]:
+        yield from [self._images] * self._steps
+
+
+def random_images(count: int = BATCH) -> Images:
+    """Return images in CIFAR-10's shape."""
+    torch.manual_seed(0)
+    return Images(torch.randn(count, 3, 32, 32), torch.randint(10, (count,)))
+
+
+def ours(options: DeviceOptions, folder: Path) -> Callable[[], None]:
+    """Return our loop, with all that a run records."""
+    world = World()
+    execution = prepare(options, world)
+    model = execution.place(CifarResNet(20))
+    trainer = Trainer(
+        model=model,
+        exchange=make_exchange(ExchangeOptions(), model, world, execution.compiled(model)),
+        optimizer=torch.optim.SGD(model.parameters(), fused=True, **_SGD),
+        schedule=Constant(0.1),
+        execution=execution,
+        world=world,
+        tracker=Tracker(run_environ(folder)),
+        scaler=execution.make_scaler(),
+    )
+    batches = SameBatch(random_images(), STEPS)
+    return lambda: void(train_epoch(trainer, batches))
+
+
+def plain() -> Callable[[], None]:
+    """Return the same training written down plainly in PyTorch."""
+    model = CifarResNet(20)
+    optimizer = torch.optim.SGD(model.parameters(), **_SGD)
+    batch = random_images()
+
+    def train() -> None:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(batch.images), batch.labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            loss.item()
+
+    return train
+
+
+def mlbench_core() -> Callable[[], None]:
+    """Return MLBench's own: its ResNet, its optimizer, its loop's metrics, without its tracker."""
+    from mlbench_core.controlflow.pytorch import compute_train_batch_metrics  # noqa: PLC0415
+    from mlbench_core.evaluation.pytorch.metrics import TopKAccuracy  # noqa: PLC0415
+    from mlbench_core.models.pytorch.resnet import ResNetCIFAR  # noqa: PLC0415
+    from mlbench_core.optim.pytorch.centralized import CustomCentralizedOptimizer  # noqa: PLC0415
+
+    model = ResNetCIFAR(20, bottleneck=False, num_classes=10, version=1)
+    optimizer = CustomCentralizedOptimizer(
+        model, 1, torch.optim.SGD(model.parameters(), **_SGD), average_world=True
+    )
+    metrics = [TopKAccuracy(topk=1), TopKAccuracy(topk=5)]
+    batch, criterion = random_images(), nn.CrossEntropyLoss()
+
+    def train() -> None:
+        model.train()
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            output = model(batch.images)
+            loss = criterion(output, batch.labels)
+            loss.backward()
+            optimizer.step()
+            compute_train_batch_metrics(output, batch.labels, metrics)
+            loss.item()
+
+    return train
+
+
+def run_environ(folder: Path) -> dict[str, str]:
+    """Return what the agent tells a training process; $PROMETHEUS_MULTIPROC_DIR must be set too."""
+    return {
+        names.ENV_METRICS_FILE: str(folder / "metrics.jsonl"),
+        names.ENV_MULTIPROC_DIR: str(folder),
+        names.ENV_RUN_ID: "1",
+        names.ENV_RANK: "0",
+    }
+
+
+def void(_: object) -> None:
+    """Forget a result."""
+
+
+def main() -> None:
+    """Answer each line with a speed."""
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    if name == "mlbench-core":
+        train = mlbench_core()
+    elif name == "plain":
+        train = plain()
+    else:
+        train = ours(OURS[name], folder)
+    for _ in sys.stdin:
+        begin = time.perf_counter()
+        train()
+        print(STEPS * BATCH / (time.perf_counter() - begin), flush=True)
+
+
+if __name__ == "__main__":
+    main()

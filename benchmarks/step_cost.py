@@ -1,0 +1,104 @@
+"""What our instrumentation of a training step costs: phases, recorded values, scraped totals."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from benchmarks.measure import Figure, alternate
+from benchmarks.resnet_loops import SameBatch, run_environ
+from mlbench import Tracker, names
+from mlbench.names import Phase
+from mlbench.recorder import Value
+from worker.data.images import Images
+from worker.training.device import DeviceOptions, prepare
+from worker.training.distributed import World
+from worker.training.exchange import ExchangeOptions, make_exchange
+from worker.training.loop import Trainer, train_epoch
+from worker.training.schedule import Constant
+
+_STEPS = 1000
+_ROUNDS = 9
+
+
+class _Uninstrumented(Trainer):
+    """Trains without looking at the clock."""
+
+    @contextmanager
+    def phase(self, phase: Phase) -> Iterator[None]:
+        """Do nothing more."""
+        yield
+
+
+class _Silent(Tracker):
+    """Records nothing."""
+
+    def step(self, samples: int, **metrics: Value) -> None:
+        """Forget the step."""
+
+
+def measure(folder: Path) -> list[Figure]:
+    """Return µs a step of the image tasks' loop around a tiny model, with and without."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.step_cost", str(folder)],
+        # prometheus-client looks at it when it is imported.
+        env={**os.environ, names.ENV_MULTIPROC_DIR: str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [Figure(what, "µs", values) for what, values in json.loads(done.stdout).items()]
+
+
+def main() -> None:
+    """Measure and print as JSON."""
+    environ = run_environ(Path(sys.argv[1]))
+    figures = alternate(
+        _ROUNDS,
+        [
+            ("a step of the loop around a tiny model", "µs", _loop(Trainer, Tracker, environ)),
+            (
+                "the same without our instrumentation",
+                "µs",
+                _loop(_Uninstrumented, _Silent, environ),
+            ),
+        ],
+    )
+    print(json.dumps({figure.what: figure.values for figure in figures}))
+
+
+def _loop(
+    trainer: type[Trainer], tracker: type[Tracker], environ: Mapping[str, str]
+) -> Callable[[], float]:
+    world = World()
+    execution = prepare(DeviceOptions(device="cpu", channels_last=False), world)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(1, 2))
+    training = trainer(
+        model=model,
+        exchange=make_exchange(ExchangeOptions(), model, world),
+        optimizer=torch.optim.SGD(model.parameters(), fused=True),
+        schedule=Constant(0.1),
+        execution=execution,
+        world=world,
+        tracker=tracker(environ),
+        scaler=execution.make_scaler(),
+    )
+    batches = SameBatch(Images(torch.zeros(2, 1, 1, 1), torch.tensor([0, 1])), _STEPS)
+
+    def measure_once() -> float:
+        begin = time.perf_counter()
+        train_epoch(training, batches)
+        return (time.perf_counter() - begin) / _STEPS * 1e6
+
+    return measure_once
+
+
+if __name__ == "__main__":
+    main()
