@@ -31,10 +31,11 @@ from worker.training import options
 from worker.training.checkpoint import Checkpoints
 from worker.training.device import DeviceOptions, prepare
 from worker.training.distributed import BackendOptions, join_world
+from worker.training.entry import run
 from worker.training.exchange import ExchangeOptions, make_exchange
 from worker.training.loop import Trainer, evaluate, record_epoch, train_epoch
 from worker.training.schedule import scale_linearly
-from worker.training.scoring import PERCENT
+from worker.training.sgd import MomentumOptions
 
 # The batch that the learning rate is given for.
 _REFERENCE_BATCH = 128
@@ -45,7 +46,7 @@ _VALIDATION_BATCH = 500
 
 
 @dataclass(frozen=True)
-class Config(DeviceOptions, ExchangeOptions, BackendOptions):
+class Config(MomentumOptions, DeviceOptions, ExchangeOptions, BackendOptions):
     """Train a ResNet on CIFAR-10."""
 
     version: Version = 1
@@ -53,33 +54,17 @@ class Config(DeviceOptions, ExchangeOptions, BackendOptions):
     depth: Depth = 20
     """Layers."""
     goal: float = 80.0
-    """Validation accuracy in percent at which the training ends."""
     epochs: int = 164
-    """Epochs after which the training ends short of the goal."""
     worker_batch_size: int = 128
     """Images that each worker takes in a step."""
     learning_rate: float = 0.1
     """Step size for 128 images in a step over all workers; in proportion for more or fewer."""
-    momentum: float = 0.9
-    """Share of the last update that the next one keeps."""
-    weight_decay: float = 1e-4
-    """Pull of all parameters towards zero."""
-    seed: int = 0
-    """Start of all random numbers: the same seed on as many workers gives the same losses."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        options.check(
-            {
-                "--goal must be from 0 to 100": 0 <= self.goal <= PERCENT,
-                "--epochs must be at least 1": self.epochs >= 1,
-                "--worker-batch-size must be at least 1": self.worker_batch_size >= 1,
-                "--learning-rate must be more than 0": self.learning_rate > 0,
-                "--momentum must be at least 0 and less than 1": 0 <= self.momentum < 1,
-                "--weight-decay must be at least 0": self.weight_decay >= 0,
-                "--seed must be from 0 to 4294967295": 0 <= self.seed < 2**32,
-            }
-        )
+    def rules(self) -> dict[str, bool]:
+        """Return the rules of these options."""
+        return super().rules() | {
+            "--worker-batch-size must be at least 1": self.worker_batch_size >= 1,
+        }
 
 
 def main(config: Config) -> None:
@@ -152,4 +137,4 @@ def main(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    main(options.parse(Config))
+    run(main, Config)

@@ -31,6 +31,7 @@ from worker.training import options
 from worker.training.collectives import COLLECTIVES, Collective, Message
 from worker.training.device import DeviceOptions, Execution, prepare
 from worker.training.distributed import BackendOptions, World, WorldError, join_world
+from worker.training.entry import run
 
 _DTYPES = {
     "float32": torch.float32,
@@ -85,28 +86,27 @@ class Config(BackendOptions):
     check: bool = True
     """Whether each size has a round of known values whose result is checked."""
 
-    def __post_init__(self) -> None:
+    def rules(self) -> dict[str, bool]:
+        """Return the rules of these options."""
         dtypes, operations = self.dtypes.split(","), self.operations.split(",")
-        options.check(
-            {
-                f"--operations must be among {', '.join(COLLECTIVES)}": (
-                    set(operations) <= set(COLLECTIVES)
-                ),
-                f"--dtypes must be among {', '.join(_DTYPES)}": set(dtypes) <= set(_DTYPES),
-                f"--dtypes with mpi must not be {' or '.join(sorted(_NOT_WITH_MPI))}": (
-                    self.backend != "mpi" or not _NOT_WITH_MPI & set(dtypes)
-                ),
-                "--device must be cuda, or auto, with nccl": (
-                    self.backend != "nccl" or self.device != "cpu"
-                ),
-                "--min-bytes must be at least 1": self.min_bytes >= 1,
-                "--max-bytes must be at least --min-bytes": self.max_bytes >= self.min_bytes,
-                "--factor must be at least 2": self.factor >= 2,  # noqa: PLR2004
-                "--seconds must be at least 0": 0 <= self.seconds < float("inf"),
-                f"--rounds must be at least {_FEWEST_ROUNDS}": self.rounds >= _FEWEST_ROUNDS,
-                "--warmup must be at least 1": self.warmup >= 1,
-            }
-        )
+        return super().rules() | {
+            f"--operations must be among {', '.join(COLLECTIVES)}": (
+                set(operations) <= set(COLLECTIVES)
+            ),
+            f"--dtypes must be among {', '.join(_DTYPES)}": set(dtypes) <= set(_DTYPES),
+            f"--dtypes with mpi must not be {' or '.join(sorted(_NOT_WITH_MPI))}": (
+                self.backend != "mpi" or not _NOT_WITH_MPI & set(dtypes)
+            ),
+            "--device must be cuda, or auto, with nccl": (
+                self.backend != "nccl" or self.device != "cpu"
+            ),
+            "--min-bytes must be at least 1": self.min_bytes >= 1,
+            "--max-bytes must be at least --min-bytes": self.max_bytes >= self.min_bytes,
+            "--factor must be at least 2": self.factor >= 2,  # noqa: PLR2004
+            "--seconds must be at least 0": 0 <= self.seconds < float("inf"),
+            f"--rounds must be at least {_FEWEST_ROUNDS}": self.rounds >= _FEWEST_ROUNDS,
+            "--warmup must be at least 1": self.warmup >= 1,
+        }
 
     def sizes(self) -> Iterator[int]:
         """Yield the sizes of the messages in bytes, before they are rounded to whole values."""
@@ -276,4 +276,4 @@ def main(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    main(options.parse(Config))
+    run(main, Config)

@@ -30,46 +30,32 @@ from worker.training import options
 from worker.training.checkpoint import Checkpoints
 from worker.training.device import DeviceOptions, prepare
 from worker.training.distributed import BackendOptions, join_world
+from worker.training.entry import run
 from worker.training.exchange import ExchangeOptions, make_exchange
 from worker.training.loop import Trainer, evaluate, record_epoch, train_epoch
 from worker.training.schedule import Constant
-from worker.training.scoring import PERCENT
+from worker.training.sgd import MomentumOptions
 
 
 @dataclass(frozen=True)
-class Config(DeviceOptions, ExchangeOptions, BackendOptions):
+class Config(MomentumOptions, DeviceOptions, ExchangeOptions, BackendOptions):
     """Train a small ResNet on handwritten digits."""
 
     goal: float = 97.0
-    """Validation accuracy in percent at which the training ends."""
     epochs: int = 30
-    """Epochs after which the training ends short of the goal."""
     batch_size: int = 128
     """Images in a step, shared out to the workers: the same for any number of them."""
     learning_rate: float = 0.05
     """Step size of the optimizer, constant."""
-    momentum: float = 0.9
-    """Share of the last update that the next one keeps."""
     weight_decay: float = 5e-4
-    """Pull of all parameters towards zero."""
-    seed: int = 0
-    """Start of all random numbers: the same seed on as many workers gives the same losses."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        options.check(
-            {
-                "--goal must be from 0 to 100": 0 <= self.goal <= PERCENT,
-                "--epochs must be at least 1": self.epochs >= 1,
-                f"--batch-size must be from 1 to {TRAIN_IMAGES}": (
-                    1 <= self.batch_size <= TRAIN_IMAGES
-                ),
-                "--learning-rate must be more than 0": self.learning_rate > 0,
-                "--momentum must be at least 0 and less than 1": 0 <= self.momentum < 1,
-                "--weight-decay must be at least 0": self.weight_decay >= 0,
-                "--seed must be from 0 to 4294967295": 0 <= self.seed < 2**32,
-            }
-        )
+    def rules(self) -> dict[str, bool]:
+        """Return the rules of these options."""
+        return super().rules() | {
+            f"--batch-size must be from 1 to {TRAIN_IMAGES}": (
+                1 <= self.batch_size <= TRAIN_IMAGES
+            ),
+        }
 
 
 def main(config: Config) -> None:
@@ -131,4 +117,4 @@ def main(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    main(options.parse(Config))
+    run(main, Config)

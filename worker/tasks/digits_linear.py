@@ -32,39 +32,32 @@ from worker.models.linear import Weights, softmax_derivative, softmax_loss
 from worker.training import options
 from worker.training.checkpoint import Checkpoints
 from worker.training.distributed import BackendOptions, World, join_world
+from worker.training.entry import run
 from worker.training.scoring import PERCENT
+from worker.training.sgd import TrainingOptions
 
 
 @dataclass(frozen=True)
-class Config(BackendOptions):
+class Config(TrainingOptions, BackendOptions):
     """Train a linear model on handwritten digits."""
 
     goal: float = 93.0
-    """Validation accuracy in percent at which the training ends."""
     epochs: int = 30
-    """Epochs after which the training ends short of the goal."""
     batch_size: int = 128
     """Images in a step, shared out to the workers: the same for any number of them."""
     learning_rate: float = 0.5
     """Step size, constant."""
     l2: float = 1e-4
     """Weight of the penalty |w|² / 2 beside the mean loss."""
-    seed: int = 0
-    """Start of all random numbers: the same seed on as many workers gives the same losses."""
 
-    def __post_init__(self) -> None:
-        options.check(
-            {
-                "--goal must be from 0 to 100": 0 <= self.goal <= PERCENT,
-                "--epochs must be at least 1": self.epochs >= 1,
-                f"--batch-size must be from 1 to {TRAIN_IMAGES}": (
-                    1 <= self.batch_size <= TRAIN_IMAGES
-                ),
-                "--learning-rate must be more than 0": 0 < self.learning_rate < float("inf"),
-                "--l2 must be at least 0": 0 <= self.l2 < float("inf"),
-                "--seed must be from 0 to 4294967295": 0 <= self.seed < 2**32,
-            }
-        )
+    def rules(self) -> dict[str, bool]:
+        """Return the rules of these options."""
+        return super().rules() | {
+            f"--batch-size must be from 1 to {TRAIN_IMAGES}": (
+                1 <= self.batch_size <= TRAIN_IMAGES
+            ),
+            "--l2 must be at least 0": 0 <= self.l2 < float("inf"),
+        }
 
 
 @torch.inference_mode()
@@ -151,4 +144,4 @@ def evaluate(
 
 
 if __name__ == "__main__":
-    main(options.parse(Config))
+    run(main, Config)

@@ -35,10 +35,11 @@ from worker.training import options
 from worker.training.checkpoint import Checkpoints
 from worker.training.device import DeviceOptions, prepare
 from worker.training.distributed import BackendOptions, join_world
+from worker.training.entry import run
 from worker.training.exchange import ExchangeOptions, make_exchange
 from worker.training.loop import Trainer, evaluate, record_epoch, train_epoch
 from worker.training.schedule import scale_linearly
-from worker.training.scoring import PERCENT
+from worker.training.sgd import MomentumOptions
 
 # The images in a step that the learning rate is given for.
 _REFERENCE_BATCH = 256
@@ -47,13 +48,11 @@ _DECAY_EPOCHS = (30, 60, 80)
 
 
 @dataclass(frozen=True)
-class Config(DeviceOptions, ExchangeOptions, BackendOptions):
+class Config(MomentumOptions, DeviceOptions, ExchangeOptions, BackendOptions):
     """Train ResNet-50 on ImageNet."""
 
     goal: float = 75.9
-    """Validation accuracy in percent at which the training ends."""
     epochs: int = 90
-    """Epochs after which the training ends short of the goal."""
     worker_batch_size: int = 32
     """Images in a step for each worker: more workers make a larger step."""
     learning_rate: float = 0.1
@@ -66,26 +65,17 @@ class Config(DeviceOptions, ExchangeOptions, BackendOptions):
     """Width and height that images are brought to, in pixels."""
     loaders: int = 8
     """Processes of each worker that load images, at most one for each of its cores; 0: none."""
-    seed: int = 0
-    """Start of all random numbers: the same seed on as many workers gives the same losses."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        options.check(
-            {
-                "--goal must be from 0 to 100": 0 <= self.goal <= PERCENT,
-                "--epochs must be at least 1": self.epochs >= 1,
-                "--worker-batch-size must be at least 1": self.worker_batch_size >= 1,
-                "--learning-rate must be more than 0": self.learning_rate > 0,
-                # Nesterov's is none without momentum.
-                "--momentum must be more than 0 and less than 1": 0 < self.momentum < 1,
-                "--weight-decay must be at least 0": self.weight_decay >= 0,
-                # Five times halved, there must be a pixel left.
-                "--image-size must be at least 32": self.image_size >= 32,  # noqa: PLR2004
-                "--loaders must be at least 0": self.loaders >= 0,
-                "--seed must be from 0 to 4294967295": 0 <= self.seed < 2**32,
-            }
-        )
+    def rules(self) -> dict[str, bool]:
+        """Return the rules of these options."""
+        return super().rules() | {
+            "--worker-batch-size must be at least 1": self.worker_batch_size >= 1,
+            # Nesterov's is none without momentum.
+            "--momentum must be more than 0 and less than 1": 0 < self.momentum < 1,
+            # Five times halved, there must be a pixel left.
+            "--image-size must be at least 32": self.image_size >= 32,  # noqa: PLR2004
+            "--loaders must be at least 0": self.loaders >= 0,
+        }
 
 
 def main(config: Config) -> None:
@@ -171,4 +161,4 @@ def decay_weights_only(model: nn.Module, weight_decay: float) -> list[dict[str, 
 
 
 if __name__ == "__main__":
-    main(options.parse(Config))
+    run(main, Config)

@@ -35,7 +35,9 @@ from worker.training import options
 from worker.training.checkpoint import Checkpoints
 from worker.training.device import DeviceOptions, Execution, prepare
 from worker.training.distributed import BackendOptions, World, join_world
-from worker.training.scoring import PERCENT, Fit, RecentSteps
+from worker.training.entry import run
+from worker.training.scoring import Fit, RecentSteps
+from worker.training.sgd import TrainingOptions
 from worker.training.together import prepare_together
 
 Model = Literal["logistic", "ridge", "svm"]
@@ -45,7 +47,7 @@ _EVALUATED_ROWS = 8192
 
 
 @dataclass(frozen=True)
-class Config(BackendOptions):
+class Config(TrainingOptions, BackendOptions):
     """Train a linear model on a data set in LIBSVM's format."""
 
     model: Model = "logistic"
@@ -55,7 +57,6 @@ class Config(BackendOptions):
     goal: float = 89.0
     """Validation accuracy in percent at which the training ends; ridge trains all the epochs."""
     epochs: int = 20
-    """Epochs after which the training ends short of the goal."""
     batch_size: int = 100
     """Rows in a step, shared out to the workers: the same for any number of them."""
     learning_rate: float = 4.0
@@ -66,25 +67,18 @@ class Config(BackendOptions):
     """Weight of the penalty |w|² / 2 beside the mean loss."""
     record_every: int = 25
     """Steps whose mean loss is one recorded value."""
-    seed: int = 0
-    """Start of the random order of the batches: the same seed gives the same losses."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute: auto is the GPU if there is one."""
 
-    def __post_init__(self) -> None:
-        options.check(
-            {
-                "--dataset must be the name of a data set": bool(self.dataset),
-                "--goal must be from 0 to 100": 0 <= self.goal <= PERCENT,
-                "--epochs must be at least 1": self.epochs >= 1,
-                "--batch-size must be at least 1": self.batch_size >= 1,
-                "--learning-rate must be more than 0": 0 < self.learning_rate < float("inf"),
-                "--decay must be from 0 to 1": 0 <= self.decay <= 1,
-                "--l2 must be at least 0": 0 <= self.l2 < float("inf"),
-                "--record-every must be at least 1": self.record_every >= 1,
-                "--seed must be from 0 to 4294967295": 0 <= self.seed < 2**32,
-            }
-        )
+    def rules(self) -> dict[str, bool]:
+        """Return the rules of these options."""
+        return super().rules() | {
+            "--dataset must be the name of a data set": bool(self.dataset),
+            "--batch-size must be at least 1": self.batch_size >= 1,
+            "--decay must be from 0 to 1": 0 <= self.decay <= 1,
+            "--l2 must be at least 0": 0 <= self.l2 < float("inf"),
+            "--record-every must be at least 1": self.record_every >= 1,
+        }
 
 
 class TrainingError(MLBenchError):
@@ -238,4 +232,4 @@ def evaluate(model: Model, weights: Weights, shard: Samples, world: World, track
 
 
 if __name__ == "__main__":
-    main(options.parse(Config))
+    run(main, Config)

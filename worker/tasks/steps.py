@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from mlbench import Tracker
 from worker.training import options
+from worker.training.entry import run
 
 _EPOCH_STEPS = 100
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(options.Options):
     """Record steps of a training that does not take place."""
 
     steps: int = 1000
@@ -22,13 +23,12 @@ class Config:
     rate: float = 200.0
     """Steps a second."""
 
-    def __post_init__(self) -> None:
-        options.check(
-            {
-                "--steps must be at least 1": self.steps >= 1,
-                "--rate must be more than 0": self.rate > 0,
-            }
-        )
+    def rules(self) -> dict[str, bool]:
+        """Return the rules of these options."""
+        return super().rules() | {
+            "--steps must be at least 1": self.steps >= 1,
+            "--rate must be more than 0": self.rate > 0,
+        }
 
 
 def train_loss(step: int) -> float:
@@ -54,4 +54,4 @@ def main(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    main(options.parse(Config))
+    run(main, Config)

@@ -12,6 +12,7 @@ from torch import nn
 from mlbench import MLBenchError
 from worker.training.distributed import World, gpu_of
 from worker.training.memory import keep_freed_memory
+from worker.training.options import Options
 
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -21,7 +22,7 @@ class DeviceError(MLBenchError):
 
 
 @dataclass(frozen=True)
-class DeviceOptions:
+class DeviceOptions(Options):
     """Where and how the model is computed."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"

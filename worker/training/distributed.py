@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 
 from mlbench import MLBenchError
+from worker.training.options import Options
 
 Backend = Literal["gloo", "nccl", "mpi"]
 
@@ -23,7 +24,7 @@ TIMEOUT = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
-class BackendOptions:
+class BackendOptions(Options):
     """How the ranks talk to each other."""
 
     backend: Backend = "gloo"

@@ -24,8 +24,8 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
-from worker.training import options
 from worker.training.distributed import World
+from worker.training.options import Options
 
 # PowerSGD needs DDP's final buckets, which stand after the first step.
 _POWERSGD_FROM_STEP = 2
@@ -34,7 +34,7 @@ _ALL_IN_ONE = 1 << 20  # MiB
 
 
 @dataclass(frozen=True)
-class ExchangeOptions:
+class ExchangeOptions(Options):
     """How gradients are averaged over the ranks."""
 
     exchange: Literal["ddp", "flat", "per-layer"] = "ddp"
@@ -42,14 +42,10 @@ class ExchangeOptions:
     compression: Literal["none", "fp16", "bf16", "powersgd"] = "none"
     """How gradients are compressed on their way; needs --exchange ddp."""
 
-    def __post_init__(self) -> None:
-        options.check(
-            {
-                "--compression needs --exchange ddp": (
-                    self.compression == "none" or self.exchange == "ddp"
-                )
-            }
-        )
+    def rules(self) -> dict[str, bool]:
+        """Return the rules of these options."""
+        fits = self.compression == "none" or self.exchange == "ddp"
+        return super().rules() | {"--compression needs --exchange ddp": fits}
 
 
 class Exchange(ABC):

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 
@@ -19,14 +19,33 @@ class Dataclass(Protocol):
 C = TypeVar("C", bound=Dataclass)
 
 
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The base of all options: an instance keeps its rules, or is not made."""
+
+    def rules(self) -> dict[str, bool]:
+        """Return sentences that must hold, and whether they do. Subclasses add theirs."""
+        return {}
+
+    def __post_init__(self) -> None:
+        """Check the rules.
+
+        Raises:
+            ValueError: the first sentence that does not hold.
+        """
+        for sentence, holds in self.rules().items():
+            if not holds:
+                raise ValueError(sentence)
+
+
 def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
     """Return a ``config`` with the values of ``argv`` (by default the process's own arguments).
 
     A field ``learning_rate: float = 0.1`` is the option ``--learning-rate 0.1``; with underscores
     it is understood too. Each field has a default and a type: bool (``true`` or ``false``), a
     ``Literal`` of texts or numbers, or one that can be called with a text (int, float, str). The
-    text under a field is its help. Fields and texts of base classes count too. To refuse a value, a
-    config's ``__post_init__`` calls `check`.
+    text under a field is its help. Fields and texts of base classes count too, so a field that is
+    given again for another default needs no new text.
 
     Raises:
         SystemExit: code 2 with a message on stderr that names the option and the known ones;
@@ -55,17 +74,6 @@ def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
         return config(**vars(values))
     except ValueError as error:
         parser.error(str(error))
-
-
-def check(rules: Mapping[str, bool]) -> None:
-    """Check a config's values: ``rules`` says of each sentence whether it holds.
-
-    Raises:
-        ValueError: the first sentence that does not hold.
-    """
-    for sentence, holds in rules.items():
-        if not holds:
-            raise ValueError(sentence)
 
 
 def as_settings(config: Dataclass) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import resource, sys, torch
 from worker.training.memory import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
-for _ in range(3):
+for _ in range(30):  # until the heap has found its shape
     torch.ones(16 << 20)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(10):

@@ -9,7 +9,7 @@ from worker.training import options
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(options.Options):
     """Train something."""
 
     learning_rate: float = 0.1
@@ -18,8 +18,9 @@ class Config:
     """How often."""
     name: str = "plain"
 
-    def __post_init__(self) -> None:
-        options.check({"--epochs must be at least 1": self.epochs >= 1})
+    def rules(self) -> dict[str, bool]:
+        """Return the rules of these options."""
+        return super().rules() | {"--epochs must be at least 1": self.epochs >= 1}
 
 
 def test_nothing_given_leaves_the_defaults() -> None:
@@ -77,7 +78,7 @@ def test_help_is_the_sentence_under_each_field(capsys: pytest.CaptureFixture[str
 
 
 @dataclass(frozen=True)
-class Where:
+class Where(options.Options):
     """Where to train."""
 
     device: Literal["cpu", "cuda"] = "cpu"
@@ -86,11 +87,18 @@ class Where:
     """Whether to hurry."""
     depth: Literal[20, 32] = 20
 
+    def rules(self) -> dict[str, bool]:
+        """Return the rules of these options."""
+        return super().rules() | {
+            "--fast needs --device cuda": not self.fast or self.device == "cuda"
+        }
+
 
 @dataclass(frozen=True)
-class Both(Where):
+class Both(Config, Where):
     """Train something somewhere."""
 
+    device: Literal["cpu", "cuda"] = "cuda"
     fast: bool = True
     """Whether to hurry more."""
     steps: int = 3
@@ -99,24 +107,26 @@ class Both(Where):
 def test_fields_of_base_classes_are_options_too(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = options.parse(Both, ["--device=cuda", "--fast", "false", "--depth=32", "--steps=5"])
     assert chosen == Both(device="cuda", fast=False, depth=32, steps=5)
-    assert options.parse(Both, []) == Both(device="cpu", fast=True, depth=20, steps=3)
+    assert options.parse(Both, []) == Both(device="cuda", fast=True, depth=20, steps=3)
     with pytest.raises(SystemExit):
         options.parse(Both, ["--help"])
     told = capsys.readouterr().out
-    assert "The device. (default: cpu)" in told
+    assert "The device. (default: cuda)" in told, "with the text of the base"
     assert "Whether to hurry more. (default: True)" in told
 
 
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
+        ("--device=cpu", "--fast needs --device cuda"),
+        ("--epochs=0", "--epochs must be at least 1"),
         ("--device=tpu", "argument --device: invalid choice: 'tpu' (choose from "),
         ("--depth=21", "argument --depth: invalid choice: 21 (choose from "),
         ("--depth=deep", "argument --depth: invalid int value: 'deep'"),
         ("--fast=yes", "argument --fast: true or false (not 'yes')"),
     ],
 )
-def test_a_choice_that_there_is_not_is_refused(
+def test_what_breaks_a_rule_of_any_base_or_is_no_choice_is_refused(
     argument: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as exited:
@@ -126,9 +136,8 @@ def test_a_choice_that_there_is_not_is_refused(
 
 
 def test_settings_are_all_options_with_their_values() -> None:
-    assert options.as_settings(Both(device="cuda")) == {
+    assert options.as_settings(Where(device="cuda")) == {
         "device": "cuda",
-        "fast": True,
+        "fast": False,
         "depth": 20,
-        "steps": 3,
     }
