@@ -37,6 +37,11 @@ class PhaseTimer:
         entered = self._entered  # once: another thread may read this
         return self._before + (perf_counter() - entered if entered else 0.0)
 
+    def give(self, seconds: float, *, to: "PhaseTimer") -> None:
+        """Count some of the time to another phase: what turned out to be no part of this one."""
+        self._before -= seconds
+        to._before += seconds
+
     def __enter__(self) -> None:
         self._entered = perf_counter()
 

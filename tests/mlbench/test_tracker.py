@@ -362,3 +362,11 @@ def test_a_full_disk_ends_the_training() -> None:
     with pytest.raises(OSError, match="No space left"):
         tracker.close()
     tracker.close()
+
+
+def test_time_can_be_given_to_another_phase(clock: Clock) -> None:
+    tracker = Tracker({})
+    with tracker.phase("backward"):
+        clock.now += 3.0
+    tracker.phase("backward").give(1.0, to=tracker.phase("communication"))
+    assert tracker.phase_seconds() == {"backward": 2.0, "communication": 1.0}

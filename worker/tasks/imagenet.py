@@ -40,6 +40,7 @@ from worker.training.exchange import ExchangeOptions, make_exchange
 from worker.training.loop import Trainer, evaluate, record_epoch, train_epoch
 from worker.training.schedule import scale_linearly
 from worker.training.sgd import MomentumOptions
+from worker.training.together import prepare_together
 
 # The images in a step that the learning rate is given for.
 _REFERENCE_BATCH = 256
@@ -83,7 +84,7 @@ def main(config: Config) -> None:
     with Tracker() as tracker, join_world(config.backend) as world:
         execution = prepare(config, world)
         tracker.goal(names.VAL_ACCURACY, config.goal)
-        data = read_image_folder(datasets_folder() / "imagenet")
+        data = prepare_together(world, lambda: read_image_folder(datasets_folder() / "imagenet"))
         check_same_everywhere(data, world, execution.device)
         validation = data.validation.shard(world)
         loading = Loading(config.image_size, loading_processes(config.loaders), execution.device)

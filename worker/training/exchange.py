@@ -15,6 +15,7 @@ mathematics.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Literal
 
 import torch
@@ -62,6 +63,10 @@ class Exchange(ABC):
         """Forget all gradients."""
         self.model.zero_grad()
 
+    def waited_seconds(self) -> float:
+        """Return how long the last backward pass did nothing more, at its end, than to exchange."""
+        return 0.0
+
     @abstractmethod
     def average(self) -> None:
         """Make each gradient its mean over all ranks, the same to the last bit on each.
@@ -82,6 +87,11 @@ class Buckets(Exchange):
     """PyTorch's DistributedDataParallel: when the backward pass has ended, so has the exchange."""
 
     def __init__(self, model: nn.Module, compression: str) -> None:
+        self._computed_at: float | None = None
+        for parameter in model.parameters():
+            parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                self._note_gradient
+            )
         ddp = DistributedDataParallel(
             model,
             # Statistics of batch norm are averaged before each evaluation, not copied at each step.
@@ -105,8 +115,23 @@ class Buckets(Exchange):
                 ddp.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         super().__init__(ddp)
 
+    def clear(self) -> None:
+        """Forget all gradients, and when they were there."""
+        super().clear()
+        self._computed_at = None
+
     def average(self) -> None:
         """Leave the gradients as they are: they have been averaged on the way."""
+
+    def waited_seconds(self) -> float:
+        """Return the time since the last gradient. To be called right after the backward pass.
+
+        On a GPU it is next to nothing: there the pass only gives out what is to be done.
+        """
+        return 0.0 if self._computed_at is None else perf_counter() - self._computed_at
+
+    def _note_gradient(self, _: torch.Tensor) -> None:
+        self._computed_at = perf_counter()
 
 
 class Flat(Exchange):

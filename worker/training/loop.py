@@ -93,6 +93,8 @@ def train_epoch(trainer: Trainer, batches: Batches) -> Score:
                 # Over all ranks' images: shares differ in size, and the exchange takes the mean.
                 share = loss * (t.world.size / batches.batch_size)
                 t.scaler.scale(share).backward()  # type: ignore[no-untyped-call]
+                waited = t.exchange.waited_seconds()
+            t.tracker.phase("backward").give(waited, to=t.tracker.phase("communication"))
             with t.phase("communication"):
                 t.exchange.average()
         with t.phase("optimizer"):

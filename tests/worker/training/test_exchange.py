@@ -75,6 +75,39 @@ def test_every_way_trains_as_one_process_would(
     assert weights_of_two_ranks(tmp_path, exchange) == pytest.approx(expected, abs=1e-6)
 
 
+# Rank 1 comes late to each of three steps. Each rank prints how long it waited in the last.
+_LATE = """
+import os, sys, time, torch
+from torch import nn
+from worker.training.distributed import join_world
+from worker.training.exchange import ExchangeOptions, make_exchange
+
+with join_world() as world:
+    model = nn.Linear(4, 4)
+    exchange = make_exchange(ExchangeOptions(sys.argv[1]), model, world)
+    for step in range(3):
+        exchange.clear()
+        loss = exchange.model(torch.rand(2, 4)).sum()
+        time.sleep(world.rank)
+        loss.backward()
+        waited = exchange.waited_seconds()
+        exchange.average()
+    print(waited, flush=True)
+    os._exit(0)
+"""
+
+
+def test_ddp_tells_how_long_a_rank_waits_for_another(tmp_path: Path) -> None:
+    ranks = start_ranks(tmp_path, 2, "-c", _LATE, "ddp")
+    early, late = map(float, finish_with_output(ranks))
+    assert late < 0.5 < early
+
+
+def test_what_exchanges_after_the_backward_pass_waits_for_nobody_in_it(tmp_path: Path) -> None:
+    ranks = start_ranks(tmp_path, 2, "-c", _LATE, "flat")
+    assert finish_with_output(ranks) == ["0.0\n", "0.0\n"]
+
+
 @pytest.mark.parametrize(
     ("compression", "least", "most"),
     [("fp16", 0, 1e-3), ("bf16", 1e-6, 1e-2), ("powersgd", 1e-6, 0.1)],
