@@ -17,7 +17,7 @@ from mlbench import Tracker
 from worker.models.cifar_resnet import CifarResNet
 from worker.training.device import DeviceOptions, prepare
 from worker.training.distributed import World, join_world
-from worker.training.exchange import ExchangeOptions, make_exchange
+from worker.training.exchange import ExchangeOptions
 from worker.training.loop import Trainer, train_epoch
 from worker.training.schedule import Constant
 
@@ -82,15 +82,14 @@ def _loop(chosen: ExchangeOptions, world: World) -> Callable[[], object]:
     execution = prepare(DeviceOptions(), world)
     torch.manual_seed(0)
     model = execution.place(CifarResNet(20))
-    trainer = Trainer(
-        model=model,
-        exchange=make_exchange(chosen, model, world),
-        optimizer=torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True),
-        schedule=Constant(0.1),
+    trainer = Trainer.make(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True),
+        Constant(0.1),
+        exchange=chosen,
         execution=execution,
         world=world,
         tracker=Tracker({}),
-        scaler=execution.make_scaler(),
     )
     batches = SameBatch(random_images(BATCH // world.size), STEPS, world.size)
     return lambda: train_epoch(trainer, batches)

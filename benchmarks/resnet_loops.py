@@ -19,7 +19,7 @@ from worker.data.images import Images
 from worker.models.cifar_resnet import CifarResNet
 from worker.training.device import DeviceOptions, prepare
 from worker.training.distributed import World
-from worker.training.exchange import ExchangeOptions, make_exchange
+from worker.training.exchange import ExchangeOptions
 from worker.training.loop import Trainer, train_epoch
 from worker.training.schedule import Constant
 
@@ -61,15 +61,14 @@ def ours(options: DeviceOptions, folder: Path) -> Callable[[], None]:
     world = World()
     execution = prepare(options, world)
     model = execution.place(CifarResNet(20))
-    trainer = Trainer(
-        model=model,
-        exchange=make_exchange(ExchangeOptions(), model, world, execution.compiled(model)),
-        optimizer=torch.optim.SGD(model.parameters(), fused=True, **_SGD),
-        schedule=Constant(0.1),
+    trainer = Trainer.make(
+        model,
+        torch.optim.SGD(model.parameters(), fused=True, **_SGD),
+        Constant(0.1),
+        exchange=ExchangeOptions(),
         execution=execution,
         world=world,
         tracker=Tracker(run_environ(folder)),
-        scaler=execution.make_scaler(),
     )
     batches = SameBatch(random_images(), STEPS)
     return lambda: void(train_epoch(trainer, batches))

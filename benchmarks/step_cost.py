@@ -20,7 +20,7 @@ from mlbench.recorder import Value
 from worker.data.images import Images
 from worker.training.device import DeviceOptions, prepare
 from worker.training.distributed import World
-from worker.training.exchange import ExchangeOptions, make_exchange
+from worker.training.exchange import ExchangeOptions
 from worker.training.loop import Trainer, train_epoch
 from worker.training.schedule import Constant
 
@@ -80,15 +80,14 @@ def _loop(
     world = World()
     execution = prepare(DeviceOptions(device="cpu", channels_last=False), world)
     model = nn.Sequential(nn.Flatten(), nn.Linear(1, 2))
-    training = trainer(
-        model=model,
-        exchange=make_exchange(ExchangeOptions(), model, world),
-        optimizer=torch.optim.SGD(model.parameters(), fused=True),
-        schedule=Constant(0.1),
+    training = trainer.make(
+        model,
+        torch.optim.SGD(model.parameters(), fused=True),
+        Constant(0.1),
+        exchange=ExchangeOptions(),
         execution=execution,
         world=world,
         tracker=tracker(environ),
-        scaler=execution.make_scaler(),
     )
     batches = SameBatch(Images(torch.zeros(2, 1, 1, 1), torch.tensor([0, 1])), _STEPS)
 

@@ -32,7 +32,7 @@ from worker.training.checkpoint import Checkpoints
 from worker.training.device import DeviceOptions, prepare
 from worker.training.distributed import BackendOptions, join_world
 from worker.training.entry import run
-from worker.training.exchange import ExchangeOptions, make_exchange
+from worker.training.exchange import ExchangeOptions
 from worker.training.loop import Trainer, evaluate, record_epoch, train_epoch
 from worker.training.schedule import scale_linearly
 from worker.training.sgd import MomentumOptions
@@ -100,16 +100,10 @@ def main(config: Config) -> None:
             weight_decay=config.weight_decay,
             fused=True,
         )
-        scaler = execution.make_scaler()
-        checkpoints = Checkpoints.from_environ(
-            world, {"model": model, "optimizer": optimizer, "scaler": scaler, "tracker": tracker}
-        )
-        first = checkpoints.restore()
-        trainer = Trainer(
-            model=model,
-            exchange=make_exchange(config, model, world, execution.compiled(model)),
-            optimizer=optimizer,
-            schedule=scale_linearly(
+        trainer = Trainer.make(
+            model,
+            optimizer,
+            scale_linearly(
                 config.learning_rate,
                 batch_size=batch_size,
                 reference_batch=_REFERENCE_BATCH,
@@ -117,13 +111,14 @@ def main(config: Config) -> None:
                 warmup_epochs=_WARMUP_EPOCHS,
                 decay_epochs=_DECAY_EPOCHS,
             ),
+            exchange=config,
             execution=execution,
             world=world,
             tracker=tracker,
-            scaler=scaler,
         )
+        checkpoints = Checkpoints.from_environ(world, trainer.parts)
 
-        for epoch in range(first, config.epochs):
+        for epoch in range(checkpoints.restore(), config.epochs):
             tracker.epoch(epoch)
             batches = AugmentedBatches(
                 train, batch_size, world, config.seed, epoch, shift=_SHIFT, flip=True

@@ -13,9 +13,9 @@ AMD EPYC (family 26) at 2.6 GHz that had other work too; PyTorch 2.13, gloo. All
 goal. Median, with the range:
 
     workers   epochs       seconds of training
-    1         10 (8..15)   4.1 (3.0..10.1)
-    2         10 (8..14)   4.0 (2.4..8.1)
-    4         10 (7..12)   5.9 (3.1..8.8)
+    1         9.5 (7..14)  3.0 (2.1..4.8)
+    2         9.5 (7..14)  3.4 (1.9..6.0)
+    4         11 (7..13)   5.8 (4.1..11.0)
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from worker.training.checkpoint import Checkpoints
 from worker.training.device import DeviceOptions, prepare
 from worker.training.distributed import BackendOptions, join_world
 from worker.training.entry import run
-from worker.training.exchange import ExchangeOptions, make_exchange
+from worker.training.exchange import ExchangeOptions
 from worker.training.loop import Trainer, evaluate, record_epoch, train_epoch
 from worker.training.schedule import Constant
 from worker.training.sgd import MomentumOptions
@@ -85,20 +85,16 @@ def main(config: Config) -> None:
             weight_decay=config.weight_decay,
             fused=True,
         )
-        scaler = execution.make_scaler()
-        trainer = Trainer(
-            model=model,
-            exchange=make_exchange(config, model, world, execution.compiled(model)),
-            optimizer=optimizer,
-            schedule=Constant(config.learning_rate),
+        trainer = Trainer.make(
+            model,
+            optimizer,
+            Constant(config.learning_rate),
+            exchange=config,
             execution=execution,
             world=world,
             tracker=tracker,
-            scaler=scaler,
         )
-        checkpoints = Checkpoints.from_environ(
-            world, {"model": model, "optimizer": optimizer, "scaler": scaler, "tracker": tracker}
-        )
+        checkpoints = Checkpoints.from_environ(world, trainer.parts)
 
         for epoch in range(checkpoints.restore(), config.epochs):
             tracker.epoch(epoch)

@@ -36,7 +36,7 @@ from worker.training.checkpoint import Checkpoints
 from worker.training.device import DeviceOptions, prepare
 from worker.training.distributed import BackendOptions, join_world
 from worker.training.entry import run
-from worker.training.exchange import ExchangeOptions, make_exchange
+from worker.training.exchange import ExchangeOptions
 from worker.training.loop import Trainer, evaluate, record_epoch, train_epoch
 from worker.training.schedule import scale_linearly
 from worker.training.sgd import MomentumOptions
@@ -114,17 +114,11 @@ def main(config: Config) -> None:
             nesterov=True,
             fused=True,
         )
-        scaler = execution.make_scaler()
-        checkpoints = Checkpoints.from_environ(
-            world, {"model": model, "optimizer": optimizer, "scaler": scaler, "tracker": tracker}
-        )
-        first = checkpoints.restore()
         batch_size = config.worker_batch_size * world.size
-        trainer = Trainer(
-            model=model,
-            exchange=make_exchange(config, model, world, execution.compiled(model)),
-            optimizer=optimizer,
-            schedule=scale_linearly(
+        trainer = Trainer.make(
+            model,
+            optimizer,
+            scale_linearly(
                 config.learning_rate,
                 batch_size=batch_size,
                 reference_batch=_REFERENCE_BATCH,
@@ -132,13 +126,14 @@ def main(config: Config) -> None:
                 warmup_epochs=_WARMUP_EPOCHS,
                 decay_epochs=_DECAY_EPOCHS,
             ),
+            exchange=config,
             execution=execution,
             world=world,
             tracker=tracker,
-            scaler=scaler,
         )
+        checkpoints = Checkpoints.from_environ(world, trainer.parts)
 
-        for epoch in range(first, config.epochs):
+        for epoch in range(checkpoints.restore(), config.epochs):
             tracker.epoch(epoch)
             batches = TrainingBatches(data.train, batch_size, world, config.seed, epoch, loading)
             trained = train_epoch(trainer, batches)

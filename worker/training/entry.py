@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
+from mlbench import MLBenchError
 from worker.training import options
 
 C = TypeVar("C", bound=options.Dataclass)
@@ -23,6 +24,10 @@ def run(main: Callable[[C], None], config: type[C]) -> NoReturn:
     code = 0
     try:
         main(chosen)
+    except MLBenchError as error:
+        # What is wrong is in its text; where it was noticed helps nobody.
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        code = 1
     except Exception:
         sys.excepthook(*sys.exc_info())
         code = 1

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 from torch import nn
@@ -12,9 +12,10 @@ from torch.nn import functional
 from mlbench import Tracker, names
 from mlbench.names import Phase
 from worker.data.images import Images
+from worker.training.checkpoint import Stateful
 from worker.training.device import Execution
 from worker.training.distributed import World
-from worker.training.exchange import Exchange, average_buffers
+from worker.training.exchange import Exchange, ExchangeOptions, average_buffers, make_exchange
 from worker.training.schedule import Schedule
 from worker.training.scoring import PERCENT
 
@@ -60,6 +61,44 @@ class Trainer:
     world: World
     tracker: Tracker
     scaler: torch.amp.GradScaler
+
+    @classmethod
+    def make(
+        cls,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        schedule: Schedule,
+        *,
+        exchange: ExchangeOptions,
+        execution: Execution,
+        world: World,
+        tracker: Tracker,
+    ) -> Self:
+        """Return the trainer of a model that lies on the device; all ranks get rank 0's weights.
+
+        Raises:
+            WorldError: a peer was lost.
+        """
+        return cls(
+            model=model,
+            exchange=make_exchange(exchange, model, world, execution.compiled(model)),
+            optimizer=optimizer,
+            schedule=schedule,
+            execution=execution,
+            world=world,
+            tracker=tracker,
+            scaler=execution.make_scaler(),
+        )
+
+    @property
+    def parts(self) -> dict[str, Stateful]:
+        """What a checkpoint keeps."""
+        return {
+            "model": self.model,
+            "optimizer": self.optimizer,
+            "scaler": self.scaler,
+            "tracker": self.tracker,
+        }
 
     @contextmanager
     def phase(self, phase: Phase) -> Iterator[None]:

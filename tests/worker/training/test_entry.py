@@ -9,6 +9,7 @@ import pytest
 _TASK = """
 import atexit
 from dataclasses import dataclass
+from mlbench import MLBenchError
 from worker.training.entry import run
 from worker.training.options import Options
 
@@ -19,6 +20,8 @@ class Config(Options):
     '''What to divide by.'''
 
 def main(config: Config) -> None:
+    if config.by == 9:
+        raise MLBenchError("nine is too much")
     atexit.register(print, "the interpreter is taken down")
     print("divided:", 1 / config.by)
 
@@ -44,3 +47,16 @@ def test_the_exit_code_tells_how_it_went(
     )
     assert (done.returncode, done.stdout) == (code, out)
     assert last_error in (done.stderr.splitlines() or [""])[-1]
+
+
+def test_an_error_of_ours_is_one_line(tmp_path: Path) -> None:
+    task = tmp_path / "task.py"
+    task.write_text(_TASK)
+    done = subprocess.run(
+        [sys.executable, task, "--by=9"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "MLBenchError: nine is too much\n",
+    )
