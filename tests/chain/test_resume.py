@@ -136,4 +136,6 @@ def test_a_killed_training_goes_on(stack: Home, undisturbed: list[Recorded], nam
         done, _, resumed = at_resume
         seconds = [at for _, at in rank.train_seconds]
         counted = seconds[: done + 1] + seconds[resumed:]
-        assert counted == sorted(counted)
+        # Who was given rank 0's checkpoint goes on with its clock, which may be a bit behind.
+        behind = 0.5 if name == "killed-and-folder-lost" else 0.0
+        assert all(later >= before - behind for before, later in pairwise(counted))
