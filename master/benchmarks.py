@@ -23,8 +23,11 @@ class Benchmark:
     """Whether it takes a seed."""
     backends: tuple[str, ...] = ()
     """What its ``--backend`` may be here; empty for a task that does not communicate."""
-    on_gpu: bool = False
-    """Whether it takes ``--device cuda``."""
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it takes ``--device cuda``: what talks over nccl lies on GPUs."""
+        return "nccl" in self.backends
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,6 @@ BENCHMARKS = {
             light_args={"goal": "70"},
             seeded=True,
             backends=_TORCH_BACKENDS,
-            on_gpu=True,
         ),
         Benchmark(
             "imagenet-resnet",
@@ -56,7 +58,6 @@ BENCHMARKS = {
             light_args={"goal": "70"},
             seeded=True,
             backends=_TORCH_BACKENDS,
-            on_gpu=True,
         ),
         Benchmark(
             "logistic-regression",
@@ -67,7 +68,6 @@ BENCHMARKS = {
             light_args={"goal": "80"},
             seeded=True,
             backends=_TORCH_BACKENDS,
-            on_gpu=True,
         ),
         Benchmark(
             "ridge-regression",
@@ -76,7 +76,6 @@ BENCHMARKS = {
             args={"model": "ridge"},
             seeded=True,
             backends=_TORCH_BACKENDS,
-            on_gpu=True,
         ),
         Benchmark(
             "linear-svm",
@@ -87,7 +86,6 @@ BENCHMARKS = {
             light_args={"goal": "80"},
             seeded=True,
             backends=_TORCH_BACKENDS,
-            on_gpu=True,
         ),
         Benchmark(
             "communication",
@@ -95,7 +93,6 @@ BENCHMARKS = {
             "No training: latency and bandwidth of all-reduce, broadcast and all-gather, from "
             "4 B to 256 MB, as nccl-tests defines them.",
             backends=_TORCH_BACKENDS,
-            on_gpu=True,
         ),
         Benchmark(
             "digits",
@@ -105,7 +102,6 @@ BENCHMARKS = {
             light_args={"goal": "90"},
             seeded=True,
             backends=_TORCH_BACKENDS,
-            on_gpu=True,
         ),
         Benchmark(
             "digits-linear",

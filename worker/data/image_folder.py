@@ -78,10 +78,8 @@ def read_image_folder(folder: Path) -> ImageFolder:
     )
 
 
-def check_same_everywhere(data: ImageFolder, world: World, device: torch.device) -> None:
+def check_same_everywhere(data: ImageFolder, world: World) -> None:
     """Make sure that all ranks, which may run on different machines, have files of the same names.
-
-    ``device`` is one from which the ranks can talk.
 
     Raises:
         DataError: this rank has others than rank 0.
@@ -90,7 +88,7 @@ def check_same_everywhere(data: ImageFolder, world: World, device: torch.device)
     digest = hashlib.sha256()
     for files in (data.train, data.validation):
         digest.update(b"/".join(files.names.tolist()))
-    mine = torch.frombuffer(bytearray(digest.digest()), dtype=torch.int64).to(device)
+    mine = torch.frombuffer(bytearray(digest.digest()), dtype=torch.int64).to(world.device)
     rank_0 = mine.clone()
     world.broadcast_(rank_0)
     if not torch.equal(mine, rank_0):

@@ -85,7 +85,7 @@ def main(config: Config) -> None:
         execution = prepare(config, world)
         tracker.goal(names.VAL_ACCURACY, config.goal)
         data = prepare_together(world, lambda: read_image_folder(datasets_folder() / "imagenet"))
-        check_same_everywhere(data, world, execution.device)
+        check_same_everywhere(data, world)
         validation = data.validation.shard(world)
         loading = Loading(config.image_size, loading_processes(config.loaders), execution.device)
         if world.rank == 0:

@@ -22,7 +22,7 @@ from worker.training.distributed import join_world
 
 with join_world() as world:
     data = read_image_folder(Path(sys.argv[1 + world.rank]))
-    check_same_everywhere(data, world, torch.device("cpu"))
+    check_same_everywhere(data, world)
     world.sum_(torch.zeros(1))
 """
 
