@@ -1,5 +1,6 @@
 """The tracker: three lines in a training script record every step, exactly, in a few µs."""
 
+import atexit
 import os
 import time
 from collections.abc import Mapping
@@ -70,6 +71,9 @@ class Tracker:
                         ...
                     t.step(samples=len(batch), train_loss=loss)
                 t.log({"val_global_Prec@1": accuracy}, step=t.steps)
+
+    A script that is not made of blocks may leave out ``with``: the end of the process closes the
+    tracker too, unless it is killed.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
@@ -96,6 +100,8 @@ class Tracker:
             from mlbench.totals import Totals  # noqa: PLC0415
 
             self._totals = Totals(environ[names.ENV_RUN_ID], environ.get(names.ENV_RANK, "0"))
+        if self._recorder is not None:
+            atexit.register(self._close_at_exit, os.getpid())
 
     def __enter__(self) -> "Tracker":
         return self
@@ -241,6 +247,12 @@ class Tracker:
         finally:
             self._recorder.close()
             self._recorder = None
+            atexit.unregister(self._close_at_exit)
+
+    def _close_at_exit(self, owner: int) -> None:
+        # A process that was forked off has this registration too, and nothing to record.
+        if os.getpid() == owner:
+            self.close()
 
     def _start_clock(self) -> None:
         # What was evaluated before is no part of the time that it is taken off from.
