@@ -47,7 +47,7 @@ def read(
     Raises:
         PrometheusError: Prometheus gives no answer.
     """
-    if selection.name and not selection.name.startswith(_PREFIX):
+    if selection.names and not any(name.startswith(_PREFIX) for name in selection.names):
         return
     everything = f"{{__name__=~{quote(_PREFIX + '.+')},pod={quote(pod)}}}"
     found = prometheus.series(everything, 0, now_ms)

@@ -14,6 +14,8 @@ from master.recording.samples import SeriesKey
 
 # An owner with no more samples is read in one query, which is much faster than one for each series.
 _AT_ONCE = 200_000
+# So many metrics are named in a query. Who wants more wants most of what there is.
+_NAMED = 50
 
 Spans = Mapping[SeriesKey, Span]
 
@@ -112,8 +114,8 @@ def _selector(owner: str, keys: Sequence[SeriesKey]) -> str:
     """Return what selects these series of an owner: just them if they are one, else maybe more."""
     metric, rank = keys[0]
     wanted = labels(owner, (metric, "")) | {"rank": rank}
-    if len(keys) > 1:
-        del wanted["rank"]
-    if any(other != metric for other, _ in keys):
-        del wanted["metric"]
-    return select(wanted)
+    if len(keys) == 1:
+        return select(wanted)
+    del wanted["rank"], wanted["metric"]
+    metrics = sorted({metric for metric, _ in keys})
+    return select(wanted, {"metric": metrics} if len(metrics) <= _NAMED else None)

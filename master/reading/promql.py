@@ -1,5 +1,6 @@
 """Asking Prometheus: the query API, as the few calls that we need of it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -117,6 +118,15 @@ def quote(value: str) -> str:
     return f'"{escaped}"'
 
 
-def select(labels: Mapping[str, str]) -> str:
-    """Return the selector of the series that have these labels; an empty one means without it."""
-    return "{" + ",".join(f"{name}={quote(value)}" for name, value in labels.items()) + "}"
+def select(labels: Mapping[str, str], any_of: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Return the selector of the series that have these labels; an empty one means without it.
+
+    Of a label in ``any_of``, they have one of the values.
+    """
+    equal = [f"{name}={quote(value)}" for name, value in labels.items()]
+    # Prometheus matches the whole value.
+    among = [
+        f"{name}=~{quote('|'.join(map(re.escape, values)))}"
+        for name, values in (any_of or {}).items()
+    ]
+    return "{" + ",".join(equal + among) + "}"

@@ -27,8 +27,8 @@ class Selection:
     """Only points newer than this."""
     until_us: int = AFTER_ALL_US
     """Only points up to this."""
-    name: str = ""
-    """Only the series of this name, or of this metric whatever its rank; empty for all."""
+    names: tuple[str, ...] = ()
+    """Only the series of these names, or of these metrics whatever their rank; empty for all."""
     summarize: int | None = None
     """At most this many points of each series: averages of as many points each."""
     last_n: int | None = None
@@ -36,7 +36,7 @@ class Selection:
 
     def wants(self, *names: str) -> bool:
         """Return whether a series that goes by these names is wanted."""
-        return self.name in ("", *names)
+        return not self.names or any(name in self.names for name in names)
 
     def within(self, first_us: int, last_us: int) -> "Selection":
         """Return the selection of what lies in a time as well."""

@@ -93,9 +93,10 @@ def _format(req: Request) -> str:
 
 
 def _selection(req: Request) -> Selection:
+    wanted = req.get_param("metric_filter")
     return Selection(
         after_us=moment(req, "since", default=BEFORE_ALL_US),
-        name=req.get_param("metric_filter") or "",
+        names=(wanted,) if wanted else (),
         summarize=_points(req, "summarize"),
         last_n=_points(req, "last_n"),
     )

@@ -73,11 +73,13 @@ def test_several_containers_are_told_apart_by_what_differs(
         worker: "1",
         "container_threads": "3",
     }
-    assert list(read(prometheus, pod, Selection(name=CPU))) == [side, worker]
-    assert list(read(prometheus, pod, Selection(name=side))) == [side]
-    assert list(read(prometheus, pod, Selection(name="container_threads"))) == ["container_threads"]
+    assert list(read(prometheus, pod, Selection(names=(CPU,)))) == [side, worker]
+    assert list(read(prometheus, pod, Selection(names=(side,)))) == [side]
+    assert list(read(prometheus, pod, Selection(names=("container_threads",)))) == [
+        "container_threads"
+    ]
     for unknown in ("container_", "container_.+", "other_threads", f"{CPU}{{"):
-        assert read(prometheus, pod, Selection(name=unknown)) == {}
+        assert read(prometheus, pod, Selection(names=(unknown,))) == {}
 
 
 @pytest.mark.usefixtures("way")

@@ -15,7 +15,7 @@ from master import runs
 from master.models import Run, Series, pod_owner, run_owner
 from master.reading import delivered, stored, windows
 from master.reading.points import Point
-from master.reading.promql import PrometheusClient, PrometheusError
+from master.reading.promql import Found, PrometheusClient, PrometheusError
 from master.reading.selection import Selection
 from master.reading.series import NamedSeries, SeriesReader
 from master.recording import delivery as module
@@ -23,7 +23,7 @@ from master.recording import streams
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample, series_name, split_name
-from tests.conftest import free_port
+from tests.conftest import PrometheusServer, free_port
 from tests.master.making import line, make_pod, post, record, time_series
 
 ALL = Selection()
@@ -47,6 +47,19 @@ def way(request: pytest.FixtureRequest) -> None:
     """Both ways of reading."""
     if request.param == "in pieces":
         request.getfixturevalue("small_pieces")
+
+
+class Listening(PrometheusClient):
+    """Asks Prometheus, and notes how many samples each answer has."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.samples: list[int] = []
+
+    def query(self, promql: str, time: float | None = None) -> list[Found]:
+        found = super().query(promql, time)
+        self.samples.append(sum(len(one.values) for one in found))
+        return found
 
 
 def to_dict(series: NamedSeries) -> dict[str, list[Point]]:
@@ -213,10 +226,51 @@ def test_one_metric_of_any_rank(run: Run, reader: SeriesReader, delivery: Delive
     for rank in (0, 1):
         record(run, line(now, a=1, b=2, c="text"), rank=rank)
     for _ in range(2):
-        assert list(read(reader, run, Selection(name="a"))) == ["a @ 0", "a @ 1"]
-        assert list(read(reader, run, Selection(name="c"))) == ["c @ 0", "c @ 1"]
-        assert read(reader, run, Selection(name='a"} or up{x="')) == {}
+        assert list(read(reader, run, Selection(names=("a",)))) == ["a @ 0", "a @ 1"]
+        assert list(read(reader, run, Selection(names=("c",)))) == ["c @ 0", "c @ 1"]
+        assert list(read(reader, run, Selection(names=("c", "a @ 1")))) == [
+            "a @ 1",
+            "c @ 0",
+            "c @ 1",
+        ]
+        assert read(reader, run, Selection(names=('a"} or up{x="',))) == {}
         delivery.deliver_waiting()
+
+
+@pytest.mark.usefixtures("way")
+def test_several_metrics_whatever_is_in_their_names(
+    run: Run, reader: SeriesReader, delivery: Delivery
+) -> None:
+    odd = [
+        'a"} or up{x="',
+        "a|b",
+        "a.c",
+        "a\\d",
+        "Prec@1 (top) +*?[x]^$ #-~&",
+        "line\nend",
+        "größe",
+    ]
+    record(run, line(time.time(), **dict.fromkeys([*odd, "a", "b", "abc", "a.", "d"], 1)))
+    for _ in range(2):
+        found = read(reader, run, Selection(names=tuple(odd)))
+        assert list(found) == sorted(f"{name} @ 0" for name in odd)
+        delivery.deliver_waiting()
+
+
+def test_only_the_metrics_that_are_wanted_are_asked_for(
+    run: Run, delivery: Delivery, shared_prometheus: PrometheusServer
+) -> None:
+    now = round(time.time(), 3) - 5
+    for rank in (0, 1):
+        steps = b"".join(line(now + i / 1000, loss=i) for i in range(1000))
+        record(run, line(now, acc=1, train_seconds=1) + steps, rank=rank)
+    delivery.deliver_waiting()
+    heard = Listening(shared_prometheus.url)
+    wanted = Selection(names=("acc", "train_seconds", "absent"))
+    found = to_dict(SeriesReader(heard).run(run.id, wanted))
+    heard.close()
+    assert sorted(found) == ["acc @ 0", "acc @ 1", "train_seconds @ 0", "train_seconds @ 1"]
+    assert heard.samples == [4], "all in one query, and nothing else"
 
 
 @pytest.mark.usefixtures("way")
@@ -258,9 +312,9 @@ def test_a_pods_posted_samples_and_resource_figures(
             "temperature": [Point(now_us, "71.5")],
         }
         for metric in ("container_threads", "temperature"):
-            assert list(to_dict(reader.pod(pod, Selection(name=metric)))) == [metric]
-        assert to_dict(reader.pod(pod, Selection(name="other"))) == {}
-        assert to_dict(reader.pod(pod, Selection(name="container_.+"))) == {}
+            assert list(to_dict(reader.pod(pod, Selection(names=(metric,))))) == [metric]
+        assert to_dict(reader.pod(pod, Selection(names=("other",)))) == {}
+        assert to_dict(reader.pod(pod, Selection(names=("container_.+",)))) == {}
         assert to_dict(reader.pod(pod, Selection(after_us=now_us))) == {}
         delivery.deliver_waiting()
     assert to_dict(reader.pod(make_pod(), ALL)) == {}
