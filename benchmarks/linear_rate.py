@@ -19,6 +19,7 @@ from worker.data.libsvm.dataset import Dataset, Samples
 from worker.data.libsvm.rows import DenseRows
 from worker.models.linear import Weights
 from worker.tasks.linear import Config, Training
+from worker.training.deadline import Deadline
 from worker.training.device import DeviceOptions, prepare
 from worker.training.distributed import World
 
@@ -71,10 +72,11 @@ def _run_environ(folder: Path) -> dict[str, str]:
 
 def _ours(values: torch.Tensor, labels: torch.Tensor, tracker: Tracker) -> Callable[[], float]:
     samples = Samples(DenseRows(values), labels)
-    data = Dataset(samples, samples[:0], features=_FEATURES, largest_norm2=1.0)
+    data = Dataset(samples, samples[:0], features=_FEATURES, largest_norm2=1.0, sha256="")
     execution = prepare(DeviceOptions(device="cpu"), World())
     weights = Weights(torch.zeros(_FEATURES))
-    training = Training(Config(), data, weights, execution, World(), tracker)
+    deadline = Deadline(None, World(), tracker)
+    training = Training(Config(), data, weights, execution, World(), tracker, deadline)
 
     def once() -> float:
         begin = time.perf_counter()

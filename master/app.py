@@ -15,6 +15,7 @@ from master.recording.spool import Spool
 from master.resources.benchmarks import BenchmarksResource
 from master.resources.health import HealthResource, OwnMetricsResource, ReadyResource
 from master.resources.logs import LogsResource
+from master.resources.manifest import ManifestResource
 from master.resources.metrics import MetricsResource, OwnerMetricsResource
 from master.resources.openapi import OpenApiResource
 from master.resources.pods import PodsResource
@@ -55,6 +56,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_route("/api/runs/{run_id:int}", RunResource())
     app.add_route("/api/runs/{run_id:int}/stop", RunStopResource())
     app.add_route("/api/runs/{run_id:int}/logs", LogsResource())
+    app.add_route("/api/runs/{run_id:int}/manifest", ManifestResource())
     app.add_route("/api/benchmarks", BenchmarksResource())
 
     # The agents' two.

@@ -4,6 +4,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from master import rules
+from master.rules import Rules
+
 # As PyTorch names them. A task finds out by itself whether its PyTorch has a backend.
 _TORCH_BACKENDS = ("gloo", "nccl", "mpi")
 
@@ -23,6 +26,8 @@ class Benchmark:
     """Whether it takes a seed."""
     backends: tuple[str, ...] = ()
     """What its ``--backend`` may be here; empty for a task that does not communicate."""
+    rules: Rules = field(default_factory=dict)
+    """The values that its settings may have in the closed division, the usual one first."""
 
     @property
     def on_gpu(self) -> bool:
@@ -49,6 +54,7 @@ BENCHMARKS = {
             light_args={"goal": "70"},
             seeded=True,
             backends=_TORCH_BACKENDS,
+            rules=rules.CIFAR10_RESNET,
         ),
         Benchmark(
             "imagenet-resnet",
@@ -58,6 +64,7 @@ BENCHMARKS = {
             light_args={"goal": "70"},
             seeded=True,
             backends=_TORCH_BACKENDS,
+            rules=rules.IMAGENET_RESNET,
         ),
         Benchmark(
             "logistic-regression",
@@ -68,6 +75,7 @@ BENCHMARKS = {
             light_args={"goal": "80"},
             seeded=True,
             backends=_TORCH_BACKENDS,
+            rules=rules.LOGISTIC_REGRESSION,
         ),
         Benchmark(
             "ridge-regression",
@@ -76,6 +84,7 @@ BENCHMARKS = {
             args={"model": "ridge"},
             seeded=True,
             backends=_TORCH_BACKENDS,
+            rules=rules.RIDGE_REGRESSION,
         ),
         Benchmark(
             "linear-svm",
@@ -86,6 +95,7 @@ BENCHMARKS = {
             light_args={"goal": "80"},
             seeded=True,
             backends=_TORCH_BACKENDS,
+            rules=rules.LINEAR_SVM,
         ),
         Benchmark(
             "communication",
@@ -93,6 +103,7 @@ BENCHMARKS = {
             "No training: latency and bandwidth of all-reduce, broadcast and all-gather, from "
             "4 B to 256 MB, as nccl-tests defines them.",
             backends=_TORCH_BACKENDS,
+            rules=rules.COMMUNICATION,
         ),
         Benchmark(
             "digits",
@@ -102,6 +113,7 @@ BENCHMARKS = {
             light_args={"goal": "90"},
             seeded=True,
             backends=_TORCH_BACKENDS,
+            rules=rules.DIGITS,
         ),
         Benchmark(
             "digits-linear",
@@ -111,6 +123,7 @@ BENCHMARKS = {
             light_args={"goal": "85"},
             seeded=True,
             backends=("gloo", "mpi"),
+            rules=rules.DIGITS_LINEAR,
         ),
         Benchmark(
             "steps",

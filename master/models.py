@@ -67,6 +67,8 @@ class Run(_Table):
     image = TextField(default="")
     command = TextField(default="")
     """With ``{hosts}``, ``{rank}``, ``{run_id}`` and ``{backend}`` to be filled in."""
+    working_dir = TextField(null=True)
+    """The folder that ``command`` starts in; null for the agent's own."""
     backend = CharField(default="gloo")
     run_all_nodes = BooleanField(default=True)
     """Whether every rank runs the command, or rank 0 alone."""
@@ -78,6 +80,8 @@ class Run(_Table):
     light_target = BooleanField(default=False)
     seed = BigIntegerField(null=True)
     max_restarts = IntegerField(default=0)
+    deadline_seconds = DoubleField(null=True)
+    """After its start, when training shall end; null for a run without one."""
 
     state = CharField(index=True)
     attempt = IntegerField(default=0)
@@ -120,6 +124,8 @@ class Rank(_Table):
     """When it exited; when it was last heard of, if it is lost."""
     lost = TextField(default="")
     """Why it was written off, for good; empty for a rank that was not."""
+    machine = JSONField(null=True)
+    """What it ran on and with, as its agent states it; null until then."""
 
     class Meta:
         indexes = ((("run", "attempt", "rank"), True),)

@@ -17,7 +17,6 @@ from master.benchmarks import (
     Image,
     find_image,
 )
-from master.errors import BadFieldError
 from master.fields import NO_NUL, refuse_truth_value
 from master.settings import Limits
 
@@ -27,6 +26,7 @@ _UNASKED_BANDWIDTH = 1000.0
 _CUSTOM_IMAGE = "custom_image"
 _CUSTOM_BACKEND = "custom_backend"
 
+Folder = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=4096)]
 ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64)]
 ArgValue = Annotated[str, Field(pattern=NO_NUL, max_length=1024)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_length=255)]
@@ -59,6 +59,8 @@ class RunOrder(BaseModel):
     """An official task too, by its name or by that of MLBench's image, or ``custom_image``."""
     custom_image_name: Word | None = None
     custom_image_command: str | None = Field(default=None, pattern=NO_NUL, max_length=4096)
+    working_dir: Folder | None = None
+    """The folder, on the workers, that the command starts in; by default one of the worker's."""
     backend: Word | None = None
     """What the ranks communicate with; of an official task, what ``GET /api/benchmarks/`` says."""
     custom_backend: Word | None = None
@@ -67,6 +69,9 @@ class RunOrder(BaseModel):
     light_target: bool = False
     args: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=100)
     seed: int | None = Field(default=None, ge=0, lt=2**32)
+    """Of an official task that takes one; a command of one's own finds it as MLBENCH_SEED."""
+    deadline_seconds: float | None = Field(default=None, gt=0)
+    """After the run's start, when training shall end."""
     max_restarts: int = Field(default=0, ge=0, le=100)
     queue: bool = False
     """Whether to wait for the active run, instead of being refused."""
@@ -133,7 +138,8 @@ class RunOrder(BaseModel):
         return None if unasked else self.max_bandwidth
 
     _no_truth_value = field_validator(
-        "num_workers", "num_cpus", "max_bandwidth", "seed", "max_restarts", mode="before"
+        *("num_workers", "num_cpus", "max_bandwidth", "seed", "deadline_seconds", "max_restarts"),
+        mode="before",
     )(refuse_truth_value)
 
     @field_validator("name")
@@ -191,8 +197,10 @@ class RunOrder(BaseModel):
             raise ValueError("custom_image_name and custom_image_command: both are needed")
         if self.custom_image_name and not self.is_custom:
             raise ValueError(f"custom_image_name: needs image_name={_CUSTOM_IMAGE}")
-        if self.is_custom and (self.args or self.seed is not None):
-            raise ValueError("args and seed: a command of your own has them in the command")
+        if self.is_custom and self.args:
+            raise ValueError("args: a command of your own has them in the command")
+        if self.working_dir is not None and not self.is_custom:
+            raise ValueError("working_dir: only a command of your own starts in one")
         if (self.backend == _CUSTOM_BACKEND) != (self.custom_backend is not None):
             raise ValueError(f"custom_backend: needs backend={_CUSTOM_BACKEND}, and it this one")
         return self
@@ -203,68 +211,3 @@ def _what_there_is(kind: str, known: Iterable[str]) -> str:
         f"there is no such {kind} here; there are {', '.join(known)}, "
         f"or your own with image_name={_CUSTOM_IMAGE}"
     )
-
-
-def check(order: RunOrder, limits: Limits) -> None:
-    """Make sure that the pool can give what an order asks for.
-
-    Raises:
-        BadFieldError: it cannot (400).
-    """
-    if order.num_workers > limits.workers:
-        raise BadFieldError("num_workers", f"at most {limits.workers} (not {order.num_workers})")
-    if order.num_cpus is not None and not order.num_cpus.is_integer():
-        raise BadFieldError("num_cpus", f"whole cores only (not {order.num_cpus:g})")
-    if order.num_cpus is not None and order.num_cpus > limits.cpus:
-        raise BadFieldError(
-            "num_cpus", f"a worker here has at most {limits.cpus} cores (not {order.num_cpus:g})"
-        )
-    _check_bandwidth(order.wanted_bandwidth(limits), limits)
-    if order.gpu_enabled and not limits.gpus:
-        raise BadFieldError("gpu_enabled", "workers here have no GPU; leave it out")
-    if order.task is not None:
-        _check_task(order, order.task)
-        _check_backend(order, order.task, limits)
-        _check_args(order)
-
-
-def _check_bandwidth(wanted: float | None, limits: Limits) -> None:
-    if wanted is None or wanted <= limits.bandwidth:
-        return
-    if limits.bandwidth:
-        raise BadFieldError(
-            "max_bandwidth", f"at most {limits.bandwidth:g} Mbit/s (not {wanted:g})"
-        )
-    raise BadFieldError(
-        "max_bandwidth", "the bandwidth of workers here cannot be limited; leave it out"
-    )
-
-
-def _check_task(order: RunOrder, task: Benchmark) -> None:
-    if order.light_target and not task.light_args:
-        raise BadFieldError("light_target", f"{task.name} has no light goal; leave it out")
-    if order.seed is not None and not task.seeded:
-        raise BadFieldError("seed", f"{task.name} takes no seed; leave it out")
-    if order.gpu_enabled and not task.on_gpu:
-        raise BadFieldError("gpu_enabled", f"{task.name} needs no GPU; leave it out")
-
-
-def _check_backend(order: RunOrder, task: Benchmark, limits: Limits) -> None:
-    wanted, possible = order.backend_name, task.backends or ("gloo",)
-    if wanted not in possible:
-        raise BadFieldError(
-            "backend", f"{task.name} runs with {', '.join(possible)} here (not {wanted})"
-        )
-    if wanted == "nccl" and not order.gpu_enabled:
-        right = "say gpu_enabled=true too" if limits.gpus else "workers here have none; use gloo"
-        raise BadFieldError("backend", f"nccl needs GPUs: {right}")
-
-
-def _check_args(order: RunOrder) -> None:
-    for who, stated in order.stated_args.items():
-        for key, value in stated.items():
-            given = order.args.get(key, value)
-            if given != value:
-                raise BadFieldError(
-                    f"args.{key}", f"{who} says {value} (not {given}); leave it out"
-                )

@@ -6,8 +6,9 @@ import uuid
 import falcon
 
 from master.database import STATE, exclusive
+from master.feasibility import check
 from master.models import OWNED, Run, run_owner
-from master.orders import RunOrder, check
+from master.orders import RunOrder
 from master.settings import Limits
 from mlbench.names import ACTIVE_STATES
 
@@ -34,6 +35,7 @@ def create(order: RunOrder, limits: Limits) -> Run:
             args=order.all_args,
             image=order.custom_image_name or "",
             command=order.custom_image_command or "",
+            working_dir=order.working_dir,
             backend=order.backend_name,
             run_all_nodes=order.runs_on_all,
             num_workers=order.num_workers,
@@ -42,6 +44,7 @@ def create(order: RunOrder, limits: Limits) -> Run:
             gpu_enabled=order.gpu_enabled,
             light_target=order.light_target,
             seed=order.seed,
+            deadline_seconds=order.deadline_seconds,
             max_restarts=order.max_restarts,
             state="INITIALIZED",
             created_at=time.time(),
@@ -52,6 +55,16 @@ def find_active() -> Run | None:
     """Return the run that has not ended, if there is one; the others wait in the queue."""
     oldest: Run | None = Run.select().where(Run.state.in_(ACTIVE_STATES)).order_by(Run.id).first()
     return oldest
+
+
+def deadline_at(run: Run) -> float | None:
+    """Return when training shall end, in Unix seconds: a restart changes nothing in that.
+
+    None for a run that has no deadline, or has not started.
+    """
+    if run.deadline_seconds is None or run.started_at is None:
+        return None
+    return run.started_at + run.deadline_seconds
 
 
 def find(run_id: int) -> Run:

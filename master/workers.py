@@ -76,6 +76,8 @@ class Reply(BaseModel):
 
     do: Do
     next_poll_seconds: float
+    time: float
+    """The master's clock in Unix seconds, for the agent to compare its own with."""
     assignment: dict[str, Any] | None = None
 
 
@@ -96,6 +98,7 @@ def poll(pod: str, report: Report) -> Reply:
     return Reply(
         do=do,
         next_poll_seconds=max(_FASTEST_POLL_SECONDS, count / _POLLS_PER_SECOND),
+        time=time.time(),
         assignment=current.assignment if current and do == "start" else None,
     )
 

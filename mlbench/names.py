@@ -2,9 +2,10 @@
 
 from typing import Final, Literal, get_args
 
-# --- What a user sets: where state and data sets lie. ---
+# --- What a user sets: where state and data sets lie, and what an image's code is. ---
 ENV_HOME: Final = "MLBENCH_HOME"
 ENV_DATASETS: Final = "MLBENCH_DATASETS"
+ENV_GIT_COMMIT: Final = "MLBENCH_GIT_COMMIT"  # of a run's code, where it lies in no repository
 
 # --- What the agent tells a training process, through its environment. ---
 ENV_POD: Final = "MLBENCH_POD"
@@ -14,6 +15,8 @@ ENV_RANK: Final = "MLBENCH_RANK"
 ENV_WORLD_SIZE: Final = "MLBENCH_WORLD_SIZE"
 ENV_METRICS_FILE: Final = "MLBENCH_METRICS_FILE"
 ENV_CHECKPOINTS: Final = "MLBENCH_CHECKPOINTS"  # a folder, the same for all attempts of a run
+ENV_SEED: Final = "MLBENCH_SEED"
+ENV_DEADLINE: Final = "MLBENCH_DEADLINE"  # Unix seconds by this machine's clock
 ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 # --- What the local stack tells the parts that it starts. ---

@@ -4,11 +4,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from mlbench import names
 from mlbench.client import Point, Run, Series
 from mlbench.goal import reaches
 from mlbench.names import PHASES, Phase
+
+Division = Literal["closed", "open"]
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ No clock, no network, no database: everything comes in as an argument, so every 
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
+from master.controller.actions import Action, Assign, Count, End, Scale, StopRanks, WriteOff
+from master.controller.views import RankView, RunView, World
 from master.reading.counting import Counted
 
 # A worker that was not heard of for this long is lost.
@@ -16,135 +16,12 @@ LOST_SECONDS = 30.0
 FRESH_SECONDS = 10.0
 # A run whose workers have not come by then fails, and so does a rank that has not begun.
 START_SECONDS = 120.0
+# What has not ended by itself this long after its deadline is stopped: a share of the deadline, but
+# at least so many seconds. Until then it may evaluate what it has.
+DEADLINE_GRACE = 0.1
+DEADLINE_GRACE_SECONDS = 30.0
 # The pool shrinks back to its usual size after this long without a run.
 SHRINK_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class WorkerView:
-    """A worker pod that its pool calls running, and what its agent said last."""
-
-    name: str
-    number: int
-    """Its place in the pool, which shrinks from the highest number down."""
-    busy: bool
-    seen_at: float
-
-
-@dataclass(frozen=True)
-class RankView:
-    """A rank of the attempt that is going on."""
-
-    rank: int
-    worker: str
-    assigned_at: float
-    reported: bool
-    """Whether its agent has said that it has it."""
-    stopping: bool
-    exit_code: int | None
-    exited_at: float | None
-    """When it exited; when it was last heard of, if it is lost."""
-    streams_complete: bool
-    """Whether all bytes that its process wrote are held."""
-    seen_at: float
-    """When its agent was last heard of; when it was assigned, if never."""
-    forgotten: bool
-    """Whether its agent knows nothing of it any more, though it did."""
-    lost: str
-    """Why it was written off, for good; empty for a rank that was not."""
-
-    @property
-    def over(self) -> bool:
-        """Whether there is nothing more to come from it."""
-        return bool(self.lost) or (self.exit_code is not None and self.streams_complete)
-
-
-@dataclass(frozen=True)
-class RunView:
-    """The run that has not ended."""
-
-    id: int
-    attempt: int
-    num_workers: int
-    max_restarts: int
-    stop_requested: bool
-    created_at: float
-    ranks: tuple[RankView, ...]
-    delivered: bool
-    """Whether every sample held is in Prometheus or kept."""
-    delivery: Counted | None
-    """What was counted once everything was delivered."""
-
-
-@dataclass(frozen=True)
-class World:
-    """Everything that the controller looks at."""
-
-    now: float
-    watched_since: float
-    """Since when the controller has been looking without a pause: silence before is its own."""
-    run: RunView | None
-    unwanted: tuple[int, ...]
-    """Runs that wait in the queue behind it, and that their users have stopped."""
-    last_run_ended_at: float
-    """0 where no run has ended yet."""
-    workers: tuple[WorkerView, ...]
-    usual_workers: int
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Have this many worker pods."""
-
-    workers: int
-
-
-@dataclass(frozen=True)
-class Assign:
-    """Begin an attempt: give each of these workers the rank of its place."""
-
-    run_id: int
-    attempt: int
-    workers: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class StopRanks:
-    """Have every rank of the attempt stopped."""
-
-    run_id: int
-
-
-@dataclass(frozen=True)
-class WriteOff:
-    """Give a rank up for good, and take what is held of its streams as all there will be."""
-
-    run_id: int
-    attempt: int
-    rank: int
-    heard_at: float
-    why: str
-
-
-@dataclass(frozen=True)
-class Count:
-    """Count the run's samples."""
-
-    run_id: int
-
-
-@dataclass(frozen=True)
-class End:
-    """End the run."""
-
-    run_id: int
-    state: Literal["FINISHED", "FAILED", "STOPPED"]
-    reason: str = ""
-    failed_rank: int | None = None
-    """The rank whose last lines of stderr belong to the reason."""
-
-
-Action = Scale | Assign | StopRanks | WriteOff | Count | End
 
 
 def decide(world: World) -> list[Action]:
@@ -159,7 +36,7 @@ def decide(world: World) -> list[Action]:
     if lost := _find_lost(run, world):
         return actions + lost
     if not all(rank.over for rank in run.ranks):
-        return actions + _watch(run)
+        return actions + _watch(run, world)
     return actions + _conclude(run, world)
 
 
@@ -239,17 +116,28 @@ def _why_lost(rank: RankView, world: World) -> str:
     return ""
 
 
-def _watch(run: RunView) -> list[Action]:
-    """While ranks are going on: stop them all as soon as one has failed, or the user says so."""
-    must_stop = run.stop_requested or _failed(run.ranks)
-    if must_stop and not all(rank.stopping for rank in run.ranks):
+def _watch(run: RunView, world: World) -> list[Action]:
+    """While ranks go on: stop them all if one has failed, the user says so, or time is over."""
+    if all(rank.stopping for rank in run.ranks):
+        return []
+    if run.stop_requested or _failed(run):
         return [StopRanks(run.id)]
+    if _is_overdue(run, world):
+        return [StopRanks(run.id, f"stopped at its deadline of {run.deadline_seconds:.15g} s")]
     return []
+
+
+def _is_overdue(run: RunView, world: World) -> bool:
+    """Return whether it goes on long after its deadline: it does not know of it, or hangs."""
+    if run.deadline_at is None or run.deadline_seconds is None:
+        return False
+    grace = max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * run.deadline_seconds)
+    return world.now - max(run.deadline_at, world.watched_since) > grace
 
 
 def _conclude(run: RunView, world: World) -> list[Action]:
     """Once all ranks are over: another attempt, or count what was recorded and end the run."""
-    if _may_restart(run):
+    if _may_restart(run, world):
         if begin := _assign(run, world):
             return begin
         over_at = max(rank.exited_at or 0.0 for rank in run.ranks)
@@ -262,26 +150,33 @@ def _conclude(run: RunView, world: World) -> list[Action]:
     return [_end(run, run.delivery, world)]
 
 
-def _may_restart(run: RunView) -> bool:
-    return bool(_failed(run.ranks)) and not run.stop_requested and run.attempt <= run.max_restarts
+def _may_restart(run: RunView, world: World) -> bool:
+    in_time = run.deadline_at is None or world.now < run.deadline_at
+    attempts_left = run.attempt <= run.max_restarts
+    return bool(_failed(run)) and not run.stop_requested and attempts_left and in_time
 
 
 def _end(run: RunView, delivery: Counted, world: World) -> End:
     disagreement = _disagreement(delivery)
     if run.stop_requested:
         return End(run.id, "STOPPED", disagreement)
-    if failed := _failed(run.ranks):
+    if failed := _failed(run):
         cause = _first(failed)
-        shortage = f"no restart: {_shortage(run, world)}" if _may_restart(run) else ""
-        reasons = filter(None, [_describe(cause), shortage, disagreement])
-        return End(run.id, "FAILED", "; ".join(reasons), cause.rank)
+        shortage = f"no restart: {_shortage(run, world)}" if _may_restart(run, world) else ""
+        reason = _join(run.stop_reason, _describe(cause), shortage, disagreement)
+        return End(run.id, "FAILED", reason, cause.rank)
     if disagreement:
-        return End(run.id, "FAILED", disagreement)
-    return End(run.id, "FINISHED")
+        return End(run.id, "FAILED", _join(run.stop_reason, disagreement))
+    return End(run.id, "FINISHED", run.stop_reason)
 
 
-def _failed(ranks: Sequence[RankView]) -> list[RankView]:
-    return [rank for rank in ranks if rank.exit_code or rank.lost]
+def _join(*reasons: str) -> str:
+    return "; ".join(filter(None, reasons))
+
+
+def _failed(run: RunView) -> list[RankView]:
+    """Return the ranks that failed: not those that ended badly as they were stopped in time."""
+    return [rank for rank in run.ranks if rank.lost or (rank.exit_code and not run.stop_reason)]
 
 
 def _first(failed: Sequence[RankView]) -> RankView:

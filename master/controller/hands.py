@@ -5,22 +5,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from master.controller.actions import Action, Assign, Count, End, Scale, StopRanks, WriteOff
 from master.controller.commands import command
-from master.controller.decisions import (
-    Action,
-    Assign,
-    Count,
-    End,
-    Scale,
-    StopRanks,
-    WriteOff,
-)
 from master.controller.verification import Verifier
 from master.database import STATE, exclusive
 from master.models import Rank, Run, run_owner
 from master.pools.base import Placement, Pool
 from master.reading.logs import tail
 from master.recording import streams
+from master.runs import deadline_at
 from mlbench.names import ACTIVE_STATES
 
 log = logging.getLogger(__name__)
@@ -46,9 +39,9 @@ class Hands:
                 self.pool.scale(workers)
             case Assign(run_id, attempt, workers):
                 self._assign(run_id, attempt, workers)
-            case StopRanks(run_id):
-                log.info("run %d: stopping all ranks", run_id)
-                _stop_ranks(run_id)
+            case StopRanks(run_id, reason):
+                log.info("run %d: stopping all ranks %s", run_id, reason)
+                _stop_ranks(run_id, reason)
             case WriteOff():
                 _write_off(action)
             case Count(run_id):
@@ -61,6 +54,7 @@ class Hands:
         run = Run.get_by_id(run_id)
         placement = self.pool.place(workers, run.num_cpus)
         now = time.time()
+        run.started_at = run.started_at or now
         ips = {pod.name: pod.ip for pod in self.pool.pods()}
         hosts = [ips.get(worker, "") for worker in workers]
         with exclusive(STATE):
@@ -68,7 +62,7 @@ class Hands:
                 Run.update(
                     state="STARTED",
                     attempt=attempt,
-                    started_at=run.started_at or now,
+                    started_at=run.started_at,
                     delivery=None,
                 )
                 .where(Run.id == run_id, Run.attempt == attempt - 1, Run.state.in_(ACTIVE_STATES))
@@ -100,15 +94,20 @@ def _assignment(
         "master_addr": placement.master_addr,
         "master_port": placement.master_port,
         "command": command(run, rank, hosts),
+        "working_dir": run.working_dir,
         "cpus": list(placement.cpus[rank]),
+        "seed": run.seed,
+        "deadline_at": deadline_at(run),
         # Saving takes time from the training, so only a run that may need it does so.
         "keeps_checkpoints": run.max_restarts > 0,
     }
 
 
-def _stop_ranks(run_id: int) -> None:
+def _stop_ranks(run_id: int, reason: str) -> None:
     attempt = Run.select(Run.attempt).where(Run.id == run_id)
-    Rank.update(stop=True).where(Rank.run == run_id, Rank.attempt == attempt).execute()
+    with exclusive(STATE):
+        Rank.update(stop=True).where(Rank.run == run_id, Rank.attempt == attempt).execute()
+        Run.update(reason=reason).where(Run.id == run_id, Run.state.in_(ACTIVE_STATES)).execute()
 
 
 def _write_off(action: WriteOff) -> None:

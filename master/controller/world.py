@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from peewee import fn
 
-from master.controller.decisions import RankView, RunView, WorkerView, World
+from master.controller.views import RankView, RunView, WorkerView, World
 from master.database import snapshot
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from master.pools.base import PodStatus
 from master.reading.counting import Counted
 from master.recording.streams import METRICS
-from master.runs import find_active
+from master.runs import deadline_at, find_active
 from mlbench.names import STREAMS
 
 # A controller that did not look for this long was away: killed, or asleep with its laptop.
@@ -90,6 +90,9 @@ def _view_run(run: Run, seen: dict[str, Worker]) -> RunView:
         max_restarts=run.max_restarts,
         stop_requested=run.stop_requested,
         created_at=run.created_at,
+        deadline_seconds=run.deadline_seconds,
+        deadline_at=deadline_at(run),
+        stop_reason=run.reason,
         ranks=tuple(_view_rank(rank, run, streams, seen.get(rank.worker)) for rank in ranks),
         # Not those that users post: they may go on posting for ever.
         delivered=all(s.delivered == s.size for s in streams if s.name == METRICS),

@@ -2,6 +2,7 @@
 
 from master.openapi.operation import Answer, Operation, View
 from master.resources.benchmarks import BenchmarksResource
+from mlbench.run_settings import Setting
 
 
 class Benchmark(View):
@@ -18,6 +19,8 @@ class Benchmark(View):
     """Whether a run may say ``gpu_enabled``."""
     backends: list[str]
     """What a run's ``backend`` may be; empty where its ranks do not communicate."""
+    rules: dict[str, list[Setting]]
+    """The values that its settings may have in the closed division, the usual one first."""
     images: list[str]
     """MLBench's images of it: what a run's ``image_name`` may be too, with any tag."""
 
@@ -39,6 +42,7 @@ OPERATIONS = (
                     "takes_seed": False,
                     "takes_gpu": True,
                     "backends": ["gloo", "nccl", "mpi"],
+                    "rules": {"seconds": [0.5], "check": [True]},
                     "images": ["mlbench/pytorch-backend-benchmark"],
                 }
             ],

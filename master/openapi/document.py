@@ -10,7 +10,16 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from master.auth import Access
-from master.openapi import benchmarks, errors, health, metrics, pods, runs, workers
+from master.openapi import (
+    benchmarks,
+    errors,
+    health,
+    manifest,
+    metrics,
+    pods,
+    runs,
+    workers,
+)
 from master.openapi.forms import to_form
 from master.openapi.operation import JAVASCRIPT, JSON, Answer, Operation, Parameter, Request
 from master.openapi.parameters import OF_PATHS
@@ -19,6 +28,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *pods.OPERATIONS,
     *metrics.OPERATIONS,
     *runs.OPERATIONS,
+    *manifest.OPERATIONS,
     *benchmarks.OPERATIONS,
     *workers.OPERATIONS,
     *health.OPERATIONS,

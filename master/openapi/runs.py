@@ -48,7 +48,7 @@ class Run(View):
     finished_at: Time | None
     state: RunState
     reason: str
-    """Why it failed or was stopped; else empty."""
+    """Why it failed, or was stopped at its deadline; else empty."""
     job_id: str
     job_metadata: dict[str, Any]
     benchmark: str
@@ -56,6 +56,8 @@ class Run(View):
     args: dict[str, str]
     image: str
     command: str
+    working_dir: str | None
+    """The folder that the command starts in; None: the worker's own."""
     backend: str
     run_all_nodes: bool
     num_workers: int
@@ -65,6 +67,8 @@ class Run(View):
     gpu_enabled: bool
     light_target: bool
     seed: int | None
+    deadline_seconds: float | None
+    """After its start, when training shall end; None: never."""
     max_restarts: int
     attempt: int
     """0 until it starts, then 1, and one more for each restart."""
@@ -104,6 +108,7 @@ _RUN = {
     "args": {"seed": "7"},
     "image": "",
     "command": "",
+    "working_dir": None,
     "backend": "gloo",
     "run_all_nodes": True,
     "num_workers": 2,
@@ -112,6 +117,7 @@ _RUN = {
     "gpu_enabled": False,
     "light_target": False,
     "seed": 7,
+    "deadline_seconds": 7200.0,
     "max_restarts": 0,
     "attempt": 1,
     "stop_requested": False,
@@ -146,6 +152,8 @@ OPERATIONS = (
                     "image_name": "custom_image",
                     "custom_image_name": "me/train:1",
                     "custom_image_command": "python train.py",
+                    "working_dir": "/home/me/project",
+                    "deadline_seconds": 3600,
                     "queue": True,
                 },
             },

@@ -38,7 +38,12 @@ OPERATIONS = (
         answer=Answer(
             "What to do, and when to ask again.",
             Reply,
-            {"do": "wait", "next_poll_seconds": 0.25, "assignment": None},
+            {
+                "do": "wait",
+                "next_poll_seconds": 0.25,
+                "time": 1772356889.760112,
+                "assignment": None,
+            },
         ),
         errors=(413,),
     ),

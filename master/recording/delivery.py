@@ -15,8 +15,10 @@ from peewee import EXCLUDED, chunked
 from prometheus_client import CollectorRegistry
 
 from master.database import exclusive
+from master.machine import StatedMachine
 from master.models import Detail, KeptSample, Series, Stream, find_run
 from master.recording.goals import note_goals
+from master.recording.machines import note_machine
 from master.recording.metering import WriterMetrics
 from master.recording.plan import Plan, plan
 from master.recording.remote_write import (
@@ -169,6 +171,7 @@ class Delivery:
         parsed = list(parse(stream, data, now_us))
         goals = [item for item in parsed if isinstance(item, Goal)]
         settings = [item for item in parsed if isinstance(item, Settings)]
+        machines = [item for item in parsed if isinstance(item, StatedMachine)]
         samples = [item for item in parsed if isinstance(item, Sample)]
         planned = plan(samples, _last_ms(stream.owner), now_us // 1000)
         batch = self._send(stream.owner, planned)
@@ -182,6 +185,7 @@ class Delivery:
                 if run is not None:
                     note_goals(run, goals, samples)
                     note_settings(run, settings)
+                    note_machine(run, stream, machines)
                 # What an active run recorded stays until it is counted.
                 if run is None or run.state not in ACTIVE_STATES:
                     forget_delivered(stream.owner)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from master import times
+from master.machine import StatedMachine
 from mlbench import names
 from mlbench.run_settings import Setting, check_settings
 
@@ -50,7 +51,7 @@ class Settings:
     values: Mapping[str, Setting]
 
 
-Stated = Sample | Goal | Settings
+Stated = Sample | Goal | Settings | StatedMachine
 """What a line of a stream may say."""
 
 # In Unix seconds: what the API can write as a date.
@@ -60,6 +61,7 @@ _EARLIEST, _LATEST = times.EARLIEST_US // 10**6, times.LATEST_US // 10**6
 _TINY, _HUGE = 1e-6, 1e21
 
 MAX_NAME_LENGTH = 200
+MAX_MACHINE_BYTES = 64 << 10
 # A float is any whole number up to here.
 _EXACT_INTEGERS = 2**53
 # Every whole number of so few digits is a float.
@@ -71,7 +73,7 @@ class _MalformedLineError(ValueError):
 
 
 def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Stated]:
-    """Yield the samples, goals and settings of whole lines, in order.
+    """Yield the samples, goals, settings and machines of whole lines, in order.
 
     ``received_us`` dates lines that cannot be understood.
     """
@@ -88,6 +90,9 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Stated]:
             if "settings" in fields:
                 check_settings(fields["settings"])
                 yield Settings(fields["settings"])
+                continue
+            if "machine" in fields:
+                yield _machine(fields["machine"], len(line))
                 continue
             # In full before the first is given out: a line counts as a whole or not at all.
             found = _samples(fields, rank, time_us)
@@ -218,6 +223,12 @@ def _goal(goal: Any) -> Goal:
     if isinstance(value, str) or not math.isfinite(value):
         raise _MalformedLineError("a goal's value must be a finite number")
     return Goal(_name(goal.get("metric")), value, bool(goal.get("lower_is_better", False)))
+
+
+def _machine(machine: object, size: int) -> StatedMachine:
+    if size > MAX_MACHINE_BYTES:
+        raise _MalformedLineError(f"a machine is stated in at most {MAX_MACHINE_BYTES} bytes")
+    return StatedMachine.model_validate(machine)
 
 
 @lru_cache(4096)

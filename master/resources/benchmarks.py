@@ -18,6 +18,7 @@ class BenchmarksResource:
                 "takes_seed": benchmark.seeded,
                 "takes_gpu": benchmark.on_gpu,
                 "backends": benchmark.backends,
+                "rules": benchmark.rules,
                 "images": [
                     name for name, image in IMAGES.items() if image.benchmark == benchmark.name
                 ],

@@ -67,6 +67,8 @@ class Run:
     """The run's own image; empty where it has none."""
     command: str = ""
     """What the run's own image runs."""
+    working_dir: str | None = None
+    """The folder that the command starts in; None: the worker's own."""
     backend: str = ""
     """How the ranks talk to each other; empty: as the benchmark likes it."""
     num_cpus: float | None = None
@@ -77,6 +79,8 @@ class Run:
     gpu_enabled: bool | None = None
     light_target: bool | None = None
     seed: int | None = None
+    deadline_seconds: float | None = None
+    """After its start, when training shall end; None: never."""
     settings: Mapping[str, Setting] | None = None
     """What the task runs with, as it says itself; None until it does."""
     fields: Mapping[str, Any] = field(default_factory=dict, repr=False)

@@ -41,6 +41,8 @@ class RunCalls:
         benchmark: str | None = None,
         args: Mapping[str, str] | None = None,
         seed: int | None = None,
+        working_dir: str | None = None,
+        deadline_seconds: float | None = None,
         max_restarts: int = 0,
         queue: bool = False,
     ) -> Future[Answer[Run]]:
@@ -67,7 +69,9 @@ class RunCalls:
             light_target: aim for the easier goal.
             benchmark: name of an official benchmark; ``get_benchmarks`` lists them.
             args: the benchmark's options, e.g. ``{"epochs": "3"}``.
-            seed: of every random choice.
+            seed: of every random choice; a custom image finds it as ``MLBENCH_SEED``.
+            working_dir: folder on the workers that the custom image's command starts in.
+            deadline_seconds: after the run's start, when training shall end.
             max_restarts: how often to start anew after a failure.
             queue: wait while another run is active; otherwise that is a refusal (409).
 
@@ -93,11 +97,17 @@ class RunCalls:
             "benchmark": benchmark,
             "args": dict(args) if args else None,
             "seed": seed,
+            "working_dir": working_dir,
+            "deadline_seconds": deadline_seconds,
             "max_restarts": max_restarts or None,
             "queue": queue or None,
         }
         body = {key: value for key, value in order.items() if value is not None}
         return self._asker.ask("POST", "/api/runs/", Run.from_fields, body=body, repeatable=False)
+
+    def get_manifest(self, run_id: int | str) -> Future[Answer[dict[str, Any]]]:
+        """Ask for what a run's result depends on, as ``GET /api/runs/{id}/manifest/`` shows it."""
+        return self._asker.ask("GET", f"/api/runs/{path_part(run_id)}/manifest/", dict)
 
     def stop_run(self, run_id: int | str) -> Future[Answer[Run]]:
         """Ask for a run to be stopped; it is, once its state says STOPPED."""

@@ -98,6 +98,11 @@ def kill_within_an_epoch(process: psutil.Process, metrics_file: Path) -> int:
         time.sleep(0.05)
 
 
+def line_count(metrics_file: Path) -> int:
+    """Return how many lines there are; the first is the agent's, from before the training."""
+    return metrics_file.read_text().count("\n")
+
+
 def last_step(metrics_file: Path) -> int:
     *_, last = metrics_file.read_text().splitlines()
     step: int = json.loads(last).get("step", 0)
@@ -110,7 +115,7 @@ def test_a_killed_training_goes_on(stack: Home, undisturbed: list[Recorded], nam
         ordered = order(client, name, max_restarts=1)
         worker = stack.workers / f"{names.LOCAL_POD_PREFIX}1"
         metrics_file = worker / f"run-{ordered.id}-attempt-1-rank-1" / "metrics.jsonl"
-        wait_for(lambda: metrics_file.is_file() and metrics_file.read_text(), 60, "it trains")
+        wait_for(lambda: metrics_file.is_file() and line_count(metrics_file) > 1, 60, "it trains")
         [victim] = training(stack, rank=1)
         epochs_done = kill_within_an_epoch(victim, metrics_file)
         if name == "killed-and-folder-lost":

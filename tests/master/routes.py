@@ -19,6 +19,7 @@ USER_ROUTES: list[Route] = [
     ("DELETE", "/api/runs/{run_id:int}"),
     ("POST", "/api/runs/{run_id:int}/stop"),
     ("GET", "/api/runs/{run_id:int}/logs"),
+    ("GET", "/api/runs/{run_id:int}/manifest"),
     ("GET", "/api/benchmarks"),
 ]
 AGENT_ROUTES: list[Route] = [

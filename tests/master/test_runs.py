@@ -35,6 +35,12 @@ def test_an_order_has_defaults(database: Database) -> None:
     assert runs.find(run.id).job_id == run.job_id
 
 
+def test_a_deadline_counts_from_the_start(database: Database) -> None:
+    assert runs.deadline_at(make_run(started_at=100.0)) is None
+    assert runs.deadline_at(make_run(deadline_seconds=60.0)) is None
+    assert runs.deadline_at(make_run(deadline_seconds=60.0, started_at=100.0)) == 160.0
+
+
 def test_of_orders_at_the_same_time_one_is_taken(database: Database) -> None:
     def create(_: int) -> int:
         try:

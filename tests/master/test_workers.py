@@ -76,7 +76,8 @@ def test_a_whole_conversation(run: Run, rank_0: Rank) -> None:
     begun = poll("w-0", IDLE)
     assert (begun.do, begun.assignment) == ("start", rank_0.assignment)
     # The answer was lost: say it again.
-    assert poll("w-0", IDLE) == begun
+    again = poll("w-0", IDLE)
+    assert again == begun.model_copy(update={"time": again.time})
     assert not reload(rank_0).reported
 
     going = poll("w-0", report("running", run))
@@ -183,6 +184,11 @@ def test_all_workers_together_poll_200_times_a_second_at_most(
     interval = poll("last", IDLE).next_poll_seconds
     assert count / interval <= 200
     assert interval == max(0.25, count / 200)
+
+
+def test_an_agent_is_told_the_time(database: Database) -> None:
+    before = time.time()
+    assert before <= poll("w-0", IDLE).time <= time.time()
 
 
 def test_workers_that_are_gone_slow_nobody_down(database: Database) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mlbench import names
 from tests.conftest import free_port
@@ -28,6 +29,11 @@ class Rank:
         lines = map(json.loads, self.metrics_file.read_text().splitlines())
         recorded = [line["metrics"] for line in lines if "metrics" in line]
         return [values[metric] for values in recorded if metric in values]
+
+    def stated(self, what: str) -> list[Any]:
+        """Return what it has stated of its goal or settings, in order."""
+        lines = map(json.loads, self.metrics_file.read_text().splitlines())
+        return [line[what] for line in lines if what in line]
 
 
 def start_ranks(folder: Path, size: int, *command: str) -> list[Rank]:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from worker.agent.attempt import Assignment, Attempt, training_environ
 from worker.agent.backoff import Backoff
+from worker.agent.clock import Clock
+from worker.agent.facts import Facts
 from worker.agent.link import Link, LinkError, RefusedError, Reply
 from worker.agent.scraped import WorkerCollector
 from worker.agent.shipper import Shipper
@@ -26,6 +28,9 @@ class Agent:
         self._folder = folder
         self._connect = connect
         self._collector = collector
+        self._environ = training_environ()
+        self._facts = Facts(self._environ)
+        self._clock = Clock()
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._attempt: Attempt | None = None
@@ -47,6 +52,7 @@ class Agent:
             else:
                 backoff.reset()
                 patience = reply.next_poll_seconds
+                self._clock.note(reply.offset)
                 self._follow(reply)
             if self._attempt is not None:
                 self._attempt.enforce_stop()
@@ -87,9 +93,22 @@ class Agent:
         attempt = Attempt.create(self._folder, assignment)
         attempt.remove_old_checkpoints()
         log.info("starting %s: %s", attempt.folder.name, " ".join(assignment.command))
-        attempt.start(training_environ(), on_exit=self._wake.set)
+        self._state_facts(attempt)
+        offset = self._clock.offset
+        attempt.start(
+            self._environ,
+            on_exit=self._wake.set,
+            clock_offset_seconds=offset.seconds if offset else 0.0,
+        )
         self._take(attempt)
         self._wake.set()  # tell the master at once
+
+    def _state_facts(self, attempt: Attempt) -> None:
+        try:
+            attempt.state(self._facts.state(attempt.assignment, self._clock.offset))
+        except Exception:
+            # A machine so odd that it cannot be described can still train.
+            log.exception("cannot say what %s runs on", attempt.folder.name)
 
     def _stop(self, attempt: Attempt) -> None:
         if attempt.exit is None:

@@ -36,6 +36,11 @@ class Assignment:
     command: tuple[str, ...]
     cpus: tuple[int, ...]
     keeps_checkpoints: bool
+    working_dir: str | None = None
+    """The folder that the command starts in; None for the agent's own."""
+    seed: int | None = None
+    deadline_at: float | None = None
+    """When training shall end, in Unix seconds by the master's clock."""
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "Assignment":
@@ -108,8 +113,22 @@ class Attempt:
         """Return how many bytes each stream has."""
         return {stream: self.file(stream).stat().st_size for stream in STREAMS}
 
-    def start(self, environ: Mapping[str, str], on_exit: Callable[[], None]) -> None:
-        """Start the process; ``on_exit`` is called, from another thread, when it has ended."""
+    def state(self, machine: Mapping[str, object]) -> None:
+        """Say what the rank runs on, in the first line of its metrics stream."""
+        line = json.dumps({"time": time.time(), "machine": machine}, ensure_ascii=False)
+        # A name that is no text, as Linux allows them, must not cost the other facts.
+        self.file("metrics").write_bytes(f"{line}\n".encode(errors="replace"))
+
+    def start(
+        self,
+        environ: Mapping[str, str],
+        on_exit: Callable[[], None],
+        clock_offset_seconds: float = 0.0,
+    ) -> None:
+        """Start the process; ``on_exit`` is called, from another thread, when it has ended.
+
+        ``clock_offset_seconds`` is by how much this machine's clock is ahead of the master's.
+        """
 
         def note(ended: Exit) -> None:
             self._note_exit(ended)
@@ -117,7 +136,8 @@ class Attempt:
 
         self._process = TrainingProcess(
             self.assignment.command,
-            environ={**environ, **self._variables()},
+            environ={**environ, **self._variables(clock_offset_seconds)},
+            working_dir=self.assignment.working_dir,
             stdout=self.file("stdout"),
             stderr=self.file("stderr"),
             cpus=self.assignment.cpus,
@@ -147,7 +167,7 @@ class Attempt:
     def _exit_file(self) -> Path:
         return self.folder / "exit.json"
 
-    def _variables(self) -> dict[str, str]:
+    def _variables(self, clock_offset_seconds: float) -> dict[str, str]:
         a = self.assignment
         variables = {
             "RANK": str(a.rank),
@@ -168,6 +188,10 @@ class Attempt:
             variables["OMP_NUM_THREADS"] = str(len(a.cpus))
         if a.keeps_checkpoints:
             variables[names.ENV_CHECKPOINTS] = str(self.checkpoints)
+        if a.seed is not None:
+            variables[names.ENV_SEED] = str(a.seed)
+        if a.deadline_at is not None:
+            variables[names.ENV_DEADLINE] = repr(a.deadline_at + clock_offset_seconds)
         return variables
 
 

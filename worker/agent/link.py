@@ -2,10 +2,13 @@
 
 import http.client
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+from worker.agent.clock import Offset, offset_by
 
 _TIMEOUT_SECONDS = 10.0
 
@@ -25,6 +28,8 @@ class Reply:
     do: str
     next_poll_seconds: float
     assignment: Mapping[str, Any] | None
+    offset: Offset
+    """Of this machine's clock, as this round trip tells it."""
 
 
 class Link:
@@ -49,9 +54,16 @@ class Link:
             RefusedError: the master refuses the report.
         """
         path = f"/api/workers/{quote(pod)}/poll"
+        sent_at = time.time()
         answer = self._request("POST", path, json.dumps(report).encode())
+        received_at = time.time()
         try:
-            return Reply(answer["do"], float(answer["next_poll_seconds"]), answer["assignment"])
+            return Reply(
+                answer["do"],
+                float(answer["next_poll_seconds"]),
+                answer["assignment"],
+                offset_by(sent_at, received_at, float(answer["time"])),
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise LinkError(f"the master's answer is not understood: {answer}") from error
 

@@ -43,6 +43,7 @@ class TrainingProcess:
         command: Sequence[str],
         *,
         environ: Mapping[str, str],
+        working_dir: str | None,
         stdout: Path,
         stderr: Path,
         cpus: Sequence[int],
@@ -56,13 +57,14 @@ class TrainingProcess:
                 self._process = subprocess.Popen(
                     command,
                     env=environ,
+                    cwd=working_dir,
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
                     start_new_session=True,
                 )
             except OSError as error:
-                err.write(f"cannot start {command[0]}: {error.strerror}\n".encode())
+                err.write(f"{_why_not(command[0], working_dir, error)}\n".encode())
         if self._process is None:
             on_exit(Exit(_NOT_STARTED, time.time()))
             return
@@ -103,6 +105,13 @@ class TrainingProcess:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
+
+
+def _why_not(program: str, working_dir: str | None, error: OSError) -> str:
+    # Popen names in the error what it could not enter or find.
+    if working_dir is not None and error.filename == working_dir:
+        return f"cannot start {program} in {working_dir}: {error.strerror}"
+    return f"cannot start {program}: {error.strerror}"
 
 
 def adopt_orphans() -> None:

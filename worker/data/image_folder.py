@@ -48,6 +48,8 @@ class ImageFolder:
     classes: tuple[str, ...]
     train: ImageFiles
     validation: ImageFiles
+    listing_sha256: str
+    """Of the names of all files, in hexadecimal: their content would take too long to read."""
 
 
 def read_image_folder(folder: Path) -> ImageFolder:
@@ -71,10 +73,12 @@ def read_image_folder(folder: Path) -> ImageFolder:
             f"{parts[0]} and {parts[1]} must have the same classes: "
             f"only {_some(set(train) ^ set(validation))} is in one of the two"
         )
+    train_files, validation_files = (_list(part, train) for part in parts)
     return ImageFolder(
         classes=tuple(map(os.fsdecode, train)),
-        train=_list(parts[0], train),
-        validation=_list(parts[1], train),
+        train=train_files,
+        validation=validation_files,
+        listing_sha256=_hash_names(train_files, validation_files),
     )
 
 
@@ -85,10 +89,8 @@ def check_same_everywhere(data: ImageFolder, world: World) -> None:
         DataError: this rank has others than rank 0.
         WorldError: a peer was lost, which may have found that it has others.
     """
-    digest = hashlib.sha256()
-    for files in (data.train, data.validation):
-        digest.update(b"/".join(files.names.tolist()))
-    mine = torch.frombuffer(bytearray(digest.digest()), dtype=torch.int64).to(world.device)
+    digest = bytearray.fromhex(data.listing_sha256)
+    mine = torch.frombuffer(digest, dtype=torch.int64).to(world.device)
     rank_0 = mine.clone()
     world.broadcast_(rank_0)
     if not torch.equal(mine, rank_0):
@@ -124,6 +126,13 @@ def _list(part: Path, classes: Sequence[bytes]) -> ImageFiles:
         raise DataError(f"{part} has classes without images (.jpeg, .jpg, .png): {_some(empty)}")
     labels = np.repeat(np.arange(len(classes), dtype=np.int64), counts)
     return ImageFiles(folder, np.array(names), labels)
+
+
+def _hash_names(*parts: ImageFiles) -> str:
+    digest = hashlib.sha256()
+    for files in parts:
+        digest.update(b"/".join(files.names.tolist()))
+    return digest.hexdigest()
 
 
 def _some(classes: set[bytes]) -> str:

@@ -85,7 +85,12 @@ def main(config: Config) -> None:
             tracker.settings(
                 options.as_settings(config)
                 | execution.describe()
-                | {"data_sha256": data.sha256, "data_is_standard": data.is_standard}
+                | {
+                    "batch_size": batch_size,
+                    "data": "cifar10",
+                    "data_sha256": data.sha256,
+                    "data_is_standard": data.is_standard,
+                }
             )
         print(
             f"{world}: {len(train)} images to train, {len(data.validation)} to validate, "
@@ -128,6 +133,8 @@ def main(config: Config) -> None:
             record_epoch(trainer, epoch, trained, validated)
             if tracker.goal_reached:
                 print(f"goal of {config.goal} % reached", flush=True)
+                break
+            if trainer.deadline.has_passed():
                 break
             checkpoints.save(epoch + 1)
 

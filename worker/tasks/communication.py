@@ -29,6 +29,7 @@ import torch
 from mlbench import MLBenchError, Tracker, names
 from worker.training import options
 from worker.training.collectives import COLLECTIVES, Collective, Message
+from worker.training.deadline import Deadline
 from worker.training.device import DeviceOptions, Execution, prepare
 from worker.training.distributed import BackendOptions, World, WorldError, join_world
 from worker.training.entry import run
@@ -266,9 +267,11 @@ def main(config: Config) -> None:
         if world.rank == 0:
             tracker.settings({**options.as_settings(config), **execution.describe()})
 
-        wrong = 0
+        deadline, wrong = Deadline.from_environ(world, tracker), 0
         sweeps = [(o, d) for d in config.dtypes.split(",") for o in config.operations.split(",")]
         for number, (operation, dtype) in enumerate(sweeps):
+            if deadline.has_passed():
+                break
             tracker.epoch(number)
             wrong += sweep(operation, dtype, config, world, execution, tracker)
         if wrong:

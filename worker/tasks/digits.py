@@ -71,7 +71,11 @@ def main(config: Config) -> None:
         train = data.train.to(execution.device)
         validation = data.validation.shard(world).to(execution.device)
         if world.rank == 0:
-            tracker.settings(options.as_settings(config) | execution.describe())
+            tracker.settings(
+                options.as_settings(config)
+                | execution.describe()
+                | {"data": "digits", "data_sha256": data.sha256}
+            )
         print(
             f"{world}: {len(data.train)} images to train, {len(data.validation)} to validate, "
             f"threads: {torch.get_num_threads()}",
@@ -108,6 +112,8 @@ def main(config: Config) -> None:
             record_epoch(trainer, epoch, trained, validated)
             if tracker.goal_reached:
                 print(f"goal of {config.goal} % reached", flush=True)
+                break
+            if trainer.deadline.has_passed():
                 break
             checkpoints.save(epoch + 1)
 

@@ -31,6 +31,7 @@ from worker.data.order import shares_of_epoch
 from worker.models.linear import Weights, softmax_derivative, softmax_loss
 from worker.training import options
 from worker.training.checkpoint import Checkpoints
+from worker.training.deadline import Deadline
 from worker.training.distributed import BackendOptions, World, join_world
 from worker.training.entry import run
 from worker.training.scoring import PERCENT
@@ -64,11 +65,13 @@ class Config(TrainingOptions, BackendOptions):
 def main(config: Config) -> None:
     """Train until the goal is reached or the epochs are over."""
     with Tracker() as tracker, join_world(config.backend) as world:
-        if world.rank == 0:
-            tracker.settings(options.as_settings(config))
         tracker.goal(names.VAL_ACCURACY, config.goal)
 
         data = load_digits()
+        if world.rank == 0:
+            tracker.settings(
+                options.as_settings(config) | {"data": "digits", "data_sha256": data.sha256}
+            )
         rows, classes = pixels(data.train).to(world.device), data.train.labels.to(world.device)
         validation = data.validation.shard(world)
         weights = Weights(torch.zeros(rows.shape[1], CLASSES, device=world.device))
@@ -78,6 +81,7 @@ def main(config: Config) -> None:
             flush=True,
         )
 
+        deadline = Deadline.from_environ(world, tracker)
         checkpoints = Checkpoints.from_environ(world, {"weights": weights, "tracker": tracker})
         for epoch in range(checkpoints.restore(), config.epochs):
             if tracker.goal_reached:
@@ -102,6 +106,8 @@ def main(config: Config) -> None:
                         train_loss=softmax_loss(scores, right).mean().item(),
                         learning_rate=config.learning_rate,
                     )
+                if deadline.has_passed():
+                    break
             loss, accuracy = evaluate(weights, validation, world, tracker)
             # By every rank: all have the same values, and so agree on when to stop.
             tracker.log({names.VAL_LOSS: loss, names.VAL_ACCURACY: accuracy}, step=tracker.steps)
@@ -110,6 +116,8 @@ def main(config: Config) -> None:
                 f"validation accuracy {accuracy:.2f} %, {tracker.train_seconds:.2f} s",
                 flush=True,
             )
+            if deadline.has_passed():
+                break
             checkpoints.save(epoch + 1)
         if tracker.goal_reached:
             print(f"goal of {config.goal} % reached", flush=True)

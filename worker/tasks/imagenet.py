@@ -87,12 +87,16 @@ def main(config: Config) -> None:
         data = prepare_together(world, lambda: read_image_folder(datasets_folder() / "imagenet"))
         check_same_everywhere(data, world)
         validation = data.validation.shard(world)
+        batch_size = config.worker_batch_size * world.size
         loading = Loading(config.image_size, loading_processes(config.loaders), execution.device)
         if world.rank == 0:
             tracker.settings(
                 options.as_settings(config)
                 | execution.describe()
                 | {
+                    "batch_size": batch_size,
+                    "data": "imagenet",
+                    "data_sha256": data.listing_sha256,
                     "loading_processes": loading.processes,
                     "train_images": len(data.train),
                     "validation_images": len(data.validation),
@@ -114,7 +118,6 @@ def main(config: Config) -> None:
             nesterov=True,
             fused=True,
         )
-        batch_size = config.worker_batch_size * world.size
         trainer = Trainer.make(
             model,
             optimizer,
@@ -143,6 +146,8 @@ def main(config: Config) -> None:
             record_epoch(trainer, epoch, trained, validated)
             if tracker.goal_reached:
                 print(f"goal of {config.goal} % reached", flush=True)
+                break
+            if trainer.deadline.has_passed():
                 break
             checkpoints.save(epoch + 1)
 

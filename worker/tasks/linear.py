@@ -33,6 +33,7 @@ from worker.data.libsvm.dataset import Dataset, Samples, load_dataset
 from worker.models.linear import LOGISTIC, SQUARED, SQUARED_HINGE, Loss, Weights
 from worker.training import options
 from worker.training.checkpoint import Checkpoints
+from worker.training.deadline import Deadline
 from worker.training.device import DeviceOptions, Execution, prepare
 from worker.training.distributed import BackendOptions, World, join_world
 from worker.training.entry import run
@@ -90,18 +91,26 @@ def main(config: Config) -> None:
     classes = config.model != "ridge"
     with Tracker() as tracker, join_world(config.backend) as world:
         execution = prepare(DeviceOptions(device=config.device), world)
-        if world.rank == 0:
-            goal = {"goal": config.goal if classes else None}
-            tracker.settings(options.as_settings(config) | goal | execution.describe())
         if classes:
             tracker.goal(names.VAL_ACCURACY, config.goal)
 
         data = prepare_together(
             world, lambda: load_dataset(config.dataset, datasets_folder(), classes=classes)
         ).to(execution.device)
+        if world.rank == 0:
+            tracker.settings(
+                options.as_settings(config)
+                | execution.describe()
+                | {
+                    "goal": config.goal if classes else None,
+                    "data": config.dataset,
+                    "data_sha256": data.sha256,
+                }
+            )
         validation = data.validation[world.shard(len(data.validation))]
         weights = Weights(torch.zeros(data.features, device=execution.device))
-        training = Training(config, data, weights, execution, world, tracker)
+        deadline = Deadline.from_environ(world, tracker)
+        training = Training(config, data, weights, execution, world, tracker, deadline)
         print(
             f"{world}: {len(data.train)} rows to train, {len(data.validation)} to validate, "
             f"{data.features} features, threads: {torch.get_num_threads()}",
@@ -128,6 +137,8 @@ def main(config: Config) -> None:
                 f"validation loss {validated.loss:.4f}, {figures}, {tracker.train_seconds:.2f} s",
                 flush=True,
             )
+            if deadline.has_passed():
+                break
             checkpoints.save(epoch + 1)
         if tracker.goal_reached:
             print(f"goal of {config.goal} % reached", flush=True)
@@ -144,6 +155,7 @@ class Training:
         execution: Execution,
         world: World,
         tracker: Tracker,
+        deadline: Deadline,
     ) -> None:
         rows = len(data.train)
         if not world.size <= config.batch_size <= rows:
@@ -157,6 +169,7 @@ class Training:
         self._execution = execution
         self._world = world
         self._tracker = tracker
+        self._deadline = deadline
         self._loss = _LOSSES[config.model]
         self._steps = rows // config.batch_size
         smoothness = self._loss.smoothness * data.largest_norm2 + config.l2
@@ -167,7 +180,8 @@ class Training:
         """Take a step for each batch, and return the fit of this rank's rows as each step found it.
 
         A batch is a block of consecutive rows; the order of the blocks is drawn from seed and epoch
-        alone. What is left for a last, smaller block is left out.
+        alone. What is left for a last, smaller block is left out, and so is what comes after the
+        deadline.
 
         Raises:
             WorldError: a peer was lost.
@@ -194,7 +208,8 @@ class Training:
                 self._weights.descend_(gradient, rate, config.l2)
             tracker.step(samples=rows)
             recent.add(scores, batch.targets)
-            if recent.full or step == self._steps:
+            passed = self._deadline.has_passed()
+            if recent.full or passed or step == self._steps:
                 with tracker.phase("metrics"):
                     fit = recent.take()
                     total += fit
@@ -202,6 +217,8 @@ class Training:
                         {names.TRAIN_LOSS: fit.loss, names.LEARNING_RATE: rate},
                         step=tracker.steps,
                     )
+            if passed:
+                break
         return total
 
     def _block_starts(self, epoch: int) -> list[int]:

@@ -13,6 +13,7 @@ from mlbench import Tracker, names
 from mlbench.names import Phase
 from worker.data.images import Images
 from worker.training.checkpoint import Stateful
+from worker.training.deadline import Deadline
 from worker.training.device import Execution
 from worker.training.distributed import World
 from worker.training.exchange import Exchange, ExchangeOptions, average_buffers, make_exchange
@@ -61,6 +62,7 @@ class Trainer:
     world: World
     tracker: Tracker
     scaler: torch.amp.GradScaler
+    deadline: Deadline
 
     @classmethod
     def make(
@@ -88,6 +90,7 @@ class Trainer:
             world=world,
             tracker=tracker,
             scaler=execution.make_scaler(),
+            deadline=Deadline.from_environ(world, tracker),
         )
 
     @property
@@ -112,7 +115,7 @@ def train_epoch(trainer: Trainer, batches: Batches) -> Score:
     """Train on each batch, and return the score on this rank's images as each step found them.
 
     The gradient is that of the mean loss over the batch of all ranks. Each rank records the mean
-    loss over its own images at each step.
+    loss over its own images at each step. Once the deadline has passed, the epoch is over.
 
     Raises:
         WorldError: a peer was lost.
@@ -148,6 +151,8 @@ def train_epoch(trainer: Trainer, batches: Batches) -> Score:
             t.tracker.step(
                 samples=len(labels), train_loss=step.loss / len(labels), learning_rate=rate
             )
+        if t.deadline.has_passed():
+            break
     return total.score()
 
 

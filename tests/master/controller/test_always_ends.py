@@ -5,18 +5,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from master.controller.decisions import (
-    Action,
-    Assign,
-    Count,
-    End,
-    RankView,
-    RunView,
-    StopRanks,
-    World,
-    WriteOff,
-    decide,
-)
+from master.controller.actions import Action, Assign, Count, End, StopRanks, WriteOff
+from master.controller.decisions import decide
+from master.controller.views import RankView, RunView, World
 from tests.master.controller.test_decisions import (
     COMPLETE,
     NOW,
@@ -87,9 +78,11 @@ class Simulation:
                 ]
                 begun = tuple(replace(rank, seen_at=self.now) for rank in ranks)
                 self.run = replace(run, attempt=attempt, ranks=begun, delivery=None)
-            case StopRanks():
+                if run.deadline_seconds is not None and run.deadline_at is None:
+                    self.run = replace(self.run, deadline_at=self.now + run.deadline_seconds)
+            case StopRanks(_, reason):
                 told = tuple(replace(rank, stopping=True) for rank in run.ranks)
-                self.run = replace(run, ranks=told)
+                self.run = replace(run, ranks=told, stop_reason=reason)
             case WriteOff(_, _, number, heard_at, why):
                 ranks = list(run.ranks)
                 at = ranks[number].exited_at or heard_at
@@ -108,7 +101,9 @@ def test_a_run_always_ends_and_rightly(seed: int) -> None:
 
 
 def _run_to_end(dice: random.Random) -> None:
-    simulation = Simulation(dice, replace(ORDERED, max_restarts=2, created_at=NOW))
+    ordered = replace(ORDERED, max_restarts=2, created_at=NOW)
+    ordered = replace(ordered, deadline_seconds=dice.choice([None, 1.0, 10.0]))
+    simulation = Simulation(dice, ordered)
     for _ in range(2000):
         simulation.step()
         if simulation.end is not None:
@@ -118,7 +113,8 @@ def _run_to_end(dice: random.Random) -> None:
     assert all(rank.over for rank in run.ranks)
     assert (end.state == "STOPPED") <= run.stop_requested
     if end.state == "FINISHED":
-        assert all(rank.exit_code == 0 and not rank.lost for rank in run.ranks)
+        assert not any(rank.lost for rank in run.ranks)
+        assert end.reason or all(rank.exit_code == 0 for rank in run.ranks)
     if end.state == "FAILED":
         assert end.reason
         assert not run.ranks or any(rank.exit_code or rank.lost for rank in run.ranks)

@@ -5,21 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from master.controller.decisions import (
-    START_SECONDS,
-    Action,
-    Assign,
-    End,
-    RankView,
-    RunView,
-    Scale,
-    StopRanks,
-    WorkerView,
-    World,
-    WriteOff,
-    decide,
-    describe_exit,
-)
+from master.controller.actions import Action, Assign, End, Scale, StopRanks, WriteOff
+from master.controller.decisions import START_SECONDS, decide, describe_exit
+from master.controller.views import RankView, RunView, WorkerView, World
 from master.reading.counting import Counted
 
 NOW = 1_000_000.0
@@ -44,6 +32,9 @@ RUN = RunView(
     max_restarts=0,
     stop_requested=False,
     created_at=NOW - 61,
+    deadline_seconds=None,
+    deadline_at=None,
+    stop_reason="",
     ranks=(RUNNING, replace(RUNNING, rank=1, worker="w-1")),
     delivered=True,
     delivery=None,

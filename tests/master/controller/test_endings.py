@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from master.controller.decisions import Assign, Count, End, RunView
+from master.controller.actions import Assign, Count, End
+from master.controller.views import RunView
 from master.reading.counting import Counted
 from tests.master.controller.test_decisions import (
     COMPLETE,

@@ -6,15 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from master.controller.decisions import (
-    Assign,
-    Count,
-    End,
-    Scale,
-    StopRanks,
-    WriteOff,
-    decide,
-)
+from master.controller.actions import Assign, Count, End, Scale, StopRanks, WriteOff
+from master.controller.decisions import decide
 from master.controller.hands import Hands
 from master.controller.verification import Verifier
 from master.controller.world import Attention, observe
@@ -88,11 +81,31 @@ def test_assign_begins_an_attempt_once(hands: Hands) -> None:
         "master_port": 29500,
         "keeps_checkpoints": False,
         "cpus": [1],
+        "working_dir": None,
+        "seed": None,
+        "deadline_at": None,
     }
 
 
+def test_what_else_an_order_says_is_passed_on(hands: Hands) -> None:
+    run = make_run(
+        state="INITIALIZED",
+        attempt=0,
+        benchmark="",
+        command="python main.py",
+        working_dir="/home/me",
+        seed=7,
+        deadline_seconds=60.0,
+    )
+    hands.perform(Assign(run.id, 1, ("w-0", "w-1")))
+    told = ranks(run)[1].assignment
+    assert (told["working_dir"], told["seed"]) == ("/home/me", 7)
+    assert told["deadline_at"] == pytest.approx(time.time() + 60, abs=10)
+
+
 def test_a_restart_keeps_the_start_and_counts_anew(hands: Hands) -> None:
-    run = make_run(started_at=5.0, delivery={"recorded": 1, "in_prometheus": 1, "kept": 0})
+    counted = {"recorded": 1, "in_prometheus": 1, "kept": 0}
+    run = make_run(started_at=5.0, deadline_seconds=60.0, delivery=counted)
     make_ranks(run, exit_code=1)
     hands.perform(Assign(run.id, 2, ("w-1", "w-0")))
     begun = reload(run)
@@ -101,6 +114,7 @@ def test_a_restart_keeps_the_start_and_counts_anew(hands: Hands) -> None:
         (2, 0, "w-1"),
         (2, 1, "w-0"),
     ]
+    assert ranks(run)[2].assignment["deadline_at"] == 65.0
 
 
 @pytest.mark.parametrize("state", ["FINISHED", "FAILED", "STOPPED"])
@@ -121,6 +135,9 @@ def test_stop_all_ranks_of_this_attempt_and_run(hands: Hands, run: Run) -> None:
     for _ in range(2):
         hands.perform(StopRanks(run.id))
         assert [rank.stop for rank in ranks(run)] == [False, False, True, True]
+    assert reload(run).reason == ""
+    hands.perform(StopRanks(run.id, "stopped at its deadline of 5 s"))
+    assert reload(run).reason == "stopped at its deadline of 5 s"
     assert [rank.stop for rank in ranks(other)] == [False, False]
 
 
@@ -272,6 +289,22 @@ def test_stop_at_any_moment(loop: Loop, turns: int) -> None:
     assert loop.state == "STOPPED"
     loop.turn(2)
     assert [agent.said["state"] for agent in loop.agents] == ["idle", "idle"]
+
+
+def test_a_run_that_heeds_no_deadline_is_finished_and_the_next_one_begins(loop: Loop) -> None:
+    Run.update(deadline_seconds=5.0).execute()
+    following = make_run(state="INITIALIZED", attempt=0)
+    loop.turn(3)
+    assert loop.state == "STARTED"
+    # The controller has been looking all the while.
+    loop.attention.since = 0.0
+    Run.update(started_at=time.time() - 36).where(Run.id == loop.run.id).execute()
+    loop.turn(6)
+    ended = reload(loop.run)
+    assert (ended.state, ended.reason) == ("FINISHED", "stopped at its deadline of 5 s")
+    assert [rank.exit_code for rank in ranks(loop.run)] == [-15, -15]
+    loop.turn(4)
+    assert reload(following).state == "STARTED"
 
 
 def test_missing_samples_fail_the_run(loop: Loop) -> None:

@@ -10,7 +10,7 @@ import pytest
 from peewee import Database, fn
 
 from master.controller import verification
-from master.controller.decisions import Count
+from master.controller.actions import Count
 from master.controller.hands import Hands
 from master.controller.verification import Verifier
 from master.models import Chunk, KeptSample, Run, Series, Stream, run_owner

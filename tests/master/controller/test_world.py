@@ -5,7 +5,7 @@ import time
 import pytest
 from peewee import Database
 
-from master.controller.decisions import RankView, RunView, WorkerView
+from master.controller.views import RankView, RunView, WorkerView
 from master.controller.world import Attention, observe, store_pods
 from master.models import Pod, Rank, Run, Stream
 from master.pools.base import PodStatus
@@ -60,7 +60,19 @@ def test_the_active_run_and_when_the_last_one_ended(
     assert seen is not None
     assert (seen.id, seen.attempt, seen.num_workers) == (ordered.id, 0, 5)
     assert (seen.max_restarts, seen.created_at) == (3, ordered.created_at)
+    assert (seen.deadline_seconds, seen.deadline_at, seen.stop_reason) == (None, None, "")
     assert (seen.ranks, seen.delivered, seen.delivery) == ((), True, None)
+
+
+def test_a_deadline_counts_from_the_start(database: Database, attention: Attention) -> None:
+    run = make_run(state="INITIALIZED", attempt=0, deadline_seconds=60.0)
+    seen = observe([], 2, attention).run
+    assert seen is not None
+    assert (seen.deadline_seconds, seen.deadline_at) == (60.0, None)
+    Run.update(started_at=100.0, reason="it is time").where(Run.id == run.id).execute()
+    seen = observe([], 2, attention).run
+    assert seen is not None
+    assert (seen.deadline_at, seen.stop_reason) == (160.0, "it is time")
 
 
 def look(attention: Attention) -> tuple[RunView, RankView]:

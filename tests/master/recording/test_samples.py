@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from master.machine import GitState, StatedMachine
 from master.recording.samples import (
     MALFORMED,
+    MAX_MACHINE_BYTES,
     Goal,
     Sample,
     Settings,
@@ -70,6 +72,22 @@ def test_settings_are_no_samples() -> None:
     assert parse(line) == [Settings(stated)]
 
 
+def test_a_machine_is_no_sample() -> None:
+    facts = {"hostname": "a", "cpu_limit": 2, "gpus": ["x"], "git": {"commit": "c", "dirty": None}}
+    stated = StatedMachine(hostname="a", cpu_limit=2.0, gpus=["x"], git=GitState(commit="c"))
+    assert parse(json.dumps({"time": 1, "machine": facts | {"of a later version": 1}})) == [stated]
+
+
+def test_as_large_a_machine_as_is_taken() -> None:
+    packages = {f"package-{number}": "1.2.3" for number in range(2000)}
+    line = json.dumps({"time": 1, "machine": {"packages": packages}})
+    line += " " * (MAX_MACHINE_BYTES - len(line))
+    assert parse(line) == [StatedMachine(packages=packages)]
+    [sample] = parse(f"{line} ")
+    assert isinstance(sample, Sample)
+    assert sample.metric == MALFORMED
+
+
 def test_a_line_may_name_its_rank() -> None:
     [sample] = parse('{"name":"a","value":1,"time":1,"rank":"3"}', rank="")
     assert sample == Sample("a", "3", 1_000_000, 1.0)
@@ -123,6 +141,22 @@ def test_a_line_may_name_its_rank() -> None:
         json.dumps({"time": 1, "settings": {"a": 2**63}}),
         json.dumps({"time": 1, "settings": {"a": "x" * 1025}}),
         json.dumps({"time": 1, "settings": {f"a{i}": 1 for i in range(101)}}),
+        '{"machine":{"hostname":"a"}}',
+        '{"time":1,"machine":null}',
+        '{"time":1,"machine":[]}',
+        '{"time":1,"machine":{"hostname":1}}',
+        '{"time":1,"machine":{"cpus":true}}',
+        '{"time":1,"machine":{"cpus":1.5}}',
+        '{"time":1,"machine":{"cpu_limit":NaN}}',
+        '{"time":1,"machine":{"packages":{"torch":2}}}',
+        '{"time":1,"machine":{"git":{"dirty":true}}}',
+        r'{"time":1,"machine":{"hostname":"\u0000"}}',
+        r'{"time":1,"machine":{"hostname":"\ud800"}}',
+        r'{"time":1,"machine":{"packages":{"\u0000":"1"}}}',
+        r'{"time":1,"machine":{"packages":{"\ud800":"1"}}}',
+        json.dumps({"time": 1, "machine": {"memory_bytes": 2**63}}),
+        json.dumps({"time": 1, "machine": {"hostname": "x" * 1025}}),
+        json.dumps({"time": 1, "machine": {"gpus": ["x" * 1000] * 66}}),
         # Half of a character pair, which neither Prometheus nor a database takes.
         r'{"name":"\ud800","value":1,"time":1}',
         r'{"name":"a","value":"\udc00","time":1}',

@@ -11,6 +11,9 @@ def test_all_are_listed(api: TestClient) -> None:
     assert answer.status_code == 200
     assert [one["name"] for one in answer.json] == list(BENCHMARKS)
     assert all(one["description"] for one in answer.json)
+    rules = {one["name"]: one["rules"] for one in answer.json}
+    assert rules["digits"]["goal"] == [97.0, 90.0]
+    assert rules["steps"] == {}
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def test_order_and_look(api: TestClient) -> None:
         "args": {"steps": "5"},
         "image": "",
         "command": "",
+        "working_dir": None,
         "backend": "gloo",
         "run_all_nodes": True,
         "num_workers": 3,
@@ -47,6 +48,7 @@ def test_order_and_look(api: TestClient) -> None:
         "gpu_enabled": False,
         "light_target": False,
         "seed": None,
+        "deadline_seconds": None,
         "max_restarts": 2,
         "attempt": 0,
         "stop_requested": False,
@@ -58,6 +60,31 @@ def test_order_and_look(api: TestClient) -> None:
     assert before <= Run.get_by_id(run["id"]).created_at <= time.time()
     assert api.simulate_get(f"/api/runs/{run['id']}").json == run
     assert api.simulate_get("/api/runs").json == [run]
+
+
+def test_a_command_of_ones_own(api: TestClient) -> None:
+    order = {
+        "name": "own",
+        "image_name": "custom_image",
+        "custom_image_name": "local",
+        "custom_image_command": "python main.py",
+        "working_dir": "/home/me",
+        "deadline_seconds": 90,
+        "seed": 7,
+    }
+    answer = api.simulate_post("/api/runs/", json=order)
+    assert answer.status_code == 200, answer.text
+    assert (
+        answer.json.items()
+        >= {
+            "command": "python main.py",
+            "image": "local",
+            "working_dir": "/home/me",
+            "deadline_seconds": 90.0,
+            "seed": 7,
+            "args": {},
+        }.items()
+    )
 
 
 def test_a_run_that_goes_on(api: TestClient) -> None:

@@ -1,5 +1,7 @@
 """Calls about runs, pods and benchmarks: each against the real master."""
 
+import platform
+
 import pytest
 
 from mlbench import ApiClient
@@ -70,6 +72,20 @@ def test_a_run_is_stopped_and_deleted(client: ApiClient) -> None:
     assert gone.value.status == 404
 
 
+def test_the_manifest_tells_what_a_run_ran_on(client: ApiClient, finished: Run) -> None:
+    manifest = client.get_manifest(finished.id).result().value
+    assert (manifest["run_id"], manifest["division"]) == (finished.id, "closed")
+    [machine] = manifest["machines"]
+    assert machine["ranks"] == [rank.rank for rank in finished.ranks]
+    assert machine["hostname"] == platform.node()
+    assert machine["packages"]["pytest"] == pytest.__version__
+    for rank in manifest["ranks"]:
+        # One machine has one clock.
+        assert abs(rank["clock_offset_seconds"]) <= rank["clock_uncertainty_seconds"] + 1e-6
+    with pytest.raises(ApiError, match="no run 999999"):
+        client.get_manifest(999_999).result()
+
+
 def test_the_pods_are_listed(client: ApiClient, finished: Run) -> None:
     pods = client.get_worker_pods().result().value
     assert [pod.name for pod in pods] == [rank.pod for rank in finished.ranks]
@@ -97,6 +113,8 @@ def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> 
             custom_image_command="python train.py",
             custom_backend="mine",
             seed=0,
+            working_dir="/home/me",
+            deadline_seconds=90.5,
             max_restarts=1,
             queue=True,
             args={"epochs": "3"},
@@ -113,7 +131,8 @@ def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> 
         '{"name": "a", "num_workers": 4, "image_name": "custom_image", '
         '"custom_image_name": "my/image", "custom_image_command": "python train.py", '
         '"backend": "custom_backend", "custom_backend": "mine", '
-        '"args": {"epochs": "3"}, "seed": 0, "max_restarts": 1, "queue": true}'
+        '"args": {"epochs": "3"}, "seed": 0, "working_dir": "/home/me", '
+        '"deadline_seconds": 90.5, "max_restarts": 1, "queue": true}'
     )
 
 

@@ -1,7 +1,7 @@
 """A stand-in for the agent: runs one training process, and prints how it ended.
 
 In a process of its own, as the agent is: ending a training process ends all children.
-usage: run_process.py FOLDER [stop] -- COMMAND…
+usage: run_process.py FOLDER [stop] [CORE…] [in=FOLDER] -- COMMAND…
 """
 
 import json
@@ -27,9 +27,11 @@ def main() -> None:
 
     adopt_orphans()
     stdout = Path(folder) / "stdout"
+    working_dirs = [flag.removeprefix("in=") for flag in flags if flag.startswith("in=")]
     process = TrainingProcess(
         sys.argv[split + 1 :],
         environ=os.environ,
+        working_dir=working_dirs[0] if working_dirs else None,
         stdout=stdout,
         stderr=Path(folder) / "stderr",
         cpus=[int(flag) for flag in flags if flag.isdecimal()],

@@ -1,5 +1,7 @@
 """An attempt's folder tells everything to the next agent."""
 
+import json
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -19,6 +21,9 @@ ASSIGNMENT = Assignment(
     command=("python", "-c", "pass"),
     cpus=(2, 3),
     keeps_checkpoints=True,
+    working_dir="/tmp",
+    seed=42,
+    deadline_at=1_900_000_000.25,
 )
 
 
@@ -27,6 +32,25 @@ def test_an_assignment_survives_json() -> None:
     fields["command"] = list(fields["command"])
     fields["cpus"] = list(fields["cpus"])
     assert Assignment.from_fields(fields) == ASSIGNMENT
+
+
+def test_an_assignment_of_an_older_master() -> None:
+    fields = asdict(ASSIGNMENT)
+    for name in ("working_dir", "seed", "deadline_at"):
+        del fields[name]
+    old = replace(ASSIGNMENT, working_dir=None, seed=None, deadline_at=None)
+    assert Assignment.from_fields(fields) == old
+
+
+def test_the_machine_is_stated_in_the_first_line(tmp_path: Path) -> None:
+    attempt = Attempt.create(tmp_path, ASSIGNMENT)
+    before = time.time()
+    attempt.state({"hostname": "h\ud800", "packages": {"torch": "2"}})
+    text = attempt.file("metrics").read_text()
+    assert text.endswith("\n")
+    [line] = map(json.loads, text.splitlines())
+    assert before <= line.pop("time") <= time.time()
+    assert line == {"machine": {"hostname": "h?", "packages": {"torch": "2"}}}
 
 
 def test_an_unfinished_attempt_was_killed_with_its_agent(tmp_path: Path) -> None:
@@ -134,8 +158,29 @@ def test_the_process_gets_what_torch_distributed_needs_but_no_token(
             "MLBENCH_RUN_ID": "7",
             "MLBENCH_ATTEMPT": "2",
             "MLBENCH_RANK": "1",
+            "MLBENCH_SEED": "42",
             "MLBENCH_METRICS_FILE": str(attempt.file("metrics")),
             "PROMETHEUS_MULTIPROC_DIR": str(attempt.counters),
         }.items()
     )
     assert "secret" not in seen.read_text()
+
+
+def test_the_deadline_is_by_the_clock_of_this_machine(tmp_path: Path) -> None:
+    attempt = Attempt.create(
+        tmp_path, replace(ASSIGNMENT, cpus=(), command=("printenv", names.ENV_DEADLINE))
+    )
+    attempt.start({"PATH": "/bin:/usr/bin"}, lambda: None, clock_offset_seconds=-0.5)
+    assert attempt.ended.wait(10)
+    assert float(attempt.file("stdout").read_text()) == 1_900_000_000.25 - 0.5
+
+
+def test_a_run_without_seed_and_deadline_is_told_none(tmp_path: Path) -> None:
+    assignment = replace(ASSIGNMENT, cpus=(), command=("printenv",), seed=None, deadline_at=None)
+    attempt = Attempt.create(tmp_path, assignment)
+    attempt.start({"PATH": "/bin:/usr/bin"}, on_exit=lambda: None)
+    assert attempt.ended.wait(10)
+    told = attempt.file("stdout").read_text()
+    assert names.ENV_RANK in told
+    assert names.ENV_SEED not in told
+    assert names.ENV_DEADLINE not in told

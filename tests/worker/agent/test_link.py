@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -58,9 +59,14 @@ def link(server: type[Handler]) -> Iterator[Link]:
 
 
 def test_poll(server: type[Handler], link: Link) -> None:
-    server.answer = b'{"do": "wait", "next_poll_seconds": 0.5, "assignment": null}'
+    now = time.time()
+    said = {"do": "wait", "next_poll_seconds": 0.5, "time": now - 100, "assignment": None}
+    server.answer = json.dumps(said).encode()
     reply = link.poll("pod-0", {"state": "idle"})
     assert (reply.do, reply.next_poll_seconds, reply.assignment) == ("wait", 0.5, None)
+    # The answer was written before it was asked for, and so says a little too much.
+    assert reply.offset.uncertainty_seconds <= time.time() - now
+    assert 100 <= reply.offset.seconds <= 100 + time.time() - now
     [(method, path, authorization, body)] = server.asked
     assert (method, path) == ("POST", "/base/api/workers/pod-0/poll")
     assert authorization == "Bearer secret"

@@ -60,6 +60,20 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
     assert "no-such-command" in (tmp_path / "stderr").read_text()
 
 
+def test_the_folder_that_it_starts_in(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    assert run(tmp_path, f"in={own}", *python("import os; print(os.getcwd())"))["code"] == 0
+    assert (tmp_path / "stdout").read_text() == f"{own}\n"
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    assert run(tmp_path, f"in={gone}", "--", "true")["code"] == 127
+    said = (tmp_path / "stderr").read_text()
+    assert said == f"cannot start true in {gone}: No such file or directory\n"
+
+
 @pytest.mark.parametrize("own_session", [False, True])
 def test_what_a_process_leaves_behind_is_ended(tmp_path: Path, own_session: bool) -> None:
     ended = run(

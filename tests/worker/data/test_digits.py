@@ -1,5 +1,7 @@
 """The digits are real, complete, and always split in the same way."""
 
+from dataclasses import replace
+
 import torch
 
 from worker.data.digits import CLASSES, TRAIN_IMAGES, load_digits
@@ -18,6 +20,16 @@ def test_the_split_is_complete_stratified_and_fixed() -> None:
         # Each digit is there 174 to 183 times.
         assert ((counts / len(part) - 0.1).abs() < 0.005).all()
     assert torch.equal(load_digits().validation.images, digits.validation.images)
+
+
+def test_the_checksum_is_that_of_all_arrays() -> None:
+    digits = load_digits()
+    assert digits.sha256 == load_digits().sha256
+    assert replace(digits, train=digits.validation).sha256 != digits.sha256
+    labels = digits.validation.labels.clone()
+    labels[7] += 1
+    changed = replace(digits, validation=replace(digits.validation, labels=labels))
+    assert changed.sha256 != digits.sha256
 
 
 def test_no_image_is_in_both_parts() -> None:

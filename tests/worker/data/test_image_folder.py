@@ -46,6 +46,15 @@ def test_every_image_is_listed_in_order_with_the_number_of_its_class(folder: Pat
         assert files.labels.tolist() == named == [0, 0, 0, 1, 1, 1]
 
 
+def test_the_checksum_is_that_of_the_names(folder: Path) -> None:
+    before = read_image_folder(folder).listing_sha256
+    image = next((folder / "val").glob("*/*"))
+    image.write_bytes(b"other pixels")
+    assert read_image_folder(folder).listing_sha256 == before
+    image.rename(image.with_name("other.jpg"))
+    assert read_image_folder(folder).listing_sha256 != before
+
+
 def test_what_is_no_image_is_left_out(folder: Path) -> None:
     (folder / "val" / "LICENSE").touch()
     (folder / "val" / "n01440764" / "notes.txt").touch()

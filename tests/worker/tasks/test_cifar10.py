@@ -89,6 +89,8 @@ def test_what_it_runs_with_is_recorded(both: list[Rank], datasets: Path) -> None
     assert settings["device"] == "cpu"
     assert settings["data_sha256"] == sha256_of(datasets / ARCHIVE)
     assert settings["data_is_standard"] is False
+    assert (settings["data"], settings["seed"]) == ("cifar10", 0)
+    assert settings["batch_size"] == 2 * settings["worker_batch_size"]
     assert "settings" not in both[1].metrics_file.read_text()
 
 

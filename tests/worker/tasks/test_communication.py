@@ -8,7 +8,7 @@ import pytest
 
 from mlbench import names
 from tests.conftest import wait_for
-from tests.worker.ranks import Rank, finish, start_ranks
+from tests.worker.ranks import Rank, finish, finish_with_output, start_ranks
 from worker.tasks.communication import Config
 from worker.training import options
 
@@ -122,6 +122,16 @@ def test_what_is_not_checked_is_not_called_right(tmp_path: Path) -> None:
     assert ranks[0].process.returncode == 0
     assert [line.split()[-1] for line in printed.splitlines()[3:]] == ["-"] * 4
     assert ranks[0].series(names.message_metric("broadcast", "float32", "wrong_values")) == []
+
+
+def test_after_the_deadline_nothing_more_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(names.ENV_DEADLINE, "1")
+    ranks = start_ranks(tmp_path, 2, *_TASK, *_QUICK)
+    outputs = finish_with_output(ranks)
+    assert outputs == ["the deadline has passed: training ends\n"] * 2
+    assert ranks[0].series(names.MESSAGE_BYTES) == []
 
 
 def test_alone_there_is_nothing_to_measure(tmp_path: Path) -> None:

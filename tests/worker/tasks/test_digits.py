@@ -3,13 +3,15 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from mlbench import names
 from tests.conftest import wait_for
-from tests.worker.ranks import Rank, finish, start_ranks
+from tests.worker.ranks import Rank, finish, finish_with_output, start_ranks
+from worker.data.digits import load_digits
 from worker.tasks.digits import Config
 from worker.training import options
 
@@ -74,6 +76,33 @@ def test_each_rank_records_its_training(two_to_the_goal: list[Rank]) -> None:
 def test_the_goal_is_stated(one_epoch_alone: list[Rank]) -> None:
     first = json.loads(one_epoch_alone[0].metrics_file.read_text().splitlines()[0])
     assert first["goal"] == {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False}
+
+
+def test_the_settings_tell_what_was_trained_on(one_epoch_alone: list[Rank]) -> None:
+    [settings] = one_epoch_alone[0].stated("settings")
+    assert settings.items() >= {"data": "digits", "batch_size": 128, "seed": 0}.items()
+    assert settings["data_sha256"] == load_digits().sha256
+
+
+def test_two_workers_stop_at_their_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of an epoch, most likely: it has 11 steps. What they have is evaluated."""
+    checkpoints = tmp_path / "checkpoints"
+    monkeypatch.setenv(names.ENV_CHECKPOINTS, str(checkpoints))
+    monkeypatch.setenv(names.ENV_DEADLINE, str(time.time() + 8))
+    ranks = start_ranks(tmp_path, 2, *_TASK, "--epochs", "10000", "--goal", "100")
+    outputs = finish_with_output(ranks)
+    steps = len(ranks[0].series(names.TRAIN_LOSS))
+    epochs = len(ranks[0].series(names.VAL_ACCURACY))
+    assert (epochs - 1) * _STEPS < steps <= epochs * _STEPS
+    for rank, output in zip(ranks, outputs, strict=True):
+        assert output.count("the deadline has passed: training ends\n") == 1
+        assert len(rank.series(names.TRAIN_LOSS)) == steps
+        assert rank.series(names.VAL_ACCURACY) == ranks[0].series(names.VAL_ACCURACY)
+        assert rank.series(names.SAMPLES)[-1] == steps * 64
+    saved = sorted(file.name for file in checkpoints.glob("epoch-*.pt"))
+    assert saved[-1:] in ([f"epoch-{epochs - 1:08}.pt"], []), "whole epochs only"
 
 
 def test_the_same_seed_gives_the_same_losses(

@@ -6,6 +6,7 @@ import pytest
 
 from mlbench import names
 from tests.worker.ranks import Rank, finish, start_ranks
+from worker.data.digits import load_digits
 from worker.tasks.digits_linear import Config
 from worker.training import options
 
@@ -67,6 +68,26 @@ def test_the_same_seed_gives_the_same_losses_and_another_one_others(
     finish(others)
     losses = others[0].series(names.TRAIN_LOSS)
     assert losses != one_to_the_goal.series(names.TRAIN_LOSS)[:_STEPS]
+
+
+def test_the_settings_tell_what_was_trained_on(two_to_the_goal: list[Rank]) -> None:
+    first, second = two_to_the_goal
+    [settings] = first.stated("settings")
+    assert settings.items() >= {"data": "digits", "batch_size": 128, "seed": 0}.items()
+    assert settings["data_sha256"] == load_digits().sha256
+    assert second.stated("settings") == []
+
+
+def test_after_the_deadline_it_evaluates_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(names.ENV_DEADLINE, "1")
+    monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path / "checkpoints"))
+    ranks = start_ranks(tmp_path, 2, *_TASK)
+    finish(ranks)
+    for rank in ranks:
+        assert len(rank.series(names.TRAIN_LOSS)) == len(rank.series(names.VAL_ACCURACY)) == 1
+    assert not (tmp_path / "checkpoints").exists(), "whole epochs only"
 
 
 def test_it_goes_on_from_a_checkpoint(

@@ -80,7 +80,9 @@ def test_the_settings_tell_how_much_data_there_was(two: list[Rank]) -> None:
         2 * _IMAGES,
         2,
     )
-    assert settings["worker_batch_size"] == 8
+    assert (settings["worker_batch_size"], settings["batch_size"]) == (8, 16)
+    assert (settings["data"], settings["seed"]) == ("imagenet", 0)
+    assert len(settings["data_sha256"]) == 64
 
 
 def test_loading_processes_count_nothing(two: list[Rank]) -> None:
@@ -97,6 +99,18 @@ def test_the_same_seed_gives_the_same_losses(two: list[Rank], tmp_path: Path) ->
     for rank, same in zip(two, again, strict=True):
         assert rank.series(names.TRAIN_LOSS)[:_STEPS] == same.series(names.TRAIN_LOSS)
         assert rank.series(names.VAL_LOSS)[:1] == same.series(names.VAL_LOSS)
+
+
+@pytest.mark.usefixtures("noise")
+def test_after_the_deadline_it_evaluates_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though images of the epoch have been loaded already."""
+    monkeypatch.setenv(names.ENV_DEADLINE, "1")
+    ranks = start_ranks(tmp_path, 1, *_TASK, "--loaders=1")
+    finish(ranks)
+    assert len(ranks[0].series(names.TRAIN_LOSS)) == 1
+    assert len(ranks[0].series(names.VAL_ACCURACY)) == 1
 
 
 @pytest.mark.usefixtures("noise")

@@ -1,6 +1,5 @@
 """The linear task: reaches its goal, repeats itself, and is the same on any number of workers."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from mlbench import names
 from tests.worker.data.libsvm.files import make, make_regression
 from tests.worker.ranks import Rank, finish, start_ranks
+from worker.data.download import sha256_of
 from worker.tasks.linear import Config
 from worker.training import options
 
@@ -37,12 +37,6 @@ def train(folder: Path, size: int, *arguments: str) -> list[Rank]:
     return ranks
 
 
-def stated(rank: Rank, what: str) -> list[dict[str, object]]:
-    """Return what a rank has stated of its goal or settings."""
-    lines = map(json.loads, rank.metrics_file.read_text().splitlines())
-    return [line[what] for line in lines if what in line]
-
-
 def batch_losses(ranks: list[Rank]) -> list[float]:
     """Return the recorded mean losses over the rows of all ranks."""
     shares = _SHARES[len(ranks)]
@@ -57,7 +51,9 @@ def batch_losses(ranks: list[Rank]) -> list[float]:
     ("model", "dataset", "size"),
     [("logistic", "made", 1), ("logistic", "sparse", 2), ("svm", "made", 2)],
 )
-def test_the_goal_is_reached(tmp_path: Path, model: str, dataset: str, size: int) -> None:
+def test_the_goal_is_reached(
+    tmp_path: Path, made: Path, model: str, dataset: str, size: int
+) -> None:
     ranks = train(tmp_path / "goal", size, "--model", model, "--dataset", dataset)
     accuracies = ranks[0].series(names.VAL_ACCURACY)
     assert accuracies[-1] >= 89
@@ -65,12 +61,15 @@ def test_the_goal_is_reached(tmp_path: Path, model: str, dataset: str, size: int
     for rank in ranks:
         assert rank.series(names.VAL_ACCURACY) == accuracies
         assert rank.series(names.VAL_LOSS) == ranks[0].series(names.VAL_LOSS)
-    (goal,) = stated(ranks[0], "goal")
+    (goal,) = ranks[0].stated("goal")
     assert goal == {"metric": "val_global_Prec@1", "value": 89.0, "lower_is_better": False}
-    (settings,) = stated(ranks[0], "settings")
+    (settings,) = ranks[0].stated("settings")
     assert settings["model"] == model
     assert settings["dataset"] == dataset
     assert settings["l2"] == 1e-6
+    assert (settings["data"], settings["batch_size"], settings["seed"]) == (dataset, 50, 0)
+    files = [made / "made", made / "made.t"] if dataset == "made" else [made / dataset]
+    assert settings["data_sha256"] == ",".join(map(sha256_of, files))
 
 
 def test_ridge_explains_what_is_not_noise(tmp_path: Path) -> None:
@@ -85,7 +84,9 @@ def test_ridge_explains_what_is_not_noise(tmp_path: Path) -> None:
     assert rank.series("train_R2")[-1] == pytest.approx(0.99, abs=0.005)
     assert rank.series(names.TRAIN_LOSS)[-1] < rank.series(names.TRAIN_LOSS)[0] / 2
     assert rank.series(names.VAL_ACCURACY) == []
-    assert stated(rank, "goal") == []
+    assert rank.stated("goal") == []
+    (settings,) = rank.stated("settings")
+    assert settings["goal"] is None
 
 
 def test_any_number_of_workers_trains_the_same_model_and_a_seed_repeats_it(
@@ -134,6 +135,17 @@ def test_it_goes_on_from_a_checkpoint(tmp_path: Path, monkeypatch: pytest.Monkey
     for rank, resumed in zip(whole, second, strict=True):
         assert resumed.series(names.VAL_LOSS) == rank.series(names.VAL_LOSS)[2:]
         assert resumed.series(names.SAMPLES)[-1] == rank.series(names.SAMPLES)[-1]
+
+
+def test_after_the_deadline_it_evaluates_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(names.ENV_DEADLINE, "1")
+    monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path / "checkpoints"))
+    for rank in train(tmp_path / "late", 2):
+        assert rank.series(names.SAMPLES)[-1] == 25, "one step"
+        assert len(rank.series(names.TRAIN_LOSS)) == len(rank.series(names.VAL_ACCURACY)) == 1
+    assert not (tmp_path / "checkpoints").exists(), "whole epochs only"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from mlbench import Tracker, names
 from worker.data.images import AugmentedBatches, Images
+from worker.training.deadline import Deadline
 from worker.training.device import DeviceOptions, prepare
 from worker.training.distributed import World
 from worker.training.exchange import ExchangeOptions, make_exchange
@@ -43,7 +44,11 @@ def make_model() -> nn.Module:
 
 
 def make_trainer(
-    model: nn.Module, tracker: Tracker, world: World = _ALONE, rate: float = 0.1
+    model: nn.Module,
+    tracker: Tracker,
+    world: World = _ALONE,
+    rate: float = 0.1,
+    deadline_at: float | None = None,
 ) -> Trainer:
     execution = prepare(DeviceOptions(device="cpu", channels_last=False), world)
     parameters = list(model.parameters()) or [nn.Parameter(torch.zeros(1))]
@@ -56,6 +61,7 @@ def make_trainer(
         world=world,
         tracker=tracker,
         scaler=execution.make_scaler(),
+        deadline=Deadline(deadline_at, world, tracker),
     )
 
 
@@ -81,6 +87,15 @@ def test_an_epoch_records_each_step_and_times_each_phase(data: Images, tmp_path:
     assert score.loss == pytest.approx(sum(losses) / 3, rel=1e-6)
     assert 0 <= score.accuracy <= score.accuracy5 == 100
     assert tracker.samples == 18
+
+
+def test_a_deadline_ends_the_epoch_after_the_step(data: Images) -> None:
+    tracker = Tracker({})
+    trainer = make_trainer(make_model(), tracker, deadline_at=0.0)
+    score = train_epoch(trainer, make_batches(data))
+    assert (tracker.steps, tracker.samples) == (1, _BATCH)
+    assert 0 <= score.accuracy <= 100
+    assert trainer.deadline.has_passed()
 
 
 def test_training_steps_along_the_mean_gradient_of_each_batch(data: Images) -> None:

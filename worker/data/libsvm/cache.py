@@ -22,7 +22,7 @@ from worker.data.folder import DataError
 from worker.data.libsvm.parse import COLUMNS, LABELS, STARTS, VALUES, Parsed, parse
 from worker.data.libsvm.rows import DenseRows, Rows, SparseRows
 
-_VERSION = 1
+_VERSION = 2
 _ABOUT = "about.json"
 
 
@@ -37,6 +37,8 @@ class Table:
     """The largest index."""
     largest_norm2: float
     """The largest squared Euclidean norm of a row."""
+    sha256: str
+    """Of the file's text, decompressed, in hexadecimal."""
 
 
 def open_table(source: Path) -> Table:
@@ -109,7 +111,8 @@ def _map(folder: Path, about: dict[str, Any]) -> Table:
         if parsed.dense
         else SparseRows(values, _tensor(folder / COLUMNS), _tensor(folder / STARTS))
     )
-    return Table(rows, _tensor(folder / LABELS), parsed.width, parsed.largest_norm2)
+    labels = _tensor(folder / LABELS)
+    return Table(rows, labels, parsed.width, parsed.largest_norm2, parsed.sha256)
 
 
 def _tensor(path: Path) -> torch.Tensor:

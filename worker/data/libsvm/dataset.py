@@ -44,6 +44,8 @@ class Dataset:
     """As many as both parts together have."""
     largest_norm2: float
     """The largest squared Euclidean norm of a row of either part."""
+    sha256: str
+    """Of the text of each file, decompressed, in hexadecimal; two are joined by a comma."""
 
     def to(self, device: torch.device) -> "Dataset":
         """Return the same data on a device: on the CPU, where it is mapped."""
@@ -78,6 +80,7 @@ def load_dataset(name: str, folder: Path, *, classes: bool) -> Dataset:
         validation_part,
         features=max(table.width for table in tables),
         largest_norm2=max(table.largest_norm2 for table in tables),
+        sha256=",".join(table.sha256 for table in tables),
     )
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.data.folder import DataError
-from worker.data.libsvm.sources import open_source
+from worker.data.libsvm.sources import Source, open_source
 from worker.data.libsvm.text import Block, Lines, parse_lines
 
 VALUES, COLUMNS, STARTS, LABELS = "values.npy", "columns.npy", "starts.npy", "labels.npy"
@@ -55,6 +55,8 @@ class Parsed:
     dense: bool
     largest_norm2: float
     """The largest squared Euclidean norm of a row."""
+    sha256: str
+    """Of the text, decompressed, in hexadecimal."""
 
 
 def parse(source: Path, folder: Path) -> Parsed:
@@ -67,7 +69,8 @@ def parse(source: Path, folder: Path) -> Parsed:
         DataError: a line is malformed, there is none at all, or the file cannot be read to its end.
         OSError: there is no space left.
     """
-    parts = list(_parse_parts(source, folder))
+    with open_source(source) as opened:
+        parts = list(_parse_parts(source, opened, folder))
     rows, entries = sum(part.rows for part in parts), sum(part.entries for part in parts)
     if not entries:
         raise DataError(f"{source} has no features: is it a file in LIBSVM's format?")
@@ -77,6 +80,7 @@ def parse(source: Path, folder: Path) -> Parsed:
         width=width,
         dense=entries >= _DENSE_FROM * rows * width,
         largest_norm2=max(part.largest_norm2 for part in parts),
+        sha256=opened.sha256,
     )
     print(f"{source.name}: {rows} rows of {width} features; putting them together", flush=True)
     # The old generator: numpy promises that its numbers never change.
@@ -86,12 +90,12 @@ def parse(source: Path, folder: Path) -> Parsed:
     return parsed
 
 
-def _parse_parts(source: Path, folder: Path) -> Iterator[Part]:
+def _parse_parts(source: Path, opened: Source, folder: Path) -> Iterator[Part]:
     """Yield the parts in the order of the file, and say now and then how far it is."""
     pool, processes = _make_pool(source)
     started = reported = time.monotonic()
     waiting: deque[Future[Part]] = deque()
-    with open_source(source) as opened, pool:
+    with pool:
         try:
             for number, lines in enumerate(opened.blocks()):
                 waiting.append(pool.submit(_parse_part, lines, folder / f"part-{number}"))

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import hashlib
 import lzma
 import zlib
 from collections.abc import Iterator
@@ -74,11 +75,17 @@ class Source:
         self._raw = raw
         self._text = text
         self._size = max(path.stat().st_size, 1)
+        self._digest = hashlib.sha256()
 
     @property
     def share_read(self) -> float:
         """How much of the file has been read, from 0 to 1."""
         return self._raw.tell() / self._size
+
+    @property
+    def sha256(self) -> str:
+        """Of the text that has been read, decompressed, in hexadecimal."""
+        return self._digest.hexdigest()
 
     def blocks(self) -> Iterator[Lines]:
         """Yield all lines, in blocks of some megabytes.
@@ -90,6 +97,7 @@ class Source:
         try:
             while block := self._text.read(_BLOCK_BYTES):
                 block += self._text.readline()
+                self._digest.update(block)
                 yield Lines(block, str(self._path), first)
                 first += block.count(b"\n")
         except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:

@@ -1,5 +1,7 @@
 """Two files, or one, become what to train on and what to validate with."""
 
+import hashlib
+import lzma
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,17 @@ def test_other_labels_are_targets_alone(tmp_path: Path) -> None:
     torch.testing.assert_close(
         targets.sort().values, torch.from_numpy(made.labels).float().sort().values
     )
+
+
+def test_it_has_the_checksum_of_each_files_text(tmp_path: Path) -> None:
+    train, validation = make(100, 5).text(), make(50, 5, seed=1).text()
+    (tmp_path / "plain").write_bytes(train)
+    (tmp_path / "two").write_bytes(train)
+    (tmp_path / "two.t.xz").write_bytes(lzma.compress(validation))
+    sums = [hashlib.sha256(text).hexdigest() for text in (train, validation)]
+    for _ in range(2):  # parsed, and read from what was parsed
+        assert load_dataset("plain", tmp_path, classes=True).sha256 == sums[0]
+        assert load_dataset("two", tmp_path, classes=True).sha256 == ",".join(sums)
 
 
 @pytest.mark.parametrize("density", [1.0, 0.2])

@@ -1,0 +1,83 @@
+"""What the controller sees when it decides: everything of workers and runs that counts for that."""
+
+from dataclasses import dataclass
+
+from master.reading.counting import Counted
+
+
+@dataclass(frozen=True)
+class WorkerView:
+    """A worker pod that its pool calls running, and what its agent said last."""
+
+    name: str
+    number: int
+    """Its place in the pool, which shrinks from the highest number down."""
+    busy: bool
+    seen_at: float
+
+
+@dataclass(frozen=True)
+class RankView:
+    """A rank of the attempt that is going on."""
+
+    rank: int
+    worker: str
+    assigned_at: float
+    reported: bool
+    """Whether its agent has said that it has it."""
+    stopping: bool
+    exit_code: int | None
+    exited_at: float | None
+    """When it exited; when it was last heard of, if it is lost."""
+    streams_complete: bool
+    """Whether all bytes that its process wrote are held."""
+    seen_at: float
+    """When its agent was last heard of; when it was assigned, if never."""
+    forgotten: bool
+    """Whether its agent knows nothing of it any more, though it did."""
+    lost: str
+    """Why it was written off, for good; empty for a rank that was not."""
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to come from it."""
+        return bool(self.lost) or (self.exit_code is not None and self.streams_complete)
+
+
+@dataclass(frozen=True)
+class RunView:
+    """The run that has not ended."""
+
+    id: int
+    attempt: int
+    num_workers: int
+    max_restarts: int
+    stop_requested: bool
+    created_at: float
+    deadline_seconds: float | None
+    """After its start, when training shall end; None: never."""
+    deadline_at: float | None
+    """When that is; None before its start too."""
+    stop_reason: str
+    """Why the controller has stopped its ranks of its own accord; empty if it has not."""
+    ranks: tuple[RankView, ...]
+    delivered: bool
+    """Whether every sample held is in Prometheus or kept."""
+    delivery: Counted | None
+    """What was counted once everything was delivered."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that the controller looks at."""
+
+    now: float
+    watched_since: float
+    """Since when the controller has been looking without a pause: silence before is its own."""
+    run: RunView | None
+    unwanted: tuple[int, ...]
+    """Runs that wait in the queue behind it, and that their users have stopped."""
+    last_run_ended_at: float
+    """0 where no run has ended yet."""
+    workers: tuple[WorkerView, ...]
+    usual_workers: int

@@ -1,0 +1,62 @@
+"""The division of a run, and where a run of the closed one leaves the rules of its task."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from master.benchmarks import BENCHMARKS
+from master.models import Run
+from mlbench.names import ACTIVE_STATES
+from mlbench.results import Division
+from mlbench.run_settings import Setting
+
+
+def division(run: Run) -> Division:
+    """Return the division: closed for an official task, open for a command of one's own."""
+    return "closed" if run.benchmark else "open"
+
+
+def departures(run: Run, machines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return where a run leaves the rules of its task, a sentence each; the open division has none.
+
+    Args:
+        run: the run; while it goes on, what it has not stated yet is not held against it.
+        machines: what its ranks run on and with, as far as their agents have stated it.
+    """
+    if not run.benchmark:
+        return []
+    return [*_of_settings(run), *_of_code(machines)]
+
+
+def _of_settings(run: Run) -> list[str]:
+    rules = BENCHMARKS[run.benchmark].rules
+    if run.settings is None:
+        ended = run.state not in ACTIVE_STATES
+        return ["the run has not stated its settings"] if ended and rules else []
+    return [
+        f"{name} {_describe(run.settings, name)}; the task's rules say "
+        + " or ".join(map(_to_text, permitted))
+        for name, permitted in rules.items()
+        if name not in run.settings or run.settings[name] not in permitted
+    ]
+
+
+def _of_code(machines: Sequence[Mapping[str, Any]]) -> list[str]:
+    changed = any((machine.get("git") or {}).get("dirty") for machine in machines)
+    return ["the code that ran has changes that are not committed"] if changed else []
+
+
+def _describe(settings: Mapping[str, Setting], name: str) -> str:
+    return f"is {_to_text(settings[name])}" if name in settings else "is not stated"
+
+
+def _to_text(value: Setting) -> str:
+    """Return a value as it is written on the command line."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case float():
+            return repr(value).removesuffix(".0")
+        case _:
+            return str(value)

@@ -1,0 +1,53 @@
+"""What an agent states of a run before it starts it: of this machine, for a real repository."""
+
+import os
+import platform
+import shlex
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.worker.agent.repository import git
+from tests.worker.agent.test_attempt import ASSIGNMENT
+from worker.agent.clock import Offset
+from worker.agent.facts import Facts
+
+
+def state(command: str, folder: Path | None, offset: Offset | None = None) -> dict[str, object]:
+    assignment = replace(
+        ASSIGNMENT,
+        command=tuple(shlex.split(command)),
+        working_dir=str(folder) if folder else None,
+    )
+    return Facts(os.environ).state(assignment, offset)
+
+
+def test_all_that_is_known(script: Path) -> None:
+    found = state("bash train.py", script.parent, Offset(0.25, 0.125))
+    assert found["hostname"] == platform.node()
+    assert found["python"] == platform.python_version()
+    assert found["mlbench"] == version("mlbench")
+    packages = found["packages"]
+    assert isinstance(packages, dict)
+    assert packages["pytest"] == version("pytest")
+    assert found["git"] == {
+        "commit": git(script.parent, "rev-parse", "HEAD"),
+        "dirty": False,
+        "root": str(script.parent.parent),
+    }
+    assert found["clock_offset_seconds"] == 0.25
+    assert found["clock_uncertainty_seconds"] == 0.125
+
+
+def test_what_cannot_be_told_is_none(tmp_path: Path) -> None:
+    found = state("/no/such/python train.py", tmp_path / "gone")
+    assert found["cpus"]
+    for name in ("python", "git", "clock_offset_seconds", "clock_uncertainty_seconds"):
+        assert found[name] is None, name
+    assert found["packages"] == {}
+
+
+def test_a_relative_script_of_the_agents_own_folder(script: Path) -> None:
+    found = state(f"python {os.path.relpath(script)}", None)
+    assert isinstance(found["git"], dict)
+    assert found["git"]["root"] == str(script.parent.parent)

@@ -1,0 +1,61 @@
+"""What a rank runs on and with, as its agent states it before it starts the process."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from threading import Thread
+
+from worker.agent.attempt import Assignment
+from worker.agent.clock import Offset
+from worker.agent.git import git_state
+from worker.agent.gpus import Gpus, read_gpus
+from worker.agent.machine import read_machine
+from worker.agent.python import Pythons, python_of
+from worker.agent.source import find_source
+
+# A driver that takes longer to wake up is not waited for.
+_PATIENCE_SECONDS = 5.0
+
+
+class Facts:
+    """Gathers what takes a while in advance, in a thread: a run's start shall not wait for it."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """Begin; ``environ`` is what training processes are given."""
+        self._environ = environ
+        self._pythons = Pythons(environ)
+        self._own_version = _own_version()
+        self._gpus = Gpus()
+        self._preparing = Thread(target=self._prepare, name="facts", daemon=True)
+        self._preparing.start()
+
+    def state(self, assignment: Assignment, offset: Offset | None) -> dict[str, object]:
+        """Return the facts for an assignment, as JSON holds them; None for what is not known."""
+        self._preparing.join(_PATIENCE_SECONDS)
+        command, folder = assignment.command, Path(assignment.working_dir or ".")
+        python = self._pythons.ask(python_of(command, folder, self._environ))
+        git = git_state(find_source(command, folder), self._environ)
+        return {
+            **asdict(read_machine()),
+            "gpus": list(self._gpus.names),
+            "gpu_driver": self._gpus.driver,
+            "python": python.version if python else None,
+            "mlbench": self._own_version,
+            "packages": dict(python.packages) if python else {},
+            "git": asdict(git) if git else None,
+            "clock_offset_seconds": offset.seconds if offset else None,
+            "clock_uncertainty_seconds": offset.uncertainty_seconds if offset else None,
+        }
+
+    def _prepare(self) -> None:
+        self._pythons.ask(sys.executable)
+        self._gpus = read_gpus()
+
+
+def _own_version() -> str | None:
+    try:
+        return version("mlbench")
+    except PackageNotFoundError:  # packed into one file, it is not installed
+        return None

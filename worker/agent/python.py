@@ -1,0 +1,94 @@
+"""What a Python has installed, as it says itself: the agent's own, or another that a run uses."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# As importing does, the first of several of the same name counts. Its folders tell by their time
+# of change whether anything was installed since.
+_QUESTION = """
+import importlib.metadata, json, os, platform, sys
+packages = {}
+for found in importlib.metadata.distributions():
+    name, version = found.metadata["Name"], found.version
+    if name and version:
+        packages.setdefault(name, version)
+print(json.dumps({
+    "version": platform.python_version(),
+    "packages": packages,
+    "changed": {path: os.stat(path).st_mtime for path in sys.path if os.path.exists(path)},
+}))
+"""
+_TIMEOUT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Python:
+    """A Python's version, and its installed distributions with theirs."""
+
+    version: str
+    packages: Mapping[str, str]
+    changed: Mapping[str, float]
+    """When the folders that it imports from were changed last, in Unix seconds."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing was installed or removed since."""
+        try:
+            return all(Path(path).stat().st_mtime == at for path, at in self.changed.items())
+        except OSError:
+            return False
+
+
+class Pythons:
+    """Knows the Pythons that were asked already: asking takes 0.1 s or more."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._known: dict[str, Python] = {}
+
+    def ask(self, executable: str) -> Python | None:
+        """Return what a Python says; None where it does not answer."""
+        known = self._known.get(executable)
+        if known is not None and known.is_current:
+            return known
+        found = _ask(executable, self._environ)
+        if found is not None:
+            self._known[executable] = found
+        return found
+
+
+def python_of(command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> str:
+    """Return the Python that a command begins with; the agent's own for any other command."""
+    program = command[0]
+    if not is_python(program):
+        return sys.executable
+    if "/" in program:
+        return str(folder / program)
+    return shutil.which(program, path=environ.get("PATH")) or sys.executable
+
+
+def is_python(program: str) -> bool:
+    """Return whether a program is a Python, by its name."""
+    return Path(program).name.startswith("python")
+
+
+def _ask(executable: str, environ: Mapping[str, str]) -> Python | None:
+    try:
+        # In a folder of no code: what lies in the current one would count as installed.
+        answer = subprocess.run(
+            [executable, "-c", _QUESTION],
+            cwd="/",
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_SECONDS,
+            check=True,
+        )
+        return Python(**json.loads(answer.stdout))
+    except (OSError, subprocess.SubprocessError, ValueError, TypeError):
+        return None
