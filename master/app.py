@@ -19,6 +19,7 @@ from master.resources.manifest import ManifestResource
 from master.resources.metrics import MetricsResource, OwnerMetricsResource
 from master.resources.openapi import OpenApiResource
 from master.resources.pods import PodsResource
+from master.resources.results import CompareResource, ResultResource
 from master.resources.runs import RunResource, RunsResource, RunStopResource
 from master.resources.workers import PollResource, StreamResource
 from master.settings import Settings
@@ -57,6 +58,8 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_route("/api/runs/{run_id:int}/stop", RunStopResource())
     app.add_route("/api/runs/{run_id:int}/logs", LogsResource())
     app.add_route("/api/runs/{run_id:int}/manifest", ManifestResource())
+    app.add_route("/api/runs/{run_id:int}/result", ResultResource(reader))
+    app.add_route("/api/compare", CompareResource(reader))
     app.add_route("/api/benchmarks", BenchmarksResource())
 
     # The agents' two.

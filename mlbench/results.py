@@ -1,146 +1,285 @@
-"""What a run reached, read off its recorded series: whatever wrote them, texts are passed over."""
+"""What runs reached, as the master computes it and everybody reads it: frozen records.
+
+Each knows its JSON: ``to_fields`` writes what ``from_fields`` reads. A figure that was not
+recorded, or that is no finite number, is None there. Seconds, samples and joules are base units.
+"""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
-
-from mlbench import names
-from mlbench.client import Point, Run, Series
-from mlbench.goal import reaches
-from mlbench.names import PHASES, Phase
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 Division = Literal["closed", "open"]
+
+# MLBench's own time for "accuracy after time".
+DEFAULT_AFTER_SECONDS = 7200.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """The metric that a run is judged by, and the value that it shall reach."""
+
+    metric: str
+    value: float
+    lower_is_better: bool = False
+
+
+@dataclass(frozen=True)
+class TimeToAccuracy:
+    """When the target was reached first."""
+
+    training_seconds: float | None
+    """Training time until then, evaluation left out, as MLBench counts it."""
+    wall_seconds: float
+    """Time since the start of the run, as MLPerf counts it."""
+
+
+@dataclass(frozen=True)
+class AccuracyAfterTime:
+    """What the model of a certain time reaches: its last evaluation within that time."""
+
+    limit_seconds: float
+    """The time: the run's deadline, or two hours."""
+    value: float | None
+    """None where nothing was evaluated within it."""
+    at_seconds: float | None
+    """When that evaluation was."""
+    clock: Literal["training", "wall"]
+    """What both times are: training time, or since the start where that was not recorded."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run occupied, and what that costs."""
+
+    worker_seconds: float
+    """Seconds in which a worker was taken, summed over all ranks and attempts."""
+    worker_seconds_to_target: float | None
+    """The same, until the target was reached."""
+    price: float | None
+    """Of a worker-second, in whatever currency; None where none was given."""
+    total: float | None
+    to_target: float | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The target's metric over time, thinned out: columns of the same length."""
+
+    wall_seconds: tuple[float, ...]
+    """Since the start of the run."""
+    training_seconds: tuple[float | None, ...]
+    values: tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
 class Result:
-    """The figures of one run. What was not recorded is None, or absent."""
+    """The figures of one run, computed from its stored series."""
 
-    accuracy: float | None
-    """The goal's metric: its last value."""
-    train_seconds_to_goal: float | None
-    """Training time, evaluation left out, until the goal was reached."""
-    wall_seconds_to_goal: float | None
-    """Time from the run's start until the goal was reached."""
+    run_id: int
+    name: str
+    benchmark: str
+    """The official task; empty for a run of one's own code."""
+    state: str
+    num_workers: int
+    division: Division
+    departures: tuple[str, ...]
+    """Where a run of the closed division leaves the rules of its task, a sentence each."""
+    target: Target | None
+    time_to_accuracy: TimeToAccuracy | None
+    """None where the target was not reached, or there is none."""
+    accuracy_after_time: AccuracyAfterTime | None
+    """None where there is no target."""
+    last_value: float | None
+    """Of the target's metric."""
+    best_value: float | None
     epochs: int | None
+    samples: float | None
+    """Over all ranks."""
+    training_seconds: float | None
+    """Evaluation left out; the mean over the ranks."""
+    wall_seconds: float | None
+    """From the run's start to its end, or to now; None before its start."""
     samples_per_second: float | None
     """Over all ranks, in training time."""
-    phase_seconds: dict[Phase, float]
-    """Seconds in each phase, averaged over the ranks."""
-    other_seconds: float
-    """Training time in no phase, averaged over the ranks."""
+    phases: Mapping[str, float]
+    """Seconds in each phase, the mean over the ranks; ``other`` is training time in none."""
+    communication_share: float | None
+    """Of the training time, from 0 to 1."""
+    cost: Cost | None
+    """None before the run's start."""
+    energy_joules: float | None
+    """Of its GPUs, while it ran; None where that was not measured."""
+    curve: Curve | None
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> "Result":
+        """Return the result that the API describes."""
+        return cls(
+            **{
+                **_known(cls, fields),
+                "departures": tuple(fields["departures"]),
+                "target": _part(Target, fields["target"]),
+                "time_to_accuracy": _part(TimeToAccuracy, fields["time_to_accuracy"]),
+                "accuracy_after_time": _part(AccuracyAfterTime, fields["accuracy_after_time"]),
+                "cost": _part(Cost, fields["cost"]),
+                "curve": _curve(fields["curve"]),
+            }
+        )
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the result as JSON holds it."""
+        return _json_object(asdict(self))
 
 
-def evaluate(run: Run, series: Series) -> Result:
-    """Return the result of a run so far."""
-    goal_points = _first_rank(series, run.goal.metric) if run.goal else []
-    reached = _first_reaching(run, goal_points)
-    phases = _phases(series)
-    train_seconds = _mean(_last_values(series, names.TRAIN_SECONDS))
-    in_phases = sum(seconds for phase, seconds in phases.items() if phase != "evaluation")
-    epoch = latest_count(series, names.EPOCH)
-    return Result(
-        accuracy=goal_points[-1].number if goal_points else None,
-        train_seconds_to_goal=_train_seconds_at(series, reached),
-        wall_seconds_to_goal=_seconds_between(run.started_at, reached.date) if reached else None,
-        epochs=None if epoch is None else epoch + 1,
-        samples_per_second=samples_per_second(series),
-        phase_seconds=phases,
-        other_seconds=max(0.0, (train_seconds or 0.0) - in_phases) if phases else 0.0,
-    )
+@dataclass(frozen=True)
+class Summary:
+    """A figure over several runs of one kind."""
 
+    count: int
+    """How many runs have it."""
+    mean: float | None
+    """Without the fastest and the slowest, as MLPerf does, where there are at least three runs.
 
-def samples_per_second(series: Series) -> float | None:
-    """Return the training throughput over all ranks so far; nothing before the first epoch ended.
-
-    Needs the last values of ``samples`` and ``train_seconds`` only.
+    Of a time to accuracy, a run that did not reach the target counts as the slowest; None where
+    such a run would have to be counted.
     """
-    samples = sum(_last_values(series, names.SAMPLES))
-    seconds = _mean(_last_values(series, names.TRAIN_SECONDS))
-    return samples / seconds if samples and seconds else None
+    left_out: int
+    """How many runs the mean leaves out: 2 or 0."""
+    median: float | None
+    minimum: float | None
+    maximum: float | None
+    standard_deviation: float | None
+    """Of all that have it, the sample's (n - 1); None for fewer than two."""
 
 
-def latest(series: Series, metric: str) -> float | None:
-    """Return the last value of a metric at its first rank."""
-    points = _first_rank(series, metric)
-    return points[-1].number if points else None
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but their seed, name and moment."""
+
+    label: str
+    """What tells it from the other groups, such as ``2 workers``."""
+    num_workers: int
+    run_ids: tuple[int, ...]
+    reached: int
+    """How many runs reached the target."""
+    training_seconds_to_accuracy: Summary | None
+    wall_seconds_to_accuracy: Summary | None
+    accuracy_after_time: Summary | None
+    samples_per_second: Summary | None
+    communication_share: Summary | None
+    worker_seconds: Summary | None
+    energy_joules: Summary | None
+    phases: Mapping[str, float]
+    """Mean seconds over the runs."""
+    speedup: float | None
+    """Mean training time to accuracy of the first group by this one's.
+
+    This and the next three are None where the two have other data or another goal.
+    """
+    efficiency: float | None
+    """The speed-up by how many times more workers it takes: 1 is perfect."""
+    throughput_speedup: float | None
+    """This group's mean samples a second by the first one's."""
+    throughput_efficiency: float | None
 
 
-def latest_count(series: Series, metric: str) -> int | None:
-    """Return the last value of a metric that counts, such as the epoch, at its first rank."""
-    value = latest(series, metric)
-    return round(value) if value is not None and math.isfinite(value) else None
+@dataclass(frozen=True)
+class Value:
+    """One of the values that a fact has, and the runs that have it."""
+
+    value: str
+    run_ids: tuple[int, ...]
 
 
-def _first_reaching(run: Run, points: Iterable[Point]) -> Point | None:
-    if run.goal is None:
+@dataclass(frozen=True)
+class Difference:
+    """A fact in which runs differ."""
+
+    name: str
+    """Such as ``batch_size`` or ``cpu``."""
+    breaks: Literal["yes", "no", "unknown"]
+    """Whether runs that differ in it cannot be compared; unknown where one does not state it."""
+    values: tuple[Value, ...]
+    text: str
+    """The same in words."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several runs beside each other."""
+
+    comparable: Literal["yes", "no", "unknown"]
+    differences: tuple[Difference, ...]
+    """Those that break comparability first."""
+    groups: tuple[Group, ...]
+    """In order of workers; the first is what the others are compared with."""
+    results: tuple[Result, ...]
+    """In the order in which the runs were named."""
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> "Comparison":
+        """Return the comparison that the API describes."""
+        return cls(
+            comparable=fields["comparable"],
+            differences=tuple(_difference(one) for one in fields["differences"]),
+            groups=tuple(_group(one) for one in fields["groups"]),
+            results=tuple(Result.from_fields(one) for one in fields["results"]),
+        )
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the comparison as JSON holds it."""
+        return _json_object(asdict(self))
+
+
+_SUMMARIES = (
+    "training_seconds_to_accuracy",
+    "wall_seconds_to_accuracy",
+    "accuracy_after_time",
+    "samples_per_second",
+    "communication_share",
+    "worker_seconds",
+    "energy_joules",
+)
+
+
+def _group(fields: Mapping[str, Any]) -> Group:
+    summaries = {name: _part(Summary, fields[name]) for name in _SUMMARIES}
+    return Group(**{**_known(Group, fields), **summaries, "run_ids": tuple(fields["run_ids"])})
+
+
+def _difference(fields: Mapping[str, Any]) -> Difference:
+    values = tuple(Value(one["value"], tuple(one["run_ids"])) for one in fields["values"])
+    return Difference(**{**_known(Difference, fields), "values": values})
+
+
+def _curve(fields: Mapping[str, Any] | None) -> Curve | None:
+    if fields is None:
         return None
-    wanted, lower = run.goal.value, run.goal.lower_is_better
-    for point in points:
-        if reaches(point.number, wanted, lower_is_better=lower):
-            return point
-    return None
+    return Curve(**{name: tuple(column) for name, column in _known(Curve, fields).items()})
 
 
-def _train_seconds_at(series: Series, reached: Point | None) -> float | None:
-    """Return the training time that was recorded in the same moment as a value."""
-    if reached is None:
-        return None
-    at_once = [
-        point.number
-        for points in _by_rank(series, names.TRAIN_SECONDS)
-        for point in points
-        if point.date == reached.date
-    ]
-    return at_once[0] if at_once else None
+def _part(record: type[Any], fields: Mapping[str, Any] | None) -> Any:
+    return record(**_known(record, fields)) if fields else None
 
 
-def _phases(series: Series) -> dict[Phase, float]:
-    found = {phase: _mean(_last_values(series, names.phase_metric(phase))) for phase in PHASES}
-    return {phase: seconds for phase, seconds in found.items() if seconds is not None}
+def _known(record: type[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that a record has: a newer master may say more."""
+    return {name: fields[name] for name in record.__dataclass_fields__ if name in fields}
 
 
-def _by_rank(series: Series, metric: str) -> list[list[Point]]:
-    """Return a metric's points that hold numbers, rank by rank; the series of no rank first."""
-    found = {
-        int(rank) if rank else -1: [point for point in points if _is_number(point)]
-        for name, points in series.items()
-        for base, rank in [_split_name(name)]
-        if base == metric
-    }
-    return [found[rank] for rank in sorted(found) if found[rank]]
+def _json_object(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _json_value(value) for name, value in fields.items()}
 
 
-def _split_name(name: str) -> tuple[str, str]:
-    """Return metric and rank of a series; the rank is empty where it has none."""
-    metric, _, rank = name.rpartition(" @ ")
-    return (metric, rank) if metric and rank.isdecimal() else (name, "")
-
-
-def _is_number(point: Point) -> bool:
-    try:
-        float(point.value)
-    except ValueError:
-        return False
-    return True
-
-
-def _first_rank(series: Series, metric: str) -> list[Point]:
-    found = _by_rank(series, metric)
-    return found[0] if found else []
-
-
-def _last_values(series: Series, metric: str) -> list[float]:
-    return [points[-1].number for points in _by_rank(series, metric)]
-
-
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def _seconds_between(start: str | None, end: str) -> float | None:
-    if start is None:
-        return None
-    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+def _json_value(value: Any) -> Any:
+    """Return a value with None for each number that JSON cannot hold."""
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return _json_object(value)
+        case tuple():
+            return [_json_value(one) for one in value]
+        case _:
+            return value

@@ -17,6 +17,7 @@ from master.openapi import (
     manifest,
     metrics,
     pods,
+    results,
     runs,
     workers,
 )
@@ -29,6 +30,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *metrics.OPERATIONS,
     *runs.OPERATIONS,
     *manifest.OPERATIONS,
+    *results.OPERATIONS,
     *benchmarks.OPERATIONS,
     *workers.OPERATIONS,
     *health.OPERATIONS,

@@ -2,7 +2,7 @@
 
 import typer
 
-from mlbench.cli import download, grafana, read, runs, stack
+from mlbench.cli import bench, comparing, download, grafana, read, runs, stack
 
 app = typer.Typer(
     name="mlbench",
@@ -13,6 +13,8 @@ app = typer.Typer(
 )
 stack.add_to(app)
 runs.add_to(app)
+bench.add_to(app)
+comparing.add_to(app)
 read.add_to(app)
 download.add_to(app)
 grafana.add_to(app)

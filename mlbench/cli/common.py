@@ -11,6 +11,7 @@ from rich.console import Console
 from mlbench.client import ApiClient, Run
 from mlbench.errors import MLBenchError
 
+FAILED = 1
 WRONG_CALL = 2
 INTERRUPTED = 130
 

@@ -16,8 +16,8 @@ from rich.text import Text
 from mlbench import names
 from mlbench.cli.alerts import Alert, AlertWatch
 from mlbench.cli.common import err
+from mlbench.cli.latest import latest, latest_count, samples_per_second
 from mlbench.client import ApiClient, ApiError, NoAnswerError, Run, Series
-from mlbench.results import latest, latest_count, samples_per_second
 
 _REFRESH_SECONDS = 0.3
 # How long a part of the stack may be away: the supervisor starts it again sooner.
@@ -95,7 +95,7 @@ def _follow_quietly(client: ApiClient, run: Run) -> Run:
 
 
 def _follow_in_lines(client: ApiClient, run: Run, watch: AlertWatch) -> Run:
-    err.print(f"run {run.id} ({run.name}) on {run.num_workers} workers")
+    err.print(f"run {run.id} ({run.name}) on {_workers(run)}")
     shown = None
     told: set[str] = set()
     while run.active:
@@ -124,9 +124,7 @@ def _follow_in_place(client: ApiClient, run: Run, watch: AlertWatch) -> Run:
 
 
 def _draw(run: Run, now: Progress, spinner: Spinner) -> RenderableType:
-    spinner.update(
-        text=f"run {run.id} ({run.name}) on {run.num_workers} workers: {_phase(run, now)}"
-    )
+    spinner.update(text=f"run {run.id} ({run.name}) on {_workers(run)}: {_phase(run, now)}")
     table = Table.grid(padding=(0, 2))
     table.add_row(*_cells(run, now))
     if run.goal is None or now.accuracy is None or run.goal.lower_is_better:
@@ -136,6 +134,10 @@ def _draw(run: Run, now: Progress, spinner: Spinner) -> RenderableType:
 
 def _tell(alert: Alert) -> str:
     return f"{alert.name}: {alert.text} See {alert.runbook}."
+
+
+def _workers(run: Run) -> str:
+    return "1 worker" if run.num_workers == 1 else f"{run.num_workers} workers"
 
 
 def _phase(run: Run, now: Progress) -> str:

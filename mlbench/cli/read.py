@@ -1,4 +1,4 @@
-"""``mlbench benchmarks``, ``logs`` and ``metrics``: what can be run, and what a run wrote."""
+"""``mlbench benchmarks``, ``logs``, ``metrics``, ``manifest``: what can be run, what a run left."""
 
 import time
 from dataclasses import asdict
@@ -18,6 +18,7 @@ from mlbench.cli.common import (
 )
 from mlbench.client import ApiClient, Point, Run, Series
 from mlbench.names import StreamName
+from mlbench.report.manifest import facts
 
 _FOLLOW_SECONDS = 0.3
 
@@ -27,6 +28,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(benchmarks)
     app.command()(logs)
     app.command()(metrics)
+    app.command()(manifest)
 
 
 def benchmarks(json: JsonOption = False) -> None:
@@ -90,6 +92,21 @@ def metrics(
         _show_overview(series)
     else:
         _show_values(series)
+
+
+def manifest(wanted: RunArgument, json: JsonOption = False) -> None:
+    """Show what a run ran and on which machines; as JSON with every package's version."""
+    with connected() as client:
+        found = client.get_manifest(find_run(client, wanted).id).result().value
+    if json:
+        print_json(found)
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for fact in facts(found):
+        table.add_row(fact.name, fact.text)
+    out.print(table)
 
 
 def _point_fields(point: Point) -> dict[str, object]:

@@ -2,10 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any
 from urllib.parse import quote
 
 from rich.table import Table
@@ -16,32 +14,23 @@ from mlbench.cli.alerts import Alert
 from mlbench.cli.common import out
 from mlbench.client import Pod, Run
 from mlbench.home import Connection
-from mlbench.results import Result
+from mlbench.report import figures
+from mlbench.results import AccuracyAfterTime, Cost, Result
 from mlbench.run_settings import Setting
 
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
-
-
-def result_fields(result: Result) -> dict[str, Any]:
-    """Return a result for ``--json``, which knows no NaN."""
-    return {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in asdict(result).items()
-    }
 
 
 def show_result(run: Run, result: Result, connection: Connection) -> None:
     """Print how a run went, what it reached and where to look further."""
     out.print(f"run {run.id} ({run.name}):", _state(run))
     if run.reason:
-        out.print(run.reason, style="red", soft_wrap=True)
-    facts = _facts(run, result)
-    if facts:
-        table = Table.grid(padding=(0, 2))
-        for label, text in facts:
-            table.add_row(label, text)
-        out.print(table)
-    if result.phase_seconds:
+        out.print(run.reason, style=_STATE_STYLES.get(run.state), soft_wrap=True)
+    table = Table.grid(padding=(0, 2))
+    for label, text in _facts(run, result):
+        table.add_row(label, text)
+    out.print(table)
+    if result.phases:
         out.print(_phase_table(result))
     _show_links(run, connection)
 
@@ -84,28 +73,34 @@ def _state(run: Run) -> Text:
     return Text(run.state, style=_STATE_STYLES.get(run.state, "cyan"))
 
 
-def _facts(run: Run, result: Result) -> list[tuple[str, str | Text]]:
-    facts: list[tuple[str, str | Text]] = []
+def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
+    yield "division", result.division
+    for departure in result.departures:
+        yield "", Text(f"departs from the rules: {departure}", style="yellow")
     if run.settings:
-        facts.append(("settings", _one_line(run.settings)))
-    if run.goal:
-        facts.append(("goal", f"{run.goal.metric} {run.goal.value:g}"))
-        facts.append(("time to accuracy", _time_to_accuracy(result)))
-    if result.accuracy is not None:
-        facts.append(("accuracy", f"{result.accuracy:.2f}"))
+        yield "settings", _one_line(run.settings)
+    if result.target:
+        yield "goal", figures.goal(result.target)
+        yield "time to accuracy", _time_to_accuracy(result)
+    if result.last_value is not None:
+        yield "accuracy", _accuracy(result)
+    if result.accuracy_after_time:
+        yield "after time", _after_time(result.accuracy_after_time)
     if result.epochs is not None:
-        facts.append(("epochs", str(result.epochs)))
+        yield "epochs", str(result.epochs)
     if result.samples_per_second is not None:
-        facts.append(("throughput", f"{result.samples_per_second:,.0f} samples/s"))
+        yield "throughput", f"{result.samples_per_second:,.0f} samples/s"
+    if result.communication_share is not None:
+        share = figures.percent(result.communication_share)
+        yield "communication", f"{share} of the training time"
+    if result.cost:
+        yield "cost", _cost(result.cost)
+    if result.energy_joules is not None:
+        yield "energy", f"{figures.number(result.energy_joules)} J"
     if run.delivery:
         d = run.delivery
-        facts.append(
-            (
-                "delivery",
-                f"recorded {d.recorded:,}, in Prometheus {d.in_prometheus:,}, kept {d.kept:,}",
-            )
-        )
-    return facts
+        held = f"in Prometheus {d.in_prometheus:,}, kept {d.kept:,}"
+        yield "delivery", f"recorded {d.recorded:,}, {held}"
 
 
 def _one_line(settings: Mapping[str, Setting]) -> Text:
@@ -118,24 +113,42 @@ def _one_line(settings: Mapping[str, Setting]) -> Text:
 
 
 def _time_to_accuracy(result: Result) -> str:
-    if result.train_seconds_to_goal is None:
+    reached = result.time_to_accuracy
+    if reached is None:
         return "not reached"
-    training = f"{result.train_seconds_to_goal:.1f} s of training"
-    if result.wall_seconds_to_goal is None:
-        return training
-    return f"{training}, {result.wall_seconds_to_goal:.1f} s since the start"
+    wall = f"{figures.seconds(reached.wall_seconds)} since the start"
+    if reached.training_seconds is None:
+        return wall
+    return f"{figures.seconds(reached.training_seconds)} of training, {wall}"
+
+
+def _accuracy(result: Result) -> str:
+    last, best = result.last_value, result.best_value
+    return figures.number(last) + (f", at best {figures.number(best)}" if best != last else "")
+
+
+def _after_time(after: AccuracyAfterTime) -> str:
+    clock = "of training" if after.clock == "training" else "since the start"
+    limit = f"within {figures.seconds(after.limit_seconds)} {clock}"
+    return f"{figures.number(after.value)} {limit}" if after.value is not None else f"none {limit}"
+
+
+def _cost(cost: Cost) -> str:
+    text = f"{figures.number(cost.worker_seconds)} worker-seconds"
+    if cost.worker_seconds_to_target is not None:
+        text += f", {figures.number(cost.worker_seconds_to_target)} until the goal"
+    return text
 
 
 def _phase_table(result: Result) -> Table:
     """Draw where the time went, averaged over the ranks."""
-    rows: list[tuple[str, float]] = [*result.phase_seconds.items(), ("other", result.other_seconds)]
-    total = sum(seconds for _, seconds in rows)
+    total = sum(result.phases.values())
     table = Table(box=None, pad_edge=False, title="where the time went", title_justify="left")
     table.add_column("phase")
     table.add_column("seconds", justify="right")
     table.add_column("share", justify="right")
     table.add_column()
-    for name, seconds in rows:
+    for name, seconds in result.phases.items():
         share = seconds / total if total else 0.0
         table.add_row(name, f"{seconds:.2f}", f"{share:.1%}", "█" * round(share * 30))
     return table

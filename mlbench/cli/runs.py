@@ -1,7 +1,6 @@
 """``mlbench run``, ``status``, ``stop`` and ``delete``: what happens to runs."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -9,23 +8,35 @@ import typer
 
 from mlbench.cli.alerts import Alert, AlertWatch, NoAlertsError, firing
 from mlbench.cli.common import (
+    FAILED,
     INTERRUPTED,
     JsonOption,
     RunArgument,
-    WrongCallError,
     connected,
     err,
     find_run,
     out,
     print_json,
 )
-from mlbench.cli.live import follow
-from mlbench.cli.report import result_fields, show_alerts, show_result, show_runs
+from mlbench.cli.live import follow, patiently
+from mlbench.cli.options import (
+    ArgumentsArgument,
+    BackendOption,
+    CpusOption,
+    DeadlineOption,
+    GpuOption,
+    ImageOption,
+    LightOption,
+    NameOption,
+    QueueOption,
+    RestartsOption,
+    SettingsOption,
+    TaskArgument,
+)
+from mlbench.cli.ordering import make_name, read_code, read_order
+from mlbench.cli.report import show_alerts, show_result, show_runs
 from mlbench.client import ApiClient, Run
 from mlbench.home import Home
-from mlbench.results import evaluate
-
-_FAILED = 1
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,95 +48,67 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(
-    benchmark: Annotated[str, typer.Argument(help="What to run, e.g. digits.")],
-    name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
+    task: TaskArgument,
+    arguments: ArgumentsArgument = None,
+    name: NameOption = None,
     workers: Annotated[int, typer.Option(min=1, help="Worker pods, one rank each.")] = 2,
-    cpus: Annotated[int | None, typer.Option(min=1, help="Cores of each worker.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Option of the task.")
+    cpus: CpusOption = None,
+    settings: SettingsOption = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Of every random choice; own code finds it as $MLBENCH_SEED."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of every random choice.")] = None,
-    light: Annotated[bool, typer.Option("--light", help="Aim for the easier goal.")] = False,
-    backend: Annotated[
-        str | None, typer.Option(help="What the workers communicate with, e.g. gloo.")
-    ] = None,
-    gpu: Annotated[bool, typer.Option("--gpu", help="Train on GPUs.")] = False,
-    restarts: Annotated[int, typer.Option(min=0, help="How often to go on after a failure.")] = 0,
-    queue: Annotated[
-        bool, typer.Option("--queue", help="Wait for the active run to end, instead of failing.")
-    ] = False,
+    light: LightOption = False,
+    backend: BackendOption = None,
+    gpu: GpuOption = False,
+    restarts: RestartsOption = 0,
+    deadline: DeadlineOption = None,
+    image: ImageOption = None,
+    queue: QueueOption = False,
     detach: Annotated[bool, typer.Option("--detach", help="Do not wait for its end.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Run a benchmark and show how it goes; exit with 0 if it FINISHED, 1 if not."""
-    raise typer.Exit(
-        run_and_show(
-            benchmark,
-            name=name,
-            num_workers=workers,
-            num_cpus=cpus,
+    """Run a benchmark or your own code, and show how it goes.
+
+    Exits with 0 if it FINISHED, 1 if not.
+    """
+    with connected() as client:
+        known = [one.name for one in client.get_benchmarks().result().value]
+        order = read_order(
+            read_code(task, arguments or [], image, known),
             settings=settings or [],
-            seed=seed,
-            light=light,
+            num_cpus=cpus,
             backend=backend,
             gpu=gpu,
+            light=light,
             restarts=restarts,
-            queue=queue,
-            detach=detach,
-            as_json=json,
+            deadline_seconds=deadline,
         )
-    )
+        called = name or make_name(order.code.title)
+        ordered = order.place(client, called, workers, seed, queue=queue)
+        if detach:
+            _show_ordered(ordered, as_json=json)
+            return
+        raise typer.Exit(watch(client, ordered, as_json=json))
 
 
-def run_and_show(
-    benchmark: str,
-    *,
-    num_workers: int,
-    name: str | None = None,
-    num_cpus: int | None = None,
-    settings: Sequence[str] = (),
-    seed: int | None = None,
-    light: bool = False,
-    backend: str | None = None,
-    gpu: bool = False,
-    restarts: int = 0,
-    queue: bool = False,
-    detach: bool = False,
-    as_json: bool = False,
-    stack_stays: bool = True,
+def watch(
+    client: ApiClient, ordered: Run, *, as_json: bool = False, stack_stays: bool = True
 ) -> int:
-    """Order a run, show its progress and result, and return the exit code.
+    """Show a run's progress and result, and return the exit code.
 
     ``stack_stays`` says whether the stack, and with it the run, goes on after Ctrl-C.
     """
-    with connected() as client:
-        order = client.create_run(
-            name or f"{benchmark.lower()}-{time.strftime('%Y%m%d-%H%M%S')}",
-            num_workers,
-            num_cpus,
-            benchmark=benchmark,
-            backend=backend,
-            gpu_enabled=gpu,
-            light_target=light,
-            args=_parse_settings(settings),
-            seed=seed,
-            max_restarts=restarts,
-            queue=queue,
-        )
-        ordered = order.result().value
-        if detach:
-            _show_ordered(ordered, as_json=as_json)
-            return 0
-        try:
-            prometheus_url = Home.from_environ().read_connection().prometheus_url
-            watch = AlertWatch(prometheus_url, ordered.id)
-            ended = follow(client, ordered, watch, quiet=as_json)
-        except KeyboardInterrupt:
-            if stack_stays:
-                err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")
-            return INTERRUPTED
-        _show_run(client, ended, as_json=as_json)
-        return 0 if ended.state == "FINISHED" else _FAILED
+    try:
+        prometheus_url = Home.from_environ().read_connection().prometheus_url
+        alerts = AlertWatch(prometheus_url, ordered.id)
+        ended = follow(client, ordered, alerts, quiet=as_json)
+    except KeyboardInterrupt:
+        if stack_stays:
+            err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")
+        return INTERRUPTED
+    _show_run(client, ended, as_json=as_json)
+    return 0 if ended.state == "FINISHED" else FAILED
 
 
 def status(
@@ -193,18 +176,8 @@ def _show_ordered(ordered: Run, *, as_json: bool) -> None:
 
 
 def _show_run(client: ApiClient, run: Run, *, as_json: bool) -> None:
-    result = evaluate(run, client.get_run_metrics(run.id).result().value)
+    result = patiently(lambda: client.get_result(run.id).result().value)
     if as_json:
-        print_json({**run.fields, "result": result_fields(result)})
+        print_json({**run.fields, "result": result.to_fields()})
     else:
         show_result(run, result, Home.from_environ().read_connection())
-
-
-def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
-    parsed = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise WrongCallError(f"--set {setting}: it must be KEY=VALUE, e.g. epochs=3")
-        parsed[key] = value
-    return parsed

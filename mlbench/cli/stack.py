@@ -10,11 +10,13 @@ import typer
 from mlbench.cli import runs
 from mlbench.cli.common import (
     JsonOption,
+    connected,
     err,
     errors_as_exit_codes,
     out,
     print_json,
 )
+from mlbench.cli.ordering import Code, Order, make_name
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
 from mlbench.stack import launch
@@ -85,7 +87,10 @@ def demo(
         err.print(_grafana_line(connection), soft_wrap=True)
     code = 1
     try:
-        code = runs.run_and_show(benchmark, num_workers=workers, stack_stays=was_running)
+        with connected() as client:
+            order = Order(Code(benchmark, benchmark=benchmark))
+            ordered = order.place(client, make_name(benchmark), workers, None, queue=False)
+            code = runs.watch(client, ordered, stack_stays=was_running)
         if not was_running and sys.stdout.isatty() and code == 0:
             asked = threading.Event()
             on_termination(asked.set)

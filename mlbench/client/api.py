@@ -8,12 +8,13 @@ from mlbench.client.address import Address, parse_address
 from mlbench.client.asking import Asker
 from mlbench.client.discovery import Place, find_pod, find_service
 from mlbench.client.metrics import MetricCalls
+from mlbench.client.results import ResultCalls
 from mlbench.client.runs import RunCalls
 from mlbench.client.transport import Transport
 from mlbench.home import Home
 
 
-class ApiClient(RunCalls, MetricCalls):
+class ApiClient(RunCalls, ResultCalls, MetricCalls):
     """Talks to one master, in threads of its own: every method returns at once, with a future.
 
     ``future.result()`` waits for the ``Answer``: its ``value`` is typed, its ``json()``,

@@ -20,6 +20,8 @@ USER_ROUTES: list[Route] = [
     ("POST", "/api/runs/{run_id:int}/stop"),
     ("GET", "/api/runs/{run_id:int}/logs"),
     ("GET", "/api/runs/{run_id:int}/manifest"),
+    ("GET", "/api/runs/{run_id:int}/result"),
+    ("GET", "/api/compare"),
     ("GET", "/api/benchmarks"),
 ]
 AGENT_ROUTES: list[Route] = [

@@ -139,3 +139,15 @@ def test_a_text_where_a_number_belongs_does_no_harm(
         ).result()
     done = mlbench("status", "finished")
     assert (done.code, done.out) == (0, before)
+
+
+def test_the_manifest_says_what_ran_and_on_what(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    done = mlbench("manifest", "finished")
+    assert (done.code, done.err) == (0, "")
+    assert re.search(r"^division +closed *$", done.out, re.MULTILINE)
+    assert re.search(r"^task +steps *$", done.out, re.MULTILINE)
+    assert re.search(r"^ranks 0, 1 .* cores; .* Python 3\.", done.out, re.MULTILINE)
+    said = client.get_manifest(finished.id).result().value
+    assert mlbench("manifest", "finished", "--json").json == said

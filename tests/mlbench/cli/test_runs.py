@@ -1,6 +1,9 @@
 """``mlbench run``, ``status``, ``stop`` and ``delete``: exit codes, JSON, and what they print."""
 
+import json
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -43,17 +46,19 @@ def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> N
     assert re.fullmatch(r"steps-\d{8}-\d{6}", fields["name"])
     assert fields["num_workers"] == 1
     assert fields["args"] == {"steps": "200", "rate": "1000"}
+    assert fields["result"] == client.get_result(fields["id"]).result().json()
     assert fields["result"]["epochs"] == 2
     assert 300 < fields["result"]["samples_per_second"] <= 1010
-    assert fields["result"]["accuracy"] is None
+    assert fields["result"]["target"] is None
     client.delete_run(fields["id"]).result()
 
 
 def test_what_else_can_be_ordered(mlbench: Mlbench, client: ApiClient) -> None:
-    more = ("--seed=7", "--light", "--backend=gloo", "--restarts=2", "--cpus=1")
+    more = ("--seed=7", "--light", "--backend=gloo", "--restarts=2", "--cpus=1", "--deadline=2m")
     run = mlbench("run", "digits", *more, "--detach", "--json").json
     assert run["args"] == {"backend": "gloo", "goal": "90", "seed": "7"}
     assert (run["seed"], run["light_target"], run["max_restarts"]) == (7, True, 2)
+    assert (run["num_cpus"], run["deadline_seconds"]) == (1, 120)
     assert mlbench("stop", str(run["id"])).code == 0
     client.delete_run(run["id"]).result()
 
@@ -135,6 +140,50 @@ def test_a_wrong_order_is_refused(
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"mlbench: {message}")
     assert done.err.count("\n") == 1
+
+
+# --- own code ---
+
+
+def test_own_code_is_given_its_arguments_as_they_are(
+    mlbench: Mlbench, client: ApiClient, tmp_path: Path
+) -> None:
+    tell = "import json, os, sys; print(json.dumps([*sys.argv[1:], os.getcwd()]))\n"
+    (tmp_path / "tell it.py").write_text(tell)
+    there = replace(mlbench, folder=tmp_path)
+    awkward = ("--my-arg", "3", "a b", '{"x": [1]}', "it's", "$HOME", "", "--name", "-o")
+    run = there("run", "./tell it.py", "--workers", "2", "--seed=5", "--json", "--", *awkward).json
+    assert (run["state"], run["backend"], run["seed"]) == ("FINISHED", "gloo", 5)
+    assert (run["benchmark"], run["image"]) == ("", "local")
+    assert re.fullmatch(r"tell-it-\d{8}-\d{6}", run["name"])
+    for rank in (0, 1):
+        said = client.get_logs(run["id"], rank).result().value.text
+        assert json.loads(said) == [*awkward, str(tmp_path)]
+    client.delete_run(run["id"]).result()
+
+
+def test_a_command_runs_in_an_image(mlbench: Mlbench, client: ApiClient) -> None:
+    words = ("--workers=1", "--json", "--", "echo", "--name", "a  b", "{rank} of {run_id}")
+    run = mlbench("run", "--image", "me/train:1", *words).json
+    assert (run["state"], run["image"], run["working_dir"]) == ("FINISHED", "me/train:1", None)
+    assert client.get_logs(run["id"]).result().value.text == f"--name a  b 0 of {run['id']}\n"
+    client.delete_run(run["id"]).result()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("./missing.py",), "there is no file missing.py"),
+        (("digits", "--", "--epochs", "3"), "--epochs 3: arguments are for code of your own;"),
+        (("--image=x", "--set=a=b", "true"), "--set is for benchmarks; write the arguments"),
+    ],
+)
+def test_what_cannot_be_run_is_told(
+    mlbench: Mlbench, arguments: tuple[str, ...], message: str
+) -> None:
+    done = mlbench("run", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"mlbench: {message}")
 
 
 # --- status, and how RUN is found ---

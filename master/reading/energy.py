@@ -1,0 +1,24 @@
+"""The energy that pods' GPUs used, as the exporter measures it and Prometheus scrapes it."""
+
+from collections.abc import Sequence
+
+from master.reading.promql import PrometheusClient, select
+
+# With a pod's name while its processes have the GPU to themselves.
+_JOULES = "mlbench_gpu_energy_joules_total"
+
+
+def used_joules(
+    prometheus: PrometheusClient, pods: Sequence[str], began_at: float, ended_at: float
+) -> float | None:
+    """Return what pods used from one moment to another, in Unix seconds; None if not measured.
+
+    Raises:
+        PrometheusError: Prometheus gives no answer.
+    """
+    length_ms = round((ended_at - began_at) * 1000)
+    if not pods or length_ms <= 0:
+        return None
+    counters = select({"__name__": _JOULES}, {"pod": pods})
+    found = prometheus.query(f"sum(increase({counters}[{length_ms}ms]))", ended_at)
+    return float(found[0].values[0]) if found else None

@@ -1,0 +1,110 @@
+"""``/api/runs/{id}/result/`` and ``/api/compare/``: what runs reached, alone and side by side."""
+
+import math
+from dataclasses import dataclass
+
+from falcon import Request, Response
+
+from master import runs
+from master.errors import BadFieldError
+from master.judging import Wish, judge, judge_together
+from master.models import Run
+from master.reading.series import SeriesReader
+from master.recording.samples import MAX_NAME_LENGTH
+from master.resources.params import parse_whole_number
+from mlbench.results import Target
+
+MOST_RUNS = 200
+# Of seconds, and of the price of one.
+LARGEST = 1e12
+
+
+@dataclass(frozen=True)
+class ResultResource:
+    """What one run reached."""
+
+    reader: SeriesReader
+
+    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+        """Answer with the figures of the run, computed from its series; so far, if it goes on."""
+        wish = _wish(req)
+        resp.media = judge(self.reader, runs.find(run_id), wish).to_fields()
+
+
+@dataclass(frozen=True)
+class CompareResource:
+    """Several runs side by side."""
+
+    reader: SeriesReader
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with the figures of some runs, and of groups of them that are alike.
+
+        Also with what they differ in, and whether that keeps them from being compared.
+        """
+        wish, found = _wish(req), _runs(req)
+        resp.media = judge_together(self.reader, found, wish).to_fields()
+
+
+def _runs(req: Request) -> list[Run]:
+    # In one parameter, or in several of the same name.
+    text = ",".join(req.get_param_as_list("runs") or ())
+    ids = [parse_whole_number(part) for part in text.split(",")]
+    known = [run_id for run_id in ids if run_id is not None]
+    if len(known) < len(ids) or len(ids) > MOST_RUNS:
+        raise BadFieldError(
+            "runs", f"the ids of 1 to {MOST_RUNS} runs, such as 1,2,3 (not {text[:80]!r})"
+        )
+    twice = next((run_id for i, run_id in enumerate(known) if run_id in known[:i]), None)
+    if twice is not None:
+        raise BadFieldError("runs", f"each run once (run {twice} is named twice)")
+    return [runs.find(run_id) for run_id in known]
+
+
+def _wish(req: Request) -> Wish:
+    after_seconds = _number(req, "after")
+    if after_seconds == 0:
+        raise BadFieldError("after", "more than 0 seconds (not '0')")
+    return Wish(_target(req), after_seconds, _number(req, "price"))
+
+
+def _target(req: Request) -> Target | None:
+    """Return the query parameter ``goal``, such as ``val_loss<=0.1``.
+
+    Raises:
+        BadFieldError: it is something else.
+    """
+    text = req.get_param("goal")
+    if text is None:
+        return None
+    lower_is_better = text.rfind("<=") > text.rfind(">=")
+    metric, sign, value = (
+        part.strip(" ") for part in text.rpartition("<=" if lower_is_better else ">=")
+    )
+    number = _finite(value)
+    if not sign or not 0 < len(metric) <= MAX_NAME_LENGTH or "\0" in metric or number is None:
+        raise BadFieldError(
+            "goal",
+            "METRIC>=VALUE or METRIC<=VALUE with a finite number, such as val_loss<=0.1 "
+            f"(not {text[:80]!r})",
+        )
+    return Target(metric, number, lower_is_better)
+
+
+def _number(req: Request, name: str) -> float | None:
+    text = req.get_param(name)
+    if text is None:
+        return None
+    number = _finite(text)
+    if number is None or not 0 <= number <= LARGEST:
+        raise BadFieldError(name, f"a number from 0 to {LARGEST:g} (not {text[:80]!r})")
+    return number
+
+
+def _finite(text: str) -> float | None:
+    """Return the number that a text spells, in ASCII and without underscores as Python has them."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and text.isascii() and "_" not in text else None

@@ -1,0 +1,1 @@
+"""Reports of comparisons: pure functions from records to text, a file for each format."""

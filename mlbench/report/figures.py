@@ -1,0 +1,79 @@
+"""How figures are spelled in reports: their digits, their units, and what was not measured."""
+
+from collections.abc import Iterable, Sequence
+
+from mlbench.results import Target
+
+NOTHING = "-"
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+_SIGNIFICANT = 4
+_MOST_DECIMALS = 2
+_MINUTE, _HOUR = 60, 3600
+
+
+def number(value: float | None, decimals: int | None = None) -> str:
+    """Return a number with about four digits that mean something, or with so many decimals."""
+    if value is None:
+        return NOTHING
+    places = _decimals([value]) if decimals is None else decimals
+    return f"{value:,.{places}f}"
+
+
+def column(values: Sequence[float | int | str | None]) -> list[str]:
+    """Return the cells of a column: all numbers with as many decimals as the largest needs."""
+    decimals = _decimals(value for value in values if isinstance(value, float))
+    return [_cell(value, decimals) for value in values]
+
+
+def seconds(value: float | None) -> str:
+    """Return a time in its largest units, such as ``5.12 s``, ``2 min 05 s``, ``1 h 20 min``."""
+    if value is None:
+        return NOTHING
+    if round(value) < _MINUTE:
+        return f"{number(value)} s"
+    return whole_seconds(value)
+
+
+def whole_seconds(value: float) -> str:
+    """Return a time that is only roughly known: the same, without fractions of a second."""
+    if round(value) < _MINUTE:
+        return f"{value:.0f} s"
+    if round(value) < _HOUR:
+        minutes, rest = divmod(round(value), _MINUTE)
+        return f"{minutes} min {rest:02} s"
+    hours, minutes = divmod(round(value / _MINUTE), 60)
+    return f"{hours} h {minutes:02} min"
+
+
+def percent(share: float | None) -> str:
+    """Return a share from 0 to 1 as a percentage."""
+    return NOTHING if share is None else f"{share * 100:.1f} %"
+
+
+def goal(target: Target) -> str:
+    """Return a target, such as ``val_global_Prec@1 ≥ 97``."""
+    return f"{target.metric} {'≤' if target.lower_is_better else '≥'} {target.value:g}"
+
+
+def bytes_of_memory(value: float | None) -> str:
+    """Return a size of memory in GiB."""
+    return NOTHING if value is None else f"{value / 2**30:.1f} GiB"
+
+
+def _decimals(values: Iterable[float]) -> int:
+    largest = max((abs(value) for value in values), default=0.0)
+    before_point = len(f"{largest:.0f}")
+    return min(_MOST_DECIMALS, max(0, _SIGNIFICANT - before_point))
+
+
+def _cell(value: float | int | str | None, decimals: int) -> str:
+    match value:
+        case None:
+            return NOTHING
+        case float():
+            return number(value, decimals)
+        case int():
+            return f"{value:,}"
+        case str():
+            return value

@@ -1,0 +1,260 @@
+"""The plots of a comparison: the metric over time, time to accuracy, speed-up, phases."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from mlbench.report import figures
+from mlbench.report.drawing import DASHED, FAINT, INK, SERIES, canvas, to_svg
+from mlbench.report.tables import phase_names
+from mlbench.results import Comparison, Curve, Group, Result, Target
+
+_LINES = ("-", "--", ":", "-.")
+_LABEL_COLUMNS, _TICK_COLUMNS = 24, 16
+_MOST_IN_LEGEND = 10
+# Where there are that many times more workers, each doubling takes the same distance.
+_WIDE_RANGE = 8
+# How far the dots of a group lie apart from its first to its last, in places of groups.
+_SPREAD = 0.3
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A drawing, and how to read it."""
+
+    title: str
+    caption: str
+    svg: str
+
+
+def plots(comparison: Comparison) -> list[Plot]:
+    """Return the plots that a comparison has the figures for."""
+    found = [
+        *(
+            _metric_over_time(comparison, target, f"metric-{i}")
+            for i, target in enumerate(_targets(comparison.results))
+        ),
+        _time_to_accuracy(comparison),
+        _speedup(comparison.groups),
+        _phases(comparison.groups),
+    ]
+    return [plot for plot in found if plot is not None]
+
+
+def _metric_over_time(comparison: Comparison, target: Target, name: str) -> Plot | None:
+    """Draw the curves of the runs that a metric judges; ``target`` is the first such run's."""
+    curves = [
+        (result, result.curve)
+        for result in comparison.results
+        if result.curve and result.target and result.target.metric == target.metric
+    ]
+    if not any(value is not None for _, curve in curves for value in curve.values):
+        return None
+    in_training = all(_has_training_time(curve) for _, curve in curves)
+    places = {run: i for i, group in enumerate(comparison.groups) for run in group.run_ids}
+    with canvas() as (figure, axes):
+        for result, curve in sorted(curves, key=lambda one: places[one[0].run_id]):
+            place = places[result.run_id]
+            times, values = _points(curve, in_training=in_training)
+            colour, line = SERIES[place % len(SERIES)], _LINES[place // len(SERIES) % len(_LINES)]
+            # A single evaluation is no line.
+            marker = "." if len(times) == 1 else ""
+            label = _wrapped(comparison.groups[place].label)
+            axes.plot(times, values, color=colour, linestyle=line, marker=marker, label=label)
+            _mark_reaching(axes, result, colour, in_training=in_training)
+        _draw_goals(axes, [result.target for result, _ in curves if result.target])
+        clock = "training time" if in_training else "time since the start"
+        axes.set(xlabel=f"{clock} [s]", ylabel=_wrapped(target.metric))
+        axes.set_xlim(left=0)
+        _add_legend(axes)
+        svg = to_svg(figure, name)
+    return Plot(
+        f"{target.metric} over {clock}",
+        "Each line is a run; its dot is where it reached the goal.",
+        svg,
+    )
+
+
+def _time_to_accuracy(comparison: Comparison) -> Plot | None:
+    seconds = {
+        result.run_id: result.time_to_accuracy.training_seconds
+        for result in comparison.results
+        if result.time_to_accuracy and result.time_to_accuracy.training_seconds is not None
+    }
+    if not seconds or len(comparison.results) == 1:
+        return None
+    groups = comparison.groups
+    scale_out = _differ_in_workers(groups)
+    with canvas() as (figure, axes):
+        for place, group in enumerate(groups):
+            values = [seconds[run] for run in group.run_ids if run in seconds]
+            step = _SPREAD / max(1, len(values) - 1)
+            across = [place + step * (i - (len(values) - 1) / 2) for i in range(len(values))]
+            axes.scatter(across, values, s=34, color=SERIES[place % len(SERIES)], alpha=0.8)
+        means = [
+            (place, summary.mean)
+            for place, summary in enumerate(group.training_seconds_to_accuracy for group in groups)
+            if summary and summary.mean is not None
+        ]
+        axes.plot(
+            [place for place, _ in means],
+            [mean for _, mean in means],
+            # A line says that groups differ in their workers alone.
+            linestyle="-" if scale_out else "",
+            linewidth=1,
+            color=INK,
+            marker="_",
+            markersize=22,
+            markeredgewidth=1.6,
+        )
+        axes.set_xticks(range(len(groups)), [_tick(group, scale_out) for group in groups])
+        axes.set_xlim(-0.6, len(groups) - 0.4)
+        axes.set_ylim(bottom=0)
+        axes.grid(visible=False, axis="x")
+        axes.tick_params(axis="x", length=0)
+        axes.set(xlabel="workers" if scale_out else "", ylabel="training time to the goal [s]")
+        svg = to_svg(figure, "time-to-accuracy")
+    caption = "Each dot is a run that reached the goal, each bar the mean of its group."
+    return Plot("Time to accuracy", caption, svg)
+
+
+def _speedup(groups: Sequence[Group]) -> Plot | None:
+    if len(groups) == 1 or not _differ_in_workers(groups):
+        return None
+    workers = [group.num_workers for group in groups]
+    lines = [
+        ("time to accuracy", "o", [group.speedup for group in groups]),
+        ("throughput", "s", [group.throughput_speedup for group in groups]),
+    ]
+    # The first group alone is compared with itself.
+    measured = [one for one in lines if sum(value is not None for value in one[2]) > 1]
+    if not measured:
+        return None
+    with canvas() as (figure, axes):
+        ideal = [count / workers[0] for count in workers]
+        axes.plot(workers, ideal, color=INK, linestyle=DASHED, linewidth=1.1, label="ideal")
+        for colour, (label, marker, values) in zip(SERIES, measured, strict=False):
+            pairs = [(x, y) for x, y in zip(workers, values, strict=True) if y is not None]
+            xs, ys = zip(*pairs, strict=True)
+            axes.plot(xs, ys, color=colour, marker=marker, label=label)
+        if workers[-1] > _WIDE_RANGE * workers[0]:
+            axes.set_xscale("log", base=2)
+            axes.set_yscale("log", base=2)
+        else:
+            axes.set_ylim(bottom=0)
+        plain = FuncFormatter(lambda value, _: f"{value:g}")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(plain)
+            axis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_locator(FixedLocator(workers))
+        axes.set(xlabel="workers", ylabel=f"speed-up [{figures.TIMES}]")
+        axes.legend(loc="upper left")
+        svg = to_svg(figure, "speed-up")
+    return Plot("Speed-up", f"How many times as fast as {groups[0].label}.", svg)
+
+
+def _phases(groups: Sequence[Group]) -> Plot | None:
+    names = phase_names(groups)
+    if not names:
+        return None
+    rows = range(len(groups))
+    with canvas(height=1.6 + 0.5 * len(groups)) as (figure, axes):
+        ends = [0.0] * len(groups)
+        for place, name in enumerate(names):
+            seconds = [group.phases.get(name, 0.0) for group in groups]
+            colour = FAINT if name == "other" else SERIES[place % len(SERIES)]
+            axes.barh(rows, seconds, left=ends, height=0.66, label=name, color=colour)
+            ends = [end + more for end, more in zip(ends, seconds, strict=True)]
+        for row, end in zip(rows, ends, strict=True):
+            axes.annotate(
+                figures.seconds(end),
+                (end, row),
+                xytext=(4, 0),
+                textcoords="offset points",
+                verticalalignment="center",
+                fontsize=9,
+            )
+        axes.set_yticks(rows, [_wrapped(group.label) for group in groups])
+        axes.set_xlim(0, max(ends) * 1.18 or 1.0)
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        axes.set(xlabel="time [s]")
+        figure.legend(loc="outside upper center", ncols=4, columnspacing=1.2, handlelength=1.0)
+        svg = to_svg(figure, "phases")
+    caption = "The mean over ranks and runs; evaluation is no training time."
+    return Plot("Where the time went", caption, svg)
+
+
+def _targets(results: Iterable[Result]) -> list[Target]:
+    """Return the first target of each metric."""
+    found: dict[str, Target] = {}
+    for result in results:
+        if result.target:
+            found.setdefault(result.target.metric, result.target)
+    return [*found.values()]
+
+
+def _has_training_time(curve: Curve) -> bool:
+    return any(seconds is not None for seconds in curve.training_seconds)
+
+
+def _points(curve: Curve, *, in_training: bool) -> tuple[list[float], list[float]]:
+    clock = curve.training_seconds if in_training else curve.wall_seconds
+    pairs = [
+        (seconds, value)
+        for seconds, value in zip(clock, curve.values, strict=True)
+        if seconds is not None and value is not None
+    ]
+    return [seconds for seconds, _ in pairs], [value for _, value in pairs]
+
+
+def _mark_reaching(axes: Axes, result: Result, colour: str, *, in_training: bool) -> None:
+    """Put a dot where a run reached its goal: there it passed the line, or stood above it."""
+    reached = result.time_to_accuracy
+    if reached is None or result.target is None:
+        return
+    seconds = reached.training_seconds if in_training else reached.wall_seconds
+    if seconds is not None:
+        axes.plot([seconds], [result.target.value], marker="o", color=colour, zorder=3)
+
+
+def _draw_goals(axes: Axes, targets: Sequence[Target]) -> None:
+    for target in dict.fromkeys(targets):
+        axes.axhline(target.value, color=INK, linestyle=DASHED, linewidth=1.1, zorder=1)
+        axes.annotate(
+            f"goal\n{target.value:g}",
+            (1, target.value),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            verticalalignment="center",
+            fontsize=9,
+        )
+
+
+def _add_legend(axes: Axes) -> None:
+    """Name each group once, beside the lines if they leave room there."""
+    handles, labels = axes.get_legend_handles_labels()
+    named = dict(zip(labels, handles, strict=True))
+    if len(named) <= _MOST_IN_LEGEND:
+        axes.legend(named.values(), named.keys(), loc="best")
+
+
+def _differ_in_workers(groups: Sequence[Group]) -> bool:
+    return len({group.num_workers for group in groups}) == len(groups)
+
+
+def _tick(group: Group, scale_out: bool) -> str:
+    label = str(group.num_workers) if scale_out else _wrapped(group.label, _TICK_COLUMNS)
+    runs = len(group.run_ids)
+    return label if group.reached == runs else f"{label}\n({group.reached} of {runs})"
+
+
+def _wrapped(label: str, columns: int = _LABEL_COLUMNS) -> str:
+    """Return a label on at most three short lines."""
+    lines = textwrap.wrap(label, columns, max_lines=3, placeholder="…", break_on_hyphens=False)
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Comparing runs: facts, differences, groups, summaries."""

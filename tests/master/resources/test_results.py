@@ -1,0 +1,207 @@
+"""``/api/runs/{id}/result/`` and ``/api/compare/``: what they answer, and what they refuse."""
+
+import math
+import time
+from typing import Any
+
+import pytest
+from falcon.testing import Result, TestClient
+from peewee import Database
+
+from master.app import create_app
+from master.models import Run
+from master.reading.promql import PrometheusClient
+from master.settings import Settings
+from mlbench import results
+from tests.conftest import USER_TOKEN, free_port
+from tests.master.making import line, make_ranks, make_run, record
+from tests.master.openapi.test_document import DOCUMENT, check
+
+_GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
+
+
+@pytest.fixture
+def judged(database: Database) -> Run:
+    """A run that has ended, and reached its goal 20 s after its start and 10 s of training."""
+    started_at = float(round(time.time()) - 60)
+    run = make_run(state="FINISHED", goal=_GOAL, started_at=started_at, finished_at=started_at + 50)
+    make_ranks(run, assigned_at=started_at, exited_at=started_at + 50)
+    record(
+        run,
+        line(started_at + 10, acc=math.nan, train_seconds=5)
+        + line(started_at + 20, acc=97, train_seconds=10, val_loss=0.1, forward_seconds=4),
+    )
+    return run
+
+
+def get_result(api: TestClient, run_id: object, **params: Any) -> Result:
+    return api.simulate_get(f"/api/runs/{run_id}/result/", params=params)
+
+
+def compare(api: TestClient, *runs: object, **params: Any) -> Result:
+    return api.simulate_get("/api/compare/", params={"runs": ",".join(map(str, runs)), **params})
+
+
+def test_a_result_is_what_the_document_says_and_the_client_reads(
+    api: TestClient, judged: Run
+) -> None:
+    answer = get_result(api, judged.id)
+    assert answer.status_code == 200
+    check({"$ref": "#/components/schemas/Result"}, answer.json)
+    found = results.Result.from_fields(answer.json)
+    assert found.to_fields() == answer.json
+    assert found.time_to_accuracy == results.TimeToAccuracy(10.0, 20.0)
+    assert found.accuracy_after_time == results.AccuracyAfterTime(7200.0, 97.0, 10.0, "training")
+    assert found.phases == {"forward": 4.0, "other": 6.0}
+    assert found.curve is not None
+    assert found.curve.values == (None, 97.0), "JSON has no NaN"
+
+
+def test_goal_time_and_price_can_be_asked_for(api: TestClient, judged: Run) -> None:
+    answer = get_result(api, judged.id, goal="val_loss <= 0.1", after="9.5", price="0.02").json
+    assert answer["target"] == {"metric": "val_loss", "value": 0.1, "lower_is_better": True}
+    assert answer["time_to_accuracy"] == {"training_seconds": 10.0, "wall_seconds": 20.0}
+    assert answer["accuracy_after_time"]["limit_seconds"] == 9.5
+    assert answer["accuracy_after_time"]["value"] is None
+    assert answer["cost"] == {
+        "worker_seconds": 100.0,
+        "worker_seconds_to_target": 40.0,
+        "price": 0.02,
+        "total": 2.0,
+        "to_target": 0.8,
+    }
+
+
+@pytest.mark.parametrize(
+    ("goal", "target"),
+    [
+        ("acc>=97", ("acc", 97.0, False)),
+        ("acc<=-1e-3", ("acc", -0.001, True)),
+        ("a <= b >= +5.", ("a <= b", 5.0, False)),
+        ("a>=b<=5", ("a>=b", 5.0, True)),
+        ("val_Prec@1 @ 0>=.5", ("val_Prec@1 @ 0", 0.5, False)),
+    ],
+)
+def test_a_goal_is_a_metric_and_a_bound(
+    api: TestClient, judged: Run, goal: str, target: tuple[str, float, bool]
+) -> None:
+    found = get_result(api, judged.id, goal=goal).json["target"]
+    assert (found["metric"], found["value"], found["lower_is_better"]) == target
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        *("", "acc", "acc>97", "acc=97", ">=97", " >=97", "acc>=", "acc>=x", "acc>=nan"),
+        *("acc<=inf", "acc>=1e999", "acc>=1_000", "acc>=\N{FULLWIDTH DIGIT NINE}"),
+        *("a" * 201 + ">=1", "a\0>=1"),
+    ],
+)
+def test_a_goal_that_is_none_is_refused(api: TestClient, judged: Run, goal: str) -> None:
+    for answer in (get_result(api, judged.id, goal=goal), compare(api, judged.id, goal=goal)):
+        assert answer.status_code == 400
+        assert answer.json["message"].startswith("goal: METRIC>=VALUE or METRIC<=VALUE")
+
+
+@pytest.mark.parametrize("name", ["after", "price"])
+@pytest.mark.parametrize("value", ["", "x", "-1", "nan", "inf", "-inf", "1e13", "1e999", "1_0"])
+def test_a_number_that_is_none_is_refused(
+    api: TestClient, judged: Run, name: str, value: str
+) -> None:
+    for answer in (
+        get_result(api, judged.id, **{name: value}),
+        compare(api, judged.id, **{name: value}),
+    ):
+        assert answer.status_code == 400
+        assert answer.json["message"] == f"{name}: a number from 0 to 1e+12 (not {value!r})"
+
+
+def test_a_price_may_be_nought_and_a_time_may_not(api: TestClient, judged: Run) -> None:
+    assert get_result(api, judged.id, price=0).json["cost"]["total"] == 0.0
+    for nought in ("0", "0.0", "-0"):
+        refused = get_result(api, judged.id, after=nought)
+        assert refused.status_code == 400
+        assert refused.json["message"].startswith("after: more than 0 seconds")
+
+
+def test_no_such_run(api: TestClient, judged: Run) -> None:
+    for answer in (get_result(api, judged.id + 1), compare(api, judged.id, judged.id + 1)):
+        assert answer.status_code == 404
+        assert answer.json["message"].endswith(f"there is no run {judged.id + 1}")
+
+
+def test_a_comparison_is_what_the_document_says_and_the_client_reads(
+    api: TestClient, judged: Run
+) -> None:
+    other = make_run(state="FAILED", goal={**_GOAL, "value": 90.0}, settings={"batch_size": 64})
+    answer = compare(api, other.id, judged.id, price=1)
+    assert answer.status_code == 200
+    check({"$ref": "#/components/schemas/Comparison"}, answer.json)
+    found = results.Comparison.from_fields(answer.json)
+    assert found.to_fields() == answer.json
+    assert [one.run_id for one in found.results] == [other.id, judged.id]
+    assert found.results[1].to_fields() == get_result(api, judged.id, price=1).json
+    assert found.comparable == "no"
+    assert [(one.name, one.breaks) for one in found.differences] == [
+        ("goal", "yes"),
+        ("batch_size", "unknown"),
+    ]
+    asked = compare(api, other.id, judged.id, goal="acc>=95").json
+    assert (asked["comparable"], asked["differences"][-1]["name"]) == ("unknown", "own_goal")
+
+
+@pytest.mark.parametrize("runs", ["", "x", "1,", ",1", "1,,2", "1, 2", "-1", "1.0", "1" * 19])
+def test_what_is_no_list_of_runs_is_refused(api: TestClient, judged: Run, runs: str) -> None:
+    answer = compare(api, runs)
+    assert answer.status_code == 400
+    assert answer.json["message"] == (
+        f"runs: the ids of 1 to 200 runs, such as 1,2,3 (not {runs!r})"
+    )
+
+
+def test_runs_must_be_named(api: TestClient) -> None:
+    answer = api.simulate_get("/api/compare/")
+    assert answer.status_code == 400
+    assert answer.json["message"].startswith("runs: ")
+
+
+def test_a_run_is_named_once(api: TestClient, judged: Run) -> None:
+    answer = compare(api, judged.id, 1, judged.id)
+    assert answer.status_code == 400
+    assert answer.json["message"] == f"runs: each run once (run {judged.id} is named twice)"
+
+
+def test_runs_may_be_named_one_by_one(api: TestClient, judged: Run) -> None:
+    answer = api.simulate_get(
+        "/api/compare/", params={"runs": [judged.id, 10**9]}, params_csv=False
+    )
+    assert answer.status_code == 404
+    twice = api.simulate_get("/api/compare/", params={"runs": [judged.id] * 2}, params_csv=False)
+    assert "is named twice" in twice.json["message"]
+
+
+def test_200_runs_and_no_more(api: TestClient, database: Database) -> None:
+    ids = [make_run(state="STOPPED").id for _ in range(200)]
+    answer = compare(api, *ids)
+    assert answer.status_code == 200
+    assert [one["run_ids"] for one in answer.json["groups"]] == [ids]
+    refused = compare(api, *ids, 1)
+    assert refused.status_code == 400
+    assert refused.json["message"].startswith("runs: the ids of 1 to 200 runs")
+
+
+def test_without_prometheus_it_says_to_try_again(settings: Settings, judged: Run) -> None:
+    away = PrometheusClient(f"http://127.0.0.1:{free_port()}")
+    api = TestClient(create_app(settings, away), headers={"Authorization": f"Bearer {USER_TOKEN}"})
+    for answer in (get_result(api, judged.id), compare(api, judged.id)):
+        assert answer.status_code == 503
+        assert "Retry-After" in answer.headers
+    away.close()
+
+
+def test_the_document_knows_both_shapes() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    for kind in (results.Result, results.Comparison, results.Group, results.Summary):
+        schema = schemas[kind.__name__]
+        assert set(schema["properties"]) == set(kind.__dataclass_fields__)
+        assert schema["additionalProperties"] is False

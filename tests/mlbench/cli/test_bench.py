@@ -1,0 +1,161 @@
+"""``mlbench bench``: a set of runs, in order, gone on with, and compared."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.client import Run
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.conftest import wait_for_end
+
+_FAST = ("--set", "steps=50", "--set", "rate=1000")
+_SLOW = ("--set", "steps=3000", "--set", "rate=100")
+
+
+@pytest.fixture
+def runs_of(client: ApiClient) -> Iterator["RunsOf"]:
+    runs_of = RunsOf(client)
+    yield runs_of
+    runs_of.delete_all()
+
+
+class RunsOf:
+    """Finds the runs of sets, and deletes them at the end."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._names: set[str] = set()
+
+    def __call__(self, name: str) -> list[Run]:
+        """Return the runs of a set, the oldest first."""
+        self._names.add(name)
+        pattern = re.compile(rf"{name}-w\d+-r\d+")
+        runs = self._client.get_runs().result().value
+        return [run for run in runs if pattern.fullmatch(run.name)]
+
+    def delete_all(self) -> None:
+        for name in self._names:
+            for run in self(name):
+                if run.active:
+                    self._client.stop_run(run.id).result()
+                    wait_for_end(self._client, run)
+                self._client.delete_run(run.id).result()
+
+
+def test_a_set_is_run_in_turn_and_compared(
+    mlbench: Mlbench, runs_of: RunsOf, tmp_path: Path
+) -> None:
+    report = tmp_path / "set.md"
+    arguments = ("steps", "--workers", "1,2", "--repeats", "2", "--name", "set", "-o", str(report))
+    done = mlbench("bench", *arguments, *_FAST)
+    assert done.code == 0, done.err
+    assert [(run.name, run.num_workers, run.state) for run in runs_of("set")] == [
+        ("set-w2-r1", 2, "FINISHED"),
+        ("set-w1-r1", 1, "FINISHED"),
+        ("set-w2-r2", 2, "FINISHED"),
+        ("set-w1-r2", 1, "FINISHED"),
+    ]
+    told = re.findall(r"^run (\d) of 4: (\S+?)(, about .* left)?$", done.err, re.MULTILINE)
+    assert [(place, name) for place, name, _ in told] == [
+        ("1", "set-w2-r1"),
+        ("2", "set-w1-r1"),
+        ("3", "set-w2-r2"),
+        ("4", "set-w1-r2"),
+    ]
+    assert [left != "" for _, _, left in told] == [False, True, True, True]
+    assert done.out.startswith("steps on 1, 2 workers\n4 runs, no goal\n")
+    assert re.search(r"^2 workers +2 +[\d,.]+ ", done.out, re.MULTILINE)
+    assert report.read_text().startswith("# steps on 1, 2 workers\n")
+
+    again = mlbench("bench", *arguments, *_FAST, "--json")
+    assert (again.code, again.err) == (0, "")
+    assert len(runs_of("set")) == 4, "nothing is run twice"
+    assert {group["label"]: len(group["run_ids"]) for group in again.json["groups"]} == {
+        "1 worker": 2,
+        "2 workers": 2,
+    }
+
+    other = mlbench("bench", *arguments, "--set", "steps=60", "--set", "rate=1000")
+    assert other.code == 2
+    assert re.fullmatch(
+        r"mlbench: run \d+ \(set-w2-r1\) differs in option steps: "
+        r"choose another --name, or delete it\n",
+        other.err,
+    )
+
+
+def test_own_code_has_another_seed_each_time_and_failures_are_told(
+    mlbench: Mlbench, client: ApiClient, runs_of: RunsOf, tmp_path: Path
+) -> None:
+    script = tmp_path / "own.sh"
+    script.write_text('#!/bin/sh\necho "$MLBENCH_SEED $*"\n[ "$MLBENCH_SEED" != "$2" ]\n')
+    script.chmod(0o755)
+    arguments = (str(script), "--workers=1", "--repeats=3", "--seed=7", "--name=own")
+    done = mlbench("bench", *arguments, "--", "--bad", "8")
+    assert done.code == 1
+    runs = runs_of("own")
+    assert [(run.name, run.state) for run in runs] == [
+        ("own-w1-r1", "FINISHED"),
+        ("own-w1-r2", "FAILED"),
+        ("own-w1-r3", "FINISHED"),
+    ]
+    said = [client.get_logs(run.id).result().value.text for run in runs]
+    assert said == ["7 --bad 8\n", "8 --bad 8\n", "9 --bad 8\n"]
+    assert f"run {runs[1].id} (own-w1-r2): FAILED: rank 0 on" in done.err
+    assert done.err.endswith("1 of 3 runs did not finish, and are left out\n")
+    assert done.out.startswith("own code on 1 worker\n2 runs, no goal\n")
+
+
+def test_a_set_without_a_finished_run_has_no_comparison(mlbench: Mlbench, runs_of: RunsOf) -> None:
+    done = mlbench("bench", "steps", "--workers=1", "--repeats=1", "--name=bad", "--set", "x=1")
+    assert (done.code, done.out) == (1, "")
+    assert [run.state for run in runs_of("bad")] == ["FAILED"]
+    assert "1 of 1 runs did not finish" in done.err
+
+
+def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
+    mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
+) -> None:
+    arguments = ("bench", "steps", "--workers=1", "--repeats=1", *_SLOW)
+    with mlbench.on_terminal(*arguments, columns=100) as terminal:
+        terminal.read_until("on 1 worker: training")
+        terminal.press_ctrl_c()
+        assert terminal.wait() == 130
+    found = re.search(
+        r"interrupted: this run goes on; for the rest: mlbench bench --name (\S+) steps "
+        r"--workers=1 --repeats=1 --set steps=3000 --set rate=100",
+        terminal.text,
+    )
+    assert found, terminal.text
+    [run] = runs_of(found[1])
+    assert run.active
+    with mlbench.on_terminal(*arguments, "--name", found[1], columns=100) as again:
+        again.read_until(rf"run {run.id} \({run.name}\) on 1 worker: training")
+        client.stop_run(run.id).result()
+        assert again.wait() == 1
+    assert f"run {run.id} ({run.name}): STOPPED" in again.text
+    assert [one.id for one in runs_of(found[1])] == [run.id]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("steps", "--workers", "1,99"), "num_workers: at most 16"),
+        (("steps", "--workers", "1,x"), "--workers 1,x: it must be numbers such as 1,2,4"),
+        (("steps", "--seed", "1"), "--seed: steps takes none; leave it out"),
+        (("steps", "--name", "x" * 35), f"--name {'x' * 35}: at most 34 characters"),
+        (("steps", "-o", "report.pdf"), "-o report.pdf: its name ends with none of"),
+        (("./missing.py",), "there is no file missing.py"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_has(
+    mlbench: Mlbench, client: ApiClient, arguments: tuple[str, ...], message: str
+) -> None:
+    before = client.get_runs().result().value
+    done = mlbench("bench", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert f"mlbench: {message}" in done.err
+    assert [run.id for run in client.get_runs().result().value] == [run.id for run in before]

@@ -1,0 +1,109 @@
+"""``mlbench compare``, and how a comparison is printed."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from mlbench.cli import comparing
+from mlbench.client import Run
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.report.making import make_difference, make_matrix
+
+
+def print_on(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
+    paper = io.StringIO()
+    monkeypatch.setattr(comparing, "out", Console(file=paper, width=columns, markup=False))
+    return paper
+
+
+def test_every_figure_can_be_read_on_a_terminal_of_80_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paper = print_on(monkeypatch, columns=80)
+    comparing.show_comparison(make_matrix((1, 2, 4), 5))
+    lines = paper.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    cells = [" ".join(line.split()) for line in lines]
+    assert "2 workers 5/5 4.51 4.26 4.76 0.20 8.96 1.74 87.1" in cells
+    assert "4 workers 5 4,998 3.03 75.8 20.00 98.58 33.81" in cells
+    assert "communication 0.52 0.60 0.69" in cells
+    assert "15 digits-w4-r5 2.73 7.00 98.58 4,735 20.00 34.57" in cells
+
+
+def test_a_wide_terminal_shows_minor_columns_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = print_on(monkeypatch, columns=120)
+    comparing.show_comparison(make_matrix((1, 2, 4), 5))
+    cells = [" ".join(line.split()) for line in paper.getvalue().splitlines()]
+    assert "15 digits-w4-r5 4 closed 2.73 7.00 98.58 12 4,735 20.00 34.57" in cells
+
+
+def test_the_longest_name_is_folded_and_no_figure_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = print_on(monkeypatch, columns=80)
+    matrix = make_matrix((1,), 2)
+    results = tuple(replace(result, name="x" * 40) for result in matrix.results)
+    comparing.show_comparison(replace(matrix, results=results))
+    text = paper.getvalue()
+    assert text.count("x") == 80 + text.count("0x")
+    assert "14.89" in text
+
+
+def test_why_runs_cannot_be_compared_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = print_on(monkeypatch, columns=80)
+    matrix = replace(
+        make_matrix((1, 2), 1),
+        comparable="no",
+        differences=(
+            make_difference("batch_size", "yes", "batch_size is 32 [b] and 64"),
+            make_difference("cpu", "no", "cpu is a and b"),
+        ),
+    )
+    first = replace(matrix.results[0], departures=("its goal is 90",))
+    comparing.show_comparison(replace(matrix, results=(first, matrix.results[1])))
+    assert paper.getvalue().splitlines()[:9] == [
+        "digits on 1, 2 workers",
+        "2 runs, goal: val_global_Prec@1 ≥ 97",
+        "These runs cannot be compared:",
+        "  batch_size is 32 [b] and 64",
+        "departures from the rules of the task:",
+        "  run 1: its goal is 90",
+        "what else differs:",
+        "  cpu is a and b",
+        "",
+    ]
+
+
+def test_runs_are_compared_by_id_and_name(mlbench: Mlbench, finished: Run) -> None:
+    done = mlbench("compare", str(finished.id), "--json")
+    assert (done.code, done.err) == (0, "")
+    by_name = mlbench("compare", "finished", "--goal", "train_loss<=0.5", "--json").json
+    [result] = by_name["results"]
+    assert (result["run_id"], result["target"]["metric"]) == (finished.id, "train_loss")
+    assert result["time_to_accuracy"]["wall_seconds"] > 0
+    assert done.json["results"][0]["target"] is None
+
+
+def test_the_time_and_the_price_can_be_said(mlbench: Mlbench, finished: Run) -> None:
+    arguments = ("--goal", "train_loss<=0", "--after", "1m", "--price", "0.5")
+    [result] = mlbench("compare", "finished", *arguments, "--json").json["results"]
+    assert result["accuracy_after_time"]["limit_seconds"] == 60
+    assert result["cost"]["total"] == pytest.approx(0.5 * result["cost"]["worker_seconds"])
+    assert result["time_to_accuracy"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nobody",), "mlbench: there is no run 'nobody'; `mlbench status` lists them\n"),
+        (("4711",), "mlbench: run_id: there is no run 4711\n"),
+        (("finished", "--goal", "nonsense"), "mlbench: goal: "),
+        (("finished", "-o", "report.pdf"), "mlbench: -o report.pdf: its name ends with none of"),
+    ],
+)
+def test_what_cannot_be_compared_is_told(
+    mlbench: Mlbench, finished: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    done = mlbench("compare", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(message)

@@ -1,0 +1,141 @@
+"""The plots: which there are, and what their drawings say."""
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from mlbench.report.drawing import FAINT, INK, SERIES
+from mlbench.report.plots import Plot, plots
+from mlbench.results import Comparison, Result
+from tests.mlbench.report.making import (
+    METRIC,
+    make_aimless,
+    make_comparison,
+    make_matrix,
+    make_result,
+    make_unreached,
+)
+
+
+def drawn(comparison: Comparison) -> dict[str, Plot]:
+    return {plot.title: plot for plot in plots(comparison)}
+
+
+def texts(plot: Plot) -> list[str]:
+    """Return the texts of a drawing."""
+    root = ElementTree.fromstring(plot.svg)  # noqa: S314 - our own drawing
+    return [element.text or "" for element in root.iter() if element.tag.endswith("text")]
+
+
+def test_a_set_has_every_plot() -> None:
+    found = drawn(make_matrix((1, 2, 4), 5))
+    metric, reached, speedup, phases = found.values()
+    assert [*found] == [
+        f"{METRIC} over training time",
+        "Time to accuracy",
+        "Speed-up",
+        "Where the time went",
+    ]
+    assert {"1 worker", "2 workers", "4 workers", "training time [s]", METRIC, "97"} <= {
+        *texts(metric)
+    }
+    assert {"1", "2", "4", "workers", "training time to the goal [s]"} <= {*texts(reached)}
+    assert {"ideal", "time to accuracy", "throughput"} <= {*texts(speedup)}
+    assert {"communication", "other", "9.94 s", "time [s]"} <= {*texts(phases)}
+
+
+@pytest.mark.parametrize(
+    ("results", "titles"),
+    [
+        ([make_result(1)], [f"{METRIC} over training time", "Where the time went"]),
+        (
+            [make_unreached(1), make_unreached(2, repeat=2)],
+            [f"{METRIC} over training time", "Where the time went"],
+        ),
+        ([make_aimless(1), make_aimless(2, 2)], ["Speed-up", "Where the time went"]),
+        ([replace(make_aimless(1), phases={})], []),
+    ],
+)
+def test_a_plot_without_figures_is_left_out(results: list[Result], titles: list[str]) -> None:
+    assert [*drawn(make_comparison(results))] == titles
+
+
+def test_the_goal_and_each_run_are_drawn_once() -> None:
+    [metric, *_] = plots(make_comparison([make_result(1), make_unreached(2, 2)]))
+    assert texts(metric).count("goal") == 1
+    for colour in ("var(--series-0)", "var(--series-1)"):
+        assert colour in metric.svg
+
+
+def test_without_training_time_the_clock_is_the_walls() -> None:
+    result = make_result(1)
+    assert result.curve is not None
+    unknown = replace(result.curve, training_seconds=(None,) * len(result.curve.values))
+    comparison = make_comparison([replace(result, curve=unknown), make_result(2, 2)])
+    plot = plots(comparison)[0]
+    assert plot.title == f"{METRIC} over time since the start"
+    assert "time since the start [s]" in texts(plot)
+
+
+def test_runs_that_did_not_reach_the_goal_are_counted() -> None:
+    comparison = make_comparison([make_result(1), make_unreached(2, repeat=2), make_result(3, 2)])
+    assert "(1 of 2)" in texts(drawn(comparison)["Time to accuracy"])
+
+
+def test_groups_with_as_many_workers_have_names_instead() -> None:
+    comparison = make_matrix((1, 2), 2)
+    first, second = comparison.groups
+    groups = (
+        replace(first, num_workers=2, label="2 workers, flat"),
+        replace(second, label="2 workers, ddp"),
+    )
+    found = drawn(replace(comparison, groups=groups))
+    assert "Speed-up" not in found
+    assert "2 workers, flat" in texts(found["Time to accuracy"])
+
+
+def test_a_drawing_takes_its_colours_from_the_page_and_asks_nobody() -> None:
+    for plot in plots(make_matrix((1, 2), 2)):
+        for stand_in in (INK, FAINT, *SERIES):
+            assert stand_in not in plot.svg
+        assert "currentColor" in plot.svg
+        addresses = {*re.findall(r'https?://[^"\s]+', plot.svg)}
+        assert addresses == {"http://www.w3.org/1999/xlink", "http://www.w3.org/2000/svg"}
+
+
+def test_the_drawings_of_a_page_do_not_share_ids() -> None:
+    ids = [i for plot in plots(make_matrix()) for i in re.findall(r'\bid="([^"]+)"', plot.svg)]
+    assert len(ids) == len({*ids})
+    linked = {
+        i
+        for plot in plots(make_matrix())
+        for i in re.findall(r'(?:href="|url\()#([^")]+)', plot.svg)
+    }
+    assert linked
+    assert linked <= {*ids}
+
+
+def test_the_same_figures_give_the_same_drawing() -> None:
+    assert plots(make_matrix()) == plots(make_matrix())
+
+
+def test_a_name_with_markup_is_a_text() -> None:
+    result = make_result(1)
+    assert result.target is not None
+    odd = replace(result, target=replace(result.target, metric="<b>&$x^2$"))
+    assert "<b>&$x^2$" in texts(plots(make_comparison([odd]))[0])
+
+
+def test_a_run_without_any_time_can_be_drawn() -> None:
+    still = replace(make_result(1), phases={"forward": 0.0})
+    assert "0.00 s" in texts(drawn(make_comparison([still]))["Where the time went"])
+
+
+def test_a_single_evaluation_is_a_point() -> None:
+    result = make_result(1)
+    assert result.curve is not None
+    curve = replace(result.curve, wall_seconds=(1.0,), training_seconds=(1.0,), values=(50.0,))
+    lone = replace(result, curve=curve, time_to_accuracy=None)
+    assert "<use" in plots(make_comparison([lone]))[0].svg

@@ -1,0 +1,98 @@
+"""The tables of a report."""
+
+from dataclasses import replace
+
+from mlbench.report.tables import Table, tables
+from tests.mlbench.report.making import (
+    make_aimless,
+    make_comparison,
+    make_matrix,
+    make_result,
+    make_unreached,
+)
+
+
+def columns(table: Table) -> dict[str, list[str]]:
+    """Return a table's cells by the head of their column."""
+    cells = zip(*table.rows, strict=True)
+    return {
+        heading.text: list(column) for heading, column in zip(table.headings, cells, strict=True)
+    }
+
+
+def test_a_set_has_every_table() -> None:
+    reached, throughput, phases, runs = tables(make_matrix((1, 2, 4), 5))
+    found = columns(reached)
+    assert found["group"] == ["1 worker", "2 workers", "4 workers"]
+    assert found["reached"] == ["5/5"] * 3
+    assert found["mean"] == ["7.85", "4.51", "2.59"]
+    assert found["speed-up"] == ["1.00", "1.74", "3.03"]
+    assert found["efficiency"] == ["100.0", "87.1", "75.8"]
+    assert "as MLPerf's do" in reached.note
+    assert columns(throughput)["throughput"] == ["1,649", "2,871", "4,998"]
+    assert columns(throughput)["comm. share"] == ["5.00", "10.00", "20.00"]
+    assert [row[0] for row in phases.rows[:3]] == ["data", "forward", "backward"]
+    assert phases.rows[-1] == ("sum", "9.94", "6.01", "3.80")
+    assert columns(runs)["run"] == [str(i) for i in range(1, 16)]
+
+
+def test_figures_stand_at_the_right_and_names_at_the_left() -> None:
+    runs = tables(make_matrix())[-1]
+    left = [heading.text for heading in runs.headings if not heading.is_figure]
+    assert left == ["name", "division"]
+
+
+def test_one_run_has_no_groups() -> None:
+    assert [table.title for table in tables(make_comparison([make_result(1)]))] == [
+        "Where the time went",
+        "Runs",
+    ]
+
+
+def test_one_group_is_not_compared_with_itself() -> None:
+    reached = tables(make_matrix((2,), 3))[0]
+    assert "speed-up" not in columns(reached)
+
+
+def test_a_goal_that_was_not_reached_has_no_mean() -> None:
+    comparison = make_comparison([make_result(1), make_unreached(2, repeat=2)])
+    reached, *_, runs = tables(comparison)
+    assert columns(reached)["reached"] == ["1/2"]
+    assert "mean" not in columns(reached)
+    assert columns(runs)["reached"] == ["7.42", "-"]
+
+
+def test_without_a_goal_there_is_nothing_to_reach() -> None:
+    found = tables(make_comparison([make_aimless(1), make_aimless(2, 2)]))
+    assert [table.title for table in found] == [
+        "Throughput and cost",
+        "Where the time went",
+        "Runs",
+    ]
+    assert not {"reached", "best", "energy", "price"} & columns(found[-1]).keys()
+
+
+def test_a_state_is_shown_where_one_has_not_finished() -> None:
+    finished, failed = make_result(1), replace(make_result(2), state="FAILED")
+    assert "state" not in columns(tables(make_comparison([finished]))[-1])
+    assert columns(tables(make_comparison([finished, failed]))[-1])["state"] == [
+        "FINISHED",
+        "FAILED",
+    ]
+
+
+def test_a_departure_marks_the_division() -> None:
+    departing = replace(make_result(1), departures=("its goal is 90",))
+    runs = tables(make_comparison([departing, make_result(2)]))[-1]
+    assert columns(runs)["division"] == ["closed*", "closed"]
+
+
+def test_without_phases_there_is_no_table_of_them() -> None:
+    bare = replace(make_result(1), phases={})
+    assert [table.title for table in tables(make_comparison([bare]))] == ["Runs"]
+
+
+def test_phases_of_ones_own_follow_the_known_ones() -> None:
+    own = replace(make_result(1), phases={"zeta": 1.0, "other": 2.0, "forward": 3.0})
+    phases = tables(make_comparison([own]))[0]
+    assert [row[0] for row in phases.rows] == ["forward", "other", "zeta", "sum"]
