@@ -1,0 +1,87 @@
+"""The open division: any program, recorded by lines of JSON, evaluated like a task."""
+
+import shlex
+from pathlib import Path
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from tests.chain.test_nothing_is_lost import run_to_end
+
+# Not a line of Python. It reaches its goal in its third epoch, rank 1 a moment later.
+_TRAINING = r"""
+say() { echo "{\"time\": $(date +%s.%N), $1}" >> "$MLBENCH_METRICS_FILE"; }
+say '"goal": {"metric": "val_accuracy", "value": 0.8}'
+say "\"settings\": {\"batch_size\": 32, \"data\": \"none\", \"seed\": $MLBENCH_SEED}"
+sleep 0.$RANK
+for epoch in 0 1 2 3; do
+  totals="\"train_seconds\": $((10 * epoch)), \"samples\": $((100 * epoch)), \"epoch\": $epoch"
+  say "\"metrics\": {\"val_accuracy\": 0.$((6 + epoch)), $totals}"
+  sleep 0.05
+done
+echo "worker $RANK of $WORLD_SIZE, told $@, in $PWD"
+"""
+
+
+def test_a_shell_script_has_a_result(stack: Home, tmp_path: Path) -> None:
+    (tmp_path / "train.sh").write_text(_TRAINING)
+    with ApiClient.from_home(stack) as client:
+        ordered = client.create_run(
+            "shell",
+            2,
+            custom_image_name="none/needed",
+            custom_image_command="sh train.sh {rank} {run_id} {backend} {hosts}",
+            working_dir=str(tmp_path),
+            seed=7,
+        )
+        ended = run_to_end(client, ordered.result().value)
+        assert ended.state == "FINISHED", ended.reason
+        result = client.get_result(ended.id).result().value
+        said = [client.get_logs(ended.id, rank).result().value.text for rank in (0, 1)]
+        manifest = client.get_manifest(ended.id).result().value
+
+    assert said == [
+        f"worker {rank} of 2, told {rank} {ended.id} gloo 127.0.0.1,127.0.0.1, in {tmp_path}\n"
+        for rank in (0, 1)
+    ]
+    assert (result.division, result.departures) == ("open", ())
+    assert result.target is not None
+    assert (result.target.metric, result.target.value) == ("val_accuracy", 0.8)
+    assert result.time_to_accuracy is not None
+    assert result.time_to_accuracy.training_seconds == 20
+    assert 0 < result.time_to_accuracy.wall_seconds < 30
+    assert (result.last_value, result.best_value) == (0.9, 0.9)
+    # Two ranks, 300 samples each, in 30 seconds as they say.
+    assert (result.epochs, result.samples, result.samples_per_second) == (4, 600, 20)
+    assert manifest["seed"] == 7
+    assert manifest["settings"] == {"batch_size": 32, "data": "none", "seed": 7}
+    assert manifest["working_dir"] == str(tmp_path)
+    assert [sorted(one["ranks"]) for one in manifest["machines"]] == [[0, 1]]
+
+
+def test_with_mpi_rank_0_alone_runs_the_command(stack: Home, tmp_path: Path) -> None:
+    with ApiClient.from_home(stack) as client:
+        ordered = client.create_run(
+            "mpirun",
+            2,
+            backend="mpi",
+            custom_image_name="none/needed",
+            custom_image_command="sh -c 'echo run {run_id} on {hosts} by {backend}'",
+        )
+        ended = run_to_end(client, ordered.result().value)
+        said = [client.get_logs(ended.id, rank).result().value.text for rank in (0, 1)]
+    assert ended.state == "FINISHED", ended.reason
+    assert said == [f"run {ended.id} on 127.0.0.1,127.0.0.1 by mpi\n", ""]
+
+
+def test_a_folder_that_is_not_there_is_told(stack: Home, tmp_path: Path) -> None:
+    with ApiClient.from_home(stack) as client:
+        ordered = client.create_run(
+            "nowhere",
+            1,
+            custom_image_name="none/needed",
+            custom_image_command=shlex.join(["echo", "never"]),
+            working_dir=str(tmp_path / "missing"),
+        )
+        ended = run_to_end(client, ordered.result().value)
+    assert ended.state == "FAILED"
+    assert str(tmp_path / "missing") in ended.reason

@@ -1,0 +1,84 @@
+"""``docs/tutorial-own-code.md``: its files and commands do what the page says, in its order."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.cli.common import find_run
+from mlbench.home import Home
+
+_PAGE = Path(__file__).parents[2] / "docs" / "tutorial-own-code.md"
+_BLOCK = re.compile(
+    r"(?:Save this as `(?P<file>[^`\n]+)`[^\n]*\n\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@pytest.fixture(scope="module")
+def folder(stack: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reader's folder, after all of the page was done."""
+    folder = tmp_path_factory.mktemp("own code")
+    for block in _BLOCK.finditer(_PAGE.read_text()):
+        if block["file"]:
+            (folder / block["file"]).write_text(block["text"])
+        elif block["language"] == "bash":
+            _type(block["text"], folder, stack)
+    return folder
+
+
+def _type(commands: str, folder: Path, stack: Home) -> None:
+    done = subprocess.run(
+        ["bash", "-eu"],
+        input=commands,
+        cwd=folder,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "MLBENCH_HOME": str(stack.root),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
+    with (folder / "said").open("a") as said:
+        said.write(f"$ {commands}{done.stdout}")
+
+
+@pytest.mark.timeout(600)
+def test_every_run_is_finished_and_has_what_the_page_says(stack: Home, folder: Path) -> None:
+    with ApiClient.from_home(stack) as client:
+        results = {
+            name: client.get_result(find_run(client, name).id).result().value
+            for name in ("plain", "two", "faster", "shell", "scaling-w1-r1", "scaling-w2-r3")
+        }
+    assert {result.state for result in results.values()} == {"FINISHED"}
+    assert {result.division for result in results.values()} == {"open"}
+    plain, two, shell = results["plain"], results["two"], results["shell"]
+    assert (plain.target, plain.samples, plain.num_workers) == (None, None, 1)
+    assert two.time_to_accuracy is not None
+    assert two.time_to_accuracy.training_seconds is not None
+    assert {"forward", "backward", "optimizer", "evaluation"} <= two.phases.keys()
+    assert two.num_workers == 2
+    assert shell.time_to_accuracy is not None
+    assert shell.time_to_accuracy.training_seconds is None
+    assert shell.epochs == 4
+
+
+def test_the_commands_print_what_the_page_says(folder: Path) -> None:
+    said = (folder / "said").read_text()
+    assert "epoch 9: " in said  # the log of the plain script
+    assert "data_sha256" in said  # the manifest
+    assert "learning_rate" in said  # in which two runs differ
+    assert "speed-up" in said
+
+
+def test_the_reports_are_there(folder: Path) -> None:
+    for name in ("faster.html", "scaling.html"):
+        assert "</html>" in (folder / name).read_text()
+    assert "| " in (folder / "scaling.md").read_text()
