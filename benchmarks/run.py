@@ -17,6 +17,7 @@ _USUAL = (
     "post_rate",
     "read_rate",
     "read_memory",
+    "result_rate",
     "start_latency",
     "scrape_cost",
     "watching",
