@@ -216,6 +216,8 @@ _OUR_VARIABLES = _GRAFANA_VARIABLES | frozenset(
         names.ENV_WORLD_SIZE,
         names.ENV_METRICS_FILE,
         names.ENV_CHECKPOINTS,
+        names.ENV_SEED,
+        names.ENV_DEADLINE,
         # Set, it would change how every process of the stack counts.
         names.ENV_MULTIPROC_DIR,
     }

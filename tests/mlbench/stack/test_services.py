@@ -168,7 +168,7 @@ def test_what_another_stack_left_in_the_shell_does_not_reach_this_one(
     home: Home, binary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = {value for key, value in vars(names).items() if key.startswith("ENV_")}
-    for name in ours - {*_USERS_GRAFANA, names.ENV_DATASETS}:
+    for name in ours - {*_USERS_GRAFANA, names.ENV_DATASETS, names.ENV_GIT_COMMIT}:
         monkeypatch.setenv(name, "foreign")
     monkeypatch.setenv("OTHER", "kept")
     for service in all_services(home):
