@@ -1,12 +1,14 @@
 """What all commands share: the client, finding a run, errors as exit codes, JSON."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from mlbench.client import ApiClient, Run
 from mlbench.errors import MLBenchError
@@ -68,6 +70,23 @@ def find_run(client: ApiClient, wanted: str) -> Run:
     if not named:
         raise WrongCallError(f"there is no run {wanted!r}; `mlbench status` lists them")
     return named[-1]
+
+
+def print_pairs(pairs: Iterable[tuple[str, str | Text]]) -> None:
+    """Print labels, each with its text beside it."""
+    rows = list(pairs)
+    if not out.is_terminal:
+        # In a pipe nothing is cut, so a table would fill every line up to the longest.
+        width = max((len(label) for label, _ in rows), default=0)
+        for label, text in rows:
+            typer.echo(f"{label:<{width}}  {text}".rstrip())
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in rows:
+        table.add_row(label, text)
+    out.print(table)
 
 
 def print_json(content: object) -> None:

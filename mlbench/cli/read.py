@@ -15,6 +15,7 @@ from mlbench.cli.common import (
     find_run,
     out,
     print_json,
+    print_pairs,
 )
 from mlbench.client import ApiClient, Point, Run, Series
 from mlbench.names import StreamName
@@ -101,12 +102,7 @@ def manifest(wanted: RunArgument, json: JsonOption = False) -> None:
     if json:
         print_json(found)
         return
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for fact in facts(found):
-        table.add_row(fact.name, fact.text)
-    out.print(table)
+    print_pairs((fact.name, fact.text) for fact in facts(found))
 
 
 def _point_fields(point: Point) -> dict[str, object]:

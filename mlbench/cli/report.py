@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mlbench import names
 from mlbench.cli.alerts import Alert
-from mlbench.cli.common import out
+from mlbench.cli.common import out, print_pairs
 from mlbench.client import Pod, Run
 from mlbench.home import Connection
 from mlbench.report import figures
@@ -26,10 +26,7 @@ def show_result(run: Run, result: Result, connection: Connection) -> None:
     out.print(f"run {run.id} ({run.name}):", _state(run))
     if run.reason:
         out.print(run.reason, style=_STATE_STYLES.get(run.state), soft_wrap=True)
-    table = Table.grid(padding=(0, 2))
-    for label, text in _facts(run, result):
-        table.add_row(label, text)
-    out.print(table)
+    print_pairs(_facts(run, result))
     if result.phases:
         out.print(_phase_table(result))
     _show_links(run, connection)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from mlbench.cli import report
+from mlbench.cli import common, report
 from mlbench.cli.alerts import Alert
 from mlbench.client import Delivery, Goal, Pod, Run
 from mlbench.home import Connection
@@ -73,7 +73,11 @@ def paper(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 
 def print_on(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
     paper = io.StringIO()
-    monkeypatch.setattr(report, "out", Console(file=paper, width=columns, markup=False))
+    terminal = Console(
+        file=paper, width=columns, markup=False, force_terminal=True, color_system=None
+    )
+    for module in (report, common):
+        monkeypatch.setattr(module, "out", terminal)
     return paper
 
 
@@ -119,6 +123,17 @@ def test_the_settings_are_one_line_that_ends_with_the_terminal(paper: io.StringI
     report.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION)
     [line] = [line for line in shown(paper) if "setting_0=0" in line]
     assert line.endswith("…")
+
+
+def test_in_a_pipe_nothing_is_cut_and_no_line_is_filled_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    long = {f"setting_{i}": i for i in range(100)}
+    report.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION)
+    lines = capsys.readouterr().out.splitlines()
+    facts = lines[1 : lines.index("epochs            12")]
+    assert [line for line in facts if line.endswith("setting_99=99")]
+    assert [line for line in facts if line.endswith(" ")] == []
 
 
 def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> None:
