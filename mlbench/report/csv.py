@@ -1,4 +1,7 @@
-"""A comparison as CSV: one row for each run, in base units, headed as the records name them."""
+"""A comparison as CSV: one row for each run, in base units, headed as the records name them.
+
+Each row also holds the figures of the run's group, so that one table says everything.
+"""
 
 import csv
 import dataclasses
@@ -10,7 +13,9 @@ from mlbench.results import (
     AccuracyAfterTime,
     Comparison,
     Cost,
+    Group,
     Result,
+    Summary,
     Target,
     TimeToAccuracy,
 )
@@ -22,15 +27,22 @@ _PARTS: dict[str, type[Any]] = {
     "accuracy_after_time": AccuracyAfterTime,
     "cost": Cost,
 }
+# What a row says already, or is no single figure.
+_NOT_OF_GROUPS = ("label", "num_workers", "run_ids", "phases")
+# What a group has of its own; all else is a summary over its runs.
+_SINGLE = ("reached", "speedup", "efficiency", "throughput_speedup", "throughput_efficiency")
 
 
 def render(comparison: Comparison) -> str:
     """Return the runs as CSV with a header; what there is none of is empty, ``curve`` left out."""
-    groups = {run_id: group.label for group in comparison.groups for run_id in group.run_ids}
+    groups = {
+        run_id: _group_fields(group)
+        for group in comparison.to_fields()["groups"]
+        for run_id in group["run_ids"]
+    }
     phases = dict.fromkeys(name for result in comparison.results for name in result.phases)
     rows = [
-        {**_fields(result, [*phases]), "group": groups.get(result.run_id)}
-        for result in comparison.results
+        {**_fields(result, [*phases]), **groups[result.run_id]} for result in comparison.results
     ]
     text = io.StringIO()
     writer = csv.DictWriter(text, [*rows[0]] if rows else [], lineterminator="\n")
@@ -50,13 +62,21 @@ def _fields(result: Result, phases: list[str]) -> dict[str, Any]:
             case "phases":
                 fields.update({f"phases_{phase}": value.get(phase) for phase in phases})
             case _ if name in _PARTS:
-                fields.update(_flat(name, value or {}))
+                fields.update(_flat(name, _PARTS[name], value or {}))
             case _:
                 fields[name] = value
     return fields
 
 
-def _flat(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        f"{name}_{part.name}": fields.get(part.name) for part in dataclasses.fields(_PARTS[name])
-    }
+def _group_fields(group: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {"group": group["label"]}
+    for part in dataclasses.fields(Group):
+        if part.name in _NOT_OF_GROUPS:
+            continue
+        name, value = f"group_{part.name}", group[part.name]
+        fields.update({name: value} if part.name in _SINGLE else _flat(name, Summary, value or {}))
+    return fields
+
+
+def _flat(name: str, record: type[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{name}_{part.name}": fields.get(part.name) for part in dataclasses.fields(record)}

@@ -1,6 +1,7 @@
 """Comparisons as CSV."""
 
 import csv
+import dataclasses
 import io
 from dataclasses import replace
 
@@ -30,6 +31,22 @@ def test_there_is_a_row_for_each_run_in_base_units() -> None:
     assert float(rows[1]["phases_forward"]) == comparison.results[1].phases["forward"]
     assert rows[1]["target_metric"] == "val_global_Prec@1"
     assert "curve" not in rows[1]
+
+
+def test_every_row_has_the_figures_of_its_group() -> None:
+    comparison = make_matrix((1, 2), 3)
+    rows = rows_of(comparison)
+    one, two = comparison.groups
+    assert two.training_seconds_to_accuracy is not None
+    for row, group in zip(rows, [one, two] * 3, strict=True):
+        assert int(row["group_reached"]) == group.reached == 3
+        assert float(row["group_speedup"]) == group.speedup
+        assert float(row["group_efficiency"]) == group.efficiency
+    summary = dataclasses.asdict(two.training_seconds_to_accuracy)
+    for name, value in summary.items():
+        assert float(rows[1][f"group_training_seconds_to_accuracy_{name}"]) == value
+    [aimless] = rows_of(make_comparison([make_aimless(1)]))
+    assert aimless["group_training_seconds_to_accuracy_mean"] == ""
 
 
 def test_what_there_is_none_of_is_empty_and_every_run_has_every_column() -> None:
