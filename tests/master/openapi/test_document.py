@@ -1,6 +1,6 @@
 """The document is valid, names every route and parameter, and its examples are real."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import falcon
@@ -95,13 +95,16 @@ def test_every_example_is_what_its_schema_says() -> None:
 def read(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The names of the query parameters that resources read."""
     names: set[str] = set()
-    get_param = falcon.Request.get_param
 
-    def note(self: falcon.Request, name: str, **options: Any) -> Any:
-        names.add(name)
-        return get_param(self, name, **options)
+    def watch(method: Callable[..., Any]) -> Callable[..., Any]:
+        def note(self: falcon.Request, name: str, **options: Any) -> Any:
+            names.add(name)
+            return method(self, name, **options)
 
-    monkeypatch.setattr(falcon.Request, "get_param", note)
+        return note
+
+    for method in (falcon.Request.get_param, falcon.Request.get_param_as_list):
+        monkeypatch.setattr(falcon.Request, method.__name__, watch(method))
     return names
 
 
