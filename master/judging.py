@@ -47,7 +47,7 @@ def judge_together(reader: SeriesReader, runs: Sequence[Run], wish: Wish) -> Com
     """
     results = [judge(reader, run, wish) for run in runs]
     facts = {
-        run.id: facts_of(run, result, _machines(run, _ranks(run)))
+        run.id: facts_of(run, result, _machines(run))
         for run, result in zip(runs, results, strict=True)
     }
     return compare(results, facts)
@@ -60,7 +60,9 @@ def _question(run: Run, wish: Wish) -> Question:
 
 
 def _course(prometheus: PrometheusClient, run: Run) -> Course:
-    ranks, ended_at = _ranks(run), run.finished_at or time.time()
+    # Not all that is known of them: a thousand ranks that were restarted are many.
+    times = Rank.select(Rank.worker, Rank.attempt, Rank.assigned_at, Rank.exited_at)
+    ranks, ended_at = list(times.where(Rank.run == run.id)), run.finished_at or time.time()
     energy = None
     if run.started_at is not None:
         pods = sorted({rank.worker for rank in ranks})
@@ -72,7 +74,7 @@ def _course(prometheus: PrometheusClient, run: Run) -> Course:
         state=run.state,
         num_workers=run.num_workers,
         division=division(run),
-        departures=tuple(departures(run, _machines(run, ranks))),
+        departures=tuple(departures(run, _machines(run))),
         started_at=run.started_at,
         ended_at=ended_at,
         occupations=[
@@ -91,10 +93,7 @@ def _series(reader: SeriesReader, run: Run, question: Question) -> Columns:
     return to_columns(reader.run(run.id, Selection(since_us - 1, names=tuple(sorted(metrics)))))
 
 
-def _ranks(run: Run) -> list[Rank]:
-    return list(Rank.select().where(Rank.run == run.id).order_by(Rank.attempt, Rank.rank))
-
-
-def _machines(run: Run, ranks: Sequence[Rank]) -> list[Machine]:
+def _machines(run: Run) -> list[Machine]:
     """Return what is stated of the machines of the latest attempt."""
-    return [rank.machine for rank in ranks if rank.attempt == run.attempt and rank.machine]
+    ranks = Rank.select(Rank.machine).where(Rank.run == run.id, Rank.attempt == run.attempt)
+    return [rank.machine for rank in ranks.order_by(Rank.rank) if rank.machine]

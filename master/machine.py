@@ -46,7 +46,10 @@ class Machine(_Facts):
     """The models of its GPUs, one entry each."""
     gpu_driver: _Text | None = None
     python: _Text | None = None
-    """The version of the Python that the command begins with, or else of the agent's."""
+    """The version of the Python that the command begins with or its script names.
+
+    For other commands, of the agent's.
+    """
     mlbench: _Text | None = None
     packages: dict[_Text, _Text] = {}
     """The distributions that this Python has installed, with their versions."""

@@ -3,12 +3,13 @@
 Series in, figures out: no database, no network, no clock. ``mlbench.results`` says what each is.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from master.accuracy import Accuracy, Evaluation
-from master.reading.columns import ByRank, Columns, by_rank, finite_by_rank
+from master.reading.columns import ByRank, Column, Columns, by_rank, finite_by_rank
 from mlbench import names
 from mlbench.names import PHASES
 from mlbench.results import Cost, Division, Result, Target
@@ -76,10 +77,10 @@ def evaluate(course: Course, question: Question, series: Columns) -> Result:
     if target is not None and started_at is not None:
         accuracy = _accuracy(course, target, round(started_at * 1e6), series)
     reached = accuracy.reached() if accuracy else None
-    samples = _last_values(finite_by_rank(series, names.SAMPLES))
-    training_seconds = _mean(_last_values(finite_by_rank(series, names.TRAIN_SECONDS)))
-    phases = _phases(series, training_seconds)
-    communication = phases.get("communication")
+    clocks = finite_by_rank(series, names.TRAIN_SECONDS)
+    done = finite_by_rank(series, names.SAMPLES)
+    samples = _last_values(done)
+    phases, communication_share = _phases(series, clocks)
     return Result(
         run_id=course.run_id,
         name=course.name,
@@ -95,11 +96,11 @@ def evaluate(course: Course, question: Question, series: Columns) -> Result:
         best_value=accuracy.best() if accuracy else None,
         epochs=_epochs(series),
         samples=sum(samples) if samples else None,
-        training_seconds=training_seconds,
+        training_seconds=_mean(_last_values(clocks)),
         wall_seconds=None if started_at is None else course.ended_at - started_at,
-        samples_per_second=_ratio(sum(samples), training_seconds) if samples else None,
+        samples_per_second=_ratio(sum(samples), _clocked([done], clocks)) if samples else None,
         phases=phases,
-        communication_share=_ratio(communication, training_seconds),
+        communication_share=communication_share,
         cost=_cost(course, reached, question.price),
         energy_joules=course.energy_joules,
         curve=accuracy.curve(reached) if accuracy else None,
@@ -119,8 +120,8 @@ def _accuracy(course: Course, target: Target, started_us: int, series: Columns) 
     )
 
 
-def _phases(series: Columns, training_seconds: float | None) -> dict[str, float]:
-    """Return the mean seconds in each phase, and what is left of the training time.
+def _phases(series: Columns, clocks: ByRank) -> tuple[dict[str, float], float | None]:
+    """Return the mean seconds in each phase and in none, and the share of communication.
 
     A rank that recorded some phases, and not another one, spent no time in that.
     """
@@ -129,11 +130,33 @@ def _phases(series: Columns, training_seconds: float | None) -> dict[str, float]
     phases: dict[str, float] = {
         phase: sum(_last_values(found)) / len(ranks) for phase, found in totals.items() if found
     }
+    training_seconds = _clocked(list(totals.values()), clocks)
+    share = _ratio(phases.get("communication"), training_seconds)
     if phases and training_seconds is not None:
         # Evaluation is no training time.
         known = sum(seconds for phase, seconds in phases.items() if phase != "evaluation")
         phases[_OTHER] = max(0.0, training_seconds - known)
-    return phases
+    return phases, share
+
+
+def _clocked(totals: Sequence[ByRank], clocks: ByRank) -> float | None:
+    """Return the mean training time of the ranks at their last totals.
+
+    They record their clock more often: a run that goes on, or was killed, has not said what it did
+    since its totals.
+    """
+    last_us: dict[str, int] = {}
+    for ranks in totals:
+        for rank, column in ranks.items():
+            last_us[rank] = max(column.times_us[-1], last_us.get(rank, column.times_us[-1]))
+    at_totals = [_value_at(clocks[rank], at) for rank, at in last_us.items() if rank in clocks]
+    return _mean(at_totals or _last_values(clocks))
+
+
+def _value_at(clock: Column, time_us: int) -> float:
+    """Return what a clock says at a time or next, by Prometheus's milliseconds; else its last."""
+    position = clock.first_from(time_us // 1000 * 1000)
+    return clock.values[min(position, len(clock.values) - 1)]
 
 
 def _epochs(series: Columns) -> int | None:
@@ -157,7 +180,15 @@ def _last_values(columns: ByRank) -> list[float]:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return fmean(values) if values else None
+    return mean(values) if values else None
+
+
+def mean(values: Iterable[float]) -> float:
+    """Return the mean; NaN where the sum is too large for a float."""
+    try:
+        return fmean(values)
+    except (OverflowError, ValueError):  # of sums that are infinite, or infinities of both signs
+        return math.nan
 
 
 def _ratio(part: float | None, whole: float | None) -> float | None:

@@ -18,11 +18,12 @@ DATA, DATA_CHECKSUM = "data", "data_sha256"
 BATCH_SIZE, WORKER_BATCH_SIZE = "batch_size", "worker_batch_size"
 NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH = "num_workers", "num_cpus", "max_bandwidth"
 BENCHMARK, IMAGE, COMMAND = "benchmark", "image", "command"
+WORKING_DIR = "working_dir"
 
 # Runs that differ in one of these cannot be compared.
 _BREAKING = (GOAL, DATA, BATCH_SIZE)
 # Runs of the same, of which none states its data, have no other than each other's.
-_CODE = (BENCHMARK, IMAGE, COMMAND)
+_CODE = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
 # What one varies to compare runs.
 SHAPE = (NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from master.comparing import differences
+from master.controller.commands import told_options
 from master.models import Run
 from master.recording.samples import spell
 from mlbench.results import Result, Target
@@ -18,6 +19,8 @@ _NONE = "none"
 # By name: what tells runs apart that ran on or with something else.
 _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
     "cpu": lambda machine: machine.get("cpu_model"),
+    "cpus": lambda machine: machine.get("cpus"),
+    "cpu_limit": lambda machine: machine.get("cpu_limit"),
     "gpus": lambda machine: machine.get("gpus"),
     "gpu_driver": lambda machine: machine.get("gpu_driver"),
     "python": lambda machine: machine.get("python"),
@@ -49,13 +52,17 @@ def facts_of(run: Run, result: Result, machines: Sequence[Machine]) -> dict[str,
         differences.MAX_BANDWIDTH: _ANY if run.max_bandwidth is None else f"{run.max_bandwidth:g}",
         differences.BENCHMARK: run.benchmark or _NONE,
         differences.IMAGE: run.image or _NONE,
-        differences.COMMAND: run.command or _NONE,
+        differences.COMMAND: " ".join([run.command, *told_options(run)]) if run.command else _NONE,
+        differences.WORKING_DIR: run.working_dir or _NONE,
         "division": result.division,
         # Before it has stated its settings, that is all that there is to say.
         "departures": None if run.settings is None else "; ".join(result.departures) or _NONE,
         differences.OWN_GOAL: _goal(Target(**run.goal)) if run.goal else None,
         "deadline_seconds": _NONE if run.deadline_seconds is None else run.deadline_seconds,
+        # Keeping checkpoints takes time.
+        "max_restarts": run.max_restarts,
         "backend": run.backend,
+        "run_all_nodes": run.run_all_nodes,
         **{name: _common(map(get, machines)) for name, get in _OF_MACHINES.items()},
     }
     settings = {name: _text(one) for name, one in settings.items() if known.get(name) is None}
@@ -87,4 +94,10 @@ def _common(stated: Iterable[Any]) -> str | None:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    match value:
+        case str():
+            return value
+        case float():  # 128.0 is the batch size 128
+            return spell(value)
+        case _:
+            return json.dumps(value)

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 
 from master.comparing import summaries
-from master.comparing.differences import DATA, GOAL, MAX_BANDWIDTH, NUM_CPUS, Facts
+from master.comparing.differences import COMMAND, DATA, GOAL, MAX_BANDWIDTH, NUM_CPUS, Facts
+from master.results import mean
 from mlbench.results import Group, Result, Summary
 
 
@@ -73,10 +73,13 @@ def _labels(kinds: Sequence[_Kind]) -> list[str]:
 
 
 def _told_apart(kind: _Kind, others: Sequence[_Kind]) -> list[str]:
-    """Return as few facts of a kind as contradict all others, such as ``backend gloo``."""
+    """Return as few facts of a kind as contradict all others, such as ``backend gloo``.
+
+    The command comes last: it is long, and what it sets may be stated in few words.
+    """
     left = [other for other in others if other is not kind]
     told = []
-    for name, value in kind.facts.items():
+    for name, value in sorted(kind.facts.items(), key=lambda fact: fact[0] == COMMAND):
         same = [other for other in left if not _contradict(other.facts, {name: value})]
         if len(same) < len(left):
             told.append(f"{name} {value}")
@@ -132,7 +135,7 @@ def _phases(runs: Sequence[Result]) -> dict[str, float]:
     """Return the mean seconds of the runs that have phases; one that a run has not took it none."""
     found = [one.phases for one in runs if one.phases]
     names = dict.fromkeys(name for phases in found for name in phases)
-    return {name: fmean(phases.get(name, 0.0) for phases in found) for name in names}
+    return {name: mean(phases.get(name, 0.0) for phases in found) for name in names}
 
 
 def _against(first: Group, group: Group) -> Group:

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from statistics import fmean, median, stdev
+from statistics import median, stdev
 
+from master.results import mean
 from mlbench.results import Summary
 
 # From so many runs on, the fastest and the slowest are left out of the mean.
@@ -30,10 +31,18 @@ def _summarize(figures: Sequence[float]) -> Summary | None:
     has_mean = math.isfinite(counted[-1])
     return Summary(
         count=len(had),
-        mean=fmean(counted) if has_mean else None,
+        mean=mean(counted) if has_mean else None,
         left_out=len(ranked) - len(counted) if has_mean else 0,
         median=median(had),
         minimum=had[0],
         maximum=had[-1],
-        standard_deviation=stdev(had) if len(had) > 1 else None,
+        standard_deviation=_spread(had) if len(had) > 1 else None,
     )
+
+
+def _spread(figures: Sequence[float]) -> float:
+    """Return the standard deviation of a sample; NaN where it is too large for a float."""
+    try:
+        return stdev(figures)
+    except OverflowError:
+        return math.nan

@@ -18,12 +18,16 @@ def command(run: Run, rank: int, hosts: Sequence[str]) -> list[str]:
         return [sys.executable, "-m", BENCHMARKS[run.benchmark].module, *options]
     if rank > 0 and not run.run_all_nodes:
         return _NOTHING
-    # As MLBench told them to a command.
-    wishes = {"--gpu": run.gpu_enabled, "--light": run.light_target}
     return [
         *(_fill_in(word, run, rank, hosts) for word in shlex.split(run.command)),
-        *(option for option, wanted in wishes.items() if wanted),
+        *told_options(run),
     ]
+
+
+def told_options(run: Run) -> list[str]:
+    """Return what a command of one's own is told besides, as MLBench told them to a command."""
+    wishes = {"--gpu": run.gpu_enabled, "--light": run.light_target}
+    return [option for option, wanted in wishes.items() if wanted]
 
 
 def _fill_in(word: str, run: Run, rank: int, hosts: Sequence[str]) -> str:

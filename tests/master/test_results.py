@@ -96,6 +96,33 @@ def test_training_time_is_the_mean_of_the_ranks_and_samples_their_sum() -> None:
     assert found.samples_per_second == 100.0
 
 
+def test_what_was_done_is_held_against_the_time_that_it_took_not_against_later_clocks() -> None:
+    # Killed after its third evaluation: the totals since the epoch began were lost.
+    found = judged(
+        acc_0={10: 50, 20: 60, 30: 70},
+        train_seconds_0={0: 0, 10: 9, 10.001: 9, 20: 18, 20.002: 18, 30: 27},
+        samples_0={0: 0, 10.001: 900, 20.002: 1800},
+        communication_seconds_0={10.001: 3, 20.002: 6},
+    )
+    assert (found.training_seconds, found.samples) == (27.0, 1800.0)
+    assert found.samples_per_second == 100.0
+    assert found.communication_share == pytest.approx(1 / 3)
+    assert found.phases == {"communication": 6.0, "other": 12.0}
+
+
+def test_totals_without_a_clock_of_their_own_take_the_one_there_is() -> None:
+    assert judged(samples={50: 800}, train_seconds_0={50: 40}).samples_per_second == 20.0
+    # The next clock never flatters; the last one is all there is.
+    later = judged(samples_0={50: 800}, train_seconds_0={40: 30, 51: 40})
+    assert later.samples_per_second == 20.0
+    assert judged(samples_0={50: 800}, train_seconds_0={40: 40}).samples_per_second == 20.0
+
+
+def test_a_sum_that_is_too_large_for_a_float_is_no_figure() -> None:
+    found = judged(train_seconds_0={50: 1.6e308}, train_seconds_1={50: 1.6e308}, samples_0={50: 9})
+    assert found.to_fields()["training_seconds"] is None
+
+
 def test_a_run_of_no_samples_has_a_throughput_of_nought() -> None:
     found = judged(samples_0={50: 0}, train_seconds_0={50: 40})
     assert (found.samples, found.samples_per_second) == (0.0, 0.0)

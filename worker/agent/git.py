@@ -17,6 +17,10 @@ _GIT = (
     *("-c", "safe.directory=*"),
     *("-c", "core.fsmonitor=false"),
 )
+# With these, git asks the repository that they name: one whose hook has started all this.
+_OF_ANOTHER = {
+    *("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"),
+}
 
 
 @dataclass(frozen=True)
@@ -42,14 +46,17 @@ def git_state(source: Path | None, environ: Mapping[str, str]) -> GitState | Non
 
 
 def _ask(source: Path, environ: Mapping[str, str]) -> GitState | None:
+    own_environ = {name: value for name, value in environ.items() if name not in _OF_ANOTHER}
+
     def git(*arguments: str) -> str | None:
-        return _run([*_GIT, *arguments], source.parent, environ)
+        return _run([*_GIT, *arguments], source.parent, own_environ)
 
     place = git("rev-parse", "HEAD", "--show-toplevel")
     if place is None:
         return None
     commit, _, root = place.partition("\n")
-    own = git("status", "--porcelain", "--ignored", "--", source.name)
+    # Whatever the user's settings say of what is not tracked.
+    own = git("status", "--porcelain", "--ignored", "--untracked-files", "--", source.name)
     if own is not None and own.startswith("!!"):
         return None  # it only lies there, such as an installed program
     changes = git("status", "--porcelain", "--untracked-files=no")

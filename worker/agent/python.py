@@ -1,6 +1,7 @@
 """What a Python has installed, as it says itself: the agent's own, or another that a run uses."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,10 @@ print(json.dumps({
 }))
 """
 _TIMEOUT_SECONDS = 5.0
+# No other name: asking a script of somebody's own, such as python_train.sh, would run it.
+_PYTHON = re.compile(r"python[0-9.]*t?(-dbg)?")
+# As Linux reads it.
+_LONGEST_INTERPRETER = 256
 
 
 @dataclass(frozen=True)
@@ -63,18 +68,38 @@ class Pythons:
 
 
 def python_of(command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> str:
-    """Return the Python that a command begins with; the agent's own for any other command."""
-    program = command[0]
-    if not is_python(program):
-        return sys.executable
-    if "/" in program:
-        return str(folder / program)
-    return shutil.which(program, path=environ.get("PATH")) or sys.executable
+    """Return the Python that a command begins with, or that the script which it begins with names.
+
+    The agent's own for any other command.
+    """
+    program = _locate(command[0], folder, environ)
+    if program is not None and not is_python(program):
+        named = next(filter(is_python, _interpreter(Path(program))), None)
+        program = _locate(named, folder, environ) if named else None
+    return program or sys.executable
 
 
 def is_python(program: str) -> bool:
     """Return whether a program is a Python, by its name."""
-    return Path(program).name.startswith("python")
+    return _PYTHON.fullmatch(Path(program).name) is not None
+
+
+def _locate(program: str, folder: Path, environ: Mapping[str, str]) -> str | None:
+    if "/" in program:
+        return str(folder / program)
+    return shutil.which(program, path=environ.get("PATH"))
+
+
+def _interpreter(program: Path) -> Sequence[str]:
+    """Return the words after a script's ``#!``, such as those of an environment's torchrun."""
+    try:
+        if not program.is_file():
+            return ()
+        with program.open("rb") as file:
+            first = file.readline(_LONGEST_INTERPRETER)
+    except OSError:
+        return ()
+    return first.removeprefix(b"#!").decode(errors="replace").split() if first[:2] == b"#!" else ()
 
 
 def _ask(executable: str, environ: Mapping[str, str]) -> Python | None:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import sysconfig
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -12,6 +13,7 @@ from worker.agent.python import is_python
 _OPTIONS = re.compile(r"-[bBdEhiIOPqRsSuvVx]*([cmWX]?)(.*)", re.DOTALL)
 # Where code lies that was installed, not written for a run.
 _INSTALLED = {"site-packages", "dist-packages"}
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 
 def find_source(command: Sequence[str], folder: Path) -> Path | None:
@@ -24,7 +26,11 @@ def find_source(command: Sequence[str], folder: Path) -> Path | None:
     program, *words = command
     if is_python(program):
         return _python_source(words, folder)
-    return _existing(folder / program) if "/" in program else _first_file(words, folder)
+    if "/" not in program:
+        return _first_file(words, folder)
+    found = _existing(folder / program)
+    starts_code = found is not None and _is_installed_program(found)
+    return (_first_file(words, folder) if starts_code else None) or found
 
 
 def _python_source(words: Sequence[str], folder: Path) -> Path | None:
@@ -53,13 +59,21 @@ def _module_source(module: str, folder: Path) -> Path | None:
         places = list(found.submodule_search_locations or ()) if found else []
     if places:  # a package: its __main__ is run
         found = PathFinder.find_spec("__main__", places)
-    if found is None or found.origin is None or _INSTALLED & set(Path(found.origin).parts):
+    if found is None or found.origin is None:
         return None
-    return _existing(Path(found.origin))
+    origin = Path(found.origin)
+    if _INSTALLED & set(origin.parts) or origin.is_relative_to(_STANDARD_LIBRARY):
+        return None
+    return _existing(origin)
 
 
 def _first_file(words: Sequence[str], folder: Path) -> Path | None:
     return next((found for word in words if (found := _existing(folder / word))), None)
+
+
+def _is_installed_program(path: Path) -> bool:
+    """Return whether a program lies where installing puts it, such as an environment's torchrun."""
+    return path.parent.name == "bin" and (path.parent.parent / "lib").is_dir()
 
 
 def _existing(path: Path) -> Path | None:

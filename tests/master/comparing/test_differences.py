@@ -118,3 +118,12 @@ def test_the_goals_that_runs_had_are_told_where_they_are_judged_by_another() -> 
     assert [one.name for one in differences(*own)] == ["goal"]
     asked = [facts | {"goal": "acc >= 80"} for facts in own]
     assert [(one.name, one.breaks) for one in differences(*asked)] == [("own_goal", "no")]
+
+
+def test_the_same_command_in_another_folder_may_learn_other_data() -> None:
+    own = without(make_facts(command="python train.py"), "data", "data_sha256", "batch_size")
+    here = own | {"working_dir": "/here"}
+    assert are_comparable(differences(here, here)) == "yes"
+    found = differences(here, own | {"working_dir": "/there"})
+    assert are_comparable(found) == "unknown"
+    assert [one.name for one in found] == ["data", "batch_size", "working_dir"]

@@ -37,9 +37,12 @@ def test_of_a_run_that_stated_nothing_its_order_is_known() -> None:
         "benchmark": "digits",
         "image": "none",
         "command": "none",
+        "working_dir": "none",
         "division": "closed",
         "deadline_seconds": "none",
+        "max_restarts": "0",
         "backend": "gloo",
+        "run_all_nodes": "true",
         "batch_size": "64",
     }
 
@@ -91,6 +94,24 @@ def test_a_machine_that_says_little_is_known_for_that() -> None:
     found = facts(make_run(), {"gpus": [], "packages": {}, "git": None, "cpu_model": None})
     assert found["gpus"] == "none"
     assert not {"cpu", "torch", "git_commit", "git_dirty"} & set(found)
+
+
+def test_what_a_command_of_ones_own_is_told_is_part_of_it() -> None:
+    own: dict[str, Any] = {"benchmark": "", "image": "local", "command": "./train"}
+    assert facts(make_run(**own))["command"] == "./train"
+    told = facts(make_run(**own, light_target=True, gpu_enabled=True))
+    assert told["command"] == "./train --gpu --light"
+
+
+def test_machines_of_the_same_model_may_differ_in_their_cores() -> None:
+    found = facts(make_run(), {"cpus": 8, "cpu_limit": 2.0}, {"cpus": 8, "cpu_limit": 2.0})
+    assert (found["cpus"], found["cpu_limit"]) == ("8", "2")
+
+
+def test_a_number_is_the_same_however_it_is_spelled() -> None:
+    found = facts(make_run(settings={"batch_size": 128.0, "learning_rate": 1e-4, "nesterov": True}))
+    assert (found["batch_size"], found["learning_rate"]) == ("128", "0.0001")
+    assert found["nesterov"] == "true"
 
 
 def test_departures_are_told_once_the_settings_are() -> None:

@@ -105,6 +105,18 @@ def test_a_label_names_as_little_as_tells_the_groups_apart() -> None:
     ]
 
 
+def test_a_label_names_a_setting_rather_than_the_command_that_sets_it() -> None:
+    found = group(
+        [make_result(1), make_result(2)],
+        run_1={"command": "train.py --rate 0.1", "learning_rate": "0.1"},
+        run_2={"command": "train.py --rate 0.2", "learning_rate": "0.2"},
+    )
+    assert [one.label for one in found] == [
+        "1 worker, learning_rate 0.1",
+        "1 worker, learning_rate 0.2",
+    ]
+
+
 def test_cores_and_bandwidth_are_part_of_the_label_where_they_vary() -> None:
     found = group(
         [make_result(1), make_result(2), make_result(3)],

@@ -45,6 +45,22 @@ def test_a_script_that_is_not_tracked(script: Path, name: str) -> None:
     assert dirty(script) is False
 
 
+def test_a_script_that_is_not_tracked_where_git_is_told_not_to_look(script: Path) -> None:
+    git(script.parent, "config", "status.showUntrackedFiles", "no")
+    new = script.with_name("new.py")
+    new.touch()
+    assert dirty(new) is True
+    assert dirty(script) is False
+
+
+def test_the_repository_that_a_hook_runs_in_is_not_asked(tmp_path: Path, script: Path) -> None:
+    other = tmp_path / "other"
+    git(tmp_path, "init", "-q", str(other))
+    git(other, "commit", "-q", "--allow-empty", "-m", "another")
+    state = git_state(script, os.environ | {"GIT_DIR": str(other / ".git")})
+    assert state == git_state(script, os.environ)
+
+
 def test_what_a_repository_ignores_is_not_its_code(script: Path) -> None:
     (script.parent.parent / ".gitignore").write_text("venv\n")
     installed = script.parent.parent / "venv/bin/train"

@@ -69,5 +69,30 @@ def test_the_python_of_a_command(other: Path, tmp_path: Path) -> None:
         ("python9", "train.py"): sys.executable,
         ("bash", "train.sh"): sys.executable,
         ("./train",): sys.executable,
+        ("/somewhere/python3.13t", "train.py"): "/somewhere/python3.13t",
+        # It would run, and not say what it has installed.
+        ("./python_train.sh",): sys.executable,
+        ("./python-train",): sys.executable,
     }.items():
         assert python_of(command, tmp_path, environ) == python
+
+
+@pytest.mark.parametrize(
+    "first", ["#!{other}", "#!/usr/bin/env python", "#! /usr/bin/env -S python -u"]
+)
+def test_the_python_that_a_script_names(other: Path, tmp_path: Path, first: str) -> None:
+    script = tmp_path / "train"
+    script.write_text(first.format(other=other) + "\nimport torch\n")
+    script.chmod(0o755)
+    for command in (["./train"], [str(script)]):
+        assert python_of(command, tmp_path, {"PATH": str(other.parent)}) == str(other)
+    assert python_of(["train"], Path("/"), {"PATH": f"{tmp_path}:{other.parent}"}) == str(other)
+
+
+@pytest.mark.parametrize(
+    "content", [b"#!/bin/sh\npython train.py\n", b"\x7fELF python", b"#!", b""]
+)
+def test_of_a_program_that_names_no_python_it_is_the_agents(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "train").write_bytes(content)
+    assert python_of(["./train"], tmp_path, os.environ) == sys.executable
+    assert python_of(["."], tmp_path, os.environ) == sys.executable

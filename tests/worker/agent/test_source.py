@@ -37,6 +37,7 @@ def folder(tmp_path: Path) -> Path:
         ("python gone.py data.csv", None),
         # What only starts the code of somebody else.
         ("python -m pytest train.py", "train.py"),
+        ("python -m cProfile train.py", "train.py"),
         ("torchrun --nproc-per-node 2 train.py data.csv", "train.py"),
         ("bash train.sh", "train.sh"),
         ("./train.sh data.csv", "train.sh"),
@@ -55,6 +56,17 @@ def test_an_absolute_path_wherever_it_starts(folder: Path, tmp_path: Path) -> No
     script = str(folder / "train.py")
     assert find_source(["python", script], Path("/")) == folder / "train.py"
     assert find_source([script], Path("/gone")) == folder / "train.py"
+
+
+def test_an_installed_program_only_starts_the_code(folder: Path) -> None:
+    assert find_source(["/usr/bin/env", "python", "train.py"], folder) == folder / "train.py"
+    for name in ("venv/lib/own.so", "venv/bin/torchrun", "bin/own"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    assert find_source(["venv/bin/torchrun", "train.py"], folder) == folder / "train.py"
+    assert find_source(["venv/bin/torchrun"], folder) == folder / "venv/bin/torchrun"
+    # One's own program, in a folder of that name.
+    assert find_source(["bin/own", "data.csv"], folder) == folder / "bin/own"
 
 
 def test_an_official_task() -> None:
