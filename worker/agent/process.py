@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -111,7 +112,10 @@ def _why_not(program: str, working_dir: str | None, error: OSError) -> str:
     # Popen names in the error what it could not enter or find.
     if working_dir is not None and error.filename == working_dir:
         return f"cannot start {program} in {working_dir}: {error.strerror}"
-    return f"cannot start {program}: {error.strerror}"
+    hint = ""
+    if error.errno == errno.ENOEXEC:
+        hint = " (its first line must name its interpreter, such as #!/bin/sh)"
+    return f"cannot start {program}: {error.strerror}{hint}"
 
 
 def adopt_orphans() -> None:

@@ -127,3 +127,11 @@ def test_an_agent_that_is_killed_takes_the_group_with_it(tmp_path: Path) -> None
     agent.kill()
     agent.wait()
     wait_for(lambda: all(gone(pid) for pid in pids(tmp_path)), 5, "both are gone")
+
+
+def test_a_script_that_does_not_say_what_reads_it(tmp_path: Path) -> None:
+    script = tmp_path / "train"
+    script.write_text("echo never\n")
+    script.chmod(0o755)
+    assert run(tmp_path, "--", str(script))["code"] == 127
+    assert "#!/bin/sh" in (tmp_path / "stderr").read_text()
