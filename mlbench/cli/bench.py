@@ -4,7 +4,6 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,9 +16,8 @@ from mlbench.cli.common import (
     JsonOption,
     connected,
     err,
-    print_json,
 )
-from mlbench.cli.comparing import show_comparison
+from mlbench.cli.comparing import write_and_show
 from mlbench.cli.live import follow
 from mlbench.cli.matrix import (
     Cell,
@@ -48,7 +46,6 @@ from mlbench.cli.outputs import OutputsOption
 from mlbench.client import ApiClient, Run
 from mlbench.home import Home
 from mlbench.report import figures
-from mlbench.results import Comparison
 
 
 def add_to(app: typer.Typer) -> None:
@@ -70,7 +67,7 @@ def bench(
     cpus: CpusOption = None,
     settings: SettingsOption = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of the first repeat; each other has the next.")
+        int | None, typer.Option(min=0, help="Seed of the first repeat; each other has the next.")
     ] = None,
     light: LightOption = False,
     backend: BackendOption = None,
@@ -116,22 +113,13 @@ def bench(
             err.print(f"interrupted: this run goes on; for the rest: {again}", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
         finished = [run.id for run in ended if run.state == "FINISHED"]
+        missing = len(wanted) - len(finished)
         if finished:
             comparison = client.compare(finished).result().value
-            outputs.write(files, comparison, client)
-            _show(comparison, files, as_json=json)
-    if len(finished) < len(wanted):
-        missing = len(wanted) - len(finished)
+            write_and_show(client, comparison, files, left_out=missing, as_json=json)
+    if missing:
         err.print(f"{missing} of {len(wanted)} runs did not finish, and are left out", style="red")
         raise typer.Exit(FAILED)
-
-
-def _show(comparison: Comparison, files: Sequence[Path], *, as_json: bool) -> None:
-    if as_json:
-        print_json(comparison.to_fields())
-        return
-    show_comparison(comparison)
-    outputs.tell(files)
 
 
 class _Progress:

@@ -32,8 +32,11 @@ def _console(*, stderr: bool) -> Console:
 out = _console(stderr=False)
 err = _console(stderr=True)
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id or name of the run.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+RunArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="Id or name of the run; of several with a name the newest."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 class WrongCallError(MLBenchError):

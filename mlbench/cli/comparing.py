@@ -1,16 +1,22 @@
 """``mlbench compare``: any runs beside each other; and how a comparison is printed."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
 from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from mlbench.cli import outputs
 from mlbench.cli.common import JsonOption, connected, find_run, out, print_json
 from mlbench.cli.options import read_duration
 from mlbench.cli.outputs import OutputsOption
+from mlbench.client import ApiClient
 from mlbench.report import tables
 from mlbench.report.statement import statement, subtitle, title
 from mlbench.results import Comparison
@@ -38,10 +44,15 @@ def compare(
     after: Annotated[
         float | None,
         typer.Option(
-            parser=read_duration, metavar="TIME", help="For accuracy after time, e.g. 10m, 2h."
+            parser=read_duration,
+            metavar="TIME",
+            help="Time of `accuracy after time`, e.g. 10m; the deadline or 2h by default.",
         ),
     ] = None,
-    price: Annotated[float | None, typer.Option(min=0.0, help="Of a worker for a second.")] = None,
+    price: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="What a worker costs for a second, for the price of each run."),
+    ] = None,
     output: OutputsOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -51,18 +62,40 @@ def compare(
         outputs.check(files)
         ids = [find_run(client, run).id for run in wanted]
         found = client.compare(ids, goal=goal, after_seconds=after, price=price).result().value
-        outputs.write(files, found, client)
-    if json:
-        print_json(found.to_fields())
-        return
-    show_comparison(found)
-    outputs.tell(files)
+        write_and_show(client, found, files, as_json=json)
 
 
-def show_comparison(comparison: Comparison) -> None:
-    """Print a comparison: its statement, then its tables."""
+def write_and_show(
+    client: ApiClient,
+    comparison: Comparison,
+    files: Sequence[Path],
+    *,
+    left_out: int = 0,
+    as_json: bool,
+) -> None:
+    """Write a comparison to files, and print it, also where a file cannot be written.
+
+    Raises:
+        WrongCallError: a file cannot be written.
+    """
+    try:
+        outputs.write(files, comparison, client, left_out)
+    finally:
+        if as_json:
+            print_json(comparison.to_fields())
+        else:
+            show_comparison(comparison, left_out)
+    if not as_json:
+        outputs.tell(files)
+
+
+def show_comparison(comparison: Comparison, left_out: int = 0) -> None:
+    """Print a comparison: its statement, then its tables.
+
+    ``left_out`` is how many runs of a set did not finish, and are not compared.
+    """
     out.print(title(comparison), style="bold")
-    out.print(subtitle(comparison))
+    out.print(subtitle(comparison, left_out))
     said = statement(comparison)
     if said.sentence:
         out.print(said.sentence, style=_STYLES[said.comparable])
@@ -83,17 +116,45 @@ def show_comparison(comparison: Comparison) -> None:
 
 def _show_list(texts: tuple[str, ...]) -> None:
     for text in texts:
-        out.print(f"  {text}")
+        if out.is_terminal:
+            out.print(Padding(Text(text), (0, 0, 0, 2), expand=False))
+        else:
+            out.print(f"  {text}", soft_wrap=True)
 
 
-def _draw(table: tables.Table) -> Table:
-    """Lay a table out; where the terminal is narrow, closer and without minor columns."""
+def _draw(table: tables.Table) -> RenderableType:
+    """Lay a table out; where the terminal is narrow, closer, without minor columns, or as lists."""
     every = range(len(table.headings))
     major = [i for i in every if not table.headings[i].is_minor]
     layouts = (_lay_out(table, columns, gap) for columns, gap in ((every, 2), (major, 2)))
     unlimited = out.options.update(max_width=_UNLIMITED)
     fitting = (one for one in layouts if Measurement.get(out, unlimited, one).maximum <= out.width)
-    return next(fitting, _lay_out(table, major, gap=1))
+    close = _lay_out(table, major, gap=1)
+    folded = sum(_least_width(table, i) + 1 for i in major) - 1
+    return next(fitting, close if folded <= out.width else _as_lists(table))
+
+
+def _least_width(table: tables.Table, column: int) -> int:
+    heading = table.headings[column]
+    if not heading.is_figure:
+        return _LEAST_TEXT
+    words = f"{heading.text} {heading.unit}".split()
+    return max(map(cell_len, [*words, *(row[column] for row in table.rows)]))
+
+
+def _as_lists(table: tables.Table) -> RenderableType:
+    """Draw each row as a list of its figures, below what it is named by."""
+    name = next(i for i, heading in enumerate(table.headings) if not heading.is_figure)
+    lists: list[RenderableType] = []
+    for row in table.rows:
+        figures = Table.grid(padding=(0, 2))
+        figures.add_column(overflow="fold")
+        figures.add_column(justify="right", no_wrap=True)
+        for i, (heading, cell) in enumerate(zip(table.headings, row, strict=True)):
+            if i != name:
+                figures.add_row(Text(f"{heading.text} {heading.unit}".strip()), Text(cell))
+        lists += [Text(row[name], style="italic"), Padding(figures, (0, 0, 0, 2), expand=False)]
+    return Group(*lists)
 
 
 def _lay_out(table: tables.Table, columns: Sequence[int], gap: int) -> Table:

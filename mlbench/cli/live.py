@@ -18,6 +18,7 @@ from mlbench.cli.alerts import Alert, AlertWatch
 from mlbench.cli.common import err
 from mlbench.cli.latest import latest, latest_count, samples_per_second
 from mlbench.client import ApiClient, ApiError, NoAnswerError, Run, Series
+from mlbench.report import figures
 
 _REFRESH_SECONDS = 0.3
 # How long a part of the stack may be away: the supervisor starts it again sooner.
@@ -156,8 +157,7 @@ def _cells(run: Run, now: Progress) -> list[str]:
         "loss -" if now.loss is None else f"loss {now.loss:.4f}",
     ]
     if run.goal:
-        value = "-" if now.accuracy is None else f"{now.accuracy:.2f}"
-        cells.append(f"{run.goal.metric} {value} (goal {run.goal.value:g})")
+        cells.append(f"{run.goal.metric} {figures.number(now.accuracy)} (goal {run.goal.value:g})")
     if now.samples_per_second is not None:
         cells.append(f"{now.samples_per_second:,.0f} samples/s")
     return [*cells, f"{now.seconds:.1f} s"]

@@ -26,21 +26,30 @@ TaskArgument = Annotated[
     typer.Argument(
         metavar="TASK",
         help="What to run: a benchmark, or a file of your own, e.g. ./train.py; "
-        "with --image the command's first word.",
+        "with --image the first word of a command.",
     ),
 ]
 ArgumentsArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="ARGUMENTS",
-        help="Of your own code, behind a --. They arrive as they are, but {rank}, {hosts}, "
-        "{run_id} and {backend} are filled in.",
+        help="Arguments of your own code, behind a --. They arrive as they are, but {rank}, "
+        "{hosts}, {run_id} and {backend} are filled in.",
     ),
 ]
-NameOption = Annotated[str | None, typer.Option(help="Name of the run.")]
-CpusOption = Annotated[int | None, typer.Option(min=1, help="Cores of each worker.")]
+NameOption = Annotated[
+    str | None, typer.Option(help="Name of the run; by default TASK's with date and time.")
+]
+CpusOption = Annotated[
+    int | None, typer.Option(min=1, help="Cores of each worker; no limit by default.")
+]
 SettingsOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Option of a benchmark.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Option of a benchmark, e.g. epochs=3; can be given several times.",
+    ),
 ]
 LightOption = Annotated[
     bool, typer.Option("--light", help="Aim for the easier goal; own code is told --light.")
@@ -49,15 +58,22 @@ BackendOption = Annotated[
     str | None, typer.Option(help="What the workers communicate with, e.g. gloo.")
 ]
 GpuOption = Annotated[bool, typer.Option("--gpu", help="Train on GPUs; own code is told --gpu.")]
-RestartsOption = Annotated[int, typer.Option(min=0, help="How often to go on after a failure.")]
+RestartsOption = Annotated[
+    int, typer.Option(min=0, help="How often to start again after a failure.")
+]
 DeadlineOption = Annotated[
     float | None,
     typer.Option(
-        parser=read_duration, metavar="TIME", help="When training ends at the latest, e.g. 90s, 2h."
+        parser=read_duration,
+        metavar="TIME",
+        help="End training that long after its start, e.g. 90s, 15m, 2h.",
     ),
 ]
 ImageOption = Annotated[
-    str | None, typer.Option(metavar="IMAGE", help="Run the words as a command in this image.")
+    str | None,
+    typer.Option(
+        metavar="IMAGE", help="Run TASK and ARGUMENTS as a command in this image, on a cluster."
+    ),
 ]
 QueueOption = Annotated[
     bool, typer.Option("--queue", help="Wait for the active run to end, instead of failing.")

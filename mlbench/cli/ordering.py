@@ -75,7 +75,8 @@ def read_code(
     A file of one's own has a slash or ends with .py, or is there and no benchmark has its name.
 
     Raises:
-        WrongCallError: there is no such file, it cannot be run, or a benchmark was given arguments.
+        WrongCallError: there is no such file or benchmark, it cannot be run, or a benchmark was
+            given arguments.
     """
     if image is not None:
         command = shlex.join([task, *arguments])
@@ -87,6 +88,11 @@ def read_code(
         raise WrongCallError(
             f"{shlex.join(arguments)}: arguments are for code of your own; "
             f"{task} takes its options by --set KEY=VALUE"
+        )
+    if task not in benchmarks:
+        raise WrongCallError(
+            f"there is neither a benchmark nor a file {task!r} here; "
+            f"the benchmarks are {', '.join(benchmarks)}"
         )
     return Code(task, benchmark=task)
 
@@ -128,6 +134,16 @@ def make_name(title: str, room: int = 0) -> str:
     moment = time.strftime("-%Y%m%d-%H%M%S")
     stem = re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "run"
     return stem[: LONGEST_NAME - len(moment) - room].rstrip("-") + moment
+
+
+def check_name(name: str) -> None:
+    """Make sure that a run's name is none that commands take for an id.
+
+    Raises:
+        WrongCallError: it is one.
+    """
+    if name.isdecimal():
+        raise WrongCallError(f"--name {name}: a number alone is taken for a run's id")
 
 
 def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -> int | None:

@@ -38,16 +38,29 @@ def check(files: Iterable[Path]) -> None:
     for file in files:
         if file.suffix.lower() not in _KINDS:
             raise WrongCallError(f"-o {file}: its name ends with none of {', '.join(_KINDS)}")
-        if file.is_dir() or not file.absolute().parent.is_dir():
-            raise WrongCallError(f"-o {file}: there is no such folder, or it is one itself")
+        if file.is_dir():
+            raise WrongCallError(f"-o {file}: it is a folder")
+        if not file.absolute().parent.is_dir():
+            raise WrongCallError(f"-o {file}: there is no folder {file.parent}")
         if file.suffix.lower() == ".html" and not all(map(find_spec, _NEEDED_BY_HTML)):
             raise WrongCallError(
                 f"-o {file}: needs {' and '.join(_NEEDED_BY_HTML)}: pip install 'mlbench[report]'"
             )
 
 
-def write(files: Sequence[Path], comparison: Comparison, client: ApiClient) -> None:
+def write(
+    files: Sequence[Path],
+    comparison: Comparison,
+    client: ApiClient,
+    left_out: int = 0,
+) -> None:
     """Write a comparison to files, with what the first run's manifest says of its machines.
+
+    Args:
+        files: where to.
+        comparison: what to write.
+        client: asked for the manifest.
+        left_out: how many runs of a set did not finish, and are not compared.
 
     Raises:
         WrongCallError: a file cannot be written.
@@ -56,7 +69,7 @@ def write(files: Sequence[Path], comparison: Comparison, client: ApiClient) -> N
         return
     manifest = client.get_manifest(comparison.results[0].run_id).result().value
     for file in files:
-        text = _render(file.suffix.lower(), comparison, facts(manifest))
+        text = _render(file.suffix.lower(), comparison, facts(manifest), left_out)
         try:
             file.write_text(text, encoding="utf-8")
         except OSError as error:
@@ -69,16 +82,16 @@ def tell(files: Iterable[Path]) -> None:
         out.print(f"written: {file}", soft_wrap=True)
 
 
-def _render(kind: str, comparison: Comparison, environment: tuple[Fact, ...]) -> str:
+def _render(kind: str, comparison: Comparison, environment: tuple[Fact, ...], left_out: int) -> str:
     match kind:
         case ".json":
             return json.dumps(comparison.to_fields(), indent=2) + "\n"
         case ".csv":
             return csv.render(comparison)
         case ".md":
-            return markdown.render(comparison, environment)
+            return markdown.render(comparison, environment, left_out)
         case _:
             # matplotlib takes a second to load, and is not everybody's.
             from mlbench.report import html  # noqa: PLC0415
 
-            return html.render(comparison, environment)
+            return html.render(comparison, environment, left_out)

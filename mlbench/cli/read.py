@@ -47,8 +47,10 @@ def benchmarks(json: JsonOption = False) -> None:
 
 def logs(
     wanted: RunArgument,
-    rank: Annotated[int, typer.Option(min=0, help="Whose.")] = 0,
-    stream: Annotated[Literal["stdout", "stderr"], typer.Option(help="Which.")] = "stdout",
+    rank: Annotated[int, typer.Option(min=0, help="The rank that wrote it.")] = 0,
+    stream: Annotated[
+        Literal["stdout", "stderr"], typer.Option(help="The stream it wrote to.")
+    ] = "stdout",
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run ends.")] = False,
     json: JsonOption = False,
 ) -> None:

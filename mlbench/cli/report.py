@@ -80,7 +80,7 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
         yield "goal", figures.goal(result.target)
         yield "time to accuracy", _time_to_accuracy(result)
     if result.last_value is not None:
-        yield "accuracy", _accuracy(result)
+        yield "last value", _last_value(result)
     if result.accuracy_after_time:
         yield "after time", _after_time(result.accuracy_after_time)
     if result.epochs is not None:
@@ -119,7 +119,7 @@ def _time_to_accuracy(result: Result) -> str:
     return f"{figures.seconds(reached.training_seconds)} of training, {wall}"
 
 
-def _accuracy(result: Result) -> str:
+def _last_value(result: Result) -> str:
     last, best = result.last_value, result.best_value
     return figures.number(last) + (f", at best {figures.number(best)}" if best != last else "")
 
@@ -174,7 +174,10 @@ def _time_range(run: Run) -> str:
 
 def _show_links(run: Run, connection: Connection) -> None:
     address = connection.url.removeprefix("http://")
-    promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric="{names.TRAIN_LOSS}"}}'
+    # Code of one's own need not record a loss; what it is judged by it has.
+    metric = run.goal.metric if run.goal and not run.benchmark else names.TRAIN_LOSS
+    quoted = json.dumps(metric, ensure_ascii=False)
+    promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
     graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{_window(run)}"
     out.print(
         f"API         http://mlbench:{connection.token}@{address}/api/runs/{run.id}/",

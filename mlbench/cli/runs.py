@@ -33,7 +33,7 @@ from mlbench.cli.options import (
     SettingsOption,
     TaskArgument,
 )
-from mlbench.cli.ordering import make_name, read_code, read_order
+from mlbench.cli.ordering import check_name, make_name, read_code, read_order
 from mlbench.cli.report import show_alerts, show_result, show_runs
 from mlbench.client import ApiClient, Run
 from mlbench.home import Home
@@ -56,7 +56,7 @@ def run(
     settings: SettingsOption = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Of every random choice; own code finds it as $MLBENCH_SEED."),
+        typer.Option(min=0, help="Seed of what is random; own code finds it as $MLBENCH_SEED."),
     ] = None,
     light: LightOption = False,
     backend: BackendOption = None,
@@ -70,9 +70,10 @@ def run(
 ) -> None:
     """Run a benchmark or your own code, and show how it goes.
 
-    Exits with 0 if it FINISHED, 1 if not.
+    Exits with 0 if it FINISHED, 1 if not. Ctrl-C ends the view, not the run.
     """
     with connected() as client:
+        check_name(name or "")
         known = [one.name for one in client.get_benchmarks().result().value]
         order = read_order(
             read_code(task, arguments or [], image, known),

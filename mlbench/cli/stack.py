@@ -67,8 +67,10 @@ def down(json: JsonOption = False) -> None:
 
 
 def demo(
-    benchmark: Annotated[str, typer.Argument(help="What to run.")] = "digits",
-    workers: WorkersOption = 2,
+    benchmark: Annotated[
+        str, typer.Argument(metavar="[BENCHMARK]", help="What to run.")
+    ] = "digits",
+    workers: Annotated[int, typer.Option(min=1, max=16, help="Workers to run it on.")] = 2,
 ) -> None:
     """Start the stack if it is not running, run a benchmark, and show the result.
 

@@ -7,6 +7,7 @@ so that one drawing suits a light page, a dark one, and paper.
 
 import io
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -64,7 +65,10 @@ def canvas(height: float = _HEIGHT) -> Iterator[tuple[Figure, Axes]]:
 def to_svg(figure: Figure, name: str) -> str:
     """Return a figure as an ``<svg>`` element; ``name`` tells its ids from those of others."""
     text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    with warnings.catch_warnings():
+        # The font that is to show a name is the page's.
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]  # a page has a head of its own
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

@@ -1,5 +1,6 @@
 """How figures are spelled in reports: their digits, their units, and what was not measured."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 from mlbench.results import Target
@@ -9,6 +10,8 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 _SIGNIFICANT = 4
 _MOST_DECIMALS = 2
+# Below and above, zeros would hide the figure.
+_LEAST_PLAIN, _MOST_PLAIN = 1e-5, 1e12
 _MINUTE, _HOUR = 60, 3600
 
 
@@ -16,6 +19,8 @@ def number(value: float | None, decimals: int | None = None) -> str:
     """Return a number with about four digits that mean something, or with so many decimals."""
     if value is None:
         return NOTHING
+    if value and not _LEAST_PLAIN <= abs(value) < _MOST_PLAIN:
+        return f"{value:.2e}"
     places = _decimals([value]) if decimals is None else decimals
     return f"{value:,.{places}f}"
 
@@ -63,6 +68,8 @@ def bytes_of_memory(value: float | None) -> str:
 
 def _decimals(values: Iterable[float]) -> int:
     largest = max((abs(value) for value in values), default=0.0)
+    if 0 < largest < 1:
+        return _MOST_DECIMALS - math.floor(math.log10(max(largest, _LEAST_PLAIN)))
     before_point = len(f"{largest:.0f}")
     return min(_MOST_DECIMALS, max(0, _SIGNIFICANT - before_point))
 

@@ -9,12 +9,13 @@ from mlbench.report.tables import tables
 from mlbench.results import Comparison
 
 
-def render(comparison: Comparison, environment: tuple[Fact, ...] = ()) -> str:
+def render(comparison: Comparison, environment: tuple[Fact, ...] = (), left_out: int = 0) -> str:
     """Return a comparison as a page that stands alone.
 
     Args:
         comparison: what to show.
         environment: facts about the first run, such as its machines.
+        left_out: how many runs did not finish, and are not compared.
     """
     templates = Environment(
         loader=PackageLoader("mlbench.report"),
@@ -25,7 +26,7 @@ def render(comparison: Comparison, environment: tuple[Fact, ...] = ()) -> str:
     )
     return templates.get_template("report.html.jinja").render(
         title=title(comparison),
-        subtitle=subtitle(comparison),
+        subtitle=subtitle(comparison, left_out),
         said=statement(comparison),
         plots=plots(comparison),
         tables=tables(comparison),

@@ -8,15 +8,16 @@ from mlbench.report.tables import Table, tables
 from mlbench.results import Comparison
 
 
-def render(comparison: Comparison, environment: tuple[Fact, ...] = ()) -> str:
+def render(comparison: Comparison, environment: tuple[Fact, ...] = (), left_out: int = 0) -> str:
     """Return a comparison as Markdown with GitHub's tables.
 
     Args:
         comparison: what to show.
         environment: facts about the first run, such as its machines.
+        left_out: how many runs did not finish, and are not compared.
     """
     said = statement(comparison)
-    parts = [f"# {_escape(title(comparison))}", _escape(subtitle(comparison))]
+    parts = [f"# {_escape(title(comparison))}", _escape(subtitle(comparison, left_out))]
     if said.sentence:
         parts.append(f"**{_escape(said.sentence)}**")
     parts.append(_list(said.reasons))

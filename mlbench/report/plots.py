@@ -14,11 +14,14 @@ from mlbench.results import Comparison, Curve, Group, Result, Target
 
 _LINES = ("-", "--", ":", "-.")
 _LABEL_COLUMNS, _TICK_COLUMNS = 24, 16
+_MOST_LINES = 3
 _MOST_IN_LEGEND = 10
 # Where there are that many times more workers, each doubling takes the same distance.
 _WIDE_RANGE = 8
 # How far the dots of a group lie apart from its first to its last, in places of groups.
 _SPREAD = 0.3
+# How much higher the axis of times is than the longest.
+_ROOM = 1.08
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ def _metric_over_time(comparison: Comparison, target: Target, name: str) -> Plot
         return None
     in_training = all(_has_training_time(curve) for _, curve in curves)
     places = {run: i for i, group in enumerate(comparison.groups) for run in group.run_ids}
+    named: set[int] = set()
     with canvas() as (figure, axes):
         for result, curve in sorted(curves, key=lambda one: places[one[0].run_id]):
             place = places[result.run_id]
@@ -62,14 +66,16 @@ def _metric_over_time(comparison: Comparison, target: Target, name: str) -> Plot
             colour, line = SERIES[place % len(SERIES)], _LINES[place // len(SERIES) % len(_LINES)]
             # A single evaluation is no line.
             marker = "." if len(times) == 1 else ""
-            label = _wrapped(comparison.groups[place].label)
+            label = None if place in named else _wrapped(comparison.groups[place].label)
+            named.add(place)
             axes.plot(times, values, color=colour, linestyle=line, marker=marker, label=label)
             _mark_reaching(axes, result, colour, in_training=in_training)
         _draw_goals(axes, [result.target for result, _ in curves if result.target])
         clock = "training time" if in_training else "time since the start"
         axes.set(xlabel=f"{clock} [s]", ylabel=_wrapped(target.metric))
         axes.set_xlim(left=0)
-        _add_legend(axes)
+        if len(named) <= _MOST_IN_LEGEND:
+            axes.legend(loc="best")
         svg = to_svg(figure, name)
     return Plot(
         f"{target.metric} over {clock}",
@@ -112,7 +118,7 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
         )
         axes.set_xticks(range(len(groups)), [_tick(group, scale_out) for group in groups])
         axes.set_xlim(-0.6, len(groups) - 0.4)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, _ROOM * max(seconds.values()) or 1.0)
         axes.grid(visible=False, axis="x")
         axes.tick_params(axis="x", length=0)
         axes.set(xlabel="workers" if scale_out else "", ylabel="training time to the goal [s]")
@@ -236,14 +242,6 @@ def _draw_goals(axes: Axes, targets: Sequence[Target]) -> None:
         )
 
 
-def _add_legend(axes: Axes) -> None:
-    """Name each group once, beside the lines if they leave room there."""
-    handles, labels = axes.get_legend_handles_labels()
-    named = dict(zip(labels, handles, strict=True))
-    if len(named) <= _MOST_IN_LEGEND:
-        axes.legend(named.values(), named.keys(), loc="best")
-
-
 def _differ_in_workers(groups: Sequence[Group]) -> bool:
     return len({group.num_workers for group in groups}) == len(groups)
 
@@ -255,6 +253,6 @@ def _tick(group: Group, scale_out: bool) -> str:
 
 
 def _wrapped(label: str, columns: int = _LABEL_COLUMNS) -> str:
-    """Return a label on at most three short lines."""
-    lines = textwrap.wrap(label, columns, max_lines=3, placeholder="…", break_on_hyphens=False)
-    return "\n".join(lines)
+    """Return a label on at most three short lines; of a longer one its begin and its end."""
+    lines = textwrap.wrap(label, columns, break_on_hyphens=False)
+    return "\n".join(lines if len(lines) <= _MOST_LINES else [lines[0], "…", lines[-1]])

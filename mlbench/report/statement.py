@@ -37,12 +37,13 @@ def title(comparison: Comparison) -> str:
     return f"{', '.join(tasks)} on {', '.join(workers)} {unit}"
 
 
-def subtitle(comparison: Comparison) -> str:
-    """Return how many runs there are, and their goals."""
+def subtitle(comparison: Comparison, left_out: int = 0) -> str:
+    """Return how many runs there are, their goals, and how many more did not finish."""
     count = len(comparison.results)
     goals = _distinct(figures.goal(result.target) for result in comparison.results if result.target)
     aim = f"goal: {', '.join(goals)}" if goals else "no goal"
-    return f"{count} {'run' if count == 1 else 'runs'}, {aim}"
+    missing = f"; left out: {left_out} that did not finish" if left_out else ""
+    return f"{count} {'run' if count == 1 else 'runs'}, {aim}{missing}"
 
 
 def statement(comparison: Comparison) -> Statement:

@@ -155,10 +155,13 @@ def _phases(groups: Sequence[Group]) -> Table | None:
     names = phase_names(groups)
     if not names:
         return None
-    cells = [
-        figures.column([*(group.phases.get(name) for name in names), sum(group.phases.values())])
+    totals = [
+        [*(group.phases.get(name) for name in names), sum(group.phases.values()) or None]
         for group in groups
     ]
+    # Groups stand beside each other, so all have as many decimals.
+    flat = figures.column([seconds for group in totals for seconds in group])
+    cells = [flat[i : i + len(names) + 1] for i in range(0, len(flat), len(names) + 1)]
     rows = zip([*names, "sum"], *cells, strict=True)
     return Table(
         "Where the time went",

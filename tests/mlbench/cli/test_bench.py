@@ -106,7 +106,9 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     assert said == ["7 --bad 8\n", "8 --bad 8\n", "9 --bad 8\n"]
     assert f"run {runs[1].id} (own-w1-r2): FAILED: rank 0 on" in done.err
     assert done.err.endswith("1 of 3 runs did not finish, and are left out\n")
-    assert done.out.startswith("own code on 1 worker\n2 runs, no goal\n")
+    assert done.out.startswith(
+        "own code on 1 worker\n2 runs, no goal; left out: 1 that did not finish\n"
+    )
 
 
 def test_a_set_without_a_finished_run_has_no_comparison(mlbench: Mlbench, runs_of: RunsOf) -> None:

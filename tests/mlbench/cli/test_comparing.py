@@ -26,7 +26,7 @@ def test_every_figure_can_be_read_on_a_terminal_of_80_columns(
     lines = paper.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     cells = [" ".join(line.split()) for line in lines]
-    assert "2 workers 5/5 4.51 4.26 4.76 0.20 8.96 1.74 87.1" in cells
+    assert "2 workers 5/5 4.51 4.26 4.76 0.196 8.96 1.74 87.1" in cells
     assert "4 workers 5 4,998 3.03 75.8 20.00 98.58 33.81" in cells
     assert "communication 0.52 0.60 0.69" in cells
     assert "15 digits-w4-r5 2.73 7.00 98.58 4,735 20.00 34.57" in cells
@@ -47,6 +47,39 @@ def test_the_longest_name_is_folded_and_no_figure_cut(monkeypatch: pytest.Monkey
     text = paper.getvalue()
     assert text.count("x") == 80 + text.count("0x")
     assert "14.89" in text
+
+
+@pytest.mark.parametrize("columns", [30, 60])
+def test_on_a_narrow_terminal_each_row_is_a_list(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    paper = print_on(monkeypatch, columns)
+    matrix = make_matrix((1, 2), 3)
+    groups = tuple(replace(group, label=f"{group.label}, {'x' * 80}") for group in matrix.groups)
+    comparing.show_comparison(replace(matrix, groups=groups))
+    lines = paper.getvalue().splitlines()
+    assert max(map(len, lines)) <= columns
+    cells = [" ".join(line.split()) for line in lines]
+    assert {"efficiency % 87.1", "slowest s 4.51", "comm. share % 10.00"} <= {*cells}
+    assert "".join(cells).count("x") >= 2 * 80 * 3, "in each table of groups"
+
+
+def test_what_is_folded_stays_indented(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = io.StringIO()
+    terminal = Console(file=paper, width=40, markup=False, force_terminal=True, color_system=None)
+    monkeypatch.setattr(comparing, "out", terminal)
+    difference = make_difference("command", "no", "command is " + "word " * 20)
+    comparing.show_comparison(replace(make_matrix((1, 2), 1), differences=(difference,)))
+    lines = paper.getvalue().splitlines()
+    begin = lines.index("what else differs:") + 1
+    assert all(line.startswith("  ") for line in lines[begin : lines.index("", begin)])
+
+
+def test_in_a_pipe_no_difference_is_folded(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "command is " + "word " * 500 + "end"
+    difference = make_difference("command", "no", text)
+    comparing.show_comparison(replace(make_matrix((1, 2), 1), differences=(difference,)))
+    assert f"  {text}" in capsys.readouterr().out.splitlines()
 
 
 def test_why_runs_cannot_be_compared_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,6 +123,15 @@ def test_the_time_and_the_price_can_be_said(mlbench: Mlbench, finished: Run) -> 
     assert result["accuracy_after_time"]["limit_seconds"] == 60
     assert result["cost"]["total"] == pytest.approx(0.5 * result["cost"]["worker_seconds"])
     assert result["time_to_accuracy"] is None
+
+
+def test_where_a_file_cannot_be_written_the_comparison_is_not_lost(
+    mlbench: Mlbench, finished: Run
+) -> None:
+    done = mlbench("compare", "finished", "-o", "/proc/report.md")
+    assert done.code == 2
+    assert done.err.startswith("mlbench: -o /proc/report.md: ")
+    assert done.out.startswith("steps on 2 workers\n1 run, no goal\n")
 
 
 @pytest.mark.parametrize(

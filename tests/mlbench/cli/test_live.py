@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mlbench import ApiClient
+from mlbench.cli import live
 from mlbench.cli.live import Progress, progress
 from mlbench.client import Goal, Point, Run, Series
 from tests.mlbench.cli.conftest import Mlbench
@@ -52,6 +53,12 @@ def test_texts_do_no_harm_to_the_view(run: Run) -> None:
     names = ("epoch", "step", "train_loss", "acc", "samples", "train_seconds")
     series = {f"{name} @ 0": points("a text") for name in names}
     assert progress(run, series, _NOW) == progress(run, {}, _NOW)
+
+
+def test_a_small_loss_is_told_beside_its_goal(run: Run) -> None:
+    aiming = replace(run, goal=Goal("val_loss", 0.0005, lower_is_better=True))
+    cells = live._cells(aiming, Progress(2, 200, 0.25, 0.00062, None, seconds=10.0))
+    assert cells[2] == "val_loss 0.000620 (goal 0.0005)"
 
 
 def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(

@@ -12,6 +12,7 @@ from mlbench.cli.common import WrongCallError
 from mlbench.cli.ordering import (
     LONGEST_NAME,
     Code,
+    check_name,
     make_name,
     read_code,
     read_order,
@@ -43,10 +44,6 @@ def test_a_benchmark_is_called_by_its_name(folder: Path) -> None:
     assert read("digits") == Code("digits", benchmark="digits")
 
 
-def test_the_master_is_asked_about_unknown_names(folder: Path) -> None:
-    assert read("nothing") == Code("nothing", benchmark="nothing")
-
-
 def test_a_python_script_runs_with_this_python(folder: Path) -> None:
     script = folder / "train it.py"
     script.touch()
@@ -74,6 +71,11 @@ def test_another_script_is_run_itself(folder: Path) -> None:
         ("./digits", "there is no file digits"),
         ("./plain.sh", "plain.sh is not executable: chmod +x plain.sh"),
         ("./", ". is a folder: name the file to run"),
+        (
+            "nothing.sh",
+            "there is neither a benchmark nor a file 'nothing.sh' here; "
+            "the benchmarks are digits, steps",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_told(folder: Path, task: str, message: str) -> None:
@@ -145,3 +147,9 @@ def test_each_repeat_has_the_next_seed_where_there_is_one() -> None:
     assert seed_of_repeat(steps, None, 1) is None
     with pytest.raises(WrongCallError, match="steps takes none"):
         seed_of_repeat(steps, 1, 0)
+
+
+def test_a_name_that_would_be_taken_for_an_id_is_refused() -> None:
+    check_name("run-7")
+    with pytest.raises(WrongCallError, match="--name 7: a number alone is taken for a run's id"):
+        check_name("7")

@@ -49,3 +49,16 @@ def test_each_file_is_what_its_name_says(mlbench: Mlbench, finished: Run, tmp_pa
     assert as_markdown.startswith("# steps on 2 workers\n")
     assert f"## Run {finished.id} ran on" in as_markdown
     assert as_page.startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("a.md", "it is a folder"), ("missing/a.md", "there is no folder missing")],
+)
+def test_what_is_wrong_with_a_folder_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.md").mkdir()
+    with pytest.raises(WrongCallError, match=f"^-o {name}: {message}$"):
+        outputs.check([Path(name)])

@@ -92,7 +92,7 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
         "division closed",
         "goal val_global_Prec@1 ≥ 97",
         "time to accuracy 8.52 s of training, 11.00 s since the start",
-        "accuracy 97.46, at best 98.10",
+        "last value 97.46, at best 98.10",
         "after time 97.46 within 2 h 00 min of training",
         "epochs 12",
         "throughput 12,346 samples/s",
@@ -145,6 +145,14 @@ def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> No
     # From 09:21:30 to the first whole minute after the end at 09:22:30.
     assert graph.endswith("&g0.range_input=90s&g0.end_input=2018-08-03%2009%3A23")
     assert promql == 'PromQL mlbench_run_metric{run_id="7",metric="train_loss"}'
+
+
+def test_the_link_of_own_code_leads_to_what_it_is_judged_by(paper: io.StringIO) -> None:
+    goal = Goal('val "loss"', 0.5, lower_is_better=True)
+    report.show_result(replace(_RUN, benchmark="", goal=goal), _RESULT, _CONNECTION)
+    *_, graph, promql = shown(paper)
+    assert promql == r'PromQL mlbench_run_metric{run_id="7",metric="val \"loss\""}'
+    assert "metric%3D%22val%20%5C%22loss%5C%22%22%7D&" in graph
 
 
 def test_a_grafana_shows_the_run_until_its_last_figures_are_there(paper: io.StringIO) -> None:

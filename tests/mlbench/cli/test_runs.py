@@ -129,7 +129,10 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     [
         (("steps", "--set", "rate"), "--set rate: it must be KEY=VALUE, e.g. epochs=3"),
         (("steps", "--set", "=5"), "--set =5: it must be KEY=VALUE, e.g. epochs=3"),
-        (("nothing",), "benchmark: there is no such benchmark here; there are cifar10-resnet"),
+        (
+            ("nothing",),
+            "there is neither a benchmark nor a file 'nothing' here; the benchmarks are cifar10",
+        ),
         (("steps", "--workers", "99"), "num_workers: at most 16"),
     ],
 )

@@ -8,7 +8,18 @@ from mlbench.results import Target
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0.00"), (5.124, "5.12"), (52.31, "52.31"), (523.14, "523.1"), (5231.4, "5,231")],
+    [
+        (0.0, "0.00"),
+        (5.124, "5.12"),
+        (52.31, "52.31"),
+        (523.14, "523.1"),
+        (5231.4, "5,231"),
+        (0.91324, "0.913"),
+        (-0.0123, "-0.0123"),
+        (0.00006944, "0.0000694"),
+        (1.2e-9, "1.20e-09"),
+        (-3.4e38, "-3.40e+38"),
+    ],
 )
 def test_a_number_has_four_digits_that_mean_something(value: float, text: str) -> None:
     assert figures.number(value) == text
@@ -17,6 +28,7 @@ def test_a_number_has_four_digits_that_mean_something(value: float, text: str) -
 def test_a_column_has_as_many_decimals_as_its_largest_number() -> None:
     assert figures.column([1234.5, 0.123, None]) == ["1,234", "0", "-"]
     assert figures.column([12.3, 0.123, -4.0]) == ["12.30", "0.12", "-4.00"]
+    assert figures.column([0.0005, 0.0, 0.00042]) == ["0.000500", "0.000000", "0.000420"]
     assert figures.column([1000, "text", None]) == ["1,000", "text", "-"]
 
 

@@ -95,6 +95,10 @@ def test_the_statement_comes_before_the_figures() -> None:
     assert text.index("batch_size is 32 and 64") < text.index("over training time")
 
 
+def test_runs_that_did_not_finish_are_told() -> None:
+    assert "≥ 97; left out: 1 that did not finish" in read(render(make_matrix(), left_out=1)).text
+
+
 def test_facts_about_the_machines_are_shown() -> None:
     page = render(make_matrix((1,), 2), (Fact("rank 0", "AMD EPYC; 2 cores"),))
     assert "<dt>rank 0</dt><dd>AMD EPYC; 2 cores</dd>" in page

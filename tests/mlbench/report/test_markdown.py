@@ -33,6 +33,12 @@ def test_tables_have_their_units_and_figures_at_the_right() -> None:
     assert table[4:7] == ["| phase | 1 worker (s) |", "| :--- | ---: |", "| data | 0.20 |"]
 
 
+def test_runs_that_did_not_finish_are_told() -> None:
+    assert render(make_matrix((1,), 2), left_out=1).splitlines()[2] == (
+        "2 runs, goal: val_global_Prec@1 ≥ 97; left out: 1 that did not finish"
+    )
+
+
 def test_facts_about_the_machines_come_last() -> None:
     text = render(make_matrix((1,), 2), (Fact("rank 0", "a CPU; 2 cores"),))
     assert text.endswith("## Run 1 ran on\n\n- rank 0: a CPU; 2 cores\n")

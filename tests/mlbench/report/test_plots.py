@@ -96,6 +96,33 @@ def test_groups_with_as_many_workers_have_names_instead() -> None:
     assert "2 workers, flat" in texts(found["Time to accuracy"])
 
 
+def test_groups_are_told_apart_by_the_end_of_long_labels() -> None:
+    comparison = make_matrix((1, 2), 2)
+    long = "2 workers, command /home/someone/venv/bin/python /home/someone/train.py --rate"
+    groups = tuple(
+        replace(group, num_workers=2, label=f"{long} {rate}")
+        for group, rate in zip(comparison.groups, ("0.1", "0.2"), strict=True)
+    )
+    metric, *others = plots(replace(comparison, groups=groups))
+    for plot in (metric, *others):
+        for rate in ("0.1", "0.2"):
+            assert sum(text.endswith(f"--rate {rate}") for text in texts(plot)) == 1, plot.title
+
+
+def test_groups_of_one_label_each_have_their_line_in_the_legend() -> None:
+    comparison = make_matrix((1, 2), 2)
+    groups = tuple(replace(group, label="alike") for group in comparison.groups)
+    assert texts(plots(replace(comparison, groups=groups))[0]).count("alike") == 2
+
+
+def test_a_name_that_no_font_here_has_is_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    result = make_result(1)
+    assert result.target is not None
+    odd = replace(result, target=replace(result.target, metric="\N{ROCKET}准确率"))
+    assert "\N{ROCKET}准确率" in texts(plots(make_comparison([odd]))[0])
+    assert [*recwarn] == []
+
+
 def test_a_drawing_takes_its_colours_from_the_page_and_asks_nobody() -> None:
     for plot in plots(make_matrix((1, 2), 2)):
         for stand_in in (INK, FAINT, *SERIES):

@@ -16,6 +16,7 @@ def test_the_title_names_tasks_and_workers() -> None:
     matrix = make_matrix((1, 2, 4), 2)
     assert title(matrix) == "digits on 1, 2, 4 workers"
     assert subtitle(matrix) == "6 runs, goal: val_global_Prec@1 ≥ 97"
+    assert subtitle(matrix, 2).endswith("≥ 97; left out: 2 that did not finish")
 
 
 def test_a_run_of_ones_own_code_without_a_goal() -> None:
