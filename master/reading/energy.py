@@ -11,7 +11,9 @@ _JOULES = "mlbench_gpu_energy_joules_total"
 def used_joules(
     prometheus: PrometheusClient, pods: Sequence[str], began_at: float, ended_at: float
 ) -> float | None:
-    """Return what pods used from one moment to another, in Unix seconds; None if not measured.
+    """Return what pods used from one moment to another, in Unix seconds.
+
+    None where one of them was not measured: the others' would pass for the whole.
 
     Raises:
         PrometheusError: Prometheus gives no answer.
@@ -20,5 +22,6 @@ def used_joules(
     if not pods or length_ms <= 0:
         return None
     counters = select({"__name__": _JOULES}, {"pod": pods})
-    found = prometheus.query(f"sum(increase({counters}[{length_ms}ms]))", ended_at)
-    return float(found[0].values[0]) if found else None
+    promql = f"sum by (pod) (increase({counters}[{length_ms}ms]))"
+    used = [float(one.values[0]) for one in prometheus.query(promql, ended_at)]
+    return sum(used) if len(used) == len(pods) else None

@@ -29,6 +29,7 @@ def test_it_is_what_the_pods_gpus_used_meanwhile(
     during = (began_at + 10.5, began_at + 50.5)
     assert used_joules(prometheus, pods[:2], *during) == pytest.approx(40 * 800)
     assert used_joules(prometheus, pods[2:], *during) == pytest.approx(40 * 1000)
+    assert used_joules(prometheus, [*pods[:2], "without-a-gpu"], *during) is None
 
 
 def test_what_was_not_measured_is_none(prometheus: PrometheusClient) -> None:
