@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from master import runs
 from master.comparing.comparison import compare
 from master.comparing.facts import Machine, facts_of
 from master.division import departures, division
@@ -33,22 +34,25 @@ def judge(reader: SeriesReader, run: Run, wish: Wish) -> Result:
     """Return the result of a run so far.
 
     Raises:
+        falcon.HTTPNotFound: the run was deleted meanwhile, and its series with it.
         PrometheusError: Prometheus gives no answer.
     """
     question = _question(run, wish)
-    return evaluate(_course(reader.prometheus, run), question, _series(reader, run, question))
+    result = evaluate(_course(reader.prometheus, run), question, _series(reader, run, question))
+    runs.find(run.id)
+    return result
 
 
-def judge_together(reader: SeriesReader, runs: Sequence[Run], wish: Wish) -> Comparison:
+def judge_together(reader: SeriesReader, wanted: Sequence[Run], wish: Wish) -> Comparison:
     """Return the comparison of runs, at least one.
 
     Raises:
         PrometheusError: Prometheus gives no answer.
     """
-    results = [judge(reader, run, wish) for run in runs]
+    results = [judge(reader, run, wish) for run in wanted]
     facts = {
         run.id: facts_of(run, result, _machines(run))
-        for run, result in zip(runs, results, strict=True)
+        for run, result in zip(wanted, results, strict=True)
     }
     return compare(results, facts)
 

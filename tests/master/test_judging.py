@@ -4,10 +4,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import falcon
 import pytest
 from peewee import Database
 
-from master import judging
+from master import judging, runs
 from master.judging import Wish, judge, judge_together
 from master.models import Rank, Run, run_owner
 from master.reading.columns import Columns, to_columns
@@ -249,3 +250,14 @@ def test_a_long_series_of_losses_is_not_read(
     result: Result = judge(reader, run, Wish())
     assert result.last_value == 97.0
     assert read == [{("acc", "0"), ("train_seconds", "0")}]
+
+
+def test_a_run_that_is_deleted_meanwhile_has_no_result(
+    started_at: float, reader: SeriesReader
+) -> None:
+    run = make_ended(started_at)
+    record_accuracy(run, {10: 98})
+    loaded = Run.get_by_id(run.id)
+    runs.delete(run)
+    with pytest.raises(falcon.HTTPNotFound):
+        judge(reader, loaded, Wish())
