@@ -82,7 +82,7 @@ def write_and_show(
         outputs.write(files, comparison, client, left_out)
     finally:
         if as_json:
-            print_json(comparison.to_fields())
+            print_json(outputs.to_fields(comparison, left_out))
         else:
             show_comparison(comparison, left_out)
     if not as_json:

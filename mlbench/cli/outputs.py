@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -76,6 +76,11 @@ def write(
             raise WrongCallError(f"-o {file}: {error.strerror or error}") from None
 
 
+def to_fields(comparison: Comparison, left_out: int) -> dict[str, Any]:
+    """Return a comparison as JSON holds it, with how many runs of a set it leaves out."""
+    return {**comparison.to_fields(), "left_out": left_out}
+
+
 def tell(files: Iterable[Path]) -> None:
     """Print what was written."""
     for file in files:
@@ -85,7 +90,7 @@ def tell(files: Iterable[Path]) -> None:
 def _render(kind: str, comparison: Comparison, environment: tuple[Fact, ...], left_out: int) -> str:
     match kind:
         case ".json":
-            return json.dumps(comparison.to_fields(), indent=2) + "\n"
+            return json.dumps(to_fields(comparison, left_out), indent=2) + "\n"
         case ".csv":
             return csv.render(comparison)
         case ".md":

@@ -1,5 +1,6 @@
 """``mlbench bench``: a set of runs, in order, gone on with, and compared."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,7 +72,7 @@ def test_a_set_is_run_in_turn_and_compared(
     assert report.read_text().startswith("# steps on 1, 2 workers\n")
 
     again = mlbench("bench", *arguments, *_FAST, "--json")
-    assert (again.code, again.err) == (0, "")
+    assert (again.code, again.err, again.json["left_out"]) == (0, "", 0)
     assert len(runs_of("set")) == 4, "nothing is run twice"
     assert {group["label"]: len(group["run_ids"]) for group in again.json["groups"]} == {
         "1 worker": 2,
@@ -93,9 +94,11 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     script = tmp_path / "own.sh"
     script.write_text('#!/bin/sh\necho "$MLBENCH_SEED $*"\n[ "$MLBENCH_SEED" != "$2" ]\n')
     script.chmod(0o755)
+    report = tmp_path / "own.json"
     arguments = (str(script), "--workers=1", "--repeats=3", "--seed=7", "--name=own")
-    done = mlbench("bench", *arguments, "--", "--bad", "8")
+    done = mlbench("bench", *arguments, "-o", str(report), "--", "--bad", "8")
     assert done.code == 1
+    assert json.loads(report.read_text())["left_out"] == 1
     runs = runs_of("own")
     assert [(run.name, run.state) for run in runs] == [
         ("own-w1-r1", "FINISHED"),
