@@ -37,24 +37,31 @@ def judge(reader: SeriesReader, run: Run, wish: Wish) -> Result:
         falcon.HTTPNotFound: the run was deleted meanwhile, and its series with it.
         PrometheusError: Prometheus gives no answer.
     """
-    question = _question(run, wish)
-    result = evaluate(_course(reader.prometheus, run), question, _series(reader, run, question))
-    runs.find(run.id)
-    return result
+    return _judge(reader, run, wish, _machines(run))
 
 
 def judge_together(reader: SeriesReader, wanted: Sequence[Run], wish: Wish) -> Comparison:
     """Return the comparison of runs, at least one.
 
     Raises:
+        falcon.HTTPNotFound: a run was deleted meanwhile, and its series with it.
         PrometheusError: Prometheus gives no answer.
     """
-    results = [judge(reader, run, wish) for run in wanted]
-    facts = {
-        run.id: facts_of(run, result, _machines(run))
-        for run, result in zip(wanted, results, strict=True)
-    }
+    results, facts = [], {}
+    for run in wanted:
+        machines = _machines(run)
+        result = _judge(reader, run, wish, machines)
+        results.append(result)
+        facts[run.id] = facts_of(run, result, machines)
     return compare(results, facts)
+
+
+def _judge(reader: SeriesReader, run: Run, wish: Wish, machines: Sequence[Machine]) -> Result:
+    question = _question(run, wish)
+    course = _course(reader.prometheus, run, machines)
+    result = evaluate(course, question, _series(reader, run, question))
+    runs.find(run.id)
+    return result
 
 
 def _question(run: Run, wish: Wish) -> Question:
@@ -63,7 +70,7 @@ def _question(run: Run, wish: Wish) -> Question:
     return Question(wish.target or own, after_seconds, wish.price)
 
 
-def _course(prometheus: PrometheusClient, run: Run) -> Course:
+def _course(prometheus: PrometheusClient, run: Run, machines: Sequence[Machine]) -> Course:
     # Not all that is known of them: a thousand ranks that were restarted are many.
     times = Rank.select(Rank.worker, Rank.attempt, Rank.assigned_at, Rank.exited_at)
     ranks, ended_at = list(times.where(Rank.run == run.id)), run.finished_at or time.time()
@@ -78,7 +85,7 @@ def _course(prometheus: PrometheusClient, run: Run) -> Course:
         state=run.state,
         num_workers=run.num_workers,
         division=division(run),
-        departures=tuple(departures(run, _machines(run))),
+        departures=tuple(departures(run, machines)),
         started_at=run.started_at,
         ended_at=ended_at,
         occupations=[
