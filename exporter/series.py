@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from mlbench import names
+
 Family = CounterMetricFamily | GaugeMetricFamily
 
 
@@ -79,7 +81,7 @@ GPU_MEMORY_TOTAL = _gpu_gauge("mlbench_gpu_memory_total_bytes", "Memory of the G
 GPU_POWER = _gpu_gauge("mlbench_gpu_power_watts", "Power that the GPU draws.")
 GPU_ENERGY = Series(
     CounterMetricFamily,
-    "mlbench_gpu_energy_joules_total",
+    names.GPU_ENERGY,
     "Energy that the GPU used since its driver was loaded.",
     _GPU_LABELS,
 )

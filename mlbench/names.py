@@ -106,6 +106,9 @@ POD_INFO: Final = "mlbench_pod_info"  # {pod, phase, node}
 POD_HEARTBEAT: Final = "mlbench_pod_heartbeat_timestamp_seconds"  # {pod}
 MASTER_INFO: Final = "mlbench_master_info"  # {url, version}
 
+# --- Scraped from the exporter, and read by the master. ---
+GPU_ENERGY: Final = "mlbench_gpu_energy_joules_total"  # {node, gpu, uuid, pod}
+
 # --- Pods. ---
 LOCAL_POD_PREFIX: Final = "local-mlbench-worker-"
 

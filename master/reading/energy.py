@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 
 from master.reading.promql import PrometheusClient, select
-
-# With a pod's name while its processes have the GPU to themselves.
-_JOULES = "mlbench_gpu_energy_joules_total"
+from mlbench import names
 
 
 def used_joules(
@@ -21,7 +19,8 @@ def used_joules(
     length_ms = round((ended_at - began_at) * 1000)
     if not pods or length_ms <= 0:
         return None
-    counters = select({"__name__": _JOULES}, {"pod": pods})
+    # Counters have a pod's name while its processes have the GPU to themselves.
+    counters = select({"__name__": names.GPU_ENERGY}, {"pod": pods})
     promql = f"sum by (pod) (increase({counters}[{length_ms}ms]))"
     used = [float(one.values[0]) for one in prometheus.query(promql, ended_at)]
     return sum(used) if len(used) == len(pods) else None
