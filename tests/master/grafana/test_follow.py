@@ -189,7 +189,8 @@ def test_a_grafana_that_does_not_work_is_told_once_and_does_not_hold_the_end(
     fault: Fault,
 ) -> None:
     state.fault = fault
-    monkeypatch.setattr(follow, "Grafana", functools.partial(Grafana, timeout_seconds=0.1))
+    if fault == "hang":  # the others answer, however busy this machine is
+        monkeypatch.setattr(follow, "Grafana", functools.partial(Grafana, timeout_seconds=0.1))
     started_run()
     start(server.url, ADMIN)
     wait_for(lambda: len(state.log) + (fault == "hang") >= 1, what="it was asked")
