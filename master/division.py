@@ -9,6 +9,9 @@ from mlbench.names import ACTIVE_STATES
 from mlbench.results import Division
 from mlbench.run_settings import Setting
 
+# Kernels round limits.
+_TOLERANCE = 1.01
+
 
 def division(run: Run) -> Division:
     """Return the division: closed for an official task, open for a command of one's own."""
@@ -24,7 +27,7 @@ def departures(run: Run, machines: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     if not run.benchmark:
         return []
-    return [*_of_settings(run), *_of_code(machines)]
+    return [*_of_settings(run), *_of_code(machines), *_of_limits(run, machines)]
 
 
 def _of_settings(run: Run) -> list[str]:
@@ -43,6 +46,33 @@ def _of_settings(run: Run) -> list[str]:
 def _of_code(machines: Sequence[Mapping[str, Any]]) -> list[str]:
     changed = any((machine.get("git") or {}).get("dirty") for machine in machines)
     return ["the code that ran has changes that are not committed"] if changed else []
+
+
+def _of_limits(run: Run, machines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return which of the ordered limits are not in force everywhere.
+
+    Cores that a worker is bound to limit it too, and of those only its rank knows.
+    """
+    bandwidths = [machine.get("bandwidth_limit") for machine in machines]
+    cores = [limit for machine in machines if (limit := machine.get("cpu_limit")) is not None]
+    return [
+        *_exceeding("the bandwidth of workers", run.max_bandwidth, bandwidths, "Mbit/s"),
+        *_exceeding("the time of workers", run.num_cpus, cores, "cores"),
+    ]
+
+
+def _exceeding(
+    what: str, ordered: float | None, in_force: Sequence[float | None], unit: str
+) -> list[str]:
+    if ordered is None:
+        return []
+    weaker = {limit for limit in in_force if limit is None or limit > ordered * _TOLERANCE}
+    return [
+        f"{what} was not limited to {ordered:g} {unit}, but to {limit:g}"
+        if limit is not None
+        else f"{what} was not limited to {ordered:g} {unit}"
+        for limit in sorted(weaker, key=lambda limit: limit or 0.0)
+    ]
 
 
 def _describe(settings: Mapping[str, Setting], name: str) -> str:

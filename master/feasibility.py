@@ -4,6 +4,11 @@ from master.benchmarks import Benchmark
 from master.errors import BadFieldError
 from master.orders import RunOrder
 from master.settings import Limits
+from mlbench.names import THIS_MACHINE
+
+# The least share of a core that Linux gives out, and the least rate that training can live with.
+_LEAST_CPUS = 0.01
+_LEAST_BANDWIDTH = 0.1
 
 
 def check(order: RunOrder, limits: Limits) -> None:
@@ -14,13 +19,16 @@ def check(order: RunOrder, limits: Limits) -> None:
     """
     if order.num_workers > limits.workers:
         raise BadFieldError("num_workers", f"at most {limits.workers} (not {order.num_workers})")
-    if order.num_cpus is not None and not order.num_cpus.is_integer():
-        raise BadFieldError("num_cpus", f"whole cores only (not {order.num_cpus:g})")
-    if order.num_cpus is not None and order.num_cpus > limits.cpus:
+    if order.num_cpus is not None:
+        _check_cpus(order.num_cpus, limits)
+    if wanted := order.wanted_bandwidth(limits):
+        _check_bandwidth(wanted, limits)
+    if order.custom_image_name == THIS_MACHINE and limits.pool == "kubernetes":
         raise BadFieldError(
-            "num_cpus", f"a worker here has at most {limits.cpus} cores (not {order.num_cpus:g})"
+            "custom_image_name",
+            "the workers are in a cluster, where no file of yours is: name an image that has your "
+            "code (--image)",
         )
-    _check_bandwidth(order.wanted_bandwidth(limits), limits)
     if order.gpu_enabled and not limits.gpus:
         raise BadFieldError("gpu_enabled", "workers here have no GPU; leave it out")
     if order.task is not None:
@@ -29,16 +37,30 @@ def check(order: RunOrder, limits: Limits) -> None:
         _check_args(order)
 
 
-def _check_bandwidth(wanted: float | None, limits: Limits) -> None:
-    if wanted is None or wanted <= limits.bandwidth:
-        return
-    if limits.bandwidth:
+def _check_cpus(wanted: float, limits: Limits) -> None:
+    if limits.pool == "local" and not wanted.is_integer():
+        raise BadFieldError("num_cpus", f"whole cores only (not {wanted:g})")
+    if wanted < _LEAST_CPUS:
+        raise BadFieldError("num_cpus", f"at least {_LEAST_CPUS:g} cores (not {wanted:g})")
+    if wanted > limits.cpus:
+        raise BadFieldError(
+            "num_cpus", f"a worker here has at most {limits.cpus:g} cores (not {wanted:g})"
+        )
+
+
+def _check_bandwidth(wanted: float, limits: Limits) -> None:
+    if limits.pool == "local":
+        raise BadFieldError(
+            "max_bandwidth", "the bandwidth of workers here cannot be limited; leave it out"
+        )
+    if wanted < _LEAST_BANDWIDTH:
+        raise BadFieldError(
+            "max_bandwidth", f"at least {_LEAST_BANDWIDTH:g} Mbit/s (not {wanted:g})"
+        )
+    if limits.bandwidth and wanted > limits.bandwidth:
         raise BadFieldError(
             "max_bandwidth", f"at most {limits.bandwidth:g} Mbit/s (not {wanted:g})"
         )
-    raise BadFieldError(
-        "max_bandwidth", "the bandwidth of workers here cannot be limited; leave it out"
-    )
 
 
 def _check_task(order: RunOrder, task: Benchmark) -> None:

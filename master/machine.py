@@ -39,6 +39,8 @@ class Machine(_Facts):
     """Cores that the worker may run on."""
     cpu_limit: float | None = None
     """How many cores' worth of time it may use; None if that is not limited."""
+    bandwidth_limit: float | None = None
+    """How many Mbit/s it may send; None if that is not limited."""
     memory_bytes: _Bytes | None = None
     memory_limit_bytes: _Bytes | None = None
     """How many of them it may use; None if that is not limited."""

@@ -61,7 +61,7 @@ def _machines(ranks: Sequence[Rank]) -> list[dict[str, Any]]:
     for rank in ranks:
         if rank.machine is None:
             continue
-        facts = {name: rank.machine[name] for name in Machine.model_fields}
+        facts = {name: rank.machine.get(name) for name in Machine.model_fields}
         kind = json.dumps({**facts, "hostname": None}, sort_keys=True)
         group = groups.setdefault(kind, {"ranks": [], **facts})
         group["ranks"].append(rank.rank)
@@ -75,6 +75,7 @@ def _describe(rank: Rank, machine: Mapping[str, Any]) -> dict[str, Any]:
         "rank": rank.rank,
         "pod": rank.worker,
         "hostname": machine.get("hostname"),
+        "image": rank.image,
         "cpus": rank.assignment.get("cpus", []),
         "clock_offset_seconds": machine.get("clock_offset_seconds"),
         "clock_uncertainty_seconds": machine.get("clock_uncertainty_seconds"),

@@ -87,6 +87,8 @@ class Run(_Table):
     attempt = IntegerField(default=0)
     stop_requested = BooleanField(default=False)
     reason = TextField(default="")
+    waiting = TextField(null=True)
+    """What it waits for, before it begins or between attempts; null once it goes on."""
     created_at = DoubleField()
     started_at = DoubleField(null=True)
     finished_at = DoubleField(null=True)
@@ -113,6 +115,10 @@ class Rank(_Table):
     attempt = IntegerField()
     rank = IntegerField()
     worker = CharField()
+    ip = CharField(null=True)
+    """The address of its pod, which tells that from a later one of the same name."""
+    image = TextField(null=True)
+    """The image, with its digest, that the pod runs; null where it runs none."""
     assignment = JSONField()
     """What the agent is told to start."""
     assigned_at = DoubleField()

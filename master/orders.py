@@ -133,9 +133,13 @@ class RunOrder(BaseModel):
         return self.backend_name != "mpi"
 
     def wanted_bandwidth(self, limits: Limits) -> float | None:
-        """Return the Mbit/s to hold the workers to; nothing where none was asked for."""
-        unasked = not limits.bandwidth and self.max_bandwidth == _UNASKED_BANDWIDTH
-        return None if unasked else self.max_bandwidth
+        """Return the Mbit/s to hold the workers to: what was asked for, else the usual limit.
+
+        None where there is neither.
+        """
+        unasked = self.max_bandwidth == _UNASKED_BANDWIDTH > limits.bandwidth
+        asked = None if unasked else self.max_bandwidth
+        return asked or limits.bandwidth or None
 
     _no_truth_value = field_validator(
         *("num_workers", "num_cpus", "max_bandwidth", "seed", "deadline_seconds", "max_restarts"),

@@ -2,8 +2,10 @@
 
 A page that the user's browser shows can send requests to this machine, and by a name of its own
 that leads here it could also read the answers (DNS rebinding). The Host and Origin headers tell.
+An address as Host is no such name: nobody else can make it lead here.
 """
 
+import ipaddress
 from collections.abc import Set
 from dataclasses import dataclass
 
@@ -26,7 +28,7 @@ class OriginMiddleware:
 
         Open routes take any Host: probes and Prometheus call them by a pod's address.
         """
-        if access_of(resource) != "open" and _host(req) not in self.allowed_hosts:
+        if access_of(resource) != "open" and not self._is_here(_host(req)):
             raise falcon.HTTPError(
                 falcon.HTTP_421,
                 description=f"Host: this master is {', '.join(sorted(self.allowed_hosts))} "
@@ -37,6 +39,18 @@ class OriginMiddleware:
             raise falcon.HTTPForbidden(
                 description=f"Origin: pages of another site may not send requests (not {origin!r})"
             )
+
+    def _is_here(self, host: str) -> bool:
+        """Return whether a host is this master: an address always is, as it names no other."""
+        return host in self.allowed_hosts or _is_address(host)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _host(req: Request) -> str:

@@ -1,9 +1,11 @@
 """The master's settings: one dataclass, read from the environment once."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from mlbench import names
 from mlbench.errors import MLBenchError
@@ -15,6 +17,8 @@ class SettingsError(MLBenchError):
     """An environment variable is missing or wrong."""
 
 
+PoolKind = Literal["local", "kubernetes"]
+
 # What is always this machine.
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -25,12 +29,38 @@ class Limits:
 
     workers: int = 16
     """Most workers of a run."""
-    cpus: int = os.cpu_count() or 1
+    cpus: float = os.cpu_count() or 1
     """Most cores of a worker."""
     bandwidth: float = 0.0
-    """Most Mbit/s that a worker may be held to; 0 where the pool cannot hold it to any."""
+    """Mbit/s that a worker may send at most, and by default; 0: as much as it can."""
     gpus: int = 0
     """GPUs of a worker."""
+    pool: PoolKind = "local"
+    """Local workers get whole cores, and as much bandwidth as there is."""
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """Where in a Kubernetes cluster the worker pods belong, and what they are."""
+
+    manifest: Path
+    """The file that says what worker pods are, as JSON."""
+    namespace: str
+    owner: str
+    """The Deployment that the workers belong to, and go with."""
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> "ClusterSettings":
+        """Read the settings, which the controller alone needs.
+
+        Raises:
+            SettingsError: a variable is missing; the text names it.
+        """
+        return cls(
+            manifest=Path(_required(environ, names.ENV_WORKER_MANIFEST)),
+            namespace=_required(environ, names.ENV_NAMESPACE),
+            owner=_required(environ, names.ENV_OWNER),
+        )
 
 
 @dataclass(frozen=True)
@@ -91,6 +121,12 @@ class Settings:
     """Where a browser reaches the master, for links."""
     grafana: GrafanaSettings | None = None
     """The Grafana to keep up to date, if there is one."""
+    pool: PoolKind = "local"
+    """Where workers come from."""
+    start_seconds: float = 120.0
+    """How long a run waits for its workers to come."""
+    idle_seconds: float = 60.0
+    """How long after a run its workers are kept warm for the next one."""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
@@ -101,6 +137,7 @@ class Settings:
         """
         home = Home.from_environ(environ)
         prometheus_url = _required(environ, names.ENV_PROMETHEUS_URL)
+        pool = _pool(environ)
         return cls(
             home=home,
             database_url=environ.get(names.ENV_DATABASE_URL) or f"sqlite:///{home.database}",
@@ -108,22 +145,45 @@ class Settings:
             token=_required(environ, names.ENV_TOKEN),
             agent_token=_required(environ, names.ENV_AGENT_TOKEN),
             workers=_positive(environ, names.ENV_WORKERS, 2),
-            limits=Limits(
-                workers=_positive(environ, "MLBENCH_LIMIT_WORKERS", Limits.workers),
-                cpus=_positive(environ, "MLBENCH_LIMIT_CPUS", Limits.cpus),
-                gpus=_whole(environ, "MLBENCH_LIMIT_GPUS", _gpus_here()),
-            ),
+            limits=_limits(environ, pool),
             allowed_hosts=LOOPBACK_HOSTS | _words(environ, "MLBENCH_ALLOWED_HOSTS"),
             spool_bytes=_positive(environ, "MLBENCH_SPOOL_BYTES", 1 << 30),
             url=(environ.get(names.ENV_URL) or cls.url).rstrip("/"),
             grafana=GrafanaSettings.from_environ(environ, prometheus_url),
+            pool=pool,
+            start_seconds=_positive(environ, "MLBENCH_START_SECONDS", int(cls.start_seconds)),
+            idle_seconds=_whole(environ, "MLBENCH_IDLE_SECONDS", int(cls.idle_seconds)),
         )
+
+
+def _pool(environ: Mapping[str, str]) -> PoolKind:
+    match environ.get(names.ENV_POOL) or "local":
+        case "local":
+            return "local"
+        case "kubernetes":
+            return "kubernetes"
+        case other:
+            raise SettingsError(f"${names.ENV_POOL} is {other!r}; it must be local or kubernetes")
+
+
+def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
+    in_cluster = pool == "kubernetes"
+    return Limits(
+        workers=_positive(environ, "MLBENCH_LIMIT_WORKERS", Limits.workers),
+        cpus=_cores(environ, "MLBENCH_LIMIT_CPUS", Limits.cpus),
+        # Nothing limits what local workers send.
+        bandwidth=_number(environ, "MLBENCH_LIMIT_BANDWIDTH") if in_cluster else 0.0,
+        gpus=_whole(environ, "MLBENCH_LIMIT_GPUS", 0 if in_cluster else _gpus_here()),
+        pool=pool,
+    )
 
 
 def _required(environ: Mapping[str, str], name: str) -> str:
     if value := environ.get(name):
         return value
-    raise SettingsError(f"${name} is not set; `mlbench up` sets it for the local stack")
+    raise SettingsError(
+        f"${name} is not set; `mlbench up` sets it for the local stack, the chart in a cluster"
+    )
 
 
 def _words(environ: Mapping[str, str], name: str) -> frozenset[str]:
@@ -144,6 +204,29 @@ def _whole(environ: Mapping[str, str], name: str, default: int) -> int:
     if text.isdecimal():
         return int(text)
     raise SettingsError(f"${name} is {text!r}; it must be a whole number")
+
+
+def _cores(environ: Mapping[str, str], name: str, default: float) -> float:
+    """Return a number of cores, which may be written as Kubernetes does: 8, 0.5 or 500m."""
+    text = environ.get(name) or f"{default:g}"
+    digits = text.removesuffix("m")
+    cores = _to_number(digits) / (1000 if text.endswith("m") else 1)
+    if cores > 0:
+        return cores
+    raise SettingsError(f"${name} is {text!r}; it must be a number of cores, such as 8 or 500m")
+
+
+def _number(environ: Mapping[str, str], name: str) -> float:
+    text = environ.get(name) or "0"
+    number = _to_number(text)
+    if number >= 0:
+        return number
+    raise SettingsError(f"${name} is {text!r}; it must be a number, 0 or more")
+
+
+def _to_number(text: str) -> float:
+    """Return a decimal number; -1 for what is none."""
+    return float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else -1.0
 
 
 def _gpus_here() -> int:

@@ -16,7 +16,8 @@ from pydantic import (
 
 from master.database import STATE, exclusive
 from master.fields import NO_NUL, refuse_truth_value
-from master.models import Rank, Run, Worker
+from master.models import Pod, Rank, Run, Worker
+from master.pods import is_same_pod
 from master.recording import streams
 from mlbench.names import ACTIVE_STATES, StreamName
 
@@ -25,6 +26,7 @@ _POLLS_PER_SECOND = 200
 _FASTEST_POLL_SECONDS = 0.25
 # Those not heard of for this long are not counted: pools shrink.
 _GONE_SECONDS = 60.0
+_TURNED_AWAY_SECONDS = 1.0
 
 Do = Literal["wait", "start", "stop"]
 _Number = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(refuse_truth_value)]
@@ -85,12 +87,17 @@ def poll(pod: str, report: Report) -> Reply:
     """Note what an agent reports, and tell it what to do."""
     now = time.time()
     with exclusive(STATE):
+        if not _is_in_pod(pod, report.ip):
+            return _turn_away(report)
         said = {**report.model_dump(include={"state", "run_id", "attempt", "ip"}), "seen_at": now}
         Worker.insert(name=pod, **said).on_conflict(
             conflict_target=[Worker.name], update=said
         ).execute()
         _note_rank(pod, report, now)
         current = _current_rank(pod)
+        if current is not None and not is_same_pod(current.ip, report.ip):
+            # It was given to the pod before this one, and is lost with it.
+            current = None
         if current is not None:
             _note_never_begun(current, report, now)
         do = decide(report, current)
@@ -101,6 +108,18 @@ def poll(pod: str, report: Report) -> Reply:
         time=time.time(),
         assignment=current.assignment if current and do == "start" else None,
     )
+
+
+def _is_in_pod(name: str, ip: str) -> bool:
+    """Return whether an agent is in the pod of this name that there is now, as far as is known."""
+    pod = Pod.get_or_none(Pod.name == name)
+    return pod is None or is_same_pod(pod.ip, ip)
+
+
+def _turn_away(report: Report) -> Reply:
+    """Answer an agent in a pod that is gone, or not seen yet: nothing that it says counts."""
+    do: Do = "wait" if report.state == "idle" else "stop"
+    return Reply(do=do, next_poll_seconds=_TURNED_AWAY_SECONDS, time=time.time())
 
 
 def decide(report: Report, current: Rank | None) -> Do:

@@ -23,12 +23,18 @@ ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
 ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a token
 ENV_AGENT_TOKEN: Final = "MLBENCH_AGENT_TOKEN"  # noqa: S105
 ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"
-ENV_URL: Final = "MLBENCH_URL"  # where a browser reaches the master
+ENV_URL: Final = "MLBENCH_URL"  # where browsers and the command line reach the master
 ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"
 ENV_SCRAPE_INTERVAL: Final = "MLBENCH_SCRAPE_INTERVAL"  # of Prometheus, for Grafana: 2s
 ENV_DASHBOARDS: Final = "MLBENCH_DASHBOARDS"  # the folder that Grafana reads
 DEFAULT_SCRAPE_INTERVAL: Final = "2s"
+
+# --- What the chart tells the parts in a cluster. ---
+ENV_POOL: Final = "MLBENCH_POOL"  # where workers come from: local, kubernetes
+ENV_WORKER_MANIFEST: Final = "MLBENCH_WORKER_MANIFEST"  # the file that says what worker pods are
+ENV_NAMESPACE: Final = "MLBENCH_NAMESPACE"
+ENV_OWNER: Final = "MLBENCH_OWNER"  # the Deployment that the worker pods go with
 
 # --- The Grafana that the controller keeps up to date. ---
 ENV_GRAFANA_URL: Final = "GRAFANA_URL"
@@ -110,6 +116,7 @@ MASTER_INFO: Final = "mlbench_master_info"  # {url, version}
 GPU_ENERGY: Final = "mlbench_gpu_energy_joules_total"  # {node, gpu, uuid, pod}
 
 # --- Pods. ---
+THIS_MACHINE: Final = "local"  # the image of a command that runs on the local worker's machine
 LOCAL_POD_PREFIX: Final = "local-mlbench-worker-"
 
 

@@ -18,16 +18,15 @@ from master.controller.decisions import decide
 from master.controller.hands import Hands
 from master.controller.metering import LoopMetrics
 from master.controller.verification import Verifier
-from master.controller.world import Attention, observe, store_pods
+from master.controller.world import Attention, Habits, observe, store_pods
 from master.grafana.follow import Follower, count_requests
 from master.models import open_database
 from master.pools.base import Pool
-from master.pools.local import LocalPool
+from master.pools.choose import open_pool
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.metering import MeasuredWriter, WriterMetrics
 from master.settings import Settings
-from mlbench.pool import PoolFiles
 from mlbench.signals import on_termination
 
 log = logging.getLogger(__name__)
@@ -45,8 +44,9 @@ def main() -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)
     settings = Settings.from_environ()
     open_database(settings.database_url)
-    pool = LocalPool(PoolFiles(settings.home))
     registry = CollectorRegistry()
+    pool = open_pool(settings, registry)
+    habits = Habits(settings.workers, settings.start_seconds, settings.idle_seconds)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     loop = LoopMetrics(registry)
@@ -71,7 +71,7 @@ def main() -> None:
     while not stop.wait(patience):
         try:
             with loop.counted():
-                _reconcile(pool, hands, settings.workers, attention)
+                _reconcile(pool, hands, habits, attention)
             patience = _TICK_SECONDS
         except Exception:
             # Nothing is lost by trying again: every tick begins from what is.
@@ -80,10 +80,11 @@ def main() -> None:
     deliverer.join()
 
 
-def _reconcile(pool: Pool, hands: Hands, usual_workers: int, attention: Attention) -> None:
+def _reconcile(pool: Pool, hands: Hands, habits: Habits, attention: Attention) -> None:
     pods = pool.pods()
-    store_pods(pods)
-    for action in decide(observe(pods, usual_workers, attention)):
+    if pods is not None:
+        store_pods(pods)
+    for action in decide(observe(pods or [], habits, attention, pool.explain())):
         hands.perform(action)
 
 

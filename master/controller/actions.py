@@ -1,14 +1,28 @@
 """What the controller can do, and decides on."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
+
+from master.pools.base import Shape
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Have this many worker pods."""
+    """Have this many worker pods of a shape."""
 
     workers: int
+    shape: Shape = Shape()  # noqa: RUF009 - it is frozen
+    busy: AbstractSet[str] = frozenset()
+    """Those that have a rank, and stay as they are."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Have the run say what it waits for."""
+
+    run_id: int
+    why: str
 
 
 @dataclass(frozen=True)
@@ -58,4 +72,4 @@ class End:
     """The rank whose last lines of stderr belong to the reason."""
 
 
-Action = Scale | Assign | StopRanks | WriteOff | Count | End
+Action = Scale | Wait | Assign | StopRanks | WriteOff | Count | End

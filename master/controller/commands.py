@@ -1,7 +1,6 @@
 """What the ranks of a run are told to run: an official task, or the user's own command."""
 
 import shlex
-import sys
 from collections.abc import Sequence
 
 from master.benchmarks import BENCHMARKS
@@ -11,11 +10,18 @@ from master.models import Run
 _NOTHING = ["true"]
 
 
-def command(run: Run, rank: int, hosts: Sequence[str]) -> list[str]:
-    """Return the command of a rank; ``hosts`` are the workers' addresses in order of rank."""
+def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> list[str]:
+    """Return the command of a rank.
+
+    Args:
+        run: what is to be run.
+        rank: of the worker.
+        hosts: the workers' addresses in order of rank.
+        python: the Python that has the official tasks.
+    """
     if run.benchmark:
         options = [part for key, value in run.args.items() for part in (f"--{key}", value)]
-        return [sys.executable, "-m", BENCHMARKS[run.benchmark].module, *options]
+        return [python, "-m", BENCHMARKS[run.benchmark].module, *options]
     if rank > 0 and not run.run_all_nodes:
         return _NOTHING
     return [

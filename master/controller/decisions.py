@@ -6,7 +6,8 @@ No clock, no network, no database: everything comes in as an argument, so every 
 import signal
 from collections.abc import Sequence
 
-from master.controller.actions import Action, Assign, Count, End, Scale, StopRanks, WriteOff
+from master.controller.actions import Action, Assign, Count, End, StopRanks, Wait, WriteOff
+from master.controller.sizing import wanted_pool
 from master.controller.views import RankView, RunView, World
 from master.reading.counting import Counted
 
@@ -14,20 +15,18 @@ from master.reading.counting import Counted
 LOST_SECONDS = 30.0
 # A worker must have been heard of this lately to be given a rank. A thousand poll every 5 s.
 FRESH_SECONDS = 10.0
-# A run whose workers have not come by then fails, and so does a rank that has not begun.
-START_SECONDS = 120.0
+# A rank that its worker, heard of as it is, has not begun by then is lost.
+BEGIN_SECONDS = 120.0
 # What has not ended by itself this long after its deadline is stopped: a share of the deadline, but
 # at least so many seconds. Until then it may evaluate what it has.
 DEADLINE_GRACE = 0.1
 DEADLINE_GRACE_SECONDS = 30.0
-# The pool shrinks back to its usual size after this long without a run.
-SHRINK_SECONDS = 60.0
 
 
 def decide(world: World) -> list[Action]:
     """Return what is to be done now. Doing it twice must do no harm."""
     run = world.run
-    actions: list[Action] = [Scale(_pool_size(world))]
+    actions: list[Action] = [wanted_pool(world)]
     actions += [End(run_id, "STOPPED") for run_id in world.unwanted]
     if run is None:
         return actions
@@ -50,14 +49,6 @@ def describe_exit(exit_code: int) -> str:
         return f"was killed by signal {-exit_code}"
 
 
-def _pool_size(world: World) -> int:
-    if world.run is not None:
-        return max(world.usual_workers, world.run.num_workers)
-    if world.now - world.last_run_ended_at < SHRINK_SECONDS:
-        return max(world.usual_workers, len(world.workers))
-    return world.usual_workers
-
-
 def _begin(run: RunView, world: World) -> list[Action]:
     """Give out the ranks of the first attempt, once there are workers for all of them."""
     if run.stop_requested:
@@ -66,9 +57,9 @@ def _begin(run: RunView, world: World) -> list[Action]:
         return begin
     # Its turn comes once the run before it has ended.
     due_at = max(run.created_at, world.last_run_ended_at, world.watched_since)
-    if world.now - due_at > START_SECONDS:
+    if world.now - due_at > world.start_seconds:
         return [End(run.id, "FAILED", _shortage(run, world))]
-    return []
+    return _wait(run, world)
 
 
 def _assign(run: RunView, world: World) -> list[Action]:
@@ -80,7 +71,7 @@ def _assign(run: RunView, world: World) -> list[Action]:
 
 def _free_workers(world: World) -> list[str]:
     """Return the workers that can be given a rank: not those that the pool is about to end."""
-    size = _pool_size(world)
+    size = wanted_pool(world).workers
     return [
         w.name
         for w in world.workers
@@ -88,9 +79,17 @@ def _free_workers(world: World) -> list[str]:
     ]
 
 
-def _shortage(run: RunView, world: World) -> str:
+def _wait(run: RunView, world: World) -> list[Action]:
+    """Have the run say what it waits for, if it says anything else."""
     there = len(_free_workers(world))
-    return f"only {there} of {run.num_workers} workers were there within {START_SECONDS:.0f} s"
+    why = world.pool.waits_for or f"{there} of {run.num_workers} workers are there"
+    return [Wait(run.id, why)] if why != run.waiting else []
+
+
+def _shortage(run: RunView, world: World) -> str:
+    there, within = len(_free_workers(world)), f"within {world.start_seconds:.0f} s"
+    count = f"only {there} of {run.num_workers} workers were there {within}"
+    return _join(count, world.pool.waits_for)
 
 
 def _find_lost(run: RunView, world: World) -> list[Action]:
@@ -106,13 +105,18 @@ def _find_lost(run: RunView, world: World) -> list[Action]:
 
 
 def _why_lost(rank: RankView, world: World) -> str:
+    trouble = world.pool.troubles.get(rank.worker, "")
+    if rank.replaced:
+        return _join(f"another pod has taken the place of {rank.worker}", trouble)
     if rank.forgotten:
-        return f"the agent of {rank.worker} knows it no more"
+        return _join(f"the agent of {rank.worker} knows it no more", trouble)
     if world.now - max(rank.seen_at, world.watched_since) > LOST_SECONDS:
-        return f"{rank.worker} was not heard of for {world.now - rank.seen_at:.0f} s"
+        silence = f"{rank.worker} was not heard of for {world.now - rank.seen_at:.0f} s"
+        return _join(silence, trouble)
     waited = world.now - max(rank.assigned_at, world.watched_since)
-    if not rank.reported and waited > START_SECONDS:
-        return f"{rank.worker} did not begin it within {START_SECONDS:.0f} s"
+    if not rank.reported and waited > BEGIN_SECONDS:
+        late = f"{rank.worker} did not begin it within {BEGIN_SECONDS:.0f} s"
+        return _join(late, trouble)
     return ""
 
 
@@ -141,8 +145,8 @@ def _conclude(run: RunView, world: World) -> list[Action]:
         if begin := _assign(run, world):
             return begin
         over_at = max(rank.exited_at or 0.0 for rank in run.ranks)
-        if world.now - max(over_at, world.watched_since) <= START_SECONDS:
-            return []
+        if world.now - max(over_at, world.watched_since) <= world.start_seconds:
+            return _wait(run, world)
     if not run.delivered:
         return []
     if run.delivery is None:

@@ -2,10 +2,18 @@
 
 import logging
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from master.controller.actions import Action, Assign, Count, End, Scale, StopRanks, WriteOff
+from master.controller.actions import (
+    Action,
+    Assign,
+    Count,
+    End,
+    Scale,
+    StopRanks,
+    Wait,
+    WriteOff,
+)
 from master.controller.commands import command
 from master.controller.verification import Verifier
 from master.database import STATE, exclusive
@@ -35,8 +43,10 @@ class Hands:
             PrometheusError, UnavailableError: samples cannot be counted now.
         """
         match action:
-            case Scale(workers):
-                self.pool.scale(workers)
+            case Scale(workers, shape, busy):
+                self.pool.scale(workers, shape, busy)
+            case Wait(run_id, why):
+                Run.update(waiting=why).where(Run.id == run_id).execute()
             case Assign(run_id, attempt, workers):
                 self._assign(run_id, attempt, workers)
             case StopRanks(run_id, reason):
@@ -53,10 +63,10 @@ class Hands:
     def _assign(self, run_id: int, attempt: int, workers: tuple[str, ...]) -> None:
         run = Run.get_by_id(run_id)
         placement = self.pool.place(workers, run.num_cpus)
+        if placement is None:
+            return
         now = time.time()
         run.started_at = run.started_at or now
-        ips = {pod.name: pod.ip for pod in self.pool.pods()}
-        hosts = [ips.get(worker, "") for worker in workers]
         with exclusive(STATE):
             begun = (
                 Run.update(
@@ -64,6 +74,7 @@ class Hands:
                     attempt=attempt,
                     started_at=run.started_at,
                     delivery=None,
+                    waiting=None,
                 )
                 .where(Run.id == run_id, Run.attempt == attempt - 1, Run.state.in_(ACTIVE_STATES))
                 .execute()
@@ -77,15 +88,16 @@ class Hands:
                     rank=rank,
                     worker=worker,
                     assigned_at=now,
-                    assignment=_assignment(run, attempt, rank, hosts, placement),
+                    assignment=_assignment(run, attempt, rank, placement),
+                    ip=placement.pods[rank].ip,
+                    image=placement.pods[rank].image or None,
                 )
         log.info("run %d: attempt %d begins on %s", run_id, attempt, ", ".join(workers))
 
 
-def _assignment(
-    run: Run, attempt: int, rank: int, hosts: Sequence[str], placement: Placement
-) -> dict[str, object]:
+def _assignment(run: Run, attempt: int, rank: int, placement: Placement) -> dict[str, object]:
     """Return what the agent of a rank is told."""
+    hosts = [pod.ip for pod in placement.pods]
     return {
         "run_id": run.id,
         "attempt": attempt,
@@ -93,7 +105,7 @@ def _assignment(
         "world_size": len(hosts),
         "master_addr": placement.master_addr,
         "master_port": placement.master_port,
-        "command": command(run, rank, hosts),
+        "command": command(run, rank, hosts, placement.python),
         "working_dir": run.working_dir,
         "cpus": list(placement.cpus[rank]),
         "seed": run.seed,
@@ -129,7 +141,7 @@ def _end(end: End) -> None:
         # PostgreSQL has no NUL in texts.
         reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
     with exclusive(STATE):
-        Run.update(state=end.state, reason=reason, finished_at=time.time()).where(
+        Run.update(state=end.state, reason=reason, finished_at=time.time(), waiting=None).where(
             Run.id == end.run_id, Run.state.in_(ACTIVE_STATES)
         ).execute()
         streams.forget_delivered(run_owner(end.run_id))

@@ -1,13 +1,15 @@
 """What the controller sees when it decides: everything of workers and runs that counts for that."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from master.pools.base import Shape
 from master.reading.counting import Counted
 
 
 @dataclass(frozen=True)
 class WorkerView:
-    """A worker pod that its pool calls running, and what its agent said last."""
+    """A worker pod that can be used, and what its agent said last."""
 
     name: str
     number: int
@@ -35,6 +37,8 @@ class RankView:
     """When its agent was last heard of; when it was assigned, if never."""
     forgotten: bool
     """Whether its agent knows nothing of it any more, though it did."""
+    replaced: bool
+    """Whether another pod has taken the place of the one that it was given to."""
     lost: str
     """Why it was written off, for good; empty for a rank that was not."""
 
@@ -51,6 +55,8 @@ class RunView:
     id: int
     attempt: int
     num_workers: int
+    shape: Shape
+    """What its workers must be like."""
     max_restarts: int
     stop_requested: bool
     created_at: float
@@ -58,6 +64,8 @@ class RunView:
     """After its start, when training shall end; None: never."""
     deadline_at: float | None
     """When that is; None before its start too."""
+    waiting: str
+    """What it says that it waits for; empty if it does not."""
     stop_reason: str
     """Why the controller has stopped its ranks of its own accord; empty if it has not."""
     ranks: tuple[RankView, ...]
@@ -65,6 +73,24 @@ class RunView:
     """Whether every sample held is in Prometheus or kept."""
     delivery: Counted | None
     """What was counted once everything was delivered."""
+
+
+@dataclass(frozen=True)
+class Warm:
+    """The workers that the last run had."""
+
+    num_workers: int
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class PoolView:
+    """What the pool says of itself."""
+
+    waits_for: str = ""
+    """Why pods are not there; empty if nothing is known."""
+    troubles: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with a pod, or was lately, by its name."""
 
 
 @dataclass(frozen=True)
@@ -80,4 +106,11 @@ class World:
     last_run_ended_at: float
     """0 where no run has ended yet."""
     workers: tuple[WorkerView, ...]
+    pool: PoolView
+    warm: Warm | None
+    """What the last run leaves behind; None where it never began, or there was none."""
     usual_workers: int
+    start_seconds: float = 120.0
+    """A run whose workers have not come by then fails."""
+    idle_seconds: float = 60.0
+    """After so long without a run, the pool goes back to its usual size and shape."""

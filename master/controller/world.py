@@ -1,14 +1,16 @@
 """What the controller sees: the database and the pool, read into one picture of the world."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from peewee import fn
 
-from master.controller.views import RankView, RunView, WorkerView, World
+from master.controller.views import PoolView, RankView, RunView, Warm, WorkerView, World
 from master.database import snapshot
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
-from master.pools.base import PodStatus
+from master.pods import is_same_pod
+from master.pools.base import RUNNING, PodStatus, Shape
 from master.reading.counting import Counted
 from master.recording.streams import METRICS
 from master.runs import deadline_at, find_active
@@ -33,12 +35,26 @@ class Attention:
         return self.since
 
 
-def observe(pods: list[PodStatus], usual_workers: int, attention: Attention) -> World:
-    """Return what is, at one moment."""
+@dataclass(frozen=True)
+class Habits:
+    """What the pool is to be like when nothing is said, and how long anything is waited for."""
+
+    usual_workers: int
+    start_seconds: float = 120.0
+    """How long a run waits for its workers."""
+    idle_seconds: float = 60.0
+    """How long the workers of the last run are kept."""
+
+
+def observe(
+    pods: list[PodStatus], habits: Habits, attention: Attention, waits_for: str = ""
+) -> World:
+    """Return what is, at one moment; ``waits_for`` is why more pods are not there."""
     # One transaction: agents report meanwhile, and half of a report would look like a lost rank.
     with snapshot():
         run = find_active()
         seen = {worker.name: worker for worker in Worker.select()}
+        last = Run.select().where(Run.finished_at.is_null(False)).order_by(Run.finished_at.desc())
         now = time.time()
         return World(
             now=now,
@@ -46,13 +62,33 @@ def observe(pods: list[PodStatus], usual_workers: int, attention: Attention) -> 
             run=_view_run(run, seen) if run else None,
             unwanted=_unwanted(run),
             last_run_ended_at=Run.select(fn.MAX(Run.finished_at)).scalar() or 0.0,
-            workers=tuple(
-                WorkerView(pod.name, pod.number, worker.state == "running", worker.seen_at)
-                for pod in pods
-                if pod.phase == "Running" and (worker := seen.get(pod.name))
-            ),
-            usual_workers=usual_workers,
+            workers=tuple(_view_workers(pods, seen)),
+            pool=PoolView(waits_for, {pod.name: pod.trouble for pod in pods if pod.trouble}),
+            warm=_view_warm(last.first()),
+            usual_workers=habits.usual_workers,
+            start_seconds=habits.start_seconds,
+            idle_seconds=habits.idle_seconds,
         )
+
+
+def _view_workers(pods: list[PodStatus], seen: dict[str, Worker]) -> Iterator[WorkerView]:
+    """Yield the workers that can be given a rank, once their agents have said that they are in."""
+    for pod in pods:
+        worker = seen.get(pod.name)
+        if worker is None or pod.phase != RUNNING or not pod.usable:
+            continue
+        if is_same_pod(pod.ip, worker.ip):
+            yield WorkerView(pod.name, pod.number, worker.state == "running", worker.seen_at)
+
+
+def _view_warm(last: Run | None) -> Warm | None:
+    if last is None or last.attempt == 0:
+        return None
+    return Warm(last.num_workers, _shape(last))
+
+
+def _shape(run: Run) -> Shape:
+    return Shape(run.num_cpus, run.max_bandwidth, run.gpu_enabled, run.image)
 
 
 def _unwanted(run: Run | None) -> tuple[int, ...]:
@@ -87,11 +123,13 @@ def _view_run(run: Run, seen: dict[str, Worker]) -> RunView:
         id=run.id,
         attempt=run.attempt,
         num_workers=run.num_workers,
+        shape=_shape(run),
         max_restarts=run.max_restarts,
         stop_requested=run.stop_requested,
         created_at=run.created_at,
         deadline_seconds=run.deadline_seconds,
         deadline_at=deadline_at(run),
+        waiting=run.waiting or "",
         stop_reason=run.reason,
         ranks=tuple(_view_rank(rank, run, streams, seen.get(rank.worker)) for rank in ranks),
         # Not those that users post: they may go on posting for ever.
@@ -114,5 +152,6 @@ def _view_rank(rank: Rank, run: Run, streams: list[Stream], worker: Worker | Non
         streams_complete=len([s for s in own if s.size == s.final_size]) == len(STREAMS),
         seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
         forgotten=rank.reported and not knows,
+        replaced=worker is not None and not is_same_pod(rank.ip, worker.ip),
         lost=rank.lost,
     )

@@ -41,6 +41,8 @@ class RankOnMachine(View):
     rank: int
     pod: str
     hostname: str | None
+    image: str | None
+    """The image that its pod ran, with its digest; None where it ran none."""
     cpus: list[int]
     """The cores that it was bound to; empty if it was to none."""
     clock_offset_seconds: float | None
@@ -121,6 +123,7 @@ _EXAMPLE = {
             "cpu_model": "AMD Ryzen 7 PRO 6850U with Radeon Graphics",
             "cpus": 16,
             "cpu_limit": None,
+            "bandwidth_limit": None,
             "memory_bytes": 33_326_653_440,
             "memory_limit_bytes": None,
             "gpus": [],
@@ -140,6 +143,7 @@ _EXAMPLE = {
             "rank": rank,
             "pod": f"local-mlbench-worker-{rank}",
             "hostname": "laptop",
+            "image": None,
             "cpus": [rank],
             "clock_offset_seconds": 0.00004,
             "clock_uncertainty_seconds": 0.0009,

@@ -49,6 +49,8 @@ class Run(View):
     state: RunState
     reason: str
     """Why it failed, or was stopped at its deadline; else empty."""
+    waiting: str
+    """What it waits for, before it begins or between attempts; else empty."""
     job_id: str
     job_metadata: dict[str, Any]
     benchmark: str
@@ -102,6 +104,7 @@ _RUN = {
     "finished_at": "2026-03-01T09:21:41.012345Z",
     "state": "FINISHED",
     "reason": "",
+    "waiting": "",
     "job_id": "5ec9f286-e12d-41bc-886e-0174ef2bddae",
     "job_metadata": {},
     "benchmark": "digits",

@@ -6,10 +6,12 @@ The pool writes how many there should be, the supervisor follows and writes whic
 import os
 import platform
 import socket
+import sys
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from master.pools.base import Placement, PodStatus
+from master.pools.base import Placement, PodStatus, Shape
 from mlbench.pool import PoolFiles
 
 _LOOPBACK = "127.0.0.1"
@@ -35,16 +37,25 @@ class LocalPool:
             for number, worker in enumerate(self.files.read_status())
         ]
 
-    def scale(self, workers: int) -> None:
-        """Tell the supervisor how many workers to run."""
+    def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
+        """Tell the supervisor how many workers to run: they are of one shape."""
         self.files.write_wanted(workers)
 
-    def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement:
+    def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement | None:
         """Let the workers meet at a free port, and share the cores out among them."""
         cores = sorted(os.sched_getaffinity(0))
         # The API takes whole cores only for this pool.
         whole = None if num_cpus is None else int(num_cpus)
-        return Placement(_LOOPBACK, _free_port(), share_cores(cores, len(workers), whole))
+        by_name = {pod.name: pod for pod in self.pods()}
+        if not all(name in by_name for name in workers):
+            return None
+        pods = tuple(by_name[name] for name in workers)
+        shares = share_cores(cores, len(workers), whole)
+        return Placement(_LOOPBACK, _free_port(), shares, pods, python=sys.executable)
+
+    def explain(self) -> str:
+        """Return nothing: workers here start at once."""
+        return ""
 
 
 def share_cores(

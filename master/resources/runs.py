@@ -24,6 +24,7 @@ def to_media(run: Run) -> dict[str, Any]:
         "finished_at": seconds_to_text(run.finished_at),
         "state": run.state,
         "reason": run.reason,
+        "waiting": run.waiting or "",
         "job_id": run.job_id,
         "job_metadata": {},
         "benchmark": run.benchmark,

@@ -88,3 +88,14 @@ def test_code_that_is_not_committed_departs(database: Database) -> None:
 def test_the_open_division_has_no_rules(database: Database) -> None:
     own = make_run(benchmark="", command="python main.py", state="FINISHED", settings={"goal": 1})
     assert departures(own, [CHANGED]) == []
+
+
+def test_limits_that_are_not_in_force_depart(database: Database) -> None:
+    run = make_run(benchmark="steps", max_bandwidth=20.0, num_cpus=0.5)
+    # The kernel rounds, and a worker that is bound to cores has no limit of time.
+    in_force = {"bandwidth_limit": 20.000001, "cpu_limit": 0.5}
+    assert departures(run, [in_force, {"bandwidth_limit": 19.0, "cpu_limit": None}]) == []
+    assert departures(run, [in_force, {"bandwidth_limit": 100.0, "cpu_limit": 2.0}]) == [
+        "the bandwidth of workers was not limited to 20 Mbit/s, but to 100",
+        "the time of workers was not limited to 0.5 cores, but to 2",
+    ]

@@ -71,7 +71,7 @@ def test_what_is_refused_where_there_are_gpus(fields: dict[str, Any], message: s
 
 
 def test_what_a_larger_pool_gives() -> None:
-    limits = Limits(workers=8, cpus=4, bandwidth=500, gpus=1)
+    limits = Limits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kubernetes")
     wanted = order(num_workers=8, num_cpus=4, max_bandwidth=500, gpu_enabled=True)
     check(wanted, limits)
     assert wanted.wanted_bandwidth(limits) == 500
@@ -85,3 +85,48 @@ def test_mlbenchs_own_bandwidth_asks_for_nothing_where_there_is_no_limit() -> No
     check(order(max_bandwidth="1000"), LIMITS)
     assert order(max_bandwidth=1000).wanted_bandwidth(LIMITS) is None
     assert order(max_bandwidth=1000).wanted_bandwidth(Limits(bandwidth=2000)) == 1000
+
+
+CLUSTER = Limits(workers=8, cpus=1.5, pool="kubernetes")
+
+
+@pytest.mark.parametrize(
+    "fields", [{"num_cpus": 0.5}, {"num_cpus": 1.5}, {"max_bandwidth": 20}, {"max_bandwidth": 1e5}]
+)
+def test_a_cluster_gives_parts_of_cores_and_any_bandwidth(fields: dict[str, Any]) -> None:
+    check(order(**fields), CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"num_cpus": 1.75}, "num_cpus: a worker here has at most 1.5 cores (not 1.75)"),
+        ({"num_cpus": 0.001}, "num_cpus: at least 0.01 cores (not 0.001)"),
+        ({"max_bandwidth": 0.01}, "max_bandwidth: at least 0.1 Mbit/s (not 0.01)"),
+    ],
+)
+def test_what_a_cluster_refuses(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadFieldError) as refused:
+        check(order(**fields), CLUSTER)
+    assert refused.value.description == message
+
+
+def test_a_script_of_the_users_machine_is_not_in_a_cluster() -> None:
+    script = order(
+        image_name="custom_image", custom_image_name="local", custom_image_command="python a.py"
+    )
+    check(script, LIMITS)
+    with pytest.raises(BadFieldError, match="400") as refused:
+        check(script, CLUSTER)
+    assert refused.value.description is not None
+    assert "name an image" in refused.value.description
+    assert "--image" in refused.value.description
+
+
+def test_a_clusters_limit_is_the_usual_bandwidth_too() -> None:
+    """As in MLBench: what nobody asks for is as much as a worker may have."""
+    limited = Limits(bandwidth=100, pool="kubernetes")
+    assert order().wanted_bandwidth(limited) == 100
+    assert order(max_bandwidth=1000).wanted_bandwidth(limited) == 100, "its client's own default"
+    assert order(max_bandwidth=20).wanted_bandwidth(limited) == 20
+    assert order().wanted_bandwidth(CLUSTER) is None

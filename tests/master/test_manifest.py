@@ -63,13 +63,14 @@ def test_what_the_task_states(database: object) -> None:
 def test_nothing_is_known_of_the_machines_before_they_are_stated(run: Run) -> None:
     waiting = make_run(state="INITIALIZED", attempt=0)
     assert (manifest.build(waiting)["machines"], manifest.build(waiting)["ranks"]) == ([], [])
-    make_ranks(run)
+    make_ranks(run, image="worker@sha256:1")
     said = manifest.build(run)
     assert said["machines"] == []
     assert said["ranks"][1] == {
         "rank": 1,
         "pod": "w-1",
         "hostname": None,
+        "image": "worker@sha256:1",
         "cpus": [],
         "clock_offset_seconds": None,
         "clock_uncertainty_seconds": None,
@@ -110,3 +111,22 @@ def test_a_closed_run_of_changed_code_departs(run: Run, dirty: bool) -> None:
     said = manifest.build(run)
     assert said["division"] == "closed"
     assert any("not committed" in sentence for sentence in said["departures"]) == dirty
+
+
+def test_what_older_agents_did_not_state_is_not_known(run: Run) -> None:
+    make_ranks(run)
+    stated = StatedMachine(hostname="a").model_dump()
+    del stated["bandwidth_limit"]
+    Rank.update(machine=stated).execute()
+    [machine] = manifest.build(run)["machines"]
+    assert machine["bandwidth_limit"] is None
+
+
+def test_an_ordered_limit_that_is_not_in_force_departs(database: object) -> None:
+    limited = make_run(benchmark="steps", max_bandwidth=20.0)
+    make_ranks(limited)
+    state(limited, 0, bandwidth_limit=20.0)
+    assert manifest.build(limited)["departures"] == []
+    state(limited, 1, bandwidth_limit=None)
+    [sentence] = manifest.build(limited)["departures"]
+    assert sentence == "the bandwidth of workers was not limited to 20 Mbit/s"

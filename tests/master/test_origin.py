@@ -8,13 +8,15 @@ from tests.master.routes import ALL_ROUTES, OPEN_ROUTES, fill
 HERE = "127.0.0.1:8000"
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", HERE, "[::1]:8000"])
-def test_this_machine(api: TestClient, host: str) -> None:
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:80", HERE, "[::1]:8000", "10.0.0.1:8000", "[fd00::1]"]
+)
+def test_this_machine_by_name_and_every_address(api: TestClient, host: str) -> None:
     assert api.simulate_get("/api/runs", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
-    "host", ["example.com", "127.0.0.1.example.com", "10.0.0.1:8000", "a:b:c", "[", "", "\x00"]
+    "host", ["example.com", "127.0.0.1.example.com", "10.0.0.256", "a:b:c", "[", "", "\x00"]
 )
 def test_a_foreign_host(api: TestClient, host: str) -> None:
     answer = api.simulate_get("/api/runs", headers={"Host": host})

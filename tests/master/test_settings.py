@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from master.settings import GrafanaSettings, Settings, SettingsError
+from master.settings import ClusterSettings, GrafanaSettings, Settings, SettingsError
 
 ENVIRON = {
     "MLBENCH_HOME": "/somewhere",
@@ -78,3 +78,67 @@ def test_what_is_needed(name: str, missing: bool) -> None:
 def test_numbers_are_whole_and_positive(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=rf"\${name} is '{value}'"):
         Settings.from_environ(ENVIRON | {name: value})
+
+
+def test_what_the_chart_sets() -> None:
+    settings = Settings.from_environ(
+        ENVIRON
+        | {
+            "MLBENCH_POOL": "kubernetes",
+            "MLBENCH_LIMIT_CPUS": "1500m",
+            "MLBENCH_LIMIT_BANDWIDTH": "250.5",
+            "MLBENCH_START_SECONDS": "600",
+            "MLBENCH_IDLE_SECONDS": "0",
+        }
+    )
+    assert (settings.pool, settings.limits.pool) == ("kubernetes", "kubernetes")
+    assert (settings.limits.cpus, settings.limits.bandwidth, settings.limits.gpus) == (
+        1.5,
+        250.5,
+        0,
+    )
+    assert (settings.start_seconds, settings.idle_seconds) == (600, 0)
+
+
+def test_a_local_pool_limits_no_bandwidth() -> None:
+    settings = Settings.from_environ(ENVIRON | {"MLBENCH_LIMIT_BANDWIDTH": "100"})
+    assert (settings.pool, settings.limits.bandwidth) == ("local", 0.0)
+    assert (settings.start_seconds, settings.idle_seconds) == (120, 60)
+
+
+@pytest.mark.parametrize(("text", "cores"), [("8", 8), ("8000m", 8), ("0.5", 0.5), ("250m", 0.25)])
+def test_cores_may_be_written_as_kubernetes_does(text: str, cores: float) -> None:
+    assert Settings.from_environ(ENVIRON | {"MLBENCH_LIMIT_CPUS": text}).limits.cpus == cores
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MLBENCH_POOL", "swarm"),
+        *(("MLBENCH_LIMIT_CPUS", value) for value in ("0", "m", "-1", "1e3", "2Gi", "0.5.5")),
+        *(("MLBENCH_LIMIT_BANDWIDTH", value) for value in ("-1", "fast", "inf", "nan")),
+        ("MLBENCH_START_SECONDS", "0"),
+        ("MLBENCH_IDLE_SECONDS", "-1"),
+    ],
+)
+def test_what_cannot_be_of_a_cluster(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=rf"\${name} is '{value}'"):
+        Settings.from_environ(ENVIRON | {"MLBENCH_POOL": "kubernetes", name: value})
+
+
+CLUSTER = {
+    "MLBENCH_WORKER_MANIFEST": "/etc/mlbench/worker.json",
+    "MLBENCH_NAMESPACE": "here",
+    "MLBENCH_OWNER": "r-mlbench-master",
+}
+
+
+def test_where_in_the_cluster_workers_belong() -> None:
+    found = ClusterSettings.from_environ(CLUSTER)
+    assert found == ClusterSettings(Path("/etc/mlbench/worker.json"), "here", "r-mlbench-master")
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_what_a_cluster_needs(name: str) -> None:
+    with pytest.raises(SettingsError, match=rf"\${name} is not set"):
+        ClusterSettings.from_environ(CLUSTER | {name: ""})

@@ -12,6 +12,7 @@ from typing import Any
 
 from mlbench import names
 from mlbench.names import STREAMS, StreamName
+from worker.agent.cgroup import killed_for_memory, memory_limit
 from worker.agent.process import Exit, TrainingProcess
 
 _FILES: Mapping[StreamName, str] = {
@@ -129,8 +130,11 @@ class Attempt:
 
         ``clock_offset_seconds`` is by how much this machine's clock is ahead of the master's.
         """
+        killed_before = killed_for_memory()
 
         def note(ended: Exit) -> None:
+            if killed_for_memory() > killed_before:
+                self._say_out_of_memory()
             self._note_exit(ended)
             on_exit()
 
@@ -157,6 +161,12 @@ class Attempt:
     def forget(self) -> None:
         """Leave only the counters, which Prometheus may not have scraped yet."""
         (self.folder / "assignment.json").unlink()
+
+    def _say_out_of_memory(self) -> None:
+        limit = memory_limit()
+        most = f", {limit / 2**20:.0f} MiB" if limit is not None else ""
+        with self.file("stderr").open("a") as file:
+            file.write(f"out of memory: the kernel killed a process at the worker's limit{most}\n")
 
     def _note_exit(self, ended: Exit) -> None:
         _write_json(self._exit_file, asdict(ended))

@@ -32,6 +32,20 @@ def memory_limit(root: Path = Path("/")) -> int | None:
     return min((int(word) for words in found for word in words if word.isdecimal()), default=None)
 
 
+def killed_for_memory(root: Path = Path("/")) -> int:
+    """Return how many processes of its group the kernel has killed as they had too much memory."""
+    counted = [
+        *(group / "memory.events" for group in _groups(root, "")),
+        *(group / "memory.oom_control" for group in _groups(root, "memory")),
+    ]
+    for path in counted:
+        for line in _lines(path):
+            match line.split():
+                case ["oom_kill", count]:
+                    return int(count)
+    return 0
+
+
 def _cores(words: Sequence[str]) -> float | None:
     """Return what a quota in a period is, both in microseconds; a quota of max or -1 is none."""
     match words:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from worker.agent.cgroup import cpu_limit, memory_limit
+from worker.agent.qdisc import bandwidth_limit
 
 _CPU_MODEL = re.compile(r"(?:model name|cpu)\s*:\s*(.*\S)")
 
@@ -25,6 +26,8 @@ class Machine:
     """Cores that this process may run on."""
     cpu_limit: float | None
     """How many cores' worth of time it may use."""
+    bandwidth_limit: float | None
+    """How many Mbit/s it may send."""
     memory_bytes: int
     memory_limit_bytes: int | None
 
@@ -40,6 +43,7 @@ def read_machine(root: Path = Path("/")) -> Machine:
         cpu_model=_cpu_model(root),
         cpus=len(os.sched_getaffinity(0)),
         cpu_limit=cpu_limit(root),
+        bandwidth_limit=bandwidth_limit(root),
         memory_bytes=memory_bytes,
         memory_limit_bytes=limit if limit is not None and limit < memory_bytes else None,
     )

@@ -69,11 +69,8 @@ class TrainingProcess:
         if self._process is None:
             on_exit(Exit(_NOT_STARTED, time.time()))
             return
-        self._guard = subprocess.Popen(
-            ["sh", "-c", _GUARD, "guard", str(self._process.pid)],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
+        # With the first process of a container all others end, and it may have no shell.
+        self._guard = None if os.getpid() == 1 else _start_guard(self._process.pid)
         threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
 
     def stop(self) -> None:
@@ -97,15 +94,22 @@ class TrainingProcess:
         ended_at = time.time()
         self._signal_group(signal.SIGKILL)
         code = process.wait()
-        _end_children(keep=self._guard.pid)
-        self._guard.kill()
-        self._guard.communicate()
+        _end_children(keep=self._guard.pid if self._guard else None)
+        if self._guard is not None:
+            self._guard.kill()
+            self._guard.communicate()
         self._on_exit(Exit(code, ended_at))
 
     def _signal_group(self, number: int) -> None:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
+
+
+def _start_guard(group: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["sh", "-c", _GUARD, "guard", str(group)], stdin=subprocess.PIPE, start_new_session=True
+    )
 
 
 def _why_not(program: str, working_dir: str | None, error: OSError) -> str:
@@ -126,7 +130,7 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def _end_children(keep: int) -> None:
+def _end_children(keep: int | None) -> None:
     """Kill and reap all that a training process left behind, also what left its group."""
     deadline = time.monotonic() + _REAP_SECONDS
     while (left := _children() - {keep}) and time.monotonic() < deadline:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from master.controller.actions import Assign, Count, End, StopRanks
+from master.controller.actions import Assign, Count, End, StopRanks, Wait
 from master.controller.views import RankView, RunView
 from master.reading.counting import Counted
 from tests.master.controller.test_decisions import (
@@ -118,6 +118,8 @@ def test_no_restart_after_the_deadline() -> None:
 def test_a_restart_that_waits_for_workers_gives_up_at_the_deadline() -> None:
     alone = replace(WORLD, workers=workers(1))
     waiting = (exited(1, at=NOW - 5), exited(1, at=NOW - 5))
-    assert decide_for(passed(-1, *waiting, max_restarts=1), alone) == []
+    assert decide_for(passed(-1, *waiting, max_restarts=1), alone) == [
+        Wait(7, "1 of 2 workers are there")
+    ]
     [end] = decide_for(passed(1, *waiting, max_restarts=1, delivery=COMPLETE), alone)
     assert end == End(7, "FAILED", "rank 0 on w-0 exited with code 1", failed_rank=0)

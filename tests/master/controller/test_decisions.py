@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from master.controller.actions import Action, Assign, End, Scale, StopRanks, WriteOff
-from master.controller.decisions import START_SECONDS, decide, describe_exit
-from master.controller.views import RankView, RunView, WorkerView, World
+from master.controller.actions import Action, Assign, End, Scale, StopRanks, Wait, WriteOff
+from master.controller.decisions import decide, describe_exit
+from master.controller.views import PoolView, RankView, RunView, WorkerView, World
+from master.pools.base import Shape
 from master.reading.counting import Counted
 
 NOW = 1_000_000.0
@@ -23,17 +24,20 @@ RUNNING = RankView(
     streams_complete=False,
     seen_at=NOW - 0.2,
     forgotten=False,
+    replaced=False,
     lost="",
 )
 RUN = RunView(
     id=7,
     attempt=1,
     num_workers=2,
+    shape=Shape(),
     max_restarts=0,
     stop_requested=False,
     created_at=NOW - 61,
     deadline_seconds=None,
     deadline_at=None,
+    waiting="",
     stop_reason="",
     ranks=(RUNNING, replace(RUNNING, rank=1, worker="w-1")),
     delivered=True,
@@ -54,6 +58,8 @@ WORLD = World(
     unwanted=(),
     last_run_ended_at=0.0,
     workers=workers(2),
+    pool=PoolView(),
+    warm=None,
     usual_workers=2,
 )
 
@@ -86,17 +92,30 @@ def test_begins_once_enough_workers_are_free_and_fresh() -> None:
 
 
 @pytest.mark.parametrize(
-    "there",
+    ("there", "usable"),
     [
-        workers(1),
-        workers(2, busy=[1]),
-        workers(2, seen_at=NOW - 10.1),
+        (workers(1), 1),
+        (workers(2, busy=[1]), 1),
+        (workers(2, seen_at=NOW - 10.1), 0),
         # A third one is about to be ended: the pool shrinks to two.
-        workers(3, busy=[0]),
+        (workers(3, busy=[0]), 1),
     ],
 )
-def test_waits_while_workers_are_missing(there: tuple[WorkerView, ...]) -> None:
-    assert decide_for(ORDERED, replace(WORLD, workers=there)) == []
+def test_waits_while_workers_are_missing(there: tuple[WorkerView, ...], usable: int) -> None:
+    waiting = Wait(7, f"{usable} of 2 workers are there")
+    assert decide_for(ORDERED, replace(WORLD, workers=there)) == [waiting]
+    told = replace(ORDERED, waiting=waiting.why)
+    assert decide_for(told, replace(WORLD, workers=there)) == [], "it is said once"
+
+
+def test_the_pool_knows_better_what_a_run_waits_for() -> None:
+    no_room = "the cluster has room for 1 of 2 workers: 0/1 nodes are available"
+    world = replace(WORLD, workers=workers(1), pool=PoolView(no_room))
+    assert decide_for(ORDERED, world) == [Wait(7, no_room)]
+    late = replace(ORDERED, created_at=NOW - 121, waiting=no_room)
+    [end] = decide_for(late, world)
+    assert end == End(7, "FAILED", f"only 1 of 2 workers were there within 120 s; {no_room}")
+    assert decide_for(late, replace(world, start_seconds=600)) == []
 
 
 def test_a_worker_that_is_still_free_of_an_ended_run_is_used() -> None:
@@ -105,21 +124,22 @@ def test_a_worker_that_is_still_free_of_an_ended_run_is_used() -> None:
 
 
 def test_a_run_whose_workers_do_not_come_fails() -> None:
+    still = Wait(7, "1 of 2 workers are there")
     waited = replace(ORDERED, created_at=NOW - 120)
     alone = replace(WORLD, workers=workers(1))
-    assert decide_for(waited, alone) == []
+    assert decide_for(waited, alone) == [still]
     late = replace(ORDERED, created_at=NOW - 121)
     reason = "only 1 of 2 workers were there within 120 s"
     assert decide_for(late, alone) == [End(7, "FAILED", reason)]
     # Not if the controller itself was away.
-    assert decide_for(late, replace(alone, watched_since=NOW - 5)) == []
+    assert decide_for(late, replace(alone, watched_since=NOW - 5)) == [still]
 
 
 def test_a_run_that_waited_in_the_queue_gets_its_own_time_to_start() -> None:
-    queued = replace(ORDERED, created_at=NOW - 10 * START_SECONDS)
-    world = replace(WORLD, workers=(), last_run_ended_at=NOW - START_SECONDS + 1)
-    assert decide_for(queued, world) == []
-    [end] = decide_for(queued, replace(world, last_run_ended_at=NOW - START_SECONDS - 1))
+    queued = replace(ORDERED, created_at=NOW - 10 * WORLD.start_seconds)
+    world = replace(WORLD, workers=(), last_run_ended_at=NOW - WORLD.start_seconds + 1)
+    assert decide_for(queued, world) == [Wait(7, "0 of 2 workers are there")]
+    [end] = decide_for(queued, replace(world, last_run_ended_at=NOW - WORLD.start_seconds - 1))
     assert isinstance(end, End)
     assert end.state == "FAILED"
 
@@ -211,6 +231,20 @@ def test_a_forgotten_rank_is_lost_at_once() -> None:
     ]
 
 
+def test_a_rank_whose_pod_was_replaced_is_lost_at_once() -> None:
+    replaced = replace(RUNNING, reported=False, replaced=True)
+    [lost_it] = decide_for(with_ranks(RUNNING, replaced))
+    words = "another pod has taken the place of w-1"
+    assert lost_it == WriteOff(7, 1, 1, RUNNING.seen_at, words)
+
+
+def test_what_the_pool_knows_of_a_lost_worker_is_told() -> None:
+    world = replace(WORLD, pool=PoolView(troubles={"w-1": "it used too much memory"}))
+    [lost_it] = decide_for(with_ranks(RUNNING, replace(RUNNING, forgotten=True)), world)
+    assert isinstance(lost_it, WriteOff)
+    assert lost_it.why == "the agent of w-1 knows it no more; it used too much memory"
+
+
 def test_a_rank_that_its_agent_never_begins_is_lost() -> None:
     waiting = replace(RUNNING, reported=False, assigned_at=NOW - 120)
     assert decide_for(with_ranks(RUNNING, waiting)) == []
@@ -226,32 +260,6 @@ def test_a_lost_rank_stays_lost_though_its_worker_is_back() -> None:
     [end] = decide_for(ended)
     assert isinstance(end, End)
     assert end.state == "FAILED"
-
-
-# --- The size of the pool. ---
-
-
-@pytest.mark.parametrize(
-    ("wanted", "usual", "size"),
-    [(1, 2, 2), (2, 2, 2), (5, 2, 5)],
-)
-def test_the_pool_grows_to_what_the_run_needs(wanted: int, usual: int, size: int) -> None:
-    world = replace(WORLD, run=replace(ORDERED, num_workers=wanted), usual_workers=usual)
-    assert decide(world)[0] == Scale(size)
-
-
-def test_the_pool_shrinks_a_minute_after_the_last_run() -> None:
-    just_ended = replace(WORLD, workers=workers(5), last_run_ended_at=NOW - 59)
-    assert decide(just_ended) == [Scale(5)]
-    assert decide(replace(just_ended, last_run_ended_at=NOW - 60)) == [Scale(2)]
-
-
-def test_the_pool_never_ends_workers_that_have_a_rank() -> None:
-    """The pool ends the highest numbers, so a smaller run gets the lowest."""
-    crowded = replace(WORLD, workers=workers(5, busy=[0]), last_run_ended_at=NOW - 1)
-    scale, *begin = decide(replace(crowded, run=ORDERED))
-    assert scale == Scale(2)
-    assert begin == []
 
 
 # --- Exit codes in words. ---

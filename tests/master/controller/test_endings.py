@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from master.controller.actions import Assign, Count, End
+from master.controller.actions import Assign, Count, End, Wait
 from master.controller.views import RunView
 from master.reading.counting import Counted
 from tests.master.controller.test_decisions import (
@@ -118,7 +118,7 @@ def test_no_more_than_asked_for_nor_after_a_stop_nor_after_success(run: RunView)
 def test_a_restart_waits_for_workers_but_not_for_ever() -> None:
     alone = replace(WORLD, workers=workers(1))
     waiting = with_ranks(exited(1, at=NOW - 120), exited(1, at=NOW - 120), max_restarts=1)
-    assert decide_for(waiting, alone) == []
+    assert decide_for(waiting, alone) == [Wait(7, "1 of 2 workers are there")]
     assert decide_for(replace(waiting, stop_requested=True), alone) == [Count(7)]
     given_up = with_ranks(exited(1, at=NOW - 121), exited(1, at=NOW - 121), max_restarts=1)
     assert decide_for(given_up, alone) == [Count(7)]

@@ -2,17 +2,18 @@
 
 import time
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import pytest
 
-from master.controller.actions import Assign, Count, End, Scale, StopRanks, WriteOff
+from master.controller.actions import Assign, Count, End, Scale, StopRanks, Wait, WriteOff
 from master.controller.decisions import decide
 from master.controller.hands import Hands
 from master.controller.verification import Verifier
-from master.controller.world import Attention, observe
+from master.controller.world import Attention, Habits, observe
 from master.models import KeptSample, Rank, Run, run_owner
-from master.pools.base import Placement, PodStatus
+from master.pools.base import Placement, PodStatus, Shape
 from master.reading.promql import PrometheusClient, PrometheusError
 from master.recording import streams
 from master.recording.delivery import Delivery
@@ -26,16 +27,29 @@ from tests.master.making import key, line, make_ranks, make_run, post, record
 class Machines:
     """A pool that gives everyone the core of their rank."""
 
-    scaled: list[int] = field(default_factory=list)
+    scaled: list[tuple[int, Shape, AbstractSet[str]]] = field(default_factory=list)
+
+    gone: bool = False
 
     def pods(self) -> list[PodStatus]:
-        return [PodStatus(f"w-{i}", i, "Running", "10.0.0.1", "n", {}) for i in range(2)]
+        return [_pod(f"w-{i}") for i in range(2)]
 
-    def scale(self, workers: int) -> None:
-        self.scaled.append(workers)
+    def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
+        self.scaled.append((workers, shape, busy))
 
-    def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement:
-        return Placement("10.0.0.1", 29500, tuple((i,) for i in range(len(workers))))
+    def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement | None:
+        if self.gone:
+            return None
+        cores = tuple((i,) for i in range(len(workers)))
+        return Placement("10.0.0.1", 29500, cores, tuple(map(_pod, workers)))
+
+    def explain(self) -> str:
+        return ""
+
+
+def _pod(name: str) -> PodStatus:
+    number = int(name[-1])
+    return PodStatus(name, number, "Running", "10.0.0.1", "n", {}, image=f"worker@sha256:{number}")
 
 
 @pytest.fixture
@@ -57,9 +71,31 @@ def ranks(run: Run) -> list[Rank]:
     return list(Rank.select().where(Rank.run == run).order_by(Rank.attempt, Rank.rank))
 
 
+def test_a_run_says_what_it_waits_for_until_it_begins(hands: Hands, machines: Machines) -> None:
+    run = make_run(state="INITIALIZED", attempt=0)
+    hands.perform(Wait(run.id, "no room"))
+    assert reload(run).waiting == "no room"
+    machines.gone = True
+    hands.perform(Assign(run.id, 1, ("w-0", "w-1")))
+    assert (reload(run).state, reload(run).attempt, ranks(run)) == ("INITIALIZED", 0, [])
+    machines.gone = False
+    hands.perform(Assign(run.id, 1, ("w-0", "w-1")))
+    assert (reload(run).state, reload(run).waiting) == ("STARTED", None)
+    assert [(rank.ip, rank.image) for rank in ranks(run)] == [
+        ("10.0.0.1", "worker@sha256:0"),
+        ("10.0.0.1", "worker@sha256:1"),
+    ]
+
+
+def test_a_run_that_ends_waits_for_nothing(hands: Hands) -> None:
+    run = make_run(state="INITIALIZED", attempt=0, waiting="no room")
+    hands.perform(End(run.id, "FAILED", "no room"))
+    assert (reload(run).reason, reload(run).waiting) == ("no room", None)
+
+
 def test_scale(hands: Hands, machines: Machines) -> None:
-    hands.perform(Scale(3))
-    assert machines.scaled == [3]
+    hands.perform(Scale(3, Shape(0.5), frozenset({"w-0"})))
+    assert machines.scaled == [(3, Shape(0.5), {"w-0"})]
 
 
 def test_assign_begins_an_attempt_once(hands: Hands) -> None:
@@ -211,17 +247,17 @@ class Agent:
 
     def __init__(self, pod: str) -> None:
         self.pod = pod
-        self.said: dict[str, object] = {"state": "idle", "ip": ""}
+        self.said: dict[str, object] = {"state": "idle", "ip": "10.0.0.1"}
 
     def poll(self) -> None:
         reply = poll(self.pod, Report.model_validate(self.said))
         if reply.assignment is not None:
             about = {k: reply.assignment[k] for k in ("run_id", "attempt", "rank")}
-            self.said = {"state": "running", "ip": "", **about}
+            self.said = {"state": "running", "ip": "10.0.0.1", **about}
         elif reply.do == "stop" and self.said["state"] == "running":
             self.exit(-15)
         elif reply.do == "stop":
-            self.said = {"state": "idle", "ip": ""}
+            self.said = {"state": "idle", "ip": "10.0.0.1"}
 
     def exit(self, code: int) -> None:
         ended = {"exit_code": code, "exited_at": time.time(), "sizes": {}}
@@ -241,7 +277,7 @@ class Loop:
         for _ in range(times):
             for agent in self.agents:
                 agent.poll()
-            for action in decide(observe(self.hands.pool.pods(), 2, self.attention)):
+            for action in decide(observe(self.hands.pool.pods() or [], Habits(2), self.attention)):
                 self.hands.perform(action)
 
     @property

@@ -1,17 +1,21 @@
 """What the controller sees of the database and the pool."""
 
 import time
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from peewee import Database
 
-from master.controller.views import RankView, RunView, WorkerView
-from master.controller.world import Attention, observe, store_pods
+from master.controller.views import PoolView, RankView, RunView, Warm, WorkerView
+from master.controller.world import Attention, Habits, observe, store_pods
 from master.models import Pod, Rank, Run, Stream
-from master.pools.base import PodStatus
+from master.pools.base import PodStatus, Shape
 from master.recording import streams
 from master.recording.samples import Sample
 from tests.master.making import key, line, make_ranks, make_run, make_worker, post, record
+
+HABITS = Habits(usual_workers=2)
 
 
 def pod(number: int, phase: str = "Running") -> PodStatus:
@@ -25,7 +29,7 @@ def attention() -> Attention:
 
 def test_an_empty_world(database: Database, attention: Attention) -> None:
     before = time.time()
-    world = observe([], 2, attention)
+    world = observe([], HABITS, attention)
     assert (world.run, world.workers, world.usual_workers) == (None, (), 2)
     assert world.last_run_ended_at == 0.0
     assert before <= world.now == world.watched_since <= time.time()
@@ -39,7 +43,7 @@ def test_workers_are_running_pods_that_were_heard_of(
     make_worker("w-2", state="exited", seen_at=6.0)
     make_worker("w-3")
     make_worker("stranger")
-    world = observe([pod(0), pod(1), pod(2), pod(3, "Failed"), pod(4)], 2, attention)
+    world = observe([pod(0), pod(1), pod(2), pod(3, "Failed"), pod(4)], HABITS, attention)
     assert [(w.name, w.busy) for w in world.workers] == [
         ("w-0", False),
         ("w-1", True),
@@ -48,15 +52,75 @@ def test_workers_are_running_pods_that_were_heard_of(
     assert world.workers[0] == WorkerView("w-0", 0, busy=False, seen_at=5.0)
 
 
+@pytest.mark.parametrize(("says", "counts"), [("10.0.0.1", True), ("10.0.0.2", False)])
+def test_an_agent_counts_only_in_the_pod_that_there_is(
+    database: Database, attention: Attention, says: str, counts: bool
+) -> None:
+    """A pod of the same name before it may have said a second ago that it is idle."""
+    make_worker("w-0", ip=says)
+    world = observe([replace(pod(0), ip="10.0.0.1")], HABITS, attention)
+    assert bool(world.workers) is counts
+
+
+@pytest.mark.parametrize("change", [{"usable": False}, {"phase": "Terminating"}])
+def test_pods_that_are_to_go_count_for_nothing(
+    database: Database, attention: Attention, change: dict[str, Any]
+) -> None:
+    make_worker("w-0")
+    assert observe([pod(0)], HABITS, attention).workers
+    assert not observe([replace(pod(0), **change)], HABITS, attention).workers
+
+
+def test_what_the_pool_says_of_itself(database: Database, attention: Attention) -> None:
+    troubled = replace(pod(1), trouble="no memory")
+    world = observe([pod(0), troubled], HABITS, attention, "no room")
+    assert world.pool == PoolView("no room", {"w-1": "no memory"})
+
+
+def test_the_workers_of_the_last_run_are_warm(database: Database, attention: Attention) -> None:
+    assert observe([], HABITS, attention).warm is None
+    make_run(5, state="FINISHED", finished_at=10.0, num_cpus=0.5, image="me/train:1")
+    made = Shape(num_cpus=0.5, image="me/train:1")
+    assert observe([], HABITS, attention).warm == Warm(5, made)
+    make_run(9, state="STOPPED", attempt=0, finished_at=20.0)
+    assert observe([], HABITS, attention).warm is None
+
+
+def test_the_shape_of_a_run(database: Database, attention: Attention) -> None:
+    make_run(num_cpus=2.0, max_bandwidth=20.0, gpu_enabled=True, waiting="no room")
+    seen = observe([], HABITS, attention).run
+    assert seen is not None
+    assert (seen.shape, seen.waiting) == (Shape(2.0, 20.0, gpu_enabled=True), "no room")
+
+
+@pytest.mark.parametrize(
+    ("given_to", "says", "replaced"),
+    [
+        ("10.0.0.1", "10.0.0.1", False),
+        ("10.0.0.1", "10.0.0.2", True),
+        # All workers of one machine, and a rank of an older version.
+        ("127.0.0.1", "192.168.0.7", False),
+        (None, "10.0.0.2", False),
+    ],
+)
+def test_a_rank_whose_pod_was_replaced(
+    run: Run, attention: Attention, given_to: str | None, says: str, replaced: bool
+) -> None:
+    make_ranks(run, ip=given_to)
+    assert not look(attention)[1].replaced, "nothing was heard of another"
+    make_worker("w-0", ip=says)
+    assert look(attention)[1].replaced is replaced
+
+
 def test_the_active_run_and_when_the_last_one_ended(
     database: Database, attention: Attention
 ) -> None:
     make_run(state="FAILED", finished_at=10.0)
     make_run(state="STOPPED", finished_at=20.0)
-    world = observe([], 2, attention)
+    world = observe([], HABITS, attention)
     assert (world.run, world.last_run_ended_at) == (None, 20.0)
     ordered = make_run(state="INITIALIZED", attempt=0, max_restarts=3, num_workers=5)
-    seen = observe([], 2, attention).run
+    seen = observe([], HABITS, attention).run
     assert seen is not None
     assert (seen.id, seen.attempt, seen.num_workers) == (ordered.id, 0, 5)
     assert (seen.max_restarts, seen.created_at) == (3, ordered.created_at)
@@ -66,18 +130,18 @@ def test_the_active_run_and_when_the_last_one_ended(
 
 def test_a_deadline_counts_from_the_start(database: Database, attention: Attention) -> None:
     run = make_run(state="INITIALIZED", attempt=0, deadline_seconds=60.0)
-    seen = observe([], 2, attention).run
+    seen = observe([], HABITS, attention).run
     assert seen is not None
     assert (seen.deadline_seconds, seen.deadline_at) == (60.0, None)
     Run.update(started_at=100.0, reason="it is time").where(Run.id == run.id).execute()
-    seen = observe([], 2, attention).run
+    seen = observe([], HABITS, attention).run
     assert seen is not None
     assert (seen.deadline_at, seen.stop_reason) == (160.0, "it is time")
 
 
 def look(attention: Attention) -> tuple[RunView, RankView]:
     """Return the run and its rank 0 as the controller sees them."""
-    run = observe([], 2, attention).run
+    run = observe([], HABITS, attention).run
     assert run is not None
     return run, run.ranks[0]
 

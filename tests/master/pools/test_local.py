@@ -7,7 +7,7 @@ from itertools import chain
 
 import pytest
 
-from master.pools.base import PodStatus
+from master.pools.base import PodStatus, Shape
 from master.pools.local import LocalPool, share_cores
 from master.settings import Settings
 from mlbench.pool import LocalWorker, PoolFiles
@@ -38,12 +38,16 @@ def test_pods_are_what_the_supervisor_says(pool: LocalPool) -> None:
 
 def test_scale_tells_the_supervisor(pool: LocalPool) -> None:
     for workers in (2, 2, 5):
-        pool.scale(workers)
+        pool.scale(workers, Shape(), frozenset())
         assert pool.files.read_wanted() == workers
 
 
 def test_ranks_meet_at_a_free_port_of_this_machine(pool: LocalPool) -> None:
+    pool.files.write_status([LocalWorker("w-0", alive=True), LocalWorker("w-1", alive=True)])
+    assert pool.place(["w-0", "w-2"], 1) is None
     placement = pool.place(["w-0", "w-1"], 1)
+    assert placement is not None
+    assert [pod.name for pod in placement.pods] == ["w-0", "w-1"]
     assert placement.master_addr == "127.0.0.1"
     with socket.socket() as listener:
         listener.bind((placement.master_addr, placement.master_port))

@@ -33,6 +33,7 @@ def test_order_and_look(api: TestClient) -> None:
         "finished_at": None,
         "state": "INITIALIZED",
         "reason": "",
+        "waiting": "",
         "job_id": "",
         "job_metadata": {},
         "benchmark": "steps",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.agent.cgroup import cpu_limit, memory_limit
+from worker.agent.cgroup import cpu_limit, killed_for_memory, memory_limit
 
 _NO_LIMIT = "9223372036854771712"
 
@@ -90,3 +90,27 @@ def test_the_first_versions_spelling_of_no_limit_is_huge(tmp_path: Path) -> None
         },
     )
     assert memory_limit(tmp_path) == int(_NO_LIMIT)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {
+            "proc/self/cgroup": "0::/",
+            "sys/fs/cgroup/memory.events": "low 0\nhigh 0\nmax 7\noom 5\noom_kill 3",
+        },
+        {
+            "proc/self/cgroup": "4:memory:/kubepods/pod1/c1\n0::/",
+            "sys/fs/cgroup/memory/memory.oom_control": "oom_kill_disable 0\noom_kill 3",
+        },
+        {
+            "proc/self/cgroup": "0::/user.slice/run.scope",
+            "sys/fs/cgroup/user.slice/memory.events": "oom_kill 9",
+            "sys/fs/cgroup/user.slice/run.scope/memory.events": "oom_kill 3",
+        },
+    ],
+)
+def test_processes_killed_for_memory(files: dict[str, str], tmp_path: Path) -> None:
+    assert killed_for_memory(tmp_path) == 0
+    write(tmp_path, files)
+    assert killed_for_memory(tmp_path) == 3

@@ -135,3 +135,24 @@ def test_a_script_that_does_not_say_what_reads_it(tmp_path: Path) -> None:
     script.chmod(0o755)
     assert run(tmp_path, "--", str(script))["code"] == 127
     assert "#!/bin/sh" in (tmp_path / "stderr").read_text()
+
+
+def test_the_first_process_of_a_container_needs_no_shell(tmp_path: Path) -> None:
+    container = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+    if subprocess.run([*container, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no process namespaces here")
+    module = ("-m", "tests.worker.agent.run_process", str(tmp_path))
+    leaves_orphan = (
+        "import subprocess, sys; print('out');"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],"
+        " start_new_session=True)"
+    )
+    done = subprocess.run(
+        [*container, "env", "PATH=/none", sys.executable, *module, *python(leaves_orphan)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert json.loads(done.stdout)["code"] == 0
+    assert (tmp_path / "stdout").read_text() == "out\n"

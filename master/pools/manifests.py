@@ -1,0 +1,182 @@
+"""What worker pods are in a cluster: the manifest, with a run's shape laid over it."""
+
+import copy
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from master.pools.base import Shape
+from mlbench.errors import MLBenchError
+
+Object = dict[str, Any]
+
+# The label that tells pods of one template from those of another.
+SHAPE_LABEL = "mlbench.shape"
+# The annotation that tells whether an object is as it was last made.
+APPLIED = "mlbench.applied"
+WORKER = "worker"
+_AGENT_IN_ANY_IMAGE = ["python3", "/var/lib/mlbench/agent.pyz"]
+_GPUS = "nvidia.com/gpu"
+
+
+class ManifestError(MLBenchError):
+    """The file that says what worker pods are cannot be used."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What the administrator has said of worker pods."""
+
+    service: Object
+    stateful_set: Object
+    limit_bandwidth: Object
+    """The init container that limits what a pod can send."""
+    bring_agent: Object
+    """The init container that brings the agent into a pod of any image."""
+
+    @property
+    def name(self) -> str:
+        """The name of the StatefulSet, with which pods' names begin."""
+        name: str = self.stateful_set["metadata"]["name"]
+        return name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels by which worker pods are found."""
+        labels: dict[str, str] = self.stateful_set["spec"]["selector"]["matchLabels"]
+        return labels
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What pods get where a run says no more than that."""
+
+    bandwidth: float
+    """Mbit/s that a pod may send; 0: as much as it can."""
+    gpus: int
+    """GPUs of a pod, where a run asks for any."""
+
+
+def load(path: Path) -> Manifest:
+    """Read the manifest.
+
+    Raises:
+        ManifestError: it cannot be read, or lacks what is needed; the text says what.
+    """
+    try:
+        stated = json.loads(path.read_text())
+        manifest = Manifest(
+            service=stated["service"],
+            stateful_set=stated["statefulSet"],
+            limit_bandwidth=stated["initContainers"]["bandwidth"],
+            bring_agent=stated["initContainers"]["agent"],
+        )
+        _ = manifest.name, manifest.labels, manifest.service["metadata"]["name"]
+        _worker(manifest.stateful_set["spec"]["template"])
+    except (OSError, ValueError) as error:
+        raise ManifestError(f"the workers' manifest cannot be read: {error}") from error
+    except (KeyError, TypeError) as error:
+        raise ManifestError(f"{path}: the workers' manifest lacks {error}") from error
+    _complete(manifest)
+    return manifest
+
+
+def make_stateful_set(manifest: Manifest, usual: Usual, shape: Shape, workers: int) -> Object:
+    """Return the StatefulSet with so many pods of a shape."""
+    made = copy.deepcopy(manifest.stateful_set)
+    made["spec"]["replicas"] = workers
+    _lay_over(made["spec"]["template"], manifest, usual, shape)
+    return made
+
+
+def own(made: Object, owner: Object) -> Object:
+    """Return an object that goes with its owner, with the annotation that tells it from others.
+
+    Args:
+        made: a Service or StatefulSet.
+        owner: the Deployment, as the cluster shows it.
+    """
+    owned = copy.deepcopy(made)
+    owned["metadata"]["ownerReferences"] = [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+        }
+    ]
+    owned["metadata"].setdefault("annotations", {})[APPLIED] = _digest(owned)
+    return owned
+
+
+def shape_of(stateful_set: Object) -> str:
+    """Return what the label says on the pods of a StatefulSet that was made here."""
+    label: str = stateful_set["spec"]["template"]["metadata"]["labels"][SHAPE_LABEL]
+    return label
+
+
+def applied(made: Object) -> str:
+    """Return what the annotation says; empty for an object that was not made here."""
+    annotation: str = (made["metadata"].get("annotations") or {}).get(APPLIED, "")
+    return annotation
+
+
+def _complete(manifest: Manifest) -> None:
+    """Write out what is usual, but must be said here."""
+    containers = manifest.stateful_set["spec"]["template"]["spec"]["containers"]
+    for holder in (manifest.service.get("spec") or {}, *containers):
+        for port in holder.get("ports") or []:
+            # An apply must say it on Kubernetes before 1.23.
+            port.setdefault("protocol", "TCP")
+    for container in (*containers, manifest.limit_bandwidth, manifest.bring_agent):
+        # What a container wrote last is in the pod's status then, for the user to read.
+        container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+
+
+def _lay_over(template: Object, manifest: Manifest, usual: Usual, shape: Shape) -> None:
+    """Make a pod template one of a shape."""
+    pod, worker = template["spec"], _worker(template)
+    if shape.num_cpus is not None:
+        _limit_cpus(worker, shape.num_cpus)
+    if shape.gpu_enabled:
+        worker.setdefault("resources", {}).setdefault("limits", {})[_GPUS] = str(usual.gpus)
+    first = []
+    if bandwidth := shape.max_bandwidth or usual.bandwidth:
+        limiter = copy.deepcopy(manifest.limit_bandwidth)
+        _set_env(limiter, "MLBENCH_BANDWIDTH_MBIT", f"{bandwidth:.15g}")
+        first.append(limiter)
+    if shape.image:
+        worker |= {"image": shape.image, "command": _AGENT_IN_ANY_IMAGE}
+        first.append(copy.deepcopy(manifest.bring_agent))
+    if first:
+        pod["initContainers"] = [*first, *(pod.get("initContainers") or [])]
+    template["metadata"].setdefault("labels", {})[SHAPE_LABEL] = _digest(template)
+
+
+def _limit_cpus(worker: Object, cores: float) -> None:
+    quantity = f"{max(1, round(cores * 1000))}m"
+    resources = worker.setdefault("resources", {})
+    for kind in ("requests", "limits"):
+        resources[kind] = {**(resources.get(kind) or {}), "cpu": quantity}
+    _set_env(worker, "OMP_NUM_THREADS", str(max(1, math.ceil(cores))))
+
+
+def _set_env(container: Object, name: str, value: str) -> None:
+    others = [one for one in container.get("env") or [] if one["name"] != name]
+    container["env"] = [*others, {"name": name, "value": value}]
+
+
+def _worker(template: Object) -> Object:
+    for container in template["spec"]["containers"]:
+        if container["name"] == WORKER:
+            found: Object = container
+            return found
+    raise KeyError(f"a container named {WORKER}")
+
+
+def _digest(made: Object) -> str:
+    text = json.dumps(made, sort_keys=True).encode()
+    return hashlib.sha256(text).hexdigest()[:12]

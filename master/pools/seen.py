@@ -1,0 +1,160 @@
+"""What a worker pod's JSON says: whether it can be used, and if not, why, in words."""
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from master.pools.base import TERMINATING
+from master.pools.manifests import SHAPE_LABEL, WORKER
+
+Object = dict[str, Any]
+
+_LONGEST = 500
+_IPV4 = 4
+_IMAGE_REASONS = {
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+}
+# What a container waits for while all is well.
+_WELL = {"", "ContainerCreating", "PodInitializing"}
+
+
+@dataclass(frozen=True)
+class SeenPod:
+    """A worker pod as the cluster shows it."""
+
+    name: str
+    number: int
+    uid: str
+    """What tells it from a later pod of the same name."""
+    phase: str
+    """Kubernetes' word; Terminating once it is to end."""
+    ip: str
+    node: str
+    labels: dict[str, str]
+    image: str
+    """The image of the worker's container, with its digest; empty before it runs."""
+    running: bool
+    """Whether the worker's container runs."""
+    scheduled: bool
+    unschedulable: str
+    """Why no node takes it; empty if one did, or nobody has tried."""
+    trouble: str
+    """Why it does not run, or ended when it last ran; empty if all is well."""
+    ends_by: float | None
+    """When it must have ended, in Unix seconds; None if it is not to end."""
+
+    @property
+    def shape(self) -> str:
+        """Of which template it is."""
+        return self.labels.get(SHAPE_LABEL, "")
+
+
+def read_pod(pod: Object) -> SeenPod:
+    """Return what a pod's JSON says."""
+    metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    ends_at = metadata.get("deletionTimestamp")
+    scheduling = _first(status.get("conditions"), "type", "PodScheduled")
+    worker = _first(status.get("containerStatuses"), "name", WORKER)
+    return SeenPod(
+        name=metadata["name"],
+        number=_number(metadata["name"]),
+        uid=metadata["uid"],
+        phase=TERMINATING if ends_at else status.get("phase") or "Pending",
+        ip=_address(status),
+        node=spec.get("nodeName") or "",
+        labels=metadata.get("labels") or {},
+        image=str(worker.get("imageID") or ""),
+        running=(worker.get("state") or {}).get("running") is not None,
+        scheduled=bool(spec.get("nodeName")),
+        unschedulable=_cut(scheduling.get("message"))
+        if scheduling.get("status") == "False"
+        else "",
+        trouble=_trouble(status),
+        ends_by=datetime.fromisoformat(ends_at).timestamp() if ends_at else None,
+    )
+
+
+def _number(name: str) -> int:
+    last = name.rpartition("-")[2]
+    return int(last) if last.isdecimal() else -1
+
+
+def _address(status: Object) -> str:
+    """Return the pod's address; the IPv4 one where it has two, which is what its agent finds."""
+    first = status.get("podIP") or ""
+    every = [one.get("ip") or "" for one in status.get("podIPs") or []]
+    return next((ip for ip in every if ip and ipaddress.ip_address(ip).version == _IPV4), first)
+
+
+def _first(found: Iterable[Object] | None, key: str, value: str) -> Object:
+    return next((one for one in found or [] if one.get(key) == value), {})
+
+
+def _trouble(status: Object) -> str:
+    if status.get("phase") == "Failed":
+        return _join(status.get("reason") or "the pod failed", status.get("message"))
+    for container in status.get("initContainerStatuses") or []:
+        if trouble := _of_init_container(container):
+            return trouble
+    for container in status.get("containerStatuses") or []:
+        if trouble := _of_container(container):
+            return trouble
+    return ""
+
+
+def _of_init_container(container: Object) -> str:
+    if trouble := _of_waiting(container):
+        return trouble
+    ended = _ended(container)
+    if not ended or ended.get("exitCode") == 0:
+        return ""
+    task = {"bandwidth": "limiting the bandwidth", "agent": "bringing in the agent"}
+    what = task.get(container["name"], f"the init container {container['name']}")
+    return _join(f"{what} failed", _describe_end(ended))
+
+
+def _of_container(container: Object) -> str:
+    if trouble := _of_waiting(container):
+        return trouble
+    ended = _ended(container)
+    return f"the worker's container ended: {_describe_end(ended)}" if ended else ""
+
+
+def _of_waiting(container: Object) -> str:
+    """Return why a container cannot be started; nothing where it has been, and ended."""
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    reason, message = waiting.get("reason") or "", waiting.get("message")
+    if reason in _IMAGE_REASONS:
+        image = container.get("image") or "?"
+        return _join(f"worker image {image} cannot be pulled", message or reason)
+    if reason in _WELL or _ended(container):
+        return ""
+    return _join(f"the worker's container cannot be started ({reason})", message)
+
+
+def _ended(container: Object) -> Object:
+    """Return how a container ended now, or when it last did."""
+    states = (container.get("state") or {}, container.get("lastState") or {})
+    return next((one["terminated"] for one in states if one.get("terminated")), {})
+
+
+def _describe_end(ended: Object) -> str:
+    reason = ended.get("reason") or "Error"
+    if reason == "OOMKilled":
+        return "more memory was used than its limit (OOMKilled)"
+    return _join(f"{reason}, exit code {ended.get('exitCode')}", ended.get("message"))
+
+
+def _join(what: str, why: object) -> str:
+    return f"{what}: {_cut(why)}" if why else what
+
+
+def _cut(text: object) -> str:
+    return str(text or "").strip()[:_LONGEST]

@@ -1,0 +1,48 @@
+"""Why worker pods are not there, in words that a user understands."""
+
+from collections.abc import Sequence
+
+from master.pools.api import ApiError
+from master.pools.base import TERMINATING
+from master.pools.seen import SeenPod
+
+_FORBIDDEN = 403
+_INVALID = (400, 422)
+
+
+def explain_pods(pods: Sequence[SeenPod], workers: int, shape: str, ask: str) -> str:
+    """Return why not all pods run; empty if they do, or are about to.
+
+    Args:
+        pods: the worker pods that there are.
+        workers: how many there should be.
+        shape: the label of those that there should be.
+        ask: the command that tells why pods are not even made.
+    """
+    wanted = [pod for pod in pods if pod.shape == shape and pod.number < workers]
+    made = [pod for pod in wanted if pod.phase != TERMINATING]
+    for pod in made:
+        if pod.trouble and not pod.running:
+            return f"{pod.trouble} ({pod.name})"
+    for pod in made:
+        if pod.unschedulable:
+            room = sum(one.scheduled for one in made)
+            return f"the cluster has room for {room} of {workers} workers: {pod.unschedulable}"
+    if ending := len(pods) - len(made):
+        return f"{len(made)} of {workers} worker pods are made; others end first: {ending}"
+    if len(made) < workers:
+        return f"{len(made)} of {workers} worker pods are made; if it stays so, {ask} tells why"
+    if pending := sum(not pod.running for pod in made):
+        return f"{workers - pending} of {workers} worker pods have started"
+    return ""
+
+
+def explain_refusal(error: ApiError) -> str:
+    """Return what it means that the cluster does not make worker pods."""
+    if error.status == 0:
+        return f"the cluster's API does not answer: {error}"
+    if error.status == _FORBIDDEN:
+        return f"the cluster refuses to make worker pods (403 Forbidden): {error}"
+    if error.status in _INVALID:
+        return f"the cluster finds the worker pods invalid ({error.status}): {error}"
+    return f"the cluster cannot make worker pods ({error.status}): {error}"

@@ -1,0 +1,102 @@
+"""Making what tests of the pool begin with: a manifest as the chart renders it, and its pods."""
+
+from typing import Any
+
+from master.pools.base import Shape
+from master.pools.manifests import Manifest, Usual, make_stateful_set, own
+from master.pools.plan import Wanted
+from master.pools.seen import SeenPod
+
+Object = dict[str, Any]
+
+NAME = "r-mlbench-worker"
+OWNER_NAME = "r-mlbench-master"
+LABELS = {"app": "mlbench", "component": "worker", "release": "r"}
+IMAGE = "docker.io/library/debian:bookworm-slim"
+USUAL_SHAPE = Shape()
+USUAL = Usual(bandwidth=0.0, gpus=2)
+OWNER: Object = {"metadata": {"name": OWNER_NAME, "uid": "5ec9f286"}}
+
+
+def make_manifest(namespace: str = "here") -> Object:
+    """Return what the file says, with workers that do nothing."""
+    metadata = {"name": NAME, "namespace": namespace, "labels": LABELS}
+    worker = {
+        "name": "worker",
+        "image": IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", "trap exit TERM; while :; do sleep 0.1; done"],
+        "args": ["--pod", "$(MLBENCH_POD)"],
+        "ports": [{"name": "metrics", "containerPort": 9500}],
+        "env": [{"name": "OMP_NUM_THREADS", "value": "1"}],
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "10Mi"},
+            "limits": {"cpu": "1", "memory": "50Mi"},
+        },
+    }
+    init = {"image": IMAGE, "imagePullPolicy": "IfNotPresent"}
+    return {
+        "service": {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {
+                "clusterIP": "None",
+                "publishNotReadyAddresses": True,
+                "selector": LABELS,
+                "ports": [{"name": "metrics", "port": 9500}],
+            },
+        },
+        "statefulSet": {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": metadata,
+            "spec": {
+                "replicas": 2,
+                "serviceName": NAME,
+                "podManagementPolicy": "Parallel",
+                "updateStrategy": {"type": "OnDelete"},
+                "selector": {"matchLabels": LABELS},
+                "template": {
+                    "metadata": {"labels": LABELS},
+                    "spec": {
+                        "terminationGracePeriodSeconds": 2,
+                        "automountServiceAccountToken": False,
+                        "containers": [worker],
+                    },
+                },
+            },
+        },
+        "initContainers": {
+            "bandwidth": {"name": "bandwidth", "command": ["true"], **init},
+            "agent": {"name": "agent", "command": ["true"], **init},
+        },
+    }
+
+
+def make_wanted(manifest: Manifest, workers: int = 2, shape: Shape = USUAL_SHAPE) -> Wanted:
+    """Return what there should be, owned."""
+    made = make_stateful_set(manifest, USUAL, shape, workers)
+    return Wanted(own(manifest.service, OWNER), own(made, OWNER), frozenset())
+
+
+def make_pod(number: int, shape: str, **changes: Any) -> SeenPod:
+    """Return a pod that runs."""
+    return SeenPod(
+        **{
+            "name": f"{NAME}-{number}",
+            "number": number,
+            "uid": f"uid-{number}",
+            "phase": "Running",
+            "ip": f"10.0.0.{number + 1}",
+            "node": "n",
+            "labels": {**LABELS, "mlbench.shape": shape},
+            "image": "worker@sha256:0",
+            "running": True,
+            "scheduled": True,
+            "unschedulable": "",
+            "trouble": "",
+            "ends_by": None,
+            **changes,
+        }
+    )

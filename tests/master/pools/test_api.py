@@ -1,0 +1,132 @@
+"""Requests to a cluster's API, over HTTP: what is sent, and what errors say."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from master.pools.api import Api, ApiError
+from tests.master.pools.proxy import Answer, Fault, Proxy, Request, serve
+
+PATH = "/api/v1/namespaces/here/pods"
+
+
+class Recorder:
+    """A cluster that answers each request with nothing, and keeps it."""
+
+    def __init__(self) -> None:
+        self.asked: list[Request] = []
+
+    def __call__(self, request: Request) -> Answer:
+        """Answer."""
+        self.asked.append(request)
+        return 200, iter([b'{"kind": "Status"}'])
+
+
+@pytest.fixture
+def cluster() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def proxy(cluster: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    with serve(cluster) as proxy:
+        proxy.write_config(tmp_path / "config")
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+        yield proxy
+
+
+def test_what_is_sent(proxy: Proxy, cluster: Recorder) -> None:
+    api = Api()
+    assert api.get(PATH, labelSelector="app=mlbench,release=r") == {"kind": "Status"}
+    api.apply(f"{PATH}/a", {"kind": "Pod"})
+    api.delete(f"{PATH}/a", "uid-1")
+    api.delete(f"{PATH}/a", "uid-1", 0)
+    got, applied, *deleted = cluster.asked
+    assert (got.verb, got.path, got.query) == (
+        "GET",
+        PATH,
+        {"labelSelector": "app=mlbench,release=r"},
+    )
+    assert (applied.verb, applied.query) == ("PATCH", {"fieldManager": "mlbench", "force": "true"})
+    assert (applied.content, json.loads(applied.body)) == (
+        "application/apply-patch+yaml",
+        {"kind": "Pod"},
+    )
+    assert [json.loads(one.body) for one in deleted] == [
+        {"preconditions": {"uid": "uid-1"}},
+        {"preconditions": {"uid": "uid-1"}, "gracePeriodSeconds": 0},
+    ]
+
+
+def test_what_another_has_deleted_is_deleted(proxy: Proxy) -> None:
+    for status in (404, 409):
+        proxy.spoil = lambda request, status=status: Fault(status)  # type: ignore[misc]
+        Api().delete(f"{PATH}/a", "uid-1")
+    proxy.spoil = lambda request: Fault(403)
+    with pytest.raises(ApiError):
+        Api().delete(f"{PATH}/a", "uid-1")
+
+
+def test_an_error_says_what_the_cluster_says(proxy: Proxy) -> None:
+    counted: list[tuple[str, str]] = []
+    proxy.spoil = lambda request: Fault(429, "slow down", {"Retry-After": "3"})
+    with pytest.raises(ApiError, match=r"^slow down$") as refused:
+        Api(lambda verb, outcome: counted.append((verb, outcome))).get(PATH)
+    assert (refused.value.status, refused.value.retry_seconds) == (429, 3.0)
+    assert counted == [("GET", "429")]
+
+
+CALLS: list[Callable[[Api], object]] = [
+    lambda api: api.get(PATH),
+    lambda api: api.apply(PATH, {}),
+    lambda api: list(api.watch(PATH, {}, 1)),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_answer_is_an_error_in_words(proxy: Proxy, call: Callable[[Api], object]) -> None:
+    api = Api()
+    proxy.spoil = lambda request: Fault(0)
+    with pytest.raises(ApiError, match=r"[Cc]onnection|closed") as refused:
+        call(api)
+    assert refused.value.status == 0
+    assert "object at 0x" not in str(refused.value)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_server_is_an_error_in_words(
+    proxy: Proxy, call: Callable[[Api], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Proxy(port=1).write_config(tmp_path / "nobody")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nobody"))
+    with pytest.raises(ApiError, match="refused") as refused:
+        call(Api())
+    assert refused.value.status == 0
+    assert "object at 0x" not in str(refused.value)
+
+
+def test_an_answer_is_waited_for_not_for_ever(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("master.pools.api._ANSWER_SECONDS", 0.1)
+    proxy.spoil = lambda request: Fault(200, hang_seconds=1.0)
+    with pytest.raises(ApiError, match="timed out"):
+        Api().get(PATH)
+
+
+def test_a_watch_ends_by_itself_where_the_cluster_hangs(proxy: Proxy) -> None:
+    proxy.spoil = lambda request: Fault(200, hang_seconds=3.0)
+    began = time.monotonic()
+    with pytest.raises(ApiError, match="timed out"):
+        list(Api().watch(PATH, {}, 0))
+    assert time.monotonic() - began < 3
+
+
+def test_nothing_says_where_the_cluster_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ApiError, match="no way to the cluster's API"):
+        Api()

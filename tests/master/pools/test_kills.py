@@ -1,0 +1,85 @@
+"""Whichever change of the cluster the controller is killed at, the next one puts all to rights."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from master.pools.base import Shape
+from master.pools.manifests import load, make_stateful_set, shape_of
+from tests.master.pools.made import NAME, OWNER, OWNER_NAME, USUAL, make_manifest
+from tests.master.pools.proxy import Fault, Proxy, Request, serve
+from tests.master.pools.standin import StandIn
+from tests.master.pools.test_kubernetes import until
+
+CHANGES = ("PATCH", "DELETE")
+
+
+@contextmanager
+def drive(manifest: Path, workers: int, cores: float) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the pool in a process of its own, as long as it lives."""
+    shape = json.dumps({"num_cpus": cores})
+    words = [sys.executable, "-m", "tests.master.pools.driving", str(manifest), "here"]
+    process = subprocess.Popen([*words, str(workers), shape], stdout=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def kill_at(proxy: Proxy, process: subprocess.Popen[bytes], nth: int, *, after: bool) -> None:
+    """Have the process killed at its nth change, before or after the cluster carries it out."""
+    before = sum(verb in CHANGES for verb, _ in proxy.asked)
+
+    def spoil(request: Request) -> Fault | None:
+        changed = sum(verb in CHANGES for verb, _ in proxy.asked) - before
+        if request.verb not in CHANGES or changed < nth:
+            return None
+        process.kill()
+        return Fault(after=after)
+
+    proxy.spoil = spoil
+    process.wait(60)
+    proxy.spoil = lambda request: None
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_killed_at_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int, after: bool
+) -> None:
+    manifest = tmp_path / "worker.json"
+    manifest.write_text(json.dumps(make_manifest()))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    cluster = StandIn({"deployments": {OWNER_NAME: OWNER}})
+
+    def is_right(workers: int, cores: float) -> bool:
+        """Return whether the cluster has what was asked for, and nothing else."""
+        with cluster.lock:
+            pods, sets = cluster.objects.get("pods", {}), cluster.objects.get("statefulsets", {})
+            made = make_stateful_set(load(manifest), USUAL, Shape(num_cpus=cores), workers)
+            shapes = {pod["metadata"]["labels"]["mlbench.shape"] for pod in pods.values()}
+            return (
+                list(sets) == list(cluster.objects.get("services", {})) == [NAME]
+                and sets[NAME]["spec"] == made["spec"]
+                and sorted(pods) == [f"{NAME}-{number}" for number in range(workers)]
+                and shapes == {shape_of(made)}
+            )
+
+    with serve(cluster) as proxy:
+        proxy.write_config(tmp_path / "config")
+        with drive(manifest, 2, 0.5) as first:
+            # It makes the Service, and the StatefulSet.
+            kill_at(proxy, first, min(nth, 2), after=after)
+        with drive(manifest, 2, 0.5):
+            until(lambda: is_right(2, 0.5))
+        with drive(manifest, 3, 0.25) as second:
+            # It changes the StatefulSet, and ends the two pods of before.
+            kill_at(proxy, second, nth, after=after)
+        with drive(manifest, 3, 0.25):
+            until(lambda: is_right(3, 0.25))

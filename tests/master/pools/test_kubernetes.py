@@ -1,0 +1,212 @@
+"""The pool against a stand-in of a cluster, over HTTP: what it asks, and when things fail."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from master.pools.base import Shape
+from master.pools.kubernetes import KubernetesPool
+from tests.master.pools.driving import make_pool
+from tests.master.pools.made import NAME, OWNER, OWNER_NAME, make_manifest
+from tests.master.pools.proxy import Fault, Proxy, Request, serve
+from tests.master.pools.standin import StandIn
+
+SMALL = Shape(num_cpus=0.5)
+CHANGES = {"PATCH", "DELETE"}
+
+
+@pytest.fixture
+def cluster() -> StandIn:
+    return StandIn({"deployments": {OWNER_NAME: OWNER}})
+
+
+@pytest.fixture
+def proxy(cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    monkeypatch.setattr("master.pools.reflector._FIRST_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("master.pools.reflector._LONGEST_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("master.pools.kubernetes._FIRST_PATIENCE_SECONDS", 0.05)
+    with serve(cluster) as proxy:
+        proxy.write_config(tmp_path / "config")
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        yield proxy
+
+
+@pytest.fixture
+def pool(proxy: Proxy, tmp_path: Path) -> KubernetesPool:
+    path = tmp_path / "worker.json"
+    path.write_text(json.dumps(make_manifest()))
+    return make_pool(path, "here")
+
+
+def until(held: Callable[[], bool], what: Callable[[], object] = lambda: "") -> None:
+    """Wait until it holds, and fail if it does not within 20 s."""
+    deadline = time.monotonic() + 20
+    while not held():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.01)
+
+
+def settle(pool: KubernetesPool, workers: int, shape: Shape = SMALL) -> None:
+    """Have so many workers of a shape, and wait until they are there."""
+
+    def is_there() -> bool:
+        pool.scale(workers, shape, frozenset())
+        pods = pool.pods() or []
+        return [pod.usable for pod in pods] == [True] * workers and not pool.explain()
+
+    until(is_there, pool.explain)
+
+
+def changes(proxy: Proxy) -> list[tuple[str, str]]:
+    return [asked for asked in proxy.asked if asked[0] in CHANGES]
+
+
+def test_pods_come_and_where_ranks_meet(pool: KubernetesPool, proxy: Proxy) -> None:
+    settle(pool, 2)
+    assert set(changes(proxy)) == {("PATCH", "services"), ("PATCH", "statefulsets")}
+    placement = pool.place([f"{NAME}-1", f"{NAME}-0"], 0.5)
+    assert placement is not None
+    assert [pod.name for pod in placement.pods] == [f"{NAME}-1", f"{NAME}-0"]
+    assert (placement.master_addr, placement.master_port) == (placement.pods[0].ip, 29500)
+    assert placement.cpus == ((), ())
+
+
+def test_nothing_is_asked_where_nothing_differs(pool: KubernetesPool, proxy: Proxy) -> None:
+    settle(pool, 2)
+    lists = ("GET", "statefulsets")
+    # One more change may be on its way, of what was not seen to be done.
+    calm = proxy.asked.count(lists) + 2
+    until(lambda: proxy.asked.count(lists) > calm)
+    before = len(changes(proxy))
+    for _ in range(20):
+        pool.scale(2, SMALL, frozenset())
+    until(lambda: proxy.asked.count(lists) > calm + 4)
+    assert len(changes(proxy)) == before
+
+
+def test_another_shape_replaces_the_pods(pool: KubernetesPool, cluster: StandIn) -> None:
+    settle(pool, 2)
+    before = {pod.ip for pod in pool.pods() or []}
+    settle(pool, 3, Shape())
+    assert not before & {pod.ip for pod in pool.pods() or []}
+    settle(pool, 1, Shape())
+    assert list(cluster.objects["pods"]) == [f"{NAME}-0"]
+
+
+def test_no_rank_for_pods_of_the_shape_before(pool: KubernetesPool) -> None:
+    settle(pool, 2)
+    pool.scale(2, Shape(), frozenset())
+    assert pool.place([f"{NAME}-0", f"{NAME}-1"], None) is None
+    assert pool.place([f"{NAME}-7"], None) is None
+
+
+def test_pods_with_a_rank_stay_until_it_is_over(pool: KubernetesPool, cluster: StandIn) -> None:
+    settle(pool, 2)
+    busy, idle = (pod.ip for pod in pool.pods() or [])
+    pool.scale(2, Shape(), frozenset({f"{NAME}-0"}))
+    until(lambda: idle not in {pod.ip for pod in pool.pods() or []})
+    assert busy in {pod.ip for pod in pool.pods() or []}
+    settle(pool, 2, Shape())
+    assert busy not in {pod.ip for pod in pool.pods() or []}
+
+
+@pytest.mark.parametrize("kind", ["services", "statefulsets"])
+def test_what_others_take_away_is_made_again(
+    pool: KubernetesPool, cluster: StandIn, kind: str
+) -> None:
+    settle(pool, 2)
+    with cluster.lock:
+        cluster.objects[kind].clear()
+    until(lambda: NAME in cluster.objects[kind])
+
+
+def test_the_size_that_others_set_is_set_back(pool: KubernetesPool, cluster: StandIn) -> None:
+    settle(pool, 2)
+    with cluster.lock:
+        cluster.objects["statefulsets"][NAME]["spec"]["replicas"] = 9
+    until(lambda: cluster.objects["statefulsets"][NAME]["spec"]["replicas"] == 2)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (
+            Fault(403, "services is forbidden: exceeded quota"),
+            "refuses to make worker pods (403 Forbidden): services is forbidden: exceeded quota",
+        ),
+        (Fault(422, "spec.x: invalid"), "finds the worker pods invalid (422): spec.x: invalid"),
+        (Fault(409, "conflict"), "cannot make worker pods (409): conflict"),
+        (Fault(429, "slow down"), "cannot make worker pods (429): slow down"),
+        (Fault(500, "out of order"), "cannot make worker pods (500): out of order"),
+        (Fault(0), "API does not answer: "),
+    ],
+)
+def test_what_is_refused_is_told_and_tried_again(
+    pool: KubernetesPool, proxy: Proxy, fault: Fault, words: str
+) -> None:
+    proxy.spoil = lambda request: fault if request.verb == "PATCH" else None
+    pool.scale(2, SMALL, frozenset())
+    until(lambda: words in pool.explain(), pool.explain)
+    proxy.spoil = lambda request: None
+    settle(pool, 2)
+
+
+def test_a_cluster_that_wants_to_be_left_alone_is(pool: KubernetesPool, proxy: Proxy) -> None:
+    slow = Fault(429, headers={"Retry-After": "1"})
+    proxy.spoil = lambda request: slow if request.verb == "PATCH" else None
+    pool.scale(2, SMALL, frozenset())
+    until(lambda: bool(changes(proxy)))
+    first = time.monotonic()
+    until(lambda: len(changes(proxy)) > 1)
+    assert time.monotonic() - first > 0.9
+    assert changes(proxy) == [("PATCH", "services")] * 2, "no other request would go better"
+
+
+def test_an_owner_that_is_not_there_is_told(pool: KubernetesPool, cluster: StandIn) -> None:
+    with cluster.lock:
+        owner = cluster.objects["deployments"].pop(OWNER_NAME)
+    pool.scale(2, SMALL, frozenset())
+    until(lambda: "cannot make worker pods (404)" in pool.explain(), pool.explain)
+    with cluster.lock:
+        cluster.objects["deployments"][OWNER_NAME] = owner
+    settle(pool, 2)
+
+
+@pytest.mark.parametrize("kind", ["pods", "services", "statefulsets"])
+@pytest.mark.parametrize("fault", [Fault(403, "not allowed"), Fault(500), Fault(410), Fault(0)])
+def test_what_was_seen_last_counts_while_nothing_can_be_seen(
+    pool: KubernetesPool, proxy: Proxy, cluster: StandIn, kind: str, fault: Fault
+) -> None:
+    settle(pool, 2)
+    proxy.spoil = lambda request: fault if request.kind == kind else None
+    until(lambda: pool.explain() != "")
+    assert [pod.usable for pod in pool.pods() or []] == [True, True]
+    proxy.spoil = lambda request: None
+    settle(pool, 3)
+
+
+def test_nothing_is_known_before_it_was_seen(pool: KubernetesPool, proxy: Proxy) -> None:
+    pool = KubernetesPool(pool._api, pool._settings, pool._manifest, pool._usual)
+    assert pool.pods() is None
+    assert pool.explain() == "the cluster's pods are not known yet"
+    assert pool.place([f"{NAME}-0"], None) is None
+
+
+def test_answers_that_are_lost_do_no_harm(pool: KubernetesPool, proxy: Proxy) -> None:
+    """The cluster has done it, and it is asked again."""
+    lost: list[Request] = []
+
+    def lose(request: Request) -> Fault | None:
+        if request.verb not in CHANGES or len(lost) >= 6:
+            return None
+        lost.append(request)
+        return Fault(after=True)
+
+    proxy.spoil = lose
+    settle(pool, 2)
+    settle(pool, 2, Shape())
+    assert len(lost) >= 4

@@ -1,0 +1,290 @@
+"""The pool in a real cluster: shapes, sizes, faults, kills, and reasons in words."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from master.pools.base import Shape
+from master.pools.kubernetes import KubernetesPool
+from tests.master.pools.cluster import Namespace, make_namespace, needs_cluster
+from tests.master.pools.driving import make_pool
+from tests.master.pools.made import IMAGE, NAME, OWNER_NAME, make_manifest
+from tests.master.pools.proxy import Fault, Request, real_cluster, serve
+
+pytestmark = [needs_cluster, pytest.mark.timeout(300)]
+
+SMALL = Shape(num_cpus=0.02)
+# All that may be asked for in these tests: sizes and shapes that fit on one small node.
+WISHES = [(workers, cores) for workers in (1, 2, 3) for cores in (0.01, 0.02)]
+
+
+@pytest.fixture
+def namespace() -> Iterator[Namespace]:
+    with make_namespace() as made:
+        yield made
+
+
+@pytest.fixture
+def manifest(namespace: Namespace, tmp_path: Path) -> Path:
+    path = tmp_path / "worker.json"
+    path.write_text(json.dumps(make_manifest(namespace.name)))
+    return path
+
+
+@pytest.fixture
+def pool(manifest: Path, namespace: Namespace) -> KubernetesPool:
+    return make_pool(manifest, namespace.name)
+
+
+def until(held: Callable[[], bool], what: Callable[[], object] = lambda: "") -> None:
+    """Wait until it holds, and fail if it does not within two minutes."""
+    deadline = time.monotonic() + 120
+    while not held():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.1)
+
+
+def settle(pool: KubernetesPool, workers: int, shape: Shape) -> list[str]:
+    """Have so many workers of a shape, wait until they are there, and return their addresses."""
+
+    def is_there() -> bool:
+        pool.scale(workers, shape, frozenset())
+        return [pod.usable for pod in pool.pods() or []] == [True] * workers
+
+    until(is_there, pool.explain)
+    return [pod.ip for pod in pool.pods() or []]
+
+
+def check_exactly(namespace: Namespace, workers: int, cores: float) -> None:
+    """Make sure that the cluster has what it should have, and nothing else."""
+    [service], [stateful_set] = namespace.items("services"), namespace.items("statefulsets")
+    for one in (service, stateful_set):
+        assert [owner["name"] for owner in one["metadata"]["ownerReferences"]] == [OWNER_NAME]
+    pods = namespace.items("pods")
+    assert [pod["metadata"]["name"] for pod in pods] == [f"{NAME}-{i}" for i in range(workers)]
+    for pod in pods:
+        assert "deletionTimestamp" not in pod["metadata"]
+        assert pod["status"]["phase"] == "Running"
+        limit = pod["spec"]["containers"][0]["resources"]["limits"]["cpu"]
+        assert limit == f"{round(cores * 1000)}m"
+
+
+def test_from_nothing_through_shapes_to_nothing(pool: KubernetesPool, namespace: Namespace) -> None:
+    first = settle(pool, 2, SMALL)
+    check_exactly(namespace, 2, 0.02)
+    assert settle(pool, 3, SMALL)[:2] == first, "those that fit stay"
+    assert settle(pool, 2, SMALL) == first
+    assert not set(settle(pool, 2, Shape(num_cpus=0.01))) & set(first)
+    check_exactly(namespace, 2, 0.01)
+    namespace.kubectl("delete", "deployment", OWNER_NAME)
+    kinds = ("services", "statefulsets", "pods")
+    until(lambda: not [one for kind in kinds for one in namespace.items(kind)])
+    until(lambda: "cannot make worker pods (404)" in pool.explain(), pool.explain)
+
+
+def test_a_pod_that_is_deleted_comes_back_as_another(
+    pool: KubernetesPool, namespace: Namespace
+) -> None:
+    before = settle(pool, 2, SMALL)
+    namespace.kubectl("delete", "pod", f"{NAME}-1", "--wait=false")
+    until(lambda: pool.place([f"{NAME}-1"], None) is None)
+    after = settle(pool, 2, SMALL)
+    assert before[0] == after[0]
+    assert before[1] != after[1], "by this the next agent is told from the one before"
+
+
+def test_killed_at_any_moment_it_ends_with_exactly_the_right_pods(
+    manifest: Path, namespace: Namespace
+) -> None:
+    dice = random.Random(1)  # noqa: S311 - dice, not secrets
+    for _ in range(12):
+        wish = dice.choice(WISHES)
+        with drive(manifest, namespace, *wish) as process:
+            time.sleep(dice.choice([0.7, 0.9, 1.1, 1.5, 3.0]))
+            process.kill()
+    pool = make_pool(manifest, namespace.name)
+    settle(pool, 2, SMALL)
+    check_exactly(namespace, 2, 0.02)
+
+
+def drive(
+    manifest: Path, namespace: Namespace, workers: int, cores: float
+) -> subprocess.Popen[bytes]:
+    """Start a process that runs the pool."""
+    module = [sys.executable, "-m", "tests.master.pools.driving"]
+    shape = json.dumps({"num_cpus": cores})
+    return subprocess.Popen([*module, str(manifest), namespace.name, str(workers), shape])
+
+
+def test_whatever_fails_on_the_way_it_ends_with_exactly_the_right_pods(
+    manifest: Path, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = random.Random(2)  # noqa: S311
+    faults = [
+        *(Fault(status) for status in (403, 409, 410, 422, 500, 503)),
+        Fault(429, headers={"Retry-After": "1"}),
+        Fault(0),
+        Fault(0, hang_seconds=1.0),
+        Fault(after=True),
+        Fault(500, after=True),
+    ]
+
+    def spoil(request: Request) -> Fault | None:
+        # A watch that is let through lasts long, so half of them are not.
+        often = 0.5 if request.verb == "WATCH" else 0.3
+        fault = dice.choice(faults)
+        # To let a watch happen and lose its answer would be to wait for its end.
+        return (
+            fault
+            if dice.random() < often and not (fault.after and request.verb == "WATCH")
+            else None
+        )
+
+    with serve(real_cluster()) as proxy:
+        proxy.write_config(tmp_path / "config")
+        with monkeypatch.context() as patched:
+            patched.setenv("KUBECONFIG", str(tmp_path / "config"))
+            pool = make_pool(manifest, namespace.name)
+        proxy.spoil = spoil
+        for workers, cores in (dice.choice(WISHES) for _ in range(3)):
+            settle(pool, workers, Shape(num_cpus=cores))
+            check_exactly(namespace, workers, cores)
+        asked = {request for request in proxy.asked if request[0] in ("PATCH", "DELETE")}
+        assert ("DELETE", "pods") in asked
+
+
+def waits_for(pool: KubernetesPool, words: str, workers: int, shape: Shape) -> None:
+    """Ask for workers that cannot come, and wait until the pool says why."""
+
+    def says() -> bool:
+        pool.scale(workers, shape, frozenset())
+        return words in pool.explain()
+
+    until(says, pool.explain)
+
+
+def test_no_room(pool: KubernetesPool, namespace: Namespace) -> None:
+    huge = Shape(num_cpus=500.0)
+    words = "the cluster has room for 0 of 2 workers: 0/1 nodes are available: 1 Insufficient cpu."
+    waits_for(pool, words, 2, huge)
+    settle(pool, 1, SMALL)
+    check_exactly(namespace, 1, 0.02)
+
+
+def test_an_image_that_is_not_there(pool: KubernetesPool) -> None:
+    waits_for(
+        pool, "worker image localhost/none:1 cannot be pulled: ", 1, Shape(image="localhost/none:1")
+    )
+    waits_for(pool, "worker image A/b:1 cannot be pulled: ", 1, Shape(image="A/b:1"))
+
+
+def test_an_image_without_python(pool: KubernetesPool) -> None:
+    """What runs in it is not the agent, which this image has no Python for."""
+    waits_for(pool, "python3", 1, Shape(image=IMAGE))
+
+
+Spoil = Callable[[dict[str, Any]], object]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "shape", "words"),
+    [
+        (
+            lambda stated: stated["initContainers"]["bandwidth"].update(
+                command=["sh", "-c", "echo no NET_ADMIN; exit 2"],
+            ),
+            Shape(max_bandwidth=20.0),
+            "limiting the bandwidth failed: Error, exit code 2: no NET_ADMIN",
+        ),
+        (
+            lambda stated: worker_of(stated).update(
+                env=[
+                    {
+                        "name": "MLBENCH_AGENT_TOKEN",
+                        "valueFrom": {"secretKeyRef": {"name": "none", "key": "token"}},
+                    }
+                ]
+            ),
+            SMALL,
+            '(CreateContainerConfigError): secret "none" not found',
+        ),
+        (
+            lambda stated: worker_of(stated).update(command=["sh", "-c", "exit 3"]),
+            SMALL,
+            "the worker's container ended: Error, exit code 3",
+        ),
+        (
+            lambda stated: worker_of(stated).update(command=["sh", "-c", "exec tail /dev/zero"]),
+            SMALL,
+            "more memory was used than its limit (OOMKilled)",
+        ),
+        (
+            lambda stated: template_of(stated)["spec"].update(restartPolicy="Never"),
+            SMALL,
+            "the cluster finds the worker pods invalid (422): ",
+        ),
+    ],
+)
+def test_why_pods_do_not_run(
+    namespace: Namespace, tmp_path: Path, spoil: Spoil, shape: Shape, words: str
+) -> None:
+    stated = make_manifest(namespace.name)
+    spoil(stated)
+    path = tmp_path / "worker.json"
+    path.write_text(json.dumps(stated))
+    waits_for(make_pool(path, namespace.name), words, 1, shape)
+
+
+def template_of(stated: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = stated["statefulSet"]["spec"]["template"]
+    return found
+
+
+def worker_of(stated: dict[str, Any]) -> dict[str, Any]:
+    [worker] = template_of(stated)["spec"]["containers"]
+    found: dict[str, Any] = worker
+    return found
+
+
+def test_quotas(pool: KubernetesPool, namespace: Namespace) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
+    namespace.apply({**quota, "spec": {"hard": {"services": "0", "pods": "1"}}})
+    until(lambda: '"used"' in namespace.kubectl("get", "quota", "q", "-o", "json"))
+    waits_for(pool, "refuses to make worker pods (403 Forbidden): ", 2, SMALL)
+    assert "exceeded quota: q" in pool.explain()
+    namespace.apply({**quota, "spec": {"hard": {"services": "1", "pods": "1"}}})
+    ask = f"1 of 2 worker pods are made; if it stays so, `kubectl -n {namespace.name} describe "
+    waits_for(pool, f"{ask}statefulset {NAME}` tells why", 2, SMALL)
+
+
+def test_a_changed_manifest_replaces_idle_pods_and_spares_busy_ones(
+    manifest: Path, namespace: Namespace, tmp_path: Path
+) -> None:
+    with drive(manifest, namespace, 2, 0.02) as before:
+        until(lambda: len(addresses(namespace)) == 2)
+        before.kill()
+    busy, idle = addresses(namespace)
+    stated = make_manifest(namespace.name)
+    template_of(stated)["metadata"]["annotations"] = {"changed": "yes"}
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(stated))
+    pool = make_pool(path, namespace.name)
+    pool.scale(2, SMALL, frozenset({f"{NAME}-0"}))
+    until(lambda: [pod.usable for pod in pool.pods() or []] == [False, True], pool.explain)
+    kept, replaced = addresses(namespace)
+    assert kept == busy
+    assert replaced != idle
+    assert settle(pool, 2, SMALL)[0] != busy, "once its rank is over"
+
+
+def addresses(namespace: Namespace) -> list[str]:
+    """Return the addresses of the pods that run."""
+    statuses = [pod["status"] for pod in namespace.items("pods")]
+    return [status["podIP"] for status in statuses if status["phase"] == "Running"]

@@ -1,0 +1,146 @@
+"""What the pool of a cluster does about what it sees."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from master.pools.base import Shape
+from master.pools.manifests import Manifest, applied, load
+from master.pools.plan import (
+    OVERDUE_SECONDS,
+    Apply,
+    Delete,
+    SeenObject,
+    Step,
+    Wanted,
+    is_usable,
+    plan,
+    read_object,
+)
+from master.pools.seen import SeenPod
+from tests.master.pools.made import NAME, make_manifest, make_pod, make_wanted
+
+NOW = 1_000_000.0
+OLD = "an older shape"
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Manifest:
+    path = tmp_path / "worker.json"
+    path.write_text(json.dumps(make_manifest()))
+    return load(path)
+
+
+@pytest.fixture
+def wanted(manifest: Manifest) -> Wanted:
+    return make_wanted(manifest)
+
+
+def service_of(wanted: Wanted) -> SeenObject:
+    return SeenObject(applied(wanted.service), None, followed=True, going=False)
+
+
+def set_of(wanted: Wanted) -> SeenObject:
+    return SeenObject(applied(wanted.stateful_set), wanted.workers, followed=True, going=False)
+
+
+def plan_for(wanted: Wanted, *pods: SeenPod, doomed: frozenset[str] = frozenset()) -> list[Step]:
+    """Return the steps where Service and StatefulSet are as they should be."""
+    services, sets = {NAME: service_of(wanted)}, {NAME: set_of(wanted)}
+    return plan(wanted, services, sets, pods, doomed, NOW)
+
+
+def test_nothing_is_done_where_all_is_as_it_should_be(wanted: Wanted) -> None:
+    assert plan_for(wanted, make_pod(0, wanted.shape), make_pod(1, wanted.shape)) == []
+    assert plan_for(wanted, make_pod(0, wanted.shape, phase="Pending")) == []
+    assert plan_for(wanted) == [], "the StatefulSet makes its pods itself"
+
+
+def test_what_is_not_there_is_made(wanted: Wanted) -> None:
+    both = [Apply(wanted.service), Apply(wanted.stateful_set)]
+    assert plan(wanted, {}, {}, [], frozenset(), NOW) == both
+    services, sets = {NAME: service_of(wanted)}, {NAME: set_of(wanted)}
+    assert plan(wanted, services, {}, [], frozenset(), NOW) == both[1:]
+    assert plan(wanted, {}, sets, [], frozenset(), NOW) == both[:1]
+
+
+@pytest.mark.parametrize(
+    "change", [{"applied": "other"}, {"applied": ""}, {"replicas": 7}, {"going": True}]
+)
+def test_what_differs_is_made_anew(wanted: Wanted, change: dict[str, Any]) -> None:
+    seen = replace(set_of(wanted), **change)
+    old = make_pod(0, OLD)
+    steps = plan(wanted, {NAME: service_of(wanted)}, {NAME: seen}, [old], frozenset(), NOW)
+    assert steps == [Apply(wanted.stateful_set)], "or the old pod would be made again"
+
+
+def test_no_pod_is_ended_before_the_cluster_has_taken_notice(wanted: Wanted) -> None:
+    seen = replace(set_of(wanted), followed=False)
+    pods = [make_pod(0, OLD)]
+    assert plan(wanted, {NAME: service_of(wanted)}, {NAME: seen}, pods, frozenset(), NOW) == []
+
+
+def test_pods_of_another_shape_are_ended_all_at_once(wanted: Wanted) -> None:
+    old = [make_pod(0, OLD), make_pod(1, OLD, phase="Pending")]
+    assert plan_for(wanted, *old) == [Delete(pod) for pod in old]
+
+
+def test_pods_with_a_rank_stay(wanted: Wanted) -> None:
+    busy = replace(wanted, busy=frozenset({f"{NAME}-0"}))
+    idle = make_pod(1, OLD)
+    assert plan_for(busy, make_pod(0, OLD), idle) == [Delete(idle)]
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_pods_that_are_over_make_room_for_others(wanted: Wanted, phase: str) -> None:
+    """Not even a rank keeps them: nothing runs in them any more."""
+    busy = replace(wanted, busy=frozenset({f"{NAME}-0"}))
+    over = make_pod(0, wanted.shape, phase=phase)
+    assert plan_for(busy, over) == [Delete(over)]
+
+
+def test_pods_that_end_are_left_to_their_nodes_for_a_while(wanted: Wanted) -> None:
+    ending = make_pod(0, OLD, phase="Terminating", ends_by=NOW - OVERDUE_SECONDS)
+    assert plan_for(wanted, ending) == []
+    dead = replace(ending, ends_by=NOW - OVERDUE_SECONDS - 1)
+    assert plan_for(wanted, dead) == [Delete(dead, at_once=True)]
+
+
+def test_what_was_decided_is_carried_out_though_it_would_fit_again(wanted: Wanted) -> None:
+    pod = make_pod(0, wanted.shape)
+    assert plan_for(wanted, pod, doomed=frozenset({pod.uid})) == [Delete(pod)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"phase": "Pending"},
+        {"phase": "Terminating", "ends_by": NOW},
+        {"ip": ""},
+        {"number": 2},
+        {"labels": {"mlbench.shape": OLD}},
+        {"labels": {}},
+    ],
+)
+def test_which_pods_may_be_given_a_rank(wanted: Wanted, change: dict[str, Any]) -> None:
+    good = make_pod(1, wanted.shape)
+    assert is_usable(good, wanted, frozenset())
+    assert not is_usable(good, wanted, frozenset({good.uid}))
+    assert not is_usable(replace(good, **change), wanted, frozenset())
+
+
+def test_another_run_wants_another_shape(manifest: Manifest, wanted: Wanted) -> None:
+    smaller = make_wanted(manifest, 1, Shape(num_cpus=0.5))
+    assert (smaller.workers, wanted.workers) == (1, 2)
+    assert not is_usable(make_pod(0, wanted.shape), smaller, frozenset())
+
+
+def test_what_an_object_says(wanted: Wanted) -> None:
+    assert read_object(wanted.stateful_set) == set_of(wanted)
+    assert read_object(wanted.service) == service_of(wanted)
+    going = {"metadata": {"generation": 3, "deletionTimestamp": "2026-03-01T09:21:29Z"}}
+    behind = {**going, "status": {"observedGeneration": 2}}
+    assert read_object(behind) == SeenObject("", None, followed=False, going=True)

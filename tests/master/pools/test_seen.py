@@ -1,0 +1,172 @@
+"""What the JSON of pods says, as kubelets write it."""
+
+from typing import Any
+
+import pytest
+
+from master.pools.seen import read_pod
+
+Object = dict[str, Any]
+
+
+def pod(status: Object | None = None, **metadata: Any) -> Object:
+    return {
+        "metadata": {"name": "r-mlbench-worker-3", "uid": "u", **metadata},
+        "spec": {"nodeName": "n"},
+        "status": status or {},
+    }
+
+
+def container(name: str = "worker", **state: Any) -> Object:
+    return {"name": name, "image": "me/train:1", "imageID": "me/train@sha256:0", **state}
+
+
+def test_a_pod_that_runs() -> None:
+    running = container(state={"running": {"startedAt": "2026-03-01T09:21:29Z"}})
+    status = {"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": [running]}
+    seen = read_pod(pod(status, labels={"mlbench.shape": "s"}))
+    assert (seen.name, seen.number, seen.uid, seen.phase) == (
+        "r-mlbench-worker-3",
+        3,
+        "u",
+        "Running",
+    )
+    assert (seen.ip, seen.node, seen.image) == ("10.0.0.1", "n", "me/train@sha256:0")
+    assert (seen.running, seen.scheduled, seen.shape) == (True, True, "s")
+    assert (seen.trouble, seen.unschedulable, seen.ends_by) == ("", "", None)
+
+
+def test_a_pod_just_made() -> None:
+    seen = read_pod({"metadata": {"name": "stranger", "uid": "u"}})
+    assert (seen.number, seen.phase, seen.ip, seen.node, seen.image) == (-1, "Pending", "", "", "")
+    assert (seen.running, seen.scheduled, seen.trouble, seen.shape) == (False, False, "", "")
+
+
+def test_a_pod_that_ends() -> None:
+    seen = read_pod(pod({"phase": "Running"}, deletionTimestamp="1970-01-01T00:01:40Z"))
+    assert (seen.phase, seen.ends_by) == ("Terminating", 100.0)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "ip"),
+    [
+        (["fd00::1", "10.0.0.1"], "10.0.0.1"),
+        (["10.0.0.1", "fd00::1"], "10.0.0.1"),
+        (["fd00::1"], "fd00::1"),
+    ],
+)
+def test_of_two_addresses_the_one_that_agents_say_counts(addresses: list[str], ip: str) -> None:
+    status = {"podIP": addresses[0], "podIPs": [{"ip": one} for one in addresses]}
+    assert read_pod(pod(status)).ip == ip
+
+
+def test_a_pod_that_no_node_takes() -> None:
+    message = "0/1 nodes are available: 1 Insufficient cpu."
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    seen = read_pod({**pod({"conditions": [condition]}), "spec": {}})
+    assert (seen.scheduled, seen.unschedulable) == (False, message)
+    taken = read_pod(pod({"conditions": [{**condition, "status": "True"}]}))
+    assert (taken.scheduled, taken.unschedulable) == (True, "")
+
+
+def waiting(reason: str, message: str = "") -> Object:
+    return {"state": {"waiting": {"reason": reason, "message": message}}}
+
+
+def ended(code: int, reason: str = "Error", message: str = "") -> Object:
+    return {"terminated": {"exitCode": code, "reason": reason, "message": message}}
+
+
+BACK_OFF = waiting("CrashLoopBackOff", "back-off 10s restarting failed container")
+
+
+@pytest.mark.parametrize(
+    ("state", "trouble"),
+    [
+        ({"state": {"running": {}}}, ""),
+        (waiting("ContainerCreating"), ""),
+        (waiting("PodInitializing"), ""),
+        (
+            waiting("ErrImagePull", "not found"),
+            "worker image me/train:1 cannot be pulled: not found",
+        ),
+        (
+            waiting("ImagePullBackOff"),
+            "worker image me/train:1 cannot be pulled: ImagePullBackOff",
+        ),
+        (
+            waiting("InvalidImageName", "uppercase"),
+            "worker image me/train:1 cannot be pulled: uppercase",
+        ),
+        (
+            waiting("CreateContainerConfigError", 'secret "s" not found'),
+            "the worker's container cannot be started (CreateContainerConfigError): "
+            'secret "s" not found',
+        ),
+        (
+            {**BACK_OFF, "lastState": ended(137, "OOMKilled")},
+            "the worker's container ended: more memory was used than its limit (OOMKilled)",
+        ),
+        (
+            {"state": {"running": {}}, "lastState": ended(137, "OOMKilled")},
+            "the worker's container ended: more memory was used than its limit (OOMKilled)",
+        ),
+        (
+            {"state": ended(128, "StartError", "python3: not found")},
+            "the worker's container ended: StartError, exit code 128: python3: not found",
+        ),
+        (
+            BACK_OFF,
+            "the worker's container cannot be started (CrashLoopBackOff): "
+            "back-off 10s restarting failed container",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_container(state: Object, trouble: str) -> None:
+    assert read_pod(pod({"containerStatuses": [container(**state)]})).trouble == trouble
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "trouble"),
+    [
+        ("bandwidth", {"state": ended(0, "Completed")}, ""),
+        (
+            "bandwidth",
+            {"state": ended(2, message="no NET_ADMIN")},
+            "limiting the bandwidth failed: Error, exit code 2: no NET_ADMIN",
+        ),
+        (
+            "agent",
+            {**BACK_OFF, "lastState": ended(1)},
+            "bringing in the agent failed: Error, exit code 1",
+        ),
+        ("other", {"state": ended(1)}, "the init container other failed: Error, exit code 1"),
+        (
+            "agent",
+            waiting("ErrImagePull"),
+            "worker image me/train:1 cannot be pulled: ErrImagePull",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_init_container(name: str, state: Object, trouble: str) -> None:
+    status = {
+        "initContainerStatuses": [container(name, **state)],
+        "containerStatuses": [container(**waiting("PodInitializing"))],
+    }
+    assert read_pod(pod(status)).trouble == trouble
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        ({"reason": "Evicted", "message": "low on memory"}, "Evicted: low on memory"),
+        ({}, "the pod failed"),
+    ],
+)
+def test_a_pod_that_failed(status: Object, trouble: str) -> None:
+    assert read_pod(pod({"phase": "Failed", **status})).trouble == trouble
+
+
+def test_long_words_are_cut() -> None:
+    status = {"phase": "Failed", "message": "x" * 10_000}
+    assert len(read_pod(pod(status)).trouble) < 600

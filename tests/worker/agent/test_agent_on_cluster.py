@@ -1,0 +1,137 @@
+"""What the agent sees and says inside a pod of a real cluster, where $KUBECONFIG names one.
+
+The cluster must have the worker's image under the name $MLBENCH_TEST_WORKER_IMAGE.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conftest import wait_for
+
+IMAGE = os.environ.get("MLBENCH_TEST_WORKER_IMAGE", "")
+NAMESPACE = f"mlbench-agent-test-{os.getpid()}"
+SECONDS = 90.0
+
+# Runs a command that wants more memory than it gets, and prints what the agent makes of it.
+SCRIPT = """
+import json, pathlib, sys
+from dataclasses import asdict
+from worker.agent.attempt import Assignment, Attempt, training_environ
+from worker.agent.machine import read_machine
+
+hoard = "kept = []\\nwhile True: kept.append(bytearray(10_000_000))"
+attempt = Attempt.create(pathlib.Path("/var/lib/mlbench/attempts"), Assignment(
+    run_id=1, attempt=1, rank=0, world_size=1, master_addr="127.0.0.1", master_port=1,
+    command=(sys.executable, "-c", hoard), cpus=(), keeps_checkpoints=False))
+attempt.start(training_environ(), on_exit=lambda: None)
+attempt.ended.wait()
+print(json.dumps({
+    "machine": asdict(read_machine()),
+    "code": attempt.exit.code,
+    "stderr": attempt.file("stderr").read_text(),
+}))
+"""
+
+LOCKED = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+MAY_SET_NETWORK = LOCKED | {
+    "runAsUser": 0,
+    "runAsNonRoot": False,
+    "capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN"]},
+}
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "worker", "namespace": NAMESPACE},
+    "spec": {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "fsGroup": 10001},
+        "initContainers": [
+            {
+                "name": "bandwidth",
+                "image": IMAGE,
+                "command": ["sh", "/opt/mlbench/limit-bandwidth"],
+                "env": [{"name": "MLBENCH_BANDWIDTH_MBIT", "value": "20"}],
+                "securityContext": MAY_SET_NETWORK,
+            }
+        ],
+        "containers": [
+            {
+                "name": "worker",
+                "image": IMAGE,
+                "command": ["python3", "-c", SCRIPT],
+                "resources": {
+                    "requests": {"cpu": "50m"},
+                    "limits": {"cpu": "500m", "memory": "200Mi"},
+                },
+                "securityContext": LOCKED,
+                "volumeMounts": [
+                    {"name": "tmp", "mountPath": "/tmp"},
+                    {"name": "state", "mountPath": "/var/lib/mlbench"},
+                ],
+            }
+        ],
+        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "state", "emptyDir": {}}],
+    },
+}
+
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(not os.environ.get("KUBECONFIG"), reason="$KUBECONFIG names no cluster"),
+    pytest.mark.skipif(not IMAGE, reason="$MLBENCH_TEST_WORKER_IMAGE names no image"),
+    pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is missing"),
+]
+
+
+def kubectl(*arguments: str, **options: Any) -> str:
+    """Return what kubectl prints."""
+    printed: str = subprocess.run(
+        ["kubectl", *arguments], check=True, text=True, stdout=subprocess.PIPE, **options
+    ).stdout
+    return printed
+
+
+@pytest.fixture(scope="module")
+def told() -> Iterator[dict[str, Any]]:
+    """What the pod printed, in the end."""
+    try:
+        kubectl("create", "namespace", NAMESPACE)
+        account = ("-n", NAMESPACE, "get", "serviceaccount", "--output=name")
+        wait_for(lambda: "default" in kubectl(*account), SECONDS, "the namespace has its account")
+        kubectl("apply", "-f", "-", input=json.dumps(POD))
+
+        def phase() -> str:
+            return kubectl(
+                "-n", NAMESPACE, "get", "pod", "worker", "-o", "jsonpath={.status.phase}"
+            )
+
+        wait_for(lambda: phase() in {"Succeeded", "Failed"}, SECONDS, "the pod has ended")
+        yield json.loads(kubectl("-n", NAMESPACE, "logs", "worker"))
+    finally:
+        kubectl("delete", "--wait=false", "namespace", NAMESPACE)
+
+
+def test_the_pods_limits_are_told(told: dict[str, Any]) -> None:
+    machine = told["machine"]
+    assert machine["hostname"] == "worker"
+    assert machine["cpu_limit"] == 0.5
+    assert machine["bandwidth_limit"] == 20.0
+    assert machine["memory_limit_bytes"] == 200 << 20
+
+
+def test_a_command_that_is_out_of_memory_is_told_so(told: dict[str, Any]) -> None:
+    assert told["code"] == -9
+    assert told["stderr"] == (
+        "out of memory: the kernel killed a process at the worker's limit, 200 MiB\n"
+    )

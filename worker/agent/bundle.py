@@ -1,0 +1,62 @@
+"""Pack the agent into one file that any image with Python 3.11 can run.
+
+``python -m worker.agent.bundle OUT`` writes it; ``python3 OUT …`` runs it. It holds the agent,
+the modules of mlbench and prometheus-client: all pure Python, so it needs nothing but the standard
+library. The same code makes the same bytes.
+"""
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import prometheus_client
+
+import mlbench
+import worker
+
+# In words that every Python since 2.6 can parse: what comes after it only newer ones can.
+_MAIN = """\
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit("MLBench's agent needs Python 3.11 or newer as python3; this image has %d.%d"
+             % sys.version_info[:2])
+
+from worker.agent.__main__ import main
+
+main()
+"""
+
+
+def write_bundle(path: Path) -> None:
+    """Write the agent as one zip file with a ``__main__``."""
+    with ZipFile(path, "w", ZIP_DEFLATED) as bundle:
+        for name, content in sorted(_contents()):
+            # The oldest time that a zip file can hold, for all: packing it again changes nothing.
+            bundle.writestr(ZipInfo(name), content, ZIP_DEFLATED)
+
+
+def _contents() -> Iterator[tuple[str, str]]:
+    yield "__main__.py", _MAIN
+    # Where importlib.metadata finds the version.
+    installed = distribution("mlbench")
+    yield f"mlbench-{installed.version}.dist-info/METADATA", str(installed.read_text("METADATA"))
+    yield from _modules(_folder(mlbench), "mlbench/*.py")
+    yield from _modules(_folder(worker), "worker/*.py")
+    yield from _modules(_folder(worker), "worker/agent/*.py")
+    yield from _modules(_folder(prometheus_client), "prometheus_client/**/*.py")
+
+
+def _modules(folder: Path, pattern: str) -> Iterator[tuple[str, str]]:
+    for path in folder.glob(pattern):
+        yield str(path.relative_to(folder)), path.read_text()
+
+
+def _folder(package: object) -> Path:
+    return Path(str(package.__file__)).parent.parent  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    write_bundle(Path(sys.argv[1]))
