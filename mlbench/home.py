@@ -16,13 +16,16 @@ class NotConnectedError(MLBenchError):
 
 @dataclass(frozen=True)
 class Connection:
-    """How to reach a running stack: what ``connection.json`` holds."""
+    """How to reach a master and what is beside it."""
 
     url: str
     token: str
-    prometheus_url: str
+    prometheus_url: str | None
+    """None where it is not known, as of a master elsewhere."""
     grafana_url: str | None = None
-    """Nothing where no Grafana was found. It may start after the rest, or not at all."""
+    """None where no Grafana was found. It may start after the rest, or not at all."""
+    elsewhere: bool = False
+    """Whether this is no stack of this machine's, so that its token is not the user's alone."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Home:
 
     @property
     def connection_file(self) -> Path:
-        """``{"url", "token", "prometheus_url", "grafana_url"}`` of the running stack, mode 0600."""
+        """The ``Connection`` to the running stack, as JSON, mode 0600."""
         return self.root / "connection.json"
 
     @property

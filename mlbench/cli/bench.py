@@ -31,6 +31,7 @@ from mlbench.cli.matrix import (
 from mlbench.cli.options import (
     ArgumentsArgument,
     BackendOption,
+    BandwidthOption,
     CpusOption,
     DeadlineOption,
     GpuOption,
@@ -44,7 +45,7 @@ from mlbench.cli.options import (
 from mlbench.cli.ordering import Order, make_name, read_code, read_order, seed_of_repeat
 from mlbench.cli.outputs import OutputsOption
 from mlbench.client import ApiClient, Run
-from mlbench.home import Home
+from mlbench.client.connection import find_connection
 from mlbench.report import figures
 
 
@@ -65,6 +66,7 @@ def bench(
         typer.Option(help="Name of the set; the same one again goes on where it was interrupted."),
     ] = None,
     cpus: CpusOption = None,
+    bandwidth: BandwidthOption = None,
     settings: SettingsOption = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of the first repeat; each other has the next.")
@@ -93,6 +95,7 @@ def bench(
             code,
             settings=settings or [],
             num_cpus=cpus,
+            max_bandwidth=bandwidth,
             backend=backend,
             gpu=gpu,
             light=light,
@@ -164,7 +167,7 @@ def _run_all(
     queue: bool,
 ) -> list[Run]:
     """Run what has not been run, and return all runs of the set."""
-    prometheus_url = Home.from_environ().read_connection().prometheus_url
+    prometheus_url = find_connection().prometheus_url
     ended: list[Run] = []
     for cell in show.wanted:
         show.begin(cell)

@@ -10,12 +10,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mlbench.client import ApiClient, Run
+from mlbench import names
+from mlbench.client import ApiClient, ApiError, Run
+from mlbench.client.connection import find_connection
 from mlbench.errors import MLBenchError
+from mlbench.home import Connection
 
 FAILED = 1
 WRONG_CALL = 2
 INTERRUPTED = 130
+
+_HINTS = {
+    401: f"is ${names.ENV_TOKEN} the token of this master?",
+    403: f"is ${names.ENV_TOKEN} the user's token, not the agents'?",
+    421: f"${names.ENV_URL} must call it by a name or address that it knows",
+}
 
 # A pipe has no edge at which a line would have to be cut.
 _PIPE_WIDTH = 1000
@@ -54,10 +63,27 @@ def errors_as_exit_codes() -> Iterator[None]:
 
 
 @contextmanager
-def connected() -> Iterator[ApiClient]:
-    """Give a client of the running stack; what goes wrong ends the command."""
-    with errors_as_exit_codes(), ApiClient.from_home() as client:
-        yield client
+def connected(connection: Connection | None = None) -> Iterator[ApiClient]:
+    """Give a client of a master; what goes wrong ends the command.
+
+    ``connection`` is by default what the environment names, or else the running stack.
+    """
+    with errors_as_exit_codes():
+        place = connection or find_connection()
+        with _hints(place), ApiClient.from_connection(place) as client:
+            yield client
+
+
+@contextmanager
+def _hints(place: Connection) -> Iterator[None]:
+    """Say of a master elsewhere that lets nobody in what the environment may have wrong."""
+    try:
+        yield
+    except ApiError as error:
+        if not place.elsewhere or error.status not in _HINTS:
+            raise
+        hint = _HINTS[error.status]
+        raise MLBenchError(f"the master at {place.url} refuses ({error}): {hint}") from error
 
 
 def find_run(client: ApiClient, wanted: str) -> Run:

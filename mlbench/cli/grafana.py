@@ -11,8 +11,9 @@ import typer
 
 from mlbench import names
 from mlbench.cli.common import JsonOption, errors_as_exit_codes, out, print_json
+from mlbench.client.connection import find_connection
 from mlbench.errors import MLBenchError
-from mlbench.home import Home, NotConnectedError
+from mlbench.home import NotConnectedError
 
 
 class NotPushedError(MLBenchError):
@@ -91,12 +92,18 @@ def _stacks_prometheus() -> str:
     """Return the address of the running stack's Prometheus.
 
     Raises:
-        NotPushedError: no stack is running.
+        NotPushedError: no stack is running, or another master is meant.
     """
     try:
-        return Home.from_environ().read_connection().prometheus_url
+        connection = find_connection()
     except NotConnectedError as error:
         raise NotPushedError(f"{error}, or name a Prometheus with --prometheus-url") from error
+    if connection.elsewhere or connection.prometheus_url is None:
+        raise NotPushedError(
+            f"how Grafana reaches the Prometheus of the master at {connection.url} is not known "
+            "here: say it with --prometheus-url"
+        )
+    return connection.prometheus_url
 
 
 def _push(url: str, token: str, prometheus_url: str) -> dict[str, Any]:

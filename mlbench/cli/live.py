@@ -98,6 +98,7 @@ def _follow_quietly(client: ApiClient, run: Run) -> Run:
 def _follow_in_lines(client: ApiClient, run: Run, watch: AlertWatch) -> Run:
     err.print(f"run {run.id} ({run.name}) on {_workers(run)}")
     shown = None
+    waited_for = ""
     told: set[str] = set()
     while run.active:
         time.sleep(_REFRESH_SECONDS)
@@ -107,6 +108,9 @@ def _follow_in_lines(client: ApiClient, run: Run, watch: AlertWatch) -> Run:
         for name in alerts.keys() - told:
             err.print(_tell(alerts[name]), style="red")
         told = {*alerts}
+        if (run.waiting or "") != waited_for:
+            waited_for = run.waiting or ""
+            err.print(_phase(run, now), soft_wrap=True)
         if now.epoch != shown:
             shown = now.epoch
             err.print("  ".join(_cells(run, now)))
@@ -142,6 +146,8 @@ def _workers(run: Run) -> str:
 
 
 def _phase(run: Run, now: Progress) -> str:
+    if run.waiting:
+        return f"waiting: {run.waiting}"
     if run.state == "INITIALIZED":
         return "waiting for workers"
     if now.epoch is None:

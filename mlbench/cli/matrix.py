@@ -120,6 +120,7 @@ def _differing(cell: Cell, run: Run, order: Order) -> list[str]:
         "command": code.command or "",
         "working_dir": code.working_dir,
         "num_cpus": order.num_cpus,
+        "max_bandwidth": order.max_bandwidth,
         "gpu_enabled": order.gpu,
         "light_target": order.light,
         "deadline_seconds": order.deadline_seconds,

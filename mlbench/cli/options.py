@@ -41,7 +41,16 @@ NameOption = Annotated[
     str | None, typer.Option(help="Name of the run; by default TASK's with date and time.")
 ]
 CpusOption = Annotated[
-    int | None, typer.Option(min=1, help="Cores of each worker; no limit by default.")
+    float | None,
+    typer.Option(min=0.001, help="Cores of each worker, e.g. 2 or 0.5; no limit by default."),
+]
+BandwidthOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0.001,
+        metavar="MBIT",
+        help="What each worker may send, in Mbit/s; no limit by default.",
+    ),
 ]
 SettingsOption = Annotated[
     list[str] | None,

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from mlbench.cli.common import WrongCallError
 from mlbench.client import ApiClient, Benchmark, Run
+from mlbench.names import THIS_MACHINE
 
 # A run's name is a Kubernetes name; the API allows so many characters.
 LONGEST_NAME = 40
-# Where a command of one's own runs on this machine, its image is but a note.
-_THIS_MACHINE = "local"
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,8 @@ class Order:
 
     code: Code
     args: Mapping[str, str] = field(default_factory=dict)
-    num_cpus: int | None = None
+    num_cpus: float | None = None
+    max_bandwidth: float | None = None
     backend: str | None = None
     gpu: bool = False
     light: bool = False
@@ -51,6 +51,7 @@ class Order:
             name,
             num_workers,
             self.num_cpus,
+            self.max_bandwidth,
             benchmark=self.code.benchmark,
             custom_image_name=self.code.image,
             custom_image_command=self.code.command,
@@ -101,7 +102,8 @@ def read_order(
     code: Code,
     *,
     settings: Sequence[str] = (),
-    num_cpus: int | None = None,
+    num_cpus: float | None = None,
+    max_bandwidth: float | None = None,
     backend: str | None = None,
     gpu: bool = False,
     light: bool = False,
@@ -121,6 +123,7 @@ def read_order(
         code=code,
         args=_parse_settings(settings),
         num_cpus=num_cpus,
+        max_bandwidth=max_bandwidth,
         backend=backend or (None if code.benchmark else "gloo"),
         gpu=gpu,
         light=light,
@@ -170,7 +173,7 @@ def _read_script(path: Path, arguments: Sequence[str]) -> Code:
     elif not os.access(path, os.X_OK):
         raise WrongCallError(f"{path} is not executable: chmod +x {shlex.quote(str(path))}")
     return Code(
-        path.stem, image=_THIS_MACHINE, command=shlex.join(words), working_dir=str(Path.cwd())
+        path.stem, image=THIS_MACHINE, command=shlex.join(words), working_dir=str(Path.cwd())
     )
 
 

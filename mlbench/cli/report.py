@@ -24,6 +24,8 @@ _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 def show_result(run: Run, result: Result, connection: Connection) -> None:
     """Print how a run went, what it reached and where to look further."""
     out.print(f"run {run.id} ({run.name}):", _state(run))
+    if run.waiting:
+        out.print(f"waiting: {run.waiting}", style="yellow", soft_wrap=True)
     if run.reason:
         out.print(run.reason, style=_STATE_STYLES.get(run.state), soft_wrap=True)
     print_pairs(_facts(run, result))
@@ -48,6 +50,9 @@ def show_runs(runs: list[Run], pods: list[Pod]) -> None:
             run.created_at[:19].replace("T", " "),
         )
     out.print(table if runs else "no runs yet; `mlbench run digits` starts one")
+    for run in runs:
+        if run.waiting:
+            out.print(f"run {run.id} waits: {run.waiting}", style="yellow", soft_wrap=True)
     out.print()
     table = Table(box=None, pad_edge=False)
     for heading in ("worker", "phase", "run", "rank"):
@@ -64,6 +69,13 @@ def show_alerts(alerts: list[Alert]) -> None:
         out.print()
         out.print(f"{alert.severity} {alert.name} (see {alert.runbook})", style="red")
         out.print(f"  {alert.text}", soft_wrap=True)
+
+
+def api_url(connection: Connection) -> str:
+    """Return the address of the API to open: with its token, if that is the user's alone."""
+    if connection.elsewhere:
+        return connection.url
+    return connection.url.replace("://", f"://mlbench:{connection.token}@", 1)
 
 
 def _state(run: Run) -> Text:
@@ -173,17 +185,14 @@ def _time_range(run: Run) -> str:
 
 
 def _show_links(run: Run, connection: Connection) -> None:
-    address = connection.url.removeprefix("http://")
     # Code of one's own need not record a loss; what it is judged by it has.
     metric = run.goal.metric if run.goal and not run.benchmark else names.TRAIN_LOSS
     quoted = json.dumps(metric, ensure_ascii=False)
     promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
-    graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{_window(run)}"
-    out.print(
-        f"API         http://mlbench:{connection.token}@{address}/api/runs/{run.id}/",
-        soft_wrap=True,
-    )
-    out.print(f"Prometheus  {graph}", soft_wrap=True)
+    out.print(f"API         {api_url(connection)}/api/runs/{run.id}/", soft_wrap=True)
+    if connection.prometheus_url:
+        graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{_window(run)}"
+        out.print(f"Prometheus  {graph}", soft_wrap=True)
     if connection.grafana_url:
         board = f"{connection.grafana_url}/d/mlbench-run?var-run_id={run.id}{_time_range(run)}"
         out.print(f"Grafana     {board}", soft_wrap=True)

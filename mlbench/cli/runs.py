@@ -22,6 +22,7 @@ from mlbench.cli.live import follow, patiently
 from mlbench.cli.options import (
     ArgumentsArgument,
     BackendOption,
+    BandwidthOption,
     CpusOption,
     DeadlineOption,
     GpuOption,
@@ -36,7 +37,8 @@ from mlbench.cli.options import (
 from mlbench.cli.ordering import check_name, make_name, read_code, read_order
 from mlbench.cli.report import show_alerts, show_result, show_runs
 from mlbench.client import ApiClient, Run
-from mlbench.home import Home
+from mlbench.client.connection import find_connection
+from mlbench.home import Connection
 
 
 def add_to(app: typer.Typer) -> None:
@@ -53,6 +55,7 @@ def run(
     name: NameOption = None,
     workers: Annotated[int, typer.Option(min=1, help="Worker pods, one rank each.")] = 2,
     cpus: CpusOption = None,
+    bandwidth: BandwidthOption = None,
     settings: SettingsOption = None,
     seed: Annotated[
         int | None,
@@ -79,6 +82,7 @@ def run(
             read_code(task, arguments or [], image, known),
             settings=settings or [],
             num_cpus=cpus,
+            max_bandwidth=bandwidth,
             backend=backend,
             gpu=gpu,
             light=light,
@@ -90,25 +94,29 @@ def run(
         if detach:
             _show_ordered(ordered, as_json=json)
             return
-        raise typer.Exit(watch(client, ordered, as_json=json))
+        raise typer.Exit(watch(client, find_connection(), ordered, as_json=json))
 
 
 def watch(
-    client: ApiClient, ordered: Run, *, as_json: bool = False, stack_stays: bool = True
+    client: ApiClient,
+    connection: Connection,
+    ordered: Run,
+    *,
+    as_json: bool = False,
+    stack_stays: bool = True,
 ) -> int:
     """Show a run's progress and result, and return the exit code.
 
     ``stack_stays`` says whether the stack, and with it the run, goes on after Ctrl-C.
     """
     try:
-        prometheus_url = Home.from_environ().read_connection().prometheus_url
-        alerts = AlertWatch(prometheus_url, ordered.id)
+        alerts = AlertWatch(connection.prometheus_url, ordered.id)
         ended = follow(client, ordered, alerts, quiet=as_json)
     except KeyboardInterrupt:
         if stack_stays:
             err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")
         return INTERRUPTED
-    _show_run(client, ended, as_json=as_json)
+    _show_run(client, connection, ended, as_json=as_json)
     return 0 if ended.state == "FINISHED" else FAILED
 
 
@@ -119,7 +127,7 @@ def status(
     """Show all runs, workers and alerts that fire, or one run."""
     with connected() as client:
         if wanted is not None:
-            _show_run(client, find_run(client, wanted), as_json=json)
+            _show_run(client, find_connection(), find_run(client, wanted), as_json=json)
             return
         listed, found = client.get_runs(), client.get_worker_pods()
         runs, pods, alerts = listed.result().value, found.result().value, _firing()
@@ -162,8 +170,16 @@ def delete(wanted: RunArgument, json: JsonOption = False) -> None:
 
 def _firing() -> list[Alert] | None:
     """Return the alerts that fire; nothing, and a line about it, where Prometheus is silent."""
+    prometheus_url = find_connection().prometheus_url
+    if prometheus_url is None:
+        err.print(
+            "alerts are not known here: $MLBENCH_PROMETHEUS_URL names the Prometheus to ask",
+            style="yellow",
+            soft_wrap=True,
+        )
+        return None
     try:
-        return firing(Home.from_environ().read_connection().prometheus_url)
+        return firing(prometheus_url)
     except NoAlertsError as error:
         err.print(f"mlbench: {error}", style="yellow", soft_wrap=True)
         return None
@@ -176,9 +192,9 @@ def _show_ordered(ordered: Run, *, as_json: bool) -> None:
         out.print(f"run {ordered.id} ({ordered.name}) is ordered; `mlbench status {ordered.id}`")
 
 
-def _show_run(client: ApiClient, run: Run, *, as_json: bool) -> None:
+def _show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bool) -> None:
     result = patiently(lambda: client.get_result(run.id).result().value)
     if as_json:
         print_json({**run.fields, "result": result.to_fields()})
     else:
-        show_result(run, result, Home.from_environ().read_connection())
+        show_result(run, result, connection)

@@ -1,5 +1,6 @@
 """``mlbench up``, ``down`` and ``demo``: the local stack."""
 
+import os
 import signal
 import sys
 import threading
@@ -7,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mlbench import names
 from mlbench.cli import runs
 from mlbench.cli.common import (
     JsonOption,
@@ -17,6 +19,7 @@ from mlbench.cli.common import (
     print_json,
 )
 from mlbench.cli.ordering import Code, Order, make_name
+from mlbench.cli.report import api_url
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
 from mlbench.stack import launch
@@ -45,6 +48,12 @@ def up(
     """Start Prometheus, master, controller, exporter, workers, and Grafana if there is one."""
     home = Home.from_environ()
     with errors_as_exit_codes():
+        if os.environ.get(names.ENV_URL):
+            err.print(
+                f"${names.ENV_URL} is set: the other commands talk to the master there, "
+                "not to this stack",
+                style="yellow",
+            )
         if launch.running_supervisor(home) is not None:
             _show("already running", launch.wait_until_ready(home), as_json=json)
             return
@@ -89,10 +98,10 @@ def demo(
         err.print(_grafana_line(connection), soft_wrap=True)
     code = 1
     try:
-        with connected() as client:
+        with connected(connection) as client:
             order = Order(Code(benchmark, benchmark=benchmark))
             ordered = order.place(client, make_name(benchmark), workers, None, queue=False)
-            code = runs.watch(client, ordered, stack_stays=was_running)
+            code = runs.watch(client, connection, ordered, stack_stays=was_running)
         if not was_running and sys.stdout.isatty() and code == 0:
             asked = threading.Event()
             on_termination(asked.set)
@@ -117,11 +126,8 @@ def _show(state: str, connection: Connection, *, as_json: bool) -> None:
             }
         )
         return
-    address = connection.url.removeprefix("http://")
     out.print(f"The stack is {state}.")
-    out.print(
-        f"  API         http://mlbench:{connection.token}@{address}/api/runs/", soft_wrap=True
-    )
+    out.print(f"  API         {api_url(connection)}/api/runs/", soft_wrap=True)
     out.print(f"  Prometheus  {connection.prometheus_url}", soft_wrap=True)
     out.print(_grafana_line(connection), soft_wrap=True)
 

@@ -6,12 +6,13 @@ from types import TracebackType
 from mlbench import names
 from mlbench.client.address import Address, parse_address
 from mlbench.client.asking import Asker
+from mlbench.client.connection import HINT_ELSEWHERE, find_connection
 from mlbench.client.discovery import Place, find_pod, find_service
 from mlbench.client.metrics import MetricCalls
 from mlbench.client.results import ResultCalls
 from mlbench.client.runs import RunCalls
 from mlbench.client.transport import Transport
-from mlbench.home import Home
+from mlbench.home import Connection, Home
 
 
 class ApiClient(RunCalls, ResultCalls, MetricCalls):
@@ -41,6 +42,7 @@ class ApiClient(RunCalls, ResultCalls, MetricCalls):
         service_name: str | None = None,
         token: str | None = None,
         timeout_seconds: float = 30.0,
+        hint: str | None = None,
     ) -> None:
         """Find the master; without ``url`` the Kubernetes API is asked for it, here and now.
 
@@ -58,6 +60,7 @@ class ApiClient(RunCalls, ResultCalls, MetricCalls):
             service_name: the master's service, where several have its labels.
             token: the user's token; by default the one in ``url``, or $MLBENCH_TOKEN.
             timeout_seconds: how long the master may be silent.
+            hint: what to do where it does not answer, for the error that says so.
 
         Raises:
             DiscoveryError: the master was not found in the cluster.
@@ -70,18 +73,27 @@ class ApiClient(RunCalls, ResultCalls, MetricCalls):
             find = find_pod if in_cluster else find_service
             address = find(place, load_config=load_config)
         token = token or address.token or os.environ.get(names.ENV_TOKEN)
-        self._transport = Transport(Address(address.url, token, address.hint), timeout_seconds)
+        address = Address(address.url, token, hint or address.hint)
+        self._transport = Transport(address, timeout_seconds)
         self._asker = Asker(self._transport, max_workers)
 
     @classmethod
     def from_home(cls, home: Home | None = None) -> "ApiClient":
-        """Return a client of the running local stack.
+        """Return a client of the local stack with this home folder.
+
+        Without one, it is the master that $MLBENCH_URL and $MLBENCH_TOKEN name, or else the
+        running local stack.
 
         Raises:
             NotConnectedError: there is none.
         """
-        connection = (home or Home.from_environ()).read_connection()
-        return cls(url=connection.url, token=connection.token)
+        return cls.from_connection(home.read_connection() if home else find_connection())
+
+    @classmethod
+    def from_connection(cls, connection: Connection) -> "ApiClient":
+        """Return a client of the master that a connection leads to."""
+        hint = HINT_ELSEWHERE if connection.elsewhere else None
+        return cls(url=connection.url, token=connection.token, hint=hint)
 
     def __enter__(self) -> "ApiClient":
         return self

@@ -81,6 +81,8 @@ class Run:
     seed: int | None = None
     deadline_seconds: float | None = None
     """After its start, when training shall end; None: never."""
+    waiting: str | None = None
+    """What the run waits for, in words; nothing while it goes on."""
     settings: Mapping[str, Setting] | None = None
     """What the task runs with, as it says itself; None until it does."""
     fields: Mapping[str, Any] = field(default_factory=dict, repr=False)

@@ -33,6 +33,7 @@ def facts(manifest: Mapping[str, Any]) -> tuple[Fact, ...]:
         Fact("seed", "" if manifest.get("seed") is None else str(manifest["seed"])),
         Fact("backend", manifest.get("backend") or ""),
         Fact("limits", _pairs(manifest.get("limits") or {})),
+        Fact("image ids", _image_ids(manifest.get("ranks") or [])),
         Fact("clocks", _clocks(manifest.get("ranks") or [])),
         *(_machine_fact(machine) for machine in manifest.get("machines") or []),
         Fact("MLBench", (manifest.get("versions") or {}).get("mlbench") or ""),
@@ -56,6 +57,8 @@ def _machine(machine: Mapping[str, Any]) -> Iterable[str]:
     if machine.get("memory_bytes"):
         yield figures.bytes_of_memory(machine["memory_bytes"]) + " of memory"
     yield from machine.get("gpus") or ()
+    if machine.get("bandwidth_limit"):
+        yield f"{machine['bandwidth_limit']:g} Mbit/s at most"
     if machine.get("os"):
         yield f"{machine['os']} {machine.get('architecture') or ''}".strip()
     if machine.get("python"):
@@ -65,6 +68,10 @@ def _machine(machine: Mapping[str, Any]) -> Iterable[str]:
     git = machine.get("git")
     if git:
         yield f"git {git['commit'][:12]}" + (" with uncommitted changes" if git["dirty"] else "")
+
+
+def _image_ids(ranks: Iterable[Mapping[str, Any]]) -> str:
+    return ", ".join(sorted({rank["image"] for rank in ranks if rank.get("image")}))
 
 
 def _clocks(ranks: Iterable[Mapping[str, Any]]) -> str:

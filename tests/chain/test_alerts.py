@@ -34,7 +34,7 @@ class RunAlerts:
     """What Prometheus says of one run."""
 
     def __init__(self, home: Home, run: Run) -> None:
-        self._url = home.read_connection().prometheus_url
+        self._url = home.read_connection().prometheus_url or ""
         self._run_id = str(run.id)
 
     def find(self, alertname: str) -> list[dict[str, Any]]:

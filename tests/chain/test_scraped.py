@@ -57,7 +57,7 @@ def test_totals_outlive_their_process_and_are_scraped(stack: Home) -> None:
     with ApiClient.from_home(stack) as client:
         run = order_steps(client, "totals", steps=30, rate=300)
         assert run_to_end(client, run).state == "FINISHED"
-    prometheus = PrometheusClient(stack.read_connection().prometheus_url)
+    prometheus = PrometheusClient(stack.read_connection().prometheus_url or "")
 
     def steps() -> list[float]:
         found = prometheus.query(f'{names.WORKER_STEPS}{{run_id="{run.id}"}}')

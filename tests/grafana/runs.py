@@ -42,7 +42,7 @@ def used_stack(binary: Path, root: Path) -> Iterator[Used]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROMETHEUS", str(binary))
         connection = launch.start_detached(home, workers=2, port=None)
-    prometheus = PrometheusClient(connection.prometheus_url)
+    prometheus = PrometheusClient(connection.prometheus_url or "")
     try:
         with ApiClient.from_home(home) as client:
             yield _use(client, prometheus)

@@ -67,6 +67,7 @@ def test_the_connections_keys_are_the_promised_ones(home: Home) -> None:
         "token",
         "prometheus_url",
         "grafana_url",
+        "elsewhere",
     }
 
 

@@ -11,9 +11,9 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,8 @@ class Mlbench:
     program: tuple[str, ...] = (str(_PROGRAM),)
     folder: Path | None = None
     """Where it is called; this process's own folder by default."""
+    more: Mapping[str, str] = field(default_factory=dict)
+    """Variables that it has beside those of this process."""
 
     def __call__(self, *arguments: str) -> Done:
         """Run a command to its end."""
@@ -99,9 +101,11 @@ class Mlbench:
             os.close(ours)
 
     def _environ(self) -> dict[str, str]:
-        sizes = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
-        kept = {key: value for key, value in os.environ.items() if key not in sizes}
-        return {**kept, names.ENV_HOME: str(self.home.root), "PROMETHEUS": str(self.prometheus)}
+        dropped = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}
+        dropped |= {names.ENV_URL, names.ENV_TOKEN, names.ENV_PROMETHEUS_URL}
+        kept = {key: value for key, value in os.environ.items() if key not in dropped}
+        own = {names.ENV_HOME: str(self.home.root), "PROMETHEUS": str(self.prometheus)}
+        return {**kept, **own, **self.more}
 
 
 class Terminal:

@@ -8,9 +8,11 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.cli import live
+from mlbench.cli.alerts import AlertWatch
 from mlbench.cli.live import Progress, progress
 from mlbench.client import Goal, Point, Run, Series
 from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.client.scripted import Asked, Reply, answering
 from tests.mlbench.conftest import wait_for_end
 
 _NOW = datetime(2018, 8, 3, 9, 21, 40, tzinfo=UTC)
@@ -100,3 +102,28 @@ def test_ctrl_c_leaves_the_run_going(mlbench: Mlbench, client: ApiClient) -> Non
     client.stop_run(run.id).result()
     wait_for_end(client, run)
     client.delete_run(run.id).result()
+
+
+def test_each_change_of_what_a_run_waits_for_is_told_once(
+    finished: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    room = "the cluster has room for {} of 4 workers"
+    waits = [None, room.format(2), room.format(2), room.format(3), "", ""]
+    states = ["INITIALIZED"] * 4 + ["STARTED", "FINISHED"]
+    bodies = [
+        {**finished.fields, "state": state, "waiting": waiting, "ranks": []}
+        for state, waiting in zip(states, waits, strict=True)
+    ]
+
+    def answer(asked: Asked) -> Reply:
+        return Reply(body={} if "metrics" in asked.path else bodies.pop(0))
+
+    ordered = replace(finished, state="INITIALIZED")
+    with answering(answer) as master, ApiClient(url=master.url) as client:
+        live.follow(client, ordered, AlertWatch(None, ordered.id), quiet=False)
+    assert capsys.readouterr().err.splitlines() == [
+        f"run {finished.id} (finished) on 2 workers",
+        f"waiting: {room.format(2)}",
+        f"waiting: {room.format(3)}",
+        "starting",
+    ]

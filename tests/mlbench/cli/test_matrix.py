@@ -112,7 +112,8 @@ def test_a_run_of_the_same_shape_is_one_of_the_set() -> None:
     ("change", "named"),
     [
         ({"num_workers": 1}, "num_workers"),
-        ({"num_cpus": 1.0}, "num_cpus"),
+        ({"num_cpus": 0.5}, "num_cpus"),
+        ({"max_bandwidth": 20.0}, "max_bandwidth"),
         ({"seed": 6}, "seed"),
         ({"benchmark": "", "command": "train"}, "benchmark, command"),
         ({"working_dir": "/somewhere"}, "working_dir"),

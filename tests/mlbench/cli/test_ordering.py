@@ -103,6 +103,11 @@ def test_a_benchmark_has_its_options_and_the_backend_that_it_likes() -> None:
     assert order.backend is None
 
 
+def test_limits_may_be_fractions() -> None:
+    order = read_order(Code("digits", benchmark="digits"), num_cpus=0.5, max_bandwidth=2.5)
+    assert (order.num_cpus, order.max_bandwidth) == (0.5, 2.5)
+
+
 def test_own_code_talks_over_gloo_unless_told() -> None:
     own = Code("train", image="local", command="train")
     assert read_order(own).backend == "gloo"

@@ -212,6 +212,24 @@ def test_what_there_is_nothing_of_is_left_out(paper: io.StringIO) -> None:
     ]
 
 
+def test_what_a_run_waits_for_is_told(paper: io.StringIO) -> None:
+    run = replace(_RUN, state="INITIALIZED", waiting="the cluster has room for 3 of 4 workers")
+    report.show_result(run, replace(_RESULT, state="INITIALIZED"), _CONNECTION)
+    report.show_runs([run], [])
+    assert "waiting: the cluster has room for 3 of 4 workers" in shown(paper)
+    assert "run 7 waits: the cluster has room for 3 of 4 workers" in shown(paper)
+
+
+def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) -> None:
+    far = Connection("https://example.com/bench", "secret", None, "http://g:2", elsewhere=True)
+    report.show_result(_RUN, _RESULT, far)
+    assert shown(paper)[-3:] == [
+        "API https://example.com/bench/api/runs/7/",
+        "Grafana http://g:2/d/mlbench-run?var-run_id=7&from=1533288090000&to=1533288180000",
+        'PromQL mlbench_run_metric{run_id="7",metric="train_loss"}',
+    ]
+
+
 def test_a_narrow_terminal_does_not_cut_the_names_of_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

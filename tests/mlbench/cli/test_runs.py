@@ -134,6 +134,7 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
             "there is neither a benchmark nor a file 'nothing' here; the benchmarks are cifar10",
         ),
         (("steps", "--workers", "99"), "num_workers: at most 16"),
+        (("steps", "--bandwidth", "20"), "max_bandwidth: "),
     ],
 )
 def test_a_wrong_order_is_refused(

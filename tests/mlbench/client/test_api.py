@@ -16,6 +16,16 @@ def test_it_finds_the_stack_by_its_home(stack: Home, monkeypatch: pytest.MonkeyP
         assert client.get_worker_pods().result().status_code == 200
 
 
+def test_without_a_home_it_finds_the_master_that_the_environment_names(
+    stack: Home, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("MLBENCH_HOME", str(tmp_path_factory.mktemp("empty")))
+    monkeypatch.setenv("MLBENCH_URL", stack.read_connection().url)
+    monkeypatch.setenv("MLBENCH_TOKEN", stack.read_connection().token)
+    with ApiClient.from_home() as client:
+        assert client.get_worker_pods().result().status_code == 200
+
+
 def test_without_a_stack_there_is_no_client(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -22,6 +22,11 @@ def test_what_a_later_master_adds_is_passed_over_and_kept() -> None:
     assert run.active
 
 
+def test_what_a_run_waits_for_may_be_left_out() -> None:
+    assert Run.from_fields(_RUN).waiting is None
+    assert Run.from_fields({**_RUN, "waiting": "no room"}).waiting == "no room"
+
+
 def test_points_have_what_was_given_with_them() -> None:
     plain = {"date": "d", "value": "1"}
     described = {**plain, "cumulative": False, "metadata": {"a": 1}, "new": 1}

@@ -9,6 +9,7 @@ _MACHINE: dict[str, Any] = {
     "cpu_model": "AMD EPYC",
     "cpus": 2,
     "cpu_limit": 1.5,
+    "bandwidth_limit": 20.0,
     "memory_bytes": 8 * 2**30,
     "gpus": ["NVIDIA H100"],
     "os": "Linux 6.1",
@@ -32,8 +33,18 @@ def test_what_ran_and_on_what() -> None:
         "limits": {"num_workers": 2, "num_cpus": None},
         "machines": [_MACHINE],
         "ranks": [
-            {"rank": 0, "clock_offset_seconds": -0.002, "clock_uncertainty_seconds": 0.0005},
-            {"rank": 1, "clock_offset_seconds": None, "clock_uncertainty_seconds": None},
+            {
+                "rank": 0,
+                "image": "me/train@sha256:0123",
+                "clock_offset_seconds": -0.002,
+                "clock_uncertainty_seconds": 0.0005,
+            },
+            {
+                "rank": 1,
+                "image": None,
+                "clock_offset_seconds": None,
+                "clock_uncertainty_seconds": None,
+            },
         ],
         "versions": {"mlbench": "0.1.0"},
     }
@@ -46,10 +57,12 @@ def test_what_ran_and_on_what() -> None:
         "folder": "/home/me",
         "seed": "0",
         "limits": "num_workers=2",
+        "image ids": "me/train@sha256:0123",
         "clocks": "within 2.5 ms of the master's",
         "ranks 0, 1": (
-            "AMD EPYC; 2 cores (limit 1.5); 8.0 GiB of memory; NVIDIA H100; Linux 6.1 x86_64; "
-            "Python 3.11.2; torch 2.13.0; numpy 2.4; git 0123456789ab with uncommitted changes"
+            "AMD EPYC; 2 cores (limit 1.5); 8.0 GiB of memory; NVIDIA H100; 20 Mbit/s at most; "
+            "Linux 6.1 x86_64; Python 3.11.2; torch 2.13.0; numpy 2.4; "
+            "git 0123456789ab with uncommitted changes"
         ),
         "MLBench": "0.1.0",
     }

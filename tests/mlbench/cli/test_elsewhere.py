@@ -1,0 +1,131 @@
+"""The command line over a master that the environment names, instead of the stack of its home."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.client import Run
+from mlbench.home import Connection
+from tests.conftest import free_port
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.client.scripted import Reply, serving
+
+_FAST = ("--set", "steps=50", "--set", "rate=1000")
+
+
+@pytest.fixture
+def there(mlbench: Mlbench) -> Connection:
+    """A master that happens to be near."""
+    return mlbench.home.read_connection()
+
+
+@pytest.fixture
+def elsewhere(alone: Mlbench, there: Connection) -> Mlbench:
+    """A command line with no stack of its own, which is told of that master."""
+    return replace(alone, more={"MLBENCH_URL": there.url, "MLBENCH_TOKEN": there.token})
+
+
+def test_a_run_is_watched_and_no_token_is_shown(
+    elsewhere: Mlbench, there: Connection, client: ApiClient
+) -> None:
+    done = elsewhere("run", "steps", "--name", "elsewhere", *_FAST)
+    assert done.code == 0, done.err
+    run = next(run for run in client.get_runs().result().value if run.name == "elsewhere")
+    assert done.out.startswith(f"run {run.id} (elsewhere): FINISHED\n")
+    assert f"API         {there.url}/api/runs/{run.id}/\nPromQL  " in done.out
+    assert there.token not in done.out + done.err
+    assert "None" not in done.out
+    client.delete_run(run.id).result()
+
+
+def test_a_set_is_run(elsewhere: Mlbench, client: ApiClient) -> None:
+    arguments = ("steps", "--workers=1", "--repeats=1", "--name=far", *_FAST)
+    done = elsewhere("bench", *arguments, "--json")
+    assert done.code == 0, done.err
+    [run_id] = done.json["groups"][0]["run_ids"]
+    client.delete_run(run_id).result()
+
+
+@pytest.mark.parametrize("command", ["logs", "metrics", "manifest", "compare"])
+def test_what_reads_runs_reads_them_there(
+    elsewhere: Mlbench, mlbench: Mlbench, finished: Run, command: str
+) -> None:
+    here, far = mlbench(command, "finished", "--json"), elsewhere(command, "finished", "--json")
+    assert far.code == 0, far.err
+    assert far.json == here.json
+
+
+def test_the_status_says_that_alerts_are_not_known(elsewhere: Mlbench, finished: Run) -> None:
+    done = elsewhere("status")
+    assert done.code == 0
+    assert re.search(rf"^{finished.id} +finished ", done.out, re.MULTILINE)
+    assert done.err == (
+        "alerts are not known here: $MLBENCH_PROMETHEUS_URL names the Prometheus to ask\n"
+    )
+    assert elsewhere("status", "--json").json["alerts"] is None
+
+
+def test_a_prometheus_that_is_named_is_asked(elsewhere: Mlbench, there: Connection) -> None:
+    assert there.prometheus_url is not None
+    named = {**elsewhere.more, "MLBENCH_PROMETHEUS_URL": there.prometheus_url}
+    done = replace(elsewhere, more=named)("status", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert isinstance(done.json["alerts"], list)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"MLBENCH_TOKEN": ""}, "$MLBENCH_URL is set and $MLBENCH_TOKEN is not: "),
+        ({"MLBENCH_URL": ""}, "$MLBENCH_TOKEN is set and $MLBENCH_URL is not: "),
+        ({"MLBENCH_URL": "ftp://x"}, "$MLBENCH_URL is 'ftp://x': url: it must be"),
+        ({"MLBENCH_TOKEN": "wrong"}, "is $MLBENCH_TOKEN the token of this master?"),
+        (
+            {"MLBENCH_URL": f"http://127.0.0.1:{free_port()}"},
+            "is $MLBENCH_URL right, and does the way to it stand",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(
+    elsewhere: Mlbench, changed: dict[str, str], message: str
+) -> None:
+    done = replace(elsewhere, more={**elsewhere.more, **changed})("status")
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (421, "$MLBENCH_URL must call it by a name or address that it knows"),
+        (403, "is $MLBENCH_TOKEN the user's token, not the agents'?"),
+    ],
+)
+def test_a_master_that_refuses_is_told(alone: Mlbench, status: int, message: str) -> None:
+    with serving(Reply(status, {"message": "not you"})) as master:
+        given = {"MLBENCH_URL": master.url, "MLBENCH_TOKEN": "t"}
+        done = replace(alone, more=given)("status")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"mlbench: the master at {master.url} refuses (not you): {message}\n"
+
+
+def test_the_commands_of_the_local_stack_are_about_that(elsewhere: Mlbench) -> None:
+    up = elsewhere("up", "--detach", "--workers", "1", "--json")
+    try:
+        assert up.code == 0, up.err
+        assert up.json["url"] != elsewhere.more["MLBENCH_URL"]
+        assert up.err.startswith("$MLBENCH_URL is set: the other commands talk to the master there")
+        demo = elsewhere("demo", "steps", "--workers", "1")
+        assert demo.code == 0, demo.err
+        assert f"@{up.json['url'].removeprefix('http://')}/api/runs/1/" in demo.out
+    finally:
+        assert elsewhere("down").out == "stopped\n"
+
+
+def test_grafana_must_be_told_of_the_prometheus_there(elsewhere: Mlbench) -> None:
+    done = elsewhere("grafana", "push", "--url", "http://127.0.0.1:1", "--token", "t")
+    assert done.code == 2
+    assert "is not known here: say it with --prometheus-url" in done.err
