@@ -1,0 +1,115 @@
+#!/usr/bin/python3
+"""Debian's Prometheus, with the kubernetes_sd that Debian leaves out of it.
+
+Takes Prometheus's own options. Its configuration is used as it is, but for where the pods come
+from: from files with the labels that kubernetes_sd would give them, which a second process keeps.
+"""
+
+import json
+import os
+import ssl
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import yaml
+
+PROMETHEUS = "/usr/lib/prometheus/prometheus"
+FOLDER = Path("/prometheus/kubernetes_sd")
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+CONFIG_OPTION = "--config.file="
+SECONDS = 1.0
+
+
+def main() -> None:
+    """Become Prometheus, and leave a process behind that keeps its targets."""
+    given = Path(
+        next(a for a in sys.argv if a.startswith(CONFIG_OPTION)).removeprefix(CONFIG_OPTION)
+    )
+    config = yaml.safe_load(given.read_text())
+    config["rule_files"] = [str(given.parent / pattern) for pattern in config["rule_files"]]
+    FOLDER.mkdir(exist_ok=True)
+    selectors = {
+        scrape["job_name"]: replace_discovery(scrape)
+        for scrape in config["scrape_configs"]
+        if "kubernetes_sd_configs" in scrape
+    }
+    written = FOLDER / "prometheus.yml"
+    written.write_text(yaml.safe_dump(config))
+    if os.fork() == 0:
+        keep_targets(selectors)
+    options = [o for o in sys.argv[1:] if not o.startswith(CONFIG_OPTION)]
+    os.execv(PROMETHEUS, [PROMETHEUS, f"{CONFIG_OPTION}{written}", *options])  # noqa: S606
+
+
+def replace_discovery(scrape: dict[str, Any]) -> str:
+    """Have a job read a file; return the selector of its pods."""
+    (discovery,) = scrape.pop("kubernetes_sd_configs")
+    (selector,) = discovery["selectors"]
+    assert discovery["role"] == selector["role"] == "pod"
+    assert discovery["namespaces"] == {"own_namespace": True}
+    scrape["file_sd_configs"] = [{"files": [str(target_file(scrape["job_name"]))]}]
+    return str(selector["label"])
+
+
+def target_file(job: str) -> Path:
+    """Return the file with a job's targets."""
+    return FOLDER / f"{job}.json"
+
+
+def keep_targets(selectors: dict[str, str]) -> None:
+    """Ask for each job's pods again and again, and write what differs."""
+    known: dict[str, list[Any]] = {}
+    while True:
+        for job, selector in selectors.items():
+            try:
+                found = [target for pod in read_pods(selector) for target in targets(pod)]
+            except OSError as error:
+                print(f"kubernetes_sd: {job}: {error}", file=sys.stderr, flush=True)
+                continue
+            if found != known.get(job):
+                draft = FOLDER / "draft"
+                draft.write_text(json.dumps(found))
+                draft.rename(target_file(job))
+                known[job] = found
+        time.sleep(SECONDS)
+
+
+def read_pods(selector: str) -> list[Any]:
+    """Return the pods of the own namespace, as this pod's service account may see them."""
+    namespace, token = (ACCOUNT / "namespace").read_text(), (ACCOUNT / "token").read_text()
+    request = Request(
+        f"https://kubernetes.default.svc/api/v1/namespaces/{namespace}/pods"
+        f"?labelSelector={quote(selector)}",
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    context = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
+    with urlopen(request, timeout=5, context=context) as answer:  # noqa: S310
+        pods: list[Any] = json.load(answer)["items"]
+    return pods
+
+
+def targets(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a pod's ports, each with the labels that the chart's configuration asks for."""
+    spec, status = pod["spec"], pod["status"]
+    return [
+        {
+            "targets": [f"{status['podIP']}:{port['containerPort']}"],
+            "labels": {
+                "__meta_kubernetes_pod_name": pod["metadata"]["name"],
+                "__meta_kubernetes_pod_phase": status["phase"],
+                "__meta_kubernetes_pod_node_name": spec.get("nodeName", ""),
+                "__meta_kubernetes_pod_container_port_name": port.get("name", ""),
+            },
+        }
+        for container in spec["containers"]
+        for port in container.get("ports", ())
+        if "podIP" in status
+    ]
+
+
+if __name__ == "__main__":
+    main()
