@@ -27,8 +27,9 @@ if [ ! "$folder/.installed" -nt scripts/get-mlbench-core.sh ]; then
     echo "Installing MLBench's client into .tools/mlbench-core" >&2
     [ -x .venv/bin/python ] || fail "there is no .venv: make install"
     .venv/bin/python -m venv --clear --without-pip "$folder"
-    # The versions that it names are of 2020, and most of them for what its client never uses.
-    pip_install 'requests>=2.31,<3' 'kubernetes>=29'
+    # The versions that it names are of 2020, and most of them for what its client never uses. To
+    # find a master it needs the kubernetes package as it was then.
+    pip_install 'requests>=2.31,<3' 'kubernetes==11.0.0'
     pip_install --no-deps 'mlbench-core==3.0.0'
     "$python" -c 'import mlbench_core.api' || fail "mlbench-core does not work with this Python"
     touch "$folder/.installed" # last: an interrupted installation leaves none

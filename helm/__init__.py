@@ -1,0 +1,1 @@
+"""The Helm chart, and what checks it."""

@@ -1,0 +1,83 @@
+"""Check the chart: Helm 3 and 4, every file of values, three versions of Kubernetes' schemas.
+
+$HELM and $PROMTOOL name the programs. Ends with 1 if anything is wrong.
+"""
+
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+
+from helm.check import helm4, prometheus, sizes
+from helm.check.rendering import (
+    CHART,
+    ChartError,
+    Helm,
+    knows_operator,
+    values_files,
+    worker_documents,
+)
+from helm.check.schemas import SchemaChecker, newest_version
+
+# The oldest that the chart is for has no schemas to validate with: it must render.
+_OLDEST = "1.20"
+_VALIDATED = ("1.25", "1.31", newest_version())
+
+
+def main() -> int:
+    """Check all, tell what is wrong, and return the exit code."""
+    helm, promtool = Helm(os.environ["HELM"]), os.environ["PROMTOOL"]
+    checker = SchemaChecker()
+    with TemporaryDirectory() as folder:
+        archive = helm4.package(Path(folder))
+        wrong = [*helm4.missing_files(archive), *_missing_in_package(helm)]
+        for file in values_files():
+            try:
+                found = [*_helm3(helm, promtool, checker, file), *_helm4(archive, checker, file)]
+            except ChartError as error:
+                found = [str(error)]
+            print(f"{file.stem}: {'ok' if not found else 'WRONG'}", flush=True)
+            wrong += [f"{file.name}: {complaint}" for complaint in found]
+    for complaint in wrong:
+        print(complaint, file=sys.stderr)
+    if not wrong:
+        print(
+            f"The chart is right: {len(values_files())} files of values, Kubernetes {_OLDEST} to "
+            f"{_VALIDATED[-1]}, {checker.count} objects validated, Helm 3 and {helm4.version()}"
+        )
+    return 1 if wrong else 0
+
+
+def _helm3(helm: Helm, promtool: str, checker: SchemaChecker, file: Path) -> list[str]:
+    helm.run("lint", "--strict", CHART, "--values", file)
+    found: list[str] = []
+    for version in (_OLDEST, *_VALIDATED):
+        documents = helm.render(f"{version}.0", "--values", file, operator=knows_operator(file))
+        found += sizes.complaints(documents)
+        if version == _OLDEST:
+            found += prometheus.complaints(promtool, documents)
+        else:
+            found += checker.complaints([*documents, *worker_documents(documents)], version)
+    return found
+
+
+def _helm4(archive: Path, checker: SchemaChecker, file: Path) -> list[str]:
+    values = yaml.safe_load(file.read_text()) or {}
+    documents = helm4.render(archive, values)
+    return [
+        *(f"Helm 4: {complaint}" for complaint in helm4.lint(archive, values, _VALIDATED[-1])),
+        *checker.complaints([*documents, *worker_documents(documents)], _VALIDATED[-1]),
+    ]
+
+
+def _missing_in_package(helm: Helm) -> list[str]:
+    with TemporaryDirectory() as folder:
+        helm.run("package", CHART, "--destination", folder)
+        (archive,) = Path(folder).glob("*.tgz")
+        return helm4.missing_files(archive)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

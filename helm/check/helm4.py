@@ -1,0 +1,61 @@
+"""The same chart with Helm 4, by its library: pack it, then lint and render what was packed."""
+
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import yaml
+
+from helm.check.rendering import CHART, ROOT, Document
+
+_WARNING = 2
+_LINKED = {
+    "dashboards": ROOT / "grafana" / "dashboards",
+    "provisioning": ROOT / "grafana" / "provisioning",
+    "rules": ROOT / "prometheus" / "rules",
+}
+
+
+def version() -> str:
+    """Return the version of Helm 4."""
+    found: str = helm_python.helm_sdk_version()
+    return found
+
+
+def package(folder: Path) -> Path:
+    """Pack the chart; return the archive in the folder."""
+    return Path(helm_python.package(CHART, destination=folder))
+
+
+def lint(archive: Path, values: dict[str, Any], kube_version: str) -> list[str]:
+    """Return the warnings and errors of a strict lint."""
+    report = helm_python.lint(archive, values, strict=True, kube_version=f"v{kube_version}.0")
+    messages = [m["error"] for m in report["messages"] if m["severity"] >= _WARNING]
+    return [*messages, *report["errors"]]
+
+
+def render(archive: Path, values: dict[str, Any]) -> list[Document]:
+    """Return the chart's objects, for the version of Kubernetes that this Helm is made for."""
+    with helm_python.Chart.load(archive) as chart:
+        texts = chart.render(values, name="r", namespace="ns")
+    return [
+        document
+        for path, text in texts.items()
+        if path.endswith(".yaml")
+        for document in yaml.safe_load_all(text)
+        if document
+    ]
+
+
+def missing_files(archive: Path) -> list[str]:
+    """Return what the chart's archive lacks: symbolic links must have become files."""
+    with tarfile.open(archive) as packed:
+        packed_files = {member.name for member in packed.getmembers() if member.isfile()}
+    needed = [
+        f"mlbench/files/{link}/{file.relative_to(folder)}"
+        for link, folder in _LINKED.items()
+        for file in folder.rglob("*")
+        if file.is_file()
+    ]
+    return [f"{archive.name}: {file} is missing" for file in needed if file not in packed_files]

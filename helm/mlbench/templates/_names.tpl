@@ -1,0 +1,115 @@
+{{/* Names and labels. The objects' names are fixed: master, exporter and clients find each other by them. */}}
+
+{{- define "mlbench.fullname" -}}
+{{ .Release.Name }}-mlbench
+{{- end }}
+
+{{/* The labels by which objects are selected; they never change. Takes (list context component). */}}
+{{- define "mlbench.selectorLabels" -}}
+{{- $ := index . 0 -}}
+app: mlbench
+component: {{ index . 1 }}
+release: {{ $.Release.Name }}
+{{- end }}
+
+{{/* The labels of a pod: those of an object, without what changes with each version. */}}
+{{- define "mlbench.podLabels" -}}
+{{- $ := index . 0 -}}
+{{ include "mlbench.selectorLabels" . }}
+app.kubernetes.io/name: mlbench
+app.kubernetes.io/instance: {{ $.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- with $.Values.extraLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "mlbench.labels" -}}
+{{- $ := index . 0 -}}
+{{ include "mlbench.podLabels" . }}
+app.kubernetes.io/version: {{ $.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* Names that are the cluster's, not the namespace's. */}}
+{{- define "mlbench.clusterName" -}}
+{{ .Release.Namespace }}-{{ include "mlbench.fullname" . }}
+{{- end }}
+
+{{- define "mlbench.secretName" -}}
+{{ .Values.auth.existingSecret | default (include "mlbench.fullname" .) }}
+{{- end }}
+
+{{- define "mlbench.databaseSecretName" -}}
+{{ .Values.database.existingSecret | default (printf "%s-database" (include "mlbench.fullname" .)) }}
+{{- end }}
+
+{{- define "mlbench.masterPort" -}}
+{{- /* From 1.22 on, a pod may let itself use low ports. MLBench's own client calls the pods at 80. */ -}}
+{{ semverCompare ">=1.22.0-0" .Capabilities.KubeVersion.Version | ternary 80 8000 }}
+{{- end }}
+
+{{/* How other pods call the master. */}}
+{{- define "mlbench.masterUrl" -}}
+http://{{ include "mlbench.fullname" . }}-master
+{{- with .Values.master.service.port }}{{ if ne (int .) 80 }}:{{ . }}{{ end }}{{ end }}
+{{- end }}
+
+{{/* How a browser calls it. */}}
+{{- define "mlbench.browserUrl" -}}
+{{- $ingress := .Values.master.ingress -}}
+{{- if .Values.master.url -}}
+{{ .Values.master.url }}
+{{- else if $ingress.enabled -}}
+{{ empty $ingress.tlsSecret | ternary "http" "https" }}://{{ $ingress.host }}
+{{- else -}}
+http://127.0.0.1:8000
+{{- end }}
+{{- end }}
+
+{{- define "mlbench.prometheusUrl" -}}
+{{- if .Values.prometheus.enabled -}}
+http://{{ include "mlbench.fullname" . }}-prometheus:9090
+{{- else -}}
+{{ .Values.prometheus.url }}
+{{- end }}
+{{- end }}
+
+{{- define "mlbench.grafanaUrl" -}}
+{{- if .Values.grafana.enabled -}}
+http://{{ include "mlbench.fullname" . }}-grafana:{{ .Values.grafana.service.port }}
+{{- else -}}
+{{ .Values.grafana.url }}
+{{- end }}
+{{- end }}
+
+{{/* What Prometheus scrapes in pods; "instance" is the label of discovery that names the target. */}}
+{{- define "mlbench.jobs" -}}
+jobs:
+  - name: master
+    component: master
+    port: http
+    honorLabels: false
+    instance: __meta_kubernetes_pod_name
+  - name: controller
+    component: master
+    port: metrics
+    honorLabels: false
+    instance: __meta_kubernetes_pod_name
+  - name: exporter
+    component: exporter
+    port: metrics
+    honorLabels: true
+    instance: __meta_kubernetes_pod_node_name
+  - name: workers
+    component: worker
+    port: metrics
+    honorLabels: true
+    instance: __meta_kubernetes_pod_name
+{{- end }}
+
+{{/* The name of a dashboard's ConfigMap. Takes (list context path). */}}
+{{- define "mlbench.dashboardName" -}}
+{{ include "mlbench.fullname" (index . 0) }}-dashboard-{{ index . 1 | base | trimPrefix "mlbench-" | trimSuffix ".json" }}
+{{- end }}

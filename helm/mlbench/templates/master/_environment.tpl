@@ -1,0 +1,84 @@
+{{/* The environment of both containers of the master. */}}
+{{- define "mlbench.masterEnvironment" -}}
+{{- $name := include "mlbench.fullname" . -}}
+- name: MLBENCH_POOL
+  value: kubernetes
+- name: MLBENCH_NAMESPACE
+  value: {{ .Release.Namespace }}
+- name: MLBENCH_OWNER
+  value: {{ $name }}-master
+- name: MLBENCH_WORKER_MANIFEST
+  value: /etc/mlbench/worker.json
+- name: MLBENCH_WORKERS
+  value: {{ .Values.worker.replicas | quote }}
+- name: MLBENCH_LIMIT_WORKERS
+  value: {{ .Values.limits.workers | quote }}
+- name: MLBENCH_LIMIT_CPUS
+  value: {{ .Values.limits.cpu | quote }}
+- name: MLBENCH_LIMIT_GPUS
+  value: {{ .Values.limits.gpu | quote }}
+{{- with .Values.limits.bandwidth }}
+- name: MLBENCH_LIMIT_BANDWIDTH
+  value: {{ . | quote }}
+{{- end }}
+- name: MLBENCH_START_SECONDS
+  value: {{ .Values.worker.startSeconds | quote }}
+- name: MLBENCH_IDLE_SECONDS
+  value: {{ .Values.worker.idleSeconds | quote }}
+- name: MLBENCH_HOME
+  value: /var/lib/mlbench
+- name: MLBENCH_URL
+  value: {{ include "mlbench.browserUrl" . | quote }}
+- name: MLBENCH_ALLOWED_HOSTS
+  value: {{ include "mlbench.allowedHosts" . | quote }}
+- name: MLBENCH_PROMETHEUS_URL
+  value: {{ include "mlbench.prometheusUrl" . | quote }}
+- name: MLBENCH_SCRAPE_INTERVAL
+  value: {{ .Values.prometheus.scrapeInterval }}
+{{ include "mlbench.secretEnv" (list . "MLBENCH_TOKEN" "token") }}
+{{ include "mlbench.secretEnv" (list . "MLBENCH_AGENT_TOKEN" "agent-token") }}
+{{- if or .Values.database.url .Values.database.existingSecret }}
+- name: DATABASE_URL
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "mlbench.databaseSecretName" . }}
+      key: {{ .Values.database.existingSecretKey }}
+{{- end }}
+{{- end }}
+
+{{- define "mlbench.allowedHosts" -}}
+{{- $name := printf "%s-master" (include "mlbench.fullname" .) -}}
+{{- $space := printf "%s.%s" $name .Release.Namespace -}}
+{{- $hosts := list $name $space (printf "%s.svc" $space) (printf "%s.svc.cluster.local" $space) -}}
+{{- $ingress := .Values.master.ingress -}}
+{{- if $ingress.enabled }}{{ $hosts = append $hosts $ingress.host }}{{ end -}}
+{{- with .Values.master.url }}{{ $hosts = append $hosts (index (regexSplit ":" (urlParse .).host -1) 0) }}{{ end -}}
+{{- concat $hosts .Values.master.allowedHosts | uniq | join "," -}}
+{{- end }}
+
+{{/* The Grafana that the controller keeps up to date. */}}
+{{- define "mlbench.grafanaEnvironment" -}}
+{{- with include "mlbench.grafanaUrl" . }}
+- name: GRAFANA_URL
+  value: {{ . | quote }}
+{{- end }}
+{{- if .Values.grafana.enabled }}
+{{ include "mlbench.secretEnv" (list . "GRAFANA_PASSWORD" "grafana-password") }}
+- name: GRAFANA_TOKEN
+  value: admin:$(GRAFANA_PASSWORD)
+{{- else if .Values.grafana.url }}
+- name: GRAFANA_TOKEN
+  valueFrom:
+    secretKeyRef:
+      name: {{ .Values.grafana.existingSecret }}
+      key: token
+- name: GRAFANA_PROMETHEUS_URL
+  {{- if .Values.grafana.prometheusUrl }}
+  value: {{ .Values.grafana.prometheusUrl | quote }}
+  {{- else if .Values.prometheus.enabled }}
+  value: http://{{ include "mlbench.fullname" . }}-prometheus.{{ .Release.Namespace }}:9090
+  {{- else }}
+  value: {{ .Values.prometheus.url | quote }}
+  {{- end }}
+{{- end }}
+{{- end }}

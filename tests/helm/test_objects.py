@@ -1,0 +1,204 @@
+"""Names, labels and wiring that clients, controller, exporter and dashboards rely on."""
+
+import json
+from typing import Any
+
+import pytest
+
+from helm.check.rendering import (
+    CHART,
+    Document,
+    Helm,
+    find_documents,
+    worker_documents,
+    worker_manifest,
+)
+from tests.helm.conftest import Render
+from tests.helm.pods import pod_specs
+
+
+def _environment(container: Any) -> dict[str, Any]:
+    return {entry["name"]: entry.get("value") for entry in container["env"]}
+
+
+def _containers(documents: list[Document]) -> tuple[Any, Any]:
+    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
+    api, controller = master["spec"]["template"]["spec"]["containers"]
+    return api, controller
+
+
+def test_objects_have_the_names_by_which_they_find_each_other(render: Render) -> None:
+    documents = render()
+    found = {(document["kind"], document["metadata"]["name"]) for document in documents}
+    assert found >= {
+        ("Deployment", "r-mlbench-master"),
+        ("Service", "r-mlbench-master"),
+        ("Secret", "r-mlbench"),
+        ("ConfigMap", "r-mlbench-worker"),
+        ("DaemonSet", "r-mlbench-exporter"),
+        ("StatefulSet", "r-mlbench-prometheus"),
+        ("Service", "r-mlbench-prometheus"),
+        ("Deployment", "r-mlbench-grafana"),
+        ("Service", "r-mlbench-grafana"),
+    }
+    assert ("StatefulSet", "r-mlbench-worker") not in found, "the controller's"
+
+
+def test_everything_has_the_originals_labels_and_kubernetes_own(render: Render) -> None:
+    documents = render("extraLabels.team=research")
+    for document in documents:
+        labels = document["metadata"]["labels"]
+        assert labels["app"] == "mlbench"
+        assert (labels["release"], labels["app.kubernetes.io/instance"]) == ("r", "r")
+        assert labels["component"] == labels["app.kubernetes.io/component"]
+        assert labels["helm.sh/chart"] == "mlbench-0.1.0"
+        assert labels["team"] == "research"
+    for document in worker_documents(documents):
+        assert document["metadata"]["labels"]["component"] == "worker"
+        assert document["metadata"]["labels"]["team"] == "research"
+
+
+def test_one_service_and_one_pod_are_the_masters(render: Render) -> None:
+    services = [
+        service["metadata"]["name"]
+        for service in find_documents(render(), "Service")
+        if service["metadata"]["labels"]["component"] == "master"
+    ]
+    assert services == ["r-mlbench-master"]
+
+
+@pytest.mark.parametrize(
+    ("kube_version", "port"), [("1.20.2", 8000), ("1.22.0", 80), ("1.31.0", 80)]
+)
+def test_the_api_has_port_80_where_pods_may(render: Render, kube_version: str, port: int) -> None:
+    documents = render(kube_version=kube_version)
+    api, _ = _containers(documents)
+    assert [p["containerPort"] for p in api["ports"]] == [port]
+    assert f"0.0.0.0:{port}" in api["args"]
+    specs = dict(pod_specs(documents))
+    allowed = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
+    sysctls = specs["r-mlbench-master"]["securityContext"].get("sysctls", [])
+    assert sysctls == ([allowed] if port == 80 else [])
+
+
+def test_ports_name_their_protocol(render: Render) -> None:
+    """Helm 4 applies on the server, and older ones know no default in that."""
+    documents = render()
+    specs = [service["spec"] for service in find_documents(documents, "Service")]
+    specs.append(worker_manifest(documents)["service"]["spec"])
+    specs += [container for _, spec in pod_specs(documents) for container in spec["containers"]]
+    for spec in specs:
+        assert all(port["protocol"] == "TCP" for port in spec.get("ports", ()))
+
+
+def test_the_workers_are_what_the_controller_expects(render: Render) -> None:
+    manifest = worker_manifest(render())
+    assert manifest.keys() == {"service", "statefulSet", "initContainers"}
+    assert manifest["service"]["spec"]["clusterIP"] == "None"
+    assert manifest["service"]["spec"]["publishNotReadyAddresses"] is True
+    spec = manifest["statefulSet"]["spec"]
+    assert (spec["podManagementPolicy"], spec["updateStrategy"]) == (
+        "Parallel",
+        {"type": "OnDelete"},
+    )
+    assert spec["serviceName"] == manifest["service"]["metadata"]["name"] == "r-mlbench-worker"
+    pod = spec["template"]["spec"]
+    (worker,) = pod["containers"]
+    assert worker["name"] == "worker"
+    assert worker["args"] == [
+        *("--pod", "$(MLBENCH_POD)", "--folder", "/var/lib/mlbench/attempts"),
+        *("--host", "0.0.0.0", "--port", "9500", "--master", "http://r-mlbench-master"),
+    ]
+    mounts = {mount["name"]: mount["mountPath"] for mount in worker["volumeMounts"]}
+    assert mounts == {"state": "/var/lib/mlbench", "tmp": "/tmp", "shm": "/dev/shm"}
+    assert "nvidia.com/gpu" not in json.dumps(manifest), "the controller's to ask for"
+
+
+def test_workers_call_the_services_port(render: Render) -> None:
+    manifest = worker_manifest(render("master.service.port=8080"))
+    args = manifest["statefulSet"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert args[-1] == "http://r-mlbench-master:8080"
+
+
+def test_the_master_answers_to_its_names(render: Render) -> None:
+    documents = render(
+        "master.ingress.enabled=true",
+        "master.ingress.host=mlbench.example.org",
+        "master.ingress.tlsSecret=tls",
+        "master.allowedHosts={bench.internal}",
+    )
+    api, _ = _containers(documents)
+    environment = _environment(api)
+    assert environment["MLBENCH_URL"] == "https://mlbench.example.org"
+    assert set(environment["MLBENCH_ALLOWED_HOSTS"].split(",")) == {
+        "r-mlbench-master",
+        "r-mlbench-master.ns",
+        "r-mlbench-master.ns.svc",
+        "r-mlbench-master.ns.svc.cluster.local",
+        "mlbench.example.org",
+        "bench.internal",
+    }
+
+
+def test_the_controller_knows_manifest_owner_and_grafana(render: Render) -> None:
+    api, controller = _containers(render("limits.bandwidth=100"))
+    environment = _environment(controller)
+    assert (
+        environment.items()
+        >= {
+            "MLBENCH_POOL": "kubernetes",
+            "MLBENCH_NAMESPACE": "ns",
+            "MLBENCH_OWNER": "r-mlbench-master",
+            "MLBENCH_WORKER_MANIFEST": "/etc/mlbench/worker.json",
+            "MLBENCH_LIMIT_BANDWIDTH": "100",
+            "MLBENCH_PROMETHEUS_URL": "http://r-mlbench-prometheus:9090",
+            "GRAFANA_URL": "http://r-mlbench-grafana:80",
+        }.items()
+    )
+    assert "GRAFANA_URL" not in _environment(api)
+
+
+def test_without_a_bandwidth_limit_none_is_told(render: Render) -> None:
+    assert "MLBENCH_LIMIT_BANDWIDTH" not in _environment(_containers(render())[0])
+
+
+def test_the_state_is_on_a_claim_that_goes_with_the_release(render: Render) -> None:
+    documents = render()
+    claims = {
+        claim["metadata"]["name"] for claim in find_documents(documents, "PersistentVolumeClaim")
+    }
+    assert claims == {"r-mlbench-master", "r-mlbench-prometheus"}
+    for stateful_set in find_documents(documents, "StatefulSet"):
+        assert "volumeClaimTemplates" not in stateful_set["spec"]
+
+
+@pytest.mark.parametrize("changed", ["limits.cpu=2", "worker.image.tag=next"])
+def test_changed_workers_start_the_master_anew(helm: Helm, changed: str) -> None:
+    def annotations(*options: str) -> Any:
+        documents = helm.render("1.31.0", *options)
+        (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
+        return master["spec"]["template"]["metadata"]["annotations"]
+
+    assert annotations("--set", changed) != annotations()
+    assert annotations() == annotations(), "a token made up for each rendering must not count"
+
+
+def test_dashboards_are_those_of_the_repository(render: Render) -> None:
+    documents = render("grafana.enabled=false", "grafana.sidecar.enabled=true")
+    labelled = [
+        config
+        for config in find_documents(documents, "ConfigMap")
+        if config["metadata"]["labels"].get("grafana_dashboard") == "1"
+    ]
+    folder = CHART.parents[1] / "grafana" / "dashboards"
+    assert {
+        name: json.loads(text) for config in labelled for name, text in config["data"].items()
+    } == {file.name: json.loads(file.read_text()) for file in folder.glob("*.json")}
+
+
+def test_the_test_can_be_repeated_and_leaves_nothing(render: Render) -> None:
+    (pod,) = find_documents(render(), "Pod")
+    assert pod["metadata"]["annotations"] == {
+        "helm.sh/hook": "test",
+        "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+    }

@@ -1,0 +1,137 @@
+"""What the bundled Prometheus, or one of the operator, makes of the cluster's pods.
+
+A real Prometheus relabels targets as kubernetes_sd would find them, in files: Debian builds it
+without kubernetes_sd.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from helm.check.prometheus import without_kubernetes
+from helm.check.rendering import VALUES, Document, find_documents
+from tests.conftest import PrometheusServer, free_port, wait_for
+from tests.helm.conftest import Render
+
+_JOBS = ("master", "controller", "exporter", "workers")
+_SCRAPED = {
+    ("master", "r-mlbench-master-1"),
+    ("controller", "r-mlbench-master-1"),
+    ("exporter", "node-a"),
+    ("workers", "r-mlbench-worker-0"),
+}
+
+
+def _target(pod: str, port: str, phase: str = "Running") -> dict[str, Any]:
+    """Return a container's port as kubernetes_sd tells it; nobody listens there."""
+    labels = {"pod_name": pod, "pod_phase": phase, "pod_node_name": "node-a"}
+    labels["pod_container_port_name"] = port
+    return {
+        "targets": [f"127.0.0.1:{free_port()}"],
+        "labels": {f"__meta_kubernetes_{key}": value for key, value in labels.items()},
+    }
+
+
+@pytest.fixture(scope="module")
+def config(render: Render) -> Any:
+    (config,) = find_documents(render(), "ConfigMap", "r-mlbench-prometheus")
+    return yaml.safe_load(config["data"]["prometheus.yml"])
+
+
+@pytest.fixture
+def relabelling(config: Any, prometheus_binary: Path, tmp_path: Path) -> Iterator[PrometheusServer]:
+    """A Prometheus with the chart's configuration, before a master, its exporter and workers."""
+    pods = {
+        "master": [_target("r-mlbench-master-1", port) for port in ("http", "metrics")],
+        "exporter": [_target("r-mlbench-exporter-x", "metrics")],
+        "workers": [
+            _target("r-mlbench-worker-0", "metrics"),
+            _target("r-mlbench-worker-0", "of-a-users-sidecar"),
+            _target("r-mlbench-worker-1", "metrics", phase="Pending"),
+            _target("r-mlbench-worker-2", "metrics", phase="Failed"),
+        ],
+    }
+    pods["controller"] = pods["master"]
+    for job, targets in pods.items():
+        (tmp_path / f"{job}.json").write_text(json.dumps(targets))
+    found = without_kubernetes(config, str(tmp_path))
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(found))
+    server = PrometheusServer(prometheus_binary, tmp_path, free_port())
+    server.start()
+    yield server
+    server.kill()
+
+
+def test_jobs_and_instances_are_those_of_the_alerts(relabelling: PrometheusServer) -> None:
+    def scraped() -> set[tuple[str, str]]:
+        answer = httpx.get(f"{relabelling.url}/api/v1/targets", params={"state": "active"}).json()
+        labels = [target["labels"] for target in answer["data"]["activeTargets"]]
+        assert all(of.keys() == {"job", "instance"} for of in labels)
+        return {(of["job"], of["instance"]) for of in labels if of["job"] != "prometheus"}
+
+    wait_for(lambda: scraped() == _SCRAPED, what="Prometheus has the targets")
+
+
+def test_each_job_asks_for_its_own_pods_of_the_own_namespace(config: Any) -> None:
+    jobs = {job["job_name"]: job for job in config["scrape_configs"]}
+    assert jobs.keys() == {"prometheus", *_JOBS}
+    for name, component in zip(_JOBS, ("master", "master", "exporter", "worker"), strict=True):
+        (discovery,) = jobs[name]["kubernetes_sd_configs"]
+        label = f"app=mlbench,component={component},release=r"
+        assert discovery == {
+            "role": "pod",
+            "namespaces": {"own_namespace": True},
+            "selectors": [{"role": "pod", "label": label}],
+        }
+    assert [jobs[name].get("honor_labels", False) for name in _JOBS] == [False, False, True, True]
+
+
+def test_rules_are_those_of_the_repository(render: Render) -> None:
+    (config,) = find_documents(render(), "ConfigMap", "r-mlbench-prometheus-rules")
+    folder = Path(__file__).parents[2] / "prometheus" / "rules"
+    assert config["data"] == {file.name: file.read_text() for file in folder.glob("*.yml")}
+
+
+@pytest.fixture(scope="module")
+def operated(render: Render) -> list[Document]:
+    return render(file=VALUES / "operator.yaml", operator=True)
+
+
+def test_an_operator_gets_the_same_jobs(operated: list[Document]) -> None:
+    monitors = find_documents(operated, "ServiceMonitor") + find_documents(operated, "PodMonitor")
+    found = {}
+    for monitor in monitors:
+        assert monitor["metadata"]["labels"]["release"] == "kube-prometheus-stack"
+        assert monitor["spec"]["selector"]["matchLabels"]["release"] == "r"
+        (endpoint,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
+        (job,) = (
+            r["replacement"] for r in endpoint["relabelings"] if r.get("targetLabel") == "job"
+        )
+        found[job] = endpoint["honorLabels"]
+    assert found == {"master": False, "controller": False, "exporter": True, "workers": True}
+
+
+def test_an_operator_gets_the_same_rules(operated: list[Document]) -> None:
+    (rule,) = find_documents(operated, "PrometheusRule")
+    folder = Path(__file__).parents[2] / "prometheus" / "rules"
+    files = [yaml.safe_load(file.read_text()) for file in sorted(folder.glob("*.yml"))]
+    assert rule["spec"]["groups"] == [group for file in files for group in file["groups"]]
+
+
+def test_without_an_operator_its_kinds_are_left_out(render: Render) -> None:
+    documents = render(file=VALUES / "operator.yaml")
+    assert not [d for d in documents if d["apiVersion"].startswith("monitoring.coreos.com")]
+
+
+def test_an_existing_prometheus_is_used_instead(render: Render) -> None:
+    documents = render(file=VALUES / "prometheus.yaml")
+    assert find_documents(documents, "StatefulSet") == []
+    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
+    for container in master["spec"]["template"]["spec"]["containers"]:
+        environment = {entry["name"]: entry.get("value") for entry in container["env"]}
+        assert environment["MLBENCH_PROMETHEUS_URL"] == "http://prometheus.monitoring:9090"

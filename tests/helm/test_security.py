@@ -1,0 +1,167 @@
+"""Who may do what: pods, service accounts, roles, secrets, the network."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from helm.check.rendering import (
+    CHART,
+    Document,
+    Helm,
+    find_documents,
+    knows_operator,
+    values_files,
+    worker_manifest,
+)
+from tests.helm.conftest import Render
+from tests.helm.pods import containers, pod_specs
+
+_DEVICE_PLUGIN = "r-mlbench-nvidia-device-plugin"
+
+
+@pytest.fixture(params=values_files(), ids=lambda file: file.stem, scope="module")
+def documents(render: Render, request: pytest.FixtureRequest) -> list[Document]:
+    return render(file=request.param, operator=knows_operator(request.param))
+
+
+def test_every_pod_is_restricted(documents: list[Document]) -> None:
+    for name, spec in pod_specs(documents):
+        security = spec["securityContext"]
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        if name != _DEVICE_PLUGIN:  # a socket in a folder of root's
+            assert (security["runAsNonRoot"], security["runAsUser"]) == (True, 10001), name
+            assert not [volume for volume in spec["volumes"] if "hostPath" in volume], name
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys(), name
+        for container in containers(spec):
+            _check_container(container)
+
+
+def _check_container(container: Any) -> None:
+    security, name = container["securityContext"], container["name"]
+    assert security["allowPrivilegeEscalation"] is False, name
+    assert security["readOnlyRootFilesystem"] is True, name
+    capabilities = security["capabilities"]
+    assert capabilities.pop("drop") == ["ALL"], name
+    if name == "bandwidth":
+        assert capabilities == {"add": ["NET_ADMIN"]}
+    else:
+        assert (capabilities, security.keys() & {"runAsUser", "privileged"}) == ({}, set()), name
+
+
+def test_the_bandwidth_container_is_there_only_when_it_is_asked_for(render: Render) -> None:
+    manifest = worker_manifest(render("limits.bandwidth=20"))
+    assert "initContainers" not in manifest["statefulSet"]["spec"]["template"]["spec"]
+    bandwidth = manifest["initContainers"]["bandwidth"]
+    assert bandwidth["command"] == ["sh", "/opt/mlbench/limit-bandwidth"]
+    assert not {"volumeMounts", "env"} & bandwidth.keys()
+
+
+def test_tokens_of_the_cluster_are_only_where_they_are_needed(documents: list[Document]) -> None:
+    mounted = {name for name, spec in pod_specs(documents) if spec["automountServiceAccountToken"]}
+    assert mounted <= {"r-mlbench-exporter", "r-mlbench-prometheus"}
+    for name, spec in pod_specs(documents):
+        if any(
+            "projected" in volume and volume["name"] == "service-account"
+            for volume in spec["volumes"]
+        ):
+            assert name == "r-mlbench-master"
+            holders = [
+                container["name"]
+                for container in spec["containers"]
+                if any(mount["name"] == "service-account" for mount in container["volumeMounts"])
+            ]
+            assert holders == ["controller"]
+
+
+def test_the_masters_role_is_for_its_workers_alone(render: Render) -> None:
+    (role,) = find_documents(render(), "Role", "r-mlbench-master")
+    rights = {rule["resources"][0]: rule for rule in role["rules"]}
+    assert rights.keys() == {"statefulsets", "services", "pods", "deployments"}
+    assert all(len(rule["resources"]) == 1 for rule in role["rules"])
+    assert rights["statefulsets"]["resourceNames"] == ["r-mlbench-worker"]
+    assert rights["services"]["resourceNames"] == ["r-mlbench-worker"]
+    assert set(rights["pods"]["verbs"]) == {"get", "list", "watch", "delete"}
+    assert rights["deployments"]["resourceNames"] == ["r-mlbench-master"]
+    assert rights["deployments"]["verbs"] == ["get"]
+
+
+def test_only_the_exporter_has_a_right_beyond_the_namespace(documents: list[Document]) -> None:
+    (role,) = find_documents(documents, "ClusterRole")
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]}]
+    (binding,) = find_documents(documents, "ClusterRoleBinding")
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": "r-mlbench-exporter", "namespace": "ns"}
+    ]
+
+
+def test_prometheus_may_look_at_pods_and_nothing_else(render: Render) -> None:
+    (role,) = find_documents(render(), "Role", "r-mlbench-prometheus")
+    (rule,) = role["rules"]
+    assert (rule["resources"], rule["verbs"]) == (["pods"], ["get", "list", "watch"])
+
+
+def test_no_value_is_a_secret() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    for path in _paths(values):
+        assert not re.search(r"(?i)(password|token)", path), path
+    assert values["auth"] == {"existingSecret": ""}
+
+
+def _paths(value: Any, path: str = "") -> list[str]:
+    if not isinstance(value, dict):
+        return [path]
+    return [found for key, inner in value.items() for found in _paths(inner, f"{path}.{key}")]
+
+
+def test_tokens_are_made_up_and_differ(helm: Helm) -> None:
+    secrets = [
+        find_documents(helm.render("1.31.0"), "Secret", "r-mlbench")[0]["data"] for _ in range(2)
+    ]
+    assert secrets[0].keys() == {"token", "agent-token", "grafana-password"}
+    assert len({value for secret in secrets for value in secret.values()}) == 6
+
+
+def test_secrets_of_the_users_are_taken_instead(render: Render) -> None:
+    documents = render("auth.existingSecret=mine", "database.existingSecret=postgres")
+    assert find_documents(documents, "Secret") == []
+    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
+    for container in master["spec"]["template"]["spec"]["containers"]:
+        named = {
+            entry["name"]: entry["valueFrom"]["secretKeyRef"]["name"]
+            for entry in container["env"]
+            if "secretKeyRef" in entry.get("valueFrom", {})
+        }
+        assert named.items() >= {"MLBENCH_TOKEN": "mine", "DATABASE_URL": "postgres"}.items()
+
+
+def test_a_database_url_is_in_a_secret_alone(render: Render) -> None:
+    url = "postgresql://me:p4ssw0rd@db/mlbench"
+    holders = [
+        document["kind"]
+        for document in render(f"database.url={url}")
+        if "p4ssw0rd" in yaml.safe_dump(document)
+    ]
+    assert holders == ["Secret"]
+
+
+def test_workers_reach_no_metadata_service_and_no_private_network(render: Render) -> None:
+    (policy,) = find_documents(render(), "NetworkPolicy", "r-mlbench-worker")
+    (block,) = (
+        peer["ipBlock"]
+        for rule in policy["spec"]["egress"]
+        for peer in rule.get("to", ())
+        if "ipBlock" in peer
+    )
+    assert {"169.254.0.0/16", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} <= set(
+        block["except"]
+    )
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+
+
+def test_every_part_has_a_network_policy_unless_told_otherwise(render: Render) -> None:
+    policies = find_documents(render(), "NetworkPolicy")
+    selected = {policy["spec"]["podSelector"]["matchLabels"]["component"] for policy in policies}
+    assert selected == {"master", "worker", "exporter", "prometheus", "grafana"}
+    assert find_documents(render("networkPolicy.enabled=false"), "NetworkPolicy") == []
