@@ -5,10 +5,10 @@
 BIN := .venv/bin
 WITH_PROMETHEUS := PROMETHEUS="$$(scripts/get-prometheus.sh)" && export PROMETHEUS &&
 
-.PHONY: help run install test check bench clean
+.PHONY: help run install test check chart bench images e2e clean
 
 help: ## show this list (the default)
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
+	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
 
 run: install ## start everything on this machine and watch a first run
 	@$(WITH_PROMETHEUS) $(BIN)/mlbench demo
@@ -20,7 +20,7 @@ install: .venv/.installed ## make .venv and install mlbench into it
 	@scripts/make-venv.sh
 
 test: install ## run the tests
-	$(WITH_PROMETHEUS) POSTGRES="$$(scripts/get-postgres.sh)" \
+	$(WITH_PROMETHEUS) KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" $(BIN)/pytest -n 2 --dist worksteal
 
 check: install ## lint, formatting, types, imports, dashboards, Prometheus's rules, shell syntax
@@ -32,10 +32,41 @@ check: install ## lint, formatting, types, imports, dashboards, Prometheus's rul
 	promtool="$$(scripts/get-prometheus.sh promtool)" && \
 		"$$promtool" check config --lint=all --lint-fatal prometheus/prometheus.yml && \
 		"$$promtool" test rules prometheus/tests/*.yml
-	for script in scripts/*.sh .ci/run; do bash -n "$$script" || exit 1; done
+	for script in scripts/*.sh worker/*.sh .ci/run; do bash -n "$$script" || exit 1; done
+
+chart: install ## check the Helm chart: Helm 3 and 4, Kubernetes' schemas, Prometheus
+	HELM="$$(scripts/get-helm.sh)" && PROMTOOL="$$(scripts/get-prometheus.sh promtool)" && \
+		python="$$(scripts/get-chart-tools.sh)" && export HELM PROMTOOL && \
+		"$$python" -m helm.check
 
 bench: install ## measure what the documentation claims
 	@$(WITH_PROMETHEUS) $(BIN)/python -m benchmarks.run
+
+# IMAGES=registry.example.com/mlbench TAG=… names them otherwise.
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+IMAGES ?= localhost/mlbench
+TAG ?= $(VERSION)
+
+images: ## build the container images of master, worker and exporter
+	commit=$$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null); \
+	for part in master worker exporter; do \
+		scripts/build-image.sh $(IMAGES)/$$part:$(TAG) $$part/Dockerfile . \
+			--build-arg VERSION=$(VERSION) --build-arg GIT_COMMIT="$$commit" || exit 1; \
+	done
+
+# BUILD_IMAGE=… names a command that builds an image and brings it to the cluster. E2E_IMAGES=… and
+# E2E_TAG=… name images that the cluster can pull already.
+E2E_IMAGE = $${E2E_IMAGES:-localhost/mlbench}/$(1):$${E2E_TAG:-e2e}
+
+e2e: install ## install the chart in the cluster of $KUBECONFIG, and test the whole there
+	@[ -n "$$KUBECONFIG" ] || { echo "make e2e: KUBECONFIG names no cluster" >&2; exit 1; }
+	[ -n "$$E2E_IMAGES" ] || tests/e2e/build-images.sh
+	$(WITH_PROMETHEUS) HELM="$$(scripts/get-helm.sh)" \
+		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" && export HELM MLBENCH_CORE && \
+		MLBENCH_TEST_IMAGE="$(call E2E_IMAGE,custom)" \
+		MLBENCH_TEST_WORKER_IMAGE="$(call E2E_IMAGE,worker)" \
+			$(BIN)/pytest $$(find tests -name '*_on_cluster.py') && \
+		$(BIN)/pytest -s tests/e2e
 
 clean: ## remove what was installed and cached here; your runs and results stay
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

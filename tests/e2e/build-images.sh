@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Build the images of the end-to-end tests: ours, and those that stand for others'.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+prefix=${E2E_IMAGES:-localhost/mlbench}
+tag=${E2E_TAG:-e2e}
+
+make --no-print-directory images IMAGES="$prefix" TAG="$tag"
+for name in prometheus custom; do
+    folder=tests/e2e/images/$name
+    scripts/build-image.sh "$prefix/$name:$tag" "$folder/Dockerfile" "$folder"
+done

@@ -1,0 +1,65 @@
+"""The release that all these tests share: installed once, and removed at the end."""
+
+import json
+import os
+import signal
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.e2e.commands import run
+from tests.e2e.images import Images
+from tests.e2e.place import abandoned_places, own_place
+from tests.e2e.release import CORES, WORKERS, Release
+
+_RELEASE = pytest.StashKey[Release]()
+
+
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """Leave these tests to those who ask for them: they take minutes, and a cluster."""
+    asked = any("tests/e2e" in argument for argument in config.args)
+    return None if asked else True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failed test what there is in the cluster."""
+    report = yield
+    release = item.config.stash.get(_RELEASE, None)
+    if report.failed and report.when != "teardown" and release is not None:
+        report.sections.append(("cluster", release.state()))
+    return report
+
+
+@pytest.fixture(scope="session")
+def release(request: pytest.FixtureRequest) -> Iterator[Release]:
+    """MLBench, installed with two idle workers of half a core each."""
+    helm, images = os.environ["HELM"], Images.from_environ()
+    # Terminated, the tests shall end as they do on Ctrl-C: what they made is removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for place in abandoned_places(helm):
+        place.remove(images)
+    place = own_place(helm)
+    try:
+        with ExitStack() as ends:
+            place.make(images)
+            release = Release(place, images, _more_than_fit(), ends)
+            request.config.stash[_RELEASE] = release
+            release.helm("install")
+            yield release
+    finally:
+        place.remove(images)
+
+
+def _more_than_fit() -> int:
+    """Return a number of workers that the cluster has no room for, whatever else it runs."""
+    nodes = json.loads(run("kubectl", "get", "nodes", "--output", "json"))["items"]
+    cores = sum(_cores(node["status"]["allocatable"]["cpu"]) for node in nodes)
+    return max(int(cores / CORES), WORKERS) + 1
+
+
+def _cores(quantity: str) -> float:
+    return float(quantity[:-1]) / 1000 if quantity.endswith("m") else float(quantity)

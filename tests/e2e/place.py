@@ -1,0 +1,153 @@
+"""A namespace of the tests' own, with a volume on a node: made, and removed whatever happened.
+
+A cluster need not have a storage class, so the master's volume is a folder of one node. What an
+earlier run on this machine has left behind, as it was killed, is removed first.
+"""
+
+import json
+import os
+import platform
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.commands import CommandError, run, wait_until
+from tests.e2e.images import Images
+
+_MACHINE = re.sub("[^A-Za-z0-9-]", "-", platform.node())[:60].strip("-") or "unknown"
+_OF_THESE_TESTS = {"mlbench-e2e": "true", "mlbench-e2e-machine": _MACHINE}
+_FOLDERS = "/var/tmp"
+# What the master's image runs as.
+_USER = 10001
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a release is installed: the namespace, and the release's name too."""
+
+    name: str
+    helm: str
+    """The Helm to call."""
+
+    @property
+    def claim(self) -> str:
+        """The claim of the volume that outlives the master's pod."""
+        return f"{self.name}-state"
+
+    def make(self, images: Images) -> None:
+        """Make namespace and volume."""
+        node = _a_node()
+        claim = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "volumeName": self.name,
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        _apply(
+            _object("Namespace", self.name),
+            _object("PersistentVolume", self.name, spec=_volume(f"{_FOLDERS}/{self.name}", node)),
+            _object("PersistentVolumeClaim", self.claim, self.name, spec=claim),
+        )
+        bound = ("--namespace", self.name, "get", "pvc", self.claim, "--output")
+        wait_until(
+            lambda: run("kubectl", *bound, "jsonpath={.status.phase}"),
+            lambda phase: phase == "Bound",
+            60,
+            "the volume is bound",
+        )
+        there = f"/there/{self.name}"
+        self._on_node(node, images["custom"], f"mkdir {there}; chown {_USER} {there}")
+
+    def remove(self, images: Images) -> None:
+        """Remove all that there is of it, also where only a part was made."""
+        with suppress(CommandError):
+            run(self.helm, "uninstall", self.name, "--namespace", self.name, seconds=120)
+        with suppress(CommandError):
+            self._on_node(_a_node(), images["custom"], f"rm -rf /there/{self.name}")
+        run("kubectl", "delete", "namespace", self.name, "--ignore-not-found", seconds=180)
+        run("kubectl", "delete", "pv", self.name, "--ignore-not-found", seconds=60)
+        run(
+            *("kubectl", "delete", "clusterrole,clusterrolebinding"),
+            *("--selector", f"app=mlbench,release={self.name}", "--ignore-not-found"),
+        )
+
+    def _on_node(self, node: str, image: str, command: str) -> None:
+        """Run a shell command as root, with the folder of volumes as /there."""
+        spec = {
+            "restartPolicy": "Never",
+            "nodeName": node,
+            "containers": [
+                {
+                    "name": "shell",
+                    "image": image,
+                    "imagePullPolicy": "IfNotPresent",
+                    "command": ["sh", "-ec", command],
+                    "securityContext": {"runAsUser": 0},
+                    "volumeMounts": [{"name": "there", "mountPath": "/there"}],
+                }
+            ],
+            "volumes": [{"name": "there", "hostPath": {"path": _FOLDERS}}],
+        }
+        _apply(_object("Pod", "on-node", self.name, spec=spec))
+        of_it = ("kubectl", "--namespace", self.name)
+        try:
+            phase = ("get", "pod", "on-node", "--output", "jsonpath={.status.phase}")
+            ended = {"Succeeded", "Failed"}
+            last = wait_until(lambda: run(*of_it, *phase), ended.__contains__, 120, command)
+            assert last == "Succeeded", run(*of_it, "logs", "on-node")
+        finally:
+            run(*of_it, "delete", "pod", "on-node", "--now")
+
+
+def own_place(helm: str) -> Place:
+    """Return the place of this process."""
+    return Place(f"e2e-{os.getpid()}", helm)
+
+
+def abandoned_places(helm: str) -> list[Place]:
+    """Return those that were made on this machine by processes that are no more, or by this one."""
+    selector = ",".join(f"{key}={value}" for key, value in _OF_THESE_TESTS.items())
+    listed = run("kubectl", "get", "namespaces,pv", "--selector", selector, "--output", "json")
+    names = {item["metadata"]["name"] for item in json.loads(listed)["items"]}
+    return [Place(name, helm) for name in sorted(names) if not _is_anothers(name)]
+
+
+def _is_anothers(name: str) -> bool:
+    pid = int(name.removeprefix("e2e-"))
+    return pid != os.getpid() and Path(f"/proc/{pid}").exists()
+
+
+def _a_node() -> str:
+    """Return a node that takes pods."""
+    nodes = json.loads(run("kubectl", "get", "nodes", "--output", "json"))["items"]
+    free: list[str] = [
+        node["metadata"]["name"]
+        for node in nodes
+        if not node["spec"].get("unschedulable") and not node["spec"].get("taints")
+    ]
+    return min(free)
+
+
+def _volume(path: str, node: str) -> dict[str, Any]:
+    on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    return {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "persistentVolumeReclaimPolicy": "Retain",
+        "hostPath": {"path": path},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}},
+    }
+
+
+def _object(kind: str, name: str, namespace: str = "", **fields: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name, "labels": _OF_THESE_TESTS}
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **fields}
+
+
+def _apply(*objects: dict[str, Any]) -> None:
+    everything = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    run("kubectl", "apply", "--filename", "-", input=json.dumps(everything))

@@ -1,0 +1,231 @@
+"""A release of the chart in the cluster: installed, upgraded, asked and looked into."""
+
+import base64
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from mlbench import ApiClient
+from mlbench.cli.live import patiently
+from mlbench.client import Run
+from tests.e2e.commands import CommandError, run, wait_until
+from tests.e2e.images import Images
+from tests.e2e.place import Place
+from tests.e2e.reaching import reachable
+
+CHART = Path(__file__).parents[2] / "helm" / "mlbench"
+CORES = 0.5
+"""Of each worker: two must fit on a small node, beside everything else."""
+WORKERS = 2
+"""Idle ones that are kept."""
+START_SECONDS = 90
+IDLE_SECONDS = 15
+ENDLESS = {"learning_rate": "0.000001"}
+"""Options of a training that does not reach its goal before its last epoch."""
+
+# While the master's pod is another one: it is stopped, started, and the node may be busy.
+_AWAY_SECONDS = 180.0
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Release:
+    """The release of one place."""
+
+    place: Place
+    images: Images
+    most_workers: int
+    """What ``limits.workers`` is: more than the cluster has room for."""
+    ends: ExitStack
+    """Ends what was started to reach it."""
+
+    @property
+    def name(self) -> str:
+        """The release's name, and its namespace's."""
+        return self.place.name
+
+    @property
+    def fullname(self) -> str:
+        """What the names of its objects begin with."""
+        return f"{self.name}-mlbench"
+
+    # --- Helm. ---
+
+    def helm(self, command: str, *arguments: str, more: Mapping[str, Any] | None = None) -> str:
+        """Call Helm to install or upgrade, and wait until all is ready."""
+        values = json.dumps(self._values() | dict(more or {}))
+        wait = ("--wait", "--timeout", "4m")
+        given = ("--namespace", self.name, "--values", "-", *wait, *arguments)
+        return run(
+            self.place.helm, command, self.name, str(CHART), *given, input=values, seconds=270
+        )
+
+    def _values(self) -> dict[str, Any]:
+        return {
+            "limits": {"cpu": CORES, "workers": self.most_workers},
+            "master": {
+                "image": self.images.values("master"),
+                "persistence": {"existingClaim": self.place.claim},
+            },
+            "worker": {
+                "image": self.images.values("worker"),
+                "replicas": WORKERS,
+                "startSeconds": START_SECONDS,
+                "idleSeconds": IDLE_SECONDS,
+                "resources": {"requests": {"memory": "640Mi"}},
+                "sharedMemory": "64Mi",
+            },
+            "exporter": {
+                "image": self.images.values("exporter"),
+                # Not every kubelet's certificate is signed by the cluster.
+                "kubelet": {"insecure": True},
+            },
+            "prometheus": {
+                "image": self.images.values("prometheus"),
+                "persistence": {"enabled": False},
+                "scrapeInterval": "5s",
+            },
+            "grafana": {"enabled": False},
+        }
+
+    # --- What there is. ---
+
+    def kubectl(self, *arguments: str, seconds: float = 60.0) -> str:
+        """Call kubectl in the namespace."""
+        return run("kubectl", "--namespace", self.name, *arguments, seconds=seconds)
+
+    def objects(self, kind: str, component: str = "") -> list[Object]:
+        """Return the objects of a kind, of one component or of all."""
+        labels = f"app=mlbench,release={self.name}" + (f",component={component}" * bool(component))
+        found = json.loads(self.kubectl("get", kind, "--selector", labels, "--output", "json"))
+        items: list[Object] = found["items"]
+        return items
+
+    def worker_pods(self) -> dict[str, Object]:
+        """Return the workers' pods by name, without those that are going."""
+        pods = self.objects("pods", "worker")
+        return {
+            pod["metadata"]["name"]: pod
+            for pod in pods
+            if "deletionTimestamp" not in pod["metadata"]
+        }
+
+    def wait_for_workers(self, number: int, seconds: float = 120.0) -> None:
+        """Wait until there are just as many workers, and all are ready."""
+
+        def ready() -> list[bool]:
+            return [
+                all(one["ready"] for one in pod["status"].get("containerStatuses", [{"ready": 0}]))
+                for pod in self.objects("pods", "worker")
+            ]
+
+        wait_until(ready, lambda found: found == [True] * number, seconds, f"{number} workers")
+
+    def master_pod(self) -> Object:
+        """Return the master's pod."""
+        [pod] = [
+            pod
+            for pod in self.objects("pods", "master")
+            if "deletionTimestamp" not in pod["metadata"]
+        ]
+        return pod
+
+    # --- The API. ---
+
+    @property
+    def service(self) -> str:
+        """The master's service."""
+        return f"{self.fullname}-master"
+
+    def token(self) -> str:
+        """Return the user's token, as the NOTES say."""
+        data = self.kubectl("get", "secret", self.fullname, "--output", "jsonpath={.data.token}")
+        return base64.b64decode(data).decode()
+
+    @cached_property
+    def client(self) -> ApiClient:
+        """A client of the API, as seen from outside the cluster."""
+        url = self.ends.enter_context(reachable(self.name, self.service, 80))
+        return ApiClient(url=url, token=self.token())
+
+    def run(self, run_id: int) -> Run:
+        """Return a run, also while the master's pod is just being replaced."""
+        ask = self.client.get_run
+        return patiently(lambda: ask(run_id).result().value, _AWAY_SECONDS)
+
+    def wait_for_end(self, run: Run, seconds: float = 240.0) -> Run:
+        """Wait until a run has ended, and return it."""
+        return wait_until(
+            lambda: self.run(run.id),
+            lambda run: not run.active,
+            seconds,
+            f"run {run.id} ({run.name}) ends",
+        )
+
+    def finish(self, run: Run, seconds: float = 240.0) -> Run:
+        """Wait until a run has FINISHED, make sure that no value is missing, and return it."""
+        ended = self.wait_for_end(run, seconds)
+        assert ended.state == "FINISHED", ended.reason
+        assert ended.delivery is not None
+        assert ended.delivery.recorded > 0
+        assert ended.delivery.recorded == ended.delivery.in_prometheus + ended.delivery.kept
+        return ended
+
+    def wait_until_recorded(self, run: Run, metric: str, at_least: float) -> None:
+        """Wait until a run has recorded a value of a metric that is as large."""
+
+        def last() -> float:
+            ask = self.client.get_run_metrics
+            series = patiently(
+                lambda: ask(run.id, metric_filter=metric, last_n=1).result().value, _AWAY_SECONDS
+            )
+            return max((points[-1].number for points in series.values()), default=-1.0)
+
+        wait_until(last, lambda value: value >= at_least, 120, f"{metric} reaches {at_least:g}")
+
+    # --- Prometheus. ---
+
+    def query(self, promql: str) -> list[Object]:
+        """Return what the bundled Prometheus answers, asked through the Kubernetes API."""
+        service = f"{self.fullname}-prometheus:9090"
+        path = f"/api/v1/namespaces/{self.name}/services/{service}/proxy/api/v1/query"
+        answer = json.loads(
+            run("kubectl", "get", "--raw", f"{path}?{urlencode({'query': promql})}")
+        )
+        assert answer["status"] == "success", answer
+        result: list[Object] = answer["data"]["result"]
+        return result
+
+    # --- When something goes wrong. ---
+
+    def state(self) -> str:
+        """Return what there is, for whoever reads why a test failed."""
+        master, worker, test = (
+            f"app=mlbench,release={self.name},component={component}"
+            for component in ("master", "worker", "test")
+        )
+        logs = ("logs", "--all-containers", "--prefix")
+        looks = (
+            ("get", "pods,statefulsets,services", "--output", "wide"),
+            ("get", "events", "--sort-by", ".lastTimestamp"),
+            (*logs, "--tail", "80", "--selector", master),
+            (*logs, "--tail", "80", "--previous", "--selector", master),
+            (*logs, "--tail", "40", "--selector", worker),
+            (*logs, "--tail", "40", "--selector", test),
+            ("describe", "pods"),
+        )
+        return "\n".join(self._look(*look) for look in looks)
+
+    def _look(self, *arguments: str) -> str:
+        try:
+            seen = self.kubectl(*arguments, seconds=30)
+        except CommandError as error:
+            seen = str(error)
+        lines = seen.splitlines()
+        return "\n".join([f"--- kubectl {' '.join(arguments)}", *lines[:1], *lines[1:][-150:]])

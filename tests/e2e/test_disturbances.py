@@ -1,0 +1,79 @@
+"""Pods that go and an upgrade, all in the middle of a run: it finishes, and no value is missing."""
+
+import pytest
+
+from mlbench import names
+from mlbench.client import Run
+from tests.e2e.commands import wait_until
+from tests.e2e.release import ENDLESS, WORKERS, Release
+
+_STEPS = 3000
+_RATE = 50
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_a_worker_is_deleted_and_the_run_goes_on_from_its_checkpoint(release: Release) -> None:
+    args = {"epochs": "40", **ENDLESS}
+    ordered = release.client.create_run(
+        "worker-deleted", 2, benchmark="digits", args=args, max_restarts=1, queue=True
+    )
+    run = ordered.result().value
+    release.wait_until_recorded(run, f"{names.EPOCH} @ 1", 3)
+    release.kubectl("delete", "pod", f"{release.fullname}-worker-1", "--wait=false")
+    ended = release.finish(run, seconds=300)
+
+    assert ended.attempt == 2
+    series = release.client.get_run_metrics(run.id, metric_filter=f"{names.EPOCH} @ 0")
+    [points] = series.result().value.values()
+    epochs = [point.number for point in points]
+    assert epochs.count(0) == 1, "it did not begin anew"
+    assert sorted(set(epochs)) == list(range(40))
+
+
+def test_the_master_is_deleted(release: Release) -> None:
+    run = _order_steps(release, "master-deleted")
+    before = release.master_pod()["metadata"]["name"]
+    release.kubectl("delete", "pod", before, "--wait=false")
+    _check_steps(release, run)
+    assert release.master_pod()["metadata"]["name"] != before
+
+
+def test_the_release_is_upgraded(release: Release) -> None:
+    earlier = {one.id: one.state for one in release.client.get_runs().result().value}
+    token, before = release.token(), release.master_pod()["metadata"]["name"]
+    run = _order_steps(release, "upgraded")
+    release.helm("upgrade", more={"extraLabels": {"upgraded": "yes"}})
+    _check_steps(release, run)
+
+    assert release.master_pod()["metadata"]["name"] != before
+    assert release.token() == token
+    later = {one.id: one.state for one in release.client.get_runs().result().value}
+    assert earlier.items() <= later.items()
+    # The workers' template has changed too: they are replaced once the run has ended.
+    wait_until(
+        lambda: [pod["metadata"]["labels"] for pod in release.worker_pods().values()],
+        lambda labels: [one.get("upgraded") for one in labels] == ["yes"] * WORKERS,
+        120,
+        "the workers are replaced",
+    )
+
+
+def _order_steps(release: Release, name: str) -> Run:
+    """Order a run of known values that takes a minute, and return it once it goes on."""
+    args = {"steps": str(_STEPS), "rate": str(_RATE)}
+    ordered = release.client.create_run(name, 2, benchmark="steps", args=args, queue=True)
+    run = ordered.result().value
+    release.wait_until_recorded(run, f"{names.STEP} @ 0", 1)
+    return run
+
+
+def _check_steps(release: Release, run: Run) -> None:
+    """Make sure that a run finishes at its first attempt, and that all its values are there."""
+    ended = release.finish(run)
+    assert ended.attempt == 1
+    series = release.client.get_run_metrics(run.id, metric_filter="train_loss").result().value
+    assert {name: len(points) for name, points in series.items()} == {
+        "train_loss @ 0": _STEPS,
+        "train_loss @ 1": _STEPS,
+    }

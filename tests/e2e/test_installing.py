@@ -1,0 +1,43 @@
+"""The chart as it is installed: every part is ready, and its own test passes."""
+
+import pytest
+
+from tests.e2e.commands import run
+from tests.e2e.release import WORKERS, Object, Release
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_every_part_is_there_and_ready(release: Release) -> None:
+    ready = {
+        component: [_is_ready(pod) for pod in release.objects("pods", component)]
+        for component in ("master", "exporter", "prometheus")
+    }
+    assert ready["master"] == [True]
+    assert ready["prometheus"] == [True]
+    assert set(ready["exporter"]) == {True}
+    release.wait_for_workers(WORKERS)
+
+
+def test_the_workers_are_the_masters_and_have_no_rights(release: Release) -> None:
+    [workers] = release.objects("statefulset", "worker")
+    owners = workers["metadata"]["ownerReferences"]
+    assert [(owner["kind"], owner["name"]) for owner in owners] == [
+        ("Deployment", f"{release.fullname}-master")
+    ]
+    pod = workers["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert "initContainers" not in pod, "no limit, no privilege"
+
+
+def test_the_charts_own_test_passes(release: Release) -> None:
+    tested = run(
+        *(release.place.helm, "test", release.name, "--namespace", release.name),
+        *("--timeout", "5m"),
+        seconds=330,
+    )
+    assert "Phase:          Succeeded" in tested
+
+
+def _is_ready(pod: Object) -> bool:
+    return all(container["ready"] for container in pod["status"]["containerStatuses"])

@@ -1,0 +1,90 @@
+"""Limits in force in the pods: what they are can be seen, and what they do can be measured."""
+
+from datetime import datetime
+from itertools import pairwise
+
+import pytest
+
+from mlbench.client import Run
+from tests.e2e.commands import wait_until
+from tests.e2e.release import CORES, ENDLESS, Release
+
+_MBIT = 20.0
+_BYTES_PER_SECOND = _MBIT * 1e6 / 8
+_BANDWIDTH = "all_reduce_float32_bus_bandwidth_bytes_per_second @ 0"
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:
+    args = {"epochs": "60", **ENDLESS}
+    ordered = release.client.create_run(
+        "cores", 2, num_cpus=CORES, benchmark="digits", args=args, queue=True
+    )
+    ended = release.finish(ordered.result().value)
+
+    assert _facts(release, ended, "cpu_limit") == {CORES}
+    readings = wait_until(
+        lambda: _readings(release, ended),
+        lambda found: [one[-1][0] > _seconds(ended.finished_at) for one in found] == [True, True],
+        90,
+        "Prometheus has the workers' CPU time",
+    )
+    for one in readings:
+        most = max(
+            (used - before) / (at - was_at) for (was_at, before), (at, used) in pairwise(one)
+        )
+        mean = (one[-1][1] - one[0][1]) / (_seconds(ended.finished_at) - one[0][0])
+        print(f"cores used: {mean:.2f} in the mean, {most:.2f} at most; limit {CORES:g}")
+        # Of a training that takes all it can get.
+        assert mean > CORES * 0.5
+        assert most < CORES * 1.15
+
+
+def _readings(release: Release, run: Run) -> list[list[tuple[float, float]]]:
+    """Return when each worker's CPU time was read in a run, and what it was, in seconds."""
+    began = _seconds(run.started_at)
+    query = 'container_cpu_usage_seconds_total{container="worker"}[10m]'
+    series = (one["values"] for one in release.query(query))
+    read = ([(at, float(value)) for at, value in values if at > began] for values in series)
+    return [values for values in read if len(values) > 1]
+
+
+def test_a_worker_sends_as_fast_as_it_may(release: Release) -> None:
+    unlimited = _communicate(release, "unlimited", None)
+    limited = _communicate(release, "limited", _MBIT)
+    assert _facts(release, unlimited, "bandwidth_limit") == {None}
+    assert _facts(release, limited, "bandwidth_limit") == {_MBIT}
+
+    fast, slow = _bandwidth(release, unlimited), _bandwidth(release, limited)
+    print(f"bus bandwidth: {fast * 8e-6:.1f} Mbit/s unlimited, {slow * 8e-6:.2f} with {_MBIT:g}")
+    assert _BYTES_PER_SECOND * 0.6 < slow < _BYTES_PER_SECOND * 1.05
+    assert fast > 3 * _BYTES_PER_SECOND
+
+
+def _communicate(release: Release, name: str, max_bandwidth: float | None) -> Run:
+    """Measure all-reduce on a message that takes 0.4 s where the limit is in force."""
+    size = str(1 << 20)
+    args = {"operations": "all_reduce", "min_bytes": size, "max_bytes": size, "warmup": "1"}
+    ordered = release.client.create_run(
+        name, 2, max_bandwidth=max_bandwidth, benchmark="communication", args=args, queue=True
+    )
+    return release.finish(ordered.result().value)
+
+
+def _bandwidth(release: Release, run: Run) -> float:
+    """Return the bus bandwidth that a run measured, in bytes per second."""
+    series = release.client.get_run_metrics(run.id, metric_filter=_BANDWIDTH).result().value
+    return next(iter(series.values()))[-1].number
+
+
+def _facts(release: Release, run: Run, name: str) -> set[object]:
+    """Return what the workers of a run said of their machines."""
+    manifest = release.client.get_manifest(run.id).result().value
+    assert sum(len(machine["ranks"]) for machine in manifest["machines"]) == 2
+    return {machine[name] for machine in manifest["machines"]}
+
+
+def _seconds(text: str | None) -> float:
+    assert text is not None
+    return datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,148 @@
+"""A run on two worker pods: ordered in every way there is, from outside the cluster."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mlbench import ApiClient
+from mlbench.client.discovery import Place, find_pod
+from tests.e2e.commands import wait_until
+from tests.e2e.reaching import forwarded, listens, reachable
+from tests.e2e.release import CORES, Release
+
+_ORIGINAL = Path(__file__).with_name("original_run.py")
+_MLBENCH = Path(sys.executable).with_name("mlbench")
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def test_through_the_api(release: Release) -> None:
+    order = {"name": "http", "num_workers": 2, "benchmark": "digits", "light_target": True}
+    headers = {"Authorization": f"Bearer {release.token()}"}
+    with (
+        reachable(release.name, release.service, 80) as url,
+        httpx.Client(base_url=url, headers=headers, timeout=30) as http,
+    ):
+        answer = http.post("/api/runs/", json=order)
+        assert answer.status_code == 200, answer.text
+        path = f"/api/runs/{answer.json()['id']}/"
+        ended = wait_until(
+            lambda: http.get(path).json(), lambda run: run["finished_at"], 240, "the run ends"
+        )
+        result = http.get(f"{path}result/").json()
+
+    assert ended["state"] == "FINISHED", ended["reason"]
+    delivery = ended["delivery"]
+    assert delivery["recorded"] == delivery["in_prometheus"] + delivery["kept"] > 0
+    assert [rank["pod"] for rank in ended["ranks"]] == [
+        f"{release.fullname}-worker-0",
+        f"{release.fullname}-worker-1",
+    ]
+    assert result["time_to_accuracy"]["training_seconds"] > 0
+    assert result["last_value"] >= 90
+
+
+# --- The command line. ---
+
+
+@pytest.fixture(scope="module")
+def environ(release: Release) -> Iterator[dict[str, str]]:
+    """What a user has set, as the chart's NOTES say, while a port is forwarded."""
+    with forwarded(release.name, release.service, 80) as url:
+        yield {**os.environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": release.token()}
+
+
+def test_through_the_command_line(release: Release, environ: dict[str, str]) -> None:
+    order = ("digits", "--light", "--name", "command-line", "--workers", "2")
+    done = _mlbench(environ, "run", *order)
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"run \d+ \(command-line\): FINISHED\n", done.stdout)
+    assert re.search(r"^time to accuracy  [\d.]+ s of training", done.stdout, re.MULTILINE)
+    assert environ["MLBENCH_TOKEN"] not in done.stdout + done.stderr
+
+    status = json.loads(_mlbench(environ, "status", "--json").stdout)
+    assert "command-line" in {run["name"] for run in status["runs"]}
+    assert {pod["name"] for pod in status["pods"]} >= {f"{release.fullname}-worker-0"}
+
+
+def test_a_file_of_this_machine_cannot_run_there(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('here')")
+    done = _mlbench(environ, "run", str(tmp_path / "train.py"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--image" in done.stderr
+
+
+def _mlbench(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [_MLBENCH, *arguments],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+# --- Clients that find the master by themselves. ---
+
+
+@pytest.fixture(scope="module")
+def cluster_ip(release: Release) -> str:
+    """The service's address: both clients take it, and leave the way there to the user."""
+    [service] = release.objects("service", "master")
+    address: str = service["spec"]["clusterIP"]
+    if not listens(address, 80):
+        pytest.skip("the addresses of this cluster's services lead nowhere from this machine")
+    return address
+
+
+def test_our_client_finds_the_master(release: Release, cluster_ip: str) -> None:
+    with ApiClient(in_cluster=False, k8s_namespace=release.name, token=release.token()) as client:
+        pods = client.get_worker_pods().result().value
+    assert {pod.name for pod in pods} == set(release.worker_pods())
+
+
+def test_in_the_cluster_the_masters_pod_is_found(release: Release) -> None:
+    # As a pod would: by the API's port, and with what a pod may ask Kubernetes for.
+    from kubernetes import config  # noqa: PLC0415 - only here
+
+    config.load_kube_config()
+    place = Place(release.name, "component=master,app=mlbench")
+    url = find_pod(place, load_config=False).url
+    status = release.master_pod()["status"]
+    assert url.host == status["podIP"]
+    ask = f"from urllib.request import urlopen; print(urlopen('{url}/healthz').status)"
+    worker = f"{release.fullname}-worker-0"
+    assert release.kubectl("exec", worker, "--", "python3", "-c", ask) == "200\n"
+
+
+def test_mlbenchs_original_client_finds_the_master_and_runs(
+    release: Release, cluster_ip: str, tmp_path: Path
+) -> None:
+    """It sends no token by itself; `requests` takes one from the file that $NETRC names."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text(f"machine {cluster_ip} login mlbench password {release.token()}\n")
+    netrc.chmod(0o600)
+    environ = {**os.environ, "NETRC": str(netrc)}
+    arguments = (release.name, release.images["worker"], str(CORES))
+    done = subprocess.run(
+        [os.environ["MLBENCH_CORE"], _ORIGINAL, *arguments],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    ordered = json.loads(done.stdout)
+    ended = release.finish(release.run(ordered["id"]))
+    assert len(ended.ranks) == 2
+    assert ended.num_cpus == CORES

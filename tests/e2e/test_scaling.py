@@ -1,0 +1,41 @@
+"""More workers and fewer: what does not fit is told, and the pool goes back when it is idle."""
+
+import pytest
+
+from tests.e2e.commands import wait_until
+from tests.e2e.release import IDLE_SECONDS, START_SECONDS, WORKERS, Release
+
+pytestmark = pytest.mark.timeout(600)
+
+_FAST = {"steps": "100", "rate": "100"}
+
+
+def test_more_workers_than_fit_are_told_of_and_fewer_run(release: Release) -> None:
+    order = release.client.create_run
+    too_many = order("too-many", release.most_workers, benchmark="steps", args=_FAST, queue=True)
+    run = too_many.result().value
+    waiting = wait_until(
+        lambda: release.run(run.id),
+        lambda run: run.waiting and "room for" in run.waiting,
+        START_SECONDS,
+        "the run says what it waits for",
+    )
+    assert f"of {release.most_workers} workers" in str(waiting.waiting)
+    assert "Insufficient cpu" in str(waiting.waiting)
+
+    ended = release.wait_for_end(run, START_SECONDS + 120)
+    assert ended.state == "FAILED"
+    assert "Insufficient cpu" in ended.reason
+    assert not ended.waiting
+
+    fewer = order("fewer", WORKERS, benchmark="steps", args=_FAST, queue=True)
+    release.finish(fewer.result().value)
+
+
+def test_an_idle_pool_goes_back_to_its_usual_size(release: Release) -> None:
+    alone = release.client.create_run(
+        "one-more", WORKERS + 1, benchmark="steps", args=_FAST, queue=True
+    )
+    ended = release.finish(alone.result().value)
+    assert len(ended.ranks) == WORKERS + 1
+    release.wait_for_workers(WORKERS, IDLE_SECONDS + 120)

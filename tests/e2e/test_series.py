@@ -1,0 +1,80 @@
+"""What the bundled Prometheus knows of a run: series of every part, told apart by their labels."""
+
+import pytest
+
+from mlbench import names
+from mlbench.client import Run
+from tests.e2e.commands import wait_until
+from tests.e2e.release import Object, Release
+
+_SECONDS = 90.0
+"""Enough for the exporter to read a kubelet's figures, and for Prometheus to scrape them."""
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def finished(release: Release) -> Run:
+    """A run of two workers, long enough to be scraped while it goes on."""
+    args = {"steps": "1000", "rate": "50"}
+    ordered = release.client.create_run("series", 2, benchmark="steps", args=args, queue=True)
+    return release.finish(ordered.result().value)
+
+
+def test_every_target_is_up(release: Release) -> None:
+    up = wait_until(
+        lambda: release.query("up"),
+        lambda found: found and all(one["value"][1] == "1" for one in found),
+        _SECONDS,
+        "all targets are up",
+    )
+    assert len(up) >= 5, "API, controller, exporter, two workers"
+
+
+def test_recorded_values_are_the_runs(release: Release, finished: Run) -> None:
+    of_the_run = f'count_over_time({names.RUN_METRIC}{{run_id="{finished.id}"}}[1h])'
+    counts = release.query(of_the_run)
+    assert finished.delivery is not None
+    found = sum(int(one["value"][1]) for one in counts)
+    assert found == finished.delivery.in_prometheus
+    assert {"0", "1"} == {
+        one["metric"]["rank"] for one in counts if one["metric"]["metric"] == names.TRAIN_LOSS
+    }
+
+
+def test_the_agents_series_carry_run_rank_and_pod(release: Release, finished: Run) -> None:
+    steps, info = (
+        release.query(f'last_over_time({name}{{run_id="{finished.id}"}}[10m])')
+        for name in (names.WORKER_STEPS, names.WORKER_INFO)
+    )
+    assert {one["metric"]["rank"] for one in steps} == {"0", "1"}
+    assert {one["metric"]["instance"] for one in steps} == _workers(release)
+    assert {one["metric"]["pod"] for one in info} == _workers(release)
+
+
+def test_the_exporters_series_name_the_workers_containers(release: Release, finished: Run) -> None:
+    query = f'container_cpu_usage_seconds_total{{namespace="{release.name}",container="worker"}}'
+    found = wait_until(
+        lambda: release.query(f"max_over_time({query}[10m])"),
+        lambda found: _workers(release) <= {one["metric"]["pod"] for one in found},
+        _SECONDS,
+        "the exporter shows all workers",
+    )
+    assert all(one["metric"]["node"] for one in found)
+
+
+def test_the_masters_series_tell_of_the_run(release: Release, finished: Run) -> None:
+    query = f'{names.RUN_STATE}{{run_id="{finished.id}",state="FINISHED"}}'
+    wait_until(
+        lambda: [one["value"][1] for one in release.query(query)],
+        lambda values: values == ["1"],
+        _SECONDS,
+        "the master says that the run has finished",
+    )
+    [info] = release.query(f'last_over_time({names.RUN_INFO}{{run_id="{finished.id}"}}[10m])')
+    labels: Object = info["metric"]
+    assert (labels["name"], labels["benchmark"], labels["workers"]) == ("series", "steps", "2")
+
+
+def _workers(release: Release) -> set[str]:
+    return {f"{release.fullname}-worker-{number}" for number in range(2)}
