@@ -44,7 +44,7 @@ bench: install ## measure what the documentation claims
 
 # IMAGES=registry.example.com/mlbench TAG=… names them otherwise.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-IMAGES ?= localhost/mlbench
+IMAGES ?= mlbench
 TAG ?= $(VERSION)
 
 images: ## build the container images of master, worker and exporter
@@ -56,15 +56,12 @@ images: ## build the container images of master, worker and exporter
 
 # BUILD_IMAGE=… names a command that builds an image and brings it to the cluster. E2E_IMAGES=… and
 # E2E_TAG=… name images that the cluster can pull already.
-E2E_IMAGE = $${E2E_IMAGES:-localhost/mlbench}/$(1):$${E2E_TAG:-e2e}
-
 e2e: install ## install the chart in the cluster of $KUBECONFIG, and test the whole there
 	@[ -n "$$KUBECONFIG" ] || { echo "make e2e: KUBECONFIG names no cluster" >&2; exit 1; }
 	[ -n "$$E2E_IMAGES" ] || tests/e2e/build-images.sh
 	$(WITH_PROMETHEUS) HELM="$$(scripts/get-helm.sh)" \
 		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" && export HELM MLBENCH_CORE && \
-		MLBENCH_TEST_IMAGE="$(call E2E_IMAGE,custom)" \
-		MLBENCH_TEST_WORKER_IMAGE="$(call E2E_IMAGE,worker)" \
+		MLBENCH_TEST_WORKER_IMAGE="$${E2E_IMAGES:-localhost/mlbench}/worker:$${E2E_TAG:-e2e}" \
 			$(BIN)/pytest $$(find tests -name '*_on_cluster.py') && \
 		$(BIN)/pytest -s tests/e2e
 

@@ -38,7 +38,8 @@ class TokenMiddleware:
             raise falcon.HTTPForbidden(description=f"this route is for {access}s")
         raise falcon.HTTPUnauthorized(
             description="Authorization: show the token, as `Bearer TOKEN` or as the password of "
-            "HTTP Basic; it is in connection.json of the stack's home folder",
+            "HTTP Basic; it is in connection.json of a local stack's home folder, in a cluster in "
+            "the release's Secret",
             challenges=['Bearer realm="mlbench"', 'Basic realm="mlbench"'],
         )
 

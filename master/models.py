@@ -115,8 +115,8 @@ class Rank(_Table):
     attempt = IntegerField()
     rank = IntegerField()
     worker = CharField()
-    ip = CharField(null=True)
-    """The address of its pod, which tells that from a later one of the same name."""
+    pod_uid = CharField(null=True)
+    """What tells its pod from a later one of the same name; null where pods have none."""
     image = TextField(null=True)
     """The image, with its digest, that the pod runs; null where it runs none."""
     assignment = JSONField()
@@ -145,6 +145,8 @@ class Worker(_Table):
     run_id = IntegerField(null=True)
     attempt = IntegerField(null=True)
     ip = CharField()
+    pod_uid = CharField(default="")
+    """Of the pod that it is in; empty where pods have none."""
     seen_at = DoubleField()
 
 
@@ -152,6 +154,8 @@ class Pod(_Table):
     """A worker pod, as the pool sees it."""
 
     name = CharField(primary_key=True)
+    uid = CharField(default="")
+    """What tells it from a later one of the same name; empty where names are not used again."""
     phase = CharField()
     ip = CharField()
     node = CharField()

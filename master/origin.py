@@ -55,7 +55,9 @@ def _is_address(host: str) -> bool:
 
 def _host(req: Request) -> str:
     """Return the name by which the client calls, without port; empty if it is malformed."""
+    header = req.get_header("Host", default="")
     try:
-        return req.host.lower()
+        # An opened bracket that is never closed, Falcon lets pass.
+        return "" if header.startswith("[") and "]" not in header else req.host.lower()
     except ValueError:
         return ""

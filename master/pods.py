@@ -1,11 +1,9 @@
-"""Which pod an agent is in: names are used again, addresses tell one pod from the next."""
-
-from master.settings import LOOPBACK_HOSTS
+"""Which pod an agent is in: names and addresses are used again, uids are not."""
 
 
-def is_same_pod(pod_ip: str | None, agent_ip: str) -> bool:
-    """Return whether an agent that says this address is in the pod that has the other one.
+def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:
+    """Return whether an agent that says this uid is in the pod that has the other one.
 
-    On one machine all workers have the same, and one of older runs is not known: it may be.
+    Workers of one machine have none, and of older runs it is not known: it may be.
     """
-    return pod_ip is None or pod_ip == agent_ip or bool({pod_ip, agent_ip} & LOOPBACK_HOSTS)
+    return not pod_uid or pod_uid == agent_uid

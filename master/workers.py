@@ -32,6 +32,8 @@ Do = Literal["wait", "start", "stop"]
 _Number = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(refuse_truth_value)]
 _Size = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(refuse_truth_value)]
 
+# Of a report, what is kept until the next one.
+_KEPT = {"state", "run_id", "attempt", "ip", "pod_uid"}
 # What a report says besides, by its state.
 _NEEDED = {
     "idle": (),
@@ -57,6 +59,8 @@ class Report(BaseModel):
 
     state: Literal["idle", "running", "exited"]
     ip: str = Field(max_length=64, pattern=NO_NUL)
+    pod_uid: str = Field(default="", max_length=64, pattern=NO_NUL)
+    """Which pod it is in, where a cluster uses names again."""
     run_id: _Number | None = None
     attempt: _Number | None = None
     rank: _Number | None = None
@@ -87,15 +91,15 @@ def poll(pod: str, report: Report) -> Reply:
     """Note what an agent reports, and tell it what to do."""
     now = time.time()
     with exclusive(STATE):
-        if not _is_in_pod(pod, report.ip):
+        if not _is_in_pod(pod, report.pod_uid):
             return _turn_away(report)
-        said = {**report.model_dump(include={"state", "run_id", "attempt", "ip"}), "seen_at": now}
+        said = {**report.model_dump(include=_KEPT), "seen_at": now}
         Worker.insert(name=pod, **said).on_conflict(
             conflict_target=[Worker.name], update=said
         ).execute()
         _note_rank(pod, report, now)
         current = _current_rank(pod)
-        if current is not None and not is_same_pod(current.ip, report.ip):
+        if current is not None and not is_same_pod(current.pod_uid, report.pod_uid):
             # It was given to the pod before this one, and is lost with it.
             current = None
         if current is not None:
@@ -110,10 +114,10 @@ def poll(pod: str, report: Report) -> Reply:
     )
 
 
-def _is_in_pod(name: str, ip: str) -> bool:
+def _is_in_pod(name: str, uid: str) -> bool:
     """Return whether an agent is in the pod of this name that there is now, as far as is known."""
     pod = Pod.get_or_none(Pod.name == name)
-    return pod is None or is_same_pod(pod.ip, ip)
+    return pod is None or is_same_pod(pod.uid, uid)
 
 
 def _turn_away(report: Report) -> Reply:

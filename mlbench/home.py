@@ -47,7 +47,7 @@ class Home:
 
     @property
     def database(self) -> Path:
-        """The master's SQLite database."""
+        """The master's SQLite database, beside which lies the controller's lease."""
         return self.root / "mlbench.db"
 
     @property

@@ -34,6 +34,7 @@ DEFAULT_SCRAPE_INTERVAL: Final = "2s"
 ENV_POOL: Final = "MLBENCH_POOL"  # where workers come from: local, kubernetes
 ENV_WORKER_MANIFEST: Final = "MLBENCH_WORKER_MANIFEST"  # the file that says what worker pods are
 ENV_NAMESPACE: Final = "MLBENCH_NAMESPACE"
+ENV_POD_UID: Final = "MLBENCH_POD_UID"  # tells an agent's pod from a later one of its name
 ENV_OWNER: Final = "MLBENCH_OWNER"  # the Deployment that the worker pods go with
 
 # --- The Grafana that the controller keeps up to date. ---

@@ -16,6 +16,7 @@ from prometheus_client import (
 
 from master.controller.decisions import decide
 from master.controller.hands import Hands
+from master.controller.lease import open_lease, wait_for
 from master.controller.metering import LoopMetrics
 from master.controller.verification import Verifier
 from master.controller.world import Attention, Habits, observe, store_pods
@@ -43,22 +44,23 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     settings = Settings.from_environ()
-    open_database(settings.database_url)
     registry = CollectorRegistry()
-    pool = open_pool(settings, registry)
-    habits = Habits(settings.workers, settings.start_seconds, settings.idle_seconds)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     loop = LoopMetrics(registry)
     written = WriterMetrics(registry)
     start_http_server(arguments.port, arguments.host, registry)
+    stop = threading.Event()
+    on_termination(stop.set)
+    if not wait_for(open_lease(settings.database_url), stop.wait):
+        return
+    open_database(settings.database_url)
+    pool = open_pool(settings, registry, stop)
+    habits = Habits(settings.workers, settings.start_seconds, settings.idle_seconds)
     delivery = Delivery(MeasuredWriter(settings.prometheus_url, written), written)
     verifier = Verifier(PrometheusClient(settings.prometheus_url), delivery)
     hands = Hands(pool, verifier)
     attention = Attention()
-    stop = threading.Event()
-    on_termination(stop.set)
-
     deliverer = threading.Thread(
         target=delivery.run, args=(stop, verifier.count_active), name="delivery"
     )

@@ -14,7 +14,7 @@ class Scale:
     workers: int
     shape: Shape = Shape()  # noqa: RUF009 - it is frozen
     busy: AbstractSet[str] = frozenset()
-    """Those that have a rank, and stay as they are."""
+    """The uids of the pods that the run has, which stay as they are."""
 
 
 @dataclass(frozen=True)

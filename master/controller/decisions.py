@@ -82,14 +82,14 @@ def _free_workers(world: World) -> list[str]:
 def _wait(run: RunView, world: World) -> list[Action]:
     """Have the run say what it waits for, if it says anything else."""
     there = len(_free_workers(world))
-    why = world.pool.waits_for or f"{there} of {run.num_workers} workers are there"
+    why = world.waits_for or f"{there} of {run.num_workers} workers are there"
     return [Wait(run.id, why)] if why != run.waiting else []
 
 
 def _shortage(run: RunView, world: World) -> str:
     there, within = len(_free_workers(world)), f"within {world.start_seconds:.0f} s"
     count = f"only {there} of {run.num_workers} workers were there {within}"
-    return _join(count, world.pool.waits_for)
+    return _join(count, world.waits_for)
 
 
 def _find_lost(run: RunView, world: World) -> list[Action]:
@@ -105,18 +105,17 @@ def _find_lost(run: RunView, world: World) -> list[Action]:
 
 
 def _why_lost(rank: RankView, world: World) -> str:
-    trouble = world.pool.troubles.get(rank.worker, "")
     if rank.replaced:
-        return _join(f"another pod has taken the place of {rank.worker}", trouble)
+        return f"another pod has taken the place of {rank.worker}"
     if rank.forgotten:
-        return _join(f"the agent of {rank.worker} knows it no more", trouble)
+        return _join(f"the agent of {rank.worker} knows it no more", rank.trouble)
     if world.now - max(rank.seen_at, world.watched_since) > LOST_SECONDS:
         silence = f"{rank.worker} was not heard of for {world.now - rank.seen_at:.0f} s"
-        return _join(silence, trouble)
+        return _join(silence, rank.trouble)
     waited = world.now - max(rank.assigned_at, world.watched_since)
     if not rank.reported and waited > BEGIN_SECONDS:
         late = f"{rank.worker} did not begin it within {BEGIN_SECONDS:.0f} s"
-        return _join(late, trouble)
+        return _join(late, rank.trouble)
     return ""
 
 

@@ -89,7 +89,7 @@ class Hands:
                     worker=worker,
                     assigned_at=now,
                     assignment=_assignment(run, attempt, rank, placement),
-                    ip=placement.pods[rank].ip,
+                    pod_uid=placement.pods[rank].uid or None,
                     image=placement.pods[rank].image or None,
                 )
         log.info("run %d: attempt %d begins on %s", run_id, attempt, ", ".join(workers))

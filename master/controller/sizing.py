@@ -9,9 +9,11 @@ def wanted_pool(world: World) -> Scale:
     """Return how many workers there should be, what they should be like, and which must stay."""
     run = world.run
     if run is not None:
-        busy = frozenset(rank.worker for rank in run.ranks if not rank.over)
-        # The pool shrinks from the highest number down, and by no worker that has a rank.
-        kept = max((_number(worker) + 1 for worker in busy), default=0)
+        # Until the run ends: its checkpoints lie with its workers. A lost one has nothing to lose.
+        held = [rank for rank in run.ranks if not rank.lost]
+        # The pool shrinks from the highest number down, and by no worker of the run.
+        kept = max((_number(rank.worker) + 1 for rank in held), default=0)
+        busy = frozenset(rank.pod_uid for rank in held)
         return Scale(max(world.usual_workers, run.num_workers, kept), run.shape, busy)
     if world.warm is not None and world.now - world.last_run_ended_at < world.idle_seconds:
         return Scale(max(world.usual_workers, world.warm.num_workers), world.warm.shape)

@@ -1,7 +1,6 @@
 """What the controller sees when it decides: everything of workers and runs that counts for that."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from master.pools.base import Shape
 from master.reading.counting import Counted
@@ -24,6 +23,8 @@ class RankView:
 
     rank: int
     worker: str
+    pod_uid: str
+    """Which pod that was; empty where pods have none."""
     assigned_at: float
     reported: bool
     """Whether its agent has said that it has it."""
@@ -39,6 +40,8 @@ class RankView:
     """Whether its agent knows nothing of it any more, though it did."""
     replaced: bool
     """Whether another pod has taken the place of the one that it was given to."""
+    trouble: str
+    """What is wrong with its pod, or was since it has the rank; empty if nothing is known."""
     lost: str
     """Why it was written off, for good; empty for a rank that was not."""
 
@@ -84,16 +87,6 @@ class Warm:
 
 
 @dataclass(frozen=True)
-class PoolView:
-    """What the pool says of itself."""
-
-    waits_for: str = ""
-    """Why pods are not there; empty if nothing is known."""
-    troubles: Mapping[str, str] = field(default_factory=dict)
-    """What is wrong with a pod, or was lately, by its name."""
-
-
-@dataclass(frozen=True)
 class World:
     """Everything that the controller looks at."""
 
@@ -106,7 +99,8 @@ class World:
     last_run_ended_at: float
     """0 where no run has ended yet."""
     workers: tuple[WorkerView, ...]
-    pool: PoolView
+    waits_for: str
+    """Why more pods are not there, as the pool says; empty if nothing is known."""
     warm: Warm | None
     """What the last run leaves behind; None where it never began, or there was none."""
     usual_workers: int

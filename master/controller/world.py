@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from peewee import fn
 
-from master.controller.views import PoolView, RankView, RunView, Warm, WorkerView, World
+from master.controller.views import RankView, RunView, Warm, WorkerView, World
 from master.database import snapshot
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from master.pods import is_same_pod
@@ -59,11 +59,11 @@ def observe(
         return World(
             now=now,
             watched_since=attention.look(now),
-            run=_view_run(run, seen) if run else None,
+            run=_view_run(run, seen, {pod.name: pod for pod in pods}) if run else None,
             unwanted=_unwanted(run),
             last_run_ended_at=Run.select(fn.MAX(Run.finished_at)).scalar() or 0.0,
-            workers=tuple(_view_workers(pods, seen)),
-            pool=PoolView(waits_for, {pod.name: pod.trouble for pod in pods if pod.trouble}),
+            workers=tuple(_view_workers(pods, seen, run)),
+            waits_for=waits_for,
             warm=_view_warm(last.first()),
             usual_workers=habits.usual_workers,
             start_seconds=habits.start_seconds,
@@ -71,14 +71,19 @@ def observe(
         )
 
 
-def _view_workers(pods: list[PodStatus], seen: dict[str, Worker]) -> Iterator[WorkerView]:
+def _view_workers(
+    pods: list[PodStatus], seen: dict[str, Worker], run: Run | None
+) -> Iterator[WorkerView]:
     """Yield the workers that can be given a rank, once their agents have said that they are in."""
+    # What speaks of it already, speaks of one that a lost database knew.
+    to_come = (run.id, run.attempt + 1) if run else None
     for pod in pods:
         worker = seen.get(pod.name)
         if worker is None or pod.phase != RUNNING or not pod.usable:
             continue
-        if is_same_pod(pod.ip, worker.ip):
-            yield WorkerView(pod.name, pod.number, worker.state == "running", worker.seen_at)
+        if is_same_pod(pod.uid, worker.pod_uid):
+            busy = worker.state == "running" or (worker.run_id, worker.attempt) == to_come
+            yield WorkerView(pod.name, pod.number, busy, worker.seen_at)
 
 
 def _view_warm(last: Run | None) -> Warm | None:
@@ -103,10 +108,8 @@ def _unwanted(run: Run | None) -> tuple[int, ...]:
 
 def store_pods(pods: list[PodStatus]) -> None:
     """Make the table of pods say what the pool says, for the API to read."""
-    rows = {
-        p.name: {"name": p.name, "phase": p.phase, "ip": p.ip, "node": p.node, "labels": p.labels}
-        for p in pods
-    }
+    columns = ("name", "uid", "phase", "ip", "node", "labels")
+    rows = {pod.name: {column: getattr(pod, column) for column in columns} for pod in pods}
     stored = {row["name"]: row for row in Pod.select().dicts().execute()}
     for name in stored.keys() - rows.keys():
         Pod.delete_by_id(name)
@@ -115,7 +118,7 @@ def store_pods(pods: list[PodStatus]) -> None:
             Pod.insert(row).on_conflict(conflict_target=[Pod.name], update=row).execute()
 
 
-def _view_run(run: Run, seen: dict[str, Worker]) -> RunView:
+def _view_run(run: Run, seen: dict[str, Worker], pods: dict[str, PodStatus]) -> RunView:
     owner = run_owner(run.id)
     streams = list(Stream.select().where(Stream.owner == owner))
     ranks = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt).order_by(Rank.rank)
@@ -131,19 +134,25 @@ def _view_run(run: Run, seen: dict[str, Worker]) -> RunView:
         deadline_at=deadline_at(run),
         waiting=run.waiting or "",
         stop_reason=run.reason,
-        ranks=tuple(_view_rank(rank, run, streams, seen.get(rank.worker)) for rank in ranks),
+        ranks=tuple(
+            _view_rank(rank, run, streams, seen.get(rank.worker), pods.get(rank.worker))
+            for rank in ranks
+        ),
         # Not those that users post: they may go on posting for ever.
         delivered=all(s.delivered == s.size for s in streams if s.name == METRICS),
         delivery=Counted(**run.delivery) if run.delivery else None,
     )
 
 
-def _view_rank(rank: Rank, run: Run, streams: list[Stream], worker: Worker | None) -> RankView:
+def _view_rank(
+    rank: Rank, run: Run, streams: list[Stream], worker: Worker | None, pod: PodStatus | None
+) -> RankView:
     own = [s for s in streams if (s.attempt, s.rank) == (rank.attempt, rank.rank)]
     knows = worker is not None and (worker.run_id, worker.attempt) == (run.id, run.attempt)
     return RankView(
         rank=rank.rank,
         worker=rank.worker,
+        pod_uid=rank.pod_uid or "",
         assigned_at=rank.assigned_at,
         reported=rank.reported,
         stopping=rank.stop,
@@ -152,6 +161,17 @@ def _view_rank(rank: Rank, run: Run, streams: list[Stream], worker: Worker | Non
         streams_complete=len([s for s in own if s.size == s.final_size]) == len(STREAMS),
         seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
         forgotten=rank.reported and not knows,
-        replaced=worker is not None and not is_same_pod(rank.ip, worker.ip),
+        replaced=worker is not None and not is_same_pod(rank.pod_uid, worker.pod_uid),
+        trouble=_trouble(rank, pod),
         lost=rank.lost,
     )
+
+
+def _trouble(rank: Rank, pod: PodStatus | None) -> str:
+    """Return what is wrong with a rank's pod; what was wrong before the rank is not its business.
+
+    Clusters tell times in whole seconds.
+    """
+    if pod is None or not is_same_pod(rank.pod_uid, pod.uid):
+        return ""
+    return pod.trouble if pod.troubled_at > rank.assigned_at - 1 else ""

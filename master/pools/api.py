@@ -158,6 +158,9 @@ class Api:
         except HTTPError as error:
             self._count(verb, "error")
             raise ApiError(0, _describe(error)) from error
+        except (OSError, ConfigException) as error:
+            self._count(verb, "error")
+            raise ApiError(0, f"this pod's own access to it cannot be read: {error}") from error
         self._count(verb, str(answer.status))
         if answer.status < _ERROR:
             return answer
@@ -188,18 +191,28 @@ def _lines(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
         yield from filter(None, lines)
 
 
+def to_line(text: object) -> str:
+    """Return what comes from a cluster as one line that a terminal and a database can take."""
+    words = "".join(char if char.isprintable() else " " for char in str(text or ""))
+    return " ".join(words.split())
+
+
 def _parse_status(text: bytes) -> Object:
     """Return what the cluster says of an error; what is between may say it otherwise."""
     try:
         status = json.loads(text)
     except ValueError:
         status = None
-    return status if isinstance(status, dict) else {"message": text.decode(errors="replace")}
+    if isinstance(status, dict):
+        return status
+    words = text.decode(errors="replace").strip()
+    # A proxy's page is not for those who wait for a run.
+    return {"message": "" if words.startswith("<") else words}
 
 
 def _refusal(code: int, status: Object, retry_seconds: float) -> ApiError:
-    message = str(status.get("message") or status.get("reason") or "no reason given").strip()
-    return ApiError(code, message[:_MOST_WORDS], retry_seconds)
+    message = to_line(status.get("message") or status.get("reason"))
+    return ApiError(code, message[:_MOST_WORDS] or f"status {code}, no reason given", retry_seconds)
 
 
 def _retry_after(answer: urllib3.BaseHTTPResponse) -> float:

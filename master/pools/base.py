@@ -1,5 +1,6 @@
 """What every pool can do: the interface between the controller and where worker pods come from."""
 
+import math
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -35,12 +36,16 @@ class PodStatus:
     """Empty before it has one."""
     node: str
     labels: dict[str, str]
+    uid: str = ""
+    """What tells it from a later one of the same name; empty where names are not used again."""
     image: str = ""
     """The image that it runs, with its digest; empty where it runs none."""
     usable: bool = True
     """Whether it is as ``scale`` last asked for, and stays: others are given no rank."""
     trouble: str = ""
-    """Why it does not run, or did not lately; empty if nothing is known."""
+    """Why it does not run, or ended when it last did; empty if nothing is known."""
+    troubled_at: float = math.inf
+    """When that was, in Unix seconds; infinite where it still is."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class Pool(Protocol):
         Args:
             workers: how many there should be.
             shape: what they should be like.
-            busy: the pods that have a rank, which stay as they are.
+            busy: the uids of the pods of the run that goes on, which stay as they are.
         """
 
     def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement | None:

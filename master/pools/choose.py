@@ -1,5 +1,7 @@
 """Which pool there is: the one that the settings name."""
 
+import threading
+
 from prometheus_client import CollectorRegistry, Counter
 
 from master.pools.base import Pool
@@ -8,12 +10,13 @@ from master.settings import ClusterSettings, Settings
 from mlbench.pool import PoolFiles
 
 
-def open_pool(settings: Settings, registry: CollectorRegistry) -> Pool:
+def open_pool(settings: Settings, registry: CollectorRegistry, stop: threading.Event) -> Pool:
     """Return the pool, at work.
 
     Args:
         settings: they name the pool.
         registry: where its requests are counted, if it sends any.
+        stop: what ends its work.
 
     Raises:
         SettingsError, ManifestError, ApiError: it cannot be opened; the text says why.
@@ -36,7 +39,7 @@ def open_pool(settings: Settings, registry: CollectorRegistry) -> Pool:
         Api(lambda verb, status: requests.labels(verb, status).inc()),
         cluster,
         load(cluster.manifest),
-        Usual(settings.limits.bandwidth, settings.limits.gpus),
+        Usual(settings.limits.cpus, settings.limits.bandwidth, settings.limits.gpus),
     )
-    pool.start()
+    pool.start(stop)
     return pool

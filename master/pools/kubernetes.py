@@ -23,6 +23,7 @@ from master.pools.plan import (
     is_usable,
     plan,
     read_object,
+    surplus,
 )
 from master.pools.reflector import Reflector
 from master.pools.seen import SeenPod, read_pod
@@ -71,15 +72,16 @@ class KubernetesPool:
         self._lock = threading.Lock()
         self._asked: tuple[int, Shape] | None = None
         self._wanted: Wanted | None = None
-        self._doomed: frozenset[str] = frozenset()
+        # None: nothing was decided yet, so which pods stay is not known either.
+        self._doomed: frozenset[str] | None = None
         self._owner: Object | None = None
         self._refusal = ""
 
-    def start(self) -> None:
-        """Begin to look and to work, until the process ends."""
+    def start(self, stop: threading.Event) -> None:
+        """Begin to look and to work, until told to stop."""
         for reflector in (self._pods, self._services, self._sets):
-            reflector.start()
-        threading.Thread(target=self._run, name="worker pods", daemon=True).start()
+            reflector.start(stop)
+        threading.Thread(target=self._run, args=(stop,), name="worker pods", daemon=True).start()
 
     def pods(self) -> list[PodStatus] | None:
         """Return the worker pods as they were last heard of; None before they were."""
@@ -123,28 +125,31 @@ class KubernetesPool:
             return "the cluster's pods are not known yet"
         ask = f"`kubectl -n {self._settings.namespace} describe statefulset {self._manifest.name}`"
         pods = sorted(seen.values(), key=lambda pod: pod.number)
-        return explain_pods(pods, wanted.workers, wanted.shape, ask)
+        return explain_pods(pods, wanted, ask)
 
     def _trouble(self) -> str:
         reflectors = (self._pods, self._sets, self._services)
         return next((trouble for one in reflectors if (trouble := one.trouble())), "")
 
     def _status(self, pod: SeenPod) -> PodStatus:
+        doomed, wanted = self._doomed, self._wanted
         return PodStatus(
             name=pod.name,
             number=pod.number,
-            phase=TERMINATING if pod.uid in self._doomed else pod.phase,
+            phase=TERMINATING if doomed and pod.uid in doomed else pod.phase,
             ip=pod.ip,
             node=pod.node,
             labels=pod.labels,
+            uid=pod.uid,
             image=pod.image,
-            usable=self._wanted is not None and is_usable(pod, self._wanted, self._doomed),
+            usable=not (wanted is None or doomed is None) and is_usable(pod, wanted, doomed),
             trouble=pod.trouble,
+            troubled_at=pod.troubled_at,
         )
 
-    def _run(self) -> None:
+    def _run(self, stop: threading.Event) -> None:
         patience = _FIRST_PATIENCE_SECONDS
-        while True:
+        while not stop.is_set():
             self._changed.clear()
             try:
                 self._work()
@@ -153,12 +158,12 @@ class KubernetesPool:
                 self._changed.wait(_LOOK_SECONDS)
             except ApiError as error:
                 self._note_refusal(explain_refusal(error))
-                time.sleep(max(patience, min(error.retry_seconds, _LONGEST_WISH_SECONDS)))
+                stop.wait(max(patience, min(error.retry_seconds, _LONGEST_WISH_SECONDS)))
                 patience = min(2 * patience, _LONGEST_PATIENCE_SECONDS)
             except Exception:
                 # Nothing is lost by trying again: every time begins from what is.
                 log.exception("looking after the worker pods failed, trying again")
-                time.sleep(_LONGEST_PATIENCE_SECONDS)
+                stop.wait(_LONGEST_PATIENCE_SECONDS)
 
     def _work(self) -> None:
         """Do what there is to do.
@@ -192,9 +197,10 @@ class KubernetesPool:
                 service=own(self._wanted.service, owner),
                 stateful_set=own(self._wanted.stateful_set, owner),
             )
-            there = {pod.uid for pod in pods.values()}
-            doomed = self._doomed & there
-            steps = plan(wanted, services, sets, list(pods.values()), doomed, time.time())
+            there = list(pods.values())
+            doomed = surplus(wanted, sets, there, first=self._doomed is None)
+            doomed |= (self._doomed or frozenset()) & {pod.uid for pod in there}
+            steps = plan(wanted, services, sets, there, doomed, time.time())
             ended = {step.pod.uid for step in steps if isinstance(step, Delete)}
             self._doomed = doomed | ended
             return steps
@@ -208,7 +214,7 @@ class KubernetesPool:
                 log.info("making %s %s what it should be", wanted["kind"], name)
                 self._api.apply(f"{folder}/{kind}/{name}", wanted)
             case Delete(pod, at_once):
-                log.info("ending pod %s: %s", pod.name, pod.trouble or pod.phase)
+                log.info("ending pod %s (%s)", pod.name, pod.trouble or pod.phase)
                 path = f"{self._core}/pods/{pod.name}"
                 self._api.delete(path, pod.uid, 0 if at_once else None)
 

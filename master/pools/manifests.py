@@ -54,6 +54,8 @@ class Manifest:
 class Usual:
     """What pods get where a run says no more than that."""
 
+    cpus: float
+    """Cores of a pod, as the manifest has them."""
     bandwidth: float
     """Mbit/s that a pod may send; 0: as much as it can."""
     gpus: int
@@ -139,7 +141,7 @@ def _complete(manifest: Manifest) -> None:
 def _lay_over(template: Object, manifest: Manifest, usual: Usual, shape: Shape) -> None:
     """Make a pod template one of a shape."""
     pod, worker = template["spec"], _worker(template)
-    if shape.num_cpus is not None:
+    if shape.num_cpus not in (None, usual.cpus):
         _limit_cpus(worker, shape.num_cpus)
     if shape.gpu_enabled:
         worker.setdefault("resources", {}).setdefault("limits", {})[_GPUS] = str(usual.gpus)

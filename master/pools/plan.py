@@ -27,7 +27,7 @@ class Wanted:
     service: Object
     stateful_set: Object
     busy: AbstractSet[str]
-    """The pods that have a rank, which stay as they are."""
+    """The uids of the pods that the run which goes on has, and keeps."""
 
     @property
     def workers(self) -> int:
@@ -47,6 +47,8 @@ class SeenObject:
 
     applied: str
     """Which one it is of those that were ever wanted."""
+    owner: str
+    """The uid of what it goes with; empty where that has gone and left it."""
     replicas: int | None
     followed: bool
     """Whether the cluster has taken notice of its latest change."""
@@ -79,6 +81,7 @@ def read_object(found: Object) -> SeenObject:
     observed = (found.get("status") or {}).get("observedGeneration", generation)
     return SeenObject(
         applied=applied(found),
+        owner=_owner(found),
         replicas=(found.get("spec") or {}).get("replicas"),
         followed=observed >= generation,
         going="deletionTimestamp" in found["metadata"],
@@ -114,22 +117,52 @@ def plan(
     return steps + [step for pod in pods if (step := _end(pod, wanted, doomed, now))]
 
 
+def surplus(
+    wanted: Wanted, stateful_sets: Mapping[str, SeenObject], pods: Sequence[SeenPod], *, first: bool
+) -> frozenset[str]:
+    """Return the uids of the pods that the cluster ends, or is about to, as there are too many.
+
+    They go even if the pool grows again meanwhile: the cluster may be ending them already.
+
+    Args:
+        wanted: what should be.
+        stateful_sets: the StatefulSets seen, by name.
+        pods: the worker pods seen.
+        first: whether nothing was decided before: then what there is may be a former wish.
+    """
+    size = wanted.workers
+    found = stateful_sets.get(_name(wanted.stateful_set))
+    if first and found is not None and found.replicas is not None:
+        size = min(size, found.replicas)
+    return frozenset(pod.uid for pod in pods if pod.number >= size)
+
+
+def fits(pod: SeenPod, wanted: Wanted) -> bool:
+    """Return whether a pod is as wanted.
+
+    What a run began with is good for all of it, though the manifest has changed since.
+    """
+    in_shape = pod.shape == wanted.shape or pod.uid in wanted.busy
+    return in_shape and 0 <= pod.number < wanted.workers
+
+
 def is_usable(pod: SeenPod, wanted: Wanted, doomed: AbstractSet[str]) -> bool:
     """Return whether a pod may be given a rank: it is as wanted, and nobody is about to end it."""
-    return (
-        pod.phase == RUNNING
-        and pod.shape == wanted.shape
-        and 0 <= pod.number < wanted.workers
-        and bool(pod.ip)
-        and pod.uid not in doomed
-    )
+    runs = pod.phase == RUNNING and bool(pod.ip)
+    return runs and fits(pod, wanted) and pod.uid not in doomed
 
 
 def _differs(wanted: Object, seen: Mapping[str, SeenObject]) -> bool:
     found = seen.get(_name(wanted))
     if found is None or found.going:
         return True
-    return (found.applied, found.replicas) != (applied(wanted), wanted["spec"].get("replicas"))
+    should_be = (applied(wanted), _owner(wanted), wanted["spec"].get("replicas"))
+    return (found.applied, found.owner, found.replicas) != should_be
+
+
+def _owner(made: Object) -> str:
+    """Return the uid of what an object goes with; empty if it goes with nothing."""
+    return next((str(one["uid"]) for one in made["metadata"].get("ownerReferences") or []), "")
 
 
 def _end(pod: SeenPod, wanted: Wanted, doomed: AbstractSet[str], now: float) -> Delete | None:
@@ -137,7 +170,7 @@ def _end(pod: SeenPod, wanted: Wanted, doomed: AbstractSet[str], now: float) -> 
         return Delete(pod, at_once=True) if now - pod.ends_by > OVERDUE_SECONDS else None
     if pod.phase in _OVER or pod.uid in doomed:
         return Delete(pod)
-    if pod.phase == TERMINATING or pod.name in wanted.busy:
+    if pod.phase == TERMINATING or pod.uid in wanted.busy:
         return None
     return Delete(pod) if pod.shape != wanted.shape else None
 

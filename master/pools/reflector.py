@@ -47,9 +47,11 @@ class Reflector(Generic[Seen]):
         self._seen: dict[str, Seen] | None = None
         self._trouble = ""
 
-    def start(self) -> None:
-        """Begin to look, until the process ends."""
-        threading.Thread(target=self._run, name=f"reflect {self._path}", daemon=True).start()
+    def start(self, stop: threading.Event) -> None:
+        """Begin to look, until told to stop."""
+        threading.Thread(
+            target=self._run, args=(stop,), name=f"reflect {self._path}", daemon=True
+        ).start()
 
     def seen(self) -> dict[str, Seen] | None:
         """Return the objects by name, as last heard of; None before the first list."""
@@ -59,19 +61,22 @@ class Reflector(Generic[Seen]):
         """Return in words why nothing can be seen now; empty if it can."""
         return self._trouble
 
-    def _run(self) -> None:
+    def _run(self, stop: threading.Event) -> None:
         patience = _FIRST_PATIENCE_SECONDS
-        while True:
+        while not stop.is_set():
             began = time.monotonic()
             asked_to_wait = 0.0
             try:
                 self._watch(self._list())
             except ApiError as error:
                 asked_to_wait = min(error.retry_seconds, _LONGEST_PATIENCE_SECONDS)
+            except Exception:
+                # Who does not look any more would take what was for what is.
+                log.exception("looking at the cluster failed (%s), trying again", self._path)
             if time.monotonic() - began > _WATCH_SECONDS / 2:
                 patience = _FIRST_PATIENCE_SECONDS
                 continue
-            time.sleep(max(patience, asked_to_wait))
+            stop.wait(max(patience, asked_to_wait))
             patience = min(2 * patience, _LONGEST_PATIENCE_SECONDS)
 
     def _list(self) -> str:

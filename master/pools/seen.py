@@ -1,18 +1,19 @@
 """What a worker pod's JSON says: whether it can be used, and if not, why, in words."""
 
-import ipaddress
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
+from master.pools.api import to_line
 from master.pools.base import TERMINATING
 from master.pools.manifests import SHAPE_LABEL, WORKER
 
 Object = dict[str, Any]
+T = TypeVar("T")
 
 _LONGEST = 500
-_IPV4 = 4
 _IMAGE_REASONS = {
     "ErrImagePull",
     "ImagePullBackOff",
@@ -47,6 +48,8 @@ class SeenPod:
     """Why no node takes it; empty if one did, or nobody has tried."""
     trouble: str
     """Why it does not run, or ended when it last ran; empty if all is well."""
+    troubled_at: float
+    """When that was, in Unix seconds; infinite where it still is."""
     ends_by: float | None
     """When it must have ended, in Unix seconds; None if it is not to end."""
 
@@ -62,35 +65,35 @@ def read_pod(pod: Object) -> SeenPod:
     ends_at = metadata.get("deletionTimestamp")
     scheduling = _first(status.get("conditions"), "type", "PodScheduled")
     worker = _first(status.get("containerStatuses"), "name", WORKER)
+    running = (worker.get("state") or {}).get("running") is not None
     return SeenPod(
         name=metadata["name"],
         number=_number(metadata["name"]),
         uid=metadata["uid"],
         phase=TERMINATING if ends_at else status.get("phase") or "Pending",
-        ip=_address(status),
+        ip=status.get("podIP") or "",
         node=spec.get("nodeName") or "",
         labels=metadata.get("labels") or {},
         image=str(worker.get("imageID") or ""),
-        running=(worker.get("state") or {}).get("running") is not None,
+        running=running,
         scheduled=bool(spec.get("nodeName")),
         unschedulable=_cut(scheduling.get("message"))
         if scheduling.get("status") == "False"
         else "",
         trouble=_trouble(status),
-        ends_by=datetime.fromisoformat(ends_at).timestamp() if ends_at else None,
+        troubled_at=_to_seconds(_ended(worker).get("finishedAt") if running else None, math.inf),
+        ends_by=_to_seconds(ends_at, None),
     )
+
+
+def _to_seconds(moment: str | None, otherwise: T) -> float | T:
+    """Return a moment in Unix seconds; what is told otherwise where there is none."""
+    return datetime.fromisoformat(moment).timestamp() if moment else otherwise
 
 
 def _number(name: str) -> int:
     last = name.rpartition("-")[2]
     return int(last) if last.isdecimal() else -1
-
-
-def _address(status: Object) -> str:
-    """Return the pod's address; the IPv4 one where it has two, which is what its agent finds."""
-    first = status.get("podIP") or ""
-    every = [one.get("ip") or "" for one in status.get("podIPs") or []]
-    return next((ip for ip in every if ip and ipaddress.ip_address(ip).version == _IPV4), first)
 
 
 def _first(found: Iterable[Object] | None, key: str, value: str) -> Object:
@@ -149,7 +152,7 @@ def _describe_end(ended: Object) -> str:
     reason = ended.get("reason") or "Error"
     if reason == "OOMKilled":
         return "more memory was used than its limit (OOMKilled)"
-    return _join(f"{reason}, exit code {ended.get('exitCode')}", ended.get("message"))
+    return _join(f"{reason}, exit code {ended.get('exitCode')}", _last_words(ended.get("message")))
 
 
 def _join(what: str, why: object) -> str:
@@ -157,4 +160,9 @@ def _join(what: str, why: object) -> str:
 
 
 def _cut(text: object) -> str:
-    return str(text or "").strip()[:_LONGEST]
+    return to_line(text)[:_LONGEST]
+
+
+def _last_words(text: object) -> str:
+    """Return the end of what a container wrote: there it says what went wrong."""
+    return to_line(text)[-_LONGEST:]

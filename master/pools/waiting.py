@@ -4,23 +4,23 @@ from collections.abc import Sequence
 
 from master.pools.api import ApiError
 from master.pools.base import TERMINATING
+from master.pools.plan import Wanted, fits
 from master.pools.seen import SeenPod
 
 _FORBIDDEN = 403
 _INVALID = (400, 422)
 
 
-def explain_pods(pods: Sequence[SeenPod], workers: int, shape: str, ask: str) -> str:
-    """Return why not all pods run; empty if they do, or are about to.
+def explain_pods(pods: Sequence[SeenPod], wanted: Wanted, ask: str) -> str:
+    """Return why not all pods run; empty if they do.
 
     Args:
         pods: the worker pods that there are.
-        workers: how many there should be.
-        shape: the label of those that there should be.
+        wanted: what there should be.
         ask: the command that tells why pods are not even made.
     """
-    wanted = [pod for pod in pods if pod.shape == shape and pod.number < workers]
-    made = [pod for pod in wanted if pod.phase != TERMINATING]
+    workers = wanted.workers
+    made = [pod for pod in pods if fits(pod, wanted) and pod.phase != TERMINATING]
     for pod in made:
         if pod.trouble and not pod.running:
             return f"{pod.trouble} ({pod.name})"
@@ -29,11 +29,12 @@ def explain_pods(pods: Sequence[SeenPod], workers: int, shape: str, ask: str) ->
             room = sum(one.scheduled for one in made)
             return f"the cluster has room for {room} of {workers} workers: {pod.unschedulable}"
     if ending := len(pods) - len(made):
-        return f"{len(made)} of {workers} worker pods are made; others end first: {ending}"
+        return f"{len(made)} of {workers} worker pods are made; {ending} of before end first"
     if len(made) < workers:
         return f"{len(made)} of {workers} worker pods are made; if it stays so, {ask} tells why"
     if pending := sum(not pod.running for pod in made):
-        return f"{workers - pending} of {workers} worker pods have started"
+        started = f"{workers - pending} of {workers} worker pods have started"
+        return f"{started}; the others pull their image, or are being set up"
     return ""
 
 

@@ -20,8 +20,9 @@ FAILED = 1
 WRONG_CALL = 2
 INTERRUPTED = 130
 
+_UNAUTHORIZED = 401
 _HINTS = {
-    401: f"is ${names.ENV_TOKEN} the token of this master?",
+    _UNAUTHORIZED: f"is ${names.ENV_TOKEN} the token of this master?",
     403: f"is ${names.ENV_TOKEN} the user's token, not the agents'?",
     421: f"${names.ENV_URL} must call it by a name or address that it knows",
 }
@@ -82,8 +83,10 @@ def _hints(place: Connection) -> Iterator[None]:
     except ApiError as error:
         if not place.elsewhere or error.status not in _HINTS:
             raise
+        # What a master says of a wrong token is where a local stack keeps the right one.
+        said = "the token" if error.status == _UNAUTHORIZED else f"({error})"
         hint = _HINTS[error.status]
-        raise MLBenchError(f"the master at {place.url} refuses ({error}): {hint}") from error
+        raise MLBenchError(f"the master at {place.url} refuses {said}: {hint}") from error
 
 
 def find_run(client: ApiClient, wanted: str) -> Run:

@@ -214,6 +214,7 @@ _OUR_VARIABLES = _GRAFANA_VARIABLES | frozenset(
         names.ENV_DASHBOARDS,
         names.ENV_SCRAPE_INTERVAL,
         names.ENV_POD,
+        names.ENV_POD_UID,
         names.ENV_RUN_ID,
         names.ENV_ATTEMPT,
         names.ENV_RANK,

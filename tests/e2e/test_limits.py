@@ -24,6 +24,10 @@ def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:
     ended = release.finish(ordered.result().value)
 
     assert _facts(release, ended, "cpu_limit") == {CORES}
+    for number in range(2):
+        throttled = _throttled_periods(release, f"{release.fullname}-worker-{number}")
+        print(f"worker {number} was throttled in {throttled} periods of 0.1 s")
+        assert throttled > 5
     readings = wait_until(
         lambda: _readings(release, ended),
         lambda found: [one[-1][0] > _seconds(ended.finished_at) for one in found] == [True, True],
@@ -36,9 +40,17 @@ def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:
         )
         mean = (one[-1][1] - one[0][1]) / (_seconds(ended.finished_at) - one[0][0])
         print(f"cores used: {mean:.2f} in the mean, {most:.2f} at most; limit {CORES:g}")
-        # Of a training that takes all it can get.
-        assert mean > CORES * 0.5
+        # It did train, however busy the node is.
+        assert mean > CORES * 0.2
         assert most < CORES * 1.15
+
+
+def _throttled_periods(release: Release, pod: str) -> int:
+    """Return in how many periods of 0.1 s the kernel held a worker back."""
+    read = "cat /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/cpu/cpu.stat 2>/dev/null || true"
+    told = release.kubectl("exec", pod, "--container", "worker", "--", "sh", "-c", read)
+    counts = dict(line.split() for line in told.splitlines())
+    return int(counts["nr_throttled"])
 
 
 def _readings(release: Release, run: Run) -> list[list[tuple[float, float]]]:
@@ -63,8 +75,8 @@ def test_a_worker_sends_as_fast_as_it_may(release: Release) -> None:
 
 
 def _communicate(release: Release, name: str, max_bandwidth: float | None) -> Run:
-    """Measure all-reduce on a message that takes 0.4 s where the limit is in force."""
-    size = str(1 << 20)
+    """Measure all-reduce on a message that takes 1.7 s where the limit is in force."""
+    size = str(4 << 20)
     args = {"operations": "all_reduce", "min_bytes": size, "max_bytes": size, "warmup": "1"}
     ordered = release.client.create_run(
         name, 2, max_bandwidth=max_bandwidth, benchmark="communication", args=args, queue=True

@@ -37,6 +37,7 @@ def test_through_the_api(release: Release) -> None:
             lambda: http.get(path).json(), lambda run: run["finished_at"], 240, "the run ends"
         )
         result = http.get(f"{path}result/").json()
+        manifest = http.get(f"{path}manifest/").json()
 
     assert ended["state"] == "FINISHED", ended["reason"]
     delivery = ended["delivery"]
@@ -47,6 +48,9 @@ def test_through_the_api(release: Release) -> None:
     ]
     assert result["time_to_accuracy"]["training_seconds"] > 0
     assert result["last_value"] >= 90
+    [machine] = manifest["machines"]
+    assert re.match("[0-9a-f]{40}", machine["git"]["commit"]), "the image says what it is made of"
+    assert all("sha256:" in rank["image"] for rank in manifest["ranks"])
 
 
 # --- The command line. ---

@@ -202,3 +202,12 @@ def test_the_test_can_be_repeated_and_leaves_nothing(render: Render) -> None:
         "helm.sh/hook": "test",
         "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
     }
+
+
+@pytest.mark.parametrize(("most", "asked"), [(1, "1"), (8, "2")])
+def test_the_test_asks_for_two_workers_where_there_may_be_two(
+    render: Render, most: int, asked: str
+) -> None:
+    (pod,) = find_documents(render(f"limits.workers={most}", "worker.replicas=1"), "Pod")
+    command = pod["spec"]["containers"][0]["command"]
+    assert command[command.index("--workers") + 1] == asked

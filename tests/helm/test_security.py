@@ -8,6 +8,7 @@ import yaml
 
 from helm.check.rendering import (
     CHART,
+    VALUES,
     Document,
     Helm,
     find_documents,
@@ -18,6 +19,8 @@ from helm.check.rendering import (
 from tests.helm.conftest import Render
 from tests.helm.pods import containers, pod_specs
 
+# Of those that the level allows, what the chart has.
+_RESTRICTED_VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected"}
 _DEVICE_PLUGIN = "r-mlbench-nvidia-device-plugin"
 
 
@@ -32,7 +35,9 @@ def test_every_pod_is_restricted(documents: list[Document]) -> None:
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}, name
         if name != _DEVICE_PLUGIN:  # a socket in a folder of root's
             assert (security["runAsNonRoot"], security["runAsUser"]) == (True, 10001), name
-            assert not [volume for volume in spec["volumes"] if "hostPath" in volume], name
+            kinds = {key for volume in spec["volumes"] for key in volume} - {"name"}
+            asked = {"gcePersistentDisk"} if name == "r-mlbench-worker" else set()
+            assert kinds <= _RESTRICTED_VOLUMES | asked, name
         assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys(), name
         for container in containers(spec):
             _check_container(container)
@@ -158,6 +163,20 @@ def test_workers_reach_no_metadata_service_and_no_private_network(render: Render
         block["except"]
     )
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+
+
+def test_prometheus_is_reached_by_the_master_and_grafanas(render: Render) -> None:
+    documents = render(file=VALUES / "sidecar.yaml")
+    (policy,) = find_documents(documents, "NetworkPolicy", "r-mlbench-prometheus")
+    (rule,) = policy["spec"]["ingress"]
+    *ours, theirs = rule["from"]
+    assert [peer["podSelector"]["matchLabels"]["component"] for peer in ours] == [
+        "master",
+        "grafana",
+    ]
+    assert theirs["namespaceSelector"] == {
+        "matchLabels": {"kubernetes.io/metadata.name": "monitoring"}
+    }
 
 
 def test_every_part_has_a_network_policy_unless_told_otherwise(render: Render) -> None:

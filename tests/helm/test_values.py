@@ -2,6 +2,9 @@
 
 import re
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -39,11 +42,57 @@ from tests.helm.conftest import Render
         ("master.ingress.enabled=true", "master.ingress.host: set the name"),
         ("worker.replicas=9", "worker.replicas: 9 idle workers are more than limits.workers"),
         ("worker.resources.limits.cpu=2", "a worker's cores are set by limits.cpu"),
+        ("extraLabels.app=mine", 'extraLabels: Property name of "app" does not match'),
+        ("worker.labels.team=a b", "worker.labels.team: Does not match pattern"),
+        ("prometheus.scrapeInterval=30s", "prometheus.scrapeInterval: Does not match pattern"),
     ],
 )
 def test_a_wrong_value_is_named(render: Render, wrong: str, told: str) -> None:
     with pytest.raises(ChartError, match=re.escape(told)):
         render(wrong)
+
+
+def _defaults(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each value that is no group of others, but for ``resources``, by its path."""
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            if key != "resources":
+                yield from _defaults(value, f"{before}{key}.")
+        else:
+            yield before + key, value
+
+
+def _nulls(paths: Iterable[str]) -> list[str]:
+    return [option for path in paths for option in ("--set", f"{path}=null")]
+
+
+def test_a_value_that_is_taken_away_is_named_or_not_missed(helm: Helm) -> None:
+    """As ``null`` in a file of values does."""
+    defaults = dict(_defaults(yaml.safe_load((CHART / "values.yaml").read_text())))
+    empty = {path for path, value in defaults.items() if value in (None, "", [], {})}
+    documents = helm.render("1.31.0", *_nulls(empty))
+    assert not re.search("<(nil|no value)>", yaml.safe_dump_all(documents))
+
+    needed = {path for path in defaults.keys() - empty if not path.endswith(("tag", "tolerations"))}
+    with pytest.raises(ChartError) as refusal:
+        helm.render("1.31.0", *_nulls(needed))
+    named = re.findall(r"- (\S+): (\w+) is required", str(refusal.value))
+    assert {f"{owner}.{key}" for owner, key in named} == needed
+
+
+def test_large_numbers_of_a_file_stay_whole(helm: Helm, tmp_path: Path) -> None:
+    """As Helm reads them they are floating point, which prints 1e+06."""
+    file = tmp_path / "values.yaml"
+    file.write_text("limits: {bandwidth: 1000000}\nworker: {startSeconds: 2000000}\n")
+    (master,) = find_documents(
+        helm.render("1.31.0", "--values", file), "Deployment", "r-mlbench-master"
+    )
+    container = master["spec"]["template"]["spec"]["containers"][0]
+    told = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert (told["MLBENCH_LIMIT_BANDWIDTH"], told["MLBENCH_START_SECONDS"]) == (
+        "1000000",
+        "2000000",
+    )
 
 
 def test_weave_says_that_bandwidth_needs_no_plugin(render: Render) -> None:
@@ -90,6 +139,12 @@ def test_a_release_name_that_is_too_long_is_refused(helm: Helm) -> None:
     with pytest.raises(ChartError, match="33 characters at most"):
         helm.render("1.31.0", release="r" * 34)
     assert helm.render("1.31.0", release="r" * 33)
+
+
+@pytest.mark.parametrize("name", ["1st", "my.release"])
+def test_a_release_name_that_no_service_can_have_is_refused(helm: Helm, name: str) -> None:
+    with pytest.raises(ChartError, match=f"release name {name}: it must begin with a letter"):
+        helm.render("1.31.0", release=name)
 
 
 def test_an_older_kubernetes_is_refused(helm: Helm) -> None:

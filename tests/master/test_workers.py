@@ -198,38 +198,36 @@ def test_workers_that_are_gone_slow_nobody_down(database: Database) -> None:
     assert poll("last", IDLE).next_poll_seconds == 0.25
 
 
-def in_pod(ip: str) -> None:
-    """Have the pool see a pod with this address."""
-    seen = {"name": "w-0", "phase": "Running", "ip": ip, "node": "n", "labels": {}}
+def in_pod(uid: str) -> None:
+    """Have the pool see this pod."""
+    seen = {"name": "w-0", "uid": uid, "phase": "Running", "ip": "", "node": "n", "labels": {}}
     Pod.insert(seen).on_conflict(conflict_target=[Pod.name], update=seen).execute()
 
 
 def test_an_agent_in_a_pod_that_is_gone_or_not_seen_yet_counts_for_nothing(run: Run) -> None:
-    make_ranks(run, ip="10.0.0.1")
-    in_pod("10.0.0.1")
-    old, new = (
-        IDLE.model_copy(update={"ip": "10.0.0.9"}),
-        IDLE.model_copy(update={"ip": "10.0.0.1"}),
-    )
+    make_ranks(run, pod_uid="uid-1")
+    in_pod("uid-1")
+    old, new = (IDLE.model_copy(update={"pod_uid": uid}) for uid in ("uid-0", "uid-1"))
     assert poll("w-0", old).do == "wait"
-    assert poll("w-0", report("running", run, ip="10.0.0.9")).do == "stop"
+    assert poll("w-0", report("running", run, pod_uid="uid-0")).do == "stop"
     assert not Worker.select().exists()
     assert not Rank.get(worker="w-0").reported
     assert poll("w-0", new).do == "start"
-    assert Worker.get_by_id("w-0").ip == "10.0.0.1"
-    in_pod("")
-    assert poll("w-0", new).do == "wait", "the next pod has no address yet"
+    assert Worker.get_by_id("w-0").pod_uid == "uid-1"
+    in_pod("uid-2")
+    assert poll("w-0", new).do == "wait", "now it is in the pod before"
 
 
 def test_the_pod_after_is_not_given_the_rank_of_the_one_before(run: Run) -> None:
     """It would meet the others where nobody is."""
-    make_ranks(run, ip="10.0.0.1")
-    in_pod("10.0.0.2")
-    assert poll("w-0", IDLE.model_copy(update={"ip": "10.0.0.2"})).do == "wait"
-    assert Worker.get_by_id("w-0").ip == "10.0.0.2", "so the controller knows that it was replaced"
+    make_ranks(run, pod_uid="uid-1")
+    in_pod("uid-2")
+    assert poll("w-0", IDLE.model_copy(update={"pod_uid": "uid-2"})).do == "wait"
+    said = Worker.get_by_id("w-0")
+    assert said.pod_uid == "uid-2", "so the controller knows that it was replaced"
 
 
 def test_workers_of_one_machine_are_told_by_name(run: Run) -> None:
-    make_ranks(run, ip="127.0.0.1")
-    in_pod("127.0.0.1")
+    make_ranks(run)
+    in_pod("")
     assert poll("w-0", IDLE.model_copy(update={"ip": "192.168.0.7"})).do == "start"

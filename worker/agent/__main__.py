@@ -11,7 +11,7 @@ from mlbench import names
 from mlbench.signals import on_termination
 from worker.agent.agent import Agent
 from worker.agent.link import Link
-from worker.agent.process import adopt_orphans
+from worker.agent.process import adopt_orphans, hide_from_others
 from worker.agent.scraped import WorkerCollector
 
 
@@ -30,12 +30,21 @@ def main() -> None:
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     adopt_orphans()
+    # In a container. Elsewhere the exporter knows a worker by its environment.
+    if os.getpid() == 1:
+        hide_from_others()
     options.folder.mkdir(parents=True, exist_ok=True)
     collector = WorkerCollector(options.pod)
     registry = CollectorRegistry()
     registry.register(collector)
     start_http_server(options.port, options.host, registry)
-    agent = Agent(options.pod, options.folder, lambda: Link(options.master, token), collector)
+    agent = Agent(
+        options.pod,
+        options.folder,
+        lambda: Link(options.master, token),
+        collector,
+        pod_uid=os.environ.get(names.ENV_POD_UID, ""),
+    )
     on_termination(agent.quit)
     agent.run()
 

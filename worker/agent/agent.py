@@ -22,9 +22,15 @@ class Agent:
     """Runs at most one rank at a time, as the master says."""
 
     def __init__(
-        self, pod: str, folder: Path, connect: Callable[[], Link], collector: WorkerCollector
+        self,
+        pod: str,
+        folder: Path,
+        connect: Callable[[], Link],
+        collector: WorkerCollector,
+        pod_uid: str = "",
     ) -> None:
         self._pod = pod
+        self._pod_uid = pod_uid
         self._folder = folder
         self._connect = connect
         self._collector = collector
@@ -66,7 +72,8 @@ class Agent:
         self._wake.set()
 
     def _report(self) -> dict[str, object]:
-        report: dict[str, object] = {"state": "idle", "ip": _own_address()}
+        who = {"ip": _own_address(), "pod_uid": self._pod_uid}
+        report: dict[str, object] = {"state": "idle", **who}
         if self._attempt is None:
             return report
         a, ended = self._attempt.assignment, self._attempt.exit

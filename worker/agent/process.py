@@ -19,6 +19,8 @@ _REAP_SECONDS = 2.0
 # As the shell answers for a command that cannot be started.
 _NOT_STARTED = 127
 
+# From linux/prctl.h.
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
 # Ends the process group when its standard input ends: when the agent does, however it ends.
@@ -128,6 +130,14 @@ def adopt_orphans() -> None:
     So none of them escapes, and what they used is counted to this process's children.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide_from_others() -> None:
+    """Keep this process's memory and environment from other processes of its user.
+
+    So a training process cannot read the agent's token there.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
 
 
 def _end_children(keep: int | None) -> None:

@@ -73,16 +73,13 @@ def parse_qdisc(message: bytes) -> Qdisc:
     _, interface, _, parent, _ = _TRAFFIC.unpack_from(message)
     attributes = _attributes(message[_TRAFFIC.size :])
     kind = attributes.get(_KIND, b"").rstrip(b"\0").decode(errors="replace")
+    options = _attributes(attributes.get(_OPTIONS, b"")) if kind == "tbf" else {}
     bits = None
-    if kind == "tbf":
-        options = _attributes(attributes.get(_OPTIONS, b""))
-        # A rate that needs more than 32 bits comes on its own as well.
-        rate = (
-            _RATE64.unpack_from(options[_TBF_RATE64])
-            if _TBF_RATE64 in options
-            else _RATE.unpack_from(options[_TBF_PARAMETERS])
-        )
-        bits = 8 * int(rate[0])
+    # A rate that needs more than 32 bits comes on its own as well.
+    if _TBF_RATE64 in options:
+        bits = 8 * int(_RATE64.unpack_from(options[_TBF_RATE64])[0])
+    elif _TBF_PARAMETERS in options:
+        bits = 8 * int(_RATE.unpack_from(options[_TBF_PARAMETERS])[0])
     return Qdisc(interface, parent == _ROOT, kind, bits)
 
 

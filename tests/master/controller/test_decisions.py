@@ -7,7 +7,7 @@ import pytest
 
 from master.controller.actions import Action, Assign, End, Scale, StopRanks, Wait, WriteOff
 from master.controller.decisions import decide, describe_exit
-from master.controller.views import PoolView, RankView, RunView, WorkerView, World
+from master.controller.views import RankView, RunView, WorkerView, World
 from master.pools.base import Shape
 from master.reading.counting import Counted
 
@@ -16,6 +16,7 @@ NOW = 1_000_000.0
 RUNNING = RankView(
     rank=0,
     worker="w-0",
+    pod_uid="uid-0",
     assigned_at=NOW - 60,
     reported=True,
     stopping=False,
@@ -25,6 +26,7 @@ RUNNING = RankView(
     seen_at=NOW - 0.2,
     forgotten=False,
     replaced=False,
+    trouble="",
     lost="",
 )
 RUN = RunView(
@@ -39,7 +41,7 @@ RUN = RunView(
     deadline_at=None,
     waiting="",
     stop_reason="",
-    ranks=(RUNNING, replace(RUNNING, rank=1, worker="w-1")),
+    ranks=(RUNNING, replace(RUNNING, rank=1, worker="w-1", pod_uid="uid-1")),
     delivered=True,
     delivery=None,
 )
@@ -58,7 +60,7 @@ WORLD = World(
     unwanted=(),
     last_run_ended_at=0.0,
     workers=workers(2),
-    pool=PoolView(),
+    waits_for="",
     warm=None,
     usual_workers=2,
 )
@@ -72,7 +74,9 @@ def decide_for(run: RunView, world: World = WORLD) -> list[Action]:
 
 
 def with_ranks(*ranks: RankView, **changes: object) -> RunView:
-    numbered = tuple(replace(r, rank=i, worker=f"w-{i}") for i, r in enumerate(ranks))
+    numbered = tuple(
+        replace(r, rank=i, worker=f"w-{i}", pod_uid=f"uid-{i}") for i, r in enumerate(ranks)
+    )
     return replace(RUN, ranks=numbered, **changes)  # type: ignore[arg-type]
 
 
@@ -110,7 +114,7 @@ def test_waits_while_workers_are_missing(there: tuple[WorkerView, ...], usable: 
 
 def test_the_pool_knows_better_what_a_run_waits_for() -> None:
     no_room = "the cluster has room for 1 of 2 workers: 0/1 nodes are available"
-    world = replace(WORLD, workers=workers(1), pool=PoolView(no_room))
+    world = replace(WORLD, workers=workers(1), waits_for=no_room)
     assert decide_for(ORDERED, world) == [Wait(7, no_room)]
     late = replace(ORDERED, created_at=NOW - 121, waiting=no_room)
     [end] = decide_for(late, world)
@@ -239,8 +243,8 @@ def test_a_rank_whose_pod_was_replaced_is_lost_at_once() -> None:
 
 
 def test_what_the_pool_knows_of_a_lost_worker_is_told() -> None:
-    world = replace(WORLD, pool=PoolView(troubles={"w-1": "it used too much memory"}))
-    [lost_it] = decide_for(with_ranks(RUNNING, replace(RUNNING, forgotten=True)), world)
+    troubled = replace(RUNNING, forgotten=True, trouble="it used too much memory")
+    [lost_it] = decide_for(with_ranks(RUNNING, troubled))
     assert isinstance(lost_it, WriteOff)
     assert lost_it.why == "the agent of w-1 knows it no more; it used too much memory"
 

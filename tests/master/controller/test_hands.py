@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -49,7 +49,8 @@ class Machines:
 
 def _pod(name: str) -> PodStatus:
     number = int(name[-1])
-    return PodStatus(name, number, "Running", "10.0.0.1", "n", {}, image=f"worker@sha256:{number}")
+    made = PodStatus(name, number, "Running", "10.0.0.1", "n", {})
+    return replace(made, uid=f"uid-{number}", image=f"worker@sha256:{number}")
 
 
 @pytest.fixture
@@ -81,9 +82,9 @@ def test_a_run_says_what_it_waits_for_until_it_begins(hands: Hands, machines: Ma
     machines.gone = False
     hands.perform(Assign(run.id, 1, ("w-0", "w-1")))
     assert (reload(run).state, reload(run).waiting) == ("STARTED", None)
-    assert [(rank.ip, rank.image) for rank in ranks(run)] == [
-        ("10.0.0.1", "worker@sha256:0"),
-        ("10.0.0.1", "worker@sha256:1"),
+    assert [(rank.pod_uid, rank.image) for rank in ranks(run)] == [
+        ("uid-0", "worker@sha256:0"),
+        ("uid-1", "worker@sha256:1"),
     ]
 
 
@@ -94,8 +95,8 @@ def test_a_run_that_ends_waits_for_nothing(hands: Hands) -> None:
 
 
 def test_scale(hands: Hands, machines: Machines) -> None:
-    hands.perform(Scale(3, Shape(0.5), frozenset({"w-0"})))
-    assert machines.scaled == [(3, Shape(0.5), {"w-0"})]
+    hands.perform(Scale(3, Shape(0.5), frozenset({"uid-0"})))
+    assert machines.scaled == [(3, Shape(0.5), {"uid-0"})]
 
 
 def test_assign_begins_an_attempt_once(hands: Hands) -> None:
@@ -247,17 +248,18 @@ class Agent:
 
     def __init__(self, pod: str) -> None:
         self.pod = pod
-        self.said: dict[str, object] = {"state": "idle", "ip": "10.0.0.1"}
+        self.uid = pod.replace("w", "uid")
+        self.said: dict[str, object] = {"state": "idle", "ip": "10.0.0.1", "pod_uid": self.uid}
 
     def poll(self) -> None:
         reply = poll(self.pod, Report.model_validate(self.said))
         if reply.assignment is not None:
             about = {k: reply.assignment[k] for k in ("run_id", "attempt", "rank")}
-            self.said = {"state": "running", "ip": "10.0.0.1", **about}
+            self.said = {"state": "running", "ip": "10.0.0.1", "pod_uid": self.uid, **about}
         elif reply.do == "stop" and self.said["state"] == "running":
             self.exit(-15)
         elif reply.do == "stop":
-            self.said = {"state": "idle", "ip": "10.0.0.1"}
+            self.said = {"state": "idle", "ip": "10.0.0.1", "pod_uid": self.uid}
 
     def exit(self, code: int) -> None:
         ended = {"exit_code": code, "exited_at": time.time(), "sizes": {}}

@@ -51,21 +51,23 @@ def test_a_run_that_never_began_leaves_nothing_warm() -> None:
 
 
 def test_workers_with_a_rank_stay_as_they_are() -> None:
-    assert wanted_pool(replace(WORLD, run=RUN)).busy == {"w-0", "w-1"}
+    assert wanted_pool(replace(WORLD, run=RUN)).busy == {"uid-0", "uid-1"}
 
 
-def test_workers_whose_rank_is_over_need_not_stay() -> None:
+def test_workers_stay_until_the_run_ends_but_lost_ones() -> None:
+    """The next attempt begins from the checkpoints that lie with them."""
     run = with_ranks(RUNNING, exited(0), lost())
-    assert wanted_pool(replace(WORLD, run=run)).busy == {"w-0"}
-    shipping = replace(exited(0), streams_complete=False)
-    assert wanted_pool(replace(WORLD, run=with_ranks(shipping))).busy == {"w-0"}
+    assert wanted_pool(replace(WORLD, run=run)).busy == {"uid-0", "uid-1"}
 
 
 def test_the_pool_never_shrinks_below_a_worker_with_a_rank() -> None:
     """As where an administrator makes it smaller while a run goes on."""
-    ranks = (replace(RUNNING, worker="w-2"), replace(RUNNING, rank=1, worker="w-3"))
+    ranks = (
+        replace(RUNNING, worker="w-2", pod_uid="uid-2"),
+        replace(exited(1), rank=1, worker="w-3", pod_uid="uid-3"),
+    )
     world = replace(WORLD, run=replace(RUN, ranks=ranks), usual_workers=1)
-    assert wanted_pool(world) == Scale(4, Shape(), frozenset({"w-2", "w-3"}))
+    assert wanted_pool(world) == Scale(4, Shape(), frozenset({"uid-2", "uid-3"}))
 
 
 def test_a_smaller_run_gets_the_lowest_numbers() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from master.controller.views import PoolView, RankView, RunView, Warm, WorkerView
+from master.controller.views import RankView, RunView, Warm, WorkerView
 from master.controller.world import Attention, Habits, observe, store_pods
 from master.models import Pod, Rank, Run, Stream
 from master.pools.base import PodStatus, Shape
@@ -52,14 +52,25 @@ def test_workers_are_running_pods_that_were_heard_of(
     assert world.workers[0] == WorkerView("w-0", 0, busy=False, seen_at=5.0)
 
 
-@pytest.mark.parametrize(("says", "counts"), [("10.0.0.1", True), ("10.0.0.2", False)])
+@pytest.mark.parametrize(("says", "counts"), [("uid-1", True), ("uid-2", False), ("", False)])
 def test_an_agent_counts_only_in_the_pod_that_there_is(
     database: Database, attention: Attention, says: str, counts: bool
 ) -> None:
     """A pod of the same name before it may have said a second ago that it is idle."""
-    make_worker("w-0", ip=says)
-    world = observe([replace(pod(0), ip="10.0.0.1")], HABITS, attention)
+    make_worker("w-0", pod_uid=says)
+    world = observe([replace(pod(0), uid="uid-1")], HABITS, attention)
     assert bool(world.workers) is counts
+
+
+@pytest.mark.parametrize(("attempt", "busy"), [(1, True), (2, False)])
+def test_an_agent_that_speaks_of_what_is_still_to_come_is_busy(
+    database: Database, attention: Attention, attempt: int, busy: bool
+) -> None:
+    """A database that was lost had a run of this id; what its agents say is not of this one."""
+    ordered = make_run(state="INITIALIZED", attempt=0)
+    make_worker("w-0", state="exited", run_id=ordered.id, attempt=attempt)
+    [worker] = observe([pod(0)], HABITS, attention).workers
+    assert worker.busy is busy
 
 
 @pytest.mark.parametrize("change", [{"usable": False}, {"phase": "Terminating"}])
@@ -72,9 +83,27 @@ def test_pods_that_are_to_go_count_for_nothing(
 
 
 def test_what_the_pool_says_of_itself(database: Database, attention: Attention) -> None:
-    troubled = replace(pod(1), trouble="no memory")
-    world = observe([pod(0), troubled], HABITS, attention, "no room")
-    assert world.pool == PoolView("no room", {"w-1": "no memory"})
+    assert observe([pod(0)], HABITS, attention, "no room").waits_for == "no room"
+
+
+@pytest.mark.parametrize(
+    ("change", "trouble"),
+    [
+        ({}, "no memory"),
+        ({"troubled_at": 1000.0}, "no memory"),
+        ({"troubled_at": 900.0}, ""),
+        ({"uid": "uid-2"}, ""),
+    ],
+)
+def test_what_is_wrong_with_a_pod_since_it_has_its_rank(
+    run: Run, attention: Attention, change: dict[str, Any], trouble: str
+) -> None:
+    make_ranks(run, pod_uid="uid-1", assigned_at=1000.5)
+    troubled = replace(pod(0), **{"uid": "uid-1", "trouble": "no memory", **change})
+    seen = observe([troubled], HABITS, attention).run
+    assert seen is not None
+    assert [rank.trouble for rank in seen.ranks] == [trouble, ""]
+    assert [rank.pod_uid for rank in seen.ranks] == ["uid-1", "uid-1"]
 
 
 def test_the_workers_of_the_last_run_are_warm(database: Database, attention: Attention) -> None:
@@ -96,19 +125,19 @@ def test_the_shape_of_a_run(database: Database, attention: Attention) -> None:
 @pytest.mark.parametrize(
     ("given_to", "says", "replaced"),
     [
-        ("10.0.0.1", "10.0.0.1", False),
-        ("10.0.0.1", "10.0.0.2", True),
+        ("uid-1", "uid-1", False),
+        ("uid-1", "uid-2", True),
         # All workers of one machine, and a rank of an older version.
-        ("127.0.0.1", "192.168.0.7", False),
-        (None, "10.0.0.2", False),
+        (None, "", False),
+        (None, "uid-2", False),
     ],
 )
 def test_a_rank_whose_pod_was_replaced(
     run: Run, attention: Attention, given_to: str | None, says: str, replaced: bool
 ) -> None:
-    make_ranks(run, ip=given_to)
+    make_ranks(run, pod_uid=given_to)
     assert not look(attention)[1].replaced, "nothing was heard of another"
-    make_worker("w-0", ip=says)
+    make_worker("w-0", pod_uid=says)
     assert look(attention)[1].replaced is replaced
 
 

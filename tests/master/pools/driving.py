@@ -6,6 +6,7 @@ and prints a line of JSON whenever what it sees changes.
 
 import json
 import sys
+import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -18,18 +19,18 @@ from master.settings import ClusterSettings
 from tests.master.pools.made import OWNER_NAME, USUAL
 
 
-def make_pool(manifest: Path, namespace: str) -> KubernetesPool:
+def make_pool(manifest: Path, namespace: str, stop: threading.Event) -> KubernetesPool:
     """Return a pool at work in the cluster that ``$KUBECONFIG`` names."""
     settings = ClusterSettings(manifest, namespace, OWNER_NAME)
     pool = KubernetesPool(Api(), settings, load(manifest), USUAL)
-    pool.start()
+    pool.start(stop)
     return pool
 
 
 def main() -> None:
     """Scale until killed."""
     manifest, namespace, workers, shape = sys.argv[1:]
-    pool = make_pool(Path(manifest), namespace)
+    pool = make_pool(Path(manifest), namespace, threading.Event())
     said = ""
     while True:
         pool.scale(int(workers), Shape(**json.loads(shape)), frozenset())

@@ -1,5 +1,6 @@
 """Making what tests of the pool begin with: a manifest as the chart renders it, and its pods."""
 
+import math
 from typing import Any
 
 from master.pools.base import Shape
@@ -14,7 +15,7 @@ OWNER_NAME = "r-mlbench-master"
 LABELS = {"app": "mlbench", "component": "worker", "release": "r"}
 IMAGE = "docker.io/library/debian:bookworm-slim"
 USUAL_SHAPE = Shape()
-USUAL = Usual(bandwidth=0.0, gpus=2)
+USUAL = Usual(cpus=64.0, bandwidth=0.0, gpus=2)
 OWNER: Object = {"metadata": {"name": OWNER_NAME, "uid": "5ec9f286"}}
 
 
@@ -96,6 +97,7 @@ def make_pod(number: int, shape: str, **changes: Any) -> SeenPod:
             "scheduled": True,
             "unschedulable": "",
             "trouble": "",
+            "troubled_at": math.inf,
             "ends_by": None,
             **changes,
         }

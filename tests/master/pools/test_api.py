@@ -18,11 +18,13 @@ class Recorder:
 
     def __init__(self) -> None:
         self.asked: list[Request] = []
+        self.answer = 200, b'{"kind": "Status"}'
 
     def __call__(self, request: Request) -> Answer:
         """Answer."""
         self.asked.append(request)
-        return 200, iter([b'{"kind": "Status"}'])
+        status, body = self.answer
+        return status, iter([body] if body else [])
 
 
 @pytest.fixture
@@ -79,6 +81,23 @@ def test_an_error_says_what_the_cluster_says(proxy: Proxy) -> None:
     assert counted == [("GET", "429")]
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"<html><body>Bad Gateway</body></html>", "status 502, no reason given"),
+        (b"", "status 502, no reason given"),
+        (b"Too many requests,\nplease try again later.\n", "Too many requests, please try again"),
+    ],
+)
+def test_what_is_between_may_say_it_otherwise(
+    proxy: Proxy, cluster: Recorder, body: bytes, words: str
+) -> None:
+    cluster.answer = 502, body
+    with pytest.raises(ApiError, match=f"^{words}") as refused:
+        Api().get(PATH)
+    assert str(refused.value).isprintable()
+
+
 CALLS: list[Callable[[Api], object]] = [
     lambda api: api.get(PATH),
     lambda api: api.apply(PATH, {}),
@@ -123,6 +142,18 @@ def test_a_watch_ends_by_itself_where_the_cluster_hangs(proxy: Proxy) -> None:
     with pytest.raises(ApiError, match="timed out"):
         list(Api().watch(PATH, {}, 0))
     assert time.monotonic() - began < 3
+
+
+def test_an_access_that_cannot_be_read_is_an_error_in_words(proxy: Proxy) -> None:
+    """As while the kubelet writes a new token."""
+
+    def read(settings: object) -> None:
+        raise FileNotFoundError(2, "No such file", "token")
+
+    api = Api()
+    vars(api._settings)["refresh_api_key_hook"] = read
+    with pytest.raises(ApiError, match=r"this pod's own access to it cannot be read: .*'token'"):
+        api.get(PATH)
 
 
 def test_nothing_says_where_the_cluster_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Which pool there is, as the settings say."""
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +18,12 @@ from tests.master.pools.standin import StandIn
 from tests.master.pools.test_kubernetes import until
 
 
-def test_a_local_one(settings: Settings) -> None:
-    assert isinstance(open_pool(settings, CollectorRegistry()), LocalPool)
+def test_a_local_one(settings: Settings, stop: threading.Event) -> None:
+    assert isinstance(open_pool(settings, CollectorRegistry(), stop), LocalPool)
 
 
 def test_one_in_a_cluster(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: threading.Event
 ) -> None:
     (tmp_path / "worker.json").write_text(json.dumps(make_manifest()))
     monkeypatch.setenv("MLBENCH_WORKER_MANIFEST", str(tmp_path / "worker.json"))
@@ -32,7 +33,7 @@ def test_one_in_a_cluster(
     registry = CollectorRegistry()
     with serve(StandIn({"deployments": {OWNER_NAME: OWNER}})) as proxy:
         proxy.write_config(tmp_path / "config")
-        pool = open_pool(replace(settings, pool="kubernetes"), registry)
+        pool = open_pool(replace(settings, pool="kubernetes"), registry, stop)
         assert isinstance(pool, KubernetesPool)
         until(lambda: pool.pods() == [])
     name, labels = "mlbench_kubernetes_requests_total", {"verb": "GET", "status": "200"}

@@ -1,6 +1,7 @@
 """The pool against a stand-in of a cluster, over HTTP: what it asks, and when things fail."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,10 +37,10 @@ def proxy(cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def pool(proxy: Proxy, tmp_path: Path) -> KubernetesPool:
+def pool(proxy: Proxy, tmp_path: Path, stop: threading.Event) -> KubernetesPool:
     path = tmp_path / "worker.json"
     path.write_text(json.dumps(make_manifest()))
-    return make_pool(path, "here")
+    return make_pool(path, "here", stop)
 
 
 def until(held: Callable[[], bool], what: Callable[[], object] = lambda: "") -> None:
@@ -106,12 +107,32 @@ def test_no_rank_for_pods_of_the_shape_before(pool: KubernetesPool) -> None:
 
 def test_pods_with_a_rank_stay_until_it_is_over(pool: KubernetesPool, cluster: StandIn) -> None:
     settle(pool, 2)
-    busy, idle = (pod.ip for pod in pool.pods() or [])
-    pool.scale(2, Shape(), frozenset({f"{NAME}-0"}))
-    until(lambda: idle not in {pod.ip for pod in pool.pods() or []})
-    assert busy in {pod.ip for pod in pool.pods() or []}
+    busy, idle = (pod.uid for pod in pool.pods() or [])
+    pool.scale(2, Shape(), frozenset({busy}))
+    until(lambda: idle not in {pod.uid for pod in pool.pods() or []})
+    assert (pool.pods() or [])[0].uid == busy
+    until(lambda: [pod.usable for pod in pool.pods() or []] == [True, True], pool.explain)
     settle(pool, 2, Shape())
-    assert busy not in {pod.ip for pod in pool.pods() or []}
+    assert busy not in {pod.uid for pod in pool.pods() or []}
+
+
+def test_pods_that_were_too_many_are_not_given_to_a_larger_run(
+    pool: KubernetesPool, proxy: Proxy
+) -> None:
+    settle(pool, 4)
+    before = [pod.uid for pod in pool.pods() or []]
+    # The cluster is told, and has not ended any yet.
+    proxy.spoil = lambda request: Fault(hang_seconds=0.5) if request.verb == "PATCH" else None
+    asked = len(changes(proxy))
+    pool.scale(2, SMALL, frozenset())
+    until(lambda: len(changes(proxy)) > asked)
+    pool.scale(4, SMALL, frozenset())
+    assert [pod.usable for pod in pool.pods() or []] == [True, True, False, False]
+    proxy.spoil = lambda request: None
+    settle(pool, 4)
+    after = [pod.uid for pod in pool.pods() or []]
+    assert after[:2] == before[:2]
+    assert not set(after[2:]) & set(before)
 
 
 @pytest.mark.parametrize("kind", ["services", "statefulsets"])

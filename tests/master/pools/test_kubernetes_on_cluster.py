@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,8 +40,8 @@ def manifest(namespace: Namespace, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pool(manifest: Path, namespace: Namespace) -> KubernetesPool:
-    return make_pool(manifest, namespace.name)
+def pool(manifest: Path, namespace: Namespace, stop: threading.Event) -> KubernetesPool:
+    return make_pool(manifest, namespace.name, stop)
 
 
 def until(held: Callable[[], bool], what: Callable[[], object] = lambda: "") -> None:
@@ -52,14 +53,14 @@ def until(held: Callable[[], bool], what: Callable[[], object] = lambda: "") -> 
 
 
 def settle(pool: KubernetesPool, workers: int, shape: Shape) -> list[str]:
-    """Have so many workers of a shape, wait until they are there, and return their addresses."""
+    """Have so many workers of a shape, wait until they are there, and return their uids."""
 
     def is_there() -> bool:
         pool.scale(workers, shape, frozenset())
         return [pod.usable for pod in pool.pods() or []] == [True] * workers
 
     until(is_there, pool.explain)
-    return [pod.ip for pod in pool.pods() or []]
+    return [pod.uid for pod in pool.pods() or []]
 
 
 def check_exactly(namespace: Namespace, workers: int, cores: float) -> None:
@@ -101,7 +102,7 @@ def test_a_pod_that_is_deleted_comes_back_as_another(
 
 
 def test_killed_at_any_moment_it_ends_with_exactly_the_right_pods(
-    manifest: Path, namespace: Namespace
+    manifest: Path, namespace: Namespace, stop: threading.Event
 ) -> None:
     dice = random.Random(1)  # noqa: S311 - dice, not secrets
     for _ in range(12):
@@ -109,7 +110,7 @@ def test_killed_at_any_moment_it_ends_with_exactly_the_right_pods(
         with drive(manifest, namespace, *wish) as process:
             time.sleep(dice.choice([0.7, 0.9, 1.1, 1.5, 3.0]))
             process.kill()
-    pool = make_pool(manifest, namespace.name)
+    pool = make_pool(manifest, namespace.name, stop)
     settle(pool, 2, SMALL)
     check_exactly(namespace, 2, 0.02)
 
@@ -124,7 +125,11 @@ def drive(
 
 
 def test_whatever_fails_on_the_way_it_ends_with_exactly_the_right_pods(
-    manifest: Path, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    manifest: Path,
+    namespace: Namespace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stop: threading.Event,
 ) -> None:
     dice = random.Random(2)  # noqa: S311
     faults = [
@@ -151,7 +156,7 @@ def test_whatever_fails_on_the_way_it_ends_with_exactly_the_right_pods(
         proxy.write_config(tmp_path / "config")
         with monkeypatch.context() as patched:
             patched.setenv("KUBECONFIG", str(tmp_path / "config"))
-            pool = make_pool(manifest, namespace.name)
+            pool = make_pool(manifest, namespace.name, stop)
         proxy.spoil = spoil
         for workers, cores in (dice.choice(WISHES) for _ in range(3)):
             settle(pool, workers, Shape(num_cpus=cores))
@@ -233,13 +238,18 @@ Spoil = Callable[[dict[str, Any]], object]
     ],
 )
 def test_why_pods_do_not_run(
-    namespace: Namespace, tmp_path: Path, spoil: Spoil, shape: Shape, words: str
+    namespace: Namespace,
+    tmp_path: Path,
+    spoil: Spoil,
+    shape: Shape,
+    words: str,
+    stop: threading.Event,
 ) -> None:
     stated = make_manifest(namespace.name)
     spoil(stated)
     path = tmp_path / "worker.json"
     path.write_text(json.dumps(stated))
-    waits_for(make_pool(path, namespace.name), words, 1, shape)
+    waits_for(make_pool(path, namespace.name, stop), words, 1, shape)
 
 
 def template_of(stated: dict[str, Any]) -> dict[str, Any]:
@@ -265,26 +275,25 @@ def test_quotas(pool: KubernetesPool, namespace: Namespace) -> None:
 
 
 def test_a_changed_manifest_replaces_idle_pods_and_spares_busy_ones(
-    manifest: Path, namespace: Namespace, tmp_path: Path
+    manifest: Path, namespace: Namespace, tmp_path: Path, stop: threading.Event
 ) -> None:
     with drive(manifest, namespace, 2, 0.02) as before:
-        until(lambda: len(addresses(namespace)) == 2)
+        until(lambda: len(uids(namespace)) == 2)
         before.kill()
-    busy, idle = addresses(namespace)
+    busy, idle = uids(namespace)
     stated = make_manifest(namespace.name)
     template_of(stated)["metadata"]["annotations"] = {"changed": "yes"}
     path = tmp_path / "changed.json"
     path.write_text(json.dumps(stated))
-    pool = make_pool(path, namespace.name)
-    pool.scale(2, SMALL, frozenset({f"{NAME}-0"}))
-    until(lambda: [pod.usable for pod in pool.pods() or []] == [False, True], pool.explain)
-    kept, replaced = addresses(namespace)
-    assert kept == busy
-    assert replaced != idle
-    assert settle(pool, 2, SMALL)[0] != busy, "once its rank is over"
+    pool = make_pool(path, namespace.name, stop)
+    pool.scale(2, SMALL, frozenset({busy}))
+    until(lambda: idle not in uids(namespace) and len(uids(namespace)) == 2)
+    until(lambda: [pod.usable for pod in pool.pods() or []] == [True, True], pool.explain)
+    assert uids(namespace)[0] == busy, "it is good for its run"
+    assert settle(pool, 2, SMALL)[0] != busy, "once that is over"
 
 
-def addresses(namespace: Namespace) -> list[str]:
-    """Return the addresses of the pods that run."""
-    statuses = [pod["status"] for pod in namespace.items("pods")]
-    return [status["podIP"] for status in statuses if status["phase"] == "Running"]
+def uids(namespace: Namespace) -> list[str]:
+    """Return the uids of the pods that run."""
+    pods = namespace.items("pods")
+    return [pod["metadata"]["uid"] for pod in pods if pod["status"]["phase"] == "Running"]

@@ -72,7 +72,7 @@ def test_gpus(manifest: Manifest) -> None:
     ("usual", "asked", "limit"), [(0.0, 20.0, "20"), (100.0, None, "100"), (1e6, 2.5, "2.5")]
 )
 def test_bandwidth(manifest: Manifest, usual: float, asked: float | None, limit: str) -> None:
-    made = make_stateful_set(manifest, Usual(usual, 0), Shape(max_bandwidth=asked), 1)
+    made = make_stateful_set(manifest, Usual(1.0, usual, 0), Shape(max_bandwidth=asked), 1)
     [limiter] = pod_of(made)["initContainers"]
     assert limiter["name"] == "bandwidth"
     assert limiter["env"] == [{"name": "MLBENCH_BANDWIDTH_MBIT", "value": limit}]
@@ -125,8 +125,8 @@ def test_a_changed_manifest_is_another_shape(manifest: Manifest, tmp_path: Path)
 
 
 def test_asking_for_what_is_usual_is_no_other_shape(manifest: Manifest) -> None:
-    usual = Usual(bandwidth=100.0, gpus=0)
-    shapes = (Shape(), Shape(max_bandwidth=100.0))
+    usual = Usual(cpus=0.5, bandwidth=100.0, gpus=0)
+    shapes = (Shape(), Shape(max_bandwidth=100.0), Shape(num_cpus=0.5))
     assert len({shape_of(make_stateful_set(manifest, usual, one, 1)) for one in shapes}) == 1
 
 

@@ -19,12 +19,14 @@ from master.pools.plan import (
     is_usable,
     plan,
     read_object,
+    surplus,
 )
 from master.pools.seen import SeenPod
-from tests.master.pools.made import NAME, make_manifest, make_pod, make_wanted
+from tests.master.pools.made import NAME, OWNER, make_manifest, make_pod, make_wanted
 
 NOW = 1_000_000.0
 OLD = "an older shape"
+OWNER_UID = OWNER["metadata"]["uid"]
 
 
 @pytest.fixture
@@ -40,11 +42,12 @@ def wanted(manifest: Manifest) -> Wanted:
 
 
 def service_of(wanted: Wanted) -> SeenObject:
-    return SeenObject(applied(wanted.service), None, followed=True, going=False)
+    return SeenObject(applied(wanted.service), OWNER_UID, None, followed=True, going=False)
 
 
 def set_of(wanted: Wanted) -> SeenObject:
-    return SeenObject(applied(wanted.stateful_set), wanted.workers, followed=True, going=False)
+    found = applied(wanted.stateful_set)
+    return SeenObject(found, OWNER_UID, wanted.workers, followed=True, going=False)
 
 
 def plan_for(wanted: Wanted, *pods: SeenPod, doomed: frozenset[str] = frozenset()) -> list[Step]:
@@ -68,7 +71,8 @@ def test_what_is_not_there_is_made(wanted: Wanted) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"applied": "other"}, {"applied": ""}, {"replicas": 7}, {"going": True}]
+    "change",
+    [{"applied": "other"}, {"applied": ""}, {"replicas": 7}, {"going": True}, {"owner": ""}],
 )
 def test_what_differs_is_made_anew(wanted: Wanted, change: dict[str, Any]) -> None:
     seen = replace(set_of(wanted), **change)
@@ -89,7 +93,7 @@ def test_pods_of_another_shape_are_ended_all_at_once(wanted: Wanted) -> None:
 
 
 def test_pods_with_a_rank_stay(wanted: Wanted) -> None:
-    busy = replace(wanted, busy=frozenset({f"{NAME}-0"}))
+    busy = replace(wanted, busy=frozenset({"uid-0"}))
     idle = make_pod(1, OLD)
     assert plan_for(busy, make_pod(0, OLD), idle) == [Delete(idle)]
 
@@ -97,7 +101,7 @@ def test_pods_with_a_rank_stay(wanted: Wanted) -> None:
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 def test_pods_that_are_over_make_room_for_others(wanted: Wanted, phase: str) -> None:
     """Not even a rank keeps them: nothing runs in them any more."""
-    busy = replace(wanted, busy=frozenset({f"{NAME}-0"}))
+    busy = replace(wanted, busy=frozenset({"uid-0"}))
     over = make_pod(0, wanted.shape, phase=phase)
     assert plan_for(busy, over) == [Delete(over)]
 
@@ -132,6 +136,26 @@ def test_which_pods_may_be_given_a_rank(wanted: Wanted, change: dict[str, Any]) 
     assert not is_usable(replace(good, **change), wanted, frozenset())
 
 
+def test_a_pod_of_the_run_is_good_for_all_of_it_though_the_manifest_has_changed(
+    wanted: Wanted,
+) -> None:
+    kept = replace(wanted, busy=frozenset({"uid-0"}))
+    assert is_usable(make_pod(0, OLD), kept, frozenset())
+    assert not is_usable(make_pod(0, OLD, uid="a later one"), kept, frozenset())
+
+
+def test_pods_past_the_size_go_though_it_grows_again(manifest: Manifest) -> None:
+    """The cluster may be about to end them when a larger run comes."""
+    pods = [make_pod(number, OLD) for number in range(4)]
+    two, four = make_wanted(manifest, 2), make_wanted(manifest, 4)
+    assert surplus(two, {NAME: set_of(four)}, pods, first=False) == {"uid-2", "uid-3"}
+    assert surplus(four, {NAME: set_of(two)}, pods, first=False) == set(), "it is made larger"
+    assert surplus(four, {NAME: set_of(two)}, pods, first=True) == {"uid-2", "uid-3"}, (
+        "a controller that was killed made it smaller"
+    )
+    assert surplus(four, {}, pods, first=True) == set()
+
+
 def test_another_run_wants_another_shape(manifest: Manifest, wanted: Wanted) -> None:
     smaller = make_wanted(manifest, 1, Shape(num_cpus=0.5))
     assert (smaller.workers, wanted.workers) == (1, 2)
@@ -143,4 +167,4 @@ def test_what_an_object_says(wanted: Wanted) -> None:
     assert read_object(wanted.service) == service_of(wanted)
     going = {"metadata": {"generation": 3, "deletionTimestamp": "2026-03-01T09:21:29Z"}}
     behind = {**going, "status": {"observedGeneration": 2}}
-    assert read_object(behind) == SeenObject("", None, followed=False, going=True)
+    assert read_object(behind) == SeenObject("", "", None, followed=False, going=True)

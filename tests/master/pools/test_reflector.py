@@ -73,30 +73,38 @@ def lists(proxy: Proxy) -> int:
     return proxy.asked.count(("GET", "pods"))
 
 
-def test_it_lists_and_then_watches(reflector: Reflector[int], objects: Objects) -> None:
+def test_it_lists_and_then_watches(
+    reflector: Reflector[int], objects: Objects, stop: threading.Event
+) -> None:
     assert reflector.seen() is None
     objects.there = {"a": named("a"), "b": named("b")}
     objects.tell("ADDED", named("c", 3))
     objects.tell("MODIFIED", named("a", 1))
     objects.tell("DELETED", named("b"))
-    reflector.start()
+    reflector.start(stop)
     until(lambda: reflector.seen() == {"a": 1, "c": 3}, reflector.seen)
 
 
-def test_events_in_pieces_are_put_together(reflector: Reflector[int], objects: Objects) -> None:
+def test_events_in_pieces_are_put_together(
+    reflector: Reflector[int], objects: Objects, stop: threading.Event
+) -> None:
     objects.tell("ADDED", named("a", 1))
     objects.tell("ADDED", named("b", 2))
     whole = b"".join(objects.events)
     objects.events = [whole[:10], whole[10:75], whole[75:]]
-    reflector.start()
+    reflector.start(stop)
     until(lambda: reflector.seen() == {"a": 1, "b": 2}, reflector.seen)
 
 
 def test_it_lists_again_though_the_watch_says_nothing(
-    reflector: Reflector[int], objects: Objects, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+    reflector: Reflector[int],
+    objects: Objects,
+    proxy: Proxy,
+    monkeypatch: pytest.MonkeyPatch,
+    stop: threading.Event,
 ) -> None:
     monkeypatch.setattr("master.pools.reflector._WATCH_SECONDS", 1)
-    reflector.start()
+    reflector.start(stop)
     until(lambda: reflector.seen() == {})
     objects.there = {"a": named("a", 5)}
     until(lambda: reflector.seen() == {"a": 5})
@@ -122,11 +130,11 @@ TOO_OLD = {"code": 410, "reason": "Expired", "message": "too old resource versio
     ],
 )
 def test_it_starts_over_when_a_watch_goes_wrong(
-    reflector: Reflector[int], objects: Objects, proxy: Proxy, event: bytes
+    reflector: Reflector[int], objects: Objects, proxy: Proxy, event: bytes, stop: threading.Event
 ) -> None:
     objects.there = {"a": named("a", 1)}
     objects.events = [event]
-    reflector.start()
+    reflector.start(stop)
     until(lambda: lists(proxy) > 3)
     assert reflector.seen() == {"a": 1}
     assert reflector.trouble() == "", "the lists go well"
@@ -134,24 +142,24 @@ def test_it_starts_over_when_a_watch_goes_wrong(
 
 @pytest.mark.parametrize("fault", [Fault(410), Fault(500), Fault(403), Fault(0)])
 def test_where_it_cannot_watch_it_lists(
-    reflector: Reflector[int], objects: Objects, proxy: Proxy, fault: Fault
+    reflector: Reflector[int], objects: Objects, proxy: Proxy, fault: Fault, stop: threading.Event
 ) -> None:
     proxy.spoil = lambda request: fault if request.verb == "WATCH" else None
-    reflector.start()
+    reflector.start(stop)
     until(lambda: reflector.seen() == {})
     objects.there = {"a": named("a", 5)}
     until(lambda: reflector.seen() == {"a": 5})
 
 
 def test_trouble_is_said_once_and_when_it_is_over(
-    proxy: Proxy, caplog: pytest.LogCaptureFixture
+    proxy: Proxy, caplog: pytest.LogCaptureFixture, stop: threading.Event
 ) -> None:
     caplog.set_level("INFO", "master.pools.reflector")
     # Those of other tests look on until the process ends.
     path = "/api/v1/namespaces/of-this-test-alone/pods"
     reflector = Reflector(Api(), path, {}, lambda one: int(one["value"]), lambda: None)
     proxy.spoil = lambda request: Fault(403, "pods is forbidden")
-    reflector.start()
+    reflector.start(stop)
     until(lambda: lists(proxy) > 3)
     assert reflector.trouble() == "pods is forbidden"
     proxy.spoil = lambda request: None
@@ -163,15 +171,34 @@ def test_trouble_is_said_once_and_when_it_is_over(
     ]
 
 
-def test_a_list_that_cannot_be_read_is_trouble(reflector: Reflector[int], objects: Objects) -> None:
+def test_a_list_that_cannot_be_read_is_trouble(
+    reflector: Reflector[int], objects: Objects, stop: threading.Event
+) -> None:
     objects.there = {"a": {"metadata": {}}}
-    reflector.start()
+    reflector.start(stop)
     until(lambda: "cannot be read" in reflector.trouble())
     objects.there = {"a": named("a", 2)}
     until(lambda: reflector.seen() == {"a": 2})
 
 
-def test_who_waits_is_woken(proxy: Proxy, objects: Objects) -> None:
+def test_it_looks_on_whatever_goes_wrong(
+    proxy: Proxy, objects: Objects, stop: threading.Event
+) -> None:
+    objects.there = {"a": named("a", 2)}
+    odd = [ZeroDivisionError("odd")]
+
+    def read(one: Object) -> int:
+        if odd:
+            raise odd.pop()
+        return int(one["value"])
+
+    reflector = Reflector(Api(), PATH, {}, read, lambda: None)
+    reflector.start(stop)
+    until(lambda: reflector.seen() == {"a": 2})
+    assert not odd
+
+
+def test_who_waits_is_woken(proxy: Proxy, objects: Objects, stop: threading.Event) -> None:
     woken = threading.Event()
-    Reflector(Api(), PATH, {}, lambda one: 0, woken.set).start()
+    Reflector(Api(), PATH, {}, lambda one: 0, woken.set).start(stop)
     assert woken.wait(20)

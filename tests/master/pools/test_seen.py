@@ -1,5 +1,6 @@
 """What the JSON of pods says, as kubelets write it."""
 
+import math
 from typing import Any
 
 import pytest
@@ -45,19 +46,6 @@ def test_a_pod_just_made() -> None:
 def test_a_pod_that_ends() -> None:
     seen = read_pod(pod({"phase": "Running"}, deletionTimestamp="1970-01-01T00:01:40Z"))
     assert (seen.phase, seen.ends_by) == ("Terminating", 100.0)
-
-
-@pytest.mark.parametrize(
-    ("addresses", "ip"),
-    [
-        (["fd00::1", "10.0.0.1"], "10.0.0.1"),
-        (["10.0.0.1", "fd00::1"], "10.0.0.1"),
-        (["fd00::1"], "fd00::1"),
-    ],
-)
-def test_of_two_addresses_the_one_that_agents_say_counts(addresses: list[str], ip: str) -> None:
-    status = {"podIP": addresses[0], "podIPs": [{"ip": one} for one in addresses]}
-    assert read_pod(pod(status)).ip == ip
 
 
 def test_a_pod_that_no_node_takes() -> None:
@@ -165,6 +153,27 @@ def test_what_is_wrong_with_an_init_container(name: str, state: Object, trouble:
 )
 def test_a_pod_that_failed(status: Object, trouble: str) -> None:
     assert read_pod(pod({"phase": "Failed", **status})).trouble == trouble
+
+
+def test_when_it_went_wrong() -> None:
+    """What a container ended of that runs again is of then."""
+    last = ended(137, "OOMKilled")
+    last["terminated"]["finishedAt"] = "1970-01-01T00:01:40Z"
+    again = container(state={"running": {}}, lastState=last)
+    assert read_pod(pod({"containerStatuses": [again]})).troubled_at == 100.0
+    waits = container(**BACK_OFF, lastState=last)
+    assert read_pod(pod({"containerStatuses": [waits]})).troubled_at == math.inf
+
+
+def test_of_what_a_container_wrote_the_end_is_told_in_one_line() -> None:
+    wrote = "Traceback:\n" + 100 * "  File x\n" + "\x1b[31mImportError: tôrch\0\n"
+    trouble = read_pod(
+        pod({"containerStatuses": [container(state=ended(1, message=wrote))]})
+    ).trouble
+    assert trouble.startswith("the worker's container ended: Error, exit code 1: ")
+    assert trouble.endswith("File x [31mImportError: tôrch")
+    assert len(trouble) < 600
+    assert trouble.isprintable(), "a terminal and PostgreSQL can take it"
 
 
 def test_long_words_are_cut() -> None:

@@ -3,16 +3,21 @@
 import pytest
 
 from master.pools.api import ApiError
+from master.pools.manifests import SHAPE_LABEL
+from master.pools.plan import Wanted
 from master.pools.seen import SeenPod
 from master.pools.waiting import explain_pods, explain_refusal
 from tests.master.pools.made import NAME, make_pod
 
 WANTED = "wanted"
+BUSY = "a pod of the run, from before the manifest changed"
 NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
 
 
-def explain(*pods: SeenPod, workers: int = 4) -> str:
-    return explain_pods(pods, workers, WANTED, "`kubectl describe`")
+def explain(*pods: SeenPod) -> str:
+    template = {"metadata": {"labels": {SHAPE_LABEL: WANTED}}}
+    wanted = Wanted({}, {"spec": {"replicas": 4, "template": template}}, frozenset({BUSY}))
+    return explain_pods(pods, wanted, "`kubectl describe`")
 
 
 def four(**changes_of_last: object) -> list[SeenPod]:
@@ -22,6 +27,7 @@ def four(**changes_of_last: object) -> list[SeenPod]:
 def test_nothing_where_all_run() -> None:
     assert explain(*four()) == ""
     assert explain(*four(trouble="it ended once")) == "", "it runs again"
+    assert explain(*four(uid=BUSY, labels={})) == "", "it is good for its run"
 
 
 def test_no_room() -> None:
@@ -38,9 +44,9 @@ def test_what_keeps_a_pod_from_running() -> None:
 
 def test_pods_of_before_must_end_first() -> None:
     old = make_pod(3, "old")
-    assert explain(*four()[:3], old) == "3 of 4 worker pods are made; others end first: 1"
+    assert explain(*four()[:3], old) == "3 of 4 worker pods are made; 1 of before end first"
     ending = make_pod(3, WANTED, phase="Terminating")
-    assert explain(*four()[:3], ending) == "3 of 4 worker pods are made; others end first: 1"
+    assert explain(*four()[:3], ending) == "3 of 4 worker pods are made; 1 of before end first"
 
 
 def test_pods_that_are_not_made() -> None:
@@ -51,7 +57,9 @@ def test_pods_that_are_not_made() -> None:
 
 
 def test_pods_that_start() -> None:
-    assert explain(*four(running=False)) == "3 of 4 worker pods have started"
+    assert explain(*four(running=False)) == (
+        "3 of 4 worker pods have started; the others pull their image, or are being set up"
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ from tests.master.recording.places import (
     write_labelled,
 )
 
+_TAKES_NO_FUTURE = "this Prometheus refuses samples from the future, as 3.5 does"
+
 
 @pytest.fixture
 def database_url(tmp_path: Path) -> str:
@@ -265,7 +267,9 @@ def test_what_only_prometheus_finds_too_old_is_kept(
 ) -> None:
     """Its window ends at the newest sample that it has, which may be from a wrong clock."""
     ours = Recorder(own_prometheus.url)
-    write(ours.url, foreign=[(now_ms + 2 * HOUR_MS, 1)])
+    if write(ours.url, foreign=[(now_ms + 2 * HOUR_MS, 1)]).status_code == 400:
+        ours.close()
+        pytest.skip(_TAKES_NO_FUTURE)
     refused = write(ours.url, old=[(now_ms - int(22.5 * HOUR_MS), 1)])
     assert refused.status_code in (400, 500)
     assert "too old" in refused.text
@@ -285,7 +289,11 @@ def test_a_sample_from_the_future(
     # With a window of a day, more than a day ahead.
     for server, hours in ((_plain(prometheus_binary, tmp_path), 2), (own_prometheus, 30)):
         write(server.url, known=[(now_ms, 1)])
-        assert write(server.url, a=[(now_ms + hours * HOUR_MS, 1)]).status_code == 204
+        answer = write(server.url, a=[(now_ms + hours * HOUR_MS, 1)]).status_code
+        if answer == 400:
+            server.kill()
+            pytest.skip(_TAKES_NO_FUTURE)
+        assert answer == 204
         for _ in range(2):
             for name in ("known", "a", "new"):
                 refused = write_labelled(server.url, ({"__name__": name}, [(now_ms + 1, 2)]))

@@ -81,7 +81,10 @@ def test_a_prometheus_that_is_named_is_asked(elsewhere: Mlbench, there: Connecti
         ({"MLBENCH_TOKEN": ""}, "$MLBENCH_URL is set and $MLBENCH_TOKEN is not: "),
         ({"MLBENCH_URL": ""}, "$MLBENCH_TOKEN is set and $MLBENCH_URL is not: "),
         ({"MLBENCH_URL": "ftp://x"}, "$MLBENCH_URL is 'ftp://x': url: it must be"),
-        ({"MLBENCH_TOKEN": "wrong"}, "is $MLBENCH_TOKEN the token of this master?"),
+        (
+            {"MLBENCH_TOKEN": "wrong"},
+            "refuses the token: is $MLBENCH_TOKEN the token of this master?",
+        ),
         (
             {"MLBENCH_URL": f"http://127.0.0.1:{free_port()}"},
             "is $MLBENCH_URL right, and does the way to it stand",

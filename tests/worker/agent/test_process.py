@@ -42,6 +42,22 @@ def gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+def test_a_process_can_hide_its_environment() -> None:
+    """Even from one of the same user; a test as root drops what it may read beyond that."""
+    code = (
+        "import subprocess, sys; from worker.agent.process import hide_from_others;"
+        "sys.argv[1] == 'hide' and hide_from_others();"
+        "sys.exit(subprocess.run(['cat', '/proc/%d/environ' % __import__('os').getpid()],"
+        " capture_output=True).returncode)"
+    )
+    user = ["setpriv", "--reuid", "65534", "--clear-groups"] if os.getuid() == 0 else []
+
+    def reads(word: str) -> int:
+        return subprocess.run([*user, sys.executable, "-c", code, word], check=False).returncode
+
+    assert (reads("show"), reads("hide")) == (0, 1)
+
+
 def test_exit_code_and_time(tmp_path: Path) -> None:
     before = time.time()
     ended = run(tmp_path, *python("import sys; print('out'); sys.exit('why')"))

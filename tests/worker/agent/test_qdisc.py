@@ -107,6 +107,12 @@ def test_the_script_says_that_it_may_not() -> None:
     assert "the capability NET_ADMIN is missing" in ended.stderr
 
 
+@pytest.mark.parametrize("kind", [b"tbf\0", b"htb\0", b""])
+def test_a_message_without_options_tells_no_rate(kind: bytes) -> None:
+    message = struct.pack("=BxxxiIII", 0, 7, 0, 0xFFFFFFFF, 2) + struct.pack("=HH4s", 8, 1, kind)
+    assert parse_qdisc(message).bits_per_second is None
+
+
 def test_a_rate_beyond_32_bits() -> None:
     parameters = struct.pack("=8xI", 0xFFFFFFFF) + bytes(24)
     options = (

@@ -19,12 +19,12 @@
   value: {{ .Values.limits.gpu | quote }}
 {{- with .Values.limits.bandwidth }}
 - name: MLBENCH_LIMIT_BANDWIDTH
-  value: {{ . | quote }}
+  value: {{ . | toJson | quote }}
 {{- end }}
 - name: MLBENCH_START_SECONDS
-  value: {{ .Values.worker.startSeconds | quote }}
+  value: {{ .Values.worker.startSeconds | int | quote }}
 - name: MLBENCH_IDLE_SECONDS
-  value: {{ .Values.worker.idleSeconds | quote }}
+  value: {{ .Values.worker.idleSeconds | int | quote }}
 - name: MLBENCH_HOME
   value: /var/lib/mlbench
 - name: MLBENCH_URL
@@ -53,7 +53,7 @@
 {{- $ingress := .Values.master.ingress -}}
 {{- if $ingress.enabled }}{{ $hosts = append $hosts $ingress.host }}{{ end -}}
 {{- with .Values.master.url }}{{ $hosts = append $hosts (index (regexSplit ":" (urlParse .).host -1) 0) }}{{ end -}}
-{{- concat $hosts .Values.master.allowedHosts | uniq | join "," -}}
+{{- concat $hosts (.Values.master.allowedHosts | default list) | uniq | join "," -}}
 {{- end }}
 
 {{/* The Grafana that the controller keeps up to date. */}}

@@ -106,6 +106,9 @@ spec:
             - name: MLBENCH_POD
               valueFrom:
                 fieldRef: {apiVersion: v1, fieldPath: metadata.name}
+            - name: MLBENCH_POD_UID
+              valueFrom:
+                fieldRef: {apiVersion: v1, fieldPath: metadata.uid}
             {{- include "mlbench.secretEnv" (list . "MLBENCH_AGENT_TOKEN" "agent-token") | nindent 12 }}
             - name: MLBENCH_DATASETS
               value: /datasets
@@ -157,7 +160,7 @@ spec:
 {{- define "mlbench.workerResources" -}}
 {{- $cpu := .Values.limits.cpu | toString -}}
 {{- $cores := dict "requests" (dict "cpu" $cpu) "limits" (dict "cpu" $cpu) -}}
-{{- toYaml (merge $cores (deepCopy .Values.worker.resources)) -}}
+{{- toYaml (merge $cores (deepCopy (.Values.worker.resources | default dict))) -}}
 {{- end }}
 
 {{/* limits.cpu as whole threads: 2 for 1500m. */}}
