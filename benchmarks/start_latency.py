@@ -1,8 +1,9 @@
 """How long it takes from ``POST /api/runs/`` to the first training step."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from itertools import repeat as repeat_for_ever
 from pathlib import Path
 
 from benchmarks.measure import Figure, repeat
@@ -23,23 +24,38 @@ def measure(folder: Path) -> list[Figure]:
                     "POST /api/runs/ to the first step: steps",
                     "s",
                     5,
-                    _start(client, "steps", steps),
+                    to_first_step(client, "steps", steps, repeat_for_ever(None)),
                 ),
                 repeat(
                     "POST /api/runs/ to the first step: digits",
                     "s",
                     3,
-                    _start(client, "digits", {"epochs": "1"}),
+                    to_first_step(client, "digits", {"epochs": "1"}, repeat_for_ever(None)),
                 ),
             ]
     finally:
         launch.stop(home)
 
 
-def _start(client: ApiClient, benchmark: str, args: dict[str, str]) -> Callable[[], float]:
+def to_first_step(
+    client: ApiClient, benchmark: str, args: dict[str, str], cores: Iterable[float | None]
+) -> Callable[[], float]:
+    """Return what orders a run and says after how many seconds it made its first step.
+
+    Args:
+        client: of the master that is measured.
+        benchmark: the task.
+        args: its options.
+        cores: what each worker is to have, run by run.
+    """
+    each = iter(cores)
+
     def once() -> float:
         ordered_at = datetime.now(UTC)
-        run = client.create_run("latency", 2, benchmark=benchmark, args=args).result().value
+        ordered = client.create_run(
+            "latency", 2, num_cpus=next(each), benchmark=benchmark, args=args
+        )
+        run = ordered.result().value
         while run.active:
             time.sleep(0.1)
             run = client.get_run(run.id).result().value

@@ -28,10 +28,11 @@ def explain_pods(pods: Sequence[SeenPod], wanted: Wanted, ask: str) -> str:
         if pod.unschedulable:
             room = sum(one.scheduled for one in made)
             return f"the cluster has room for {room} of {workers} workers: {pod.unschedulable}"
+    there = f"{len(made)} of {workers} worker pods are made"
     if ending := len(pods) - len(made):
-        return f"{len(made)} of {workers} worker pods are made; {ending} of before end first"
+        return f"{there}; the former ones ({ending}) end first"
     if len(made) < workers:
-        return f"{len(made)} of {workers} worker pods are made; if it stays so, {ask} tells why"
+        return f"{there}; if it stays so, {ask} tells why"
     if pending := sum(not pod.running for pod in made):
         started = f"{workers - pending} of {workers} worker pods have started"
         return f"{started}; the others pull their image, or are being set up"

@@ -42,14 +42,14 @@ NameOption = Annotated[
 ]
 CpusOption = Annotated[
     float | None,
-    typer.Option(min=0.001, help="Cores of each worker, e.g. 2 or 0.5; no limit by default."),
+    typer.Option(min=0.001, help="Cores of each worker, e.g. 2; in a cluster also 0.5."),
 ]
 BandwidthOption = Annotated[
     float | None,
     typer.Option(
         min=0.001,
         metavar="MBIT",
-        help="What each worker may send, in Mbit/s; no limit by default.",
+        help="What each worker may send, in Mbit/s; in a cluster only.",
     ),
 ]
 SettingsOption = Annotated[

@@ -44,9 +44,10 @@ def test_what_keeps_a_pod_from_running() -> None:
 
 def test_pods_of_before_must_end_first() -> None:
     old = make_pod(3, "old")
-    assert explain(*four()[:3], old) == "3 of 4 worker pods are made; 1 of before end first"
+    said = "3 of 4 worker pods are made; the former ones (1) end first"
+    assert explain(*four()[:3], old) == said
     ending = make_pod(3, WANTED, phase="Terminating")
-    assert explain(*four()[:3], ending) == "3 of 4 worker pods are made; 1 of before end first"
+    assert explain(*four()[:3], ending) == said
 
 
 def test_pods_that_are_not_made() -> None:
