@@ -104,7 +104,7 @@ class World:
     warm: Warm | None
     """What the last run leaves behind; None where it never began, or there was none."""
     usual_workers: int
-    start_seconds: float = 120.0
+    start_seconds: float
     """A run whose workers have not come by then fails."""
-    idle_seconds: float = 60.0
+    idle_seconds: float
     """After so long without a run, the pool goes back to its usual size and shape."""

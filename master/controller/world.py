@@ -4,8 +4,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from peewee import fn
-
 from master.controller.views import RankView, RunView, Warm, WorkerView, World
 from master.database import snapshot
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
@@ -40,9 +38,9 @@ class Habits:
     """What the pool is to be like when nothing is said, and how long anything is waited for."""
 
     usual_workers: int
-    start_seconds: float = 120.0
+    start_seconds: float
     """How long a run waits for its workers."""
-    idle_seconds: float = 60.0
+    idle_seconds: float
     """How long the workers of the last run are kept."""
 
 
@@ -54,17 +52,18 @@ def observe(
     with snapshot():
         run = find_active()
         seen = {worker.name: worker for worker in Worker.select()}
-        last = Run.select().where(Run.finished_at.is_null(False)).order_by(Run.finished_at.desc())
+        ended = Run.select().where(Run.finished_at.is_null(False))
+        last = ended.order_by(Run.finished_at.desc()).first()
         now = time.time()
         return World(
             now=now,
             watched_since=attention.look(now),
             run=_view_run(run, seen, {pod.name: pod for pod in pods}) if run else None,
             unwanted=_unwanted(run),
-            last_run_ended_at=Run.select(fn.MAX(Run.finished_at)).scalar() or 0.0,
+            last_run_ended_at=last.finished_at if last else 0.0,
             workers=tuple(_view_workers(pods, seen, run)),
             waits_for=waits_for,
-            warm=_view_warm(last.first()),
+            warm=_view_warm(last),
             usual_workers=habits.usual_workers,
             start_seconds=habits.start_seconds,
             idle_seconds=habits.idle_seconds,

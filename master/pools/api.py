@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 from urllib.parse import urlencode
 
 import urllib3
@@ -11,6 +10,7 @@ from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 from urllib3.exceptions import HTTPError
 
+from master.pools.objects import Object, to_line
 from mlbench.errors import MLBenchError
 
 _CONNECT_SECONDS = 5.0
@@ -20,8 +20,6 @@ _APPLY = "application/apply-patch+yaml"
 _MANAGER = "mlbench"
 _ERROR = 400
 _MOST_WORDS = 500
-# What comes from a cluster is JSON, of which only some is looked at.
-Object = dict[str, Any]
 
 
 class ApiError(MLBenchError):
@@ -189,12 +187,6 @@ def _lines(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     for piece in answer.stream(amt=None):
         *lines, rest = (rest + piece).split(b"\n")
         yield from filter(None, lines)
-
-
-def to_line(text: object) -> str:
-    """Return what comes from a cluster as one line that a terminal and a database can take."""
-    words = "".join(char if char.isprintable() else " " for char in str(text or ""))
-    return " ".join(words.split())
 
 
 def _parse_status(text: bytes) -> Object:

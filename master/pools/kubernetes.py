@@ -12,9 +12,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TypeVar
 
-from master.pools.api import Api, ApiError, Object
+from master.pools.api import Api, ApiError
 from master.pools.base import TERMINATING, Placement, PodStatus, Shape
 from master.pools.manifests import Manifest, Usual, make_stateful_set, own
+from master.pools.objects import Object
 from master.pools.plan import (
     Apply,
     Delete,

@@ -6,12 +6,10 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from master.pools.base import Shape
+from master.pools.objects import Object
 from mlbench.errors import MLBenchError
-
-Object = dict[str, Any]
 
 # The label that tells pods of one template from those of another.
 SHAPE_LABEL = "mlbench.shape"

@@ -6,13 +6,11 @@ No clock, no network: everything comes in as an argument, so every case can be t
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
 
 from master.pools.base import RUNNING, TERMINATING
 from master.pools.manifests import applied, shape_of
+from master.pools.objects import Object
 from master.pools.seen import SeenPod
-
-Object = dict[str, Any]
 
 # A pod that has not ended this long after it must have is on a node that is dead.
 OVERDUE_SECONDS = 60.0

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
-from master.pools.api import Api, ApiError, Object
+from master.pools.api import Api, ApiError
+from master.pools.objects import Object
 
 log = logging.getLogger(__name__)
 

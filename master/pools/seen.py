@@ -4,13 +4,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from master.pools.api import to_line
 from master.pools.base import TERMINATING
 from master.pools.manifests import SHAPE_LABEL, WORKER
+from master.pools.objects import Object, to_line
 
-Object = dict[str, Any]
 T = TypeVar("T")
 
 _LONGEST = 500

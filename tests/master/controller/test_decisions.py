@@ -63,6 +63,8 @@ WORLD = World(
     waits_for="",
     warm=None,
     usual_workers=2,
+    start_seconds=120.0,
+    idle_seconds=60.0,
 )
 
 

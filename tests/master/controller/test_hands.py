@@ -279,7 +279,8 @@ class Loop:
         for _ in range(times):
             for agent in self.agents:
                 agent.poll()
-            for action in decide(observe(self.hands.pool.pods() or [], Habits(2), self.attention)):
+            pods = self.hands.pool.pods() or []
+            for action in decide(observe(pods, Habits(2, 120.0, 60.0), self.attention)):
                 self.hands.perform(action)
 
     @property

@@ -15,7 +15,7 @@ from master.recording import streams
 from master.recording.samples import Sample
 from tests.master.making import key, line, make_ranks, make_run, make_worker, post, record
 
-HABITS = Habits(usual_workers=2)
+HABITS = Habits(usual_workers=2, start_seconds=120.0, idle_seconds=60.0)
 
 
 def pod(number: int, phase: str = "Running") -> PodStatus:
