@@ -2,13 +2,20 @@
 
 import pytest
 
-from tests.e2e.commands import run
+from tests.e2e.commands import run, wait_until
 from tests.e2e.release import WORKERS, Object, Release
 
 pytestmark = pytest.mark.timeout(900)
 
 
 def test_every_part_is_there_and_ready(release: Release) -> None:
+    # Of a DaemonSet, Helm waits for all nodes but one.
+    wait_until(
+        lambda: [_is_ready(pod) for pod in release.objects("pods", "exporter")],
+        lambda ready: ready and all(ready),
+        120,
+        "the exporter is ready on every node",
+    )
     ready = {
         component: [_is_ready(pod) for pod in release.objects("pods", component)]
         for component in ("master", "exporter", "prometheus")
