@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models.common import DataSourceRef
 from grafana_foundation_sdk.models.dashboard import AnnotationQuery
 
 from grafana.queries import DATASOURCE, Query, by
-from grafana.thresholds import BLUE, GREEN, GREY
+from mlbench.palette import BLUE, GREEN, GREY
 
 # Grafana looks once a minute otherwise, and finds nothing of a run that took less. Up to Grafana 11
 # the annotation says it, from 12 on its query.

@@ -130,6 +130,7 @@ def stacked_bars(
     stacking: common.StackingMode = common.StackingMode.NORMAL,
     width: int = 12,
     height: int = 9,
+    overrides: Overrides | None = None,
     no_value: str = NO_DATA,
 ) -> Panel:
     """Return one stacked bar for each row of a table whose column ``x`` names it."""
@@ -158,6 +159,7 @@ def stacked_bars(
             no_value=no_value,
             custom=barchart.FieldConfig(line_width=0, fill_opacity=85),
         ),
+        overrides=overrides,
         transformations=transformations,
     )
 

@@ -19,6 +19,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 
 from grafana.queries import DATASOURCE, Query
+from mlbench import palette
 
 # The options are those of Grafana 10.0: later ones know by this what to bring up to date.
 _PLUGIN_VERSION: Final = "10.0.0"
@@ -80,6 +81,10 @@ def fixed(colour: str) -> dict[str, object]:
     return {"color": FieldColor(mode=FieldColorModeId.FIXED, fixed_color=colour)}
 
 
+# Of series that are named for a phase.
+PHASE_COLOURS: Final[Overrides] = {phase: fixed(colour) for phase, colour in palette.PHASE.items()}
+
+
 def dashed(colour: str) -> dict[str, object]:
     """Return the properties of a series that is a mark to compare with, such as the goal."""
     return fixed(colour) | {
@@ -93,7 +98,7 @@ def dashed(colour: str) -> dict[str, object]:
 def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
     """Return overrides that fill the space between two series, and mute both."""
     edge: dict[str, object] = {"custom.lineWidth": 0, "custom.showPoints": "never"} | fixed(
-        "#8e8e8e"
+        palette.GREY
     )
     return {
         lowest: edge | {"custom.fillOpacity": 0},

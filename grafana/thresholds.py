@@ -14,12 +14,8 @@ from grafana_foundation_sdk.models.dashboard import (
     ValueMappingResult,
 )
 
-GREEN: Final = "green"
-YELLOW: Final = "yellow"
-ORANGE: Final = "orange"
-RED: Final = "red"
-BLUE: Final = "blue"
-GREY: Final = "#8e8e8e"
+from mlbench import palette
+from mlbench.palette import BLUE, GREEN, GREY, ORANGE, RED, YELLOW
 
 
 def thresholds(start: str, steps: Mapping[float, str] | None = None) -> ThresholdsConfig:
@@ -61,24 +57,8 @@ def words(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
     ]
 
 
-RUN_STATE: Final = words(
-    {
-        "INITIALIZED": ("INITIALIZED", GREY),
-        "STARTED": ("STARTED", BLUE),
-        "FINISHED": ("FINISHED", GREEN),
-        "FAILED": ("FAILED", RED),
-        "STOPPED": ("STOPPED", ORANGE),
-    }
-)
-POD_PHASE: Final = words(
-    {
-        "Pending": ("Pending", YELLOW),
-        "Running": ("Running", GREEN),
-        "Succeeded": ("Succeeded", BLUE),
-        "Failed": ("Failed", RED),
-        "Unknown": ("Unknown", GREY),
-    }
-)
+RUN_STATE: Final = words({state: (state, colour) for state, colour in palette.RUN_STATE.items()})
+POD_PHASE: Final = words({phase: (phase, colour) for phase, colour in palette.POD_PHASE.items()})
 UP: Final = words({"0": ("down", RED), "1": ("up", GREEN)})
 PROCESS: Final = words({"0": ("ended", GREY), "1": ("running", GREEN)})
 SEVERITY: Final = words({"critical": ("critical", RED), "warning": ("warning", ORANGE)})

@@ -10,11 +10,11 @@ from grafana.annotations import run_events
 from grafana.board import Board, Row
 from grafana.figures import bars
 from grafana.graphs import against, stacked_bars
-from grafana.panels import dashed
+from grafana.panels import PHASE_COLOURS, dashed
 from grafana.queries import Query, by, column, latest, value
 from grafana.tables import Column, rows
 from grafana.transformations import averaged_over, matrix, since_start
-from mlbench import names
+from mlbench import names, palette
 
 _RUNS: Final = 'run_id=~"$runs"'
 # Ranks agree on what was measured over the whole validation set; what was posted has no rank.
@@ -115,7 +115,7 @@ SCALING: Final = (
         points=VisibilityMode.ALWAYS,
         least=0,
         transformations=averaged_over("workers", "speed-up", "curve"),
-        overrides={"/^ideal/": dashed(thresholds.GREY)},
+        overrides={"/^ideal/": dashed(palette.GREY)},
         no_value="Choose runs with different numbers of workers",
     ),
     against(
@@ -157,6 +157,7 @@ PHASES: Final = (
         unit="s",
         x="run",
         transformations=matrix("run", "phase", "Value", x="run"),
+        overrides=PHASE_COLOURS,
         no_value="None of the runs records phases",
     ),
     stacked_bars(
@@ -167,6 +168,7 @@ PHASES: Final = (
         x="run",
         transformations=matrix("run", "phase", "Value", x="run"),
         stacking=StackingMode.PERCENT,
+        overrides=PHASE_COLOURS,
         no_value="None of the runs records phases",
     ),
 )

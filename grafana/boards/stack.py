@@ -10,6 +10,7 @@ from grafana.graphs import lines, timeline
 from grafana.panels import fixed
 from grafana.queries import age, by, column, graph, value
 from grafana.tables import Column, rows
+from mlbench import palette
 
 _RATE: Final = "[$__rate_interval]"
 _JOBS: Final = 'job=~"prometheus|master|controller|exporter|workers"'
@@ -78,7 +79,7 @@ HEADLINE: Final = (
         graph(_ERRORS, "errors/s"),
         unit="reqps",
         decimals=2,
-        colours=thresholds.thresholds(thresholds.GREEN, {0.001: thresholds.RED}),
+        colours=thresholds.thresholds(palette.GREEN, {0.001: palette.RED}),
         sparkline=True,
     ),
     figure(
@@ -154,7 +155,7 @@ MASTER: Final = (
         graph(f"sum by (status) (rate(mlbench_http_requests_total{_RATE}))", "{{status}}"),
         unit="reqps",
         width=6,
-        overrides={"/^5/": fixed(thresholds.RED), "/^2/": fixed(thresholds.GREEN)},
+        overrides={"/^5/": fixed(palette.RED), "/^2/": fixed(palette.GREEN)},
     ),
     lines(
         "Answer time",
@@ -196,7 +197,7 @@ WRITER: Final = (
         "Prometheus cannot hold them; and that Prometheus refused.",
         graph(f"sum by (outcome) (rate(mlbench_writer_samples_total{_RATE}))", "{{outcome}}"),
         unit="cps",
-        overrides={"refused": fixed(thresholds.RED), "delivered": fixed(thresholds.GREEN)},
+        overrides={"refused": fixed(palette.RED), "delivered": fixed(palette.GREEN)},
         no_value="The controller is not scraped",
     ),
     lines(
@@ -205,9 +206,9 @@ WRITER: Final = (
         graph(f"sum by (outcome) (rate(mlbench_writer_requests_total{_RATE}))", "{{outcome}}"),
         unit="reqps",
         overrides={
-            "refused": fixed(thresholds.RED),
-            "unavailable": fixed(thresholds.ORANGE),
-            "accepted": fixed(thresholds.GREEN),
+            "refused": fixed(palette.RED),
+            "unavailable": fixed(palette.ORANGE),
+            "accepted": fixed(palette.GREEN),
         },
         no_value="The controller is not scraped",
     ),
@@ -236,7 +237,7 @@ WRITER: Final = (
             f"sum by (outcome) (rate(mlbench_controller_reconciles_total{_RATE}))", "{{outcome}}"
         ),
         unit="ops",
-        overrides={"failed": fixed(thresholds.RED), "done": fixed(thresholds.GREEN)},
+        overrides={"failed": fixed(palette.RED), "done": fixed(palette.GREEN)},
         no_value="The controller is not scraped",
     ),
     lines(
@@ -245,7 +246,7 @@ WRITER: Final = (
         "failed one disturbs no run and is tried again.",
         graph(f"sum by (outcome) (rate(mlbench_grafana_requests_total{_RATE}))", "{{outcome}}"),
         unit="reqps",
-        overrides={"failed": fixed(thresholds.RED), "done": fixed(thresholds.GREEN)},
+        overrides={"failed": fixed(palette.RED), "done": fixed(palette.GREEN)},
         no_value="The controller keeps no Grafana up to date",
     ),
 )
@@ -340,7 +341,7 @@ PROMETHEUS: Final = (
         graph(f"sum(rate(prometheus_tsdb_wal_completed_pages_total{_RATE})) * 32768", "written"),
         graph(f"sum(rate(prometheus_tsdb_wal_writes_failed_total{_RATE}))", "failed writes"),
         unit="Bps",
-        overrides={"failed writes": fixed(thresholds.RED) | {"unit": "wps"}},
+        overrides={"failed writes": fixed(palette.RED) | {"unit": "wps"}},
     ),
     lines(
         "Rule evaluation",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grafana import thresholds
+from mlbench import palette
 from tests.prometheus.reading import read_rules
 
 if TYPE_CHECKING:  # imported by itself, the SDK warns, and warnings are errors here
@@ -29,5 +30,5 @@ _RULES = read_rules("alert") | read_rules("record")
 )
 def test_red_is_where_the_alert_speaks(shown: "ThresholdsConfig", rule: str, limit: str) -> None:
     [found] = re.findall(limit, _RULES[rule]["expr"])
-    [red] = [step.value for step in shown.steps if step.color == thresholds.RED]
+    [red] = [step.value for step in shown.steps if step.color == palette.RED]
     assert red == float(found)

@@ -5,7 +5,6 @@ from typing import Final
 
 from grafana_foundation_sdk.models.dashboard import Panel
 
-from grafana import thresholds
 from grafana.boards.run.queries import (
     BAND,
     RUN,
@@ -21,7 +20,7 @@ from grafana.queries import (
     while_running,
 )
 from grafana.transformations import over
-from mlbench import names
+from mlbench import names, palette
 
 _LOSS = over_ranks(names.TRAIN_LOSS)
 _ACCURACY = {
@@ -31,7 +30,7 @@ _ACCURACY = {
         by("run_id", f'mlbench_run_goal{{{RUN},metric="{names.VAL_ACCURACY}"}}'), RUN
     ),
 }
-_GOAL_MARK = {"goal": dashed(thresholds.GREEN)}
+_GOAL_MARK = {"goal": dashed(palette.GREEN)}
 
 
 def _by_step(

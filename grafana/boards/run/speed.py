@@ -6,6 +6,7 @@ from grafana import thresholds
 from grafana.boards.run.queries import PHASES, RANKS, RUN, by_rank, over_ranks
 from grafana.figures import bars, figure
 from grafana.graphs import lines
+from grafana.panels import PHASE_COLOURS
 from grafana.queries import (
     graph,
     latest,
@@ -118,6 +119,7 @@ STEPS: Final = (
         unit="percentunit",
         most=1,
         stacked=True,
+        overrides=PHASE_COLOURS,
         no_value="The run's code does not time phases with mlbench.Tracker",
     ),
     bars(
@@ -132,6 +134,7 @@ STEPS: Final = (
         ),
         unit="s",
         decimals=1,
+        overrides=PHASE_COLOURS,
         no_value="The run records no phases",
     ),
     lines(

@@ -1,0 +1,42 @@
+"""The colours of states and phases, the same on the web pages and the dashboards.
+
+Each stands out from white and from near-black paper (contrast 3:1 or more, as WCAG asks of
+graphics), and is never the only sign: the word stands beside.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from mlbench.names import Phase, RunState
+
+GREEN: Final = "#1a9650"
+BLUE: Final = "#3b82f6"
+RED: Final = "#e0364c"
+ORANGE: Final = "#d97706"
+YELLOW: Final = "#ab8600"
+GREY: Final = "#808893"
+
+RUN_STATE: Final[Mapping[RunState, str]] = {
+    "INITIALIZED": GREY,
+    "STARTED": BLUE,
+    "FINISHED": GREEN,
+    "FAILED": RED,
+    "STOPPED": ORANGE,
+}
+# As Kubernetes names them.
+POD_PHASE: Final[Mapping[str, str]] = {
+    "Pending": YELLOW,
+    "Running": GREEN,
+    "Succeeded": BLUE,
+    "Failed": RED,
+    "Unknown": GREY,
+}
+PHASE: Final[Mapping[Phase, str]] = {
+    "data": "#8a63d2",
+    "forward": BLUE,
+    "backward": "#0d9488",
+    "communication": ORANGE,
+    "optimizer": "#1a9650",
+    "metrics": "#c2418c",
+    "evaluation": GREY,
+}

@@ -1,0 +1,40 @@
+"""The colours of states and phases: complete, and such that they can be told from the paper."""
+
+from typing import get_args
+
+import pytest
+
+from mlbench import palette
+from mlbench.names import PHASES, RunState
+
+_PAPERS = ("#ffffff", "#14171b")
+
+
+def _luminance(colour: str) -> float:
+    """Return the relative luminance, as WCAG 2 defines it."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """Return how much two colours differ in lightness, from 1 to 21, as WCAG 2 defines it."""
+    darker, lighter = sorted([_luminance(one), _luminance(other)])
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_every_state_and_phase_has_a_colour() -> None:
+    assert set(palette.RUN_STATE) == set(get_args(RunState))
+    assert set(palette.PHASE) == set(PHASES)
+
+
+def test_phases_are_told_apart() -> None:
+    assert len(set(palette.PHASE.values())) == len(PHASES)
+
+
+@pytest.mark.parametrize("paper", _PAPERS)
+@pytest.mark.parametrize("colours", [palette.RUN_STATE, palette.POD_PHASE, palette.PHASE])
+def test_colours_stand_out_from_the_paper(colours: dict[str, str], paper: str) -> None:
+    assert min(contrast(colour, paper) for colour in colours.values()) >= 3
