@@ -1,4 +1,4 @@
-"""The master's API: every route on one screen."""
+"""The master: every route of its API and of its web pages on one screen."""
 
 import falcon
 from falcon import Request, Response
@@ -13,7 +13,9 @@ from master.reading.promql import PrometheusClient
 from master.reading.series import SeriesReader
 from master.recording.spool import Spool
 from master.resources.benchmarks import BenchmarksResource
+from master.resources.events import EventsResource
 from master.resources.health import HealthResource, OwnMetricsResource, ReadyResource
+from master.resources.info import InfoResource
 from master.resources.logs import LogsResource
 from master.resources.manifest import ManifestResource
 from master.resources.metrics import MetricsResource, OwnerMetricsResource
@@ -27,6 +29,11 @@ from master.telemetry.master import MasterCollector
 from master.telemetry.pods import PodsCollector
 from master.telemetry.requests import RequestMiddleware
 from master.telemetry.runs import RunsCollector
+from master.web import assets, policy
+from master.web.assets import StaticResource
+from master.web.pages import PageResource
+from master.web.shells import Shells
+from master.web.signing import Door, SignInResource, SignOutResource
 
 
 def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[Request, Response]:
@@ -44,9 +51,13 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_middleware(RequestMiddleware(registry))
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_token))
+    app.add_middleware(policy.AnswersMiddleware())
     app.req_options.strip_url_path_trailing_slash = True
     media.install(app)
+    static = assets.load()
+    shells = Shells(static.prefix, policy.page_headers(settings.grafana_public_url))
     errors.install(app)
+    app.set_error_serializer(shells.show_error)
 
     spool = Spool(settings.spool_bytes)
     reader = SeriesReader(prometheus)
@@ -57,10 +68,12 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_route("/api/runs/{run_id:int}", RunResource())
     app.add_route("/api/runs/{run_id:int}/stop", RunStopResource())
     app.add_route("/api/runs/{run_id:int}/logs", LogsResource())
+    app.add_route("/api/runs/{run_id:int}/events", EventsResource())
     app.add_route("/api/runs/{run_id:int}/manifest", ManifestResource())
     app.add_route("/api/runs/{run_id:int}/result", ResultResource(reader))
     app.add_route("/api/compare", CompareResource(reader))
     app.add_route("/api/benchmarks", BenchmarksResource())
+    app.add_route("/api/info", InfoResource(settings))
 
     # The agents' two.
     app.add_route("/api/workers/{pod}/poll", PollResource())
@@ -71,6 +84,16 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_route("/readyz", ReadyResource(prometheus))
     app.add_route("/metrics", OwnMetricsResource(registry))
     app.add_route("/openapi.json", OpenApiResource(document.build()))
+
+    # The web pages.
+    door = Door(shells, settings.token, https=settings.url.startswith("https://"))
+    app.add_route("/", PageResource(door, "workers"))
+    app.add_route("/runs", PageResource(door, "runs"))
+    app.add_route("/runs/{run_id:int}", PageResource(door, "run"))
+    app.add_route("/compare", PageResource(door, "compare"))
+    app.add_route("/signin", SignInResource(door))
+    app.add_route("/signout", SignOutResource(door))
+    app.add_route("/static/{version}/{path:path}", StaticResource(static))
     return app
 
 

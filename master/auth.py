@@ -1,12 +1,18 @@
-"""Who may do what: users show the token, agents a token that can only poll and ship."""
+"""Who may do what: users show the token, agents a token that can only poll and ship.
+
+A browser that a user has signed in shows a session instead.
+"""
 
 import base64
 import hmac
+import time
 from dataclasses import dataclass
 from typing import Literal
 
 import falcon
 from falcon import Request, Response
+
+from master.session import cookie_name, is_session
 
 Access = Literal["open", "user", "agent"]
 
@@ -31,17 +37,34 @@ class TokenMiddleware:
         access = access_of(resource)
         if access == "open":
             return
-        shown = _shown_token(req)
-        if _equal(shown, self.agent_token if access == "agent" else self.user_token):
+        if access == "user" and self._has_session(req):
             return
-        if _equal(shown, self.agent_token) or _equal(shown, self.user_token):
+        shown = _shown_token(req)
+        if is_token(shown, self.agent_token if access == "agent" else self.user_token):
+            return
+        if is_token(shown, self.agent_token) or is_token(shown, self.user_token):
             raise falcon.HTTPForbidden(description=f"this route is for {access}s")
         raise falcon.HTTPUnauthorized(
             description="Authorization: show the token, as `Bearer TOKEN` or as the password of "
             "HTTP Basic; it is in connection.json of a local stack's home folder, in a cluster in "
             "the release's Secret",
-            challenges=['Bearer realm="mlbench"', 'Basic realm="mlbench"'],
+            challenges=_challenges(req),
         )
+
+    def _has_session(self, req: Request) -> bool:
+        session = req.cookies.get(cookie_name(req.port), "")
+        return is_session(session, self.user_token, time.time())
+
+
+def is_token(shown: str, token: str) -> bool:
+    """Return whether what was shown is a token, in a time that tells nothing of it."""
+    return hmac.compare_digest(shown.encode(), token.encode())
+
+
+def _challenges(req: Request) -> list[str]:
+    """Return how the token may be shown; to a page's script no way that its browser asks about."""
+    is_script = req.get_header("Sec-Fetch-Mode", default="navigate") != "navigate"
+    return ['Bearer realm="mlbench"', *([] if is_script else ['Basic realm="mlbench"'])]
 
 
 def _shown_token(req: Request) -> str:
@@ -61,7 +84,3 @@ def _basic_password(credentials: str) -> str:
     except ValueError:
         return ""
     return decoded.partition(":")[2]
-
-
-def _equal(shown: str, token: str) -> bool:
-    return hmac.compare_digest(shown.encode(), token.encode())

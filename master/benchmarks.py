@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from master import rules
+from master.recording.samples import Goal
 from master.rules import Rules
+from mlbench.names import VAL_ACCURACY
 
 # As PyTorch names them. A task finds out by itself whether its PyTorch has a backend.
 _TORCH_BACKENDS = ("gloo", "nccl", "mpi")
@@ -30,9 +32,26 @@ class Benchmark:
     """The values that its settings may have in the closed division, the usual one first."""
 
     @property
+    def goal(self) -> Goal | None:
+        """What it trains for if nothing else is said; None for a task without a goal."""
+        usual, *_ = self.rules.get("goal", (None,))
+        return None if usual is None else _accuracy(float(usual))
+
+    @property
+    def light_goal(self) -> Goal | None:
+        """What it trains for with ``light_target``; None for a task that has no such goal."""
+        light = self.light_args.get("goal")
+        return None if light is None else _accuracy(float(light))
+
+    @property
     def on_gpu(self) -> bool:
         """Whether it takes ``--device cuda``: what talks over nccl lies on GPUs."""
         return "nccl" in self.backends
+
+
+def _accuracy(percent: float) -> Goal:
+    """Return the goal that all tasks share which have one."""
+    return Goal(VAL_ACCURACY, percent, lower_is_better=False)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ class BadFieldError(falcon.HTTPBadRequest):
 
 def install(app: falcon.App[Request, Response]) -> None:
     """Make every error of the app a JSON answer."""
-    app.set_error_serializer(_serialize)
+    app.set_error_serializer(serialize)
     app.add_error_handler(ValidationError, _answer_validation)
     app.add_error_handler(PrometheusError, _answer_prometheus)
     app.add_error_handler(SpoolFullError, _answer_full_spool)
@@ -31,11 +31,14 @@ def install(app: falcon.App[Request, Response]) -> None:
     app.add_error_handler(Exception, _answer_unexpected)
 
 
-def _serialize(req: Request, resp: Response, error: falcon.HTTPError) -> None:
-    resp.media = {
-        "status": error.status_code,
-        "message": error.description or error.title or str(error.status),
-    }
+def serialize(req: Request, resp: Response, error: falcon.HTTPError) -> None:
+    """Answer with an error as JSON."""
+    resp.media = {"status": error.status_code, "message": message_of(error)}
+
+
+def message_of(error: falcon.HTTPError) -> str:
+    """Return what an error says is wrong."""
+    return error.description or error.title or str(error.status)
 
 
 def _answer_validation(

@@ -22,7 +22,8 @@ class MediaTypeMiddleware:
         self, req: Request, resp: Response, resource: object, req_succeeded: bool
     ) -> None:
         """Set Content-Type by the Accept header."""
+        if not (resp.content_type or falcon.MEDIA_JSON).startswith(falcon.MEDIA_JSON):
+            return
         resp.append_header("Vary", "Accept")
-        is_json = (resp.content_type or falcon.MEDIA_JSON).startswith(falcon.MEDIA_JSON)
-        if is_json and _JAVASCRIPT in req.accept:
+        if _JAVASCRIPT in req.accept:
             resp.content_type = _JAVASCRIPT

@@ -124,6 +124,8 @@ class Rank(_Table):
     assigned_at = DoubleField()
     reported = BooleanField(default=False)
     """Whether the agent has said that it has this assignment."""
+    reported_at = DoubleField(null=True)
+    """When it said so first; when the process exited, if it ran too short a time for that."""
     stop = BooleanField(default=False)
     exit_code = IntegerField(null=True)
     exited_at = DoubleField(null=True)

@@ -26,9 +26,9 @@ class OriginMiddleware:
     ) -> None:
         """Refuse with 421 a foreign Host, with 403 a foreign Origin.
 
-        Open routes take any Host: probes and Prometheus call them by a pod's address.
+        Open routes that are no pages take any Host: probes may call them by one of their own.
         """
-        if access_of(resource) != "open" and not self._is_here(_host(req)):
+        if not _takes_any_host(resource) and not self._is_here(_host(req)):
             raise falcon.HTTPError(
                 falcon.HTTP_421,
                 description=f"Host: this master is {', '.join(sorted(self.allowed_hosts))} "
@@ -43,6 +43,12 @@ class OriginMiddleware:
     def _is_here(self, host: str) -> bool:
         """Return whether a host is this master: an address always is, as it names no other."""
         return host in self.allowed_hosts or _is_address(host)
+
+
+def _takes_any_host(resource: object) -> bool:
+    """Return a resource's attribute ``any_host``; without one, whether it is open."""
+    takes_any: bool = getattr(resource, "any_host", access_of(resource) == "open")
+    return takes_any
 
 
 def _is_address(host: str) -> bool:

@@ -121,6 +121,8 @@ class Settings:
     """Where a browser reaches the master, for links."""
     grafana: GrafanaSettings | None = None
     """The Grafana to keep up to date, if there is one."""
+    grafana_public_url: str | None = None
+    """Where a browser reaches Grafana, if it does."""
     pool: PoolKind = "local"
     """Where workers come from."""
     start_seconds: float = 120.0
@@ -150,6 +152,7 @@ class Settings:
             spool_bytes=_positive(environ, "MLBENCH_SPOOL_BYTES", 1 << 30),
             url=(environ.get(names.ENV_URL) or cls.url).rstrip("/"),
             grafana=GrafanaSettings.from_environ(environ, prometheus_url),
+            grafana_public_url=_grafana_public_url(environ),
             pool=pool,
             start_seconds=_positive(environ, "MLBENCH_START_SECONDS", int(cls.start_seconds)),
             idle_seconds=_whole(environ, "MLBENCH_IDLE_SECONDS", int(cls.idle_seconds)),
@@ -176,6 +179,11 @@ def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
         gpus=_whole(environ, "MLBENCH_LIMIT_GPUS", 0 if in_cluster else _gpus_here()),
         pool=pool,
     )
+
+
+def _grafana_public_url(environ: Mapping[str, str]) -> str | None:
+    url = environ.get(names.ENV_GRAFANA_PUBLIC_URL) or environ.get(names.ENV_GRAFANA_URL)
+    return url.rstrip("/") if url else None
 
 
 def _required(environ: Mapping[str, str], name: str) -> str:

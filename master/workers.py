@@ -158,6 +158,7 @@ def _note_rank(pod: str, report: Report, now: float) -> None:
         # By the worker's clock, as all exits of one attempt are compared; but never in the future.
         rank.exited_at = min(report.exited_at, now)
         streams.close(rank.run_id, rank.attempt, rank.rank, report.sizes)
+    rank.reported_at = rank.reported_at or rank.exited_at or now
     rank.save()
 
 

@@ -76,6 +76,11 @@ class Home:
         return self.root / "datasets"
 
     @property
+    def way_in(self) -> Path:
+        """The page that leads a browser to the master, with the token, mode 0600."""
+        return self.root / "open.html"
+
+    @property
     def pool_spec(self) -> Path:
         """How many workers there should be: written by the controller's local pool."""
         return self.root / "pool.json"

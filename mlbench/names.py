@@ -37,10 +37,11 @@ ENV_NAMESPACE: Final = "MLBENCH_NAMESPACE"
 ENV_POD_UID: Final = "MLBENCH_POD_UID"  # tells an agent's pod from a later one of its name
 ENV_OWNER: Final = "MLBENCH_OWNER"  # the Deployment that the worker pods go with
 
-# --- The Grafana that the controller keeps up to date. ---
+# --- The Grafana that the controller keeps up to date, and that the web pages lead to. ---
 ENV_GRAFANA_URL: Final = "GRAFANA_URL"
 ENV_GRAFANA_TOKEN: Final = "GRAFANA_TOKEN"  # noqa: S105
 ENV_GRAFANA_PROMETHEUS_URL: Final = "GRAFANA_PROMETHEUS_URL"
+ENV_GRAFANA_PUBLIC_URL: Final = "GRAFANA_PUBLIC_URL"  # where a browser reaches it
 
 # --- The states of a run, and what may still change. ---
 RunState = Literal["INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"]

@@ -3,12 +3,12 @@
 No clock, no network, no database: everything comes in as an argument, so every case can be tested.
 """
 
-import signal
 from collections.abc import Sequence
 
 from master.controller.actions import Action, Assign, Count, End, StopRanks, Wait, WriteOff
 from master.controller.sizing import wanted_pool
 from master.controller.views import RankView, RunView, World
+from master.exits import describe_exit
 from master.reading.counting import Counted
 
 # A worker that was not heard of for this long is lost.
@@ -37,16 +37,6 @@ def decide(world: World) -> list[Action]:
     if not all(rank.over for rank in run.ranks):
         return actions + _watch(run, world)
     return actions + _conclude(run, world)
-
-
-def describe_exit(exit_code: int) -> str:
-    """Return an exit code in words: a negative one is the signal that killed the process."""
-    if exit_code >= 0:
-        return f"exited with code {exit_code}"
-    try:
-        return f"was killed by signal {-exit_code} ({signal.Signals(-exit_code).name})"
-    except ValueError:
-        return f"was killed by signal {-exit_code}"
 
 
 def _begin(run: RunView, world: World) -> list[Action]:

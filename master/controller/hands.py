@@ -19,7 +19,7 @@ from master.controller.verification import Verifier
 from master.database import STATE, exclusive
 from master.models import Rank, Run, run_owner
 from master.pools.base import Placement, Pool
-from master.reading.logs import tail
+from master.reading import logs
 from master.recording import streams
 from master.runs import deadline_at
 from mlbench.names import ACTIVE_STATES
@@ -137,7 +137,7 @@ def _end(end: End) -> None:
     run = Run.get_by_id(end.run_id)
     reason = end.reason
     if end.failed_rank is not None:
-        stderr = tail(run, end.failed_rank, "stderr", _STDERR_LINES).text.strip()
+        stderr = logs.tail(logs.find(run, end.failed_rank, "stderr"), _STDERR_LINES).text.strip()
         # PostgreSQL has no NUL in texts.
         reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
     with exclusive(STATE):

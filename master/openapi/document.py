@@ -13,7 +13,10 @@ from master.auth import Access
 from master.openapi import (
     benchmarks,
     errors,
+    events,
     health,
+    info,
+    logs,
     manifest,
     metrics,
     pods,
@@ -29,9 +32,12 @@ OPERATIONS: tuple[Operation, ...] = (
     *pods.OPERATIONS,
     *metrics.OPERATIONS,
     *runs.OPERATIONS,
+    *logs.OPERATIONS,
+    *events.OPERATIONS,
     *manifest.OPERATIONS,
     *results.OPERATIONS,
     *benchmarks.OPERATIONS,
+    *info.OPERATIONS,
     *workers.OPERATIONS,
     *health.OPERATIONS,
 )

@@ -14,12 +14,18 @@ from master.resources.metrics import MetricsResource, OwnerMetricsResource
 
 @with_config(extra="forbid")
 class Point(TypedDict):
-    """A value at a time. The last two are there where they were given."""
+    """A value at a time. ``cumulative`` and ``metadata`` are there where they were given.
+
+    ``min`` and ``max`` are there where the value is an average of several points: of their finite
+    numbers.
+    """
 
     date: Time
     value: str
     cumulative: NotRequired[bool]
     metadata: NotRequired[Any]
+    min: NotRequired[str]
+    max: NotRequired[str]
 
 
 @with_config(extra="forbid")
@@ -52,6 +58,12 @@ _SELECTION = (
         example="2018-08-03T09:21:29.347960Z",
     ),
     Parameter(
+        "until",
+        {"type": "string", "format": "date-time"},
+        "Only points up to this time, which is included.",
+        example="2038-08-03T09:21:29Z",
+    ),
+    Parameter(
         "metric_type",
         {"type": "string", "enum": ["pod", "run"], "default": "pod"},
         "Whose series: what was recorded for runs, or the resource use of pods.",
@@ -59,15 +71,16 @@ _SELECTION = (
     ),
     Parameter(
         "metric_filter",
-        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}},
         "Only the series of this name, such as `train_loss @ 0`, or of this metric, such as "
-        "`train_loss`, whatever its rank.",
-        example="train_loss",
+        "`train_loss`, whatever its rank. Given several times: of any of them.",
+        example=["train_loss", "learning_rate"],
     ),
     Parameter(
         "summarize",
         ABOVE_0,
-        "At most this many points of each series: averages of as many points each.",
+        "At most this many points of each series: averages of as many points each. In JSON, `min` "
+        "and `max` keep the spikes.",
         example=100,
     ),
     Parameter("last_n", ABOVE_0, "Only this many points of each series, the newest.", example=10),

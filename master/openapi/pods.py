@@ -1,6 +1,8 @@
 """The operations on pods."""
 
-from master.openapi.operation import Answer, Operation, View
+from typing import Literal
+
+from master.openapi.operation import Answer, Operation, Time, View
 from master.resources.pods import PodsResource
 
 
@@ -18,6 +20,10 @@ class Pod(View):
     """The active run that it works for."""
     rank: int | None
     """Its rank in that run."""
+    state: Literal["idle", "running", "exited"] | None
+    """What its agent said last that it does; None before it was heard of."""
+    seen_at: Time | None
+    """When its agent was last heard of."""
 
 
 OPERATIONS = (
@@ -38,6 +44,8 @@ OPERATIONS = (
                     "node": "laptop",
                     "run_id": 1,
                     "rank": 0,
+                    "state": "running",
+                    "seen_at": "2026-03-01T09:21:29.760112Z",
                 }
             ],
         ),

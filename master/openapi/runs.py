@@ -5,7 +5,6 @@ from typing import Any
 from master.openapi.operation import Answer, Operation, Parameter, Request, Time, View
 from master.openapi.parameters import WHOLE
 from master.orders import RunOrder
-from master.resources.logs import LogsResource
 from master.resources.runs import RunResource, RunsResource, RunStopResource
 from mlbench.names import RunState
 from mlbench.run_settings import Setting
@@ -78,22 +77,13 @@ class Run(View):
     settings: dict[str, Setting] | None
     """What the task runs with, as it says itself; None until it does."""
     goal: Goal | None
+    goal_reached_at: Time | None
+    """When a recorded value reached the goal first; None: not yet."""
+    goal_train_seconds: float | None
+    """Training time until then; None where it was not recorded."""
     delivery: Delivery | None
     """None until the run has ended and its samples are counted."""
     ranks: list[Rank]
-
-
-class LogPage(View):
-    """A piece of what a rank wrote."""
-
-    rank: int
-    stream: str
-    attempt: int
-    text: str
-    offset: int
-    """Where the next piece begins, in bytes."""
-    complete: bool
-    """Whether the process has ended and this is the last piece."""
 
 
 _RUN = {
@@ -126,6 +116,8 @@ _RUN = {
     "stop_requested": False,
     "settings": {"goal": 97.0, "batch_size": 128, "device": "cpu", "compile": False},
     "goal": {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False},
+    "goal_reached_at": "2026-03-01T09:21:40.100000Z",
+    "goal_train_seconds": 3.02,
     "delivery": {"recorded": 5210, "in_prometheus": 5208, "kept": 2},
     "ranks": [
         {"rank": 0, "pod": "local-mlbench-worker-0", "exit_code": 0},
@@ -139,7 +131,8 @@ OPERATIONS = (
         "get",
         "/api/runs/",
         name="list_runs",
-        answer=Answer("All runs.", list[Run], [_RUN]),
+        parameters=(Parameter("from_id", WHOLE, "Only runs from this id on.", example=1),),
+        answer=Answer("All runs, the oldest first.", list[Run], [_RUN]),
     ),
     Operation(
         RunsResource,
@@ -187,36 +180,6 @@ OPERATIONS = (
         "/api/runs/{run_id}/stop/",
         name="stop_run",
         answer=Answer("The run, whose `stop_requested` is now true.", Run, _RUN),
-        errors=(404,),
-    ),
-    Operation(
-        LogsResource,
-        "get",
-        "/api/runs/{run_id}/logs/",
-        name="get_logs",
-        parameters=(
-            Parameter("rank", WHOLE, "Whose log.", example=0),
-            Parameter(
-                "stream",
-                {"type": "string", "enum": ["stdout", "stderr"], "default": "stdout"},
-                "Which of the two.",
-                example="stdout",
-            ),
-            Parameter("offset", WHOLE, "Where to begin, in bytes.", example=0),
-            Parameter("tail", WHOLE, "The last lines, this many; `offset` is then unused."),
-        ),
-        answer=Answer(
-            "A piece of the log.",
-            LogPage,
-            {
-                "rank": 0,
-                "stream": "stdout",
-                "attempt": 1,
-                "text": "epoch 1: loss 0.31\n",
-                "offset": 19,
-                "complete": True,
-            },
-        ),
         errors=(404,),
     ),
 )

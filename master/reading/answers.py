@@ -7,7 +7,7 @@ from master.models import Run
 from master.reading import archive, export
 from master.reading.export import AllSeries
 from master.reading.selection import Selection
-from master.reading.series import NamedSeries, SeriesReader, known_pods
+from master.reading.series import NamedSeries, SeriesReader
 
 FORMATS = ("json", "zip", "csv")
 
@@ -53,7 +53,7 @@ def all_runs(reader: SeriesReader, selection: Selection, form: str) -> Answer:
 
 def all_pods(reader: SeriesReader, selection: Selection, form: str) -> Answer:
     """Answer with the series of each pod, by its name; as a zip file, with a folder for each."""
-    everything = ((name, reader.pod(name, selection)) for name in known_pods())
+    everything = reader.pods(selection)
     if form == "zip":
         files = archive.in_folders(
             (name, archive.series_files(series)) for name, series in everything

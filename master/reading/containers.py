@@ -1,5 +1,6 @@
-"""A pod's resource figures: the ``container_*`` series that Prometheus scrapes from exporters."""
+"""Pods' resource figures: the ``container_*`` series that Prometheus scrapes from exporters."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,8 +14,13 @@ from master.reading.windows import Span
 _PREFIX = "container_"
 # Where a figure was scraped from is no part of what it is about, and changes with each start.
 _SCRAPE_LABELS = {"__name__", "pod", "job", "instance"}
-# A pod with no more samples is read in one query.
+# Pods that have no more samples together are read in one query.
 _AT_ONCE = 200_000
+# So many pods are asked for in a query.
+_PODS = 100
+
+Figures = list[tuple[str, Read]]
+"""A pod's series in order of their names, and how to read each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +53,91 @@ def read(
     Raises:
         PrometheusError: Prometheus gives no answer.
     """
-    if selection.names and not any(name.startswith(_PREFIX) for name in selection.names):
-        return
-    everything = f"{{__name__=~{quote(_PREFIX + '.+')},pod={quote(pod)}}}"
-    found = prometheus.series(everything, 0, now_ms)
+    for _, figures in read_all(prometheus, [pod], selection, now_ms):
+        yield from figures
+
+
+def read_all(
+    prometheus: PrometheusClient, pods: Sequence[str], selection: Selection, now_ms: int
+) -> Iterator[tuple[str, Figures]]:
+    """Yield each pod with its series, as ``read`` does: of many pods in few queries.
+
+    Raises:
+        PrometheusError: Prometheus gives no answer.
+    """
+    metrics = {name.partition("{")[0] for name in selection.names}
+    metrics = {metric for metric in metrics if metric.startswith(_PREFIX)}
     span = Span(
         max(0, selection.after_us // 1000 + 1), min(now_ms, max(0, selection.until_us // 1000))
     )
-    figures = [
-        (name, figure)
-        for name, figure in _figures(found)
-        if selection.wants(name, figure.metric) and span.length_ms
+    if (selection.names and not metrics) or not span.length_ms:
+        yield from ((pod, []) for pod in pods)
+        return
+    matching = "|".join(map(re.escape, sorted(metrics))) or f"{_PREFIX}.+"
+    for start in range(0, len(pods), _PODS):
+        some = pods[start : start + _PODS]
+        found = prometheus.series(_selector(matching, some), 0, now_ms)
+        wanted = {pod: _wanted(labels, selection) for pod, labels in _by_pod(some, found).items()}
+        yield from _read_some(prometheus, wanted, span)
+
+
+def _read_some(
+    prometheus: PrometheusClient, wanted: Mapping[str, list[tuple[str, _Figure]]], span: Span
+) -> Iterator[tuple[str, Figures]]:
+    """Yield each pod with its series: in one query, unless there is too much of them."""
+    pods = list(wanted)
+    metrics = sorted({figure.metric for figures in wanted.values() for _, figure in figures})
+    if metrics and _count(prometheus, metrics, pods, span) > _AT_ONCE:
+        if len(pods) == 1:
+            [(pod, figures)] = wanted.items()
+            yield (
+                pod,
+                [
+                    (name, partial(windows.read, prometheus, figure.selector(pod), span))
+                    for name, figure in figures
+                ],
+            )
+            return
+        for half in (pods[: len(pods) // 2], pods[len(pods) // 2 :]):
+            yield from _read_some(prometheus, {pod: wanted[pod] for pod in half}, span)
+        return
+    answers = (
+        windows.read_at_once(prometheus, _selector("|".join(metrics), pods), span)
+        if metrics
+        else []
+    )
+    by_pod: dict[str, list[Found]] = {}
+    for one in answers:
+        by_pod.setdefault(one.labels["pod"], []).append(one)
+    for pod, figures in wanted.items():
+        answers = by_pod.get(pod, [])
+        yield (
+            pod,
+            [
+                (name, partial(_points, [one for one in answers if figure.is_of(one.labels)], span))
+                for name, figure in figures
+            ],
+        )
+
+
+def _selector(metrics: str, pods: Sequence[str]) -> str:
+    """Return what selects the series of pods whose names match an expression."""
+    return f"{{__name__=~{quote(metrics)},pod=~{quote('|'.join(map(re.escape, pods)))}}}"
+
+
+def _by_pod(
+    pods: Sequence[str], found: Sequence[Mapping[str, str]]
+) -> dict[str, list[Mapping[str, str]]]:
+    by_pod: dict[str, list[Mapping[str, str]]] = {pod: [] for pod in pods}
+    for labels in found:
+        by_pod[labels["pod"]].append(labels)
+    return by_pod
+
+
+def _wanted(found: Sequence[Mapping[str, str]], selection: Selection) -> list[tuple[str, _Figure]]:
+    return [
+        (name, figure) for name, figure in _figures(found) if selection.wants(name, figure.metric)
     ]
-    if not figures:
-        return
-    if _count(prometheus, [figure.selector(pod) for _, figure in figures], span) > _AT_ONCE:
-        for name, figure in figures:
-            yield name, partial(windows.read, prometheus, figure.selector(pod), span)
-        return
-    metrics = "|".join(sorted({figure.metric for _, figure in figures}))
-    wanted = f"{{__name__=~{quote(metrics)},pod={quote(pod)}}}"
-    answers = windows.read_at_once(prometheus, wanted, span)
-    for name, figure in figures:
-        yield name, partial(_points, [one for one in answers if figure.is_of(one.labels)], span)
 
 
 def _figures(found: Sequence[Mapping[str, str]]) -> list[tuple[str, _Figure]]:
@@ -89,12 +157,15 @@ def _figures(found: Sequence[Mapping[str, str]]) -> list[tuple[str, _Figure]]:
     return sorted(named, key=lambda one: one[0])
 
 
-def _count(prometheus: PrometheusClient, selectors: Sequence[str], span: Span) -> int:
-    """Return how many samples the selectors find, in one query."""
+def _count(
+    prometheus: PrometheusClient, metrics: Sequence[str], pods: Sequence[str], span: Span
+) -> int:
+    """Return how many samples there are of the metrics, in one query."""
     counts = [
         # Counting drops the name, so something else must tell the results apart.
-        f'label_replace(sum(count_over_time({selector}[{span.length_ms}ms])),"n","{n}","","")'
-        for n, selector in enumerate(selectors)
+        f"label_replace(sum(count_over_time({_selector(metric, pods)}[{span.length_ms}ms])),"
+        f'"n","{n}","","")'
+        for n, metric in enumerate(metrics)
     ]
     found = prometheus.query(" or ".join(counts), span.last_ms / 1000)
     return sum(int(one.values[0]) for one in found)

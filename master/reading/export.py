@@ -21,7 +21,7 @@ _BLOCK_BYTES = 64 << 10
 
 
 def to_json(series: NamedSeries, dates: Dates | None = None) -> Iterator[bytes]:
-    """Yield ``{name: [{"date", "value"}, …], …}``."""
+    """Yield ``{name: [{"date", "value"}, …], …}``; averages with ``min`` and ``max``."""
     dates = Dates() if dates is None else dates
     before = b"{"
     for name, pieces in series:
@@ -95,6 +95,8 @@ def _given(note: Note) -> str:
         given += f',"cumulative":{_flag(note.cumulative)}'
     if note.metadata is not None:
         given += f',"metadata":{_json(note.metadata)}'
+    if note.minimum is not None:
+        given += f',"min":"{note.minimum}","max":"{note.maximum}"'
     return given
 
 

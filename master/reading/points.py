@@ -11,10 +11,14 @@ PIECE = 40_000
 
 
 class Note(NamedTuple):
-    """What a client gave along with a value; None for what it did not give."""
+    """What there is to say of a value besides; None for what there is not."""
 
     cumulative: bool | None
+    """As its client gave it, as is ``metadata``."""
     metadata: Any
+    minimum: str | None = None
+    """Of the finite numbers that the value stands for, if it stands for several points."""
+    maximum: str | None = None
 
 
 class Point(NamedTuple):
@@ -24,6 +28,17 @@ class Point(NamedTuple):
     value: str
     cumulative: bool | None = None
     metadata: Any = None
+    minimum: str | None = None
+    maximum: str | None = None
+
+    @property
+    def note(self) -> Note | None:
+        """What there is to say of the value; None for nothing."""
+        note = Note(*self[2:])
+        return None if note == _NOTHING else note
+
+
+_NOTHING = Note(None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +84,7 @@ def from_points(points: Iterable[Point]) -> Points:
     return Points(
         [row.time_us for row in rows],
         [row.value for row in rows],
-        {
-            i: Note(row.cumulative, row.metadata)
-            for i, row in enumerate(rows)
-            if row.cumulative is not None or row.metadata is not None
-        },
+        {i: note for i, row in enumerate(rows) if (note := row.note) is not None},
     )
 
 

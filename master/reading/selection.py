@@ -30,7 +30,7 @@ class Selection:
     names: tuple[str, ...] = ()
     """Only the series of these names, or of these metrics whatever their rank; empty for all."""
     summarize: int | None = None
-    """At most this many points of each series: averages of as many points each."""
+    """At most this many points of each series: averages of as many points each, with extremes."""
     last_n: int | None = None
     """Only this many points of each series, the newest."""
 
@@ -81,6 +81,9 @@ class _Group:
     size: int = 0
     numbers: int = 0
     mean: float = 0.0
+    minimum: float = math.inf
+    """Of the finite numbers, as is ``maximum``."""
+    maximum: float = -math.inf
     first_us: int = 0
     cumulative: bool | None = None
     text: Point | None = None
@@ -100,13 +103,19 @@ class _Group:
         if numbers:
             self.numbers += len(numbers)
             self.mean += (_mean(numbers) - self.mean) * (len(numbers) / self.numbers)
+        if finite := [number for number in numbers if math.isfinite(number)]:
+            self.minimum = min(self.minimum, *finite)
+            self.maximum = max(self.maximum, *finite)
 
     def point(self) -> Point:
         """Return the average of the numbers, at the time of the first; else the last text."""
         if not self.numbers:
             assert self.text is not None
             return self.text
-        return Point(self.first_us, spell(self.mean), self.cumulative)
+        average = Point(self.first_us, spell(self.mean), self.cumulative)
+        if self.size == 1 or self.minimum > self.maximum:
+            return average
+        return average._replace(minimum=spell(self.minimum), maximum=spell(self.maximum))
 
 
 def _averages(read: Read, size: int) -> Pieces:

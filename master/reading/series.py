@@ -2,13 +2,14 @@
 
 import heapq
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
-from master.models import Pod, Stream, pod_owner, run_owner
+from master.models import KeptSample, Pod, Series, Stream, pod_owner, run_owner
 from master.reading import containers, delivered, stored
 from master.reading.points import Pieces, Points, merge
 from master.reading.promql import PrometheusClient, PrometheusError
@@ -45,6 +46,21 @@ class SeriesReader:
             key=itemgetter(0),
         )
         return _select(_unite(found), selection)
+
+    def pods(self, selection: Selection) -> Iterator[tuple[str, NamedSeries]]:
+        """Yield each known pod, in order of their names, with its series as ``pod`` does.
+
+        Raises:
+            PrometheusError: Prometheus gives no answer, maybe in the middle of it all.
+        """
+        pods = sorted({pod.name for pod in Pod.select(Pod.name)} | _pods_in(Stream))
+        posted = _posted_pods(selection.names)
+        now_ms = time.time_ns() // 1_000_000
+        for pod, figures in containers.read_all(self.prometheus, pods, selection, now_ms):
+            # Most pods have nothing but their figures: the database is not asked about each.
+            recorded = self._recorded(pod_owner(pod), selection) if pod in posted else ()
+            found = heapq.merge(recorded, figures, key=itemgetter(0))
+            yield pod, _select(_unite(found), selection)
 
     def _recorded(self, owner: str, selection: Selection) -> Iterator[tuple[str, Read]]:
         # The database first: a sample on its way from there to Prometheus is then still among
@@ -99,8 +115,18 @@ def _chain(first: Points, rest: Pieces) -> Pieces:
     yield from rest
 
 
-def known_pods() -> list[str]:
-    """Return the pods that there are, and those that samples were posted for."""
-    owners = Stream.select(Stream.owner).where(Stream.owner.startswith(pod_owner(""))).distinct()
-    posted = {stream.owner.removeprefix(pod_owner("")) for stream in owners}
-    return sorted({pod.name for pod in Pod.select(Pod.name)} | posted)
+def _posted_pods(names: Sequence[str]) -> set[str]:
+    """Return the pods that samples were posted for, maybe of these metrics; of any for none."""
+    if not names:
+        return _pods_in(Stream)
+    # In the order in which samples move on, so that none is missed.
+    waiting = _pods_in(Stream, Stream.delivered < Stream.size)
+    moved_on = (_pods_in(table, table.metric.in_(names)) for table in (KeptSample, Series))
+    return waiting.union(*moved_on)
+
+
+def _pods_in(table: type[Any], *conditions: Any) -> set[str]:
+    """Return the pods that own rows of a table."""
+    prefix = pod_owner("")
+    found = table.select(table.owner).where(table.owner.startswith(prefix), *conditions).distinct()
+    return {row.owner.removeprefix(prefix) for row in found}

@@ -1,28 +1,77 @@
 """``/api/runs/{id}/logs/``: what the ranks of a run write."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from typing import Self
 
 from falcon import Request, Response
 
 from master import runs
 from master.errors import BadFieldError
-from master.reading import logs
+from master.models import Run
+from master.reading import log_search, logs
 from master.resources.params import choice, whole_number
+
+MAX_SEARCH_LENGTH = 500
 
 
 class LogsResource:
     """A rank's stdout or stderr."""
 
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
-        """Answer with the text from ``offset`` on, or with the last ``tail`` lines."""
+        """Answer with the text from ``offset`` on, or with another piece of a rank's log.
+
+        That is the last ``tail`` lines, those that end at ``before``, or what ``search`` finds from
+        ``offset`` on; as ``text``, the whole.
+        """
         run = runs.find(run_id)
         rank = whole_number(req, "rank", default=0) or 0
         if rank >= run.num_workers:
             raise BadFieldError("rank", f"run {run_id} has ranks 0 to {run.num_workers - 1}")
         stream = choice(req, "stream", ("stdout", "stderr"), default="stdout")
-        lines = whole_number(req, "tail")
-        if lines is None:
-            found = logs.page(run, rank, stream, whole_number(req, "offset", default=0) or 0)
+        log = logs.find(run, rank, stream, _attempt(req, run))
+        wish = _Wish.read(req)
+        if choice(req, "format", ("json", "text"), default="json") == "text":
+            resp.content_type = "text/plain; charset=utf-8"
+            resp.downloadable_as = f"run-{run.id}-rank-{rank}-{stream}.txt"
+            resp.set_stream(logs.whole(log), log.size)
         else:
-            found = logs.tail(run, rank, stream, lines)
-        resp.media = {"rank": rank, "stream": stream, **asdict(found)}
+            resp.media = {"rank": rank, "stream": stream, **asdict(wish.find(log))}
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """Which piece of a log is wanted."""
+
+    offset: int
+    tail: int | None
+    before: int | None
+    search: str | None
+
+    @classmethod
+    def read(cls, req: Request) -> Self:
+        search = req.get_param("search")
+        if search is not None and not 0 < len(search) <= MAX_SEARCH_LENGTH:
+            raise BadFieldError("search", f"1 to {MAX_SEARCH_LENGTH} characters")
+        return cls(
+            whole_number(req, "offset", default=0) or 0,
+            whole_number(req, "tail"),
+            whole_number(req, "before"),
+            search,
+        )
+
+    def find(self, log: logs.Log) -> logs.LogPage | log_search.LogSearch:
+        if self.search is not None:
+            return log_search.search(log, self.search, self.offset)
+        if self.before is not None:
+            return logs.before(log, self.before)
+        if self.tail is not None:
+            return logs.tail(log, self.tail)
+        return logs.page(log, self.offset)
+
+
+def _attempt(req: Request, run: Run) -> int:
+    wanted = whole_number(req, "attempt", default=run.attempt) or 0
+    if wanted != run.attempt and not 0 < wanted < run.attempt:
+        there = f"attempts 1 to {run.attempt}" if run.attempt else "not begun its first attempt"
+        raise BadFieldError("attempt", f"run {run.id} has {there}")
+    return wanted

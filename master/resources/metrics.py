@@ -11,7 +11,7 @@ from master import runs, times
 from master.errors import BadFieldError
 from master.reading import answers
 from master.reading.answers import Answer
-from master.reading.selection import BEFORE_ALL_US, Selection
+from master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
 from master.reading.series import SeriesReader
 from master.recording import posting
 from master.recording.posting import MAX_SAMPLES, PostedSample
@@ -93,10 +93,11 @@ def _format(req: Request) -> str:
 
 
 def _selection(req: Request) -> Selection:
-    wanted = req.get_param("metric_filter")
+    wanted = req.get_param_as_list("metric_filter", default=[])
     return Selection(
         after_us=moment(req, "since", default=BEFORE_ALL_US),
-        names=(wanted,) if wanted else (),
+        until_us=moment(req, "until", default=AFTER_ALL_US),
+        names=tuple(filter(None, wanted)),
         summarize=_points(req, "summarize"),
         last_n=_points(req, "last_n"),
     )

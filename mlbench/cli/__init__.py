@@ -2,7 +2,7 @@
 
 import typer
 
-from mlbench.cli import bench, comparing, download, grafana, read, runs, stack
+from mlbench.cli import bench, comparing, download, grafana, pages, read, runs, stack
 
 app = typer.Typer(
     name="mlbench",
@@ -12,6 +12,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 stack.add_to(app)
+pages.add_to(app)
 runs.add_to(app)
 bench.add_to(app)
 comparing.add_to(app)

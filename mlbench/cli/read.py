@@ -51,6 +51,9 @@ def logs(
     stream: Annotated[
         Literal["stdout", "stderr"], typer.Option(help="The stream it wrote to.")
     ] = "stdout",
+    attempt: Annotated[
+        int | None, typer.Option(min=1, help="Of a run that was restarted; else the latest one.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run ends.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -58,13 +61,15 @@ def logs(
     with connected() as client:
         run = find_run(client, wanted)
         if json:
-            print_json({"rank": rank, "stream": stream, "text": _read(client, run, rank, stream)})
+            text = _read(client, run, rank, stream, attempt)
+            print_json({"rank": rank, "stream": stream, "text": text})
             return
         offset = 0
         while True:
             # Asked before reading: what is read after the end is all there is.
             active = client.get_run(run.id).result().value.active
-            page = client.get_logs(run.id, rank, stream, offset=offset).result().value
+            asked = client.get_logs(run.id, rank, stream, offset=offset, attempt=attempt)
+            page = asked.result().value
             typer.echo(page.text, nl=False)
             if page.offset == offset:
                 if not (follow and active):
@@ -130,11 +135,12 @@ def _show_values(series: Series) -> None:
             typer.echo(f"{name:{width}}  {point.date}  {point.value}")
 
 
-def _read(client: ApiClient, run: Run, rank: int, stream: StreamName) -> str:
+def _read(client: ApiClient, run: Run, rank: int, stream: StreamName, attempt: int | None) -> str:
     pieces: list[str] = []
     offset = 0
     while True:
-        page = client.get_logs(run.id, rank, stream, offset=offset).result().value
+        asked = client.get_logs(run.id, rank, stream, offset=offset, attempt=attempt)
+        page = asked.result().value
         if page.offset == offset:
             return "".join(pieces)
         pieces.append(page.text)

@@ -12,6 +12,7 @@ from rich.text import Text
 from mlbench import names
 from mlbench.cli.alerts import Alert
 from mlbench.cli.common import out, print_pairs
+from mlbench.cli.pages import page_url, run_path
 from mlbench.client import Pod, Run
 from mlbench.home import Connection
 from mlbench.report import figures
@@ -189,6 +190,7 @@ def _show_links(run: Run, connection: Connection) -> None:
     metric = run.goal.metric if run.goal and not run.benchmark else names.TRAIN_LOSS
     quoted = json.dumps(metric, ensure_ascii=False)
     promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
+    out.print(f"Web page    {page_url(connection, run_path(run.id))}", soft_wrap=True)
     out.print(f"API         {api_url(connection)}/api/runs/{run.id}/", soft_wrap=True)
     if connection.prometheus_url:
         graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{_window(run)}"

@@ -35,6 +35,7 @@ from mlbench.cli.options import (
     TaskArgument,
 )
 from mlbench.cli.ordering import check_name, make_name, read_code, read_order
+from mlbench.cli.pages import page_url, run_path
 from mlbench.cli.report import show_alerts, show_result, show_runs
 from mlbench.client import ApiClient, Run
 from mlbench.client.connection import find_connection
@@ -91,10 +92,11 @@ def run(
         )
         called = name or make_name(order.code.title)
         ordered = order.place(client, called, workers, seed, queue=queue)
+        connection = find_connection()
         if detach:
-            _show_ordered(ordered, as_json=json)
+            _show_ordered(ordered, connection, as_json=json)
             return
-        raise typer.Exit(watch(client, find_connection(), ordered, as_json=json))
+        raise typer.Exit(watch(client, connection, ordered, as_json=json))
 
 
 def watch(
@@ -109,6 +111,8 @@ def watch(
 
     ``stack_stays`` says whether the stack, and with it the run, goes on after Ctrl-C.
     """
+    if not as_json:
+        err.print(_page_line(ordered, connection), soft_wrap=True)
     try:
         alerts = AlertWatch(connection.prometheus_url, ordered.id)
         ended = follow(client, ordered, alerts, quiet=as_json)
@@ -185,16 +189,22 @@ def _firing() -> list[Alert] | None:
         return None
 
 
-def _show_ordered(ordered: Run, *, as_json: bool) -> None:
+def _show_ordered(ordered: Run, connection: Connection, *, as_json: bool) -> None:
     if as_json:
-        print_json(ordered.fields)
+        print_json({**ordered.fields, "web_url": page_url(connection, run_path(ordered.id))})
     else:
         out.print(f"run {ordered.id} ({ordered.name}) is ordered; `mlbench status {ordered.id}`")
+        out.print(_page_line(ordered, connection), soft_wrap=True)
 
 
 def _show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bool) -> None:
     result = patiently(lambda: client.get_result(run.id).result().value)
     if as_json:
-        print_json({**run.fields, "result": result.to_fields()})
+        web_url = page_url(connection, run_path(run.id))
+        print_json({**run.fields, "web_url": web_url, "result": result.to_fields()})
     else:
         show_result(run, result, connection)
+
+
+def _page_line(run: Run, connection: Connection) -> str:
+    return f"Web page    {page_url(connection, run_path(run.id))}"

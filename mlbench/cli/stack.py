@@ -19,6 +19,7 @@ from mlbench.cli.common import (
     print_json,
 )
 from mlbench.cli.ordering import Code, Order, make_name
+from mlbench.cli.pages import page_url
 from mlbench.cli.report import api_url
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
@@ -95,6 +96,7 @@ def demo(
         else:
             err.print("Starting Prometheus, master, controller, exporter and workers…")
             connection = launch.start_detached(home, workers, None)
+        err.print(_pages_line(connection), soft_wrap=True)
         err.print(_grafana_line(connection), soft_wrap=True)
     code = 1
     try:
@@ -121,15 +123,21 @@ def _show(state: str, connection: Connection, *, as_json: bool) -> None:
             {
                 "state": state,
                 "url": connection.url,
+                "web_url": page_url(connection),
                 "prometheus_url": connection.prometheus_url,
                 "grafana_url": connection.grafana_url,
             }
         )
         return
     out.print(f"The stack is {state}.")
+    out.print(_pages_line(connection), soft_wrap=True)
     out.print(f"  API         {api_url(connection)}/api/runs/", soft_wrap=True)
     out.print(f"  Prometheus  {connection.prometheus_url}", soft_wrap=True)
     out.print(_grafana_line(connection), soft_wrap=True)
+
+
+def _pages_line(connection: Connection) -> str:
+    return f"  Web pages   {page_url(connection)}"
 
 
 def _grafana_line(connection: Connection) -> str:

@@ -3,18 +3,19 @@
 from mlbench.client.answers import Answer, ApiError, NoAnswerError
 from mlbench.client.api import ApiClient
 from mlbench.client.discovery import DiscoveryError
+from mlbench.client.logs import LogMatch, LogPage, LogSearch
 from mlbench.client.metrics import Format
+from mlbench.client.points import Point, Sample, Series
 from mlbench.client.records import (
     Benchmark,
     Delivery,
     Goal,
-    LogPage,
+    Info,
     Pod,
-    Point,
     Rank,
     Run,
-    Sample,
-    Series,
+    RunEvent,
+    RunLimits,
 )
 
 __all__ = [
@@ -26,12 +27,17 @@ __all__ = [
     "DiscoveryError",
     "Format",
     "Goal",
+    "Info",
+    "LogMatch",
     "LogPage",
+    "LogSearch",
     "NoAnswerError",
     "Pod",
     "Point",
     "Rank",
     "Run",
+    "RunEvent",
+    "RunLimits",
     "Sample",
     "Series",
 ]

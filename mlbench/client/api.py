@@ -8,6 +8,7 @@ from mlbench.client.address import Address, parse_address
 from mlbench.client.asking import Asker
 from mlbench.client.connection import HINT_ELSEWHERE, find_connection
 from mlbench.client.discovery import Place, find_pod, find_service
+from mlbench.client.logs import LogCalls
 from mlbench.client.metrics import MetricCalls
 from mlbench.client.results import ResultCalls
 from mlbench.client.runs import RunCalls
@@ -15,7 +16,7 @@ from mlbench.client.transport import Transport
 from mlbench.home import Connection, Home
 
 
-class ApiClient(RunCalls, ResultCalls, MetricCalls):
+class ApiClient(RunCalls, LogCalls, ResultCalls, MetricCalls):
     """Talks to one master, in threads of its own: every method returns at once, with a future.
 
     ``future.result()`` waits for the ``Answer``: its ``value`` is typed, its ``json()``,

@@ -3,15 +3,17 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 from mlbench.client.answers import Answer
 from mlbench.client.asking import Asker, path_part
-from mlbench.client.records import Point, Sample, Series, to_series, to_text
-from mlbench.client.transport import Transport
+from mlbench.client.points import Point, Sample, Series, to_series, to_text
+from mlbench.client.transport import Param, Transport
 
 Format = Literal["zip", "csv", "json"]
 Moment = datetime | str
+Names = str | Sequence[str]
+"""Of a series such as ``train_loss @ 0``, or of a metric, whatever its rank; or several of them."""
 
 
 class MetricCalls:
@@ -20,12 +22,21 @@ class MetricCalls:
     _asker: Asker
     _transport: Transport
 
-    def get_all_metrics(self) -> Future[Answer[dict[str, Series]]]:
-        """Ask for the series of all worker pods, by the pods' names."""
+    def get_all_metrics(
+        self,
+        *,
+        since: Moment | None = None,
+        summarize: int | None = None,
+        metric_filter: Names | None = None,
+        last_n: int | None = None,
+        until: Moment | None = None,
+    ) -> Future[Answer[dict[str, Series]]]:
+        """Ask for the series of all worker pods, by the pods' names; see ``get_pod_metrics``."""
         return self._asker.ask(
             "GET",
             "/api/metrics/",
             lambda found: {pod: to_series(series) for pod, series in found.items()},
+            params=_selection("pod", since, summarize, metric_filter, last_n, until),
         )
 
     def get_pod_metrics(
@@ -34,8 +45,9 @@ class MetricCalls:
         since: Moment | None = None,
         summarize: int | None = None,
         *,
-        metric_filter: str | None = None,
+        metric_filter: Names | None = None,
         last_n: int | None = None,
+        until: Moment | None = None,
     ) -> Future[Answer[Series]]:
         """Ask for a pod's series by name, each in order of time.
 
@@ -43,10 +55,11 @@ class MetricCalls:
             pod_id: the pod's name.
             since: only what is newer; a datetime without a zone is in UTC.
             summarize: at most this many points of each series, averaged.
-            metric_filter: only this metric.
+            metric_filter: only this metric, or only these.
             last_n: only the last points of each series.
+            until: only what is dated up to this moment.
         """
-        params = _selection("pod", since, summarize, metric_filter, last_n)
+        params = _selection("pod", since, summarize, metric_filter, last_n, until)
         return self._asker.ask(
             "GET", f"/api/metrics/{path_part(pod_id)}/", to_series, params=params
         )
@@ -56,8 +69,10 @@ class MetricCalls:
         run_id: int | str,
         since: Moment | None = None,
         summarize: int | None = None,
-        metric_filter: str | None = None,
+        metric_filter: Names | None = None,
         last_n: int | None = None,
+        *,
+        until: Moment | None = None,
     ) -> Future[Answer[Series]]:
         """Ask for a run's series by name, such as ``train_loss @ 0``, each in order of time.
 
@@ -65,10 +80,11 @@ class MetricCalls:
             run_id: the run.
             since: only what is newer; a datetime without a zone is in UTC.
             summarize: at most this many points of each series, averaged.
-            metric_filter: only this metric, of all ranks.
+            metric_filter: only this metric, of all ranks, or only these.
             last_n: only the last points of each series.
+            until: only what is dated up to this moment.
         """
-        params = _selection("run", since, summarize, metric_filter, last_n)
+        params = _selection("run", since, summarize, metric_filter, last_n, until)
         return self._asker.ask(
             "GET", f"/api/metrics/{path_part(run_id)}/", to_series, params=params
         )
@@ -108,13 +124,8 @@ class MetricCalls:
             NoAnswerError: it is away, or broke off.
         """
         params = {**_selection("run", since, summarize), "format": format}
-        written = 0
-        with self._transport.stream(f"/api/metrics/{path_part(run_id)}/", params) as response:
-            length = response.headers.get("Content-Length")
-            for piece in response.iter_bytes():
-                written += file.write(piece)
-                on_progress(response.num_bytes_downloaded, int(length) if length else None)
-        return written
+        path = f"/api/metrics/{path_part(run_id)}/"
+        return self._transport.download(path, params, file, on_progress)
 
     def post_metric(
         self,
@@ -153,20 +164,18 @@ class MetricCalls:
         )
 
 
-def _count(answer: Any) -> int:
-    return int(answer["count"])
-
-
 def _selection(
     metric_type: str,
     since: Moment | None,
     summarize: int | None,
-    metric_filter: str | None = None,
+    metric_filter: Names | None = None,
     last_n: int | None = None,
-) -> dict[str, str | int]:
-    wanted: dict[str, str | int | None] = {
+    until: Moment | None = None,
+) -> dict[str, Param]:
+    wanted: dict[str, Param | None] = {
         "metric_type": metric_type,
         "since": None if since is None else to_text(since),
+        "until": None if until is None else to_text(until),
         "summarize": summarize,
         "metric_filter": metric_filter,
         "last_n": last_n,

@@ -4,17 +4,12 @@ A master may say more than a record here knows of: that is passed over, or found
 """
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from mlbench.names import ACTIVE_STATES, RunState
 from mlbench.run_settings import Setting
-
-Series = dict[str, list["Point"]]
-"""Points by the name of their series, such as ``train_loss @ 0``; each list in order of time."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +76,10 @@ class Run:
     seed: int | None = None
     deadline_seconds: float | None = None
     """After its start, when training shall end; None: never."""
+    goal_reached_at: str | None = None
+    """When a recorded value reached the goal first."""
+    goal_train_seconds: float | None = None
+    """Training time until then; None where it was not recorded."""
     waiting: str | None = None
     """What the run waits for, in words; nothing while it goes on."""
     settings: Mapping[str, Setting] | None = None
@@ -98,12 +97,32 @@ class Run:
         """Return the run that the API describes."""
         goal, delivery = fields["goal"], fields["delivery"]
         parts = {
-            "goal": Goal(**_known(Goal, goal)) if goal else None,
-            "delivery": Delivery(**_known(Delivery, delivery)) if delivery else None,
-            "ranks": tuple(Rank(**_known(Rank, rank)) for rank in fields["ranks"]),
+            "goal": _to_goal(goal),
+            "delivery": Delivery(**known(Delivery, delivery)) if delivery else None,
+            "ranks": tuple(Rank(**known(Rank, rank)) for rank in fields["ranks"]),
             "fields": fields,
         }
-        return cls(**{**_known(cls, fields), **parts})
+        return cls(**{**known(cls, fields), **parts})
+
+
+@dataclass(frozen=True)
+class RunEvent:
+    """Something that happened to a run."""
+
+    time: str
+    kind: str
+    """created, ready, restarted, started, goal, exited, lost, finished, failed or stopped."""
+    attempt: int
+    """0 before the first one."""
+    rank: int | None
+    """The rank that it happened to; None for the run as a whole."""
+    text: str
+    """What happened, in a sentence."""
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> "RunEvent":
+        """Return the event that the API describes."""
+        return cls(**known(cls, fields))
 
 
 @dataclass(frozen=True)
@@ -117,13 +136,17 @@ class Pod:
     node: str | None = None
     run_id: int | None = None
     rank: int | None = None
+    state: str | None = None
+    """What its agent said last that it does: idle, running, exited; None if it never said."""
+    seen_at: str | None = None
+    """When its agent was last heard of."""
     fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """All that the API says, as it says it."""
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "Pod":
         """Return the pod that the API describes."""
-        return cls(**{**_known(cls, fields), "fields": fields})
+        return cls(**{**known(cls, fields), "fields": fields})
 
 
 @dataclass(frozen=True)
@@ -134,110 +157,79 @@ class Benchmark:
     description: str
     fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """All that the API says, as it says it."""
+    goal: Goal | None = None
+    """What it trains for if nothing else is said; None for a task without a goal."""
+    light_goal: Goal | None = None
+    """What it trains for with ``light_target``; None where that has no meaning."""
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "Benchmark":
         """Return the benchmark that the API describes."""
-        return cls(**{**_known(cls, fields), "fields": fields})
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A value at a time; both as the API writes them."""
-
-    date: str
-    value: str
-    cumulative: bool | None = None
-    """As it was given with the sample; None where it was not."""
-    metadata: object = None
-    """As it was given with the sample; None where it was not."""
-
-    @property
-    def number(self) -> float:
-        """The value as a number.
-
-        Raises:
-            ValueError: the value is a text.
-        """
-        return float(self.value)
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> "Point":
-        """Return the point that the API describes."""
-        return cls(
-            fields["date"], fields["value"], fields.get("cumulative"), fields.get("metadata")
-        )
-
-
-def to_series(fields: Mapping[str, Any]) -> Series:
-    """Return the series that the API describes."""
-    return {name: [Point.from_fields(point) for point in points] for name, points in fields.items()}
+        goals = {name: _to_goal(fields.get(name)) for name in ("goal", "light_goal")}
+        return cls(**{**known(cls, fields), **goals, "fields": fields})
 
 
 @dataclass(frozen=True)
-class Sample:
-    """A value to add to a run or to a pod: give one of ``run_id`` and ``pod_name``."""
+class RunLimits:
+    """What a run may ask for."""
 
-    name: str
-    """Of the metric; `` @ RANK`` at its end makes it a rank's."""
-    value: float | str
-    date: datetime | str = field(default_factory=lambda: datetime.now(UTC))
-    run_id: int | str | None = None
-    pod_name: str | None = None
-    cumulative: bool = False
-    """Whether the values of this metric only ever grow."""
-    metadata: object = ""
-    """Whatever JSON can hold."""
+    workers: int
+    cpus: float
+    """The most cores of a worker."""
+    whole_cpus: bool
+    """Whether a worker gets whole cores only."""
+    can_limit_bandwidth: bool
+    bandwidth: float | None
+    """The most Mbit/s of a worker; None: any number, where it can be limited."""
+    gpus: int
+    """GPUs of a worker of a run that asks for them."""
 
-    def to_fields(self) -> dict[str, object]:
-        """Return the sample as the API takes it; what has its default is left out."""
-        fields = {
-            "run_id": self.run_id,
-            "pod_name": self.pod_name,
-            "name": self.name,
-            "value": _to_json(self.value),
-            "date": to_text(self.date),
-            "cumulative": self.cumulative or None,
-            "metadata": None if self.metadata == "" else self.metadata,
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> "RunLimits":
+        """Return the limits that the API describes."""
+        bandwidth = fields["bandwidth"]
+        parts = {
+            "can_limit_bandwidth": bandwidth is not None,
+            "bandwidth": bandwidth["most"] if bandwidth else None,
         }
-        return {key: part for key, part in fields.items() if part is not None}
+        return cls(**{**known(cls, fields), **parts})
 
 
 @dataclass(frozen=True)
-class LogPage:
-    """A piece of a rank's log."""
+class Info:
+    """An installation of MLBench."""
 
-    rank: int
-    stream: str
-    attempt: int
-    text: str
-    offset: int
-    """Where the next piece begins, in bytes."""
-    complete: bool
-    """Whether this is the last piece there will be."""
+    version: str
+    pool: Literal["local", "kubernetes"]
+    """Where its workers are."""
+    workers: int
+    """How many idle ones are kept."""
+    limits: RunLimits
+    grafana_url: str | None
+    """As a browser reaches it; None where there is none."""
+    prometheus_url: str | None
+    """Of a local stack; None elsewhere."""
+    fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """All that the API says, as it says it."""
 
     @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> "LogPage":
-        """Return the piece that the API describes."""
-        return cls(**_known(cls, fields))
+    def from_fields(cls, fields: Mapping[str, Any]) -> "Info":
+        """Return the installation that the API describes."""
+        grafana, prometheus = fields["grafana"], fields["prometheus"]
+        parts = {
+            "limits": RunLimits.from_fields(fields["limits"]),
+            "grafana_url": grafana["url"] if grafana else None,
+            "prometheus_url": prometheus["url"] if prometheus else None,
+            "fields": fields,
+        }
+        return cls(**{**known(cls, fields), **parts})
 
 
-def to_text(moment: datetime | str) -> str:
-    """Return a time as the API takes it. A datetime without a zone is in UTC."""
-    if isinstance(moment, str):
-        return moment
-    aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return aware.isoformat(timespec="microseconds").replace("+00:00", "Z")
+def _to_goal(fields: Mapping[str, Any] | None) -> Goal | None:
+    return Goal(**known(Goal, fields)) if fields else None
 
 
-def _to_json(value: float | str) -> float | str:
-    """Return a value as JSON can hold it: NaN and the infinities by their names."""
-    if isinstance(value, (int, str)):
-        return value
-    number = float(value)  # numpy has floats that are none of Python's
-    return number if math.isfinite(number) else str(number)
-
-
-def _known(record: type[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+def known(record: type[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the fields that a record has."""
     names = (part.name for part in dataclasses.fields(record))
     return {name: fields[name] for name in names if name in fields}

@@ -45,8 +45,6 @@ class ResultCalls:
         return self._asker.ask("GET", "/api/compare/", Comparison.from_fields, params=runs | wishes)
 
 
-def _wishes(
-    goal: str | None, after_seconds: float | None, price: float | None
-) -> dict[str, str | int]:
+def _wishes(goal: str | None, after_seconds: float | None, price: float | None) -> dict[str, str]:
     given = {"goal": goal, "after": after_seconds, "price": price}
     return {name: str(value) for name, value in given.items() if value is not None}

@@ -6,8 +6,7 @@ from typing import Any
 
 from mlbench.client.answers import Answer, Value
 from mlbench.client.asking import Asker, path_part
-from mlbench.client.records import Benchmark, LogPage, Pod, Run
-from mlbench.names import StreamName
+from mlbench.client.records import Benchmark, Info, Pod, Run, RunEvent
 
 
 class RunCalls:
@@ -15,9 +14,10 @@ class RunCalls:
 
     _asker: Asker
 
-    def get_runs(self) -> Future[Answer[list[Run]]]:
-        """Ask for all runs, the oldest first."""
-        return self._asker.ask("GET", "/api/runs/", _each(Run.from_fields))
+    def get_runs(self, *, from_id: int = 0) -> Future[Answer[list[Run]]]:
+        """Ask for all runs, the oldest first, or for those from an id on."""
+        params = {"from_id": from_id} if from_id else None
+        return self._asker.ask("GET", "/api/runs/", _each(Run.from_fields), params=params)
 
     def get_run(self, run_id: int | str) -> Future[Answer[Run]]:
         """Ask for a run."""
@@ -119,20 +119,10 @@ class RunCalls:
         path = f"/api/runs/{path_part(run_id)}/"
         return self._asker.ask_bytes("DELETE", path, lambda content: None, repeatable=False)
 
-    def get_logs(
-        self,
-        run_id: int | str,
-        rank: int = 0,
-        stream: StreamName = "stdout",
-        *,
-        offset: int = 0,
-        tail: int | None = None,
-    ) -> Future[Answer[LogPage]]:
-        """Ask for a rank's log from an offset on, or for its last ``tail`` lines."""
-        place = {"offset": offset} if tail is None else {"tail": tail}
-        params: dict[str, str | int] = {"rank": rank, "stream": stream, **place}
-        path = f"/api/runs/{path_part(run_id)}/logs/"
-        return self._asker.ask("GET", path, LogPage.from_fields, params=params)
+    def get_run_events(self, run_id: int | str) -> Future[Answer[list[RunEvent]]]:
+        """Ask for what has happened to a run by now, in order of time."""
+        path = f"/api/runs/{path_part(run_id)}/events/"
+        return self._asker.ask("GET", path, _each(RunEvent.from_fields))
 
     def get_worker_pods(self) -> Future[Answer[list[Pod]]]:
         """Ask for all worker pods."""
@@ -141,6 +131,10 @@ class RunCalls:
     def get_benchmarks(self) -> Future[Answer[list[Benchmark]]]:
         """Ask for the official benchmarks."""
         return self._asker.ask("GET", "/api/benchmarks/", _each(Benchmark.from_fields))
+
+    def get_info(self) -> Future[Answer[Info]]:
+        """Ask for what the installation is, and what a run may ask for."""
+        return self._asker.ask("GET", "/api/info/", Info.from_fields)
 
 
 def _each(decode: Callable[[Any], Value]) -> Callable[[Any], list[Value]]:

@@ -1,15 +1,17 @@
 """Requests to one master: connections kept open, repeated only where that is safe."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import BinaryIO
 
 import httpx
 
 from mlbench.client.address import Address
 from mlbench.client.answers import ApiError, NoAnswerError
 
-Params = Mapping[str, str | int]
+Param = str | int | Sequence[str]
+Params = Mapping[str, Param]
 
 # Before the second, third and fourth try, where the master does not say how long to wait.
 _PAUSES_SECONDS = (0.2, 0.4, 0.8)
@@ -78,6 +80,30 @@ class Transport:
             raise self._no_answer(error) from error
         finally:
             response.close()
+
+    def download(
+        self,
+        path: str,
+        params: Params,
+        file: BinaryIO,
+        on_progress: Callable[[int, int | None], None],
+    ) -> int:
+        """Write the answer to a GET to a file piece by piece, and return how many bytes it has.
+
+        ``on_progress`` is told after each piece how many bytes came so far, and how many there will
+        be, if the master says.
+
+        Raises:
+            ApiError: the master refuses.
+            NoAnswerError: there is no master, or it breaks off.
+        """
+        written = 0
+        with self.stream(path, params) as response:
+            length = response.headers.get("Content-Length")
+            for piece in response.iter_bytes():
+                written += file.write(piece)
+                on_progress(response.num_bytes_downloaded, int(length) if length else None)
+        return written
 
     def _send(self, request: httpx.Request, *, repeatable: bool, stream: bool) -> httpx.Response:
         began = time.monotonic()

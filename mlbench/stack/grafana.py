@@ -103,6 +103,8 @@ def settings(
         # No page of another site can read it by a name of its own that leads here.
         "GF_SERVER_ENFORCE_DOMAIN": "true",
         "GF_SERVER_ROOT_URL": f"http://{host}:{port}/",
+        # The master's pages show its panels.
+        "GF_SECURITY_ALLOW_EMBEDDING": "true",
         "GF_SECURITY_ADMIN_USER": ADMIN,
         "GF_SECURITY_ADMIN_PASSWORD": password,
         "GF_AUTH_ANONYMOUS_ENABLED": "true",

@@ -69,7 +69,7 @@ class Services:
         self.grafana_url = f"http://{shown.address}" if shown else None
         self.fixed: tuple[Service, ...] = (
             self._prometheus(prometheus_port),
-            self._master(master_port),
+            self._master(master_port, workers),
             self._controller(workers),
             self._exporter(),
             *([shown] if shown else []),
@@ -116,14 +116,14 @@ class Services:
             health_path="/-/ready",
         )
 
-    def _master(self, port: int) -> Service:
+    def _master(self, port: int, workers: int) -> Service:
         return Service(
             name="master",
             command=(
                 *_python("gunicorn"),
                 *("--config", "python:master.gunicorn_conf", "--bind", f"{LOOPBACK}:{port}"),
             ),
-            environ=self._master_environ(),
+            environ={**self._master_environ(workers), **self._shown_grafana()},
             port=port,
             health_path="/readyz",
         )
@@ -134,9 +134,8 @@ class Services:
             name="controller",
             command=(*_python("master.controller"), "--port", str(port)),
             environ={
-                **self._master_environ(),
+                **self._master_environ(workers),
                 **self._followed_grafana(),
-                names.ENV_WORKERS: str(workers),
             },
             port=port,
         )
@@ -150,6 +149,12 @@ class Services:
             names.ENV_GRAFANA_URL: self.grafana_url,
             names.ENV_GRAFANA_TOKEN: f"{grafana.ADMIN}:{self._grafana_password()}",
         }
+
+    def _shown_grafana(self) -> dict[str, str]:
+        """Return how a browser reaches the Grafana that the controller follows, if there is one."""
+        given = (names.ENV_GRAFANA_PUBLIC_URL, names.ENV_GRAFANA_URL)
+        url = next(filter(None, map(os.environ.get, given)), self.grafana_url)
+        return {names.ENV_GRAFANA_PUBLIC_URL: url} if url else {}
 
     def _grafana(self, found: grafana.Grafana) -> Service:
         port = self._ports.near(_GRAFANA_PORT)
@@ -183,13 +188,14 @@ class Services:
             port=port,
         )
 
-    def _master_environ(self) -> dict[str, str]:
+    def _master_environ(self, workers: int) -> dict[str, str]:
         return {
             **self._environ,
             names.ENV_TOKEN: self.token,
             names.ENV_AGENT_TOKEN: self._agent_token,
             names.ENV_PROMETHEUS_URL: self.prometheus_url,
             names.ENV_URL: self.url,
+            names.ENV_WORKERS: str(workers),
         }
 
 
@@ -205,6 +211,7 @@ _OUR_VARIABLES = _GRAFANA_VARIABLES | frozenset(
         names.ENV_AGENT_TOKEN,
         names.ENV_PROMETHEUS_URL,
         names.ENV_URL,
+        names.ENV_GRAFANA_PUBLIC_URL,
         names.ENV_DATABASE_URL,
         names.ENV_WORKERS,
         names.ENV_POOL,

@@ -58,6 +58,53 @@ def test_everything_has_the_originals_labels_and_kubernetes_own(render: Render) 
         assert document["metadata"]["labels"]["team"] == "research"
 
 
+@pytest.mark.parametrize(
+    ("values", "url"),
+    [
+        ((), None),
+        (
+            ("grafana.ingress.enabled=true", "grafana.ingress.host=g.example.org"),
+            "http://g.example.org",
+        ),
+        (
+            (
+                "grafana.ingress.enabled=true",
+                "grafana.ingress.host=g.example.org",
+                "grafana.ingress.tlsSecret=tls",
+            ),
+            "https://g.example.org",
+        ),
+        (("grafana.publicUrl=http://127.0.0.1:3000",), "http://127.0.0.1:3000"),
+        (
+            ("grafana.enabled=false", "grafana.url=http://g:3000", "grafana.existingSecret=g"),
+            "http://g:3000",
+        ),
+        (
+            (
+                "grafana.enabled=false",
+                "grafana.url=http://g:3000",
+                "grafana.existingSecret=g",
+                "grafana.publicUrl=https://g.example.org",
+            ),
+            "https://g.example.org",
+        ),
+        (("grafana.enabled=false",), None),
+    ],
+)
+def test_the_web_pages_know_how_a_browser_reaches_grafana(
+    render: Render, values: tuple[str, ...], url: str | None
+) -> None:
+    api, _ = _containers(render(*values))
+    assert _environment(api).get("GRAFANA_PUBLIC_URL") == url
+    assert "GRAFANA_TOKEN" not in _environment(api)
+
+
+def test_the_bundled_grafana_may_be_framed(render: Render) -> None:
+    (grafana,) = find_documents(render(), "Deployment", "r-mlbench-grafana")
+    (container,) = grafana["spec"]["template"]["spec"]["containers"]
+    assert _environment(container)["GF_SECURITY_ALLOW_EMBEDDING"] == "true"
+
+
 def test_one_service_and_one_pod_are_the_masters(render: Render) -> None:
     services = [
         service["metadata"]["name"]

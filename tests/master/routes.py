@@ -1,4 +1,4 @@
-"""The routes of the API, as the tests of access and of odd values go through them."""
+"""The routes of the master, as the tests of access and of odd values go through them."""
 
 import re
 from collections.abc import Mapping
@@ -19,10 +19,12 @@ USER_ROUTES: list[Route] = [
     ("DELETE", "/api/runs/{run_id:int}"),
     ("POST", "/api/runs/{run_id:int}/stop"),
     ("GET", "/api/runs/{run_id:int}/logs"),
+    ("GET", "/api/runs/{run_id:int}/events"),
     ("GET", "/api/runs/{run_id:int}/manifest"),
     ("GET", "/api/runs/{run_id:int}/result"),
     ("GET", "/api/compare"),
     ("GET", "/api/benchmarks"),
+    ("GET", "/api/info"),
 ]
 AGENT_ROUTES: list[Route] = [
     ("POST", "/api/workers/{pod}/poll"),
@@ -35,14 +37,31 @@ OPEN_ROUTES: list[Route] = [
     ("GET", "/openapi.json"),
 ]
 ALL_ROUTES = [*USER_ROUTES, *AGENT_ROUTES, *OPEN_ROUTES]
+"""Of the API."""
+
+PAGES: list[Route] = [
+    ("GET", "/"),
+    ("GET", "/runs"),
+    ("GET", "/runs/{run_id:int}"),
+    ("GET", "/compare"),
+    ("GET", "/signin"),
+]
+WEB_ROUTES: list[Route] = [
+    *PAGES,
+    ("POST", "/signin"),
+    ("POST", "/signout"),
+    ("GET", "/static/{version}/{path:path}"),
+]
+"""For browsers; no part of the API."""
 
 _USUAL = {"owner": "1", "run_id": "1", "rank": "0", "pod": "w-0", "stream": "metrics"}
+_USUAL |= {"version": "0", "path": "style.css"}
 
 
 def fill(template: str, values: Mapping[str, str] | None = None) -> str:
     """Return a path of the route, with the given values in place of the usual ones."""
     found = _USUAL | dict(values or {})
-    return re.sub(r"{(\w+)(?::int)?}", lambda match: found[match[1]], template)
+    return re.sub(r"{(\w+)(?::\w+)?}", lambda match: found[match[1]], template)
 
 
 def fields(template: str) -> list[str]:
@@ -51,7 +70,7 @@ def fields(template: str) -> list[str]:
 
 
 def routes_of(api: TestClient) -> set[Route]:
-    """Return the routes that the app really has."""
+    """Return the routes that the app really has, of the API and for browsers."""
     return {
         (method.method, route.path)
         for route in inspect_routes(api.app)

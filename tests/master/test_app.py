@@ -227,7 +227,7 @@ def test_a_trailing_slash_makes_no_difference(
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/api", "/api/", "/api/nothing", "/api/runs/one", "/api/runs/1/2", "/favicon.ico"]
+    "path", ["/api", "/api/", "/api/nothing", "/api/runs/one", "/api/runs/1/2", "/favicon.ico"]
 )
 def test_an_unknown_route(api: TestClient, path: str) -> None:
     for method in ("GET", "POST", "DELETE"):

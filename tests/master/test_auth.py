@@ -11,6 +11,7 @@ from tests.master.routes import (
     ALL_ROUTES,
     OPEN_ROUTES,
     USER_ROUTES,
+    WEB_ROUTES,
     fill,
     routes_of,
 )
@@ -21,7 +22,7 @@ def basic(text: str) -> str:
 
 
 def test_every_route_is_among_these(api: TestClient) -> None:
-    assert routes_of(api) == set(ALL_ROUTES)
+    assert routes_of(api) == {*ALL_ROUTES, *WEB_ROUTES}
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,22 @@ def test_a_grafana_may_reach_prometheus_otherwise() -> None:
     ), "a missing token is told when Grafana is called: runs do not wait for it"
 
 
+@pytest.mark.parametrize(
+    ("environ", "url"),
+    [
+        ({}, None),
+        ({"GRAFANA_URL": "http://grafana:3000/"}, "http://grafana:3000"),
+        (
+            {"GRAFANA_URL": "http://g:1", "GRAFANA_PUBLIC_URL": "https://grafana.example.com"},
+            "https://grafana.example.com",
+        ),
+        ({"GRAFANA_PUBLIC_URL": "https://grafana.example.com"}, "https://grafana.example.com"),
+    ],
+)
+def test_a_browser_may_reach_grafana_otherwise(environ: dict[str, str], url: str | None) -> None:
+    assert Settings.from_environ(ENVIRON | environ).grafana_public_url == url
+
+
 @pytest.mark.parametrize("name", ["MLBENCH_PROMETHEUS_URL", "MLBENCH_TOKEN", "MLBENCH_AGENT_TOKEN"])
 @pytest.mark.parametrize("missing", [True, False])
 def test_what_is_needed(name: str, missing: bool) -> None:

@@ -83,6 +83,11 @@ def test_a_whole_conversation(run: Run, rank_0: Rank) -> None:
     going = poll("w-0", report("running", run))
     assert (going.do, going.assignment) == ("wait", None)
     assert reload(rank_0).reported
+    reported_at = reload(rank_0).reported_at
+    assert reported_at is not None
+    assert rank_0.assigned_at <= reported_at <= time.time()
+    poll("w-0", report("running", run))
+    assert reload(rank_0).reported_at == reported_at
 
     streams.append(key(run), 0, b"123")
     sizes = {"metrics": 3, "stdout": 7}
@@ -231,3 +236,8 @@ def test_workers_of_one_machine_are_told_by_name(run: Run) -> None:
     make_ranks(run)
     in_pod("")
     assert poll("w-0", IDLE.model_copy(update={"ip": "192.168.0.7"})).do == "start"
+
+
+def test_a_process_that_was_over_before_its_agent_could_report(run: Run, rank_0: Rank) -> None:
+    poll("w-0", report("exited", run, exited_at=12.5))
+    assert reload(rank_0).reported_at == 12.5

@@ -84,6 +84,18 @@ http://{{ include "mlbench.fullname" . }}-grafana:{{ .Values.grafana.service.por
 {{- end }}
 {{- end }}
 
+{{/* How a browser calls it, where that is known. */}}
+{{- define "mlbench.grafanaBrowserUrl" -}}
+{{- $ingress := .Values.grafana.ingress -}}
+{{- if .Values.grafana.publicUrl -}}
+{{ .Values.grafana.publicUrl }}
+{{- else if and .Values.grafana.enabled $ingress.enabled -}}
+{{ empty $ingress.tlsSecret | ternary "http" "https" }}://{{ $ingress.host }}
+{{- else if not .Values.grafana.enabled -}}
+{{ .Values.grafana.url }}
+{{- end }}
+{{- end }}
+
 {{/* What Prometheus scrapes in pods; "instance" is the label of discovery that names the target. */}}
 {{- define "mlbench.jobs" -}}
 jobs:

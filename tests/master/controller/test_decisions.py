@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from master.controller.actions import Action, Assign, End, Scale, StopRanks, Wait, WriteOff
-from master.controller.decisions import decide, describe_exit
+from master.controller.decisions import decide
 from master.controller.views import RankView, RunView, WorkerView, World
 from master.pools.base import Shape
 from master.reading.counting import Counted
@@ -266,20 +266,3 @@ def test_a_lost_rank_stays_lost_though_its_worker_is_back() -> None:
     [end] = decide_for(ended)
     assert isinstance(end, End)
     assert end.state == "FAILED"
-
-
-# --- Exit codes in words. ---
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        (1, "exited with code 1"),
-        (137, "exited with code 137"),
-        (-9, "was killed by signal 9 (SIGKILL)"),
-        (-11, "was killed by signal 11 (SIGSEGV)"),
-        (-99, "was killed by signal 99"),
-    ],
-)
-def test_exit_codes_are_put_in_words(code: int, words: str) -> None:
-    assert describe_exit(code) == words

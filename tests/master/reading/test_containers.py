@@ -95,5 +95,47 @@ def test_a_label_that_only_some_have(
     }
 
 
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_many_pods_are_read_as_each_of_them(
+    writer: RemoteWriter,
+    prometheus: PrometheusClient,
+    pod: str,
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: int,
+) -> None:
+    monkeypatch.setattr(containers, "_PODS", at_once)
+    pods = [f"{pod}-{name}" for name in ("c", "a", "none", "b.", "bx")]
+    for number, name in enumerate(pods):
+        if name != f"{pod}-none":
+            scraped(writer, name, 3_000, number)
+            scraped(writer, name, 2_000, number + 10)
+            scraped(writer, name, 2_000, 1, __name__="container_threads")
+    scraped(writer, pods[0], 2_000, 7, container="side")
+    for selection in (Selection(), Selection(names=(CPU,)), Selection(names=("other",))):
+        found = {
+            name: {series: [one for piece in read() for one in piece] for series, read in figures}
+            for name, figures in containers.read_all(prometheus, pods, selection, NOW_MS)
+        }
+        assert list(found) == pods
+        assert found == {name: read(prometheus, name, selection) for name in pods}
+    assert len(read(prometheus, pods[0])) == 3
+
+
+def test_pods_are_read_in_few_queries_however_many_they_are(
+    writer: RemoteWriter,
+    prometheus: PrometheusClient,
+    pod: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pods = [f"{pod}-{number}" for number in range(30)]
+    for name in pods:
+        scraped(writer, name, 2_000, 1)
+    with caplog.at_level("INFO", logger="httpx"):
+        found = list(containers.read_all(prometheus, pods, Selection(), NOW_MS))
+    assert all(len(figures) == 1 for _, figures in found)
+    assert len(caplog.records) == 3
+
+
 def test_a_pod_without_figures(prometheus: PrometheusClient) -> None:
     assert read(prometheus, "pod-that-never-was") == {}

@@ -1,59 +1,93 @@
-"""Logs, page by page and by their last lines: every byte once, no character torn."""
+"""Logs, in pieces downwards and upwards and by their last lines: every byte once."""
+
+import random
 
 import pytest
 
-from master.models import Run
+from master.models import Chunk, Run
 from master.reading import logs
-from master.reading.logs import LogPage, page, tail
+from master.reading.logs import LogGoneError, LogPage, before, page, tail, whole
 from master.recording import streams
 from tests.master.making import key
+
+# Lines with ends of both kinds, without any, characters of every length, and bytes that are none,
+# which `surrogateescape` writes.
+_PIECES = [
+    *("a", "word ", "ü", "€", "𝄞", "\n", "\r\n", "\r", "\n\n"),
+    *("\udcff", "\udc80" * 5, "\udce2\udc82", "\udcf0\udc9d", "\udcc3\n"),
+]
 
 
 def write(run: Run, data: bytes, offset: int = 0) -> None:
     streams.append(key(run, 0, "stdout"), offset, data)
 
 
+def find(run: Run) -> logs.Log:
+    return logs.find(run, 0, "stdout")
+
+
+def piece(text: str, start: int, offset: int, size: int, complete: bool = False) -> LogPage:
+    return LogPage(1, text, start, offset, size, complete)
+
+
 def read_all(run: Run) -> tuple[str, int]:
     """Return the text that a follower of the log sees, and in how many pages."""
     text, offset, pages = "", 0, 0
     while True:
-        found = page(run, 0, "stdout", offset)
+        found = page(find(run), offset)
+        assert found.start == offset
         text, pages = text + found.text, pages + 1
         if found.complete or found.offset == offset:
             return text, pages
         offset = found.offset
 
 
+def read_upwards(log: logs.Log, end: int) -> str:
+    """Return the text up to an offset, read piece by piece towards the beginning."""
+    text = ""
+    while end:
+        found = before(log, end)
+        assert found.offset == end
+        assert found.start < end
+        text, end = found.text + text, found.start
+    return text
+
+
 def test_nothing_written_yet(run: Run) -> None:
-    assert page(run, 0, "stdout", 0) == LogPage(1, "", 0, complete=False)
-    assert tail(run, 0, "stdout", 5) == LogPage(1, "", 0, complete=False)
+    for found in (page(find(run), 0), tail(find(run), 5), before(find(run), 9)):
+        assert found == piece("", 0, 0, 0)
+    assert list(whole(find(run))) == []
 
 
 def test_from_an_offset_on(run: Run) -> None:
     write(run, b"one\ntwo\n")
-    assert page(run, 0, "stdout", 0) == LogPage(1, "one\ntwo\n", 8, complete=False)
-    assert page(run, 0, "stdout", 4) == LogPage(1, "two\n", 8, complete=False)
-    assert page(run, 0, "stdout", 8) == LogPage(1, "", 8, complete=False)
-    assert page(run, 0, "stdout", 999) == LogPage(1, "", 8, complete=False)
+    assert page(find(run), 0) == piece("one\ntwo\n", 0, 8, 8)
+    assert page(find(run), 4) == piece("two\n", 4, 8, 8)
+    assert page(find(run), 8) == piece("", 8, 8, 8)
+    assert page(find(run), 999) == piece("", 8, 8, 8)
 
 
 def test_complete_once_the_process_has_ended_and_all_is_here(run: Run) -> None:
+    def complete() -> list[bool]:
+        log = find(run)
+        return [found.complete for found in (page(log, 0), tail(log, 9), before(log, 99))]
+
     write(run, b"one\n")
     streams.close(run.id, 1, 0, {"stdout": 8})
-    assert not page(run, 0, "stdout", 0).complete
-    assert not tail(run, 0, "stdout", 9).complete
+    assert complete() == [False] * 3
     write(run, b"two\n", offset=4)
-    assert page(run, 0, "stdout", 0).complete
-    assert page(run, 0, "stdout", 8).complete
-    assert tail(run, 0, "stdout", 9).complete
+    assert complete() == [True] * 3
+    assert page(find(run), 8).complete
+    assert not before(find(run), 4).complete
 
 
 def test_a_long_log_comes_in_pages(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_PAGE_BYTES", 10)
-    whole = "0123456789" * 3 + "end"
-    write(run, whole.encode())
+    text = "0123456789" * 3 + "end"
+    write(run, text.encode())
     streams.close(run.id, 1, 0, {})
-    assert read_all(run) == (whole, 4)
+    assert read_all(run) == (text, 4)
+    assert list(whole(find(run))) == [b"0123456789"] * 3 + [b"end"]
 
 
 @pytest.mark.parametrize("size", range(4, 12))
@@ -61,22 +95,24 @@ def test_no_character_is_torn_between_pages(
     run: Run, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(logs, "_PAGE_BYTES", size)
-    whole = "aü€𝄞 " * 4
-    write(run, whole.encode())
-    assert read_all(run)[0] == whole
+    text = "aü€𝄞 " * 4
+    write(run, text.encode())
+    assert read_all(run)[0] == text
 
 
 def test_a_character_that_has_half_arrived_comes_later(run: Run) -> None:
     write(run, b"a\xe2\x82")
-    assert page(run, 0, "stdout", 0) == LogPage(1, "a", 1, complete=False)
+    assert page(find(run), 0) == piece("a", 0, 1, 3)
+    assert tail(find(run), 1) == piece("a", 0, 1, 3)
+    assert before(find(run), 3) == piece("a", 0, 1, 3)
     write(run, b"\xac", offset=3)
-    assert page(run, 0, "stdout", 1) == LogPage(1, "€", 4, complete=False)
+    assert page(find(run), 1) == piece("€", 1, 4, 4)
 
 
 def test_bytes_that_are_no_text_are_replaced(run: Run) -> None:
     write(run, b"a\xffb\xe2\x82")
     streams.close(run.id, 1, 0, {})
-    assert page(run, 0, "stdout", 0) == LogPage(1, "a\ufffdb\ufffd", 5, complete=True)
+    assert page(find(run), 0) == piece("a\ufffdb\ufffd", 0, 5, 5, complete=True)
 
 
 @pytest.mark.parametrize(
@@ -85,14 +121,76 @@ def test_bytes_that_are_no_text_are_replaced(run: Run) -> None:
 )
 def test_the_last_lines(run: Run, lines: int, text: str) -> None:
     write(run, b"one\ntwo\nthree")
-    assert tail(run, 0, "stdout", lines) == LogPage(1, text, 13, complete=False)
+    assert tail(find(run), lines) == piece(text, 13 - len(text), 13, 13)
+
+
+def test_the_last_lines_of_one_that_is_too_long(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_TAIL_BYTES", 5)
+    write(run, "aa€€".encode())
+    assert tail(find(run), 3) == piece("€", 5, 8, 8)
+
+
+def test_whole_lines_before_an_offset(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_BEFORE_BYTES", 10)
+    write(run, b"one\r\ntwo\r\nthree\n\na longer line\nx")
+    size = 32
+    assert before(find(run), 10) == piece("one\r\ntwo\r\n", 0, 10, size)
+    assert before(find(run), 16) == piece("three\n", 10, 16, size)
+    assert before(find(run), 17) == piece("three\n\n", 10, 17, size)
+    assert before(find(run), size) == piece("x", 31, 32, size)
+    assert before(find(run), 999) == before(find(run), size)
+    # A line that is longer than one answer comes in pieces.
+    assert before(find(run), 31) == piece("nger line\n", 21, 31, size)
+    assert before(find(run), 21) == piece("\na lo", 16, 21, size)
+    assert before(find(run), 0) == piece("", 0, 0, size)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_pieces_upwards_and_downwards_make_the_whole(
+    run: Run, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    dice = random.Random(seed)  # noqa: S311 - dice, not secrets
+    data = "".join(dice.choices(_PIECES, k=60)).encode(errors="surrogateescape")
+    monkeypatch.setattr(logs, "_BEFORE_BYTES", dice.randint(4, 40))
+    monkeypatch.setattr(logs, "_TAIL_BYTES", dice.randint(4, 40))
+    monkeypatch.setattr(logs, "_PAGE_BYTES", dice.randint(4, 40))
+    position = 0
+    while position < len(data):
+        size = dice.randint(1, 50)
+        write(run, data[position : position + size], position)
+        position += size
+    streams.close(run.id, 1, 0, {})
+    log, text = find(run), data.decode(errors="replace")
+    assert read_all(run)[0] == text
+    assert read_upwards(log, len(data)) == text
+    assert b"".join(whole(log)) == data
+    for lines in (0, 1, 2, 5):
+        last = tail(log, lines)
+        assert read_upwards(log, last.start) + last.text == text
+    offset = 0
+    while not (found := page(log, offset)).complete:
+        offset = found.offset
+        assert read_upwards(log, offset) + data[offset:].decode(errors="replace") == text
 
 
 def test_ranks_streams_and_attempts_are_apart(run: Run) -> None:
     write(run, b"rank 0\n")
     streams.append(key(run, 1, "stdout"), 0, b"rank 1\n")
     streams.append(key(run, 0, "stderr"), 0, b"warning\n")
-    assert tail(run, 1, "stdout", 9).text == "rank 1\n"
-    assert tail(run, 0, "stderr", 9).text == "warning\n"
+    assert tail(logs.find(run, 1, "stdout"), 9).text == "rank 1\n"
+    assert tail(logs.find(run, 0, "stderr"), 9).text == "warning\n"
     run.attempt = 2
-    assert page(run, 0, "stdout", 0) == LogPage(2, "", 0, complete=False)
+    assert page(find(run), 0) == LogPage(2, "", 0, 0, 0, complete=False)
+    assert page(logs.find(run, 0, "stdout", attempt=1), 0).text == "rank 0\n"
+
+
+def test_a_log_that_is_deleted_meanwhile_breaks_off(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_PAGE_BYTES", 4)
+    write(run, b"one\ntwo\n")
+    pieces = whole(find(run))
+    assert next(pieces) == b"one\n"
+    Chunk.delete().execute()
+    with pytest.raises(LogGoneError, match="at byte 4"):
+        next(pieces)

@@ -110,3 +110,32 @@ def test_an_average_is_the_same_however_the_points_are_cut() -> None:
     for size in (1, 7, 1000):
         [point] = chosen(reading(values, size), summarize=1)
         assert float(point.value) == pytest.approx(sum(map(math.sin, range(1000))) / 1000)
+
+
+def spread(values: list[str], at_most: int, size: int = 3) -> list[tuple[str | None, str | None]]:
+    found = chosen(reading(values, size), summarize=at_most)
+    return [(point.minimum, point.maximum) for point in found]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 99])
+def test_averages_tell_what_they_hide(size: int) -> None:
+    spiky = ["1", "1", "1e9", "1", "-7", "2", "3"]
+    assert spread(spiky, 2, size) == [("1", "1000000000"), ("-7", "3")]
+    # The last of these stands for itself alone.
+    assert spread(spiky, 4, size) == [("1", "1"), ("1", "1000000000"), ("-7", "2"), (None, None)]
+    assert spread(spiky, 7, size) == [(None, None)] * 7
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["NaN", "2", "+Inf", "1", "-Inf"], ("1", "2")),
+        (["NaN", "+Inf", "-Inf"], (None, None)),
+        (["text", "5"], ("5", "5")),
+        (["text", "other"], (None, None)),
+    ],
+)
+def test_the_extremes_are_those_of_the_finite_numbers(
+    values: list[str], expected: tuple[str | None, str | None]
+) -> None:
+    assert spread(values, 1) == [expected]

@@ -14,6 +14,10 @@ def test_all_are_listed(api: TestClient) -> None:
     rules = {one["name"]: one["rules"] for one in answer.json}
     assert rules["digits"]["goal"] == [97.0, 90.0]
     assert rules["steps"] == {}
+    goals = {one["name"]: (one["goal"], one["light_goal"]) for one in answer.json}
+    accuracy = {"metric": "val_global_Prec@1", "lower_is_better": False}
+    assert goals["digits"] == (accuracy | {"value": 97.0}, accuracy | {"value": 90.0})
+    assert goals["ridge-regression"] == goals["steps"] == (None, None)
 
 
 @pytest.mark.parametrize(

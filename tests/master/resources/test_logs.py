@@ -4,8 +4,9 @@ import pytest
 from falcon.testing import TestClient
 
 from master.models import Run
+from master.reading import logs
 from master.recording import streams
-from tests.master.making import key
+from tests.master.making import key, make_run
 
 
 @pytest.fixture
@@ -18,11 +19,12 @@ def written(run: Run) -> Run:
 def test_the_whole_and_from_an_offset(api: TestClient, written: Run) -> None:
     path = f"/api/runs/{written.id}/logs/"
     page = {"rank": 0, "stream": "stdout", "attempt": 1, "complete": False}
-    assert api.simulate_get(path).json == page | {"text": "eins\nzwölf\n", "offset": 12}
+    page |= {"offset": 12, "size": 12}
+    assert api.simulate_get(path).json == page | {"text": "eins\nzwölf\n", "start": 0}
     found = api.simulate_get(path, params={"offset": 5})
-    assert found.json == page | {"text": "zwölf\n", "offset": 12}
+    assert found.json == page | {"text": "zwölf\n", "start": 5}
     found = api.simulate_get(path.rstrip("/"), params={"offset": 10**17})
-    assert found.json == page | {"text": "", "offset": 12}
+    assert found.json == page | {"text": "", "start": 12}
 
 
 def test_another_rank_and_stream(api: TestClient, written: Run) -> None:
@@ -36,7 +38,65 @@ def test_another_rank_and_stream(api: TestClient, written: Run) -> None:
 def test_tail(api: TestClient, written: Run) -> None:
     path = f"/api/runs/{written.id}/logs"
     for lines, text in (("0", ""), ("1", "zwölf\n"), ("999", "eins\nzwölf\n")):
-        assert api.simulate_get(path, params={"tail": lines}).json["text"] == text
+        found = api.simulate_get(path, params={"tail": lines, "offset": 3}).json
+        assert (found["text"], found["offset"]) == (text, 12)
+        assert found["start"] == 12 - len(text.encode())
+
+
+def test_upwards(api: TestClient, written: Run) -> None:
+    path = f"/api/runs/{written.id}/logs"
+    for end, text in ((12, "eins\nzwölf\n"), (10**17, "eins\nzwölf\n"), (5, "eins\n"), (0, "")):
+        found = api.simulate_get(path, params={"before": end, "offset": 3, "tail": 1}).json
+        assert (found["text"], found["start"]) == (text, 0)
+        assert (found["offset"], found["size"]) == (min(end, 12), 12)
+
+
+def test_searching(api: TestClient, written: Run) -> None:
+    path = f"/api/runs/{written.id}/logs"
+    found = api.simulate_get(path, params={"search": "ZWÖLF", "tail": 1, "before": 1})
+    assert found.json == {
+        **{"rank": 0, "stream": "stdout", "attempt": 1},
+        **{"matches": [{"offset": 5, "text": "zwölf"}]},
+        **{"start": 0, "offset": 12, "size": 12, "complete": True},
+    }
+    assert api.simulate_get(path, params={"search": "eins", "offset": 5}).json["matches"] == []
+
+
+def test_the_whole_as_a_file(api: TestClient, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_PAGE_BYTES", 1000)
+    data = "zwölf\r\n".encode() * 1000 + b"\xff"
+    streams.append(key(run, 1, "stderr"), 0, data)
+    params = {"rank": 1, "stream": "stderr", "format": "text"}
+    answer = api.simulate_get(f"/api/runs/{run.id}/logs/", params=params)
+    assert answer.content == data
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert answer.headers["Content-Length"] == str(len(data))
+    name = f'attachment; filename="run-{run.id}-rank-1-stderr.txt"'
+    assert answer.headers["Content-Disposition"] == name
+    nothing = api.simulate_get(f"/api/runs/{run.id}/logs/", params={"format": "text"})
+    assert (nothing.status_code, nothing.content) == (200, b"")
+
+
+def test_an_earlier_attempt(api: TestClient, written: Run) -> None:
+    path = f"/api/runs/{written.id}/logs/"
+    assert api.simulate_get(path, params={"attempt": 1}).json == api.simulate_get(path).json
+    Run.update(attempt=2).where(Run.id == written.id).execute()
+    assert api.simulate_get(path, params={"attempt": 2}).json == api.simulate_get(path).json
+    assert api.simulate_get(path).json["text"] == ""
+    first = api.simulate_get(path, params={"attempt": 1}).json
+    assert (first["attempt"], first["text"]) == (1, "eins\nzwölf\n")
+    for wrong in (0, 3):
+        answer = api.simulate_get(path, params={"attempt": wrong})
+        assert answer.status_code == 400
+        assert answer.json["message"] == f"attempt: run {written.id} has attempts 1 to 2"
+
+
+def test_a_run_that_has_not_begun(api: TestClient) -> None:
+    run = make_run(state="INITIALIZED", attempt=0)
+    path = f"/api/runs/{run.id}/logs/"
+    assert api.simulate_get(path).json["attempt"] == 0
+    answer = api.simulate_get(path, params={"attempt": 1})
+    assert answer.json["message"] == f"attempt: run {run.id} has not begun its first attempt"
 
 
 @pytest.mark.parametrize(
@@ -53,6 +113,15 @@ def test_tail(api: TestClient, written: Run) -> None:
         ({"offset": "9" * 19}, "offset"),
         ({"tail": "all"}, "tail"),
         ({"tail": "-5"}, "tail"),
+        ({"before": "-1"}, "before"),
+        ({"before": "end"}, "before"),
+        ({"attempt": "2"}, "attempt"),
+        ({"attempt": "0"}, "attempt"),
+        ({"attempt": "latest"}, "attempt"),
+        ({"search": ""}, "search"),
+        ({"search": "x" * 501}, "search"),
+        ({"format": "csv"}, "format"),
+        ({"format": "text", "before": "end"}, "before"),
     ],
 )
 def test_a_wrong_parameter_is_named(

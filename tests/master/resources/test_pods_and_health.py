@@ -11,7 +11,7 @@ from master.models import Pod, open_database
 from master.reading.promql import PrometheusClient
 from master.settings import Settings
 from tests.conftest import PrometheusServer, free_port
-from tests.master.making import make_ranks, make_run
+from tests.master.making import make_ranks, make_run, make_worker
 
 LABELS = {"app": "mlbench", "component": "worker", "release": "local"}
 
@@ -22,7 +22,10 @@ def test_pods_as_the_original_showed_them(api: TestClient) -> None:
         Pod.create(name=f"w-{number}", phase="Running", ip="127.0.0.1", node="n", labels=LABELS)
     run = make_run()
     make_ranks(run, ["w-1"])
-    pod = {"phase": "Running", "ip": "127.0.0.1", "node": "n", "labels": str(LABELS)}
+    pod = {
+        **{"phase": "Running", "ip": "127.0.0.1", "node": "n", "labels": str(LABELS)},
+        **{"state": None, "seen_at": None},
+    }
     assert api.simulate_get("/api/pods").json == [
         pod | {"name": "w-0", "run_id": None, "rank": None},
         pod | {"name": "w-1", "run_id": run.id, "rank": 0},
@@ -38,6 +41,24 @@ def test_a_pod_has_no_rank_of_an_ended_run_or_attempt(api: TestClient) -> None:
     run.save()
     [pod] = api.simulate_get("/api/pods").json
     assert (pod["run_id"], pod["rank"]) == (None, None)
+
+
+def test_what_its_agent_said_last(api: TestClient) -> None:
+    for name, uid in (("w-0", ""), ("w-1", "now"), ("w-2", "now")):
+        Pod.create(name=name, uid=uid, phase="Running", ip="", node="", labels={})
+    make_worker("w-0", state="running", seen_at=0.5)
+    make_worker("w-1", state="exited", seen_at=1, pod_uid="now")
+    # Of the pod that had the name before.
+    make_worker("w-2", pod_uid="before")
+    make_worker("w-3")
+    said = [
+        (pod["name"], pod["state"], pod["seen_at"]) for pod in api.simulate_get("/api/pods").json
+    ]
+    assert said == [
+        ("w-0", "running", "1970-01-01T00:00:00.500000Z"),
+        ("w-1", "exited", "1970-01-01T00:00:01.000000Z"),
+        ("w-2", None, None),
+    ]
 
 
 def test_alive_and_ready(api: TestClient) -> None:

@@ -1,4 +1,4 @@
-"""``GET /api/metrics``: what is answered, for one pod or run and for all."""
+"""``GET /api/metrics/{pod or run}``: what is answered as JSON, and what is refused."""
 
 import time
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from falcon.testing import TestClient
 
 from master.app import create_app
-from master.models import Pod, Run, pod_owner, run_owner
+from master.models import Run, run_owner
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
@@ -17,8 +17,6 @@ from master.times import seconds_to_text, to_text
 from tests.conftest import USER_TOKEN, PrometheusServer
 from tests.master.making import line, make_pod, make_run, post, record
 from tests.master.resources.reading import CPU, OLD, OLD_US, get, get_run, opened, rows, scrape
-
-# --- One pod or run, as JSON. ---
 
 
 def test_what_was_given_along_with_a_sample_is_answered_before_and_after_delivery(
@@ -91,6 +89,73 @@ def test_a_name_selects_a_series_or_a_metric(api: TestClient, run: Run, delivery
         delivery.deliver_waiting()
 
 
+def test_several_names_select_any_of_them(api: TestClient, run: Run, delivery: Delivery) -> None:
+    now = time.time()
+    for rank in range(2):
+        record(run, line(now, **{"loss": rank, "rate": 1, "a,b": 2}), rank=rank)
+    for _ in range(2):
+        found = get_run(api, run, metric_filter=["loss", "rate @ 1", "other"]).json
+        assert list(found) == ["loss @ 0", "loss @ 1", "rate @ 1"]
+        # A comma is a part of a name.
+        assert list(get_run(api, run, metric_filter="a,b").json) == ["a,b @ 0", "a,b @ 1"]
+        assert get_run(api, run, metric_filter="").json == get_run(api, run).json
+        delivery.deliver_waiting()
+
+
+def test_until_a_time(api: TestClient, run: Run, delivery: Delivery) -> None:
+    start = round(time.time(), 3)
+    record(run, b"".join(line(start + i, a=i) for i in range(10)))
+    post(run_owner(run.id), [Sample("a", "0", OLD_US, -1.0)])
+
+    def read(**params: Any) -> list[str]:
+        return [point["value"] for point in get_run(api, run, **params).json.get("a @ 0", [])]
+
+    for _ in range(2):
+        assert read(until=seconds_to_text(start + 2)) == ["-1", "0", "1", "2"]
+        assert read(until=seconds_to_text(start + 2), since=seconds_to_text(start)) == ["1", "2"]
+        assert read(until=seconds_to_text(start + 2.5), last_n=2) == ["1", "2"]
+        assert read(until=seconds_to_text(start + 2), since=seconds_to_text(start + 2)) == []
+        assert read(until=OLD) == ["-1"]
+        assert read(until="1815-12-10") == []
+        assert read(until="9999-12-31")[-1] == "9"
+        delivery.deliver_waiting()
+
+
+def test_a_pods_figures_until_a_time(api: TestClient, writer: RemoteWriter) -> None:
+    pod, now_ms = make_pod(), time.time_ns() // 1_000_000
+    for ago_ms in (3_000, 2_000, 1_000):
+        scrape(writer, pod, now_ms - ago_ms, float(ago_ms))
+    until = to_text((now_ms - 2_000) * 1000)
+    for owner in ("", pod):
+        found = get(api, owner, until=until, metric_filter=["a", CPU]).json
+        points = (found if owner else found[pod])[CPU]
+        assert [point["value"] for point in points] == ["3000", "2000"]
+        found = get(api, owner, until="1815-12-10").json
+        assert found == ({} if owner else {pod: {}})
+
+
+def test_averages_tell_their_extremes_in_json(
+    api: TestClient, run: Run, delivery: Delivery
+) -> None:
+    start = round(time.time(), 3)
+    values = [1.0, 5.0, float("nan"), 2.0, 8.0]
+    record(run, b"".join(line(start + i, a=value) for i, value in enumerate(values)))
+    for _ in range(2):
+        points = get_run(api, run, summarize=3).json["a @ 0"]
+        assert [point["value"] for point in points] == ["3", "NaN", "8"]
+        assert [(point.get("min"), point.get("max")) for point in points] == [
+            ("1", "5"),
+            ("2", "2"),
+            (None, None),
+        ]
+        assert all("min" not in point for point in get_run(api, run).json["a @ 0"])
+        header, *_ = rows(get_run(api, run, summarize=3, format="csv"))
+        assert header == ["series", "date", "value", "cumulative", "metadata"]
+        [file] = opened(get_run(api, run, summarize=3, format="zip")).values()
+        assert {key for point in file for key in point} == {"date", "value", "cumulative"}
+        delivery.deliver_waiting()
+
+
 def test_fewer_points(api: TestClient, run: Run, delivery: Delivery) -> None:
     start = round(time.time(), 3)
     record(run, b"".join(line(start + i, a=i) for i in range(10)))
@@ -120,7 +185,7 @@ def test_no_points_at_all_cannot_be_wished_for(api: TestClient, name: str, owner
 
 
 @pytest.mark.parametrize("owner", ["", "1"])
-@pytest.mark.parametrize("name", ["summarize", "last_n", "format", "metric_type", "since"])
+@pytest.mark.parametrize("name", ["summarize", "last_n", "format", "metric_type", "since", "until"])
 def test_a_wrong_parameter_is_named(api: TestClient, name: str, owner: str) -> None:
     for wrong in ("wrong", "-1", "1.5", "\x00"):
         answer = get(api, owner, **{name: wrong})
@@ -158,62 +223,3 @@ def test_without_prometheus_there_is_no_half_answer(
     assert list(get_run(api, waiting).json) == ["a @ 0"]
     writer.close()
     prometheus.close()
-
-
-# --- All of them. ---
-
-
-def test_all_pods(api: TestClient, writer: RemoteWriter, delivery: Delivery) -> None:
-    first, second, gone = sorted(make_pod() for _ in range(3))
-    now_ms = time.time_ns() // 1_000_000
-    scrape(writer, first, now_ms - 1_000, 0.5)
-    post(pod_owner(first), [Sample("a", "", now_ms * 1000, 1.0)])
-    post(pod_owner(gone), [Sample("a", "", OLD_US, 2.0)])
-    Pod.delete_by_id(gone)
-    cpu = {"date": to_text((now_ms - 1_000) * 1000), "value": "0.5"}
-    expected = {
-        first: {"a": [{"date": to_text(now_ms * 1000), "value": "1"}], CPU: [cpu]},
-        second: {},
-        gone: {"a": [{"date": OLD, "value": "2"}]},
-    }
-    for _ in range(2):
-        assert get(api).json == expected
-        assert get(api, metric_filter=CPU).json == {first: {CPU: [cpu]}, second: {}, gone: {}}
-        delivery.deliver_waiting()
-    assert rows(get(api, format="csv")) == [
-        ["pod", "series", "date", "value", "cumulative", "metadata"],
-        [first, "a", to_text(now_ms * 1000), "1", "", ""],
-        [first, CPU, cpu["date"], "0.5", "", ""],
-        [gone, "a", OLD, "2", "", ""],
-    ]
-    assert set(opened(get(api, format="zip"))) == {
-        f"{first}/result_a.json",
-        f"{first}/result_{CPU}.json",
-        f"{gone}/result_a.json",
-    }
-
-
-def test_no_pods_and_no_runs(api: TestClient) -> None:
-    for kind in ("pod", "run"):
-        assert get(api, metric_type=kind).json == {}
-        assert opened(get(api, metric_type=kind, format="zip")) == {}
-
-
-def test_all_runs(api: TestClient, delivery: Delivery) -> None:
-    first, second = make_run(), make_run()
-    post(run_owner(first.id), [Sample("a", "0", OLD_US, 1.0, True, "m")])
-    record(second, line(time.time(), b=2))
-    for _ in range(2):
-        found = get(api, metric_type="run").json
-        assert list(found) == [str(first.id), str(second.id)]
-        assert found[str(first.id)] == get_run(api, first).json
-        assert found[str(second.id)] == get_run(api, second).json
-        delivery.deliver_waiting()
-    assert rows(get(api, metric_type="run", format="csv"))[:2] == [
-        ["run", "series", "date", "value", "cumulative", "metadata"],
-        [str(first.id), "a @ 0", OLD, "1", "true", '"m"'],
-    ]
-    assert set(opened(get(api, metric_type="run", format="zip"))) == {
-        f"{first.id}/result_a @ 0.json",
-        f"{second.id}/result_b @ 0.json",
-    }

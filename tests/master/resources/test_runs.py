@@ -55,6 +55,8 @@ def test_order_and_look(api: TestClient) -> None:
         "stop_requested": False,
         "settings": None,
         "goal": None,
+        "goal_reached_at": None,
+        "goal_train_seconds": None,
         "delivery": None,
         "ranks": [],
     }
@@ -91,7 +93,13 @@ def test_a_command_of_ones_own(api: TestClient) -> None:
 def test_a_run_that_goes_on(api: TestClient) -> None:
     stated = {"device": "cpu", "rate": 0.1, "compile": False, "n": 2**63 - 1, "folder": None}
     goal = {"metric": "a", "value": 1.0, "lower_is_better": True}
-    run = make_run(started_at=0.5, goal=goal, settings=stated)
+    run = make_run(
+        started_at=0.5,
+        goal=goal,
+        goal_reached_at=1.25,
+        goal_train_seconds=0.5,
+        settings=stated,
+    )
     make_ranks(run)
     run.attempt = 2
     run.save()
@@ -100,6 +108,8 @@ def test_a_run_that_goes_on(api: TestClient) -> None:
     assert found["state"] == "STARTED"
     assert found["started_at"] == "1970-01-01T00:00:00.500000Z"
     assert (found["goal"], found["settings"]) == (goal, stated)
+    assert found["goal_reached_at"] == "1970-01-01T00:00:01.250000Z"
+    assert found["goal_train_seconds"] == 0.5
     assert found["ranks"] == [
         {"rank": 0, "pod": "w-1", "exit_code": 1},
         {"rank": 1, "pod": "w-2", "exit_code": 1},
@@ -109,6 +119,35 @@ def test_a_run_that_goes_on(api: TestClient) -> None:
 def test_runs_are_listed_from_the_oldest(api: TestClient) -> None:
     ids = [make_run(state="FINISHED").id for _ in range(3)]
     assert [run["id"] for run in api.simulate_get("/api/runs/").json] == ids
+    for first, expected in ((0, ids), (ids[1], ids[1:]), (ids[2] + 1, []), (10**17, [])):
+        answer = api.simulate_get("/api/runs/", params={"from_id": first})
+        assert [run["id"] for run in answer.json] == expected
+
+
+@pytest.mark.parametrize("wrong", ["", "-1", "one", "1.5", "9" * 19])
+def test_a_wrong_first_id(api: TestClient, wrong: str) -> None:
+    answer = api.simulate_get("/api/runs", params={"from_id": wrong})
+    assert answer.status_code == 400
+    assert answer.json["message"].startswith("from_id: ")
+
+
+def test_a_list_asks_no_more_of_the_database_the_longer_it_is(
+    api: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    def queries() -> int:
+        caplog.clear()
+        with caplog.at_level("DEBUG", logger="peewee"):
+            listed = api.simulate_get("/api/runs/").json
+        assert all(len(run["ranks"]) == 2 for run in listed)
+        return len(caplog.records)
+
+    make_ranks(make_run())
+    of_one = queries()
+    for _ in range(9):
+        run = make_run(state="FAILED", attempt=2)
+        make_ranks(run, ("w-1", "w-2"), attempt=1, exit_code=1)
+        make_ranks(run)
+    assert queries() == of_one
 
 
 def test_a_second_run_conflicts_until_the_first_has_ended(api: TestClient) -> None:

@@ -34,6 +34,7 @@ def test_a_run_is_watched_and_no_token_is_shown(
     assert done.code == 0, done.err
     run = next(run for run in client.get_runs().result().value if run.name == "elsewhere")
     assert done.out.startswith(f"run {run.id} (elsewhere): FINISHED\n")
+    assert f"Web page    {there.url}/runs/{run.id}\nAPI  " in done.out
     assert f"API         {there.url}/api/runs/{run.id}/\nPromQL  " in done.out
     assert there.token not in done.out + done.err
     assert "None" not in done.out

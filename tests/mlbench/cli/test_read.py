@@ -31,6 +31,13 @@ def test_a_log_is_printed_as_it_was_written(
     assert len(done.out.splitlines()) == 2
 
 
+def test_the_log_of_an_attempt(mlbench: Mlbench, finished: Run) -> None:
+    of_latest = mlbench("logs", "finished")
+    assert mlbench("logs", "finished", "--attempt", "1").out == of_latest.out
+    as_json = mlbench("logs", "finished", "--attempt", "1", "--json")
+    assert as_json.json["text"] == of_latest.out
+
+
 def test_the_other_stream_of_a_quiet_run_is_empty(mlbench: Mlbench, finished: Run) -> None:
     done = mlbench("logs", "finished", "--stream", "stderr")
     assert (done.code, done.out, done.err) == (0, "", "")
@@ -63,6 +70,8 @@ def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClien
     ("arguments", "message"),
     [
         (("--rank", "2"), "mlbench: rank: run"),
+        (("--attempt", "2"), "mlbench: attempt: run"),
+        (("--attempt", "0"), "Invalid value for '--attempt'"),
         (("--rank", "-1"), "Invalid value for '--rank'"),
         (("--stream", "metrics"), "Invalid value for '--stream'"),
     ],

@@ -87,7 +87,7 @@ def shown(paper: io.StringIO) -> list[str]:
 
 def test_a_result_has_every_figure(paper: io.StringIO) -> None:
     report.show_result(_RUN, _RESULT, _CONNECTION)
-    assert shown(paper)[:-3] == [
+    assert shown(paper)[:-4] == [
         "run 7 (first): FINISHED",
         "division closed",
         "goal val_global_Prec@1 ≥ 97",
@@ -204,7 +204,7 @@ def test_what_there_is_nothing_of_is_left_out(paper: io.StringIO) -> None:
     )
     run = replace(_RUN, state="FAILED", reason="rank 1 [is] lost\nbye", goal=None, delivery=None)
     report.show_result(run, nothing, _CONNECTION)
-    assert shown(paper)[:-3] == [
+    assert shown(paper)[:-4] == [
         "run 7 (first): FAILED",
         "rank 1 [is] lost",
         "bye",
@@ -223,7 +223,8 @@ def test_what_a_run_waits_for_is_told(paper: io.StringIO) -> None:
 def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) -> None:
     far = Connection("https://example.com/bench", "secret", None, "http://g:2", elsewhere=True)
     report.show_result(_RUN, _RESULT, far)
-    assert shown(paper)[-3:] == [
+    assert shown(paper)[-4:] == [
+        "Web page https://example.com/bench/runs/7",
         "API https://example.com/bench/api/runs/7/",
         "Grafana http://g:2/d/mlbench-run?var-run_id=7&from=1533288090000&to=1533288180000",
         'PromQL mlbench_run_metric{run_id="7",metric="train_loss"}',

@@ -23,15 +23,17 @@ _ENDLESS = ("--set", "steps=6000", "--set", "rate=100")
 def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> None:
     done = mlbench("run", "steps", "--name", "watched", *_FAST)
     assert done.code == 0
-    assert re.match(r"run \d+ \(watched\) on 2 workers\n", done.err)
+    assert re.match(r"Web page    \S+\nrun \d+ \(watched\) on 2 workers\n", done.err)
     assert re.search(r"^epoch [01]  loss 0\.\d{4} .* s$", done.err, re.MULTILINE)
     run = next(run for run in client.get_runs().result().value if run.name == "watched")
     assert run.delivery is not None
-    token = mlbench.home.read_connection().token
+    connection = mlbench.home.read_connection()
+    token = connection.token
     lines = done.out.splitlines()
     assert lines[0] == f"run {run.id} (watched): FINISHED"
     assert re.search(r"^epochs +2 *$", done.out, re.MULTILINE)
     assert f"recorded {run.delivery.recorded:,}, in Prometheus" in done.out
+    assert lines[-4] == f"Web page    {connection.url}/runs/{run.id}?token={token}"
     assert re.search(rf"^API +http://mlbench:{token}@127.0.0.1:\d+/api/runs/{run.id}/$", lines[-3])
     assert lines[-1] == f'PromQL      mlbench_run_metric{{run_id="{run.id}",metric="train_loss"}}'
     client.delete_run(run.id).result()
@@ -42,7 +44,8 @@ def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> N
     assert (done.code, done.err) == (0, "")
     fields = done.json
     said = client.get_run(fields["id"]).result().json()
-    assert fields == {**said, "result": fields["result"]}
+    assert fields == {**said, "web_url": fields["web_url"], "result": fields["result"]}
+    assert f"/runs/{fields['id']}?token=" in fields["web_url"]
     assert re.fullmatch(r"steps-\d{8}-\d{6}", fields["name"])
     assert fields["num_workers"] == 1
     assert fields["args"] == {"steps": "200", "rate": "1000"}

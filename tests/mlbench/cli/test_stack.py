@@ -21,10 +21,12 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
     again, as_json = mlbench("up"), mlbench("up", "--detach", "--json")
     assert again.code == as_json.code == 0
     assert again.out.startswith("The stack is already running.\n")
+    assert f"  Web pages   {connection.url}/?token={connection.token}\n" in again.out
     assert f"http://mlbench:{connection.token}@127.0.0.1:" in again.out
     assert as_json.json == {
         "state": "already running",
         "url": connection.url,
+        "web_url": f"{connection.url}/?token={connection.token}",
         "prometheus_url": connection.prometheus_url,
         "grafana_url": connection.grafana_url,
     }
@@ -54,7 +56,8 @@ def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
 def test_ctrl_c_ends_a_stack_in_the_foreground(alone: Mlbench) -> None:
     with alone.on_terminal("up", "--workers", "1") as terminal:
         terminal.read_until(
-            r"The stack is running\.\r\n.*\r\n  Prometheus  http://\S+\r\n  Grafana.*\r\n"
+            r"The stack is running\.\r\n  Web pages .*\r\n  API .*\r\n"
+            r"  Prometheus  http://\S+\r\n  Grafana.*\r\n"
         )
         started = descendants(terminal.process.pid)
         assert len(started) >= 6
@@ -102,6 +105,7 @@ def test_a_demo_runs_and_stops_the_stack_that_it_started(alone: Mlbench) -> None
     assert done.code == 0, done.err
     assert re.search(r"^run 1 \(steps-[\d-]+\): FINISHED$", done.out, re.MULTILINE)
     assert done.err.startswith("Starting Prometheus, master, controller, exporter and workers")
+    assert re.search(r"^  Web pages   http://127.0.0.1:\d+/\?token=\S+$", done.err, re.MULTILINE)
     assert done.err.endswith("Stopping the stack…\n")
     assert launch.running_supervisor(alone.home) is None
     assert not alone.home.connection_file.exists()
@@ -134,7 +138,8 @@ def test_a_demo_on_a_terminal_stays_up_until_ctrl_c(mlbench: Mlbench) -> None:
     demo = without_a_stack_of_its_own(mlbench, ended_well)
     with demo.on_terminal("demo") as terminal:
         terminal.read_until(
-            "The stack is still up, Ctrl-C stops it.*\r\n.*\r\n.*Prometheus.*\r\n.*Grafana.*\r\n"
+            "The stack is still up, Ctrl-C stops it.*\r\n.*Web pages.*\r\n.*API.*\r\n"
+            ".*Prometheus.*\r\n.*Grafana.*\r\n"
         )
         assert "Stopping" not in terminal.text
         terminal.press_ctrl_c()

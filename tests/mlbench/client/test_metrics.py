@@ -32,6 +32,14 @@ def test_a_part_of_the_values_can_be_asked_for(client: ApiClient, finished: Run)
     assert last == {name: points[-3:] for name, points in losses.items()}
     averaged = client.get_run_metrics(finished.id, summarize=10).result().value
     assert len(averaged["train_loss @ 0"]) == 10
+    first, values = averaged["train_loss @ 0"][0], losses["train_loss @ 0"][:20]
+    assert (first.minimum, first.maximum) == (values[-1].value, values[0].value)
+    names = ["train_loss @ 0", "epoch @ 1"]
+    several = client.get_run_metrics(finished.id, metric_filter=names).result().value
+    assert set(several) == set(names)
+    until = losses["train_loss @ 0"][99].date
+    earlier = client.get_run_metrics(finished.id, metric_filter="train_loss", until=until)
+    assert earlier.result().value["train_loss @ 0"] == losses["train_loss @ 0"][:100]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +122,9 @@ def test_the_metrics_of_all_pods(client: ApiClient, finished: Run) -> None:
     everything = client.get_all_metrics().result().value
     assert everything[pod]["load"] == [Point(_DATE, everything[pod]["load"][0].value)]
     assert everything[pod]["load"][0].number == 3
+    some = client.get_all_metrics(metric_filter=["load", "none"], until=_DATE).result().value
+    assert some[pod] == {"load": everything[pod]["load"]}
+    assert client.get_all_metrics(since=_DATE, metric_filter="load").result().value[pod] == {}
 
 
 def test_a_run_comes_as_a_zip_file(client: ApiClient, finished: Run) -> None:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 import pytest
 
-from mlbench.client import Goal, Point, Run, Sample
-from mlbench.client.records import to_series, to_text
+from mlbench.client import Benchmark, Goal, Info, Point, Run, RunLimits, Sample
+from mlbench.client.points import to_series, to_text
 
 _RUN = {"id": 1, "name": "a", "state": "STARTED", "reason": "", "num_workers": 2, "attempt": 1}
 _RUN |= {"created_at": "", "started_at": None, "finished_at": None, "delivery": None}
@@ -25,6 +25,31 @@ def test_what_a_later_master_adds_is_passed_over_and_kept() -> None:
 def test_what_a_run_waits_for_may_be_left_out() -> None:
     assert Run.from_fields(_RUN).waiting is None
     assert Run.from_fields({**_RUN, "waiting": "no room"}).waiting == "no room"
+
+
+def test_an_installation_in_a_cluster_may_limit_bandwidth() -> None:
+    limits = {"workers": 8, "cpus": 0.5, "whole_cpus": False, "bandwidth": {"most": 250.0}}
+    fields = {"version": "0.1.0", "pool": "kubernetes", "workers": 2, "prometheus": None}
+    fields |= {"grafana": {"url": "https://g"}, "limits": {**limits, "gpus": 1}, "new": 1}
+    info = Info.from_fields(fields)
+    assert info.limits == RunLimits(
+        8, 0.5, whole_cpus=False, can_limit_bandwidth=True, bandwidth=250.0, gpus=1
+    )
+    assert (info.grafana_url, info.prometheus_url) == ("https://g", None)
+    assert info.fields["new"] == 1
+
+
+def test_a_benchmark_may_have_goals() -> None:
+    goal = {"metric": "acc", "value": 97.0, "lower_is_better": False}
+    fields = {"name": "a", "description": "", "goal": goal, "light_goal": None}
+    found = Benchmark.from_fields(fields)
+    assert (found.goal, found.light_goal) == (Goal("acc", 97.0, lower_is_better=False), None)
+
+
+def test_an_average_has_its_extremes() -> None:
+    average = {"date": "d", "value": "2", "min": "1", "max": "3"}
+    [point] = to_series({"m": [average]})["m"]
+    assert point == Point("d", "2", minimum="1", maximum="3")
 
 
 def test_points_have_what_was_given_with_them() -> None:

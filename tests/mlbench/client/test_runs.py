@@ -1,11 +1,12 @@
 """Calls about runs, pods and benchmarks: each against the real master."""
 
 import platform
+from importlib.metadata import version
 
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import ApiError, Run
+from mlbench.client import ApiError, Goal, Run
 from tests.conftest import wait_for
 from tests.mlbench.client.scripted import Reply, serving
 from tests.mlbench.conftest import wait_for_end
@@ -31,6 +32,8 @@ def test_all_runs_are_listed_the_oldest_first(client: ApiClient, finished: Run, 
     ids = [run.id for run in client.get_runs().result().value]
     assert ids == sorted(ids)
     assert {finished.id, going.id} <= set(ids)
+    newer = client.get_runs(from_id=going.id).result().value
+    assert [run.id for run in newer] == [number for number in ids if number >= going.id]
     assert client.get_run(going.id).result().value.active
 
 
@@ -41,18 +44,13 @@ def test_an_answer_reads_as_code_for_mlbench_expects(client: ApiClient, finished
     assert answer.content.startswith(b"{")
 
 
-def test_a_log_is_read_from_an_offset_or_by_its_last_lines(
-    client: ApiClient, finished: Run
-) -> None:
-    whole = client.get_logs(finished.id, rank=1).result().value
-    assert whole.text.startswith("step 100 of 200: ")
-    assert (whole.rank, whole.stream, whole.complete) == (1, "stdout", True)
-    assert whole.offset == len(whole.text)
-    rest = client.get_logs(finished.id, rank=1, offset=10).result().value
-    assert rest.text == whole.text[10:]
-    tail = client.get_logs(finished.id, rank=1, tail=1).result().value
-    assert tail.text == whole.text.splitlines(keepends=True)[-1]
-    assert client.get_logs(finished.id, rank=1, stream="stderr").result().value.text == ""
+def test_the_events_of_a_run(client: ApiClient, finished: Run) -> None:
+    events = client.get_run_events(finished.id).result().value
+    assert [event.kind for event in events] == ["created", "ready", "started", "finished"]
+    assert events[0].time == finished.created_at
+    assert events[-1].time == finished.finished_at
+    assert [event.attempt for event in events] == [0, 1, 1, 1]
+    assert events[1].text == "2 workers are ready"
 
 
 def test_a_run_is_stopped_and_deleted(client: ApiClient) -> None:
@@ -90,13 +88,27 @@ def test_the_pods_are_listed(client: ApiClient, finished: Run) -> None:
     pods = client.get_worker_pods().result().value
     assert [pod.name for pod in pods] == [rank.pod for rank in finished.ranks]
     assert {(pod.phase, pod.ip, pod.run_id) for pod in pods} == {("Running", "127.0.0.1", None)}
+    # An agent is idle again once it was told that its exit is known.
+    assert {pod.state for pod in pods} <= {"exited", "idle"}
+    assert all(pod.seen_at and pod.seen_at > finished.created_at for pod in pods)
     assert all(pod.labels == pod.fields["labels"] for pod in pods)
+
+
+def test_the_installation_says_what_it_is(client: ApiClient) -> None:
+    info = client.get_info().result().value
+    assert (info.version, info.pool, info.workers) == (version("mlbench"), "local", 2)
+    assert (info.limits.workers, info.limits.whole_cpus) == (16, True)
+    assert (info.limits.can_limit_bandwidth, info.limits.bandwidth) == (False, None)
+    assert info.prometheus_url == info.fields["prometheus"]["url"]
 
 
 def test_the_benchmarks_are_listed(client: ApiClient) -> None:
     benchmarks = client.get_benchmarks().result().value
     assert {"digits", "steps"} <= {benchmark.name for benchmark in benchmarks}
     assert all(benchmark.description for benchmark in benchmarks)
+    [digits] = [one for one in benchmarks if one.name == "digits"]
+    assert digits.goal == Goal("val_global_Prec@1", 97.0, lower_is_better=False)
+    assert digits.light_goal == Goal("val_global_Prec@1", 90.0, lower_is_better=False)
 
 
 def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> None:

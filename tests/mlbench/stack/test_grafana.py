@@ -100,6 +100,7 @@ def test_it_serves_this_machine_alone_and_lets_everyone_there_look() -> None:
     assert told["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
     assert told["GF_SECURITY_ADMIN_PASSWORD"] == "secret"
     assert told["GF_USERS_HOME_PAGE"] == "/d/mlbench-runs"
+    assert told["GF_SECURITY_ALLOW_EMBEDDING"] == "true"
     assert {told["GF_PATHS_DATA"], told["GF_PATHS_LOGS"]} == {
         "/home/grafana",
         "/home/grafana/log",

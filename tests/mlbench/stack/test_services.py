@@ -28,6 +28,7 @@ _USERS_GRAFANA = (
     names.ENV_GRAFANA_TOKEN,
     names.ENV_GRAFANA_PROMETHEUS_URL,
 )
+_SHOWN_GRAFANA = names.ENV_GRAFANA_PUBLIC_URL
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def no_grafana(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever this machine has: there is no Grafana, and the user has none elsewhere."""
     monkeypatch.setenv("GRAFANA", str(tmp_path / "nowhere"))
-    for name in _USERS_GRAFANA:
+    for name in (*_USERS_GRAFANA, _SHOWN_GRAFANA):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -168,7 +169,8 @@ def test_what_another_stack_left_in_the_shell_does_not_reach_this_one(
     home: Home, binary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = {value for key, value in vars(names).items() if key.startswith("ENV_")}
-    for name in ours - {*_USERS_GRAFANA, names.ENV_DATASETS, names.ENV_GIT_COMMIT}:
+    of_the_user = {*_USERS_GRAFANA, _SHOWN_GRAFANA}
+    for name in ours - {*of_the_user, names.ENV_DATASETS, names.ENV_GIT_COMMIT}:
         monkeypatch.setenv(name, "foreign")
     monkeypatch.setenv("OTHER", "kept")
     for service in all_services(home):
@@ -184,9 +186,9 @@ def test_the_workers_look_for_data_sets_where_the_user_does(
     assert Services(home, workers=2).worker(0).environ[names.ENV_DATASETS] == "/of/the/user"
 
 
-def test_the_controller_knows_how_many_workers_are_usual(home: Home, binary: Path) -> None:
-    controller = Services(home, workers=5).fixed[2]
-    assert controller.environ[names.ENV_WORKERS] == "5"
+def test_the_master_knows_how_many_workers_are_usual(home: Home, binary: Path) -> None:
+    _, master, controller, *_ = Services(home, workers=5).fixed
+    assert master.environ[names.ENV_WORKERS] == controller.environ[names.ENV_WORKERS] == "5"
 
 
 @pytest.mark.parametrize(
@@ -243,9 +245,26 @@ def test_the_controller_follows_the_users_own_grafana_and_nobody_else_knows_its_
         assert known == (list(_USERS_GRAFANA) if service.name == "controller" else [])
 
 
+def test_the_web_pages_lead_to_the_stacks_grafana(home: Home, binary: Path, grafana: Path) -> None:
+    found = Services(home, workers=2)
+    assert found.fixed[1].environ[_SHOWN_GRAFANA] == found.grafana_url
+
+
+@pytest.mark.parametrize("name", [names.ENV_GRAFANA_URL, _SHOWN_GRAFANA])
+def test_the_web_pages_lead_to_the_users_own_grafana(
+    home: Home, binary: Path, grafana: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(names.ENV_GRAFANA_URL, "http://in.here:3000")
+    monkeypatch.setenv(name, "http://of.the.user:3000")
+    for service in all_services(home):
+        shown = "http://of.the.user:3000" if service.name == "master" else None
+        assert service.environ.get(_SHOWN_GRAFANA) == shown
+
+
 def test_without_a_grafana_nothing_is_followed(home: Home, binary: Path) -> None:
     found = Services(home, workers=2)
     assert found.grafana_url is None
+    assert _SHOWN_GRAFANA not in found.fixed[1].environ
     assert "grafana" not in {service.name for service in found.fixed}
     assert names.ENV_GRAFANA_URL not in found.fixed[2].environ
 

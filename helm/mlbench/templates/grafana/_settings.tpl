@@ -7,11 +7,9 @@
 - name: MLBENCH_SCRAPE_INTERVAL
   value: {{ .Values.prometheus.scrapeInterval }}
 {{ include "mlbench.secretEnv" (list . "GF_SECURITY_ADMIN_PASSWORD" "grafana-password") }}
-{{- with .Values.grafana.ingress }}
-{{- if .enabled }}
+{{- with include "mlbench.grafanaBrowserUrl" . }}
 - name: GF_SERVER_ROOT_URL
-  value: {{ empty .tlsSecret | ternary "http" "https" }}://{{ .host }}/
-{{- end }}
+  value: {{ . | trimSuffix "/" }}/
 {{- end }}
 {{- $fixed := dict
   "GF_PATHS_DATA" "/var/lib/grafana"
@@ -20,6 +18,7 @@
   "GF_PATHS_PROVISIONING" "/etc/mlbench/provisioning"
   "GF_SERVER_HTTP_PORT" "3000"
   "GF_SECURITY_ADMIN_USER" "admin"
+  "GF_SECURITY_ALLOW_EMBEDDING" "true"
   "GF_AUTH_ANONYMOUS_ENABLED" (.Values.grafana.anonymous | toString)
   "GF_AUTH_ANONYMOUS_ORG_ROLE" "Viewer"
   "GF_USERS_HOME_PAGE" "/d/mlbench-runs"

@@ -29,6 +29,10 @@
   value: /var/lib/mlbench
 - name: MLBENCH_URL
   value: {{ include "mlbench.browserUrl" . | quote }}
+{{- with include "mlbench.grafanaBrowserUrl" . }}
+- name: GRAFANA_PUBLIC_URL
+  value: {{ . | quote }}
+{{- end }}
 - name: MLBENCH_ALLOWED_HOSTS
   value: {{ include "mlbench.allowedHosts" . | quote }}
 - name: MLBENCH_PROMETHEUS_URL

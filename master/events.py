@@ -1,0 +1,134 @@
+"""What happened to a run, in order of time: from its order to its end."""
+
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from master.exits import describe_exit
+from master.models import Rank, Run
+
+Kind = Literal[
+    "created",
+    "ready",
+    "restarted",
+    "started",
+    "goal",
+    "exited",
+    "lost",
+    "finished",
+    "failed",
+    "stopped",
+]
+_ORDER = {kind: place for place, kind in enumerate(get_args(Kind))}
+_ENDS: dict[str, Kind] = {"FINISHED": "finished", "FAILED": "failed", "STOPPED": "stopped"}
+# What an agent ends a process with that is to be stopped.
+_STOPPED_BY = (-signal.SIGTERM, -signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a run."""
+
+    time: float
+    """In Unix seconds; an exit and a goal by the worker's clock, all else by the master's."""
+    kind: Kind
+    attempt: int
+    """0 before the first one."""
+    rank: int | None
+    """The rank that it happened to; None for the run as a whole."""
+    text: str
+    """What happened, in a sentence."""
+
+
+def events_of(run: Run) -> list[Event]:
+    """Return what has happened to a run by now, in order of time."""
+    attempts: dict[int, list[Rank]] = {}
+    for rank in _ranks(run):
+        attempts.setdefault(rank.attempt, []).append(rank)
+    found = [Event(run.created_at, "created", 0, None, "The run was ordered")]
+    for ranks in attempts.values():
+        found += _beginning(ranks)
+        found += _ends_of_ranks(run, ranks)
+    found += _goal(run, attempts)
+    found += _end(run)
+    return sorted(found, key=lambda event: (event.time, _ORDER[event.kind]))
+
+
+def _ranks(run: Run) -> Iterable[Rank]:
+    """Return the ranks of all attempts, without what takes room: assignment and machine."""
+    found: Iterable[Rank] = (
+        Rank.select(
+            *(Rank.attempt, Rank.rank, Rank.worker, Rank.assigned_at, Rank.reported_at),
+            *(Rank.stop, Rank.exit_code, Rank.exited_at, Rank.lost),
+        )
+        .where(Rank.run == run)
+        .order_by(Rank.attempt, Rank.rank)
+    )
+    return found
+
+
+def _beginning(ranks: Sequence[Rank]) -> Iterator[Event]:
+    attempt, begun_at = ranks[0].attempt, ranks[0].assigned_at
+    if attempt == 1:
+        text = f"{_count(ranks, 'worker', 'workers')} ready"
+        yield Event(begun_at, "ready", attempt, None, text)
+    else:
+        text = f"Attempt {attempt} began: {_count(ranks, 'worker', 'workers')} ready"
+        yield Event(begun_at, "restarted", attempt, None, text)
+    reported = [rank.reported_at for rank in ranks if rank.reported_at is not None]
+    if len(reported) == len(ranks):
+        text = f"{_count(ranks, 'rank', 'ranks')} running"
+        yield Event(max(reported), "started", attempt, None, text)
+
+
+def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[Event]:
+    """Yield the ranks that were lost or ended with an error of their own."""
+    failed = [rank for rank in ranks if rank.exit_code]
+    # Once the first has failed, the others are stopped.
+    first = min(failed, key=_over_at, default=None)
+    if run.attempt == ranks[0].attempt and _was_to_stop(run):
+        first = None
+    for rank in ranks:
+        place, at = f"Rank {rank.rank} on {rank.worker}", _over_at(rank)
+        code = rank.exit_code
+        if code and (rank is first or not rank.stop or code not in _STOPPED_BY):
+            text = f"{place} {describe_exit(code)}"
+            yield Event(at, "exited", rank.attempt, rank.rank, text)
+        if rank.lost:
+            yield Event(at, "lost", rank.attempt, rank.rank, f"{place} is lost: {rank.lost}")
+
+
+def _over_at(rank: Rank) -> float:
+    return rank.assigned_at if rank.exited_at is None else rank.exited_at
+
+
+def _was_to_stop(run: Run) -> bool:
+    """Return whether the ranks of the latest attempt were stopped though none had failed."""
+    return run.state != "FAILED" and bool(run.stop_requested or run.reason)
+
+
+def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[Event]:
+    reached_at = run.goal_reached_at
+    if reached_at is None:
+        return
+    began = [number for number, ranks in attempts.items() if ranks[0].assigned_at <= reached_at]
+    what = f": {run.goal['metric']} {run.goal['value']:.15g}" if run.goal else ""
+    seconds = run.goal_train_seconds
+    after = "" if seconds is None else f" after {seconds:.1f} s of training"
+    text = f"The goal was reached{after}{what}"
+    yield Event(reached_at, "goal", max(began, default=1), None, text)
+
+
+def _end(run: Run) -> Iterator[Event]:
+    if run.finished_at is None or run.state not in _ENDS:
+        return
+    kind = _ENDS[run.state]
+    how = "was stopped" if kind == "stopped" else kind
+    why = run.reason.partition("\n")[0]
+    text = f"The run {how}: {why}" if why else f"The run {how}"
+    yield Event(run.finished_at, kind, run.attempt, None, text)
+
+
+def _count(ranks: Sequence[Rank], one: str, several: str) -> str:
+    return f"1 {one} is" if len(ranks) == 1 else f"{len(ranks)} {several} are"

@@ -1,0 +1,104 @@
+"""Static files: held in memory, compressed once, at URLs that change with what they hold."""
+
+import gzip
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.metadata import distribution
+from pathlib import Path
+
+import falcon
+from falcon import Request, Response
+
+from master.auth import Access
+
+_FOLDER = Path(__file__).parent / "static"
+# Where the package has it. Importing the package would only cost time.
+_PLOTLY = "plotly/package_data/plotly.min.js"
+_FOREVER = "public, max-age=31536000, immutable"
+_TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A static file."""
+
+    content: bytes
+    content_type: str
+
+    @cached_property
+    def compressed(self) -> bytes:
+        """The content, gzipped when it is first asked for."""
+        return gzip.compress(self.content, mtime=0)
+
+
+@dataclass(frozen=True)
+class Assets:
+    """All static files, by their paths."""
+
+    files: Mapping[str, Asset]
+
+    @cached_property
+    def version(self) -> str:
+        """A hash over all of them."""
+        whole = hashlib.sha256()
+        for path, asset in sorted(self.files.items()):
+            whole.update(f"{path}\0{len(asset.content)}\0".encode())
+            whole.update(asset.content)
+        return whole.hexdigest()[:16]
+
+    @property
+    def prefix(self) -> str:
+        """What their URLs begin with, without a slash at its end."""
+        return f"/static/{self.version}"
+
+
+@cache
+def load() -> Assets:
+    """Return our own static files, and plotly.js as its package has it."""
+    paths = (path for path in _FOLDER.rglob("*") if path.is_file())
+    files = {path.relative_to(_FOLDER).as_posix(): path for path in paths}
+    files["plotly.min.js"] = Path(str(distribution("plotly").locate_file(_PLOTLY)))
+    return Assets(
+        {name: Asset(path.read_bytes(), _TYPES[path.suffix]) for name, path in files.items()}
+    )
+
+
+@dataclass(frozen=True)
+class StaticResource:
+    """``/static/{version}/{path}``: a static file, for browsers to keep."""
+
+    assets: Assets
+    access: Access = "open"
+
+    def on_get(self, req: Request, resp: Response, version: str, path: str) -> None:
+        """Answer with the file."""
+        asset = self.assets.files.get(path)
+        if asset is None or version != self.assets.version:
+            raise falcon.HTTPNotFound(description="there is no such file in this version")
+        resp.content_type = asset.content_type
+        resp.set_header("Cache-Control", _FOREVER)
+        resp.append_header("Vary", "Accept-Encoding")
+        if takes_gzip(req.get_header("Accept-Encoding", default="")):
+            resp.set_header("Content-Encoding", "gzip")
+            resp.data = asset.compressed
+        else:
+            resp.data = asset.content
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Return whether an Accept-Encoding header names gzip, and not to say that it is unwanted."""
+    for choice in accepted.split(","):
+        name, _, quality = choice.partition(";")
+        if name.strip().lower() == "gzip":
+            return not _is_zero(quality)
+    return False
+
+
+def _is_zero(quality: str) -> bool:
+    return quality.replace(" ", "").lower().rstrip("0") in {"q=", "q=0."}

@@ -1,0 +1,330 @@
+// Draws line and bar charts by plotly.js, which is fetched when the first chart is drawn.
+
+import { h } from "./dom.js";
+import * as theme from "./theme.js";
+
+const LINE_COLOURS = 7;
+const NAME_LENGTH = 28;
+// Names beside bars take a third of a small chart: so many pixels of its width let a letter in.
+const COLUMN_SHARE = 20;
+const LEAST_COLUMNS = 10;
+// Of more curves, hovering tells one at a time.
+const MOST_AT_ONCE = 8;
+const BAR_PX = 34;
+const AXIS_PX = 80;
+const LEGEND_PX = 22;
+const LEGEND_WIDTH_PX = 170;
+const RETRY_MS = 3000;
+const CONFIG = { displayModeBar: false, scrollZoom: false };
+
+let loading;
+
+function plotly() {
+  loading ??= new Promise((resolve, reject) => {
+    const src = new URL("../plotly.min.js", import.meta.url).href;
+    const script = h("script", { src });
+    const letStyles = withoutStyles();
+    script.addEventListener("load", () => {
+      letStyles();
+      resolve(globalThis.Plotly);
+    });
+    script.addEventListener("error", () => {
+      letStyles();
+      loading = undefined; // the next chart tries again
+      reject(new Error("The master gives no answer"));
+    });
+    document.head.append(script);
+  });
+  return loading;
+}
+
+// As it begins, plotly.js adds the rules of its maps in an element that our policy refuses.
+function withoutStyles() {
+  const create = document.createElement;
+  document.createElement = (name, options) =>
+    create.call(document, name === "style" ? "template" : name, options);
+  return () => (document.createElement = create);
+}
+
+/** @returns {string} the colour of the i-th of several things that are compared. */
+export function lineColour(/** @type {number} */ i) {
+  return theme.colour(`--series-${i % LINE_COLOURS}`);
+}
+
+/**
+ * One curve of a chart. `lows` and `highs` draw a band around it, where they differ from `y`. A
+ * colour is a custom property of the style sheet, such as `--phase-data`, or one that CSS knows.
+ * @typedef {{
+ *   name: string, x: (number | string | Date)[], y: number[], lows?: number[], highs?: number[],
+ *   colour?: string, dash?: "solid" | "dash" | "dot", points?: boolean, step?: boolean
+ * }} Line
+ */
+
+/**
+ * A part of each bar; `colours` is of each bar its own, `lows` and `highs` draw whiskers.
+ * @typedef {{
+ *   name: string, values: (number | null)[], colour?: string, colours?: string[],
+ *   lows?: (number | null)[], highs?: (number | null)[]
+ * }} Bars
+ */
+
+/**
+ * A chart in `element`. What is drawn is handed to `draw`, as often as it changes; zoom and hidden
+ * curves stay, as long as the meaning of the axes (`axes`) does.
+ */
+export class Chart {
+  /**
+   * @param {HTMLElement} element
+   * @param {string} label what it shows, for those who cannot see it
+   */
+  constructor(element, label) {
+    this.element = element;
+    element.classList.add("chart");
+    element.setAttribute("role", "img");
+    element.setAttribute("aria-label", label);
+    // Long before there is something to draw; where it fails, the drawing tries again.
+    plotly().catch(() => {});
+    theme.onChange(() => this.#redraw());
+  }
+
+  /**
+   * Draw lines.
+   * @param {Line[]} lines
+   * @param {{ x?: string, y?: string, xType?: "linear" | "log" | "date", yType?: "linear" | "log",
+   *   xTicks?: number[], ySuffix?: string, fromZero?: boolean, hasLegend?: boolean,
+   *   marks?: { y: number, text: string }[],
+   *   moments?: { x: number | Date, text: string }[] }} axes titles and kinds of the axes, horizontal
+   *   marks such as a goal, vertical ones such as a restart
+   */
+  draw(lines, axes = {}) {
+    this.last = () => ({ data: lines.flatMap(toTraces), layout: layoutOf(axes, lines.length) });
+    return this.#redraw();
+  }
+
+  /**
+   * Draw bars, stacked, of each of `rows` one; the chart gets as high as they need.
+   * @param {string[]} rows
+   * @param {Bars[]} parts
+   * @param {{ x?: string, suffix?: string }} axes
+   */
+  drawBars(rows, parts, axes = {}) {
+    const places = rows.map((_, i) => i);
+    const width = this.element.clientWidth;
+    const columns = Math.max(LEAST_COLUMNS, Math.min(NAME_LENGTH, Math.floor(width / COLUMN_SHARE)));
+    this.last = () => ({
+      data: parts.map((part, i) => ({
+        type: "bar",
+        orientation: "h",
+        name: escape(part.name),
+        y: places,
+        x: part.values,
+        marker: { color: part.colours?.map(colourOf) ?? colourOf(part.colour, i) },
+        error_x: whiskers(part),
+        customdata: rows.map(escape),
+        hovertemplate: `%{customdata}: %{x:.4~g}${axes.suffix ?? ""}`,
+      })),
+      layout: {
+        ...layoutOf({ x: axes.x, fromZero: true }, parts.length),
+        barmode: "stack",
+        hovermode: "closest",
+        yaxis: {
+          automargin: true,
+          autorange: "reversed",
+          fixedrange: true,
+          tickvals: places,
+          ticktext: rows.map((row) => shortened(row, columns)),
+        },
+      },
+    });
+    const inLine = Math.max(1, Math.floor(width / LEGEND_WIDTH_PX));
+    const legend = parts.length > 1 ? LEGEND_PX * Math.ceil(parts.length / inLine) : 0;
+    this.element.style.height = `${BAR_PX * rows.length + AXIS_PX + legend}px`;
+    return this.#redraw();
+  }
+
+  async #redraw() {
+    if (!this.last) return;
+    let library;
+    try {
+      library = await plotly();
+    } catch {
+      setTimeout(() => this.#redraw(), RETRY_MS); // the master is away, as the page says
+      return;
+    }
+    const { data, layout } = this.last();
+    await library.react(this.element, data, layout, CONFIG);
+    this.#followSize(library);
+  }
+
+  // plotly.js itself hears of the window's size alone, not of a chart that comes beside.
+  #followSize(library) {
+    if (this.observer) return;
+    let width = this.element.clientWidth;
+    this.observer = new ResizeObserver(() => {
+      if (this.element.clientWidth === width || !this.element.clientWidth) return;
+      width = this.element.clientWidth;
+      library.Plots.resize(this.element);
+    });
+    this.observer.observe(this.element);
+  }
+}
+
+/** @returns {object[]} plotly's traces of a line. */
+function toTraces(/** @type {Line} */ line, /** @type {number} */ i) {
+  const colour = colourOf(line.colour, i);
+  const curve = {
+    type: "scatter",
+    mode: line.points ? "lines+markers" : "lines",
+    name: escape(line.name),
+    uid: idOf(line.name),
+    x: line.x,
+    y: line.y,
+    connectgaps: false,
+    line: { color: colour, width: 1.6, dash: line.dash ?? "solid", shape: line.step ? "hv" : "linear" },
+    marker: { size: 5 },
+    hovertemplate: "%{y:.5~g}",
+  };
+  if (!line.highs || line.highs.every((high, j) => Object.is(high, line.y[j]))) return [curve];
+  const band = {
+    type: "scatter",
+    mode: "lines",
+    uid: idOf(`${line.name} band`),
+    ...outline(line),
+    fill: "toself",
+    fillcolor: faded(colour),
+    line: { width: 0, color: colour },
+    hoverinfo: "skip",
+    showlegend: false,
+    legendgroup: line.name,
+  };
+  return [band, { ...curve, legendgroup: line.name }];
+}
+
+// plotly puts it into a CSS selector.
+function idOf(name) {
+  return name.replace(/\W/g, (sign) => `-${sign.charCodeAt(0)}`);
+}
+
+/** @returns {{ x: any[], y: (number | null)[] }} around the band of a line, each part between gaps. */
+export function outline(/** @type {Line} */ { x, lows, highs }) {
+  const around = { x: [], y: [] };
+  let from = 0;
+  for (let to = 0; to <= x.length; to++) {
+    if (to < x.length && Number.isFinite(lows[to])) continue;
+    const backwards = (column) => column.slice(from, to).toReversed();
+    if (to > from) {
+      around.x.push(...x.slice(from, to), ...backwards(x), null);
+      around.y.push(...highs.slice(from, to), ...backwards(lows), null);
+    }
+    from = to + 1;
+  }
+  return around;
+}
+
+function layoutOf(axes, curves) {
+  const ink = theme.colour("--ink");
+  const soft = theme.colour("--soft");
+  const rule = theme.colour("--rule");
+  const axis = {
+    gridcolor: rule,
+    zerolinecolor: rule,
+    linecolor: rule,
+    tickcolor: rule,
+    tickfont: { color: soft },
+    automargin: true,
+  };
+  const title = (text) =>
+    text ? { text: escape(text), font: { size: 12, color: soft }, standoff: 8 } : undefined;
+  // Of texts, plotly takes the place on a logarithmic axis as its logarithm; of lines it does not.
+  const heightOf = (mark) => (axes.yType === "log" ? Math.log10(mark.y) : mark.y);
+  return {
+    // What the user did with the axes is kept while this stays the same.
+    uirevision: JSON.stringify([axes.x, axes.y, axes.xType, axes.yType]),
+    margin: { l: 8, r: 12, t: 8, b: 8 },
+    font: { family: "inherit", size: 12, color: ink },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    colorway: undefined,
+    showlegend: curves > 1 && axes.hasLegend !== false,
+    legend: {
+      orientation: "h",
+      traceorder: "normal",
+      x: 0,
+      yref: "container",
+      y: 0,
+      yanchor: "bottom",
+      font: { color: ink },
+    },
+    hovermode: curves > MOST_AT_ONCE ? "closest" : "x unified",
+    hoverlabel: {
+      bgcolor: theme.colour("--paper"),
+      bordercolor: rule,
+      font: { color: ink },
+      namelength: NAME_LENGTH,
+    },
+    xaxis: { ...axis, title: title(axes.x), type: axes.xType ?? "linear", tickvals: axes.xTicks },
+    yaxis: {
+      ...axis,
+      title: title(axes.y),
+      type: axes.yType ?? "linear",
+      ticksuffix: axes.ySuffix ?? "",
+      rangemode: axes.fromZero ? "tozero" : "normal",
+    },
+    shapes: [
+      ...(axes.marks ?? []).map((mark) => ({
+        type: "line", xref: "paper", x0: 0, x1: 1, y0: mark.y, y1: mark.y,
+        line: { color: soft, width: 1, dash: "dash" },
+      })),
+      ...(axes.moments ?? []).map((one) => ({
+        type: "line", yref: "paper", y0: 0, y1: 1, x0: one.x, x1: one.x,
+        line: { color: soft, width: 1, dash: "dot" },
+      })),
+    ],
+    annotations: [
+      ...(axes.marks ?? []).map((mark) => ({
+        xref: "paper", x: 1, xanchor: "right", y: heightOf(mark), yanchor: "bottom",
+        text: escape(mark.text), showarrow: false, font: { size: 11, color: soft },
+      })),
+      ...(axes.moments ?? []).map((one) => ({
+        yref: "paper", y: 1, yanchor: "top", x: one.x, xanchor: "left",
+        text: escape(one.text), showarrow: false, font: { size: 11, color: soft },
+      })),
+    ],
+  };
+}
+
+function colourOf(colour, i) {
+  if (!colour) return lineColour(i);
+  return colour.startsWith("--") ? theme.colour(colour) : colour;
+}
+
+/** @returns {object | undefined} plotly's error bars, from the least to the most of each bar. */
+function whiskers(/** @type {Bars} */ { values, lows, highs }) {
+  if (!lows || !highs) return undefined;
+  return {
+    type: "data",
+    symmetric: false,
+    array: values.map((value, i) => highs[i] - value),
+    arrayminus: values.map((value, i) => value - lows[i]),
+    color: theme.colour("--ink"),
+    thickness: 1.2,
+    width: 5,
+  };
+}
+
+/** @returns {string} a name on at most two short lines; of a longer one its begin and its end. */
+function shortened(text, columns) {
+  if (text.length <= columns) return escape(text);
+  const end = text.slice(columns);
+  const second = end.length > columns ? `…${end.slice(1 - columns)}` : end;
+  return `${escape(text.slice(0, columns))}<br>${escape(second)}`;
+}
+
+function faded(colour) {
+  return /^#[0-9a-f]{6}$/i.test(colour) ? `${colour}33` : colour;
+}
+
+// plotly reads a little HTML in texts.
+function escape(text) {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+}

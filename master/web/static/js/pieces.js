@@ -1,0 +1,55 @@
+// Small parts that several pages show: badges of states, copy buttons, what to say of no content.
+
+import { h, setText } from "./dom.js";
+
+/** @returns {HTMLElement} a state of a run, or the phase of a pod, as word and colour. */
+export function badge(/** @type {string} */ state) {
+  return h("span", { class: "badge", "data-state": state.toLowerCase() }, state);
+}
+
+/** Give a badge another state. */
+export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} */ state) {
+  element.dataset.state = state.toLowerCase();
+  setText(element, state);
+}
+
+/** @returns {boolean} whether a run may still change. */
+export function isActive(/** @type {{ state: string }} */ run) {
+  return run.state === "INITIALIZED" || run.state === "STARTED";
+}
+
+/** @returns {HTMLButtonElement} copies what `text()` answers. */
+export function copyButton(/** @type {() => string} */ text, /** @type {string} */ what) {
+  const button = h("button", { type: "button", class: "quiet", "aria-label": `Copy ${what}` }, "Copy");
+  button.addEventListener("click", async () => {
+    const isCopied = await copy(text());
+    setText(button, isCopied ? "Copied" : "Select and copy");
+    setTimeout(() => setText(button, "Copy"), 2000);
+  });
+  return button;
+}
+
+/** @returns {HTMLElement} what is said where nothing is to be shown, and what to do about it. */
+export function emptyState(/** @type {string} */ title, ...rest) {
+  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), ...rest);
+}
+
+/** @returns {HTMLElement} what went wrong, with a button that tries again. */
+export function errorState(/** @type {Error} */ error, /** @type {() => void} */ again) {
+  return h(
+    "div",
+    { class: "empty", role: "alert" },
+    h("p", { class: "empty-title" }, error.message),
+    h("button", { type: "button", onclick: again }, "Try again"),
+  );
+}
+
+async function copy(text) {
+  try {
+    // There is none where the page came over plain HTTP from another machine.
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,198 @@
+// The dialog that orders a run: it shows what is wrong while one types, and the same as commands.
+
+import { ApiError, get, post } from "../api.js";
+import { byId, setText } from "../dom.js";
+import { copyButton } from "../pieces.js";
+import { toCommandLine, toCurl } from "./commands.js";
+import * as fields from "./fields.js";
+import { Options } from "./options.js";
+import { CUSTOM, makeName, problemsOf, titleOf, toOrder } from "./order.js";
+
+const LOST =
+  "The master gives no answer, and may have the order nevertheless: " +
+  "look at the list of runs before you start it once more.";
+
+/** The dialog. */
+export class NewRun {
+  #info = null;
+  #benchmarks = [];
+  /** What the API said is wrong, by field, until the field changes. */
+  #refused = {};
+  /** Fields in which one has typed: what is wrong with others is told when it is sent. */
+  #touched = new Set();
+  #isNameOwn = false;
+  #isSending = false;
+  #active = null;
+
+  constructor(/** @type {HTMLDialogElement} */ dialog) {
+    this.dialog = dialog;
+    this.form = dialog.querySelector("form");
+    this.options = new Options(() => this.#refresh());
+    this.form.addEventListener("input", (event) => this.#onInput(event));
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#send();
+    });
+    byId("cancel-run").addEventListener("click", () => dialog.close());
+    for (const [id, what] of [["command-line", "the command line"], ["curl", "the curl line"]]) {
+      const button = copyButton(() => byId(id).textContent, what);
+      byId(id).previousElementSibling.append(button);
+    }
+  }
+
+  /** Open the dialog. What was written in it before is still there. */
+  async open() {
+    this.dialog.showModal();
+    this.#alert("");
+    try {
+      await this.#load();
+    } catch (error) {
+      this.#alert(`${error.message}. Close this dialog and open it again.`);
+      return;
+    }
+    this.#suggestName();
+    this.#refresh();
+    fields.control("benchmark").focus();
+  }
+
+  /** Tell which run is active, if one is: a new one can wait for it. */
+  setActive(/** @type {{ id: number, name: string } | undefined} */ run) {
+    const isNew = run && run.id !== this.#active?.id;
+    this.#active = run ?? null;
+    fields.show("queue", Boolean(run));
+    if (isNew) {
+      fields.control("queue").checked = true;
+      setText(byId("hint-queue"), `Run ${run.id} (${run.name}) is active: one runs at a time.`);
+    }
+    if (this.#info) this.#refresh();
+  }
+
+  async #load() {
+    if (this.#info) return;
+    const [info, benchmarks] = await Promise.all([get("/api/info/"), get("/api/benchmarks/")]);
+    this.#benchmarks = benchmarks;
+    fields.offerBenchmarks(benchmarks);
+    // What runs where nothing is said.
+    fields.control("benchmark").value = "digits";
+    fields.setLimits(info);
+    this.#info = info;
+    this.#adapt();
+    byId("new-run-loading").hidden = true;
+    byId("new-run-body").hidden = false;
+  }
+
+  #onInput({ target }) {
+    const name = target.name || "args";
+    this.#touched.add(name);
+    for (const field of Object.keys(this.#refused)) {
+      if (field === name || field.startsWith(`${name}.`)) delete this.#refused[field];
+    }
+    if (name === "name") this.#isNameOwn = target.value !== "";
+    if (name === "benchmark") this.#adapt();
+    if (name === "benchmark" || name === "custom_image_command") this.#suggestName();
+    this.#refresh();
+  }
+
+  #adapt() {
+    const chosen = fields.control("benchmark").value;
+    const benchmark = this.#benchmarks.find(({ name }) => name === chosen) ?? null;
+    fields.adapt(benchmark, this.#info);
+    this.options.setKnown(benchmark?.rules ?? {});
+  }
+
+  #suggestName() {
+    if (this.#isNameOwn) return;
+    const { benchmark, custom_image_command: command } = fields.read();
+    fields.control("name").value = makeName(titleOf(benchmark, command ?? ""));
+  }
+
+  #values() {
+    const values = fields.read();
+    return values.benchmark === CUSTOM ? values : { ...values, args: this.options.read() };
+  }
+
+  #problems(values) {
+    const { limits } = this.#info;
+    return problemsOf(values, {
+      num_workers: { most: limits.workers },
+      num_cpus: { most: limits.cpus, whole: limits.whole_cpus },
+      max_bandwidth: { most: limits.bandwidth?.most },
+    });
+  }
+
+  #refresh() {
+    const values = this.#values();
+    const order = toOrder(values);
+    setText(byId("command-line"), toCommandLine(order));
+    setText(byId("curl"), toCurl(order, location.origin));
+    fields.showLength(values.name);
+    const touched = Object.entries(this.#problems(values)).filter(([field]) =>
+      this.#touched.has(field.split(".")[0]),
+    );
+    this.#showProblems(Object.fromEntries(touched));
+  }
+
+  /** @returns {string[]} problems that could be shown beside no field. */
+  #showProblems(own) {
+    const problems = { ...this.#refused, ...own };
+    for (const name of fields.names()) fields.showProblem(name, problems[name] ?? "");
+    this.options.showProblems(problems);
+    return Object.entries(problems)
+      .filter(([field]) => !field.startsWith("args.") && !fields.isShown(field))
+      .map(([field, problem]) => (field ? `${field}: ${problem}` : problem));
+  }
+
+  async #send() {
+    if (this.#isSending || !this.#info) return;
+    const values = this.#values();
+    const problems = this.#problems(values);
+    this.#refused = {};
+    this.#alert("");
+    if (Object.keys(problems).length) {
+      for (const field of Object.keys(problems)) this.#touched.add(field.split(".")[0]);
+      this.#showProblems(problems);
+      this.#focusWrong();
+      return;
+    }
+    this.#setSending(true);
+    try {
+      const run = await post("/api/runs/", toOrder(values));
+      location.assign(`/runs/${run.id}`);
+    } catch (error) {
+      this.#setSending(false);
+      this.#refuse(error);
+    }
+  }
+
+  #refuse(error) {
+    if (!(error instanceof ApiError)) throw error;
+    this.#refused = error.status === 400 ? error.fields : {};
+    const unplaced = this.#showProblems({});
+    if (error.status === 409) {
+      fields.show("queue", true);
+      fields.control("queue").checked = true;
+      this.#refresh();
+    }
+    if (error.status === 0) this.#alert(LOST);
+    else if (error.status !== 400) this.#alert(error.message);
+    else this.#alert(unplaced.join("\n"));
+    this.#focusWrong();
+  }
+
+  #focusWrong() {
+    /** @type {HTMLElement | null} */
+    const wrong = this.form.querySelector("[aria-invalid='true']");
+    (wrong ?? byId("new-run-alert")).focus();
+  }
+
+  #setSending(isSending) {
+    this.#isSending = isSending;
+    byId("start-run").disabled = isSending;
+    setText(byId("start-run"), isSending ? "Starting…" : "Start run");
+  }
+
+  #alert(text) {
+    byId("new-run-alert").hidden = text === "";
+    setText(byId("new-run-alert"), text);
+  }
+}

@@ -1,0 +1,56 @@
+"""``/api/info/``: what a run may ask for here, and where else to look."""
+
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+from falcon.testing import TestClient
+
+from master.app import create_app
+from master.reading.promql import PrometheusClient
+from master.settings import Limits, Settings
+from tests.conftest import USER_TOKEN
+
+
+def ask(settings: Settings, prometheus: PrometheusClient) -> Any:
+    app = create_app(settings, prometheus)
+    headers = {"Authorization": f"Bearer {USER_TOKEN}"}
+    return TestClient(app, headers=headers).simulate_get("/api/info/").json
+
+
+def test_a_local_stack(settings: Settings, prometheus: PrometheusClient) -> None:
+    assert ask(settings, prometheus) == {
+        "version": version("mlbench"),
+        "pool": "local",
+        "workers": 2,
+        "limits": {
+            "workers": 4,
+            "cpus": 2.0,
+            "whole_cpus": True,
+            "bandwidth": None,
+            "gpus": 0,
+        },
+        "grafana": None,
+        "prometheus": {"url": "http://127.0.0.1:9"},
+    }
+
+
+def test_a_cluster(settings: Settings, prometheus: PrometheusClient) -> None:
+    limits = Limits(workers=8, cpus=0.5, bandwidth=250.0, gpus=1, pool="kubernetes")
+    there = replace(
+        settings, pool="kubernetes", limits=limits, grafana_public_url="https://grafana.example.com"
+    )
+    found = ask(there, prometheus)
+    assert found["pool"] == "kubernetes"
+    assert found["limits"]["whole_cpus"] is False
+    assert found["limits"]["bandwidth"] == {"most": 250.0}
+    assert found["limits"]["gpus"] == 1
+    assert found["grafana"] == {"url": "https://grafana.example.com"}
+    assert found["prometheus"] is None
+
+
+def test_a_cluster_without_a_limit_of_bandwidth(
+    settings: Settings, prometheus: PrometheusClient
+) -> None:
+    there = replace(settings, pool="kubernetes", limits=Limits(pool="kubernetes"))
+    assert ask(there, prometheus)["limits"]["bandwidth"] == {"most": None}

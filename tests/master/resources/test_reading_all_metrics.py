@@ -1,0 +1,94 @@
+"""``GET /api/metrics``: the series of all pods, and of all runs."""
+
+import time
+
+import pytest
+from falcon.testing import TestClient
+
+from master.models import Pod, pod_owner, run_owner
+from master.recording.delivery import Delivery
+from master.recording.remote_write import RemoteWriter
+from master.recording.samples import Sample
+from master.times import to_text
+from tests.master.making import line, make_pod, make_run, post, record
+from tests.master.resources.reading import CPU, OLD, OLD_US, get, get_run, opened, rows, scrape
+
+
+def test_all_pods(api: TestClient, writer: RemoteWriter, delivery: Delivery) -> None:
+    first, second, gone = sorted(make_pod() for _ in range(3))
+    now_ms = time.time_ns() // 1_000_000
+    scrape(writer, first, now_ms - 1_000, 0.5)
+    post(pod_owner(first), [Sample("a", "", now_ms * 1000, 1.0)])
+    post(pod_owner(gone), [Sample("a", "", OLD_US, 2.0)])
+    Pod.delete_by_id(gone)
+    cpu = {"date": to_text((now_ms - 1_000) * 1000), "value": "0.5"}
+    expected = {
+        first: {"a": [{"date": to_text(now_ms * 1000), "value": "1"}], CPU: [cpu]},
+        second: {},
+        gone: {"a": [{"date": OLD, "value": "2"}]},
+    }
+    for _ in range(2):
+        assert get(api).json == expected
+        assert get(api, metric_filter=CPU).json == {first: {CPU: [cpu]}, second: {}, gone: {}}
+        delivery.deliver_waiting()
+    assert rows(get(api, format="csv")) == [
+        ["pod", "series", "date", "value", "cumulative", "metadata"],
+        [first, "a", to_text(now_ms * 1000), "1", "", ""],
+        [first, CPU, cpu["date"], "0.5", "", ""],
+        [gone, "a", OLD, "2", "", ""],
+    ]
+    assert set(opened(get(api, format="zip"))) == {
+        f"{first}/result_a.json",
+        f"{first}/result_{CPU}.json",
+        f"{gone}/result_a.json",
+    }
+
+
+def test_all_pods_take_few_queries(
+    api: TestClient,
+    writer: RemoteWriter,
+    delivery: Delivery,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pods = sorted(make_pod() for _ in range(20))
+    now_ms = time.time_ns() // 1_000_000
+    for pod in pods:
+        scrape(writer, pod, now_ms - 1_000, 0.5)
+        post(pod_owner(pod), [Sample("a", "", now_ms * 1000, 1.0), Sample("b", "", OLD_US, 2.0)])
+    delivery.deliver_waiting()
+    post(pod_owner(pods[0]), [Sample("c", "", now_ms * 1000, 3.0)])
+    for name, having in ((CPU, pods), ("a", pods), ("b", pods), ("c", pods[:1])):
+        caplog.clear()
+        with caplog.at_level("INFO", logger="httpx"):
+            found = get(api, metric_filter=name).json
+        assert {pod: list(series) for pod, series in found.items() if series} == {
+            pod: [name] for pod in having
+        }
+        if name == CPU:
+            assert len(caplog.records) <= 3
+
+
+def test_no_pods_and_no_runs(api: TestClient) -> None:
+    for kind in ("pod", "run"):
+        assert get(api, metric_type=kind).json == {}
+        assert opened(get(api, metric_type=kind, format="zip")) == {}
+
+
+def test_all_runs(api: TestClient, delivery: Delivery) -> None:
+    first, second = make_run(), make_run()
+    post(run_owner(first.id), [Sample("a", "0", OLD_US, 1.0, True, "m")])
+    record(second, line(time.time(), b=2))
+    for _ in range(2):
+        found = get(api, metric_type="run").json
+        assert list(found) == [str(first.id), str(second.id)]
+        assert found[str(first.id)] == get_run(api, first).json
+        assert found[str(second.id)] == get_run(api, second).json
+        delivery.deliver_waiting()
+    assert rows(get(api, metric_type="run", format="csv"))[:2] == [
+        ["run", "series", "date", "value", "cumulative", "metadata"],
+        [str(first.id), "a @ 0", OLD, "1", "true", '"m"'],
+    ]
+    assert set(opened(get(api, metric_type="run", format="zip"))) == {
+        f"{first.id}/result_a @ 0.json",
+        f"{second.id}/result_b @ 0.json",
+    }

@@ -1,0 +1,135 @@
+"""What happened to a run: which events there are, in which order, and in which words."""
+
+from typing import Any
+
+import pytest
+
+from master.events import events_of
+from master.models import Run
+from tests.master.making import make_ranks, make_run
+
+pytestmark = pytest.mark.usefixtures("database")
+
+Row = tuple[float, str, int, int | None, str]
+
+
+def made(**fields: Any) -> Run:
+    return make_run(**{"created_at": 1.0, "started_at": 2.0} | fields)
+
+
+def rows(run: Run) -> list[Row]:
+    return [
+        (event.time, event.kind, event.attempt, event.rank, event.text)
+        for event in events_of(Run.get_by_id(run.id))
+    ]
+
+
+ORDERED: Row = (1.0, "created", 0, None, "The run was ordered")
+READY: Row = (2.0, "ready", 1, None, "2 workers are ready")
+
+
+def test_a_run_that_waits() -> None:
+    assert rows(made(state="INITIALIZED", attempt=0, started_at=None)) == [ORDERED]
+
+
+def test_a_run_that_reaches_its_goal() -> None:
+    goal = {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False}
+    run = made(
+        state="FINISHED",
+        goal=goal,
+        goal_reached_at=5.5,
+        goal_train_seconds=3.02,
+        finished_at=7.0,
+    )
+    make_ranks(run, assigned_at=2.0, reported_at=3.0, exit_code=0, exited_at=6.0)
+    assert rows(run) == [
+        ORDERED,
+        READY,
+        (3.0, "started", 1, None, "2 ranks are running"),
+        (
+            *(5.5, "goal", 1, None),
+            "The goal was reached after 3.0 s of training: val_global_Prec@1 97",
+        ),
+        (7.0, "finished", 1, None, "The run finished"),
+    ]
+
+
+def test_it_has_started_once_all_ranks_run() -> None:
+    run = made()
+    first, second = make_ranks(run, assigned_at=2.0)
+    first.reported_at = 4.0
+    first.save()
+    assert rows(run) == [ORDERED, READY]
+    second.reported_at = 3.0
+    second.save()
+    assert rows(run)[2:] == [(4.0, "started", 1, None, "2 ranks are running")]
+
+
+def test_one_worker() -> None:
+    run = made(num_workers=1)
+    make_ranks(run, ["w-0"], assigned_at=2.0, reported_at=3.0)
+    assert [row[4] for row in rows(run)[1:]] == ["1 worker is ready", "1 rank is running"]
+
+
+def test_a_rank_that_fails_and_those_that_are_stopped_then() -> None:
+    run = made(
+        state="FAILED", num_workers=3, reason="rank 1 on w-1 exited …\nTrace", finished_at=9.0
+    )
+    ranks = make_ranks(run, ["w-0", "w-1", "w-2"], assigned_at=2.0, stop=True)
+    for rank, (code, at) in zip(ranks, [(-15, 6.0), (-9, 5.0), (3, 6.5)], strict=True):
+        rank.exit_code, rank.exited_at = code, at
+        rank.save()
+    assert rows(run)[2:] == [
+        (5.0, "exited", 1, 1, "Rank 1 on w-1 was killed by signal 9 (SIGKILL)"),
+        (6.5, "exited", 1, 2, "Rank 2 on w-2 exited with code 3"),
+        (9.0, "failed", 1, None, "The run failed: rank 1 on w-1 exited …"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "end"),
+    [
+        ({"state": "STARTED", "stop_requested": True}, []),
+        ({"state": "STARTED", "reason": "stopped at its deadline of 60 s"}, []),
+        (
+            {"state": "STOPPED", "stop_requested": True, "finished_at": 9.0},
+            [(9.0, "stopped", 1, None, "The run was stopped")],
+        ),
+        (
+            {"state": "FINISHED", "reason": "stopped at its deadline of 60 s", "finished_at": 9.0},
+            [(9.0, "finished", 1, None, "The run finished: stopped at its deadline of 60 s")],
+        ),
+    ],
+)
+def test_ranks_that_are_stopped_have_not_failed(fields: dict[str, Any], end: list[Row]) -> None:
+    run = made(**fields)
+    make_ranks(run, assigned_at=2.0, stop=True, exit_code=-15, exited_at=5.0)
+    assert rows(run)[2:] == end
+
+
+def test_a_rank_that_was_killed_by_somebody_else() -> None:
+    run = made()
+    make_ranks(run, assigned_at=2.0, exit_code=-15, exited_at=5.0)
+    assert [row[1:4] for row in rows(run)[2:]] == [("exited", 1, 0), ("exited", 1, 1)]
+
+
+def test_a_run_that_is_restarted() -> None:
+    run = made(max_restarts=1, goal_reached_at=9.5)
+    make_ranks(run, ["w-0"], assigned_at=2.0, lost="w-0 was not heard of for 31 s", exited_at=5.0)
+    run.attempt = 2
+    # What stops the second attempt does not explain how the first one ended.
+    run.stop_requested = True
+    run.save()
+    make_ranks(run, ["w-1"], assigned_at=9.0)
+    assert rows(run)[2:] == [
+        (5.0, "lost", 1, 0, "Rank 0 on w-0 is lost: w-0 was not heard of for 31 s"),
+        (9.0, "restarted", 2, None, "Attempt 2 began: 1 worker is ready"),
+        (9.5, "goal", 2, None, "The goal was reached"),
+    ]
+
+
+def test_what_is_of_one_moment_is_in_order_of_its_kind() -> None:
+    run = made(created_at=2.0, state="FAILED", finished_at=2.0, reason="x")
+    make_ranks(run, assigned_at=2.0, reported_at=2.0, exit_code=1, exited_at=2.0)
+    kinds = ["created", "ready", "started", "exited", "exited", "failed"]
+    assert [row[1] for row in rows(run)] == kinds

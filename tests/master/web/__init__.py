@@ -1,0 +1,1 @@
+"""Tests of what the master serves to browsers."""

@@ -1,0 +1,35 @@
+"""A browser that nobody has signed in, and one that somebody has."""
+
+import time
+from pathlib import Path
+
+import pytest
+from falcon.testing import TestClient
+from falcon.testing.helpers import DEFAULT_HOST
+
+from master.session import cookie_name, make_session
+from tests.conftest import USER_TOKEN
+
+COOKIE = cookie_name(80)
+ORIGIN = f"http://{DEFAULT_HOST}"
+_ACCEPT = "text/html,application/xhtml+xml,*/*;q=0.8"
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """No page asks the database: one kind will do."""
+    return f"sqlite:///{tmp_path / 'mlbench.db'}"
+
+
+@pytest.fixture
+def browser(api: TestClient) -> TestClient:
+    """A browser without a session."""
+    return TestClient(api.app, headers={"Accept": _ACCEPT})
+
+
+@pytest.fixture
+def signed_in(api: TestClient) -> TestClient:
+    """A page's script, whose browser has a session."""
+    session = make_session(USER_TOKEN, time.time())
+    headers = {"Cookie": f"{COOKIE}={session}", "Sec-Fetch-Mode": "cors"}
+    return TestClient(api.app, headers=headers)

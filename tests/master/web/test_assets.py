@@ -1,0 +1,99 @@
+"""Static files: the right type, compressed for who takes it, kept for ever, gone with a version."""
+
+import gzip
+import posixpath
+import re
+from collections.abc import Mapping
+
+import pytest
+from falcon.testing import Result, TestClient
+
+from master.web.assets import Asset, Assets, load, takes_gzip
+
+_IMPORT = re.compile(r'\b(?:from|import)\s*\(?"(\.[^"]+)"')
+
+
+def ask(browser: TestClient, path: str, headers: Mapping[str, str] | None = None) -> Result:
+    return browser.simulate_get(f"{load().prefix}/{path}", headers=dict(headers or {}))
+
+
+@pytest.mark.parametrize(
+    ("path", "content_type"),
+    [
+        ("style.css", "text/css; charset=utf-8"),
+        ("js/api.js", "text/javascript; charset=utf-8"),
+        ("icon.svg", "image/svg+xml"),
+        ("plotly.min.js", "text/javascript; charset=utf-8"),
+    ],
+)
+def test_a_file(browser: TestClient, path: str, content_type: str) -> None:
+    plain, packed = ask(browser, path), ask(browser, path, {"Accept-Encoding": "br, gzip"})
+    assert plain.status_code == packed.status_code == 200
+    assert plain.content == gzip.decompress(packed.content) == load().files[path].content
+    assert len(packed.content) < len(plain.content)
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert "Content-Encoding" not in plain.headers
+    for answer in (plain, packed):
+        assert answer.headers["Content-Type"] == content_type
+        assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+        assert answer.headers["Vary"] == "Accept-Encoding"
+
+
+def test_plotly_is_the_whole_of_it() -> None:
+    content = load().files["plotly.min.js"].content
+    assert len(content) > 1_000_000
+    assert b"plotly.js v" in content[:200]
+
+
+def test_every_module_that_another_imports_is_there() -> None:
+    files = load().files
+    ours = {path for path in files if path.startswith("js/")}
+    imported = {
+        posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+        for path in ours
+        for target in _IMPORT.findall(files[path].content.decode())
+    }
+    assert imported
+    assert imported <= ours
+
+
+@pytest.mark.parametrize(
+    "path", ["nothing.js", "js", "js/", "", "../pages.py", "js/../style.css", "%2e%2e/pages.py"]
+)
+def test_another_path(browser: TestClient, path: str) -> None:
+    assert ask(browser, path).status_code == 404
+
+
+def test_another_version(browser: TestClient) -> None:
+    assert browser.simulate_get("/static/0123456789abcdef/style.css").status_code == 404
+
+
+def test_every_change_makes_another_version() -> None:
+    def version(**files: bytes) -> str:
+        return Assets({name: Asset(content, "") for name, content in files.items()}).version
+
+    several = [version(a=b"1"), version(a=b"2"), version(b=b"1"), version(a=b"1", b=b"")]
+    assert len({*several}) == len(several)
+    assert version(a=b"1", b=b"2") == version(b=b"2", a=b"1")
+
+
+def test_it_is_compressed_once() -> None:
+    asset = Asset(b"text " * 100, "text/plain")
+    assert asset.compressed is asset.compressed
+
+
+@pytest.mark.parametrize(
+    ("accepted", "taken"),
+    [
+        ("", False),
+        ("gzip", True),
+        ("deflate, GZIP;q=1.0, br", True),
+        ("gzip;q=0.01", True),
+        ("gzip;q=0", False),
+        ("br, gzip ; q=0.000", False),
+        ("identity", False),
+        ("xgzip", False),
+    ],
+)
+def test_who_takes_gzip(accepted: str, taken: bool) -> None:
+    assert takes_gzip(accepted) == taken

@@ -1,0 +1,199 @@
+"""Signing in and out: the cookie opens what the token does, and nobody else gets one."""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from urllib.parse import urlencode
+
+import pytest
+from falcon.testing import Result, TestClient
+
+from master.app import create_app
+from master.reading.promql import PrometheusClient
+from master.session import make_session
+from master.settings import Settings
+from master.web.signing import path_of_ours
+from tests.conftest import AGENT_TOKEN, USER_TOKEN
+from tests.master.routes import AGENT_ROUTES, USER_ROUTES, fill
+from tests.master.web.conftest import COOKIE, ORIGIN
+
+
+def send(
+    browser: TestClient, token: str, then: str = "/", headers: Mapping[str, str] | None = None
+) -> Result:
+    """Send the form, as a browser does."""
+    return browser.simulate_post(
+        "/signin",
+        body=urlencode({"token": token, "next": then}),
+        headers={
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Origin": ORIGIN,
+            **(headers or {}),
+        },
+    )
+
+
+# --- In. ---
+
+
+def test_the_form_signs_in_and_leads_on(browser: TestClient) -> None:
+    answer = send(browser, f" {USER_TOKEN}\n", "/compare?runs=1,2#curves")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/compare?runs=1,2#curves")
+    session = answer.cookies[COOKIE].value
+    assert browser.simulate_get("/api/runs", cookies={COOKIE: session}).status_code == 200
+
+
+@pytest.mark.parametrize("wrong", ["", "wrong", AGENT_TOKEN, "<b>"])
+def test_a_wrong_token_is_told_beside_the_field(browser: TestClient, wrong: str) -> None:
+    answer = send(browser, wrong, '/runs?a="><script>')
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"] == 'Bearer realm="mlbench"'
+    assert "Set-Cookie" not in answer.headers
+    [described_by] = re.findall(r'aria-describedby="(\S+)', answer.text)
+    assert re.search(
+        rf'id="{described_by}"[^>]*role="alert">That is not the token of this master\.<',
+        answer.text,
+    )
+    assert 'aria-invalid="true"' in answer.text
+    assert "<script>" not in answer.text
+    assert "<b>" not in answer.text
+
+
+def test_the_form_itself_shows_no_error(browser: TestClient) -> None:
+    page = browser.simulate_get("/signin", params={"next": "/runs/3"}).text
+    assert 'value="/runs/3"' in page
+    assert "aria-invalid" not in page
+    assert "alert" not in page
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/", "/"),
+        ("/runs/3?x=1&y=%20#z", "/runs/3?x=1&y=%20#z"),
+        ("/runs?search=ü b", "/runs?search=%C3%BC%20b"),
+        ("", "/"),
+        ("runs", "/"),
+        ("//evil.example", "/"),
+        ("/a//evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("/\t/evil.example", "/"),
+        ("/\r\nSet-Cookie: a=b", "/"),
+        ("https://evil.example/", "/"),
+        ("javascript:alert(1)", "/"),
+    ],
+)
+def test_it_leads_to_pages_of_ours_alone(text: str, path: str) -> None:
+    assert path_of_ours(text) == path
+
+
+def test_where_the_form_leads_is_a_page_of_ours(browser: TestClient) -> None:
+    assert send(browser, USER_TOKEN, "//evil.example").headers["Location"] == "/"
+    signed = browser.simulate_get(f"/signin?token={USER_TOKEN}&next=//evil.example")
+    assert signed.headers["Location"] == "/"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 421),
+    ],
+)
+def test_another_site_cannot_sign_in_or_out(
+    browser: TestClient, headers: dict[str, str], status: int
+) -> None:
+    for answer in (
+        send(browser, USER_TOKEN, headers=headers),
+        browser.simulate_post("/signout", headers=headers),
+    ):
+        assert answer.status_code == status
+        assert "Set-Cookie" not in answer.headers
+
+
+# --- The cookie. ---
+
+
+def attributes(answer: Result) -> tuple[str, set[str]]:
+    """Return the name of an answer's cookie, and its attributes in lowercase."""
+    pair, *others = (part.strip() for part in answer.headers["Set-Cookie"].split(";"))
+    return pair.partition("=")[0], {other.lower() for other in others}
+
+
+def test_the_cookie_is_this_ports_and_no_script_reads_it(browser: TestClient) -> None:
+    answer = send(
+        browser,
+        USER_TOKEN,
+        headers={"Host": "127.0.0.1:8000", "Origin": "http://127.0.0.1:8000"},
+    )
+    name, found = attributes(answer)
+    assert name == "mlbench-session-8000"
+    assert {"httponly", "samesite=strict", "path=/", "max-age=2592000"} <= found
+    assert "secure" not in found
+    assert USER_TOKEN not in answer.headers["Set-Cookie"]
+
+
+def test_over_https_it_is_secure(
+    settings: Settings, browser: TestClient, prometheus: PrometheusClient
+) -> None:
+    here = browser.simulate_get(f"/?token={USER_TOKEN}", protocol="https")
+    assert attributes(here)[0] == "mlbench-session-443"
+    assert "secure" in attributes(here)[1]
+    behind_a_proxy = replace(settings, url="https://mlbench.example.com")
+    there = TestClient(create_app(behind_a_proxy, prometheus))
+    assert "secure" in attributes(there.simulate_get(f"/?token={USER_TOKEN}"))[1]
+
+
+def test_the_session_opens_what_the_token_opens(signed_in: TestClient) -> None:
+    for method, template in USER_ROUTES:
+        answer = signed_in.simulate_request(method, fill(template))
+        assert answer.status_code not in {401, 403}, template
+
+
+def test_the_session_is_not_for_what_agents_do(signed_in: TestClient) -> None:
+    for method, template in AGENT_ROUTES:
+        assert signed_in.simulate_request(method, fill(template)).status_code == 401
+
+
+def test_the_session_is_not_for_other_sites(signed_in: TestClient) -> None:
+    for origin in ("http://evil.example", f"{ORIGIN}:8080"):
+        answer = signed_in.simulate_get("/api/runs", headers={"Origin": origin})
+        assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("name", "token", "age_days"),
+    [(COOKIE, USER_TOKEN, 31), (COOKIE, "another", 0), (COOKIE + "80", USER_TOKEN, 0)],
+)
+def test_a_session_that_is_over_or_anothers(
+    browser: TestClient, name: str, token: str, age_days: int
+) -> None:
+    session = make_session(token, time.time() - age_days * 24 * 3600)
+    assert browser.simulate_get("/api/runs", cookies={name: session}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("mode", "asks_by_dialog"), [(None, True), ("navigate", True), ("cors", False)]
+)
+def test_a_script_that_is_refused_opens_no_dialog(
+    browser: TestClient, mode: str | None, asks_by_dialog: bool
+) -> None:
+    headers = {"Sec-Fetch-Mode": mode} if mode else {}
+    answer = browser.simulate_get("/api/runs", headers=headers)
+    assert answer.status_code == 401
+    assert answer.json["status"] == 401
+    assert ("Basic" in answer.headers["WWW-Authenticate"]) == asks_by_dialog
+
+
+# --- Out. ---
+
+
+def test_signing_out_deletes_the_cookie(signed_in: TestClient) -> None:
+    answer = signed_in.simulate_post("/signout", headers={"Origin": ORIGIN})
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/signin")
+    name, found = attributes(answer)
+    assert name == COOKIE
+    assert {"httponly", "samesite=strict", "path=/", "max-age=-1"} <= found
+    assert answer.cookies[COOKIE].value == ""

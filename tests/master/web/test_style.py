@@ -1,0 +1,51 @@
+"""The style sheet's colours: those of the dashboards, and readable on both papers."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mlbench import palette
+from tests.mlbench.test_palette import contrast
+
+_SHEET = (Path(__file__).parents[3] / "master" / "web" / "static" / "style.css").read_text()
+
+
+def _properties(selector: str) -> dict[str, str]:
+    """Return the custom properties of the last rule for a selector, without comments."""
+    body = re.split(rf"^\s*{re.escape(selector)} {{", _SHEET, flags=re.MULTILINE)[-1].partition(
+        "}"
+    )[0]
+    return dict(re.findall(r"--([\w-]+): ([^;]+);", body))
+
+
+_LIGHT = _properties(":root")
+_DARK = _LIGHT | _properties(':root[data-theme="dark"]')
+
+
+def test_states_and_phases_are_coloured_as_on_the_dashboards() -> None:
+    states = {f"state-{state.lower()}": colour for state, colour in palette.RUN_STATE.items()}
+    pods = {f"state-{phase.lower()}": colour for phase, colour in palette.POD_PHASE.items()}
+    phases = {f"phase-{phase}": colour for phase, colour in palette.PHASE.items()}
+    ours = {name: value for name, value in _LIGHT.items() if name.startswith(("state-", "phase-"))}
+    assert ours == states | pods | phases
+
+
+def test_dark_is_the_same_by_choice_and_by_the_system() -> None:
+    chosen = _properties(':root[data-theme="dark"]')
+    assert _properties(':root:not([data-theme="light"])') == chosen
+
+
+@pytest.mark.parametrize("theme", [_LIGHT, _DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("paper", ["paper", "ground", "raised"])
+def test_texts_are_readable_on_every_paper(theme: dict[str, str], paper: str) -> None:
+    texts = ["ink", "soft", "link", "good", "bad"]
+    assert min(contrast(theme[text], theme[paper]) for text in texts) >= 4.5
+
+
+@pytest.mark.parametrize("theme", [_LIGHT, _DARK], ids=["light", "dark"])
+def test_other_pairs_are_readable_too(theme: dict[str, str]) -> None:
+    assert contrast(theme["on-accent"], theme["accent"]) >= 4.5
+    assert contrast(theme["bad"], theme["bad-ground"]) >= 4.5
+    lines = [f"series-{i}" for i in range(7)] + ["edge", "focus"]
+    assert min(contrast(theme[line], theme["paper"]) for line in lines) >= 3
