@@ -1,11 +1,11 @@
 # The commands of this project: what needs installing is installed first, into .venv and .tools.
 # PYTHON=… names the interpreter that .venv is made with, PROMETHEUS=… a Prometheus to use,
-# POSTGRES=… the folder of PostgreSQL's binaries, for tests.
+# POSTGRES=… the folder of PostgreSQL's binaries and CHROMIUM=… a Chromium, for tests.
 
 BIN := .venv/bin
 WITH_PROMETHEUS := PROMETHEUS="$$(scripts/get-prometheus.sh)" && export PROMETHEUS &&
 
-.PHONY: help run install test check chart bench images e2e clean
+.PHONY: help run install test check chart bench images screenshots e2e clean
 
 help: ## show this list (the default)
 	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
@@ -21,14 +21,16 @@ install: .venv/.installed ## make .venv and install mlbench into it
 
 test: install ## run the tests
 	$(WITH_PROMETHEUS) KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
-		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" $(BIN)/pytest -n 2 --dist worksteal
+		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" \
+		CHROMIUM="$$(scripts/get-chromium.sh)" $(BIN)/pytest -n 2 --dist worksteal
 
-check: install ## lint, formatting, types, imports, dashboards, Prometheus's rules, shell syntax
+check: install ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, shell syntax
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m grafana.build --check
+	scripts/check-javascript.sh
 	promtool="$$(scripts/get-prometheus.sh promtool)" && \
 		"$$promtool" check config --lint=all --lint-fatal prometheus/prometheus.yml && \
 		"$$promtool" test rules prometheus/tests/*.yml
@@ -41,6 +43,10 @@ chart: install ## check the Helm chart: Helm 3 and 4, Kubernetes' schemas, Prome
 
 bench: install ## measure what the documentation claims
 	@$(WITH_PROMETHEUS) $(BIN)/python -m benchmarks.run
+
+screenshots: install ## take the pictures of the web pages that the documentation shows
+	$(WITH_PROMETHEUS) CHROMIUM="$$(scripts/get-chromium.sh)" && export CHROMIUM && \
+		$(BIN)/python -m tests.web.screenshots docs/images
 
 # IMAGES=registry.example.com/mlbench TAG=… names them otherwise.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)

@@ -20,7 +20,7 @@ from mlbench.stack.services import find_prometheus
 
 _READY_SECONDS = 60.0
 _END_SECONDS = 10.0
-_TOKEN = "benchmark"  # noqa: S105 - of a master that lives as long as a measurement
+TOKEN = "benchmark"  # noqa: S105 - of a master that lives as long as a measurement
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Master:
     @property
     def headers(self) -> Mapping[str, str]:
         """Return the headers that a user's requests carry."""
-        return {"Authorization": f"Bearer {_TOKEN}"}
+        return {"Authorization": f"Bearer {TOKEN}"}
 
     @property
     def source(self) -> Source:
@@ -65,22 +65,33 @@ def running_master(folder: Path, prometheus_url: str) -> Iterator[Master]:
 
     There are no workers: what is stored is posted, or appended to streams.
     """
+    controller = [sys.executable, "-m", "master.controller", "--port", str(free_port())]
+    with (
+        running_api(folder, prometheus_url) as master,
+        running("controller", controller, folder, _settings(folder, prometheus_url)),
+    ):
+        yield master
+
+
+@contextmanager
+def running_api(folder: Path, prometheus_url: str) -> Iterator[Master]:
+    """Run the API alone, so that runs and pods stay as they are in the database."""
     port = free_port()
-    environ = {
+    environ = _settings(folder, prometheus_url)
+    ready = f"http://127.0.0.1:{port}/readyz"
+    with running("master", gunicorn(port), folder, environ, ready) as process:
+        [worker] = process.children()
+        yield Master(port, worker.pid)
+
+
+def _settings(folder: Path, prometheus_url: str) -> dict[str, str]:
+    return {
         names.ENV_HOME: str(folder / "home"),
         names.ENV_DATABASE_URL: database_url(folder),
         names.ENV_PROMETHEUS_URL: prometheus_url,
-        names.ENV_TOKEN: _TOKEN,
-        names.ENV_AGENT_TOKEN: f"{_TOKEN}-agent",
+        names.ENV_TOKEN: TOKEN,
+        names.ENV_AGENT_TOKEN: f"{TOKEN}-agent",
     }
-    controller = [sys.executable, "-m", "master.controller", "--port", str(free_port())]
-    ready = f"http://127.0.0.1:{port}/readyz"
-    with (
-        running("master", gunicorn(port), folder, environ, ready) as process,
-        running("controller", controller, folder, environ),
-    ):
-        [worker] = process.children()
-        yield Master(port, worker.pid)
 
 
 def gunicorn(port: int, *app: str) -> list[str]:

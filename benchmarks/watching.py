@@ -18,7 +18,7 @@ from tests.grafana.asking import Grafana, View
 from tests.grafana.dashboards import load_all
 from tests.grafana.templating import TimeRange
 
-_WORKERS = 200
+WORKERS = 200
 _STEP_SECONDS = 0.1
 _BUCKETS = ("0.05", "0.1", "0.25", "+Inf")
 # What each rank records, besides the seconds of its phases.
@@ -43,8 +43,8 @@ def measure(folder: Path) -> list[Figure]:
     """Return milliseconds: of all rules each time they are evaluated, and of all of a board."""
     shutil.copytree(prometheus_folder() / "rules", folder / "rules")
     began = time.time()
-    with _workers() as port:
-        _write_targets(folder / "targets", port)
+    with serving_workers() as port:
+        write_targets(folder / "targets", port)
         with running_prometheus(folder) as url:
             own = [{"targets": [url.removeprefix("http://")]}]
             (folder / "targets" / "prometheus.json").write_text(json.dumps(own))
@@ -65,7 +65,7 @@ def _rules(prometheus: PrometheusClient) -> Figure:
             "sum(prometheus_rule_group_last_duration_seconds)", time.time() - ago * interval
         )
         values.append(float(found.values[-1]) * 1000)
-    return Figure(f"all rules, {_WORKERS} workers, every {interval} s", "ms", values)
+    return Figure(f"all rules, {WORKERS} workers, every {interval} s", "ms", values)
 
 
 def _board(prometheus: PrometheusClient, uid: str, began: float) -> Figure:
@@ -81,11 +81,11 @@ def _board(prometheus: PrometheusClient, uid: str, began: float) -> Figure:
         for query in queries:
             grafana.ask(query)
         values.append((time.perf_counter() - begin) * 1000)
-    return Figure(f"{uid}: {len(queries)} queries, {_WORKERS} workers", "ms", values)
+    return Figure(f"{uid}: {len(queries)} queries, {WORKERS} workers", "ms", values)
 
 
 @contextmanager
-def _workers() -> Iterator[int]:
+def serving_workers() -> Iterator[int]:
     """Serve the metrics of all workers and of their master; give the port."""
     began = time.time()
 
@@ -111,14 +111,16 @@ def _workers() -> Iterator[int]:
     server.server_close()
 
 
-def _write_targets(folder: Path, port: int) -> None:
+def write_targets(folder: Path, port: int) -> None:
+    """Tell Prometheus, which reads that folder, of the master and of all workers on a port."""
+
     def target(path: str, instance: str) -> dict[str, object]:
         labels = {"__metrics_path__": path, "instance": instance}
         return {"targets": [f"127.0.0.1:{port}"], "labels": labels}
 
     jobs = {
         "master": [target("/master/0", "master")],
-        "workers": [target(f"/worker/{number}", f"w{number}") for number in range(_WORKERS)],
+        "workers": [target(f"/worker/{number}", f"w{number}") for number in range(WORKERS)],
     }
     folder.mkdir()
     for job, targets in jobs.items():
@@ -126,12 +128,12 @@ def _write_targets(folder: Path, port: int) -> None:
 
 
 def _master(now: float, began: float) -> Iterator[str]:
-    yield f'{names.RUN_INFO}{{run_id="1",name="big",benchmark="digits",workers="{_WORKERS}"}} 1'
-    yield f'{names.RUN_WORKERS}{{run_id="1"}} {_WORKERS}'
+    yield f'{names.RUN_INFO}{{run_id="1",name="big",benchmark="digits",workers="{WORKERS}"}} 1'
+    yield f'{names.RUN_WORKERS}{{run_id="1"}} {WORKERS}'
     yield f'{names.RUN_STARTED}{{run_id="1"}} {began}'
     yield f'{names.RUN_GOAL}{{run_id="1",metric="{names.VAL_ACCURACY}"}} 97'
     yield f'{names.RUN_STATE}{{run_id="1",state="STARTED"}} 1'
-    for number in range(_WORKERS):
+    for number in range(WORKERS):
         yield f'{names.POD_INFO}{{pod="w{number}",phase="Running",node="n{number % 20}"}} 1'
         yield f'{names.POD_HEARTBEAT}{{pod="w{number}"}} {now}'
 

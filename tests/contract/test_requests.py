@@ -176,7 +176,9 @@ def test_a_connection_goes_on_after_a_head(connection: Connection) -> None:
             answered.read()
 
 
-@pytest.mark.parametrize("path", ["/", "/api/", "/api/nothing", "/api/runs/999999", "/api/runs/x"])
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/api/", "/api/nothing", "/api/runs/999999", "/api/runs/x"]
+)
 def test_what_is_not_there(http: httpx.Client, path: str) -> None:
     answer = http.get(path)
     assert answer.status_code == 404

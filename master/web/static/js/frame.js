@@ -4,6 +4,13 @@ import { get } from "./api.js";
 import { h } from "./dom.js";
 import * as theme from "./theme.js";
 
+// The dashboard that shows most of what a page does.
+const BOARDS = {
+  workers: "mlbench-workers",
+  runs: "mlbench-runs",
+  run: "mlbench-run",
+  compare: "mlbench-compare",
+};
 const LABELS = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" };
 
 function showTheme() {
@@ -13,8 +20,9 @@ function showTheme() {
 
 async function showElsewhere(place) {
   const info = await get("/api/info/");
+  const board = `/d/${BOARDS[document.body.dataset.page]}`;
   const links = [
-    ["Grafana", info.grafana?.url],
+    ["Grafana", info.grafana && info.grafana.url.replace(/\/$/, "") + board],
     ["Prometheus", info.prometheus?.url],
   ].filter(([, url]) => url);
   place.append(...links.map(([name, href]) => h("a", { href, rel: "noopener", target: "_blank" }, name)));

@@ -4,6 +4,8 @@ import { h, keep, setText } from "../dom.js";
 import { count } from "../format.js";
 import { isActive } from "../pieces.js";
 
+/** @typedef {import("../records.js").Run} Run */
+
 /** The section "Delivery". */
 export class Delivery {
   /** @param {HTMLElement} figures @param {HTMLElement} verdict */
@@ -13,7 +15,7 @@ export class Delivery {
   }
 
   /** Show what a run says of its samples. */
-  show(/** @type {Record<string, any>} */ run) {
+  show(/** @type {Run} */ run) {
     const { delivery } = run;
     const found = judge(run);
     setText(this.verdict, found.text);
@@ -31,14 +33,14 @@ export class Delivery {
       ([name]) => name,
       createRow,
       (row, [, value]) => {
-        setText(row.querySelector("b"), count(value));
+        setText(row.querySelector("b"), count(Number(value)));
       },
     );
   }
 }
 
 /** @returns {{ verdict: "good" | "bad" | "open", text: string }} whether samples are missing. */
-export function judge(/** @type {Record<string, any>} */ run) {
+export function judge(/** @type {Run} */ run) {
   const { delivery } = run;
   if (!delivery && isActive(run))
     return { verdict: "open", text: "Counted when the run has ended." };

@@ -4,6 +4,8 @@ import { query } from "../api.js";
 import { h } from "../dom.js";
 import * as theme from "../theme.js";
 
+/** @typedef {import("../records.js").Run} Run */
+
 const BOARD = "mlbench-run";
 const PANELS = [
   { id: 262074, title: "Train loss by time" },
@@ -28,7 +30,7 @@ export class Grafana {
   }
 
   /** Show the run's dashboard and its panels, of the Grafana at `url`. */
-  show(/** @type {Record<string, any>} */ run, /** @type {string} */ url) {
+  show(/** @type {Run} */ run, /** @type {string} */ url) {
     this.run = run;
     this.url = url.replace(/\/$/, "");
     this.section.hidden = false;

@@ -7,6 +7,8 @@ import { moment } from "../format.js";
 import { isActive, setBadge } from "../pieces.js";
 import { toOrder } from "./again.js";
 
+/** @typedef {import("../records.js").Run} Run */
+
 /** The head, with its buttons. */
 export class Head {
   /**
@@ -23,7 +25,7 @@ export class Head {
   }
 
   /** Show what a run is and how it stands. */
-  show(/** @type {Record<string, any>} */ run, /** @type {string} */ description) {
+  show(/** @type {Run} */ run, /** @type {string} */ description) {
     this.run = run;
     this.description = description;
     const { parts } = this;

@@ -6,6 +6,8 @@ import { LogList } from "./loglist.js";
 import { LogSearch } from "./logsearch.js";
 import { LogWindow } from "./logwindow.js";
 
+/** @typedef {import("../records.js").Run} Run */
+
 const TAIL_LINES = 1000;
 // A reader who follows a log that grows faster than it can be fetched gets its end.
 const TOO_FAR_BYTES = 4 << 20;
@@ -38,7 +40,7 @@ export class Logs {
   }
 
   /** Fetch what is new of the chosen log. */
-  async refresh(/** @type {Record<string, any>} */ run) {
+  async refresh(/** @type {Run} */ run) {
     this.#offer(run);
     await this.#inOrder(() => (this.isOpen ? this.#grow() : this.#open()));
   }

@@ -58,7 +58,7 @@ export class Phases {
   }
 }
 
-function createRow({ name }) {
+function createRow(/** @type {{ name: string, phases: Record<string, number> }} */ { name }) {
   return h(
     "div",
     { class: "phases-row" },

@@ -4,6 +4,8 @@ import { h, keep, setText } from "../dom.js";
 import { count, duration, metric, number } from "../format.js";
 import { isActive } from "../pieces.js";
 
+/** @typedef {import("../records.js").Run} Run */
+
 /** The section "Progress". */
 export class Progress {
   /** @param {Record<string, any>} parts goal, metric, value, target, share, figures… */
@@ -18,7 +20,7 @@ export class Progress {
   }
 
   /** Show how far a run is. */
-  show(/** @type {Record<string, any>} */ run) {
+  show(/** @type {Run} */ run) {
     this.#showGoal(run);
     keep(
       this.parts.figures,

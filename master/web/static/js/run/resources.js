@@ -6,6 +6,8 @@ import { h, setText } from "../dom.js";
 import { rate, toSeries } from "../series.js";
 import { combine, mean, sum, timeAxis } from "./curves.js";
 
+/** @typedef {import("../records.js").Run} Run */
+
 const POINTS = 300;
 const POINTS_OF_ALL = 20_000;
 const MOST_LINES = 8;
@@ -68,7 +70,7 @@ export class Resources {
   }
 
   /** Fetch the chosen figure of all pods of the run, and draw it. */
-  async refresh(/** @type {Record<string, any>} */ run) {
+  async refresh(/** @type {Run} */ run) {
     if (!this.run) this.#offerShown(run.ranks.length);
     this.run = run;
     this.byPod = run.started_at ? await this.#fetch(FIGURES[this.parts.figure.value]) : new Map();
@@ -131,10 +133,12 @@ export class Resources {
         : Object.fromEntries(
             await Promise.all(pods.map(async (pod) => [pod, await ofPod(pod, params)])),
           );
-    const found = pods
-      .map((pod) => [pod, toRate(figure, answers[pod]?.[figure.metric] ?? [], from)])
-      .filter(([, series]) => series.times.length);
-    return new Map(found);
+    const found = new Map();
+    for (const pod of pods) {
+      const series = toRate(figure, answers[pod]?.[figure.metric] ?? [], from);
+      if (series.times.length) found.set(pod, series);
+    }
+    return found;
   }
 
   #offerShown(pods) {

@@ -6,6 +6,8 @@ import { timeAxis } from "./curves.js";
 import { throughput } from "./rates.js";
 import { Recorded } from "./recorded.js";
 
+/** @typedef {import("../records.js").Run} Run */
+
 const POINTS_OF_ALL = 20_000;
 const MOST_POINTS = 1000;
 const NOTHING = "The run recorded no samples, or too few to tell how fast it was.";
@@ -25,7 +27,7 @@ export class Throughput {
   }
 
   /** Fetch the totals, and draw their rate. */
-  async refresh(/** @type {Record<string, any>} */ run, /** @type {boolean} */ isWhole) {
+  async refresh(/** @type {Run} */ run, /** @type {boolean} */ isWhole) {
     const points = Math.floor(POINTS_OF_ALL / run.num_workers);
     this.recorded.points = Math.max(50, Math.min(MOST_POINTS, points));
     await this.recorded.refresh(["samples", "train_seconds"], isWhole);

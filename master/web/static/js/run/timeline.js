@@ -4,6 +4,8 @@ import { get } from "../api.js";
 import { h, keep, setText } from "../dom.js";
 import { clock, duration, moment } from "../format.js";
 
+/** @typedef {import("../records.js").Run} Run */
+
 /** The section "Timeline". */
 export class Timeline {
   /**
@@ -18,7 +20,7 @@ export class Timeline {
   }
 
   /** Fetch the events, and show them. */
-  async refresh(/** @type {Record<string, any>} */ run) {
+  async refresh(/** @type {Run} */ run) {
     const events = await get(this.path);
     const start = Date.parse(run.started_at ?? run.created_at);
     keep(

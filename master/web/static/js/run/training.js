@@ -123,9 +123,9 @@ export class Training {
 
   #charts() {
     const goal = this.run?.goal?.metric ?? null;
-    const charts = chartsOf(this.metrics ?? [...USUAL, goal].filter(Boolean), goal);
+    const usual = chartsOf(this.metrics ?? [...USUAL, goal].filter(Boolean), goal);
     const added = this.added.map((metric) => ({ title: metric, metrics: [metric], isAdded: true }));
-    return [...charts, ...added];
+    return [...usual.map((chart) => ({ ...chart, isAdded: false })), ...added];
   }
 
   #create({ title, isAdded }) {

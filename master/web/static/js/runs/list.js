@@ -5,10 +5,7 @@ import { isActive } from "../pieces.js";
 /** The states of runs, in the order in which they come. */
 export const STATES = ["INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"];
 
-/**
- * A run as `/api/runs/` tells it.
- * @typedef {Record<string, any> & { id: number, state: string }} Run
- */
+/** @typedef {import("../records.js").Run} Run */
 
 /** @returns {number} from which id on runs may be new or other than what is known. */
 export function changedFrom(/** @type {Run[]} */ runs) {

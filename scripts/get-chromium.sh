@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Print the path of Chromium, for tests in a browser; where there is none, install Debian's package.
+# That takes root: it needs a hundred libraries, which are not to be unpacked beside the project.
+set -euo pipefail
+
+names=(chromium chromium-browser google-chrome)
+
+fail() {
+    echo "get-chromium.sh: $*" >&2
+    exit 1
+}
+
+install() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+        fail "there is no Chromium: install it (Debian: the package chromium), or name the program" \
+            "you have: CHROMIUM=/path/to/chromium"
+    echo "Installing Chromium (Debian's package)" >&2
+    local log
+    log=$(mktemp)
+    # shellcheck disable=SC2064 # the file as it is named now
+    trap "rm -f '$log'" EXIT
+    apt-get -qq update >"$log" 2>&1 || true # what counts is whether the installation works then
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends \
+        chromium fonts-dejavu-core >>"$log" 2>&1 ||
+        fail "apt cannot install Chromium: $(grep -m 1 '^[EW]: ' "$log" || echo 'it gives no reason')"
+}
+
+# A path, or a name to be looked up.
+find_program() {
+    local candidate
+    for candidate in "$@"; do
+        command -v "$candidate" && return
+    done
+    return 1
+}
+
+if [ -n "${CHROMIUM:-}" ]; then
+    found=$(find_program "$CHROMIUM") || fail "CHROMIUM=$CHROMIUM is no executable file"
+elif ! found=$(find_program "${names[@]}"); then
+    install
+    found=$(find_program "${names[@]}") || fail "apt installed Chromium, but there is no ${names[*]}"
+fi
+complaint=$("$found" --version 2>&1 >/dev/null) || fail "$found does not run: ${complaint%%$'\n'*}"
+echo "$found"

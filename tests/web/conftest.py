@@ -1,0 +1,93 @@
+"""What tests of the web pages share: a real Chromium, in whose pages nothing may go wrong."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from mlbench import ApiClient
+from mlbench.home import Connection, Home
+from tests.conftest import wait_for
+from tests.web.chromium import NoChromiumError, launch_chromium
+from tests.web.watch import Watch
+
+_PATIENCE_MS = 30_000
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests, each of which has a profile of its own in it."""
+    expect.set_options(timeout=_PATIENCE_MS)
+    with sync_playwright() as playwright:
+        try:
+            browser = launch_chromium(playwright)
+        except NoChromiumError as error:
+            pytest.skip(str(error))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def watch() -> Watch:
+    """What went wrong in the test's browser. After the test it must be what the test expected."""
+    return Watch()
+
+
+@pytest.fixture
+def context(chromium: Browser, watch: Watch) -> Iterator[BrowserContext]:
+    """A profile without cookies, for a screen of 1,280 px."""
+    context = chromium.new_context(
+        viewport={"width": 1280, "height": 900}, reduced_motion="reduce", accept_downloads=True
+    )
+    context.set_default_timeout(_PATIENCE_MS)
+    watch.follow(context)
+    yield context
+    context.close()
+    watch.check()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    """An empty page."""
+    return context.new_page()
+
+
+@pytest.fixture(scope="session")
+def connection(stack: Home) -> Connection:
+    """How to reach the shared stack."""
+    return stack.read_connection()
+
+
+@pytest.fixture
+def user(page: Page, connection: Connection) -> Page:
+    """A page whose user is signed in to the shared stack."""
+    sign_in(page, connection)
+    return page
+
+
+@pytest.fixture(scope="session")
+def client(stack: Home) -> Iterator[ApiClient]:
+    """The API client of the shared stack."""
+    with ApiClient.from_home(stack) as client:
+        yield client
+
+
+@pytest.fixture
+def no_run_left(client: ApiClient) -> Iterator[None]:
+    """Stop the run that a test has left active, so that the next one can begin."""
+    yield
+    stop_runs(client)
+
+
+def sign_in(page: Page, connection: Connection, path: str = "/signin") -> None:
+    """Open a page as a user does who has the URL with the token."""
+    separator = "&" if "?" in path else "?"
+    page.goto(f"{connection.url}{path}{separator}token={connection.token}")
+
+
+def stop_runs(client: ApiClient) -> None:
+    """Stop all active runs, and wait for their end."""
+    for run in client.get_runs().result().value:
+        if run.active:
+            client.stop_run(run.id).result()
+    wait_for(lambda: not any(run.active for run in client.get_runs().result().value), 60)

@@ -1,0 +1,87 @@
+"""Much of everything, written to the database of a master alone."""
+
+import math
+import time
+from collections.abc import Iterator
+
+from master.models import Pod, Run, Worker, run_owner
+from master.recording import streams
+from master.recording.delivery import Delivery
+
+_CHUNK_BYTES = 1 << 20
+
+
+def make_workers(count: int) -> None:
+    """Store worker pods with their agents, which have just been heard of."""
+    now = time.time()
+    names = [f"release-mlbench-worker-{number}" for number in range(count)]
+    Pod.insert_many(
+        {
+            "name": name,
+            "phase": "Running",
+            "ip": f"10.0.{number // 250}.{number % 250}",
+            "node": f"node-{number % 10}",
+            "labels": {"app": "mlbench", "component": "worker"},
+        }
+        for number, name in enumerate(names)
+    ).execute()
+    Worker.insert_many(
+        {"name": name, "state": "idle", "ip": "10.0.0.1", "seen_at": now} for name in names
+    ).execute()
+
+
+def make_ended_run(**fields: object) -> Run:
+    """Store a run of an hour that ended well."""
+    now = time.time()
+    ended = {
+        "job_id": "",
+        "name": "made",
+        "benchmark": "steps",
+        "args": {},
+        "num_workers": 1,
+        "state": "FINISHED",
+        "attempt": 1,
+        "created_at": now - 3610,
+        "started_at": now - 3600,
+        "finished_at": now,
+        "delivery": {"recorded": 0, "in_prometheus": 0, "kept": 0},
+    }
+    run: Run = Run.create(**{**ended, **fields})
+    return run
+
+
+def make_runs(count: int) -> None:
+    """Store runs that ended in all ways, named by their numbers."""
+    states = ["FINISHED", "FAILED", "STOPPED"]
+    for number in range(count):
+        make_ended_run(name=f"number-{number}", state=states[number % 3])
+
+
+def write_log(run: Run, lines: int) -> None:
+    """Give rank 0 a stdout of numbered lines."""
+    key = streams.StreamKey(run_owner(run.id), run.attempt, 0, "stdout")
+    size = 0
+    for chunk in _chunks(lines):
+        size = streams.append(key, size, chunk)
+
+
+def _chunks(lines: int) -> Iterator[bytes]:
+    step = _CHUNK_BYTES // 50
+    for start in range(0, lines, step):
+        some = range(start + 1, min(start + step, lines) + 1)
+        yield "".join(f"line {number} of a run that says a lot\n" for number in some).encode()
+
+
+def record_losses(run: Run, count: int, delivery: Delivery) -> None:
+    """Record a loss that falls in waves over the last hour, and bring it to Prometheus."""
+    start = time.time() - 3600
+    step = 3600 / count
+    lines = b"".join(
+        b'{"time":%.6f,"step":%d,"metrics":{"train_loss":%.6f}}\n'
+        % (start + i * step, i, 2 * math.exp(-i / count * 3) + 0.1 * math.sin(i / 50))
+        for i in range(count)
+    )
+    key = streams.StreamKey(run_owner(run.id), run.attempt, 0, streams.METRICS)
+    streams.append(key, 0, lines)
+    while streams.waiting(run_owner(run.id)):
+        delivery.deliver_waiting()

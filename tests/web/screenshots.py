@@ -1,0 +1,100 @@
+"""Take the pictures of the pages that the documentation shows: ``make screenshots``.
+
+A stack of its own, in a folder that goes with it, runs what is seen.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Page, expect, sync_playwright
+
+from mlbench import ApiClient
+from mlbench.client import Run
+from mlbench.home import Home
+from mlbench.stack import launch
+from tests.conftest import wait_for
+from tests.web.chromium import launch_chromium
+
+_WIDTH = 1440
+_HEIGHT = 1500
+_WORKERS = 2
+# Of a run that is going on: until its charts have something to show.
+_EPOCHS = 30
+_PATIENCE_SECONDS = 300.0
+
+
+def main(folder: Path) -> None:
+    """Write ``web-workers.png``, ``web-runs.png``, ``web-run.png`` and ``web-compare.png``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    expect.set_options(timeout=_PATIENCE_SECONDS * 1000)
+    with tempfile.TemporaryDirectory(prefix="mlbench-screenshots-") as root:
+        home = Home(Path(root))
+        connection = launch.start_detached(home, workers=_WORKERS, port=None)
+        try:
+            with ApiClient.from_home(home) as client, sync_playwright() as playwright:
+                browser = launch_chromium(playwright)
+                page = browser.new_page(
+                    viewport={"width": _WIDTH, "height": _HEIGHT},
+                    color_scheme="light",
+                    reduced_motion="reduce",
+                )
+                page.goto(f"{connection.url}/signin?token={connection.token}")
+                _take_all(client, connection.url, page, folder)
+                browser.close()
+        finally:
+            launch.stop(home)
+
+
+def _take_all(client: ApiClient, url: str, page: Page, folder: Path) -> None:
+    compared = [_run_to_end(client, f"digits-{workers}", workers) for workers in range(1, 3)]
+    compared.append(_run_to_end(client, "digits-2-one-buffer", 2, exchange="flat"))
+    going = _order(client, "digits-2-long", 2, goal="99.9", epochs="1000")
+    page.goto(f"{url}/runs/{going.id}")
+    training = page.get_by_role("region", name="Training", exact=True)
+    expect(training.locator(".js-line").first).to_be_visible()
+    wait_for(lambda: _epochs(client, going) >= _EPOCHS, _PATIENCE_SECONDS, "the run goes on")
+    _shoot(page, folder / "web-run.png", height=_HEIGHT)
+    page.goto(f"{url}/")
+    expect(page.get_by_role("article")).to_have_count(2)
+    expect(page.locator(".sparkline-line[d^=M]").first).to_be_visible()
+    _shoot(page, folder / "web-workers.png", height=460)
+    page.goto(f"{url}/runs")
+    expect(page.get_by_role("checkbox")).to_have_count(4)
+    _shoot(page, folder / "web-runs.png", height=460)
+    page.goto(f"{url}/compare?runs={','.join(str(run.id) for run in compared)}")
+    curves = page.get_by_role("region", name="Curves", exact=True)
+    expect(curves.locator(".js-line").first).to_be_visible()
+    _shoot(page, folder / "web-compare.png", height=_HEIGHT)
+
+
+def _order(client: ApiClient, name: str, num_workers: int, **args: str) -> Run:
+    order = client.create_run(name, num_workers, benchmark="digits", args=args, seed=1)
+    return order.result().value
+
+
+def _run_to_end(client: ApiClient, name: str, num_workers: int, **args: str) -> Run:
+    run = _order(client, name, num_workers, **args)
+    wait_for(
+        lambda: not client.get_run(run.id).result().value.active, _PATIENCE_SECONDS, f"{name} ends"
+    )
+    return run
+
+
+def _epochs(client: ApiClient, run: Run) -> int:
+    """Return in which epoch rank 0 is; 0 before the first has begun."""
+    found = client.get_run_metrics(run.id, metric_filter="epoch", last_n=1).result().value
+    points = found.get("epoch @ 0")
+    return int(float(points[-1].value)) if points else 0
+
+
+def _shoot(page: Page, path: Path, height: int) -> None:
+    """Write what a page shows from its top on, up to so many pixels."""
+    whole = page.evaluate("document.documentElement.scrollHeight")
+    page.screenshot(path=path, clip={"x": 0, "y": 0, "width": _WIDTH, "height": min(height, whole)})
+    kilobytes = path.stat().st_size / 1000
+    print(f"{path}: {kilobytes:.0f} kB")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,29 @@
+"""A master alone, without controller and workers: what its database holds stays as it is."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.servers import database_url, gunicorn, running
+from mlbench import names
+from mlbench.home import Connection
+
+TOKEN = "a-token"
+
+
+@contextmanager
+def serve_master(
+    folder: Path, port: int, prometheus_url: str, token: str = TOKEN
+) -> Iterator[Connection]:
+    """Run the API on the database of a folder, until the block ends."""
+    url = f"http://127.0.0.1:{port}"
+    environ = {
+        names.ENV_HOME: str(folder / "home"),
+        names.ENV_DATABASE_URL: database_url(folder),
+        names.ENV_PROMETHEUS_URL: prometheus_url,
+        names.ENV_TOKEN: token,
+        names.ENV_AGENT_TOKEN: "an-agents-token",
+        names.ENV_URL: url,
+    }
+    with running("master", gunicorn(port), folder, environ, f"{url}/healthz"):
+        yield Connection(url, token, prometheus_url)

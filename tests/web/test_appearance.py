@@ -1,0 +1,185 @@
+"""What everybody must be able to use: on phone and large screen, dark and light, by keyboard."""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from mlbench import ApiClient
+from mlbench.client import Run
+from mlbench.home import Connection
+from tests.chain.test_nothing_is_lost import run_to_end
+from tests.conftest import wait_for
+from tests.ordering import order_steps
+
+_GRAVE = {"serious", "critical"}
+_PAGES = ["/signin", "/", "/runs", "/runs/{run}", "/compare", "/compare?runs={run},{other}"]
+# What is wider than the screen, unless it lies in something that scrolls by itself.
+_WIDER = """() => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    if (scrollWidth <= clientWidth) return [];
+    const isIn = (e) => e && (getComputedStyle(e).overflowX !== "visible" || isIn(e.parentElement));
+    return [...document.querySelectorAll("body *")]
+        .filter((e) => e.getBoundingClientRect().right > clientWidth + 1 && !isIn(e.parentElement))
+        .map((e) => e.outerHTML.slice(0, 150));
+}"""
+# Said once all is drawn that a page draws at first.
+_READY = {
+    "/signin": "Token",
+    "/": "local-mlbench-worker-1",
+    "/runs": "looks",
+    "/runs/{run}": "Nothing is missing",
+    "/compare": "No runs to compare",
+    "/compare?runs={run},{other}": "Differences",
+}
+
+
+@pytest.fixture(scope="module")
+def pair(client: ApiClient) -> tuple[Run, Run]:
+    """Two runs that have ended, the second of which has failed."""
+    first = run_to_end(client, order_steps(client, "looks", steps=300, rate=1000))
+    other = run_to_end(client, order_steps(client, "looks-wrong", nonsense=1))
+    return first, other
+
+
+@pytest.fixture
+def visit(user: Page, connection: Connection, pair: tuple[Run, Run]) -> Callable[[str], Page]:
+    """Opens a page, and waits until it shows something."""
+    first, other = pair
+
+    def open_page(path: str) -> Page:
+        user.goto(connection.url + path.format(run=first.id, other=other.id))
+        expect(user.get_by_text(_READY[path]).first).to_be_visible()
+        user.wait_for_load_state("networkidle")
+        return user
+
+    return open_page
+
+
+def _check(page: Page) -> None:
+    """Make sure that axe-core finds nothing grave on a page."""
+    found = Axe().run(page).response["violations"]
+    faults = [
+        f"{violation['id']}: {node['html'][:200]}: {node['failureSummary']}"
+        for violation in found
+        if violation["impact"] in _GRAVE
+        for node in violation["nodes"]
+    ]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("path", _PAGES)
+def test_nothing_keeps_anyone_from_using_a_page(visit: Callable[[str], Page], path: str) -> None:
+    page = visit(path)
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        _check(page)
+
+
+@pytest.mark.parametrize("path", _PAGES)
+def test_a_page_never_scrolls_sideways(visit: Callable[[str], Page], path: str) -> None:
+    page = visit(path)
+    for width in (375, 768, 1920):
+        page.set_viewport_size({"width": width, "height": 800})
+        # Charts take the new width a moment later.
+        with suppress(AssertionError):
+            wait_for(lambda: not page.evaluate(_WIDER), 5)
+        assert page.evaluate(_WIDER) == [], f"at {width} px"
+
+
+def _open_new_run(page: Page) -> Locator:
+    page.get_by_role("button", name="New run").first.click()
+    dialog = page.get_by_role("dialog", name="New run")
+    expect(dialog.get_by_label("Benchmark")).to_be_visible()
+    return dialog
+
+
+def _open_delete(page: Page) -> Locator:
+    page.get_by_role("button", name="Delete", exact=True).click()
+    return page.get_by_role("dialog", name="Delete this run?")
+
+
+@pytest.mark.parametrize(
+    ("path", "open_dialog"), [("/runs", _open_new_run), ("/runs/{run}", _open_delete)]
+)
+def test_a_dialog_is_for_everyone(
+    visit: Callable[[str], Page], path: str, open_dialog: Callable[[Page], Locator]
+) -> None:
+    page = visit(path)
+    dialog = open_dialog(page)
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        _check(page)
+    page.set_viewport_size({"width": 375, "height": 700})
+    fits = "(d) => d.scrollWidth <= d.clientWidth && d.getBoundingClientRect().right <= innerWidth"
+    assert dialog.evaluate(fits)
+    # The focus stays inside, and goes back to where it was.
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        outside = (
+            "document.activeElement !== document.body && !document.activeElement.closest('dialog')"
+        )
+        assert not page.evaluate(outside)
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("button", name=re.compile("New run|Delete")).first).to_be_focused()
+
+
+@pytest.mark.parametrize("path", _PAGES)
+def test_all_is_reached_by_keyboard_and_the_focus_is_seen(
+    visit: Callable[[str], Page], path: str
+) -> None:
+    page = visit(path)
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Tab")
+    if path != "/signin":
+        expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    reached: list[str] = []
+    for _ in range(120):
+        name, is_seen = page.evaluate(
+            """() => {
+                const element = document.activeElement;
+                const style = getComputedStyle(element);
+                const text = element.ariaLabel ?? element.textContent.slice(0, 30);
+                const isOutlined = style.outlineStyle !== "none" && style.outlineWidth !== "0px";
+                const isSeen = isOutlined || style.boxShadow !== "none";
+                return [`${element.tagName}#${element.id} ${text}`, isSeen];
+            }"""
+        )
+        page.keyboard.press("Tab")
+        if name.startswith("BODY"):
+            continue
+        if name in reached[:1]:
+            break
+        assert is_seen, f"no focus ring: {name}"
+        reached.append(name)
+    missing = page.evaluate(
+        """() => [...document.querySelectorAll("button, a[href], input, select, textarea")]
+            .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex < 0)
+            .map((e) => e.outerHTML.slice(0, 100))"""
+    )
+    assert missing == []
+    assert len(reached) >= 3
+
+
+def test_the_chosen_theme_is_that_of_all_pages(visit: Callable[[str], Page]) -> None:
+    page = visit("/")
+    for _ in range(2):
+        page.get_by_role("button", name=re.compile("^Theme")).click()
+    visit("/runs")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+
+
+def test_nothing_moves_for_who_wants_it_calm(chromium: Browser, connection: Connection) -> None:
+    moving = """() => [...document.querySelectorAll("*")].filter((element) => {
+        const style = getComputedStyle(element);
+        return [style.transitionDuration, style.animationDuration]
+            .some((times) => times.split(",").some((time) => parseFloat(time) > 0.01));
+    }).map((element) => element.outerHTML.slice(0, 100))"""
+    with chromium.new_context(reduced_motion="reduce") as context:
+        page = context.new_page()
+        page.goto(f"{connection.url}/signin")
+        assert page.evaluate(moving) == []

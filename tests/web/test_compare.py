@@ -1,0 +1,86 @@
+"""The page that compares runs: figures, curves, scaling, and in what the runs differ."""
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from mlbench import ApiClient
+from mlbench.client import Run
+from mlbench.home import Connection
+from tests.chain.test_nothing_is_lost import run_to_end
+from tests.web.watch import Watch
+
+
+@pytest.fixture(scope="module")
+def compared(client: ApiClient) -> list[Run]:
+    """The same task on one and on two workers."""
+    ended = []
+    for workers in (1, 2):
+        order = client.create_run(
+            f"on-{workers}", workers, benchmark="digits-linear", seed=1, light_target=True
+        )
+        ended.append(run_to_end(client, order.result().value))
+    assert [run.state for run in ended] == ["FINISHED", "FINISHED"]
+    return ended
+
+
+def _region(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def test_runs_are_compared(user: Page, connection: Connection, compared: list[Run]) -> None:
+    first, second = compared
+    user.goto(f"{connection.url}/compare?runs={first.id},{second.id}")
+    times = _region(user, "Time to accuracy")
+    for run in compared:
+        expect(times.get_by_role("row").filter(has_text=run.name)).to_be_visible()
+    expect(_region(user, "Curves").get_by_role("img").first).to_be_visible()
+    expect(_region(user, "Scaling").get_by_role("row")).to_have_count(3)
+    workers = _region(user, "Differences").get_by_role("row").filter(has_text="workers").first
+    expect(workers).to_be_visible()
+
+    curves = _region(user, "Curves")
+    chart = curves.get_by_role("img").first
+    for axis in ("Training time", "Time since the start", "Step"):
+        curves.get_by_label(axis).check()
+        expect(chart).to_contain_text(axis.split()[0], ignore_case=True)
+    curves.get_by_role("combobox", name="Metric").select_option("train_loss")
+    expect(chart).to_contain_text("train_loss")
+    # Who is sent the address sees the same.
+    assert "train_loss" in user.url
+    user.reload()
+    expect(curves.get_by_role("combobox", name="Metric")).to_have_value("train_loss")
+
+
+def test_another_goal_is_judged_anew(
+    user: Page, connection: Connection, compared: list[Run], watch: Watch
+) -> None:
+    ids = ",".join(str(run.id) for run in compared)
+    user.goto(f"{connection.url}/compare?runs={ids}")
+    goal = user.get_by_role("textbox", name="Goal")
+    times = _region(user, "Time to accuracy")
+    expect(times).to_contain_text("on-2")
+    goal.fill("val_global_Prec@1>=100.5")
+    user.keyboard.press("Enter")
+    expect(times).to_contain_text("not reached", ignore_case=True)
+    watch.expect("status of 400")
+    goal.fill("nonsense")
+    user.keyboard.press("Enter")
+    expect(goal).to_have_attribute("aria-invalid", "true")
+
+
+def test_runs_are_chosen_by_their_ids(
+    user: Page, connection: Connection, compared: list[Run], watch: Watch
+) -> None:
+    user.goto(f"{connection.url}/compare")
+    expect(user.get_by_text("No runs to compare")).to_be_visible()
+    runs = user.get_by_role("textbox", name="Runs")
+    runs.fill(",".join(str(run.id) for run in compared))
+    user.keyboard.press("Enter")
+    expect(_region(user, "Time to accuracy")).to_contain_text("on-2")
+    runs.fill("one, two")
+    user.keyboard.press("Enter")
+    expect(runs).to_have_attribute("aria-invalid", "true")
+    watch.expect("status of 404")
+    runs.fill(f"{compared[0].id},999999")
+    user.keyboard.press("Enter")
+    expect(user.get_by_role("status").filter(has_text="999999")).to_be_visible()

@@ -1,0 +1,254 @@
+"""The dialog that orders a run: what one can ask for, what is refused, and the same as commands."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from mlbench import ApiClient, names
+from mlbench.client import Run
+from mlbench.home import Connection
+from tests.conftest import wait_for
+from tests.ordering import order_steps
+from tests.web.conftest import stop_runs
+from tests.web.watch import Watch
+
+_OWN = "Your own image and command"
+# What an order says; all else of a run is what became of it.
+_ORDERED = (
+    *("name", "benchmark", "args", "image", "command", "num_workers", "num_cpus", "backend"),
+    *("gpu_enabled", "light_target", "seed", "max_restarts", "deadline_seconds", "working_dir"),
+)
+
+
+@pytest.fixture
+def dialog(user: Page, connection: Connection) -> Locator:
+    """The dialog, opened, with everything it needs to know."""
+    user.goto(f"{connection.url}/runs")
+    user.get_by_role("button", name="New run").first.click()
+    dialog = user.get_by_role("dialog", name="New run")
+    expect(dialog.get_by_label("Benchmark")).to_be_visible()
+    return dialog
+
+
+@pytest.fixture
+def active_run(client: ApiClient) -> Iterator[Run]:
+    """A run that goes on until the test is over."""
+    yield order_steps(client, "active", steps=60_000, rate=100)
+    stop_runs(client)
+
+
+def test_each_benchmark_says_what_it_is_and_aims_for(dialog: Locator) -> None:
+    benchmark = dialog.get_by_label("Benchmark")
+    options = benchmark.locator("option").all_inner_texts()
+    assert options[-1] == _OWN
+    assert len(options) == 10
+    benchmark.select_option("digits-linear")
+    expect(benchmark).to_have_accessible_description(_saying("93 % validation accuracy"))
+    benchmark.select_option("steps")
+    expect(benchmark).to_have_accessible_description(_saying("No training"))
+
+
+def test_only_what_can_be_asked_for_here_is_offered(dialog: Locator) -> None:
+    """Local workers have whole cores, no GPU here, and as much bandwidth as there is."""
+    dialog.get_by_label("Benchmark").select_option("steps")
+    for impossible in ("Bandwidth (Mbit/s)", "Seed", "Light target", "Image", "Command"):
+        expect(dialog.get_by_label(impossible, exact=True)).to_be_hidden()
+    dialog.get_by_label("Benchmark").select_option("digits")
+    for possible in ("Seed", "Light target", "CPUs per worker", "Restarts", "Deadline (seconds)"):
+        expect(dialog.get_by_label(possible)).to_be_visible()
+    dialog.get_by_label("Benchmark").select_option(_OWN)
+    for own in ("Image", "Command"):
+        expect(dialog.get_by_label(own, exact=True)).to_be_visible()
+    expect(dialog.get_by_role("button", name="Add option")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "problem", "right"),
+    [
+        ("Name", "My run", "lowercase letters, digits and hyphens", "my-run"),
+        ("Name", "a" * 41, "at most 40", "a" * 40),
+        ("Name", "17", "a number alone", "run-17"),
+        ("Workers", "1000", "at most 16", "16"),
+        ("Workers", "0", "at least 1", "1"),
+        ("CPUs per worker", "1.5", "whole", "1"),
+        ("Seed", "-1", "at least 0", "1"),
+        ("Deadline (seconds)", "0", "more than 0", "60"),
+        ("Restarts", "101", "at most 100", "100"),
+    ],
+)
+def test_wrong_input_is_told_beside_its_field_while_one_types(
+    dialog: Locator, field: str, wrong: str, problem: str, right: str
+) -> None:
+    control = dialog.get_by_label(field, exact=True)
+    control.fill(wrong)
+    expect(control).to_have_attribute("aria-invalid", "true")
+    expect(control).to_have_accessible_description(_saying(problem))
+    expect(dialog.get_by_text(problem).last).to_be_visible()
+    control.fill(right)
+    expect(control).to_have_attribute("aria-invalid", "false")
+
+
+def test_what_is_wrong_is_not_sent(dialog: Locator, client: ApiClient) -> None:
+    before = len(client.get_runs().result().value)
+    dialog.get_by_label("Benchmark").select_option(_OWN)
+    dialog.get_by_label("Image", exact=True).fill("")
+    dialog.get_by_role("button", name="Start run").click()
+    expect(dialog.get_by_label("Image", exact=True)).to_be_focused()
+    expect(dialog.get_by_label("Image", exact=True)).to_have_accessible_description(
+        _saying("name an image")
+    )
+    expect(dialog.get_by_label("Command", exact=True)).to_have_accessible_description(
+        _saying("it must name a program")
+    )
+    assert len(client.get_runs().result().value) == before
+
+
+def test_what_the_master_refuses_is_told_beside_the_field(dialog: Locator, watch: Watch) -> None:
+    watch.expect("status of 400")
+    dialog.get_by_label("Benchmark").select_option("digits")
+    dialog.get_by_label("Light target").check()
+    _add_option(dialog, "goal", "97")
+    dialog.get_by_role("button", name="Start run").click()
+    value = dialog.get_by_label("Value")
+    expect(value).to_have_accessible_description(
+        _saying("light_target says 90 (not 97); leave it out")
+    )
+    value.fill("90")
+    expect(value).to_have_attribute("aria-invalid", "false")
+
+
+def test_an_active_run_is_waited_for_or_the_new_one_refused(
+    active_run: Run, dialog: Locator, watch: Watch
+) -> None:
+    queue = dialog.get_by_label("Wait for the active run")
+    expect(queue).to_be_checked()
+    expect(queue).to_have_accessible_description(_saying(f"Run {active_run.id} (active)"))
+    watch.expect("status of 409")
+    queue.uncheck()
+    dialog.get_by_role("button", name="Start run").click()
+    expect(dialog.get_by_role("alert")).to_contain_text(f"run {active_run.id}")
+    queue.check()
+    dialog.get_by_role("button", name="Start run").click()
+    dialog.page.wait_for_url("**/runs/*")
+    expect(dialog.page.get_by_role("status").first).to_have_text("INITIALIZED")
+
+
+def test_a_dialog_that_was_closed_keeps_what_was_written(dialog: Locator) -> None:
+    dialog.get_by_label("Name").fill("kept")
+    dialog.page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    opener = dialog.page.get_by_role("button", name="New run").first
+    expect(opener).to_be_focused()
+    opener.press("Enter")
+    expect(dialog.get_by_label("Name")).to_have_value("kept")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_be_hidden()
+
+
+def _fill_benchmark(dialog: Locator) -> None:
+    dialog.get_by_label("Benchmark").select_option("digits-linear")
+    dialog.get_by_label("Name").fill("the-same")
+    dialog.get_by_label("Workers").fill("1")
+    dialog.get_by_label("CPUs per worker").fill("1")
+    dialog.get_by_label("Seed").fill("7")
+    dialog.get_by_label("Light target").check()
+    dialog.get_by_label("Deadline (seconds)").fill("90.5")
+    dialog.get_by_label("Restarts").fill("2")
+    _add_option(dialog, "learning_rate", "1e-2")
+    _add_option(dialog, "epochs", "3")
+
+
+def _fill_little(dialog: Locator) -> None:
+    dialog.get_by_label("Benchmark").select_option("digits")
+    dialog.get_by_label("Name").fill("as-it-comes")
+
+
+def _fill_own(dialog: Locator) -> None:
+    dialog.get_by_label("Benchmark").select_option(_OWN)
+    dialog.get_by_label("Image", exact=True).fill("registry.test/team/train:1")
+    command = """python -c 'print("it'"'"'s", "$HOME")' --rank {rank} "a  b" \\* -- é"""
+    dialog.get_by_label("Command", exact=True).fill(command)
+    dialog.get_by_label("Name").fill("my-own")
+
+
+@pytest.mark.parametrize("fill", [_fill_benchmark, _fill_little, _fill_own])
+def test_the_lines_that_it_shows_order_the_same(
+    terminal: Callable[[str], None],
+    dialog: Locator,
+    fill: Callable[[Locator], None],
+    client: ApiClient,
+    connection: Connection,
+) -> None:
+    expect(dialog.get_by_label("Wait for the active run")).to_be_checked()
+    fill(dialog)
+    shown = [dialog.get_by_role("region", name=name) for name in ("Command line", "curl")]
+    lines = [region.locator("pre").inner_text() for region in shown]
+    ordered = [_new_run(client, dialog.get_by_role("button", name="Start run").click)]
+    ordered += [_new_run(client, partial(terminal, line)) for line in lines]
+    orders = [_order(connection, run_id) for run_id in ordered]
+    assert orders[1] == orders[0], lines[0]
+    assert orders[2] == orders[0], lines[1]
+
+
+@pytest.fixture
+def terminal(
+    client: ApiClient, connection: Connection, active_run: Run
+) -> Iterator[Callable[[str], None]]:
+    """Types lines into a shell; what watches a run there goes on until the test is over."""
+    environ = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        names.ENV_URL: connection.url,
+        names.ENV_TOKEN: connection.token,
+    }
+    typed: list[subprocess.Popen[bytes]] = []
+
+    def type_line(line: str) -> None:
+        nothing = subprocess.DEVNULL
+        typed.append(subprocess.Popen(["bash", "-c", line], env=environ, stdout=nothing))
+
+    yield type_line
+    stop_runs(client)
+    for process in typed:
+        process.wait(30)
+
+
+def _saying(text: str) -> re.Pattern[str]:
+    return re.compile(re.escape(text))
+
+
+def _add_option(dialog: Locator, key: str, value: str) -> None:
+    dialog.get_by_role("button", name="Add option").click()
+    dialog.get_by_label("Option", exact=True).last.fill(key)
+    dialog.get_by_label("Value").last.fill(value)
+
+
+def _new_run(client: ApiClient, order: Callable[[], None]) -> int:
+    """Order a run, and return its id."""
+    before = {run.id for run in client.get_runs().result().value}
+    order()
+    found: set[int] = set()
+
+    def is_there() -> bool:
+        found.update({run.id for run in client.get_runs().result().value} - before)
+        return bool(found)
+
+    wait_for(is_there, what="the run is ordered")
+    [run_id] = found
+    return run_id
+
+
+def _order(connection: Connection, run_id: int) -> dict[str, object]:
+    answer = httpx.get(f"{connection.url}/api/runs/{run_id}/", auth=("me", connection.token))
+    run = answer.raise_for_status().json()
+    # However a command is quoted, these words are what runs.
+    return {key: run[key] for key in _ORDERED} | {"command": shlex.split(run["command"])}

@@ -1,0 +1,278 @@
+"""The page of a run: from its start in the dialog to its end, its logs and its files."""
+
+import json
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from mlbench import ApiClient
+from mlbench.client import Run
+from mlbench.home import Connection, Home
+from tests.chain.processes import service
+from tests.chain.test_nothing_is_lost import run_to_end
+from tests.ordering import order_steps
+from tests.web.conftest import sign_in, stop_runs
+from tests.web.watch import Watch
+
+_LINES = 3000
+_SAYS = f"""
+import os, sys, time
+rank = os.environ["RANK"]
+print("rank", rank, "begins <b>here</b>", file=sys.stderr, flush=True)
+for number in range(1, {_LINES} + 1):
+    print("rank", rank, "line", number)
+print("\\x1b[31mthe needle\\x1b[0m of", rank)
+for number in range(300):
+    print("rank", rank, "ends")
+sys.exit(3 if rank == "1" else 0)
+"""
+
+
+def _state(page: Page, name: str) -> None:
+    expect(page.get_by_text(name, exact=True).and_(page.get_by_role("status"))).to_be_visible()
+
+
+def _section(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True)
+
+
+@pytest.mark.usefixtures("no_run_left")
+@pytest.mark.timeout(240)
+def test_a_run_is_started_and_watched_to_its_goal(
+    user: Page, connection: Connection, client: ApiClient
+) -> None:
+    user.goto(f"{connection.url}/runs?new=1")
+    dialog = user.get_by_role("dialog", name="New run")
+    dialog.get_by_label("Benchmark").select_option("digits-linear")
+    dialog.get_by_label("Name").fill("from-the-browser")
+    dialog.get_by_role("button", name="Start run").click()
+    user.wait_for_url(f"{connection.url}/runs/*")
+    expect(user.get_by_role("heading", level=1, name="from-the-browser")).to_be_visible()
+
+    _state(user, "STARTED")
+    _state(user, "FINISHED")
+    progress = _section(user, "Progress")
+    expect(progress).to_contain_text("goal: 93 % or more")
+    expect(progress).to_contain_text("of training")
+    expect(progress.get_by_role("progressbar")).to_have_js_property("value", 1)
+    # What was drawn while it went on.
+    for name in ("Training", "Throughput"):
+        expect(_section(user, name).get_by_role("img").first).to_be_visible()
+    expect(_section(user, "Where the time goes")).to_contain_text("communication", ignore_case=True)
+    ranks = _section(user, "Ranks").get_by_role("row")
+    expect(ranks).to_have_count(3)
+    for said in ("local-mlbench-worker-1", "1"):
+        expect(ranks.last).to_contain_text(said)
+    timeline = _section(user, "Timeline")
+    for said in ("ordered", "ready", "running", "goal", "finished"):
+        expect(timeline).to_contain_text(said, ignore_case=True)
+    expect(_section(user, "Delivery")).to_contain_text("Nothing is missing")
+    expect(_section(user, "Manifest")).to_contain_text("torch")
+    # By step too.
+    training_section = _section(user, "Training")
+    training_section.get_by_label("Step", exact=True).check()
+    expect(training_section.get_by_role("img").first).to_contain_text("step", ignore_case=True)
+
+    run = client.get_runs().result().value[-1]
+    _check_zip(user, connection, run)
+
+
+def _check_zip(page: Page, connection: Connection, run: Run) -> None:
+    page.get_by_role("button", name="Download", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Metrics (zip)").click()
+    with zipfile.ZipFile(download.value.path()) as archive:
+        samples = [
+            len(json.loads(archive.read(name)))
+            for name in archive.namelist()
+            if name.endswith(".json")
+        ]
+    assert run.delivery is not None or samples
+    assert sum(samples) > 50
+    for name, begin in (
+        ("Metrics (CSV)", b""),
+        ("Metrics (JSON)", b"{"),
+        ("Resource usage (JSON)", b"{"),
+    ):
+        page.get_by_role("button", name="Download", exact=True).click()
+        with page.expect_download() as download:
+            page.get_by_role("link", name=name).click()
+        assert Path(download.value.path()).read_bytes().startswith(begin)
+
+
+@pytest.fixture(scope="module")
+def talker(client: ApiClient) -> Run:
+    """A run whose ranks have written a lot, and whose rank 1 has failed."""
+    order = client.create_run(
+        "talker",
+        2,
+        custom_image_name="none/needed",
+        custom_image_command=f"{sys.executable} -c '{_SAYS}'",
+    )
+    return run_to_end(client, order.result().value)
+
+
+@pytest.fixture
+def talked(user: Page, connection: Connection, talker: Run) -> Page:
+    """The page of that run."""
+    user.goto(f"{connection.url}/runs/{talker.id}")
+    expect(user.get_by_role("log")).to_be_visible()
+    return user
+
+
+def test_a_failed_run_says_why_and_shows_what_its_rank_wrote(talked: Page) -> None:
+    _state(talked, "FAILED")
+    expect(
+        talked.get_by_text("rank 1 on local-mlbench-worker-1 exited with code 3")
+    ).not_to_have_count(0)
+    # Its stderr is what one looks for.
+    log = talked.get_by_role("log", name="Log of rank 1")
+    expect(log).to_contain_text("rank 1 begins <b>here</b>")
+    talked.get_by_role("combobox", name="Rank", exact=True).select_option("0")
+    expect(talked.get_by_role("log", name="Log of rank 0")).to_contain_text("rank 0 begins")
+
+
+def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
+    talked.get_by_role("combobox", name="Rank", exact=True).select_option("0")
+    talked.get_by_label("Stream").select_option("stdout")
+    log = talked.get_by_role("log")
+    expect(log).to_contain_text("rank 0 ends")
+    expect(log).not_to_contain_text("rank 0 line 1\n")
+    # What is out of sight is not in the page.
+    assert log.locator(".log-line").count() < 150
+    log.focus()
+    for _ in range(30):
+        talked.keyboard.press("Home")
+        if log.get_by_text("rank 0 line 1", exact=True).count():
+            break
+        talked.wait_for_timeout(100)
+    expect(log.get_by_text("rank 0 line 1", exact=True)).to_be_visible()
+    expect(talked.get_by_label("Follow")).not_to_be_checked()
+    talked.get_by_label("Follow").check()
+    expect(log.get_by_text("rank 0 ends").last).to_be_visible()
+
+
+def test_a_log_is_searched(talked: Page) -> None:
+    talked.get_by_label("Stream").select_option("stdout")
+    log = talked.get_by_role("log", name="Log of rank 1")
+    talked.get_by_label("Search logs").fill("THE NEEDLE")
+    # Colours of a terminal are no text.
+    expect(log.get_by_text("the needle of 1")).to_be_visible()
+    expect(talked.get_by_text("Match 1 of 1")).to_be_visible()
+    talked.get_by_label("Search logs").fill("line 12")
+    expect(talked.get_by_text("Match 1 of 111")).to_be_visible()
+    expect(log.get_by_text("rank 1 line 12", exact=True)).to_be_visible()
+    talked.get_by_role("button", name="Next match").click()
+    expect(talked.get_by_text("Match 2 of 111")).to_be_visible()
+    expect(log.get_by_text("rank 1 line 120", exact=True)).to_be_visible()
+    talked.get_by_label("Search logs").fill("not there")
+    expect(talked.get_by_text("No match")).to_be_visible()
+
+
+def test_a_log_is_downloaded(talked: Page, talker: Run) -> None:
+    talked.get_by_label("Stream").select_option("stdout")
+    expect(talked.get_by_role("log", name="Log of rank 1")).to_contain_text("rank 1 ends")
+    with talked.expect_download() as download:
+        talked.get_by_role("link", name="Download log").click()
+    assert download.value.suggested_filename == f"run-{talker.id}-rank-1-stdout.txt"
+    lines = Path(download.value.path()).read_text().splitlines()
+    assert lines[0] == "rank 1 line 1"
+    assert len(lines) == _LINES + 1 + 300
+
+
+@pytest.fixture
+def going(client: ApiClient) -> Iterator[Run]:
+    """A run that goes on for a while, and says something every second."""
+    yield order_steps(client, "going", steps=6000, rate=100)
+    stop_runs(client)
+
+
+def test_a_run_is_followed_and_stopped(user: Page, connection: Connection, going: Run) -> None:
+    user.goto(f"{connection.url}/runs/{going.id}")
+    log = user.get_by_role("log", name="Log of rank 0")
+    expect(log).to_contain_text("step 100 of 6000")
+    expect(log).to_contain_text("step 200 of 6000")
+    expect(user.get_by_role("button", name="Delete")).to_be_hidden()
+    user.get_by_role("button", name="Stop").click()
+    _state(user, "STOPPED")
+    expect(user.get_by_role("button", name="Stop")).to_be_hidden()
+    expect(_section(user, "Timeline")).to_contain_text("stopped", ignore_case=True)
+
+
+def test_a_run_is_run_again_and_deleted(
+    user: Page, connection: Connection, client: ApiClient
+) -> None:
+    first = order_steps(client, "again", num_workers=1, steps=20, rate=1000)
+    run_to_end(client, first)
+    user.goto(f"{connection.url}/runs/{first.id}")
+    user.get_by_role("button", name="Run again").click()
+    user.wait_for_url(lambda url: url != f"{connection.url}/runs/{first.id}")
+    _state(user, "FINISHED")
+    second = client.get_runs().result().value[-1]
+    assert second.id > first.id
+    assert second.fields["args"] == first.fields["args"]
+    assert second.num_workers == 1
+
+    delete = user.get_by_role("button", name="Delete", exact=True)
+    delete.click()
+    dialog = user.get_by_role("dialog", name="Delete this run?")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_have_count(0)
+    assert client.get_run(second.id).result().value.id == second.id
+    delete.click()
+    dialog.get_by_role("button", name="Delete").click()
+    user.wait_for_url(f"{connection.url}/runs")
+    expect(user.get_by_label(f"Select run {first.id}", exact=True)).to_be_visible()
+    expect(user.get_by_label(f"Select run {second.id}", exact=True)).to_have_count(0)
+
+
+def test_a_run_that_is_not_there_is_told(user: Page, connection: Connection, watch: Watch) -> None:
+    watch.expect("status of 404")
+    user.goto(f"{connection.url}/runs/999999")
+    expect(user.get_by_text("There is no run 999999")).to_be_visible()
+
+
+def test_each_attempt_has_its_log(user: Page, connection: Connection, client: ApiClient) -> None:
+    says = 'import os, sys; print("attempt", os.environ["MLBENCH_ATTEMPT"]); sys.exit(1)'
+    order = client.create_run(
+        "twice",
+        1,
+        custom_image_name="none/needed",
+        custom_image_command=f"{sys.executable} -c '{says}'",
+        max_restarts=1,
+    )
+    run = run_to_end(client, order.result().value)
+    user.goto(f"{connection.url}/runs/{run.id}")
+    log = user.get_by_role("log", name="Log of rank 0")
+    user.get_by_label("Stream").select_option("stdout")
+    expect(log).to_contain_text("attempt 2")
+    user.get_by_role("combobox", name="Attempt", exact=True).select_option("1")
+    expect(log).to_contain_text("attempt 1")
+    expect(_section(user, "Timeline")).to_contain_text("attempt 2", ignore_case=True)
+
+
+def test_the_page_outlives_the_master(page: Page, own_stack: Home, watch: Watch) -> None:
+    connection = own_stack.read_connection()
+    with ApiClient.from_home(own_stack) as client:
+        run = order_steps(client, "outlives", steps=60_000, rate=100)
+        sign_in(page, connection, f"/runs/{run.id}")
+        log = page.get_by_role("log", name="Log of rank 0")
+        expect(log).to_contain_text("step 100 of 60000")
+        # Whether it asks in the moment in which there is no master is chance.
+        watch.allow("ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET")
+        master = service(own_stack, "gunicorn")
+        master.kill()
+        master.wait(20)
+        # The page goes on by itself, with the next one.
+        lines = log.locator(".log-line")
+        last = lines.last.inner_text()
+        expect(lines.last).not_to_have_text(last)
+        expect(page.locator("#connection")).to_be_hidden()
+        _state(page, "STARTED")
+        page.get_by_role("button", name="Stop").click()
+        _state(page, "STOPPED")
+        page.goto("about:blank")

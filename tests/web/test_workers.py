@@ -1,0 +1,99 @@
+"""The page of workers: what each of them is and does, now."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from benchmarks.servers import database_url
+from master.models import open_database
+from mlbench import ApiClient
+from mlbench.home import Connection
+from tests.conftest import PrometheusServer, free_port
+from tests.ordering import order_steps
+from tests.web import made
+from tests.web.conftest import sign_in, stop_runs
+from tests.web.serving import serve_master
+from tests.web.watch import Watch
+
+_FIRST, _SECOND = "local-mlbench-worker-0", "local-mlbench-worker-1"
+
+
+def test_each_worker_says_where_it_is_and_what_it_uses(user: Page, connection: Connection) -> None:
+    user.goto(f"{connection.url}/")
+    for name in (_FIRST, _SECOND):
+        worker = user.get_by_role("article", name=name)
+        for said in ("Running", "127.0.0.1", "idle"):
+            expect(worker).to_contain_text(said, ignore_case=True)
+        for used in ("CPU", "Memory", "Network"):
+            expect(worker).to_contain_text(used)
+    expect(user.get_by_role("list", name="Workers")).not_to_have_attribute("aria-busy", "true")
+
+
+def test_a_filter_leaves_those_that_match(user: Page, connection: Connection) -> None:
+    user.goto(f"{connection.url}/")
+    workers = user.get_by_role("article")
+    expect(workers).to_have_count(2)
+    user.get_by_label("Filter").fill("worker-1")
+    expect(workers).to_have_count(1)
+    expect(user.get_by_role("article", name=_SECOND)).to_be_visible()
+    user.get_by_label("Filter").fill("<b>")
+    expect(workers).to_have_count(0)
+    expect(user.get_by_text("No worker matches the filter.")).to_be_visible()
+
+
+@pytest.mark.usefixtures("no_run_left")
+def test_a_worker_leads_to_its_run(user: Page, connection: Connection, client: ApiClient) -> None:
+    user.goto(f"{connection.url}/")
+    worker = user.get_by_role("article", name=_SECOND)
+    expect(worker).to_be_visible()
+    # The page sees by itself what is new.
+    run = order_steps(client, "on-workers", steps=6000, rate=100)
+    expect(worker.get_by_text("rank 1")).to_be_visible()
+    worker.get_by_role("link", name=re.compile(f"Run {run.id}")).click()
+    user.wait_for_url(f"{connection.url}/runs/{run.id}")
+    user.go_back()
+    stop_runs(client)
+    expect(worker.get_by_text("rank 1")).to_be_hidden()
+
+
+def test_no_workers_say_what_to_do(
+    page: Page, tmp_path: Path, shared_prometheus: PrometheusServer
+) -> None:
+    open_database(database_url(tmp_path)).close()
+    with serve_master(tmp_path, free_port(), shared_prometheus.url) as connection:
+        sign_in(page, connection, "/")
+        expect(page.get_by_text("There are no workers now.")).to_be_visible()
+        expect(page.get_by_text("mlbench up --workers 2")).to_be_visible()
+        page.goto("about:blank")
+
+
+def test_while_the_master_is_away_what_was_known_stays(
+    page: Page, tmp_path: Path, shared_prometheus: PrometheusServer, watch: Watch
+) -> None:
+    database = open_database(database_url(tmp_path))
+    made.make_workers(3)
+    database.close()
+    port = free_port()
+    with serve_master(tmp_path, port, shared_prometheus.url) as connection:
+        sign_in(page, connection, "/")
+        expect(page.get_by_role("article")).to_have_count(3)
+    watch.expect("ERR_CONNECTION_REFUSED")
+    expect(page.get_by_text("The master gives no answer")).to_be_visible()
+    expect(page.get_by_role("article")).to_have_count(3)
+    with serve_master(tmp_path, port, shared_prometheus.url):
+        expect(page.get_by_text("The master gives no answer")).to_be_hidden()
+        page.goto("about:blank")
+
+
+def test_what_goes_wrong_is_told(user: Page, connection: Connection, watch: Watch) -> None:
+    watch.expect("status of 400")
+    refusal = {"status": 400, "message": "it is <b>wrong</b>"}
+    user.route("**/api/pods/", lambda route: route.fulfill(status=400, json=refusal))
+    user.goto(f"{connection.url}/")
+    expect(user.get_by_role("alert")).to_contain_text("it is <b>wrong</b>")
+    user.unroute("**/api/pods/")
+    user.get_by_role("button", name="Try again").click()
+    expect(user.get_by_role("article")).to_have_count(2)
+    expect(user.get_by_role("alert")).to_have_count(0)
