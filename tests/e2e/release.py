@@ -149,10 +149,14 @@ class Release:
         return base64.b64decode(data).decode()
 
     @cached_property
+    def url(self) -> str:
+        """Where the master is reached from outside the cluster."""
+        return self.ends.enter_context(reachable(self.name, self.service, 80))
+
+    @cached_property
     def client(self) -> ApiClient:
         """A client of the API, as seen from outside the cluster."""
-        url = self.ends.enter_context(reachable(self.name, self.service, 80))
-        return ApiClient(url=url, token=self.token())
+        return ApiClient(url=self.url, token=self.token())
 
     def run(self, run_id: int) -> Run:
         """Return a run, also while the master's pod is just being replaced."""
