@@ -76,13 +76,17 @@ class Tab:
         # Of the processor: what others do on the machine is not measured.
         self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
+    def open(self, path: str, is_shown: str) -> float:
+        """Open a page until a JavaScript expression is true in it; return the milliseconds."""
+        self.page.goto(self._url + path, wait_until="commit")
+        return float(self.page.evaluate(_WAIT % is_shown))
+
     def load(self, path: str, is_shown: str) -> Load:
-        """Open a page, until a JavaScript expression is true in it."""
+        """Open a page, and let it load all that it wants."""
         self._bytes = 0.0
         self.page.goto("about:blank")
         tab_ms, master_ms = self._tab_ms(), self._master_ms()
-        self.page.goto(self._url + path, wait_until="commit")
-        milliseconds = self.page.evaluate(_WAIT % is_shown)
+        milliseconds = self.open(path, is_shown)
         self.page.wait_for_load_state("networkidle")
         return Load(
             milliseconds,

@@ -101,7 +101,7 @@ def _watching(
     """Return what an open page costs in a second."""
     with profile(browser) as context:
         tab = Tab(context, master)
-        tab.load(path, is_shown)
+        tab.open(path, is_shown)
         spent = [tab.watch(_WATCHED_SECONDS) for _ in range(_WATCHED_TIMES)]
     return [
         Figure(
@@ -118,7 +118,7 @@ def _memory(browser: Browser, master: Master, path: str, is_shown: str, what: st
     """Return the tab's memory as it opens, and after a long time of polling, run faster."""
     with profile(browser, _HURRIED) as context:
         tab = Tab(context, master)
-        tab.load(path, is_shown)
+        tab.open(path, is_shown)
         begin = tab.heap_megabytes()
         tab.watch(_LONG_SECONDS / _HURRIED)
         end = tab.heap_megabytes()

@@ -33,13 +33,19 @@ export function onChange(/** @type {() => void} */ listener) {
   dark.addEventListener("change", listener);
 }
 
-/** @returns {string} the value of one of the style sheet's custom properties, such as `--ink`. */
+/** @returns {boolean} whether the page is dark now. */
+export function isDark() {
+  return chosen() === "dark" || (chosen() === "auto" && dark.matches);
+}
+
+/** @returns {string} one of the style sheet's colours, such as `--ink`, as it is now. */
 export function colour(/** @type {string} */ name) {
   if (!colours.has(name)) {
     const value = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
     // Before the style sheet is there, there is none.
     if (!value) return value;
-    colours.set(name, value);
+    const both = /^light-dark\((.+), (.+)\)$/.exec(value);
+    colours.set(name, both ? both[isDark() ? 2 : 1] : value);
   }
   return colours.get(name);
 }

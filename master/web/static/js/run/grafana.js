@@ -42,7 +42,7 @@ export class Grafana {
   #embed() {
     const { run } = this;
     if (!run?.started_at) return;
-    const mode = isDark() ? "dark" : "light";
+    const mode = theme.isDark() ? "dark" : "light";
     const shown = `${mode} ${run.finished_at}`;
     // A frame that is given its address again loads again.
     if (shown === this.shown) return;
@@ -65,8 +65,4 @@ export function rangeOf(/** @type {{ started_at: string, finished_at: string | n
   const from = Math.floor(Date.parse(run.started_at) / 1000) * 1000;
   if (!run.finished_at) return { from, to: "now", refresh: "5s" };
   return { from, to: Math.ceil(Date.parse(run.finished_at) / 1000) * 1000 + AFTER_MS };
-}
-
-function isDark() {
-  return getComputedStyle(document.documentElement).colorScheme === "dark";
 }
