@@ -28,7 +28,7 @@ _STEP_SECONDS = 0.01
 _RUNS = 2000
 _COMPARED = 20
 _COMPARED_STEPS = 500
-_ROUNDS = 3
+_ROUNDS = 5
 _WATCHED_SECONDS, _WATCHED_TIMES = 10.0, 3
 # A time of polling, and how much faster its timers run.
 _LONG_SECONDS, _HURRIED = 600.0, 20
@@ -61,13 +61,13 @@ def measure(folder: Path) -> Iterator[Figure]:
             yield from _loads(browser, master, f"/compare?runs={ids}", _OVERLAY_DRAWN, "20 runs")
         with running_api(folder, prometheus_url) as master:
             _store_workers()
+            _store_runs()
             live = _store_live_run()
             yield from _watching(browser, master, "/", _WORKERS_SHOWN, f"{WORKERS} workers")
             yield from _memory(browser, master, "/", _WORKERS_SHOWN, f"{WORKERS} workers")
             path = f"/runs/{live.id}"
             yield from _watching(browser, master, path, _CURVES_DRAWN, "a live run")
             yield from _memory(browser, master, path, _CURVES_DRAWN, "a live run")
-            _store_runs()
             yield from _loads(browser, master, "/runs", _RUNS_SHOWN, f"{_RUNS:,} runs")
             yield from _watching(browser, master, "/runs", _RUNS_SHOWN, f"{_RUNS:,} runs")
     database.close()

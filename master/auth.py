@@ -52,8 +52,9 @@ class TokenMiddleware:
         )
 
     def _has_session(self, req: Request) -> bool:
-        session = req.cookies.get(cookie_name(req.port), "")
-        return is_session(session, self.user_token, time.time())
+        # Another program of this host may have set one of the same name.
+        sessions = req.get_cookie_values(cookie_name(req.port)) or []
+        return any(is_session(one, self.user_token, time.time()) for one in sessions)
 
 
 def is_token(shown: str, token: str) -> bool:

@@ -1,9 +1,9 @@
 """What happened to a run, in order of time: from its order to its end."""
 
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from master.exits import describe_exit
 from master.models import Rank, Run
@@ -113,11 +113,16 @@ def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[Event]:
     if reached_at is None:
         return
     began = [number for number, ranks in attempts.items() if ranks[0].assigned_at <= reached_at]
-    what = f": {run.goal['metric']} {run.goal['value']:.15g}" if run.goal else ""
+    what = f": {_goal_text(run.goal)}" if run.goal else ""
     seconds = run.goal_train_seconds
     after = "" if seconds is None else f" after {seconds:.1f} s of training"
     text = f"The goal was reached{after}{what}"
     yield Event(reached_at, "goal", max(began, default=1), None, text)
+
+
+def _goal_text(goal: Mapping[str, Any]) -> str:
+    sign = "≤" if goal["lower_is_better"] else "≥"
+    return f"{goal['metric']} {sign} {goal['value']:.15g}"
 
 
 def _end(run: Run) -> Iterator[Event]:

@@ -64,6 +64,8 @@ def search(log: Log, text: str, offset: int) -> LogSearch:
             position += at + len(line) + 1
         else:
             line_end = _look_through(log, needle, position, start + _SCANNED)
+            if line_end.offset == position < log.size:
+                break  # the log was deleted meanwhile
             if line_end.found:
                 head = log.read(position, position + _SHOWN_CHARACTERS * _CHARACTER_BYTES)
                 matches.append(Match(position, _show(head)))

@@ -16,9 +16,11 @@ class AnswersMiddleware:
     ) -> None:
         """Have it taken for what its Content-Type says, and kept only where it says so itself.
 
-        An answer that the browser kept would be there after signing out, too.
+        An answer that the browser kept would be there after signing out, too. Pages of other ports
+        of this host are of the same site, so that the session comes along with what they load.
         """
         resp.set_header("X-Content-Type-Options", "nosniff")
+        resp.set_header("Cross-Origin-Resource-Policy", "same-origin")
         if resp.get_header("Cache-Control") is None:
             resp.set_header("Cache-Control", "no-store")
 

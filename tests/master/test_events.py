@@ -48,7 +48,7 @@ def test_a_run_that_reaches_its_goal() -> None:
         (3.0, "started", 1, None, "2 ranks are running"),
         (
             *(5.5, "goal", 1, None),
-            "The goal was reached after 3.0 s of training: val_global_Prec@1 97",
+            "The goal was reached after 3.0 s of training: val_global_Prec@1 ≥ 97",
         ),
         (7.0, "finished", 1, None, "The run finished"),
     ]

@@ -136,6 +136,23 @@ def test_a_failed_run_says_why_and_shows_what_its_rank_wrote(talked: Page) -> No
     expect(talked.get_by_role("log", name="Log of rank 0")).to_contain_text("rank 0 begins")
 
 
+def test_of_a_failed_run_the_log_of_the_rank_that_failed_is_shown(
+    user: Page, connection: Connection, client: ApiClient
+) -> None:
+    says = 'import os, sys, time; os.environ["RANK"] == "1" and sys.exit(3); time.sleep(60)'
+    order = client.create_run(
+        "second-fails",
+        2,
+        custom_image_name="none/needed",
+        custom_image_command=f"{sys.executable} -c '{says}'",
+    )
+    run = run_to_end(client, order.result().value)
+    # Rank 0 was ended for it.
+    assert [rank["exit_code"] for rank in run.fields["ranks"]] == [-15, 3]
+    user.goto(f"{connection.url}/runs/{run.id}")
+    expect(user.get_by_role("log", name="Log of rank 1")).to_be_visible()
+
+
 def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
     talked.get_by_role("combobox", name="Rank", exact=True).select_option("0")
     talked.get_by_label("Stream").select_option("stdout")
@@ -169,6 +186,11 @@ def test_a_log_is_searched(talked: Page) -> None:
     talked.get_by_role("button", name="Next match").click()
     expect(talked.get_by_text("Match 2 of 111")).to_be_visible()
     expect(log.get_by_text("rank 1 line 120", exact=True)).to_be_visible()
+    # Who presses Enter before the search has begun by itself sees the first match too.
+    talked.get_by_label("Search logs").fill("line 13")
+    talked.keyboard.press("Enter")
+    talked.wait_for_timeout(500)
+    expect(talked.get_by_text("Match 1 of 111")).to_be_visible()
     talked.get_by_label("Search logs").fill("not there")
     expect(talked.get_by_text("No match")).to_be_visible()
 
@@ -209,8 +231,14 @@ def test_a_run_is_run_again_and_deleted(
     first = order_steps(client, "again", num_workers=1, steps=20, rate=1000)
     run_to_end(client, first)
     user.goto(f"{connection.url}/runs/{first.id}")
-    user.get_by_role("button", name="Run again").click()
+    again = user.get_by_role("button", name="Run again")
+    again.evaluate("""button => addEventListener("pagehide", () => {
+        localStorage.setItem("again", button.disabled ? "disabled" : "enabled");
+    })""")
+    again.click()
     user.wait_for_url(lambda url: url != f"{connection.url}/runs/{first.id}")
+    # A second click on the way orders no third run.
+    assert user.evaluate("localStorage.getItem('again')") == "disabled"
     _state(user, "FINISHED")
     second = client.get_runs().result().value[-1]
     assert second.id > first.id

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from master.models import Run
+from master.models import Chunk, Run
 from master.reading import log_search, logs
 from master.reading.log_search import LogSearch, Match, search
 from master.recording import streams
@@ -88,6 +88,13 @@ def test_so_much_is_looked_through_for_one_answer(
     found = search(find(run), "last", 0)
     assert (found.matches, found.offset, found.complete) == ([], 30, False)
     assert search_all(run, "last") == [Match(100, "last")]
+
+
+def test_a_log_that_is_deleted_meanwhile_ends_the_search(run: Run) -> None:
+    write(run, b"one\n")
+    log = find(run)
+    Chunk.delete().execute()
+    assert search(log, "one", 0) == LogSearch(1, [], 0, 0, 4, complete=False)
 
 
 def test_a_long_line_is_cut(run: Run) -> None:

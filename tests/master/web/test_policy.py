@@ -47,6 +47,7 @@ def test_no_answer_is_taken_for_something_else(api: TestClient) -> None:
     for method, template in [*ALL_ROUTES, *WEB_ROUTES, ("GET", "/nowhere"), ("PATCH", "/runs")]:
         answer = api.simulate_request(method, fill(template))
         assert answer.headers["X-Content-Type-Options"] == "nosniff", template
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin", template
 
 
 def test_a_browser_keeps_no_answer_of_the_api(api: TestClient) -> None:

@@ -174,6 +174,12 @@ def test_a_session_that_is_over_or_anothers(
     assert browser.simulate_get("/api/runs", cookies={name: session}).status_code == 401
 
 
+def test_another_cookie_of_that_name_does_no_harm(browser: TestClient) -> None:
+    session = make_session(USER_TOKEN, time.time())
+    both = {"Cookie": f"{COOKIE}=of-another-program; {COOKIE}={session}"}
+    assert browser.simulate_get("/api/runs", headers=both).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("mode", "asks_by_dialog"), [(None, True), ("navigate", True), ("cors", False)]
 )

@@ -1,5 +1,6 @@
 """``chart.js``: charts by plotly.js, under the pages' policy."""
 
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -37,6 +38,19 @@ def test_each_line_is_drawn_and_named_as_it_is(empty: Page) -> None:
     # Names are texts, whatever they say.
     for text in ("<b>first</b>", "second", "<i>loss</i>"):
         expect(chart).to_contain_text(text)
+
+
+def test_what_cannot_be_drawn_is_a_gap(empty: Page) -> None:
+    line = {"name": "$5 or $6", "x": [1, 2, 3, 4, 5], "y": [1.0, 2.0, 1e308, -1e308, 3.0]}
+    _draw(empty, {**line, "lows": [0.5, 1.0, 1.0, -1e308, 2.0], "highs": line["y"]}, _OTHER)
+    expect(empty.locator(".scatterlayer .js-line").nth(1)).to_have_attribute("d", re.compile("M"))
+    expect(empty.locator(".legendtext").first).to_have_text("$5 or $6")
+
+
+@pytest.mark.parametrize("value", [1e38, 1e-20])
+def test_large_and_small_numbers_break_no_rule(empty: Page, value: float) -> None:
+    _draw(empty, {"name": "loss", "x": [1, 2], "y": [0.0, value]})
+    expect(empty.locator(".ytick text").last).to_contain_text("e")
 
 
 def test_a_chart_fits_its_place_also_when_that_changes(empty: Page) -> None:

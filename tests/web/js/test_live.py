@@ -80,6 +80,25 @@ def test_any_other_error_ends_it(own_page: Page, call: Call) -> None:
     assert own_page.evaluate("[window.calls, window.errors]") == [1, ["It is gone"]]
 
 
+def test_no_poll_that_has_ended_says_that_the_master_is_away(own_page: Page, call: Call) -> None:
+    connection = own_page.locator("#connection")
+    call(_MODULE, _START, ["away", "wrong"])
+    expect(connection).to_be_visible()
+    own_page.clock.run_for(1000)
+    expect(connection).to_be_hidden()
+    call(_MODULE, _START, ["away"])
+    expect(connection).to_be_visible()
+    own_page.evaluate("window.polling.stop()")
+    expect(connection).to_be_hidden()
+
+
+def test_after_an_error_it_can_be_begun_again(own_page: Page, call: Call) -> None:
+    call(_MODULE, _START, ["wrong", 1000])
+    own_page.evaluate("window.polling.now()")
+    own_page.clock.run_for(1000)
+    assert own_page.evaluate("[window.calls, window.errors]") == [3, ["It is gone"]]
+
+
 def test_it_asks_at_once_or_never_again(own_page: Page, call: Call) -> None:
     call(_MODULE, _START, [5000])
     own_page.evaluate("window.polling.now()")

@@ -22,6 +22,18 @@ def test_a_run_is_active_until_it_ends(compute: Call) -> None:
     assert compute(_MODULE, script, states) == ["INITIALIZED", "STARTED"]
 
 
+def test_an_active_run_waits_for_something_or_for_its_turn(compute: Call) -> None:
+    script = "({ waitingFor }, runs) => runs.map(waitingFor)"
+    runs = [
+        {"state": "INITIALIZED", "waiting": ""},
+        {"state": "INITIALIZED", "waiting": "2 workers are not ready"},
+        {"state": "STARTED", "waiting": ""},
+        {"state": "STOPPED", "waiting": ""},
+    ]
+    told = ["waits for its turn", "2 workers are not ready", "", ""]
+    assert compute(_MODULE, script, runs) == told
+
+
 def test_an_error_says_what_is_wrong_and_tries_again(compute: Call) -> None:
     script = """({ errorState }) => {
         let tries = 0;

@@ -52,14 +52,6 @@ def test_a_counter_of_one_value_has_no_growth(compute: Call) -> None:
     assert compute(_MODULE, "(m, c) => m.rate(c)", _columns([1], [1])) == _columns([], [])
 
 
-def test_steps_are_known_at_each_time(compute: Call) -> None:
-    steps = _columns([10, 20, 30], [1, 2, 3])
-    found = compute(
-        _MODULE, "(m, [s, times]) => m.valuesAt(s, times).map(String)", [steps, [5, 10, 25, 99]]
-    )
-    assert found == ["NaN", "1", "2", "3"]
-
-
 def test_names_are_split_into_metric_and_rank(compute: Call) -> None:
     names = ["train_loss @ 0", "epoch", "a @ b @ 12", "odd @ ", "two\nlines @ 3"]
     assert compute(_MODULE, "(m, names) => names.map(m.splitName)", names) == [
@@ -80,3 +72,14 @@ def test_an_answer_is_sorted_by_metric_and_rank(compute: Call) -> None:
         ["loss", [[0, 1], [1, 2]]],
         ["epoch", [[None, 0]]],
     ]
+
+
+def test_a_clock_goes_on_evenly_between_the_times_it_is_told(compute: Call) -> None:
+    # At the end it fell back, as a run does that goes on from a checkpoint.
+    clock = _columns([10, 20, 30, 40], [0, 5, 5, 2])
+    found = compute(
+        _MODULE,
+        "(m, [c, times]) => m.between(c, times).map(String)",
+        [clock, [5, 10, 16, 25, 36, 40, 99]],
+    )
+    assert found == ["NaN", "0", "3", "5", "5", "2", "2"]

@@ -15,6 +15,10 @@ const AXIS_PX = 80;
 const LEGEND_PX = 22;
 const LEGEND_WIDTH_PX = 170;
 const RETRY_MS = 3000;
+// Of larger ones the ends of an axis are no numbers any more.
+const MOST = 1e300;
+// Beyond these there are no prefixes, and plotly writes exponents with styles that our policy refuses.
+const [LEAST_PREFIX, MOST_PREFIX] = [1e-14, 1e14];
 const CONFIG = { displayModeBar: false, scrollZoom: false };
 
 let loading;
@@ -63,7 +67,7 @@ export function lineColour(/** @type {number} */ i) {
 /**
  * A part of each bar; `colours` is of each bar its own, `lows` and `highs` draw whiskers.
  * @typedef {{
- *   name: string, values: (number | null)[], colour?: string, colours?: string[],
+ *   name: string, values: (number | null)[], colour?: string, colours?: string[], hatched?: boolean,
  *   lows?: (number | null)[], highs?: (number | null)[]
  * }} Bars
  */
@@ -97,7 +101,11 @@ export class Chart {
    *   marks such as a goal, vertical ones such as a restart
    */
   draw(lines, axes = {}) {
-    this.last = () => ({ data: lines.flatMap(toTraces), layout: layoutOf(axes, lines.length) });
+    const exponents = lines.some(hasNoPrefix) ? "e" : "B";
+    this.last = () => ({
+      data: lines.flatMap(toTraces),
+      layout: layoutOf({ ...axes, exponents }, lines.length),
+    });
     return this.#redraw();
   }
 
@@ -118,7 +126,10 @@ export class Chart {
         name: escape(part.name),
         y: places,
         x: part.values,
-        marker: { color: part.colours?.map(colourOf) ?? colourOf(part.colour, i) },
+        marker: {
+          color: part.colours?.map(colourOf) ?? colourOf(part.colour, i),
+          pattern: { shape: part.hatched ? "/" : "" },
+        },
         error_x: whiskers(part),
         customdata: rows.map(escape),
         hovertemplate: `%{customdata}: %{x:.4~g}${axes.suffix ?? ""}`,
@@ -178,7 +189,7 @@ function toTraces(/** @type {Line} */ line, /** @type {number} */ i) {
     name: escape(line.name),
     uid: idOf(line.name),
     x: line.x,
-    y: line.y,
+    y: line.y.map(drawable),
     connectgaps: false,
     line: { color: colour, width: 1.6, dash: line.dash ?? "solid", shape: line.step ? "hv" : "linear" },
     marker: { size: 5 },
@@ -210,7 +221,7 @@ export function outline(/** @type {Line} */ { x, lows, highs }) {
   const around = { x: [], y: [] };
   let from = 0;
   for (let to = 0; to <= x.length; to++) {
-    if (to < x.length && Number.isFinite(lows[to])) continue;
+    if (to < x.length && drawable(lows[to]) !== null && drawable(highs[to]) !== null) continue;
     const backwards = (column) => column.slice(from, to).toReversed();
     if (to > from) {
       around.x.push(...x.slice(from, to), ...backwards(x), null);
@@ -268,6 +279,7 @@ function layoutOf(axes, curves) {
       title: title(axes.y),
       type: axes.yType ?? "linear",
       ticksuffix: axes.ySuffix ?? "",
+      exponentformat: axes.exponents,
       rangemode: axes.fromZero ? "tozero" : "normal",
     },
     shapes: [
@@ -282,7 +294,8 @@ function layoutOf(axes, curves) {
     ],
     annotations: [
       ...(axes.marks ?? []).map((mark) => ({
-        xref: "paper", x: 1, xanchor: "right", y: heightOf(mark), yanchor: "bottom",
+        // At the left: at the right ends the curve that reaches it.
+        xref: "paper", x: 0, xanchor: "left", y: heightOf(mark), yanchor: "bottom",
         text: escape(mark.text), showarrow: false, font: { size: 11, color: soft },
       })),
       ...(axes.moments ?? []).map((one) => ({
@@ -324,7 +337,20 @@ function faded(colour) {
   return /^#[0-9a-f]{6}$/i.test(colour) ? `${colour}33` : colour;
 }
 
-// plotly reads a little HTML in texts.
+/** @returns {number | null} a value that plotly can draw; null leaves a gap. */
+function drawable(/** @type {number} */ value) {
+  return Math.abs(value) < MOST ? value : null;
+}
+
+function hasNoPrefix(/** @type {Line} */ { y, lows = [], highs = [] }) {
+  const isFar = (value) => {
+    const size = Math.abs(drawable(value));
+    return size >= MOST_PREFIX || (size > 0 && size <= LEAST_PREFIX);
+  };
+  return [y, lows, highs].some((column) => column.some(isFar));
+}
+
+// plotly reads a little HTML in texts, and formulas between dollars.
 function escape(text) {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("$", "&#36;");
 }

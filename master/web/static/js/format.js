@@ -69,7 +69,7 @@ export function isPercent(/** @type {string} */ name) {
 }
 
 /** @returns {string} how long before `now` a moment was, such as `12 s ago` or `3 h ago`. */
-export function ago(/** @type {string} */ date, now = Date.now()) {
+export function ago(/** @type {string} */ date, /** @type {number} */ now) {
   const seconds = Math.max(0, (now - Date.parse(date)) / 1000);
   if (seconds < 2) return "just now";
   const [size, unit] = UNITS.find(([length]) => seconds >= length);

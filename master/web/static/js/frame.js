@@ -20,7 +20,7 @@ function showTheme() {
 
 async function showElsewhere(place) {
   const info = await get("/api/info/");
-  const board = `/d/${BOARDS[document.body.dataset.page]}`;
+  const board = `/d/${BOARDS[document.body.dataset.page] ?? BOARDS.runs}`;
   const links = [
     ["Grafana", info.grafana && info.grafana.url.replace(/\/$/, "") + board],
     ["Prometheus", info.prometheus?.url],

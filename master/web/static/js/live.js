@@ -10,7 +10,8 @@ const problems = new Map();
 
 /**
  * Call `task` until it answers null. Its answer is after how many milliseconds to call again.
- * While the master is away the page keeps what it shows and says so; any other error ends it.
+ * While the master is away the page keeps what it shows and says so; any other error ends it, until
+ * it is called at once.
  *
  * @param {() => Promise<number | null>} task
  * @param {(error: Error) => void} onError
@@ -40,9 +41,9 @@ export function poll(task, onError) {
       tellConnection(me, "");
     } catch (error) {
       if (!error.isPassing) {
-        isStopped = true;
+        tellConnection(me, "");
         onError(error);
-      } else {
+      } else if (!isStopped) {
         delay = Math.min(LONGEST_MS, 1000 * 2 ** failures++);
         tellConnection(me, `${error.message}. Trying again…`);
       }
@@ -53,15 +54,19 @@ export function poll(task, onError) {
     else if (delay !== null) timer = setTimeout(turn, document.hidden ? delay * HIDDEN_FACTOR : delay);
   }
 
-  document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && !isStopped && timer) turn();
-  });
+  function onVisibility() {
+    if (!document.hidden && timer) turn();
+  }
+
+  document.addEventListener("visibilitychange", onVisibility);
   turn();
   return {
     now: turn,
     stop: () => {
       isStopped = true;
       clearTimeout(timer);
+      tellConnection(me, "");
+      document.removeEventListener("visibilitychange", onVisibility);
     },
   };
 }

@@ -18,14 +18,24 @@ export function isActive(/** @type {{ state: string }} */ run) {
   return run.state === "INITIALIZED" || run.state === "STARTED";
 }
 
+/** @returns {string} what an active run waits for; empty where it waits for nothing. */
+export function waitingFor(/** @type {{ state: string, waiting: string }} */ run) {
+  if (!isActive(run)) return "";
+  return run.waiting || (run.state === "INITIALIZED" ? "waits for its turn" : "");
+}
+
 /** @returns {HTMLButtonElement} copies what `text()` answers. */
 export function copyButton(/** @type {() => string} */ text, /** @type {string} */ what) {
-  const button = h("button", { type: "button", class: "quiet", "aria-label": `Copy ${what}` }, "Copy");
+  const button = h("button", { type: "button", class: "quiet" });
+  const say = (word) => {
+    setText(button, word);
+    button.setAttribute("aria-label", `${word} ${what}`);
+  };
   button.addEventListener("click", async () => {
-    const isCopied = await copy(text());
-    setText(button, isCopied ? "Copied" : "Select and copy");
-    setTimeout(() => setText(button, "Copy"), 2000);
+    say((await copy(text())) ? "Copied" : "Select and copy");
+    setTimeout(() => say("Copy"), 2000);
   });
+  say("Copy");
   return button;
 }
 

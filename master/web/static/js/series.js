@@ -40,18 +40,6 @@ export function rate(/** @type {Series} */ counter) {
 }
 
 /**
- * @returns {number[]} for each of `times` the value that `steps` has there: the latest one not
- * after it, as the API records a step together with what belongs to it; NaN before the first.
- */
-export function valuesAt(/** @type {Series} */ steps, /** @type {number[]} */ times) {
-  let i = -1;
-  return times.map((time) => {
-    while (i + 1 < steps.times.length && steps.times[i + 1] <= time) i += 1;
-    return i < 0 ? NaN : steps.values[i];
-  });
-}
-
-/**
  * @returns {number[]} for each of `times` the value on the line between the points around it: how
  * far a clock had come that is told now and then. Where it fell back, its value until then; NaN
  * before the first, and after the last the last.

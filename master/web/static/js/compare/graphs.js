@@ -97,5 +97,6 @@ export function toPhases(/** @type {object[]} */ groups) {
     name,
     values: groups.map((group) => group.phases[name] ?? 0),
     colour: PHASES.includes(name) ? `--phase-${name}` : "--edge",
+    hatched: !PHASES.includes(name),
   }));
 }

@@ -18,11 +18,17 @@ export class Loader {
 
   /** @returns {Promise<Found>} runs side by side; those that are not there are `missing`. */
   async compare(/** @type {number[]} */ ids, /** @type {string} */ goal) {
+    const asked = orNone(get(toPath(ids, goal)));
     const manifests = await Promise.all(ids.map((id) => this.#manifest(id)));
-    const missing = ids.filter((_, i) => !manifests[i]);
     const there = ids.filter((_, i) => manifests[i]);
-    const comparison = there.length ? await get(toPath(there, goal)) : null;
-    return { comparison, manifests: manifests.filter(Boolean), missing };
+    const missing = ids.filter((_, i) => !manifests[i]);
+    const comparison = await asked;
+    if (comparison && !missing.length) return { comparison, manifests, missing };
+    // A run was deleted after its manifest was fetched: which one, the manifests tell.
+    if (!missing.length) this.#manifests.clear();
+    if (!there.length) return { comparison: null, manifests: [], missing };
+    const found = await this.compare(there, goal);
+    return { ...found, missing: [...missing, ...found.missing] };
   }
 
   /** @returns {Promise<string[]>} the metrics that any of the runs recorded, the usual one first. */
@@ -33,16 +39,17 @@ export class Loader {
   }
 
   /**
-   * @returns {Promise<Map<string, Map<number | null, import("../series.js").Series>>>} a metric of
-   * a run, and the clocks that it can be drawn by
+   * @param {{ run_id: number, finished_at: string | null }} manifest
+   * @param {string} metric
+   * @param {string} axis
+   * @returns {Promise<Map<string, Map<number | null, import("../series.js").Series>>>} the metric
+   * as the run recorded it, and the clock of the axis
    */
-  recorded(/** @type {object} */ manifest, /** @type {string} */ metric) {
-    const params = {
-      metric_type: "run",
-      metric_filter: [...new Set([metric, ...Object.values(CLOCKS)])],
-      summarize: MOST_POINTS,
-    };
-    return once(this.#recorded, `${manifest.run_id} ${metric}`, hasEnded(manifest), async () =>
+  recorded(manifest, metric, axis) {
+    const metrics = [...new Set([metric, CLOCKS[axis] ?? metric])];
+    const params = { metric_type: "run", metric_filter: metrics, summarize: MOST_POINTS };
+    const key = [manifest.run_id, ...metrics].join(" ");
+    return once(this.#recorded, key, hasEnded(manifest), async () =>
       byMetric(await get(`/api/metrics/${manifest.run_id}/`, params)),
     );
   }
@@ -54,14 +61,9 @@ export class Loader {
   }
 
   async #fetchManifest(id) {
-    try {
-      const manifest = await get(`/api/runs/${id}/manifest/`);
-      this.#manifests.set(id, manifest);
-      return manifest;
-    } catch (error) {
-      if (error.status === 404) return null;
-      throw error;
-    }
+    const manifest = await orNone(get(`/api/runs/${id}/manifest/`));
+    this.#manifests.set(id, manifest);
+    return manifest;
   }
 
   #metricsOf(manifest) {
@@ -82,6 +84,16 @@ export function toPath(/** @type {number[]} */ ids, /** @type {string} */ goal) 
 /** @returns {boolean} whether nothing of a run will change any more. */
 export function hasEnded(/** @type {{ finished_at: string | null }} */ manifest) {
   return manifest.finished_at !== null;
+}
+
+/** @returns {Promise<any>} what is asked for; null where there is no such thing. */
+async function orNone(/** @type {Promise<object>} */ asked) {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error.status === 404) return null;
+    throw error;
+  }
 }
 
 // What fails is not kept, so that the next one asks again.

@@ -90,7 +90,7 @@ export class Overlay {
       comparison.results.map(async (result, i) => {
         if (!metric) return { x: [], y: [] };
         if (isInResult(result, metric, axis)) return ofResult(result, axis);
-        const recorded = await this.loader.recorded(manifests[i], metric);
+        const recorded = await this.loader.recorded(manifests[i], metric, axis);
         return ofRecorded(recorded, metric, axis, manifests[i].started_at);
       }),
     );

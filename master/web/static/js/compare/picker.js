@@ -1,6 +1,6 @@
 // The list of recent runs, from which runs are added to the comparison or taken out.
 
-import { get } from "../api.js";
+import { get, now } from "../api.js";
 import { h, keep, setText } from "../dom.js";
 import { ago, count } from "../format.js";
 import { badge } from "../pieces.js";
@@ -65,7 +65,7 @@ export class Picker {
     const box = h("input", { type: "checkbox" });
     box.addEventListener("change", () => this.onChoice(run.id, box.checked));
     const workers = `${run.num_workers} ${run.num_workers === 1 ? "worker" : "workers"}`;
-    const about = `${run.benchmark || "own code"}, ${workers}, ${ago(run.created_at)}`;
+    const about = `${run.benchmark || "own code"}, ${workers}, ${ago(run.created_at, now())}`;
     return h(
       "li",
       {},

@@ -4,7 +4,7 @@ import { post, remove } from "../api.js";
 import { confirm } from "../dialog.js";
 import { setText } from "../dom.js";
 import { moment } from "../format.js";
-import { isActive, setBadge } from "../pieces.js";
+import { isActive, setBadge, waitingFor } from "../pieces.js";
 import { toOrder } from "./again.js";
 
 /** @typedef {import("../records.js").Run} Run */
@@ -40,7 +40,7 @@ export class Head {
     parts.stop.disabled = run.stop_requested;
     setText(parts.stop, run.stop_requested ? "Stopping…" : "Stop");
     setText(parts.about, about(run, description));
-    show(parts.waiting, active ? run.waiting : "");
+    show(parts.waiting, waitingFor(run));
     show(parts.reason, run.reason);
     parts.reason.classList.toggle("bad", run.state === "FAILED");
     parts.reason.setAttribute("aria-label", `Why the run has ended: ${run.state.toLowerCase()}`);
@@ -76,8 +76,8 @@ export class Head {
       await action();
     } catch (error) {
       setText(this.parts.problem, error.message);
+      button.disabled = false; // else the page is being left: a second click must not order twice
     }
-    button.disabled = false;
     this.show(this.run, this.description);
   }
 }

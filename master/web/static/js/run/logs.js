@@ -12,6 +12,8 @@ const TAIL_LINES = 1000;
 // A reader who follows a log that grows faster than it can be fetched gets its end.
 const TOO_FAR_BYTES = 4 << 20;
 const TYPING_MS = 300;
+// How the other ranks end once one has failed.
+const TERMINATED = -15;
 
 /** The section "Logs". */
 export class Logs {
@@ -31,9 +33,8 @@ export class Logs {
     this.queue = Promise.resolve();
     this.list = new LogList(parts.log, {
       // By the time it is their turn, the reader may be elsewhere.
-      onTop: () => this.#quietly(() => this.list.isNearTop && this.#upwards()),
-      onBottom: () =>
-        this.#quietly(() => this.list.isNearBottom && !this.window.isAtEnd && this.#downwards()),
+      onTop: () => this.#quietly(() => this.isOpen && this.list.isNearTop && this.#upwards()),
+      onBottom: () => this.#quietly(() => this.isOpen && this.list.isNearBottom && this.#onwards()),
       onScrollUp: () => (parts.follow.checked = false),
     });
     this.#listen();
@@ -54,11 +55,12 @@ export class Logs {
       "change",
       () => parts.follow.checked && this.#quietly(() => this.#toEnd()),
     );
+    let typing = 0;
     parts.search.addEventListener("submit", (event) => {
       event.preventDefault();
+      clearTimeout(typing); // or it would go past the first match at once
       this.#quietly(() => this.#next());
     });
-    let typing = 0;
     parts.query.addEventListener("input", () => {
       clearTimeout(typing);
       parts.next.disabled = !parts.query.value;
@@ -105,6 +107,10 @@ export class Logs {
     await this.#downwards();
   }
 
+  async #onwards() {
+    if (!this.window.isAtEnd) await this.#downwards();
+  }
+
   async #downwards() {
     const log = this.#log;
     const { window } = this;
@@ -148,8 +154,9 @@ export class Logs {
   async #next() {
     const { parts } = this;
     const text = parts.query.value;
-    if (this.search?.text !== text)
-      this.search = text ? new LogSearch(this.path, this.#log, text) : null;
+    // After a restart it is another attempt's log.
+    const isSame = this.search?.text === text && this.#isStill(this.search.log);
+    if (!isSame) this.search = text ? new LogSearch(this.path, this.#log, text) : null;
     this.list.mark(text);
     setText(parts.found, text ? "Searching…" : "");
     if (!this.search) return;
@@ -214,7 +221,9 @@ export class Logs {
       attempt.selectedIndex = attempt.length - 1;
       this.isOpen = false;
     }
-    const failed = run.ranks.find((one) => one.exit_code);
+    const failed =
+      run.ranks.find((one) => one.exit_code && one.exit_code !== TERMINATED) ??
+      run.ranks.find((one) => one.exit_code);
     if (isFirst && failed) {
       rank.value = String(failed.rank);
       stream.value = "stderr";

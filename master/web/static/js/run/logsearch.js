@@ -24,7 +24,10 @@ export class LogSearch {
    * @returns {Promise<{ offset: number, text: string } | null>} none where there is none
    */
   async next() {
-    while (this.current + 1 >= this.matches.length && !this.isComplete) await this.#more();
+    const isLast = () => this.current + 1 >= this.matches.length;
+    // Where all was looked through before, more may have been written.
+    if (isLast()) await this.#more();
+    while (isLast() && !this.isComplete) await this.#more();
     if (!this.matches.length) return null;
     this.current = (this.current + 1) % this.matches.length;
     return this.matches[this.current];

@@ -58,8 +58,14 @@ export class LogWindow {
       return;
     }
     const last = this.chunks.at(-1);
-    if (last && (last.isOpen || last.lines.length < CHUNK_LINES / 2)) grow(last, text, end);
-    else this.chunks.push(...toChunks(text, page.start, end));
+    const isFull = !last || last.lines.length >= CHUNK_LINES / 2;
+    // A full chunk only gets the end of its last line: what can be forgotten are whole chunks.
+    const length = isFull ? headLength(last, text, page.start, end) : text.length;
+    const head = text.slice(0, length);
+    const isWhole = length === text.length;
+    const middle = isWhole ? end : page.start + bytesOf(head);
+    if (head) grow(last, head, middle);
+    if (!isWhole) this.chunks.push(...toChunks(text.slice(length), middle, end));
   }
 
   /** Add what comes before. */
@@ -105,6 +111,13 @@ function wholeLines({ text, start, offset, size }) {
   // Bytes that are no text came as other ones: how many they were is not known.
   const canCut = offset < size && cut > 0 && rest && bytesOf(text) === offset - start;
   return canCut ? { text: text.slice(0, cut), end: offset - bytesOf(rest) } : { text, end: offset };
+}
+
+// How much of a text belongs to the line that a full chunk ends in, as far as that can be told.
+function headLength(last, text, start, end) {
+  if (!last?.isOpen) return 0;
+  const length = text.indexOf("\n") + 1;
+  return length && bytesOf(text) === end - start ? length : text.length;
 }
 
 function grow(last, text, end) {

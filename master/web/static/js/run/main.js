@@ -169,18 +169,19 @@ function begin() {
 function follow(name, sectionId, ms, task) {
   const problem = h("div", { class: "section-problem" });
   part(sectionId).append(problem);
-  const start = () => {
+  const again = () => {
     problem.replaceChildren();
-    followers[name] = poll(
-      async () => {
-        const active = isActive(run);
-        await task(!active);
-        return active ? ms : null;
-      },
-      (error) => problem.replaceChildren(errorState(error, start)),
-    );
+    followers[name].now();
   };
-  start();
+  followers[name] = poll(
+    async () => {
+      const active = isActive(run);
+      await task(!active);
+      problem.replaceChildren();
+      return active ? ms : null;
+    },
+    (error) => problem.replaceChildren(errorState(error, again)),
+  );
 }
 
 async function refreshFigures() {

@@ -1,5 +1,6 @@
 // How far the run is: its metric against the goal, epochs, time, speed.
 
+import { now } from "../api.js";
 import { h, keep, setText } from "../dom.js";
 import { count, duration, metric, number } from "../format.js";
 import { isActive } from "../pieces.js";
@@ -24,7 +25,7 @@ export class Progress {
     this.#showGoal(run);
     keep(
       this.parts.figures,
-      figuresOf(run, this.result),
+      figuresOf(run, this.result, now()),
       ([name]) => name,
       createFigure,
       updateFigure,
@@ -72,13 +73,17 @@ export function shareOf(goal, result) {
 }
 
 /** @returns {string[][]} the figures: name, value, and what is to be said of it. */
-export function figuresOf(/** @type {any} */ run, /** @type {any} */ result, now = Date.now()) {
+export function figuresOf(
+  /** @type {any} */ run,
+  /** @type {any} */ result,
+  /** @type {number} */ moment,
+) {
   const { goal } = run;
   const epochs = run.settings?.epochs;
   const figures = [
     [
       "Elapsed",
-      duration(elapsed(run, now)),
+      duration(elapsed(run, moment)),
       isActive(run) ? "since the start" : "from start to end",
     ],
   ];
@@ -118,9 +123,9 @@ function timeToAccuracy(run, result) {
   return [duration(training), `of training; ${duration(found.wall_seconds)} since the start`];
 }
 
-function elapsed(run, now) {
+function elapsed(run, moment) {
   if (!run.started_at) return null;
-  const end = run.finished_at ? Date.parse(run.finished_at) : now;
+  const end = run.finished_at ? Date.parse(run.finished_at) : moment;
   return Math.max(0, Math.round((end - Date.parse(run.started_at)) / 100) / 10);
 }
 

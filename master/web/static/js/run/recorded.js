@@ -5,6 +5,8 @@ import { append, byMetric } from "../series.js";
 
 // The master has the samples of different ranks in no common order.
 const OVERLAP_MS = 10_000;
+// What comes later than that, as from a worker that was cut off, is there after so long.
+const WHOLE_MS = 60_000;
 
 /** @typedef {import("../series.js").Series} Series */
 
@@ -18,6 +20,7 @@ export class Recorded {
     this.path = `/api/metrics/${runId}/`;
     this.points = points;
     this.filters = [];
+    this.wholeAt = 0;
     /** @type {Map<string, Map<number | null, Series>>} */
     this.series = new Map();
   }
@@ -32,7 +35,9 @@ export class Recorded {
     const isOther = filters.some((filter) => !this.filters.includes(filter));
     const { newest, longest } = this.#extent();
     // Points of a growing run are kept one by one, up to a bound.
-    const isAnew = isWhole || isOther || !newest || longest > 2 * this.points;
+    const askedAt = performance.now();
+    const isOld = askedAt - this.wholeAt > WHOLE_MS;
+    const isAnew = isWhole || isOther || isOld || !newest || longest > 2 * this.points;
     const answer = await get(this.path, {
       metric_type: "run",
       metric_filter: filters,
@@ -41,8 +46,12 @@ export class Recorded {
     });
     this.filters = filters;
     const found = byMetric(answer);
-    if (isAnew) this.series = found;
-    else this.#append(found);
+    if (!isAnew) {
+      this.#append(found);
+      return;
+    }
+    this.series = found;
+    this.wholeAt = askedAt;
   }
 
   #append(found) {

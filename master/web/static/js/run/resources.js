@@ -1,6 +1,6 @@
 // The chart of what the run's workers used: CPU, memory, network, disk, over the run's own time.
 
-import { get } from "../api.js";
+import { get, now } from "../api.js";
 import { Chart, lineColour } from "../chart.js";
 import { h, setText } from "../dom.js";
 import { rate, toSeries } from "../series.js";
@@ -174,7 +174,7 @@ function toRate(figure, points, from) {
 }
 
 function endOf(run) {
-  return run.finished_at ? Date.parse(run.finished_at) + AFTER_MS : Date.now();
+  return run.finished_at ? Date.parse(run.finished_at) + AFTER_MS : now();
 }
 
 function nothing(figure) {

@@ -1,5 +1,6 @@
 // The chart of how many samples a second all ranks train together.
 
+import { now } from "../api.js";
 import { Chart } from "../chart.js";
 import { setText } from "../dom.js";
 import { timeAxis } from "./curves.js";
@@ -41,10 +42,7 @@ export class Throughput {
     this.empty.hidden = hasAny;
     setText(this.empty, run.finished_at ? NOTHING : "Drawn from the end of the first epoch on.");
     if (!hasAny) return;
-    const axis = timeAxis(
-      run.started_at,
-      run.finished_at ? Date.parse(run.finished_at) : Date.now(),
-    );
+    const axis = timeAxis(run.started_at, run.finished_at ? Date.parse(run.finished_at) : now());
     const line = { name: "samples/s", x: axis.place(found.times), y: found.values, step: true };
     await this.chart.draw([line], { x: axis.title, y: "Samples per second", fromZero: true });
   }

@@ -1,5 +1,6 @@
 // The charts of loss, accuracy and whatever else a run records.
 
+import { now } from "../api.js";
 import { Chart, lineColour } from "../chart.js";
 import { h, keep, setText } from "../dom.js";
 import { metric as writeMetric } from "../format.js";
@@ -185,7 +186,7 @@ export class Training {
       };
     }
     const { started_at: start, finished_at: end } = this.run;
-    return timeAxis(start, end ? Date.parse(end) : Date.now());
+    return timeAxis(start, end ? Date.parse(end) : now());
   }
 
   #moments(axis) {

@@ -1,7 +1,7 @@
 // What is said of a run in a table, in few words. Pure.
 
 import * as format from "../format.js";
-import { isActive } from "../pieces.js";
+import { isActive, waitingFor } from "../pieces.js";
 
 const LONGEST_REASON = 120;
 
@@ -10,8 +10,7 @@ const LONGEST_REASON = 120;
 /** @returns {string} why a run is in its state, or what it waits for; empty where that is clear. */
 export function why(/** @type {Run} */ run) {
   if (run.state === "STARTED" && run.stop_requested) return "stopping";
-  if (run.state === "INITIALIZED") return run.waiting || "waits for its turn";
-  if (run.state === "STARTED") return run.waiting;
+  if (isActive(run)) return waitingFor(run);
   const line = run.reason.trim().split("\n")[0];
   return line.length > LONGEST_REASON ? `${line.slice(0, LONGEST_REASON)}…` : line;
 }

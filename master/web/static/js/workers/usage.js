@@ -47,6 +47,8 @@ export class Usage {
     for (const [pod, told] of this.#told) {
       for (const [metric, series] of told) told.set(metric, cut(series, start));
       this.#curves.set(pod, toCurves(told));
+      // Of a pod that is gone for long, nothing is left.
+      if ([...told.values()].every((series) => !series.times.length)) this.#forget(pod);
     }
   }
 
@@ -75,6 +77,11 @@ export class Usage {
       }
     }
     return tops;
+  }
+
+  #forget(pod) {
+    this.#told.delete(pod);
+    this.#curves.delete(pod);
   }
 
   #ends() {

@@ -1,0 +1,1 @@
+"""Tests of the modules of the page of one run."""
