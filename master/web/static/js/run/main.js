@@ -68,7 +68,7 @@ const training = new Training(
     metric: part("metric"),
   },
   runId,
-  () => followers.training.now(),
+  () => followers.training?.now(),
 );
 const throughput = new Throughput(part("throughput-chart"), part("no-throughput"), runId);
 const phases = new Phases({
@@ -92,7 +92,7 @@ const resources = new Resources(
     shown: part("pods-shown"),
     shownChoice: part("pods-choice"),
   },
-  () => followers.resources.now(),
+  () => followers.resources?.now(),
 );
 const timeline = new Timeline(part("events"), runId, (events) => training.mark(events));
 const delivery = new Delivery(part("delivery-figures"), part("delivery-verdict"));
@@ -112,29 +112,24 @@ const logs = new Logs(
     found: part("log-found"),
   },
   runId,
-  () => followers.logs.now(),
+  () => followers.logs?.now(),
 );
 const manifest = new Manifest(part("manifest-parts"), runId);
 const grafana = new Grafana(part("grafana"), part("board"), part("panels"));
 
 let run = null;
-let description = "";
 let descriptions = new Map();
 let grafanaUrl = null;
 const followers = {};
 menu(part("download"), part("downloads"));
 const runPoll = poll(refreshRun, showProblem);
+poll(learn, () => {}); // without it, only words and links are missing
 
 async function refreshRun() {
   const isFirst = run === null;
   const wasActive = run !== null && isActive(run);
-  const [found] = await Promise.all([get(`/api/runs/${runId}/`), isFirst && learn()]);
-  run = found;
-  description = descriptions.get(run.benchmark) ?? "";
-  head.show(run, description);
-  progress.show(run);
-  delivery.show(run);
-  if (grafanaUrl) grafana.show(run, grafanaUrl);
+  run = await get(`/api/runs/${runId}/`);
+  show();
   if (isFirst) begin();
   // What came last is fetched once more.
   if (wasActive && !isActive(run)) for (const follower of Object.values(followers)) follower.now();
@@ -146,15 +141,25 @@ async function learn() {
   const [info, benchmarks] = await Promise.all([get("/api/info/"), get("/api/benchmarks/")]);
   grafanaUrl = info.grafana?.url ?? null;
   descriptions = new Map(benchmarks.map((one) => [one.name, one.description]));
+  if (run) show();
+  return null;
 }
 
-function begin() {
+function show() {
+  head.show(run, descriptions.get(run.benchmark) ?? "");
+  progress.show(run);
+  delivery.show(run);
+  if (grafanaUrl) grafana.show(run, grafanaUrl);
+}
+
+async function begin() {
   page.removeAttribute("aria-busy");
   part("loading").hidden = true;
   part("sections").hidden = false;
   const slowly = run.num_workers > MANY_RANKS ? 5 : 1;
+  // What one looks at first does not share the master with all the rest.
+  await follow("training", "training", CURVES_MS, (isWhole) => training.refresh(run, isWhole));
   follow("figures", "ranks", FIGURES_MS * slowly, refreshFigures);
-  follow("training", "training", CURVES_MS, (isWhole) => training.refresh(run, isWhole));
   follow("throughput", "throughput", FIGURES_MS * slowly, (isWhole) =>
     throughput.refresh(run, isWhole),
   );
@@ -165,8 +170,13 @@ function begin() {
   follow("manifest", "manifest", SLOW_MS, () => manifest.refresh());
 }
 
-/** Keep one part up to date while the run goes on, and fetch it once more after its end. */
+/**
+ * Keep one part up to date while the run goes on, and fetch it once more after its end.
+ * @returns {Promise<void>} until it was fetched once, or could not be
+ */
 function follow(name, sectionId, ms, task) {
+  let settle;
+  const settled = new Promise((resolve) => (settle = resolve));
   const problem = h("div", { class: "section-problem" });
   part(sectionId).append(problem);
   const again = () => {
@@ -176,12 +186,13 @@ function follow(name, sectionId, ms, task) {
   followers[name] = poll(
     async () => {
       const active = isActive(run);
-      await task(!active);
+      await task(!active).finally(settle);
       problem.replaceChildren();
       return active ? ms : null;
     },
     (error) => problem.replaceChildren(errorState(error, again)),
   );
+  return settled;
 }
 
 async function refreshFigures() {

@@ -1,8 +1,9 @@
 // The chart of what the run's workers used: CPU, memory, network, disk, over the run's own time.
 
 import { get, now } from "../api.js";
-import { Chart, lineColour } from "../chart.js";
+import { Chart } from "../chart.js";
 import { h, setText } from "../dom.js";
+import { lineColour } from "../plot.js";
 import { rate, toSeries } from "../series.js";
 import { combine, mean, sum, timeAxis } from "./curves.js";
 

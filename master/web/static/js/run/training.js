@@ -1,9 +1,10 @@
 // The charts of loss, accuracy and whatever else a run records.
 
 import { now } from "../api.js";
-import { Chart, lineColour } from "../chart.js";
+import { Chart } from "../chart.js";
 import { h, keep, setText } from "../dom.js";
 import { metric as writeMetric } from "../format.js";
+import { lineColour } from "../plot.js";
 import { chartsOf, counterAt, curvesOf as curveMetrics, timeAxis, withGaps } from "./curves.js";
 import { Recorded } from "./recorded.js";
 import { curvesOf, filtersOf, isOfAll, offer } from "./shown.js";
@@ -30,6 +31,7 @@ export class Training {
     this.drawn = new Map();
     this.added = [];
     this.metrics = null;
+    this.asked = [];
     this.hasRanks = () => true;
     this.events = [];
     this.shown = { chosen: "", isByStep: false };
@@ -50,15 +52,16 @@ export class Training {
   /**
    * Say what the run has recorded so far.
    * @param {Map<string, Map<number | null, number>>} last values by metric and rank
-   * @returns {boolean} whether there are other metrics than before
+   * @returns {boolean} whether there is something to show that was not asked for
    */
   know(last) {
-    const metrics = [...last.keys()];
-    const isNew = metrics.join("\n") !== this.metrics?.join("\n");
-    this.metrics = metrics;
+    this.metrics = [...last.keys()];
     // What is posted to a run belongs to no rank.
     this.hasRanks = (metric) => !last.get(metric)?.has(null);
-    return isNew;
+    if (!this.run) return false;
+    const isMissing = this.#filters(this.shown).some((filter) => !this.asked.includes(filter));
+    if (!isMissing) this.#redraw();
+    return isMissing;
   }
 
   /** Say what has happened to the run: restarts are marked. */
@@ -80,15 +83,20 @@ export class Training {
       chosen: ranks.value,
       isByStep: axis.querySelector(":checked").value === "step",
     };
-    const metrics = this.#charts().flatMap((chart) => chart.metrics);
-    if (metrics.length) {
-      if (shown.isByStep) metrics.push("step");
+    this.asked = this.#filters(shown);
+    if (this.asked.length) {
       const points = isOfAll(shown.chosen) ? POINTS_OF_ALL / run.num_workers : POINTS;
       this.recorded.points = Math.max(100, Math.min(POINTS, Math.floor(points)));
-      await this.recorded.refresh(filtersOf(metrics, shown.chosen, this.hasRanks), isWhole);
+      await this.recorded.refresh(this.asked, isWhole);
     }
     this.shown = shown;
     await this.draw();
+  }
+
+  #filters({ chosen, isByStep }) {
+    const metrics = this.#charts().flatMap((chart) => chart.metrics);
+    const all = metrics.length && isByStep ? [...metrics, "step"] : metrics;
+    return filtersOf(all, chosen, this.hasRanks);
   }
 
   /**
