@@ -23,7 +23,7 @@ get_nodejs() {
 get_typescript() {
     [ -f "$folder/.installed" ] && return
     echo "Fetching TypeScript into .tools" >&2
-    npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$folder" \
+    npm install --loglevel=error --no-audit --no-fund --ignore-scripts --prefix "$folder" \
         "typescript@$version" >&2 || fail "npm cannot fetch typescript@$version"
     touch "$folder/.installed" # last: an interrupted installation leaves none
 }
