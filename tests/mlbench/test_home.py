@@ -51,7 +51,7 @@ def test_every_path_is_below_the_folder(home: Home) -> None:
         if isinstance(getattr(Home, name), property)
         and isinstance(value := getattr(home, name), Path)
     ]
-    assert len(set(paths)) == len(paths) == 10
+    assert len(set(paths)) == len(paths) == 11
     assert all(path.parent == home.root for path in paths)
 
 

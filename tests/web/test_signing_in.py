@@ -53,7 +53,7 @@ def test_a_page_leads_to_signing_in_and_back(
     page: Page, connection: Connection, watch: Watch
 ) -> None:
     watch.expect(_REFUSED)
-    page.goto(f"{connection.url}/compare?runs=1,2&metric=train_loss")
+    page.goto(f"{connection.url}/runs?search=digits&state=FAILED")
     expect(page.get_by_label("Token")).to_be_focused()
     _enter(page, "wrong")
     expect(page.get_by_label("Token")).to_have_accessible_description(
@@ -61,8 +61,8 @@ def test_a_page_leads_to_signing_in_and_back(
     )
     expect(page.get_by_label("Token")).to_have_value("")
     _enter(page, connection.token)
-    page.wait_for_url(f"{connection.url}/compare?runs=1,2&metric=train_loss")
-    _heading(page, "Compare")
+    page.wait_for_url(f"{connection.url}/runs?search=digits&state=FAILED")
+    _heading(page, "Runs")
 
 
 def test_a_wrong_token_in_the_url_is_told(page: Page, connection: Connection, watch: Watch) -> None:
