@@ -5,7 +5,7 @@
 BIN := .venv/bin
 WITH_PROMETHEUS := PROMETHEUS="$$(scripts/get-prometheus.sh)" && export PROMETHEUS &&
 
-.PHONY: help run install test check chart bench images screenshots e2e clean
+.PHONY: help run install test hostile check chart bench images screenshots e2e clean
 
 help: ## show this list (the default)
 	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
@@ -19,10 +19,15 @@ install: .venv/.installed ## make .venv and install mlbench into it
 .venv/.installed: pyproject.toml
 	@scripts/make-venv.sh
 
+PYTEST = $(WITH_PROMETHEUS) KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
+	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" \
+	CHROMIUM="$$(scripts/get-chromium.sh)" $(BIN)/pytest -n 2 --dist worksteal
+
 test: install ## run the tests
-	$(WITH_PROMETHEUS) KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
-		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" \
-		CHROMIUM="$$(scripts/get-chromium.sh)" $(BIN)/pytest -n 2 --dist worksteal
+	$(PYTEST) --ignore tests/hostile
+
+hostile: install ## run the tests of what a failing or hostile part may do to the others
+	$(PYTEST) tests/hostile
 
 check: install ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, shell syntax
 	$(BIN)/ruff check

@@ -22,7 +22,7 @@ async function showElsewhere(place) {
   const info = await get("/api/info/");
   const board = `/d/${BOARDS[document.body.dataset.page] ?? BOARDS.runs}`;
   const links = [
-    ["Grafana", info.grafana && info.grafana.url.replace(/\/$/, "") + board],
+    ["Grafana", info.grafana && info.grafana.url + board],
     ["Prometheus", info.prometheus?.url],
   ].filter(([, url]) => url);
   place.append(...links.map(([name, href]) => h("a", { href, rel: "noopener", target: "_blank" }, name)));

@@ -17,5 +17,5 @@ export function grafanaUrl(
     ["from", String(Math.min(...starts))],
     ["to", isOver ? String(Math.max(...ends)) : "now"],
   ]);
-  return `${base.replace(/\/$/, "")}/d/mlbench-compare?${params}`;
+  return `${base}/d/mlbench-compare?${params}`;
 }

@@ -1,17 +1,9 @@
 // What the bars and lines of a comparison show. Pure.
 
+import { PHASES } from "../names.js";
 import { labelOf, lookOf } from "./view.js";
 
 const COLOURS = ["--series-0", "--series-1"];
-const PHASES = [
-  "data",
-  "forward",
-  "backward",
-  "communication",
-  "optimizer",
-  "metrics",
-  "evaluation",
-];
 
 /**
  * Bars, and how to read them.

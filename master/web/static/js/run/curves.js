@@ -1,9 +1,12 @@
 // What is drawn of recorded series: which ranks, along which axis, in which charts. Pure.
 
+import { PHASES } from "../names.js";
+import { between } from "../series.js";
+
 /** @typedef {import("../series.js").Series} Series */
 
 const TOTALS = /^(step|epoch|samples|train_seconds)$/;
-const PHASES = /^(data|forward|backward|communication|optimizer|metrics|evaluation)_seconds$/;
+const PHASE_TOTALS = new Set(PHASES.map((phase) => `${phase}_seconds`));
 const ACCURACY = /(^|_)(Prec@\d+|R2|acc|accuracy)$/;
 const UNITS = [
   { seconds: 86_400, from: 3 * 86_400, name: "days" },
@@ -36,7 +39,7 @@ export function chartsOf(metrics, goal) {
 
 /** @returns {string[]} the metrics that make a curve of their own: no totals, which only grow. */
 export function curvesOf(/** @type {string[]} */ metrics) {
-  return metrics.filter((name) => !TOTALS.test(name) && !PHASES.test(name)).sort();
+  return metrics.filter((name) => !TOTALS.test(name) && !PHASE_TOTALS.has(name)).sort();
 }
 
 // Beside a top-1 accuracy, one of the five likeliest is close to 100 % and tells little.
@@ -100,15 +103,7 @@ export function areSame(/** @type {Series[]} */ all) {
  *   that stands for several, the smallest is that of its time.
  */
 export function counterAt(/** @type {Series} */ counter, /** @type {number[]} */ times) {
-  const { times: known, lows } = counter;
-  let i = -1;
-  return times.map((time) => {
-    while (i + 1 < known.length && known[i + 1] <= time) i += 1;
-    if (i < 0) return NaN;
-    const isBetween = known[i] < time && i + 1 < known.length && lows[i + 1] >= lows[i];
-    if (!isBetween) return lows[i];
-    return lows[i] + ((lows[i + 1] - lows[i]) * (time - known[i])) / (known[i + 1] - known[i]);
-  });
+  return between({ ...counter, values: counter.lows }, times);
 }
 
 /**

@@ -32,7 +32,7 @@ export class Grafana {
   /** Show the run's dashboard and its panels, of the Grafana at `url`. */
   show(/** @type {Run} */ run, /** @type {string} */ url) {
     this.run = run;
-    this.url = url.replace(/\/$/, "");
+    this.url = url;
     this.section.hidden = false;
     const range = run.started_at ? rangeOf(run) : {};
     this.link.href = `${this.url}/d/${BOARD}${query({ "var-run_id": run.id, ...range })}`;

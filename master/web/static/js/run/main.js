@@ -1,7 +1,7 @@
 // The page of one run: finds its parts, and keeps them up to date while the run goes on.
 
 import { get } from "../api.js";
-import { h } from "../dom.js";
+import { byId, h } from "../dom.js";
 import { poll } from "../live.js";
 import { emptyState, errorState, isActive } from "../pieces.js";
 import { Delivery } from "./delivery.js";
@@ -28,100 +28,98 @@ const SLOW_MS = 5000;
 // With so many ranks, an answer has thousands of series.
 const MANY_RANKS = 16;
 
-const page = document.getElementById("run");
+const page = byId("run");
 const runId = Number(page.dataset.runId);
-/** @type {(id: string) => any} */
-const part = (id) => document.getElementById(id);
 
 const head = new Head(
   {
-    name: part("name"),
-    state: part("state"),
-    actions: part("actions"),
-    stop: part("stop"),
-    again: part("again"),
-    delete: part("delete"),
-    about: part("about"),
-    problem: part("problem"),
-    waiting: part("waiting"),
-    reason: part("reason"),
-    usage: part("usage"),
+    name: byId("name"),
+    state: byId("state"),
+    actions: byId("actions"),
+    stop: byId("stop"),
+    again: byId("again"),
+    delete: byId("delete"),
+    about: byId("about"),
+    problem: byId("problem"),
+    waiting: byId("waiting"),
+    reason: byId("reason"),
+    usage: byId("usage"),
   },
   () => runPoll.now(),
 );
 const progress = new Progress({
-  goal: part("goal"),
-  metric: part("goal-metric"),
-  value: part("goal-value"),
-  target: part("goal-target"),
-  share: part("goal-share"),
-  figures: part("figures"),
-  departures: part("departures"),
+  goal: byId("goal"),
+  metric: byId("goal-metric"),
+  value: byId("goal-value"),
+  target: byId("goal-target"),
+  share: byId("goal-share"),
+  figures: byId("figures"),
+  departures: byId("departures"),
 });
 const training = new Training(
   {
-    charts: part("charts"),
-    empty: part("no-charts"),
-    axis: part("axis"),
-    ranks: part("ranks-shown"),
-    ranksChoice: part("ranks-choice"),
-    metric: part("metric"),
+    charts: byId("charts"),
+    empty: byId("no-charts"),
+    axis: byId("axis"),
+    ranks: byId("ranks-shown"),
+    ranksChoice: byId("ranks-choice"),
+    metric: byId("metric"),
   },
   runId,
   () => followers.training?.now(),
 );
-const throughput = new Throughput(part("throughput-chart"), part("no-throughput"), runId);
+const throughput = new Throughput(byId("throughput-chart"), byId("no-throughput"), runId);
 const phases = new Phases({
-  legend: part("phases-legend"),
-  rows: part("phases-rows"),
-  empty: part("no-phases"),
-  unit: part("phases-unit"),
+  legend: byId("phases-legend"),
+  rows: byId("phases-rows"),
+  empty: byId("no-phases"),
+  unit: byId("phases-unit"),
 });
 const ranks = new Ranks({
-  rows: part("ranks-rows"),
-  empty: part("no-ranks"),
+  rows: byId("ranks-rows"),
+  empty: byId("no-ranks"),
   table: page.querySelector(".ranks-scroll"),
-  order: part("ranks-order"),
-  orderChoice: part("ranks-order-choice"),
+  order: byId("ranks-order"),
+  orderChoice: byId("ranks-order-choice"),
 });
 const resources = new Resources(
   {
-    chart: part("resources-chart"),
-    empty: part("no-resources"),
-    figure: part("figure"),
-    shown: part("pods-shown"),
-    shownChoice: part("pods-choice"),
+    chart: byId("resources-chart"),
+    empty: byId("no-resources"),
+    figure: byId("figure"),
+    shown: byId("pods-shown"),
+    shownChoice: byId("pods-choice"),
   },
   () => followers.resources?.now(),
 );
-const timeline = new Timeline(part("events"), runId, (events) => training.mark(events));
-const delivery = new Delivery(part("delivery-figures"), part("delivery-verdict"));
+const timeline = new Timeline(byId("events"), runId, (events) => training.mark(events));
+const delivery = new Delivery(byId("delivery-figures"), byId("delivery-verdict"));
 const logs = new Logs(
   {
-    log: part("log"),
+    log: byId("log"),
     empty: page.querySelector(".log-empty"),
-    rank: part("log-rank"),
-    stream: part("log-stream"),
-    attempt: part("log-attempt"),
-    attemptChoice: part("log-attempt-choice"),
-    follow: part("log-follow"),
-    download: part("log-download"),
-    search: part("log-search"),
-    query: part("log-query"),
-    next: part("log-next"),
-    found: part("log-found"),
+    rank: byId("log-rank"),
+    stream: byId("log-stream"),
+    attempt: byId("log-attempt"),
+    attemptChoice: byId("log-attempt-choice"),
+    follow: byId("log-follow"),
+    download: byId("log-download"),
+    search: byId("log-search"),
+    query: byId("log-query"),
+    next: byId("log-next"),
+    found: byId("log-found"),
   },
   runId,
   () => followers.logs?.now(),
 );
-const manifest = new Manifest(part("manifest-parts"), runId);
-const grafana = new Grafana(part("grafana"), part("board"), part("panels"));
+const manifest = new Manifest(byId("manifest-parts"), runId);
+const grafana = new Grafana(byId("grafana"), byId("board"), byId("panels"));
 
 let run = null;
 let descriptions = new Map();
 let grafanaUrl = null;
 const followers = {};
-menu(part("download"), part("downloads"));
+menu(byId("download"), byId("downloads"));
 const runPoll = poll(refreshRun, showProblem);
 poll(learn, () => {}); // without it, only words and links are missing
 
@@ -154,8 +152,8 @@ function show() {
 
 async function begin() {
   page.removeAttribute("aria-busy");
-  part("loading").hidden = true;
-  part("sections").hidden = false;
+  byId("loading").hidden = true;
+  byId("sections").hidden = false;
   const slowly = run.num_workers > MANY_RANKS ? 5 : 1;
   // What one looks at first does not share the master with all the rest.
   await follow("training", "training", CURVES_MS, (isWhole) => training.refresh(run, isWhole));
@@ -178,7 +176,7 @@ function follow(name, sectionId, ms, task) {
   let settle;
   const settled = new Promise((resolve) => (settle = resolve));
   const problem = h("div", { class: "section-problem" });
-  part(sectionId).append(problem);
+  byId(sectionId).append(problem);
   const again = () => {
     problem.replaceChildren();
     followers[name].now();
@@ -210,9 +208,9 @@ async function refreshResult() {
 
 function showProblem(error) {
   page.removeAttribute("aria-busy");
-  part("loading").hidden = true;
-  part("sections").hidden = true;
-  part("actions").hidden = true;
+  byId("loading").hidden = true;
+  byId("sections").hidden = true;
+  byId("actions").hidden = true;
   const isGone = error.status === 404;
   page.append(
     isGone

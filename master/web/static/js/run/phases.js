@@ -3,7 +3,7 @@
 import { h, keep, setText } from "../dom.js";
 import { duration, percent } from "../format.js";
 import { sum } from "./curves.js";
-import { PHASES, meanPhases } from "./rankfigures.js";
+import { SHOWN, meanPhases } from "./rankfigures.js";
 
 /** @typedef {import("./rankfigures.js").RankFigures} RankFigures */
 
@@ -70,7 +70,7 @@ function createRow(/** @type {{ name: string, phases: Record<string, number> }} 
 
 function updateRow(element, { name, phases }, whole) {
   const [, bar, end] = element.children;
-  const pieces = PHASES.filter((phase) => phases[phase] > 0);
+  const pieces = SHOWN.filter((phase) => phases[phase] > 0);
   keep(
     bar,
     pieces,

@@ -1,17 +1,10 @@
 // What each rank of a run has done, from the newest values that it recorded. Pure.
 
+import { PHASES } from "../names.js";
 import { mean } from "./curves.js";
 
-export const PHASES = [
-  "data",
-  "forward",
-  "backward",
-  "communication",
-  "optimizer",
-  "metrics",
-  "other",
-  "evaluation",
-];
+// Training in none of them stands before evaluation, which is none.
+export const SHOWN = PHASES.flatMap((phase) => (phase === "evaluation" ? ["other", phase] : [phase]));
 // Below this, one rank is as fast as another.
 const SLOWER = 1.02;
 
@@ -38,7 +31,7 @@ export function rankFigures(ranks, last) {
 /** @returns {Record<string, number>} the phases of a rank on average; none where none has any. */
 export function meanPhases(/** @type {RankFigures[]} */ figures) {
   const known = figures.map((one) => one.phases).filter((phases) => Object.keys(phases).length);
-  const names = PHASES.filter((phase) => known.some((phases) => phase in phases));
+  const names = SHOWN.filter((phase) => known.some((phases) => phase in phases));
   return Object.fromEntries(names.map((name) => [name, mean(known.map((one) => one[name] ?? 0))]));
 }
 
@@ -69,7 +62,7 @@ function figuresOf({ rank, pod, exit_code: exitCode }, last) {
 }
 
 function phasesOf(of, seconds) {
-  const known = PHASES.map((phase) => [phase, of(`${phase}_seconds`)]).filter(([, value]) => value);
+  const known = SHOWN.map((phase) => [phase, of(`${phase}_seconds`)]).filter(([, value]) => value);
   if (!known.length || seconds === null) return Object.fromEntries(known);
   // Evaluation is no training time.
   const inPhases = known.reduce(
