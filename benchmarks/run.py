@@ -1,8 +1,8 @@
 """Measure, and print a line for each figure: ``make bench``, or a part by its name.
 
-``python -m benchmarks.run post_rate read_rate`` runs two parts. Three run only if named:
-``cluster_start``, which needs a cluster, ``pages``, which needs Chromium, and ``rivals``, which
-installs what others use instead.
+``python -m benchmarks.run post_rate read_rate`` runs two parts. Four run only if named:
+``cluster_start``, which needs a cluster, ``faults``, which takes a quarter of an hour, ``pages``,
+which needs Chromium, and ``rivals``, which installs what others use instead.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _USUAL = (
     "exchange_rate",
     "linear_rate",
 )
-_ALL = (*_USUAL, "cluster_start", "pages", "rivals")
+_ALL = (*_USUAL, "cluster_start", "faults", "pages", "rivals")
 
 
 def main() -> None:

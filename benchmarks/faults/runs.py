@@ -1,0 +1,128 @@
+"""The runs beside which faults are made, and what is found of their values afterwards."""
+
+import shlex
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from benchmarks.faults.stack import Stack, wait_for
+from benchmarks.faults.training import METRIC, Check, check
+from mlbench.assets import CHECKOUT
+from mlbench.client import ApiError, Run
+from mlbench.errors import MLBenchError
+
+_WORKERS = 2
+_VALUES = 1500
+_RATE = 100.0
+_END_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of some runs' values."""
+
+    runs: int
+    recorded: int
+    in_prometheus: int
+    kept: int
+    lost: int
+    doubled: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all is as it should be."""
+        adds_up = self.recorded == self.in_prometheus + self.kept
+        return adds_up and not (self.lost or self.doubled or self.notes)
+
+
+@dataclass
+class Ledger:
+    """Orders runs on a stack one after the other, and compares their values with their notes."""
+
+    stack: Stack
+    runs: list[int] = field(default_factory=list)
+    began_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def _notes(self) -> Path:
+        folder = self.stack.home.root.parent / "notes"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def begin_run(self) -> None:
+        """Order a run, and wait until it records."""
+        command = [
+            *(sys.executable, "-m", "benchmarks.faults.training", "--values", str(_VALUES)),
+            *("--rate", str(_RATE), "--notes", str(self._notes)),
+        ]
+        with self.stack.client() as client:
+            ordered = client.create_run(
+                "faults",
+                _WORKERS,
+                custom_image_name="none/needed",
+                custom_image_command=shlex.join(command),
+                working_dir=str(CHECKOUT),
+                max_restarts=100,
+            )
+            run_id = ordered.result().value.id
+        self.runs.append(run_id)
+        wait_for(lambda: any(self._notes.glob(f"{run_id}-*")), 60, "the run records")
+
+    def keep_going(self) -> None:
+        """Order another run if the last one has ended."""
+        run = self._try_to_get(self.runs[-1])
+        if run is not None and not run.active:
+            self.begin_run()
+
+    def settle(self) -> Outcome:
+        """Wait until all runs have ended and are counted, and compare value by value."""
+        total, recorded, stored, kept = Check(), 0, 0, 0
+        notes: list[str] = []
+        for run_id in self.runs:
+            wait_for(partial(self._is_counted, run_id), _END_SECONDS, "the run ends")
+            run = self._try_to_get(run_id)
+            assert run is not None
+            assert run.delivery is not None
+            if run.state != "FINISHED":
+                notes.append(f"run {run_id} {run.state}: {run.reason.splitlines()[0]}")
+            recorded += run.delivery.recorded
+            stored += run.delivery.in_prometheus
+            kept += run.delivery.kept
+            for rank in range(_WORKERS):
+                total += self._check(run_id, rank)
+        if total.recorded != recorded:
+            notes.append(f"the ranks noted {total.recorded:,}")
+        seconds = time.monotonic() - self.began_at
+        return Outcome(
+            len(self.runs), recorded, stored, kept, total.lost, total.doubled, seconds, tuple(notes)
+        )
+
+    def expect_refusal(self, outcome: Outcome) -> Outcome:
+        """Return an outcome, with a note if the last run is read as if nothing were lost."""
+        with self.stack.client() as client:
+            try:
+                client.get_run_metrics(self.runs[-1], metric_filter=METRIC).result()
+            except ApiError:
+                return outcome
+        return replace(outcome, notes=(*outcome.notes, "read as if nothing were missing"))
+
+    def _check(self, run_id: int, rank: int) -> Check:
+        with self.stack.client() as client:
+            series = client.get_run_metrics(run_id, metric_filter=METRIC).result().value
+        values = [float(point.value) for point in series.get(f"{METRIC} @ {rank}", [])]
+        return check(self._notes, run_id, rank, values)
+
+    def _is_counted(self, run_id: int) -> bool:
+        run = self._try_to_get(run_id)
+        return run is not None and not run.active and run.delivery is not None
+
+    def _try_to_get(self, run_id: int) -> Run | None:
+        try:
+            with self.stack.client() as client:
+                return client.get_run(run_id).result().value
+        except MLBenchError:
+            return None
