@@ -132,9 +132,9 @@ class Agent:
     def _begin(self, attempt: Attempt) -> None:
         attempt.remove_old_checkpoints()
         log.info("starting %s: %s", attempt.folder.name, " ".join(attempt.assignment.command))
-        self._state_facts(attempt)
         offset = self._clock.offset
         try:
+            self._state_facts(attempt)
             attempt.start(
                 self._environ,
                 on_exit=self._wake.set,
@@ -146,10 +146,12 @@ class Agent:
 
     def _state_facts(self, attempt: Attempt) -> None:
         try:
-            attempt.state(self._facts.state(attempt.assignment, self._clock.offset))
+            facts = self._facts.state(attempt.assignment, self._clock.offset)
         except Exception:
             # A machine so odd that it cannot be described can still train.
             log.exception("cannot say what %s runs on", attempt.folder.name)
+        else:
+            attempt.state(facts)
 
     def _stop(self, attempt: Attempt) -> None:
         if attempt.exit is None:

@@ -32,6 +32,7 @@ _ASSIGNMENT, _EXIT, _COUNTERS = "assignment.json", "exit.json", "counters"
 _HIGHEST_CODE = 255
 _HIGHEST_NUMBER = 2**31 - 1
 _LONGEST_FAILURE = 500
+_ROOM_FOR_WORDS_BYTES = 16 << 10
 # What a process is given as exit code if its agent ended with it: the guard killed it.
 _KILLED = -9
 
@@ -234,7 +235,7 @@ class Attempt:
         def note(ended: Exit) -> None:
             if killed_for_memory() > killed_before:
                 self._say_out_of_memory()
-            self._note_exit(ended)
+            self._note_exit(ended, _why_silent(ended, self.folder))
             on_exit()
 
         self._process = TrainingProcess(
@@ -323,6 +324,17 @@ class Attempt:
         if a.deadline_at is not None:
             variables[names.ENV_DEADLINE] = repr(a.deadline_at + clock_offset_seconds)
         return variables
+
+
+def _why_silent(ended: Exit, folder: Path) -> str:
+    """Return why a process that failed may have no last words; empty if it had room for them."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return ""
+    if ended.code <= 0 or disk.f_bavail * disk.f_frsize > _ROOM_FOR_WORDS_BYTES:
+        return ""
+    return f"it exited with code {ended.code} while its worker's disk was full"
 
 
 def _read_exit(path: Path) -> tuple[Exit, str]:
