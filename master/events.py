@@ -60,7 +60,7 @@ def _ranks(run: Run) -> Iterable[Rank]:
     found: Iterable[Rank] = (
         Rank.select(
             *(Rank.attempt, Rank.rank, Rank.worker, Rank.assigned_at, Rank.reported_at),
-            *(Rank.stop, Rank.exit_code, Rank.exited_at, Rank.lost),
+            *(Rank.stop, Rank.exit_code, Rank.exited_at, Rank.lost, Rank.failure),
         )
         .where(Rank.run == run)
         .order_by(Rank.attempt, Rank.rank)
@@ -87,12 +87,17 @@ def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[Event]:
     failed = [rank for rank in ranks if rank.exit_code]
     # Once the first has failed, the others are stopped.
     first = min(failed, key=_over_at, default=None)
+    if any(rank.failure for rank in ranks):
+        first = None
     if run.attempt == ranks[0].attempt and _was_to_stop(run):
         first = None
     for rank in ranks:
         place, at = f"Rank {rank.rank} on {rank.worker}", _over_at(rank)
         code = rank.exit_code
-        if code and (rank is first or not rank.stop or code not in _STOPPED_BY):
+        if rank.failure:
+            text = f"{place}: {rank.failure}"
+            yield Event(at, "exited", rank.attempt, rank.rank, text)
+        elif code and (rank is first or not rank.stop or code not in _STOPPED_BY):
             text = f"{place} {describe_exit(code)}"
             yield Event(at, "exited", rank.attempt, rank.rank, text)
         if rank.lost:

@@ -132,6 +132,8 @@ class Rank(_Table):
     """When it exited; when it was last heard of, if it is lost."""
     lost = TextField(default="")
     """Why it was written off, for good; empty for a rank that was not."""
+    failure = TextField(default="")
+    """Why it has failed, however its process ends, as its agent says; empty if it has not."""
     machine = JSONField(null=True)
     """What it ran on and with, as its agent states it; null until then."""
 

@@ -67,6 +67,8 @@ class Report(BaseModel):
     exit_code: int | None = Field(default=None, ge=-255, le=255)
     exited_at: float | None = None
     sizes: dict[StreamName, _Size] = Field(default_factory=dict)
+    failure: str = Field(default="", max_length=500, pattern=NO_NUL)
+    """Why the rank has failed, however its process ends."""
 
     _no_truth_value = field_validator("exit_code", "exited_at", mode="before")(refuse_truth_value)
 
@@ -143,14 +145,21 @@ def decide(report: Report, current: Rank | None) -> Do:
 
 
 def _note_rank(pod: str, report: Report, now: float) -> None:
-    """Write down that a rank has begun or ended, the first time that its agent says so."""
+    """Write down that a rank has begun, failed or ended, the first time that its agent says so."""
     rank = Rank.get_or_none(
         Rank.worker == pod,
         Rank.run == report.run_id,
         Rank.attempt == report.attempt,
         Rank.rank == report.rank,
     )
-    if rank is None or rank.exit_code is not None or rank.lost:
+    if rank is None or rank.lost:
+        return
+    if report.failure and not rank.failure:
+        rank.failure = report.failure
+        rank.save(only=[Rank.failure])
+    if rank.exit_code is not None:
+        if report.state == "exited":
+            streams.shorten(rank.run_id, rank.attempt, rank.rank, report.sizes)
         return
     rank.reported = True
     if report.exited_at is not None and report.state == "exited":

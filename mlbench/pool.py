@@ -13,6 +13,8 @@ class LocalWorker:
 
     name: str
     alive: bool
+    trouble: str = ""
+    """Why it is not; empty for one that is."""
 
 
 @dataclass(frozen=True)

@@ -169,15 +169,24 @@ def _join(*reasons: str) -> str:
 
 def _failed(run: RunView) -> list[RankView]:
     """Return the ranks that failed: not those that ended badly as they were stopped in time."""
-    return [rank for rank in run.ranks if rank.lost or (rank.exit_code and not run.stop_reason)]
+    return [
+        rank
+        for rank in run.ranks
+        if rank.lost or rank.failure or (rank.exit_code and not run.stop_reason)
+    ]
 
 
 def _first(failed: Sequence[RankView]) -> RankView:
-    """Return the rank that failed first: the others failed because it did, or were stopped."""
-    return min(failed, key=lambda rank: (rank.exited_at or 0.0, rank.rank))
+    """Return the rank that failed first: the others failed because it did, or were stopped.
+
+    One whose agent says why goes before: it was running on when that was found.
+    """
+    return min(failed, key=lambda rank: (not rank.failure, rank.exited_at or 0.0, rank.rank))
 
 
 def _describe(rank: RankView) -> str:
+    if rank.failure:
+        return f"rank {rank.rank} on {rank.worker}: {rank.failure}"
     if rank.exit_code:
         return f"rank {rank.rank} on {rank.worker} {describe_exit(rank.exit_code)}"
     return f"rank {rank.rank} is lost: {rank.lost}"

@@ -44,6 +44,8 @@ class RankView:
     """What is wrong with its pod, or was since it has the rank; empty if nothing is known."""
     lost: str
     """Why it was written off, for good; empty for a rank that was not."""
+    failure: str = ""
+    """Why it has failed, however its process ends, as its agent says; empty if it has not."""
 
     @property
     def over(self) -> bool:

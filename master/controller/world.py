@@ -163,6 +163,7 @@ def _view_rank(
         replaced=worker is not None and not is_same_pod(rank.pod_uid, worker.pod_uid),
         trouble=_trouble(rank, pod),
         lost=rank.lost,
+        failure=rank.failure,
     )
 
 

@@ -33,6 +33,7 @@ class LocalPool:
                 ip=_LOOPBACK,
                 node=platform.node(),
                 labels={"app": "mlbench", "component": "worker", "release": "local"},
+                trouble=worker.trouble,
             )
             for number, worker in enumerate(self.files.read_status())
         ]
@@ -54,8 +55,9 @@ class LocalPool:
         return Placement(_LOOPBACK, _free_port(), shares, pods, python=sys.executable)
 
     def explain(self) -> str:
-        """Return nothing: workers here start at once."""
-        return ""
+        """Return which workers do not run, and where to read why."""
+        troubled = (pod for pod in self.pods() if pod.trouble)
+        return "; ".join(f"{pod.name} is not there: {pod.trouble}" for pod in troubled)
 
 
 def share_cores(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from peewee import fn
+from peewee import Case, fn
 
 from master.database import exclusive
 from master.models import Chunk, Detail, KeptSample, Series, Stream, run_owner
@@ -53,6 +53,18 @@ def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int])
             # A process can cut its file short, behind what was shipped.
             stream.final_size = max(sizes.get(name, 0), stream.size)
             stream.save()
+
+
+def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
+    """Note that closed streams will not get as long as was said: a rank's files were taken away."""
+    owner = run_owner(run_id)
+    with exclusive(owner):
+        for name in STREAMS:
+            most = sizes.get(name, 0)
+            Stream.update(final_size=Case(None, [(Stream.size > most, Stream.size)], most)).where(
+                *(Stream.owner == owner, Stream.attempt == attempt, Stream.rank == rank),
+                *(Stream.name == name, Stream.final_size > Stream.size, Stream.final_size > most),
+            ).execute()
 
 
 def waiting(owner: str | None = None) -> list[Stream]:

@@ -116,7 +116,7 @@ def _push(url: str, token: str, prometheus_url: str) -> dict[str, Any]:
         raise NotPushedError("a part is missing: run `pip install 'mlbench[master]'`")
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "master.grafana"),
+            *(sys.executable, "-P", "-m", "master.grafana"),
             *("--url", url, "--prometheus-url", prometheus_url),
         ],
         # Not on the command line, which everyone on this machine may read.

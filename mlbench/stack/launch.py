@@ -57,7 +57,7 @@ def start_detached(home: Home, workers: int, port: int | None) -> Connection:
     home.logs.mkdir(parents=True, exist_ok=True)
     log_file = home.logs / "supervisor.log"
     begin = log_file.stat().st_size if log_file.exists() else 0
-    command = [sys.executable, "-m", "mlbench.stack", "--workers", str(workers)]
+    command = [sys.executable, "-P", "-m", "mlbench.stack", "--workers", str(workers)]
     if port is not None:
         command += ["--port", str(port)]
     pid = _spawn_detached(command, {**os.environ, names.ENV_HOME: str(home.root)}, log_file)

@@ -53,6 +53,8 @@ class Services:
         self._home = home
         self._ports = Ports()
         self._worker_ports: dict[int, int] = {}
+        # The parts themselves run elsewhere: see the supervisor.
+        self._started_in = Path.cwd()
         self.token = _secret(home.root / "token")
         self._agent_token = _secret(home.root / "agent-token")
         master_port = self._ports.exactly(port) if port else self._ports.near(_MASTER_PORT)
@@ -86,7 +88,7 @@ class Services:
             command=(
                 *_python("worker.agent"),
                 *("--pod", pod, "--folder", str(self._home.workers / pod)),
-                *("--port", str(port), "--master", self.url),
+                *("--port", str(port), "--master", self.url, "--start-in", str(self._started_in)),
             ),
             environ={
                 **self._environ,
@@ -252,7 +254,7 @@ def find_prometheus() -> Path:
     ours = CHECKOUT / ".tools" / "prometheus" / "bin" / "prometheus"
     found = os.environ.get("PROMETHEUS") or shutil.which("prometheus") or ours
     if Path(found).is_file():
-        return Path(found)
+        return Path(found).absolute()
     raise StackError(
         "Prometheus is missing: run `make install`, or install it (Debian: the package "
         "prometheus) and name the binary in $PROMETHEUS"
@@ -279,7 +281,8 @@ def check_installed() -> None:
 
 
 def _python(module: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", module)
+    """Return the command of a module, which imports nothing from the folder that it runs in."""
+    return (sys.executable, "-P", "-m", module)
 
 
 def _secret(path: Path) -> str:

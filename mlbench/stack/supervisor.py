@@ -32,6 +32,8 @@ _LONGEST_PAUSE_SECONDS = 10.0
 # A part that ends this often while the stack starts will not work by being started once more.
 _ENDS_WHILE_STARTING = 3
 _LAST_LINES = 10
+# Where the parts run: nobody leaves a module there that one of them would import.
+_RUN_IN = "/"
 _PR_SET_PDEATHSIG = 1
 
 
@@ -108,13 +110,18 @@ class Supervisor:
         shutil.copyfile(source / "prometheus.yml", home / "prometheus.yml")
 
     def _wait_until_ready(self) -> bool:
-        """Return whether everything works; false when told to quit before."""
+        """Return whether everything works, but for workers that do not; false when told to quit."""
         deadline = time.monotonic() + _READY_SECONDS
         while not self._quit.wait(0.05):
-            waiting = [child for child in self._needed() if not _works(child)]
+            late = time.monotonic() > deadline
+            waiting = [
+                *(child for child in self._needed() if not _works(child)),
+                *(c for c in self._workers_there() if not (late or _keeps_ending(c) or _works(c))),
+            ]
             if not waiting:
+                self._name_workers_that_do_not_work()
                 return True
-            if time.monotonic() > deadline:
+            if late:
                 names = ", ".join(child.service.name for child in waiting)
                 raise StackError(
                     f"not ready after {_READY_SECONDS:.0f} s: {names}; see {self._home.logs}"
@@ -124,15 +131,29 @@ class Supervisor:
         return False
 
     def _needed(self) -> list[_Child]:
-        return [child for child in self._children.values() if not child.service.optional]
+        """Return the parts without which there is no stack."""
+        fixed = [self._children.get(service.name) for service in self._services.fixed]
+        return [child for child in fixed if child is not None and not child.service.optional]
+
+    def _workers_there(self) -> list[_Child]:
+        fixed = {service.name for service in self._services.fixed}
+        return [child for name, child in self._children.items() if name not in fixed]
+
+    def _name_workers_that_do_not_work(self) -> None:
+        for child in self._workers_there():
+            if not _works(child):
+                log_file = self._log_file(child.service)
+                log.warning(
+                    "the stack starts without %s, which is tried again; the end of %s:\n%s",
+                    *(child.service.name, log_file, _last_lines(log_file)),
+                )
 
     def _check_none_keeps_ending(self) -> None:
         for child in self._needed():
-            ended = child.ended + (child.process.poll() is not None)
-            if ended >= _ENDS_WHILE_STARTING:
+            if _keeps_ending(child):
                 log_file = self._log_file(child.service)
                 raise StackError(
-                    f"{child.service.name} ended {ended} times while the stack started; "
+                    f"{child.service.name} ended {_ends(child)} times while the stack started; "
                     f"the end of {log_file}:\n{_last_lines(log_file)}"
                 )
 
@@ -142,6 +163,7 @@ class Supervisor:
                 process = subprocess.Popen(
                     service.command,
                     env=service.environ,
+                    cwd=_RUN_IN,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -190,12 +212,19 @@ class Supervisor:
         fixed = {service.name for service in self._services.fixed}
         surplus = self._children.keys() - fixed - {service.name for service in services}
         self._end([self._children.pop(name) for name in surplus])
-        status = [
-            LocalWorker(s.name, self._children[s.name].process.poll() is None) for s in services
-        ]
+        status = [self._view(self._children[service.name]) for service in services]
         if status != self._pool.read_status():
             self._pool.write_status(status)
             self._write_targets("workers", services)
+
+    def _view(self, child: _Child) -> LocalWorker:
+        code = child.process.poll()
+        if code is None:
+            return LocalWorker(child.service.name, alive=True)
+        log_file = self._log_file(child.service)
+        return LocalWorker(
+            child.service.name, False, f"its agent ended with {code}: see {log_file}"
+        )
 
     def _write_targets(self, job: str, services: Iterable[Service]) -> None:
         groups = [{"targets": [service.address for service in services]}]
@@ -230,6 +259,14 @@ def _end_with(supervisor: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != supervisor:
         os._exit(1)
+
+
+def _ends(child: _Child) -> int:
+    return child.ended + (child.process.poll() is not None)
+
+
+def _keeps_ending(child: _Child) -> bool:
+    return _ends(child) >= _ENDS_WHILE_STARTING
 
 
 def _last_lines(path: Path) -> str:

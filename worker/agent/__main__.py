@@ -23,6 +23,12 @@ def main() -> None:
     parser.add_argument("--port", required=True, type=int, help="port of /metrics")
     parser.add_argument("--host", default="127.0.0.1", help="address of /metrics")
     parser.add_argument("--master", required=True, help="URL of the master")
+    parser.add_argument(
+        "--start-in",
+        type=Path,
+        default=Path.cwd(),
+        help="where commands start that name no folder of their own; by default where the agent is",
+    )
     options = parser.parse_args()
     token = os.environ.get(names.ENV_AGENT_TOKEN)
     if not token:
@@ -33,7 +39,6 @@ def main() -> None:
     # In a container. Elsewhere the exporter knows a worker by its environment.
     if os.getpid() == 1:
         hide_from_others()
-    options.folder.mkdir(parents=True, exist_ok=True)
     collector = WorkerCollector(options.pod)
     registry = CollectorRegistry()
     registry.register(collector)
@@ -43,6 +48,7 @@ def main() -> None:
         options.folder,
         lambda: Link(options.master, token),
         collector,
+        start_in=options.start_in,
         pod_uid=os.environ.get(names.ENV_POD_UID, ""),
     )
     on_termination(agent.quit)

@@ -1,16 +1,17 @@
 """The agent's loop: say what is, hear what should be, and make it so."""
 
 import logging
-import shutil
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from worker.agent.attempt import Assignment, Attempt, training_environ
 from worker.agent.backoff import Backoff
 from worker.agent.clock import Clock
 from worker.agent.facts import Facts
+from worker.agent.files import remove
 from worker.agent.link import Link, LinkError, RefusedError, Reply
 from worker.agent.scraped import WorkerCollector
 from worker.agent.shipper import Shipper
@@ -27,6 +28,7 @@ class Agent:
         folder: Path,
         connect: Callable[[], Link],
         collector: WorkerCollector,
+        start_in: Path,
         pod_uid: str = "",
     ) -> None:
         self._pod = pod
@@ -34,6 +36,7 @@ class Agent:
         self._folder = folder
         self._connect = connect
         self._collector = collector
+        self._start_in = start_in
         self._environ = training_environ()
         self._facts = Facts(self._environ)
         self._clock = Clock()
@@ -44,27 +47,36 @@ class Agent:
 
     def run(self) -> None:
         """Poll until told to quit; then end the training process, if there is one."""
-        if found := Attempt.resume(self._folder):
-            log.info("found what a former agent left: %s", found.folder.name)
-            self._take(found)
+        self._resume()
         link, backoff = self._connect(), Backoff()
         while not self._stopping.is_set():
             self._wake.clear()
             try:
-                reply = link.poll(self._pod, self._report())
-            except (LinkError, RefusedError) as error:
+                patience = self._turn(link, backoff)
+            except (OSError, RuntimeError):
+                # No descriptor or thread was left, for instance: there may be one later.
+                log.exception("cannot go on, trying again")
                 patience = backoff.seconds()
-                log.warning("cannot poll, trying again in %.1f s: %s", patience, error)
-            else:
-                backoff.reset()
-                patience = reply.next_poll_seconds
-                self._clock.note(reply.offset)
-                self._follow(reply)
-            if self._attempt is not None:
-                self._attempt.enforce_stop()
             self._wake.wait(patience)
         link.close()
         self._end()
+
+    def _turn(self, link: Link, backoff: Backoff) -> float:
+        """Poll, and do what the master says; return in how many seconds to do so again."""
+        try:
+            reply = link.poll(self._pod, self._report())
+        except (LinkError, RefusedError) as error:
+            patience = backoff.seconds()
+            log.warning("cannot poll, trying again in %.1f s: %s", patience, error)
+        else:
+            backoff.reset()
+            patience = reply.next_poll_seconds
+            self._clock.note(reply.offset)
+            self._follow(reply)
+        if self._attempt is not None:
+            self._attempt.enforce_stop()
+            self._attempt.remember_exit()
+        return patience
 
     def quit(self) -> None:
         """End soon."""
@@ -78,6 +90,8 @@ class Agent:
             return report
         a, ended = self._attempt.assignment, self._attempt.exit
         report |= {"state": "running", "run_id": a.run_id, "attempt": a.attempt, "rank": a.rank}
+        if self._attempt.failure:
+            report["failure"] = self._attempt.failure
         if ended is None:
             return report
         return report | {
@@ -94,28 +108,50 @@ class Agent:
             case "stop" if self._attempt is not None:
                 self._stop(self._attempt)
 
+    def _resume(self) -> None:
+        if found := Attempt.resume(self._folder):
+            log.info("found what a former agent left: %s", found.folder.name)
+            self._take(found)
+
     def _start(self, assignment: Assignment) -> None:
         for old in self._folder.glob("run-*"):
-            shutil.rmtree(old)
-        attempt = Attempt.create(self._folder, assignment)
-        attempt.remove_old_checkpoints()
-        log.info("starting %s: %s", attempt.folder.name, " ".join(assignment.command))
-        self._state_facts(attempt)
-        offset = self._clock.offset
-        attempt.start(
-            self._environ,
-            on_exit=self._wake.set,
-            clock_offset_seconds=offset.seconds if offset else 0.0,
-        )
+            remove(old)
+        folder = assignment.working_dir or str(self._start_in)
+        assignment = replace(assignment, working_dir=folder)
+        try:
+            attempt = Attempt.create(self._folder, assignment)
+        except OSError as error:
+            log.exception("cannot make a folder for run %d", assignment.run_id)
+            attempt = Attempt.unable(self._folder, assignment, f"it cannot keep its files: {error}")
+        # What ships it is there before its process, which it must not be without.
         self._take(attempt)
+        if attempt.exit is None:
+            self._begin(attempt)
         self._wake.set()  # tell the master at once
+
+    def _begin(self, attempt: Attempt) -> None:
+        attempt.remove_old_checkpoints()
+        log.info("starting %s: %s", attempt.folder.name, " ".join(attempt.assignment.command))
+        offset = self._clock.offset
+        try:
+            self._state_facts(attempt)
+            attempt.start(
+                self._environ,
+                on_exit=self._wake.set,
+                clock_offset_seconds=offset.seconds if offset else 0.0,
+            )
+        except (OSError, RuntimeError, ValueError) as error:
+            log.exception("cannot start %s", attempt.folder.name)
+            attempt.fail(f"its agent cannot start it: {error}")
 
     def _state_facts(self, attempt: Attempt) -> None:
         try:
-            attempt.state(self._facts.state(attempt.assignment, self._clock.offset))
+            facts = self._facts.state(attempt.assignment, self._clock.offset)
         except Exception:
             # A machine so odd that it cannot be described can still train.
             log.exception("cannot say what %s runs on", attempt.folder.name)
+        else:
+            attempt.state(facts)
 
     def _stop(self, attempt: Attempt) -> None:
         if attempt.exit is None:
@@ -127,10 +163,11 @@ class Agent:
             self._collector.show_idle()
 
     def _take(self, attempt: Attempt) -> None:
-        self._attempt = attempt
-        self._collector.show(attempt)
-        self._shipper = Shipper(attempt, self._connect())
-        self._shipper.start()
+        shipper = Shipper(attempt, self._connect())
+        shipper.start()
+        self._attempt, self._shipper = attempt, shipper
+        if attempt.counters.is_dir():
+            self._collector.show(attempt)
 
     def _end(self) -> None:
         """End the process, within its grace; its folder is for the next agent."""
@@ -145,11 +182,11 @@ class Agent:
 
 def _own_address() -> str:
     """Return the address that others reach this machine at; loopback where there is no network."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             # Nothing is sent: connecting a datagram socket only looks up the route.
             probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return "127.0.0.1"
-        address: str = probe.getsockname()[0]
-        return address
+            address: str = probe.getsockname()[0]
+            return address
+    except OSError:
+        return "127.0.0.1"

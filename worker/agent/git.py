@@ -1,13 +1,13 @@
 """The state of the git repository that holds a run's code."""
 
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench import names
+from worker.agent.asking import ask
 
-_TIMEOUT_SECONDS = 3.0
+_PATIENCE_SECONDS = 3.0
 # A repository of somebody else, as in many containers, is as good: its code is about to be run
 # anyway. Its lock is left alone, and no monitor of its files is started.
 _GIT = (
@@ -49,7 +49,8 @@ def _ask(source: Path, environ: Mapping[str, str]) -> GitState | None:
     own_environ = {name: value for name, value in environ.items() if name not in _OF_ANOTHER}
 
     def git(*arguments: str) -> str | None:
-        return _run([*_GIT, *arguments], source.parent, own_environ)
+        answer = ask([*_GIT, *arguments], source.parent, own_environ, _PATIENCE_SECONDS)
+        return None if answer is None else answer.decode(errors="replace").strip()
 
     place = git("rev-parse", "HEAD", "--show-toplevel")
     if place is None:
@@ -61,20 +62,3 @@ def _ask(source: Path, environ: Mapping[str, str]) -> GitState | None:
         return None  # it only lies there, such as an installed program
     changes = git("status", "--porcelain", "--untracked-files=no")
     return GitState(commit, None if own is None or changes is None else bool(own + changes), root)
-
-
-def _run(command: list[str], folder: Path, environ: Mapping[str, str]) -> str | None:
-    """Return what a command writes; None where it fails."""
-    try:
-        answer = subprocess.run(
-            command,
-            cwd=folder,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_SECONDS,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return answer.stdout.decode(errors="replace").strip()

@@ -17,7 +17,7 @@ GRACE_SECONDS = 5.0
 # How long killed descendants are waited for.
 _REAP_SECONDS = 2.0
 # As the shell answers for a command that cannot be started.
-_NOT_STARTED = 127
+NOT_STARTED = 127
 
 # From linux/prctl.h.
 _PR_SET_DUMPABLE = 4
@@ -38,7 +38,11 @@ class Exit:
 class TrainingProcess:
     """A command that runs in a process group of its own until it ends or is stopped.
 
-    ``on_exit`` is called from another thread once the whole group has ended.
+    ``on_exit`` is called from another thread once the whole group has ended; at once, and from this
+    one, if the command cannot be started.
+
+    Raises:
+        OSError, RuntimeError: its files cannot be opened, or there is no room for what watches it.
     """
 
     def __init__(
@@ -69,11 +73,14 @@ class TrainingProcess:
             except OSError as error:
                 err.write(f"{_why_not(command[0], working_dir, error)}\n".encode())
         if self._process is None:
-            on_exit(Exit(_NOT_STARTED, time.time()))
+            on_exit(Exit(NOT_STARTED, time.time()))
             return
-        # With the first process of a container all others end, and it may have no shell.
-        self._guard = None if os.getpid() == 1 else _start_guard(self._process.pid)
-        threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
+        try:
+            self._watch(self._process)
+        except (OSError, RuntimeError):
+            self.kill()
+            self._process.wait()
+            raise
 
     def stop(self) -> None:
         """Ask the group to end; ``enforce_stop`` has to be called now and then."""
@@ -90,17 +97,24 @@ class TrainingProcess:
         """Kill the group."""
         self._signal_group(signal.SIGKILL)
 
+    def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        # With the first process of a container all others end, and it may have no shell.
+        self._guard = None if os.getpid() == 1 else _start_guard(process.pid)
+        threading.Thread(target=self._wait, args=(process,), daemon=True).start()
+
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
         # Not reaped yet: until then its group's number belongs to nobody else.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         ended_at = time.time()
         self._signal_group(signal.SIGKILL)
         code = process.wait()
-        _end_children(keep=self._guard.pid if self._guard else None)
-        if self._guard is not None:
-            self._guard.kill()
-            self._guard.communicate()
-        self._on_exit(Exit(code, ended_at))
+        try:
+            _end_children(keep=self._guard.pid if self._guard else None)
+            if self._guard is not None:
+                self._guard.kill()
+                self._guard.communicate()
+        finally:
+            self._on_exit(Exit(code, ended_at))
 
     def _signal_group(self, number: int) -> None:
         if self._process is not None and self._process.returncode is None:
@@ -152,8 +166,11 @@ def _end_children(keep: int | None) -> None:
 
 
 def _children() -> set[int]:
-    lists = Path("/proc/self/task").glob("*/children")
-    return {int(pid) for children in lists for pid in children.read_text().split()}
+    found: set[int] = set()
+    for children in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # that thread has ended
+            found.update(map(int, children.read_text().split()))
+    return found
 
 
 @contextlib.contextmanager

@@ -3,11 +3,12 @@
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from worker.agent.asking import ask
 
 # As importing does, the first of several of the same name counts. Its folders tell by their time
 # of change whether anything was installed since.
@@ -24,7 +25,7 @@ print(json.dumps({
     "changed": {path: os.stat(path).st_mtime for path in sys.path if os.path.exists(path)},
 }))
 """
-_TIMEOUT_SECONDS = 5.0
+_PATIENCE_SECONDS = 5.0
 # No other name: asking a script of somebody's own, such as python_train.sh, would run it.
 _PYTHON = re.compile(r"python[0-9.]*t?(-dbg)?")
 # As Linux reads it.
@@ -103,17 +104,14 @@ def _interpreter(program: Path) -> Sequence[str]:
 
 
 def _ask(executable: str, environ: Mapping[str, str]) -> Python | None:
+    # In a folder of no code: what lies in the current one would count as installed.
+    answer = ask([executable, "-c", _QUESTION], Path("/"), environ, _PATIENCE_SECONDS)
     try:
-        # In a folder of no code: what lies in the current one would count as installed.
-        answer = subprocess.run(
-            [executable, "-c", _QUESTION],
-            cwd="/",
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_SECONDS,
-            check=True,
-        )
-        return Python(**json.loads(answer.stdout))
-    except (OSError, subprocess.SubprocessError, ValueError, TypeError):
+        found = Python(**json.loads(answer or b""))
+        return Python(str(found.version), _texts(found.packages), dict(found.changed))
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _texts(packages: Mapping[str, str]) -> dict[str, str]:
+    return {str(name): str(version) for name, version in packages.items()}

@@ -47,7 +47,7 @@ class Shipper(threading.Thread):
             ended = self._attempt.ended.is_set()
             try:
                 moved = [self._ship(stream, ended) for stream in STREAMS]
-            except LinkError as error:
+            except (LinkError, OSError) as error:
                 patience = backoff.seconds()
                 log.warning("cannot ship, trying again in %.1f s: %s", patience, error)
                 continue
@@ -66,9 +66,7 @@ class Shipper(threading.Thread):
     def _ship(self, stream: StreamName, ended: bool) -> bool:
         """Send the next piece of a stream; return whether the master took anything of it."""
         position = self._positions[stream]
-        with self._attempt.file(stream).open("rb") as file:
-            file.seek(position.offset)
-            data = file.read(_CHUNK_BYTES)
+        data = self._attempt.read(stream, position.offset, _CHUNK_BYTES)
         if stream == "metrics" and not ended and len(data) < _CHUNK_BYTES:
             data = data[: data.rfind(b"\n") + 1]
         if not data:

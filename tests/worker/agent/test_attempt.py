@@ -136,12 +136,9 @@ def test_the_process_gets_what_torch_distributed_needs_but_no_token(
     tmp_path: Path,
 ) -> None:
     environ = training_environ({names.ENV_AGENT_TOKEN: "secret", "PATH": "/bin"})
-    attempt = Attempt.create(tmp_path, ASSIGNMENT)
     seen = tmp_path / "environ"
     command = ("sh", "-c", f"env > {seen}")
-    attempt = Attempt(
-        attempt.folder, Assignment(**{**asdict(ASSIGNMENT), "command": command, "cpus": ()})
-    )
+    attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, command=command, cpus=()))
     ended: list[bool] = []
     attempt.start(environ, on_exit=lambda: ended.append(True))
     assert attempt.ended.wait(10)
