@@ -7,6 +7,7 @@ from falcon import Request, Response
 from peewee import InterfaceError, OperationalError, PeeweeException
 from pydantic import ValidationError
 
+from master.reading.completeness import LostSamplesError
 from master.reading.promql import PrometheusError
 from master.recording.spool import SpoolFullError
 
@@ -65,6 +66,9 @@ def _sentence(problem: object) -> str:
 def _answer_prometheus(
     req: Request, resp: Response, error: PrometheusError, params: dict[str, object]
 ) -> None:
+    if isinstance(error, LostSamplesError) and not error.may_pass:
+        # Asking again would not help.
+        raise falcon.HTTPBadGateway(description=str(error))
     raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
 
 

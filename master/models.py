@@ -105,6 +105,8 @@ class Run(_Table):
     """How often all samples were delivered again, as Prometheus had lost some."""
     delivery = JSONField(null=True)
     """``{"recorded", "in_prometheus", "kept"}`` once every stream is complete, or null."""
+    settled_at = DoubleField(null=True, index=True)
+    """When its samples were counted for the last time, an hour after its end; null until then."""
 
 
 class Rank(_Table):
@@ -191,7 +193,7 @@ class Stream(_Table):
 
 
 class Chunk(_Table):
-    """A piece of a stream. Those of metrics are the spool, and go once they are delivered."""
+    """A piece of a stream. Those of samples are the spool, and go once their run is settled."""
 
     stream = ForeignKeyField(Stream, backref="chunks", on_delete="CASCADE")
     offset = BigIntegerField()

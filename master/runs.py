@@ -67,6 +67,11 @@ def deadline_at(run: Run) -> float | None:
     return run.started_at + run.deadline_seconds
 
 
+def is_counted(run: Run) -> bool:
+    """Return whether a run's samples are counted; true of one that goes on, as nobody asks yet."""
+    return run.state in ACTIVE_STATES or run.delivery is not None or run.settled_at is not None
+
+
 def find(run_id: int) -> Run:
     """Return a run.
 

@@ -18,6 +18,7 @@ from master.controller.decisions import decide
 from master.controller.hands import Hands
 from master.controller.lease import open_lease, wait_for
 from master.controller.metering import LoopMetrics
+from master.controller.settling import Settler
 from master.controller.verification import Verifier
 from master.controller.world import Attention, Habits, observe, store_pods
 from master.grafana.follow import Follower, count_requests
@@ -58,13 +59,14 @@ def main() -> None:
     pool = open_pool(settings, registry, stop)
     habits = Habits(settings.workers, settings.start_seconds, settings.idle_seconds)
     delivery = Delivery(MeasuredWriter(settings.prometheus_url, written), written)
-    verifier = Verifier(PrometheusClient(settings.prometheus_url), delivery)
-    hands = Hands(pool, verifier)
+    asked = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
+    settler = Settler(Verifier(asked, delivery))
+    hands = Hands(pool, settler)
     attention = Attention()
-    deliverer = threading.Thread(
-        target=delivery.run, args=(stop, verifier.count_active), name="delivery"
-    )
+    deliverer = threading.Thread(target=delivery.run, args=(stop, settler.recount), name="delivery")
     deliverer.start()
+    # Nobody waits for it either: it may be waiting for Prometheus.
+    threading.Thread(target=settler.run, args=(stop,), name="settling", daemon=True).start()
     if settings.grafana:
         follower = Follower(settings.grafana, count_requests(registry))
         # Nobody waits for it: what it has not done yet, the next controller does.

@@ -56,7 +56,7 @@ class WriteOff:
 
 @dataclass(frozen=True)
 class Count:
-    """Count the run's samples."""
+    """Have the run's samples counted."""
 
     run_id: int
 

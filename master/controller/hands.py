@@ -2,7 +2,7 @@
 
 import logging
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from master.controller.actions import (
     Action,
@@ -15,9 +15,9 @@ from master.controller.actions import (
     WriteOff,
 )
 from master.controller.commands import command
-from master.controller.verification import Verifier
+from master.controller.settling import Settler
 from master.database import STATE, exclusive
-from master.models import Rank, Run, run_owner
+from master.models import Rank, Run
 from master.pools.base import Placement, Pool
 from master.reading import logs
 from master.recording import streams
@@ -34,14 +34,10 @@ class Hands:
     """Carries out actions on the database and the pool."""
 
     pool: Pool
-    verifier: Verifier
+    settler: Settler
 
     def perform(self, action: Action) -> None:
-        """Carry out one action.
-
-        Raises:
-            PrometheusError, UnavailableError: samples cannot be counted now.
-        """
+        """Carry out one action; none waits for Prometheus."""
         match action:
             case Scale(workers, shape, busy):
                 self.pool.scale(workers, shape, busy)
@@ -55,8 +51,7 @@ class Hands:
             case WriteOff():
                 _write_off(action)
             case Count(run_id):
-                if counted := self.verifier.count(run_id):
-                    Run.update(delivery=asdict(counted)).where(Run.id == run_id).execute()
+                self.settler.ask(run_id)
             case End():
                 _end(action)
 
@@ -144,5 +139,4 @@ def _end(end: End) -> None:
         Run.update(state=end.state, reason=reason, finished_at=time.time(), waiting=None).where(
             Run.id == end.run_id, Run.state.in_(ACTIVE_STATES)
         ).execute()
-        streams.forget_delivered(run_owner(end.run_id))
     log.info("run %d: %s %s", end.run_id, end.state, end.reason)

@@ -5,18 +5,18 @@ import time
 from dataclasses import dataclass
 
 from master.models import Run, run_owner
-from master.reading.counting import Counted, count
+from master.reading.counting import Counted, count, span_of
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
-from master.recording.streams import rewind
-from mlbench.names import ACTIVE_STATES
+from master.recording.plan import FUTURE_MS
+from master.recording.streams import rewind, waits
 
 log = logging.getLogger(__name__)
 
 # Of what was lost again and again, the cause is no lost disk.
 _MOST_REDELIVERIES = 3
-# Prometheus refuses older samples, so those of an older run would be kept beside what it has.
-_YOUNG_SECONDS = 22 * 3600.0
+# Older samples are kept instead of sent, so they would be kept beside what Prometheus has of them.
+_YOUNG_MS = 22 * 3600 * 1000
 
 
 @dataclass(frozen=True)
@@ -26,32 +26,33 @@ class Verifier:
     prometheus: PrometheusClient
     delivery: Delivery
 
-    def count(self, run_id: int) -> Counted | None:
-        """Return where a run's samples are; nothing if some were lost and are on their way again.
+    def count(self, run: Run) -> Counted | None:
+        """Return where a run's samples are; nothing if some are on their way to Prometheus.
+
+        They are also if Prometheus has lost some, which are then delivered again.
 
         Raises:
             PrometheusError, UnavailableError: samples cannot be counted now.
         """
-        owner = run_owner(run_id)
+        owner = run_owner(run.id)
         # Or a sample posted meanwhile would be in Prometheus, but not yet in the ledger.
         with self.delivery.settled(owner):
-            counted = count(self.prometheus, run_id)
-            run = Run.get_by_id(run_id)
+            is_whole = not waits(owner)
+            counted = count(self.prometheus, run.id)
             if not (counted.lost > 0 and _may_redeliver(run) and rewind(owner)):
-                return counted
-        log.warning("run %d: Prometheus lost samples, delivering again: %s", run_id, counted)
-        Run.update(redeliveries=run.redeliveries + 1).where(Run.id == run_id).execute()
+                return counted if is_whole else None
+        log.warning("run %d: Prometheus lost samples, delivering again: %s", run.id, counted)
+        Run.update(redeliveries=Run.redeliveries + 1, delivery=None).where(
+            Run.id == run.id
+        ).execute()
         return None
-
-    def count_active(self) -> None:
-        """Count the runs that go on, after a time in which Prometheus was away.
-
-        Raises:
-            PrometheusError, UnavailableError: samples cannot be counted now.
-        """
-        for run in list(Run.select(Run.id).where(Run.state.in_(ACTIVE_STATES))):
-            self.count(run.id)
 
 
 def _may_redeliver(run: Run) -> bool:
-    return run.redeliveries < _MOST_REDELIVERIES and time.time() - run.created_at < _YOUNG_SECONDS
+    """Return whether what was sent to Prometheus would be sent again, rather than kept."""
+    if run.redeliveries >= _MOST_REDELIVERIES:
+        return False
+    span, now_ms = span_of(run_owner(run.id)), time.time_ns() // 1_000_000
+    return span is None or (
+        now_ms - _YOUNG_MS < span.first_ms and span.last_ms <= now_ms + FUTURE_MS
+    )

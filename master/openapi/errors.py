@@ -41,6 +41,12 @@ _KINDS = {
     414: _Kind("UrlTooLong", "The URL is too long.", "Request Line is too large (8192 > 4094)"),
     421: _Kind("ForeignHost", "For another host.", "Host: this master is localhost (not 'a.com')"),
     431: _Kind("HeadersTooLarge", "The headers are too large.", "limit request headers fields"),
+    502: _Kind(
+        "Incomplete",
+        "Prometheus has lost or forgotten samples, so there is no whole answer any more.",
+        "Prometheus has 10 of the 411 samples of run 7: it lost or forgot the rest "
+        "(retention, a lost disk)",
+    ),
     503: _Kind(
         "Unavailable", "Not for the moment.", "Prometheus is not ready", {"Retry-After": "integer"}
     ),

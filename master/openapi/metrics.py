@@ -124,8 +124,9 @@ OPERATIONS = (
         name="list_metrics",
         parameters=_SELECTION,
         answer=Answer(
-            "The series of each pod by its name, or of each run by its id.",
-            dict[str, SeriesByName],
+            "The series of each pod by its name, or of each run by its id. A text in place of the "
+            "series says that Prometheus has lost some of their samples.",
+            dict[str, SeriesByName | str],
             {"1": _SERIES},
             also=_FILES,
         ),
@@ -167,6 +168,6 @@ OPERATIONS = (
         answer=Answer(
             "The series by name, each in order of time.", SeriesByName, _SERIES, also=_FILES
         ),
-        errors=(404, 503),
+        errors=(404, 502, 503),
     ),
 )

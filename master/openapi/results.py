@@ -121,7 +121,7 @@ OPERATIONS = (
         name="get_result",
         parameters=_WISHES,
         answer=Answer("What the run reached.", _view(Result), _RESULT.to_fields()),
-        errors=(404, 503),
+        errors=(404, 502, 503),
     ),
     Operation(
         CompareResource,
@@ -139,6 +139,6 @@ OPERATIONS = (
             *_WISHES,
         ),
         answer=Answer("The runs side by side.", _view(Comparison), _COMPARISON.to_fields()),
-        errors=(404, 503),
+        errors=(404, 502, 503),
     ),
 )

@@ -49,7 +49,7 @@ class Run(View):
     reason: str
     """Why it failed, or was stopped at its deadline; else empty."""
     waiting: str
-    """What it waits for, before it begins or between attempts; else empty."""
+    """What it waits for: before it begins, between attempts, or to be counted; else empty."""
     job_id: str
     job_metadata: dict[str, Any]
     benchmark: str
@@ -82,7 +82,7 @@ class Run(View):
     goal_train_seconds: float | None
     """Training time until then; None where it was not recorded."""
     delivery: Delivery | None
-    """None until the run has ended and its samples are counted."""
+    """None until its samples are counted: by its end, or soon after it was stopped or failed."""
     ranks: list[Rank]
 
 

@@ -1,11 +1,12 @@
 """What ``GET /api/metrics/`` answers: which series, in which format."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from master.models import Run
 from master.reading import archive, export
-from master.reading.export import AllSeries
+from master.reading.completeness import LostSamplesError
 from master.reading.selection import Selection
 from master.reading.series import NamedSeries, SeriesReader
 
@@ -45,7 +46,8 @@ def all_runs(reader: SeriesReader, selection: Selection, form: str) -> Answer:
     if form == "zip":
         found = (one for run_id in ids if (one := Run.get_or_none(Run.id == run_id)))
         files = archive.in_folders(
-            (str(one.id), archive.run_files(reader, one, selection)) for one in found
+            (str(one.id), archive.or_words(archive.run_files(reader, one, selection)))
+            for one in found
         )
         return _zip(files, "runs")
     return _everything("run", ((str(one), reader.run(one, selection)) for one in ids), form)
@@ -56,7 +58,7 @@ def all_pods(reader: SeriesReader, selection: Selection, form: str) -> Answer:
     everything = reader.pods(selection)
     if form == "zip":
         files = archive.in_folders(
-            (name, archive.series_files(series)) for name, series in everything
+            (name, archive.or_words(archive.series_files(series))) for name, series in everything
         )
         return _zip(files, "pods")
     return _everything("pod", everything, form)
@@ -66,10 +68,20 @@ def _plain(series: NamedSeries, form: str) -> Answer:
     return _csv(export.to_csv(series)) if form == "csv" else _json(export.to_json(series))
 
 
-def _everything(kind: str, everything: AllSeries, form: str) -> Answer:
+def _everything(kind: str, found: Iterable[tuple[str, NamedSeries]], form: str) -> Answer:
+    everything = ((owner, _or_words(series)) for owner, series in found)
     if form == "csv":
         return _csv(export.all_to_csv(kind, everything))
     return _json(export.all_to_json(everything))
+
+
+def _or_words(series: NamedSeries) -> NamedSeries | str:
+    """Return the series, or a text if Prometheus has lost some: the others' can still be read."""
+    try:
+        first = next(series, None)
+    except LostSamplesError as error:
+        return str(error)
+    return iter(()) if first is None else chain([first], series)
 
 
 def _json(pieces: Iterator[bytes]) -> Answer:

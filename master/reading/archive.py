@@ -11,6 +11,7 @@ from urllib.parse import quote
 import orjson
 
 from master.models import Rank, Run
+from master.reading.completeness import LostSamplesError
 from master.reading.dates import Dates
 from master.reading.points import Note, Pieces, Points
 from master.reading.selection import Selection
@@ -56,6 +57,14 @@ def series_files(series: NamedSeries) -> Iterator[File]:
     """Yield ``result_<series>.json`` for each series."""
     for name, pieces in series:
         yield f"result_{name}.json", _to_json(pieces)
+
+
+def or_words(files: Iterator[File]) -> Iterator[File]:
+    """Yield files, and ``INCOMPLETE.txt`` for those of which Prometheus has lost samples."""
+    try:
+        yield from files
+    except LostSamplesError as error:
+        yield "INCOMPLETE.txt", iter([str(error).encode()])
 
 
 def in_folders(folders: Iterable[tuple[str, Iterator[File]]]) -> FilesInFolders:

@@ -6,6 +6,7 @@ from peewee import fn
 
 from master.models import KeptSample, Series, Stream, run_owner
 from master.reading.promql import PrometheusClient, quote
+from master.reading.windows import Span
 from mlbench import names
 
 
@@ -29,6 +30,16 @@ class Counted:
     def lost(self) -> int:
         """How many samples are nowhere; negative where some are in two places."""
         return self.recorded - self.in_prometheus - self.kept
+
+    @property
+    def disagreement(self) -> str:
+        """What does not add up, in words; empty where every sample is in one place."""
+        if self.agrees:
+            return ""
+        return (
+            f"samples are missing: {self.recorded} recorded, "
+            f"{self.in_prometheus} in Prometheus, {self.kept} kept"
+        )
 
 
 def count(prometheus: PrometheusClient, run_id: int) -> Counted:
@@ -59,17 +70,23 @@ def _kept(owner: str) -> int:
     return kept
 
 
-def _count_in_prometheus(prometheus: PrometheusClient, run_id: int) -> int:
+def span_of(owner: str) -> Span | None:
+    """Return from when to when Prometheus has samples of an owner; nothing if it has none."""
     first_ms, last_ms = (
         Series.select(fn.MIN(Series.first_ms), fn.MAX(Series.last_ms))
-        .where(Series.owner == run_owner(run_id))
+        .where(Series.owner == owner)
         .scalar(as_tuple=True)
     )
-    if first_ms is None:
+    return None if first_ms is None else Span(first_ms, last_ms)
+
+
+def _count_in_prometheus(prometheus: PrometheusClient, run_id: int) -> int:
+    span = span_of(run_owner(run_id))
+    if span is None:
         return 0
     selector = f"{names.RUN_METRIC}{{run_id={quote(str(run_id))}}}"
     # Newer versions of Prometheus leave out the first instant of a range, hence one more.
     found = prometheus.query(
-        f"sum(count_over_time({selector}[{last_ms - first_ms + 1}ms]))", last_ms / 1000
+        f"sum(count_over_time({selector}[{span.length_ms}ms]))", span.last_ms / 1000
     )
     return round(float(found[0].values[0])) if found else 0

@@ -13,8 +13,11 @@ from master.reading.dates import Dates
 from master.reading.points import Note, Points
 from master.reading.series import NamedSeries
 
-AllSeries = Iterable[tuple[str, NamedSeries]]
-"""The series of several pods or runs, by the pod's name or the run's id."""
+AllSeries = Iterable[tuple[str, NamedSeries | str]]
+"""The series of several pods or runs, by the pod's name or the run's id.
+
+In place of those that are not whole any more, a text says so.
+"""
 
 # Larger ones cost memory, smaller ones time.
 _BLOCK_BYTES = 64 << 10
@@ -36,12 +39,12 @@ def to_json(series: NamedSeries, dates: Dates | None = None) -> Iterator[bytes]:
 
 
 def all_to_json(everything: AllSeries) -> Iterator[bytes]:
-    """Yield ``{pod or run: {name: [{"date", "value"}, …], …}, …}``."""
+    """Yield ``{pod or run: {name: [{"date", "value"}, …], …}, …}``, or a text for the series."""
     dates = Dates()
     before = b"{"
     for owner, series in everything:
         yield before + orjson.dumps(owner) + b":"
-        yield from to_json(series, dates)
+        yield from [orjson.dumps(series)] if isinstance(series, str) else to_json(series, dates)
         before = b","
     yield b"{}" if before == b"{" else b"}"
 
@@ -53,11 +56,17 @@ def to_csv(series: NamedSeries) -> Iterator[bytes]:
 
 
 def all_to_csv(kind: str, everything: AllSeries) -> Iterator[bytes]:
-    """Yield the same with a first column for the pod or run, which is called ``kind``."""
+    """Yield the same with a first column for the pod or run, which is called ``kind``.
+
+    A text for its series is the value of a line without series or date.
+    """
     dates = Dates()
     yield _csv([(kind, "series", *_COLUMNS)])
     for owner, series in everything:
-        yield from _csv_lines((owner,), series, dates)
+        if isinstance(series, str):
+            yield _csv([(owner, "", "", series, "", "")])
+        else:
+            yield from _csv_lines((owner,), series, dates)
 
 
 def in_blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:

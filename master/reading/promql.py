@@ -75,6 +75,19 @@ class PrometheusClient:
         found: list[dict[str, str]] = self._ask("series", form)
         return found
 
+    def began(self) -> str:
+        """Return when Prometheus was started, as it writes it: another one has another time.
+
+        Raises:
+            PrometheusError: Prometheus cannot be reached, or is not ready.
+        """
+        url = f"{self._url}/api/v1/status/runtimeinfo"
+        try:
+            answer = self._client.get(url).raise_for_status()
+            return str(answer.json()["data"]["startTime"])
+        except (httpx.HTTPError, ValueError, KeyError) as error:
+            raise PrometheusError(f"{url} gave no answer: {error}") from error
+
     def ready(self) -> bool:
         """Return whether Prometheus answers queries."""
         try:

@@ -3,7 +3,7 @@
 import heapq
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import groupby
 from operator import itemgetter
@@ -11,8 +11,9 @@ from typing import Any
 
 from master.models import KeptSample, Pod, Series, Stream, pod_owner, run_owner
 from master.reading import containers, delivered, stored
+from master.reading.completeness import Memory
 from master.reading.points import Pieces, Points, merge
-from master.reading.promql import PrometheusClient, PrometheusError
+from master.reading.promql import PrometheusClient
 from master.reading.selection import Read, Selection
 from master.recording.samples import SeriesKey, series_name
 
@@ -25,12 +26,14 @@ class SeriesReader:
     """Merges all places where a sample can be, in order of time."""
 
     prometheus: PrometheusClient
+    _whole: Memory = field(default_factory=Memory)
 
     def run(self, run_id: int, selection: Selection) -> NamedSeries:
         """Yield a run's series: ``train_loss @ 0`` for a rank's, else ``train_loss``.
 
         Raises:
-            PrometheusError: Prometheus gives no answer, maybe in the middle of it all.
+            PrometheusError: Prometheus gives no answer, or has lost samples; maybe in the middle of
+                it all.
         """
         return _select(_unite(self._recorded(run_owner(run_id), selection)), selection)
 
@@ -38,7 +41,8 @@ class SeriesReader:
         """Yield a pod's series: resource figures from the exporter, and posted samples.
 
         Raises:
-            PrometheusError: Prometheus gives no answer, maybe in the middle of it all.
+            PrometheusError: Prometheus gives no answer, or has lost samples; maybe in the middle of
+                it all.
         """
         found = heapq.merge(
             self._recorded(pod_owner(pod), selection),
@@ -51,7 +55,8 @@ class SeriesReader:
         """Yield each known pod, in order of their names, with its series as ``pod`` does.
 
         Raises:
-            PrometheusError: Prometheus gives no answer, maybe in the middle of it all.
+            PrometheusError: Prometheus gives no answer, or has lost samples; maybe in the middle of
+                it all.
         """
         pods = sorted({pod.name for pod in Pod.select(Pod.name)} | _pods_in(Stream))
         posted = _posted_pods(selection.names)
@@ -69,12 +74,11 @@ class SeriesReader:
         keys = sorted((series_name(*key), key) for key in found.keys)
         wanted = [(name, key) for name, key in keys if selection.wants(name, key[0])]
         from_prometheus = delivered.read(
-            self.prometheus, found, [key for _, key in wanted], selection
+            self.prometheus, found, [key for _, key in wanted], selection, self._whole
         )
         for name, key in wanted:
             yield name, partial(_merge, found, key, from_prometheus.get(key), selection)
-        if not found.still_holds():
-            raise PrometheusError(f"{owner} was deleted or delivered anew meanwhile: ask again")
+        found.check()
 
 
 def _merge(

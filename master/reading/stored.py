@@ -12,6 +12,8 @@ from peewee import ModelSelect, fn
 from master.database import database, snapshot
 from master.models import Detail, KeptSample, Series, Stream
 from master.reading.points import Note, Pieces, Point, Points, from_points
+from master.reading.promql import PrometheusError
+from master.reading.windows import Span
 from master.recording.delivery import BATCH_BYTES
 from master.recording.plan import plan
 from master.recording.samples import Sample, SeriesKey, spell
@@ -30,6 +32,11 @@ class Delivered:
     last_ms: int
     samples: int
     """How many; 0 if that is not known."""
+
+    @property
+    def span(self) -> Span:
+        """From the first to the last."""
+        return Span(self.first_ms, self.last_ms)
 
 
 @dataclass(slots=True)
@@ -82,9 +89,19 @@ class Stored:
         """All series that have samples anywhere."""
         return {*self.delivered, *self.waiting, *self.kept}
 
-    def still_holds(self) -> bool:
-        """Return whether nothing of it was taken away since, as deletion and rewinding do."""
-        return self.delivered.keys() <= _delivered(self.owner).keys()
+    def check(self) -> None:
+        """Make sure that nothing of it was taken away since, as deletion and rewinding do.
+
+        Raises:
+            PrometheusError: something was.
+        """
+        now = _delivered(self.owner)
+        if any(
+            key not in now or now[key].samples < had.samples for key, had in self.delivered.items()
+        ):
+            raise PrometheusError(
+                f"{self.owner} was deleted or delivered anew meanwhile: ask again"
+            )
 
     def read_kept(self, key: SeriesKey, after_us: int) -> Pieces:
         """Yield the kept samples of a series that are later than a time, in order of time."""

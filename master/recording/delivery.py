@@ -39,7 +39,6 @@ from master.recording.streams import (
     waiting,
 )
 from mlbench import names
-from mlbench.names import ACTIVE_STATES
 
 log = logging.getLogger(__name__)
 
@@ -186,8 +185,8 @@ class Delivery:
                     note_goals(run, goals, samples)
                     note_settings(run, settings)
                     note_machine(run, stream, machines)
-                # What an active run recorded stays until it is counted.
-                if run is None or run.state not in ACTIVE_STATES:
+                # What a run recorded stays until it was counted for the last time.
+                if run is None or run.settled_at is not None:
                     forget_delivered(stream.owner)
         self._metrics.count_samples(
             delivered=sum(len(sent) for sent in batch.send.values()),

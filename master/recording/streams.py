@@ -12,6 +12,8 @@ from mlbench.names import STREAMS, StreamName
 
 METRICS = "metrics"
 POSTED = "posted"
+# As many are deleted in a moment, which is how long others wait.
+_FEW_CHUNKS = 16
 OF_SAMPLES = Stream.name.in_([METRICS, POSTED])
 
 
@@ -76,6 +78,11 @@ def waiting(owner: str | None = None) -> list[Stream]:
     return list(found.order_by(Stream.id))
 
 
+def waits(owner: str) -> bool:
+    """Return whether samples of an owner's ranks wait; those that users post may do so for ever."""
+    return any(stream.name == METRICS for stream in waiting(owner))
+
+
 def parse(stream: Stream, lines: bytes, received_us: int) -> Iterator[Stated]:
     """Yield what whole lines of a stream say; ``received_us`` dates those that say nothing."""
     if stream.name == POSTED:
@@ -120,6 +127,20 @@ def forget_delivered(owner: str) -> None:
         else:
             first = _first_chunk(stream, stream.delivered)
             Chunk.delete().where(Chunk.stream == stream, Chunk.offset < first).execute()
+
+
+def forget_some(owner: str) -> bool:
+    """Delete a few chunks of samples that were delivered, and return whether more may be left."""
+    with exclusive(owner):
+        for stream in list(_of_samples(owner)):
+            delivered = Chunk.select(Chunk.offset).where(
+                Chunk.stream == stream, Chunk.offset < _first_chunk(stream, stream.delivered)
+            )
+            offsets = [one.offset for one in delivered.order_by(Chunk.offset).limit(_FEW_CHUNKS)]
+            if offsets:
+                Chunk.delete().where(Chunk.stream == stream, Chunk.offset <= offsets[-1]).execute()
+                return True
+    return False
 
 
 def rewind(owner: str) -> bool:

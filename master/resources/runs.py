@@ -12,8 +12,11 @@ from master import orders, runs
 from master.database import database, snapshot
 from master.models import Rank, Run
 from master.resources.params import read_body, whole_number
+from master.runs import is_counted
 from master.settings import Limits
 from master.times import seconds_to_text
+
+_UNCOUNTED = "its samples are not yet counted: Prometheus must take and count them first"
 
 Ranks = Sequence[Mapping[str, Any]]
 """The ranks of a run's latest attempt, as the API shows them."""
@@ -29,7 +32,7 @@ def _to_media(run: Run, ranks: Ranks) -> dict[str, Any]:
         "finished_at": seconds_to_text(run.finished_at),
         "state": run.state,
         "reason": run.reason,
-        "waiting": run.waiting or "",
+        "waiting": run.waiting or ("" if is_counted(run) else _UNCOUNTED),
         "job_id": run.job_id,
         "job_metadata": {},
         "benchmark": run.benchmark,

@@ -1,11 +1,12 @@
 """Calls about metrics: reading them, downloading them as a file, adding to them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import BinaryIO, Literal
+from http import HTTPStatus
+from typing import Any, BinaryIO, Literal
 
-from mlbench.client.answers import Answer
+from mlbench.client.answers import Answer, ApiError
 from mlbench.client.asking import Asker, path_part
 from mlbench.client.points import Point, Sample, Series, to_series, to_text
 from mlbench.client.transport import Param, Transport
@@ -31,11 +32,14 @@ class MetricCalls:
         last_n: int | None = None,
         until: Moment | None = None,
     ) -> Future[Answer[dict[str, Series]]]:
-        """Ask for the series of all worker pods, by the pods' names; see ``get_pod_metrics``."""
+        """Ask for the series of all worker pods, by the pods' names; see ``get_pod_metrics``.
+
+        It fails where those of a pod are not whole any more; the others can still be asked for.
+        """
         return self._asker.ask(
             "GET",
             "/api/metrics/",
-            lambda found: {pod: to_series(series) for pod, series in found.items()},
+            lambda found: {pod: _whole(series) for pod, series in found.items()},
             params=_selection("pod", since, summarize, metric_filter, last_n, until),
         )
 
@@ -162,6 +166,17 @@ class MetricCalls:
         return self._asker.ask(
             "POST", "/api/metrics/", lambda answer: int(answer["count"]), body=body
         )
+
+
+def _whole(series: Mapping[str, Any] | str) -> Series:
+    """Return the series that the API describes, unless it says why they are not whole.
+
+    Raises:
+        ApiError: it does.
+    """
+    if isinstance(series, str):
+        raise ApiError(HTTPStatus.BAD_GATEWAY, series)
+    return to_series(series)
 
 
 def _selection(

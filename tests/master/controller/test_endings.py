@@ -52,6 +52,32 @@ def test_a_failed_run_says_both_what_failed_and_what_is_missing() -> None:
     )
 
 
+@pytest.mark.parametrize("passed", [3.1, -3.1])
+@pytest.mark.parametrize("delivered", [True, False])
+def test_a_run_that_was_stopped_or_failed_waits_for_no_count(
+    passed: float, delivered: bool
+) -> None:
+    """Nor for a clock that was set back, by which it ended in the future."""
+    ranks = (exited(-15, at=NOW - passed), exited(1, at=NOW - passed - 9))
+    failed = with_ranks(*ranks, delivered=delivered)
+    assert decide_for(failed) == [End(7, "FAILED", "rank 1 on w-1 exited with code 1", 1)]
+    assert decide_for(replace(failed, stop_requested=True)) == [End(7, "STOPPED")]
+
+
+def test_a_run_that_failed_just_now_is_counted_first() -> None:
+    """As one may be that a controller has not seen fail which was away."""
+    for at, world in ((NOW, WORLD), (NOW - 9, replace(WORLD, watched_since=NOW))):
+        failed = with_ranks(exited(-15, at=at), exited(1, at=at))
+        assert decide_for(failed, world) == [Count(7)]
+        assert decide_for(replace(failed, delivered=False), world) == []
+
+
+def test_a_run_that_is_to_be_finished_waits_for_its_count() -> None:
+    ended = with_ranks(exited(0, at=NOW - 9999), exited(0, at=NOW - 9999), delivered=False)
+    assert decide_for(ended) == []
+    assert decide_for(replace(ended, delivered=True)) == [Count(7)]
+
+
 # --- What is named as the cause. ---
 
 
@@ -119,10 +145,9 @@ def test_a_restart_waits_for_workers_but_not_for_ever() -> None:
     alone = replace(WORLD, workers=workers(1))
     waiting = with_ranks(exited(1, at=NOW - 120), exited(1, at=NOW - 120), max_restarts=1)
     assert decide_for(waiting, alone) == [Wait(7, "1 of 2 workers are there")]
-    assert decide_for(replace(waiting, stop_requested=True), alone) == [Count(7)]
+    assert decide_for(replace(waiting, stop_requested=True), alone) == [End(7, "STOPPED")]
     given_up = with_ranks(exited(1, at=NOW - 121), exited(1, at=NOW - 121), max_restarts=1)
-    assert decide_for(given_up, alone) == [Count(7)]
-    [end] = decide_for(replace(given_up, delivery=COMPLETE), alone)
+    [end] = decide_for(given_up, alone)
     assert end == End(
         7,
         "FAILED",

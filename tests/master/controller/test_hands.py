@@ -10,6 +10,7 @@ import pytest
 from master.controller.actions import Assign, Count, End, Scale, StopRanks, Wait, WriteOff
 from master.controller.decisions import decide
 from master.controller.hands import Hands
+from master.controller.settling import Settler
 from master.controller.verification import Verifier
 from master.controller.world import Attention, Habits, observe
 from master.models import KeptSample, Rank, Run, run_owner
@@ -60,7 +61,7 @@ def machines() -> Machines:
 
 @pytest.fixture
 def hands(machines: Machines, prometheus: PrometheusClient, delivery: Delivery) -> Hands:
-    return Hands(machines, Verifier(prometheus, delivery))
+    return Hands(machines, Settler(Verifier(prometheus, delivery), look_seconds=0.0))
 
 
 def reload(run: Run) -> Run:
@@ -202,6 +203,7 @@ def test_count(hands: Hands, run: Run, delivery: Delivery) -> None:
     post(run_owner(run.id), [Sample("c", "", time.time_ns() // 1000, 1.0)])
     for _ in range(2):
         hands.perform(Count(run.id))
+        hands.settler.turn()
         assert reload(run).delivery == {"recorded": 3, "in_prometheus": 2, "kept": 1}
 
 
@@ -211,8 +213,10 @@ def test_without_prometheus_nothing_is_counted(
     record(run, line(time.time(), a=1))
     delivery.deliver_waiting()
     absent = PrometheusClient(f"http://127.0.0.1:{free_port()}")
+    settler = Settler(Verifier(absent, delivery))
+    Hands(machines, settler).perform(Count(run.id))
     with pytest.raises(PrometheusError):
-        Hands(machines, Verifier(absent, delivery)).perform(Count(run.id))
+        settler.turn()
     assert reload(run).delivery is None
     absent.close()
 
@@ -282,6 +286,7 @@ class Loop:
             pods = self.hands.pool.pods() or []
             for action in decide(observe(pods, Habits(2, 120.0, 60.0), self.attention)):
                 self.hands.perform(action)
+            self.hands.settler.turn()
 
     @property
     def state(self) -> str:

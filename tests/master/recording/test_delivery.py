@@ -211,13 +211,14 @@ def test_many_batches_and_cuts_within_lines(
 def test_what_nobody_will_count_again_goes_once_it_is_delivered(
     run: Run, delivery: Delivery
 ) -> None:
-    """Samples of pods and of runs that have ended; those of a run that goes on stay."""
-    ended, queued = make_run(state="FAILED"), make_run(state="INITIALIZED")
-    owners = [run_owner(one.id) for one in (run, queued, ended)] + [f"pod/w-{run.id}"]
+    """Samples of pods and of runs that are settled; those of a run that may be counted stay."""
+    settled = make_run(state="FAILED", settled_at=time.time())
+    others = (run, make_run(state="INITIALIZED"), make_run(state="FAILED"))
+    owners = [run_owner(one.id) for one in (*others, settled)] + [f"pod/w-{run.id}"]
     for owner in owners:
         post(owner, [Sample("a", "", time.time_ns() // 1000, 1.0)])
     deliver_all(delivery)
-    assert {chunk.stream.owner for chunk in Chunk.select()} == set(owners[:2])
+    assert {chunk.stream.owner for chunk in Chunk.select()} == set(owners[:3])
 
 
 def test_a_torn_last_line_waits_until_the_stream_is_closed(

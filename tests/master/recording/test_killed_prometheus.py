@@ -37,7 +37,7 @@ def redeliveries(case: Case) -> int:
 def test_killed_and_away_for_a_while(
     own_case: Case, own_prometheus: PrometheusServer, database: Database
 ) -> None:
-    with Deliverer(own_case.delivery, database, own_case.verifier.count_active):
+    with Deliverer(own_case.delivery, database, own_case.recount):
         own_case.record_some()
         wait_for(nothing_waits)
         own_prometheus.kill()
@@ -57,7 +57,7 @@ def test_an_empty_disk_while_samples_wait(
     database: Database,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with Deliverer(own_case.delivery, database, own_case.verifier.count_active):
+    with Deliverer(own_case.delivery, database, own_case.recount):
         for _ in range(3):
             own_case.record_some()
             wait_for(nothing_waits)
@@ -84,10 +84,10 @@ def test_an_empty_disk_that_nobody_noticed(
     lose_the_disk(own_prometheus)
     own_prometheus.start()
     assert own_case.count().in_prometheus == 0
-    assert own_case.verifier.count(own_case.run.id) is None
+    assert own_case.verifier.count(Run.get_by_id(own_case.run.id)) is None
     own_case.deliver_all()
     own_case.assert_complete()
-    assert own_case.verifier.count(own_case.run.id) == own_case.count()
+    assert own_case.verifier.count(Run.get_by_id(own_case.run.id)) == own_case.count()
 
 
 def test_an_empty_disk_while_the_controller_was_away(
@@ -98,7 +98,7 @@ def test_an_empty_disk_while_the_controller_was_away(
     own_prometheus.kill()
     lose_the_disk(own_prometheus)
     own_prometheus.start()
-    with Deliverer(own_case.delivery, database, own_case.verifier.count_active):
+    with Deliverer(own_case.delivery, database, own_case.recount):
         wait_for(lambda: redeliveries(own_case) == 1)
         wait_for(nothing_waits)
     own_case.assert_complete()
@@ -115,7 +115,7 @@ def test_a_disk_that_is_lost_again_while_all_is_sent_again(
         own_prometheus.kill()
         lose_the_disk(own_prometheus)
         own_prometheus.start()
-        own_case.verifier.count_active()
+        own_case.recount()
         own_case.delivery.deliver_waiting()
         assert not nothing_waits(), "all of it was in one batch"
     own_case.deliver_all()

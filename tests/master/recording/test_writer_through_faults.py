@@ -196,7 +196,7 @@ def test_it_gets_through_all_of_it(
 ) -> None:
     """Whatever comes, in a row, while samples keep coming."""
     faults = [cut, store_and_cut, answers(500), store_and_fail, talk_nonsense, break_off]
-    with Deliverer(case.delivery, database, case.verifier.count_active):
+    with Deliverer(case.delivery, database, case.recount):
         for fault in faults:
             faulty.faults.append(fault)
             case.record_some()
