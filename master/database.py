@@ -54,6 +54,10 @@ class _Sqlite(SqliteDatabase):
         super().__init__(database, **arguments)
         self.reserve = Reserve.beside(database, reserve_bytes)
 
+    def rollback(self) -> Any:
+        """Roll back, unless SQLite has: on a full disk it does, and the error is to be that."""
+        return super().rollback() if self.connection().in_transaction else None
+
 
 class _Postgresql(PostgresqlDatabase):
     """PostgreSQL, to which each thread connects again after the server has dropped it."""
