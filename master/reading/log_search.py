@@ -46,7 +46,7 @@ class LogSearch:
 def search(log: Log, text: str, offset: int) -> LogSearch:
     """Return the lines from an offset on that have the text, as many as one answer may have.
 
-    A line that has not ended yet is looked through, and again by who goes on. Of a line that is
+    Nothing is found in what was left out. A line that has not ended yet is looked through, and again by who goes on. Of a line that is
     longer than one answer looks through, who goes on takes the rest for a line.
     """
     needle = text.casefold()
@@ -54,6 +54,8 @@ def search(log: Log, text: str, offset: int) -> LogSearch:
     matches: list[Match] = []
     complete = False
     while not complete and len(matches) < _MATCHES and position - start <= _SCANNED - _PIECE:
+        if position in range(*log.gap):
+            _, position = log.gap
         data = log.read(position, position + _PIECE)
         lines = data[: data.rfind(b"\n") + 1]
         if lines:

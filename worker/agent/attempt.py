@@ -203,9 +203,13 @@ class Attempt:
         """Return the next bytes of a stream from an offset on, at most so many."""
         return self._streams[stream].read(offset, length)
 
+    def size(self, stream: StreamName) -> int:
+        """Return how many bytes a stream has, or has had so far, if it is given up."""
+        return self._streams[stream].size()
+
     def sizes(self) -> dict[StreamName, int]:
-        """Return how many bytes each stream has, or has had so far, if it is given up."""
-        return {stream: file.size() for stream, file in self._streams.items()}
+        """Return the size of each stream."""
+        return {stream: self.size(stream) for stream in self._streams}
 
     def state(self, machine: Mapping[str, object]) -> None:
         """Say what the rank runs on, in the first line of its metrics stream.
