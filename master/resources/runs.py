@@ -28,7 +28,7 @@ def _to_media(run: Run, ranks: Ranks) -> dict[str, Any]:
         "started_at": seconds_to_text(run.started_at),
         "finished_at": seconds_to_text(run.finished_at),
         "state": run.state,
-        "reason": run.reason,
+        "reason": runs.reason_of(run),
         "waiting": run.waiting or "",
         "job_id": run.job_id,
         "job_metadata": {},

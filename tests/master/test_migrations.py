@@ -16,9 +16,10 @@ from master.database import connect, connect_tables, exclusive, run_sql
 from master.migrations import FOLDER, SCHEMA, NewerSchemaError, bring_up_to_date
 from master.models import TABLES, Run, Stream, open_database, pod_owner, run_owner
 from master.reading.promql import PrometheusClient
-from master.recording.delivery import Delivery, labels
+from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, TimeSeries
 from master.recording.samples import Sample, series_name, spell
+from master.recording.sending import labels
 from master.recording.streams import parse, read
 from master.settings import Settings
 from tests.conftest import USER_TOKEN, PrometheusServer
