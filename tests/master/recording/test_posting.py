@@ -20,8 +20,8 @@ from master.reading.promql import PrometheusClient
 from master.recording import posting
 from master.recording.delivery import Delivery
 from master.recording.limits import SeriesLimit
-from master.recording.posting import MAX_METADATA_BYTES, MAX_TEXT_LENGTH, PostedSample
-from master.recording.samples import Sample, parse_posted
+from master.recording.posting import MAX_METADATA_BYTES, PostedSample
+from master.recording.samples import MAX_TEXT_LENGTH, Sample, parse_posted
 from master.recording.streams import POSTED, read
 from master.times import to_text
 from tests.master.making import make_pod, make_run
