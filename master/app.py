@@ -11,6 +11,7 @@ from master.openapi import document
 from master.origin import OriginMiddleware
 from master.reading.promql import PrometheusClient
 from master.reading.series import SeriesReader
+from master.recording.limits import SeriesLimit
 from master.recording.spool import Spool
 from master.resources.benchmarks import BenchmarksResource
 from master.resources.events import EventsResource
@@ -60,9 +61,10 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.set_error_serializer(shells.show_error)
 
     spool = Spool(settings.spool_bytes)
+    limit = SeriesLimit(settings.limits.series)
     reader = SeriesReader(prometheus)
     app.add_route("/api/pods", PodsResource())
-    app.add_route("/api/metrics", MetricsResource(spool, reader))
+    app.add_route("/api/metrics", MetricsResource(spool, limit, reader))
     app.add_route("/api/metrics/{owner}", OwnerMetricsResource(reader))
     app.add_route("/api/runs", RunsResource(settings.limits))
     app.add_route("/api/runs/{run_id:int}", RunResource())

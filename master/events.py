@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from master.exits import describe_exit
 from master.models import Rank, Run
+from master.runs import reason_of
 
 Kind = Literal[
     "created",
@@ -135,7 +136,7 @@ def _end(run: Run) -> Iterator[Event]:
         return
     kind = _ENDS[run.state]
     how = "was stopped" if kind == "stopped" else kind
-    why = run.reason.partition("\n")[0]
+    why = reason_of(run).partition("\n")[0]
     text = f"The run {how}: {why}" if why else f"The run {how}"
     yield Event(run.finished_at, kind, run.attempt, None, text)
 

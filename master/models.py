@@ -103,6 +103,8 @@ class Run(_Table):
     """What the task runs with, by name, or null until it says so."""
     redeliveries = IntegerField(default=0)
     """How often all samples were delivered again, as Prometheus had lost some."""
+    refused = JSONField(null=True)
+    """``{"first", "samples", "most"}`` of the series beyond those that it may have, or null."""
     delivery = JSONField(null=True)
     """``{"recorded", "in_prometheus", "kept"}`` once every stream is complete, or null."""
     settled_at = DoubleField(null=True, index=True)
@@ -222,6 +224,17 @@ class Series(_Table):
         primary_key = CompositeKey("owner", "metric", "rank")
 
 
+class SeriesName(_Table):
+    """A series that its owner may have: it has so many, and is given no more."""
+
+    owner = TextField()
+    metric = TextField()
+    rank = TextField()
+
+    class Meta:
+        primary_key = CompositeKey("owner", "metric", "rank")
+
+
 class KeptSample(_Table):
     """A sample that Prometheus cannot hold: a text, a time that it refuses, a second in one ms."""
 
@@ -270,10 +283,14 @@ class Deletion(_Table):
     owner = TextField(primary_key=True)
 
 
-TABLES = (Run, Rank, Worker, Pod, Stream, Chunk, Series, KeptSample, Detail, PostedBody, Deletion)
+TABLES = (
+    *(Run, Rank, Worker, Pod, Stream, Chunk),
+    *(Series, SeriesName, KeptSample, Detail, PostedBody),
+    Deletion,
+)
 
 # What belongs to an owner, and goes with it.
-OWNED = (Stream, Series, KeptSample, Detail, PostedBody)
+OWNED = (Stream, Series, SeriesName, KeptSample, Detail, PostedBody)
 
 
 def open_database(url: str, reserve_bytes: int = 0) -> Database:

@@ -9,6 +9,7 @@ from master.database import STATE, exclusive
 from master.feasibility import check
 from master.models import Deletion, Run, Stream, deleted_owner, run_owner
 from master.orders import RunOrder
+from master.recording.limits import describe_refused
 from master.settings import Limits
 from mlbench.names import ACTIVE_STATES
 
@@ -65,6 +66,11 @@ def deadline_at(run: Run) -> float | None:
     if run.deadline_seconds is None or run.started_at is None:
         return None
     return run.started_at + run.deadline_seconds
+
+
+def reason_of(run: Run) -> str:
+    """Return why a run ended as it did, and what of its samples was refused."""
+    return "; ".join(filter(None, [describe_refused(run), run.reason]))
 
 
 def is_counted(run: Run) -> bool:

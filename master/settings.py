@@ -35,6 +35,8 @@ class Limits:
     """Mbit/s that a worker may send at most, and by default; 0: as much as it can."""
     gpus: int = 0
     """GPUs of a worker."""
+    series: int = 10_000
+    """Most series of a run or pod."""
     pool: PoolKind = "local"
     """Local workers get whole cores, and as much bandwidth as there is."""
 
@@ -183,6 +185,7 @@ def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
         # Nothing limits what local workers send.
         bandwidth=_number(environ, "MLBENCH_LIMIT_BANDWIDTH") if in_cluster else 0.0,
         gpus=_whole(environ, "MLBENCH_LIMIT_GPUS", 0 if in_cluster else _gpus_here()),
+        series=_positive(environ, "MLBENCH_LIMIT_SERIES", Limits.series),
         pool=pool,
     )
 

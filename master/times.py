@@ -18,8 +18,15 @@ def to_text(time_us: int) -> str:
 
 
 def seconds_to_text(seconds: float | None) -> str | None:
-    """Return Unix seconds as the API writes them; nothing for nothing."""
-    return None if seconds is None else to_text(round(seconds * 1e6))
+    """Return Unix seconds as the API writes them; nothing for nothing.
+
+    What is outside of the years 1 to 9999 becomes the first or the last moment of them.
+    """
+    if seconds is None:
+        return None
+    # The float of the latest moment is a later one. NaN compares as false, so it is the earliest.
+    within = min(max(float(EARLIEST_US), seconds * 1e6), float(LATEST_US))
+    return to_text(min(round(within), LATEST_US))
 
 
 def to_microseconds(moment: datetime) -> int:

@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from master import times
 from master.database import STATE, exclusive
 from master.fields import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank, Run, Worker
@@ -65,7 +66,7 @@ class Report(BaseModel):
     attempt: _Number | None = None
     rank: _Number | None = None
     exit_code: int | None = Field(default=None, ge=-255, le=255)
-    exited_at: float | None = None
+    exited_at: float | None = Field(default=None, ge=0, le=times.LATEST_US // 10**6)
     sizes: dict[StreamName, _Size] = Field(default_factory=dict)
     failure: str = Field(default="", max_length=500, pattern=NO_NUL)
     """Why the rank has failed, however its process ends."""

@@ -12,8 +12,8 @@ from master.reading.promql import PrometheusClient, select
 from master.reading.selection import Read, Selection
 from master.reading.stored import Delivered, Stored
 from master.reading.windows import Span
-from master.recording.delivery import labels, series_key
 from master.recording.samples import SeriesKey
+from master.recording.sending import labels, series_key
 
 # An owner with no more samples is read in one query, which is much faster than one for each series.
 _AT_ONCE = 200_000

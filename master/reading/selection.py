@@ -8,7 +8,7 @@ from statistics import fmean
 
 from master import times
 from master.reading.points import Note, Pieces, Point, Points, from_points
-from master.recording.samples import number_or_text, spell
+from master.recording.samples import number_or_text, spell, split_name
 
 # Before the year 1, the first that the API can write.
 BEFORE_ALL_US = times.EARLIEST_US - 1
@@ -33,6 +33,11 @@ class Selection:
     """At most this many points of each series: averages of as many points each, with extremes."""
     last_n: int | None = None
     """Only this many points of each series, the newest."""
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The metrics that the names may mean; empty for all."""
+        return frozenset(metric for name in self.names for metric in (name, split_name(name)[0]))
 
     def wants(self, *names: str) -> bool:
         """Return whether a series that goes by these names is wanted."""

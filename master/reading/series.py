@@ -70,7 +70,7 @@ class SeriesReader:
     def _recorded(self, owner: str, selection: Selection) -> Iterator[tuple[str, Read]]:
         # The database first: a sample on its way from there to Prometheus is then still among
         # those that wait, and left out of what Prometheus says.
-        found = stored.look(owner)
+        found = stored.look(owner, selection.metrics)
         keys = sorted((series_name(*key), key) for key in found.keys)
         wanted = [(name, key) for name, key in keys if selection.wants(name, key[0])]
         from_prometheus = delivered.read(

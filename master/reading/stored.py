@@ -1,27 +1,22 @@
 """What the database holds of an owner's samples, as it was at one moment."""
 
-import time
-from array import array
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from peewee import ModelSelect, fn
 
 from master.database import database, snapshot
-from master.models import Detail, KeptSample, Series, Stream
+from master.models import Detail, KeptSample, Series
 from master.reading.points import Note, Pieces, Point, Points, from_points
 from master.reading.promql import PrometheusError
+from master.reading.waiting import Waiting, read_waiting
 from master.reading.windows import Span
-from master.recording.delivery import BATCH_BYTES
-from master.recording.plan import plan
-from master.recording.samples import Sample, SeriesKey, spell
-from master.recording.streams import POSTED, parse, read_lines
-from master.recording.streams import waiting as waiting_streams
+from master.recording.samples import SeriesKey
 
-# Rows of one query: no query stays open between two pieces of an answer.
-_ROWS = 10_000
+# Rows of one query: no query stays open between two pieces of an answer. Each may be of 64 KiB.
+_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,39 +34,6 @@ class Delivered:
         return Span(self.first_ms, self.last_ms)
 
 
-@dataclass(slots=True)
-class Waiting:
-    """Samples of one series that wait for delivery, in little memory."""
-
-    times_us: "array[int]" = field(default_factory=lambda: array("q"))
-    numbers: "array[float]" = field(default_factory=lambda: array("d"))
-    texts: dict[int, str] = field(default_factory=dict)
-    notes: dict[int, Note] = field(default_factory=dict)
-
-    def add(self, sample: Sample, time_us: int) -> None:
-        """Add a sample, to be shown with this time."""
-        i = len(self.times_us)
-        self.times_us.append(time_us)
-        if isinstance(sample.value, str):
-            self.texts[i] = sample.value
-            self.numbers.append(0.0)
-        else:
-            self.numbers.append(sample.value)
-        if sample.cumulative is not None or sample.metadata is not None:
-            self.notes[i] = Note(sample.cumulative, sample.metadata)
-
-    def read(self) -> Pieces:
-        """Yield the samples in order of time."""
-        order = sorted(range(len(self.times_us)), key=self.times_us.__getitem__)
-        for start in range(0, len(order), _ROWS):
-            some = order[start : start + _ROWS]
-            yield Points(
-                [self.times_us[i] for i in some],
-                [self.texts[i] if i in self.texts else spell(self.numbers[i]) for i in some],
-                {new: self.notes[old] for new, old in enumerate(some) if old in self.notes},
-            )
-
-
 @dataclass(frozen=True)
 class Stored:
     """What the database knew of an owner's samples."""
@@ -83,6 +45,8 @@ class Stored:
     """By series: the newest id among its kept samples. Later ones were waiting."""
     details: Mapping[SeriesKey, int]
     """The same of its details."""
+    metrics: Collection[str] = ()
+    """Of which metrics this is; of all, if of none."""
 
     @property
     def keys(self) -> set[SeriesKey]:
@@ -95,7 +59,7 @@ class Stored:
         Raises:
             PrometheusError: something was.
         """
-        now = _delivered(self.owner)
+        now = _delivered(self.owner, self.metrics)
         if any(
             key not in now or now[key].samples < had.samples for key, had in self.delivered.items()
         ):
@@ -143,59 +107,35 @@ class Stored:
         return Points(times, points.values, notes)
 
 
-def look(owner: str) -> Stored:
-    """Return what the database holds of an owner's samples now."""
+def look(owner: str, metrics: Collection[str] = ()) -> Stored:
+    """Return what the database holds now of an owner's samples: of these metrics, or of all.
+
+    Raises:
+        BehindError: too much waits for Prometheus.
+    """
     with snapshot():
-        delivered = _delivered(owner)
+        delivered = _delivered(owner, metrics)
         return Stored(
             owner,
             delivered,
-            _waiting(owner, {key: one.last_ms for key, one in delivered.items()}),
-            _newest(KeptSample, owner),
-            _newest(Detail, owner),
+            read_waiting(owner, metrics, {key: one.last_ms for key, one in delivered.items()}),
+            _newest(KeptSample, owner, metrics),
+            _newest(Detail, owner, metrics),
+            metrics,
         )
 
 
-def _delivered(owner: str) -> dict[SeriesKey, Delivered]:
+def _delivered(owner: str, metrics: Collection[str]) -> dict[SeriesKey, Delivered]:
+    rows = Series.select().where(_belongs(Series, owner, metrics))
     return {
-        (row.metric, row.rank): Delivered(row.first_ms, row.last_ms, row.samples)
-        for row in Series.select().where(Series.owner == owner)
+        (row.metric, row.rank): Delivered(row.first_ms, row.last_ms, row.samples) for row in rows
     }
 
 
-def _waiting(owner: str, last_ms: dict[SeriesKey, int]) -> dict[SeriesKey, Waiting]:
-    """Return what waits. Each sample has the time that it will have once it is delivered."""
-    now_us = time.time_ns() // 1000
-    waiting: dict[SeriesKey, Waiting] = {}
-    for stream in waiting_streams(owner):
-        for data in _batches(stream):
-            parsed = parse(stream, data, now_us)
-            planned = plan(
-                (item for item in parsed if isinstance(item, Sample)), last_ms, now_us // 1000
-            )
-            for key, samples in planned.send.items():
-                last_ms[key] = samples[-1].time_us // 1000
-                for sample in samples:
-                    # Prometheus's times are milliseconds; those of posted samples are kept beside.
-                    finer = 0 if stream.name == POSTED else sample.time_us % 1000
-                    waiting.setdefault(key, Waiting()).add(sample, sample.time_us - finer)
-            for sample in planned.keep:
-                waiting.setdefault(sample[:2], Waiting()).add(sample, sample.time_us)
-    return waiting
-
-
-def _batches(stream: Stream) -> Iterator[bytes]:
-    """Yield the lines that wait in a stream, in the pieces in which they will be delivered."""
-    position, length = stream.delivered, BATCH_BYTES
-    while position < stream.size:
-        lines = read_lines(stream, position, position + length)
-        if lines:
-            yield lines
-            position, length = position + len(lines), BATCH_BYTES
-        elif position + length < stream.size:
-            length *= 2
-        else:
-            return
+def _belongs(table: type[Any], owner: str, metrics: Collection[str]) -> Any:
+    belongs = table.owner == owner
+    # Some databases take few values; who names more metrics wants most of what there is.
+    return belongs & table.metric.in_(list(metrics)) if 0 < len(metrics) <= _ROWS else belongs
 
 
 def _select(table: type[Any], owner: str, key: SeriesKey, newest: int) -> ModelSelect:
@@ -206,10 +146,10 @@ def _select(table: type[Any], owner: str, key: SeriesKey, newest: int) -> ModelS
     return query
 
 
-def _newest(table: type[Any], owner: str) -> dict[SeriesKey, int]:
+def _newest(table: type[Any], owner: str, metrics: Collection[str]) -> dict[SeriesKey, int]:
     query = (
         table.select(table.metric, table.rank, fn.MAX(table.id))
-        .where(table.owner == owner)
+        .where(_belongs(table, owner, metrics))
         .group_by(table.metric, table.rank)
     )
     return {(metric, rank): newest for metric, rank, newest in database.execute(query)}

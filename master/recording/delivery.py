@@ -3,6 +3,9 @@
 A sample is delivered once its stream's ``delivered`` offset has passed it. That offset moves in the
 transaction that stores what is kept, after Prometheus has taken the rest. A controller killed in
 between sends the same batch again, which changes nothing: the same samples are stored once.
+
+A stream that fails delays no other: it is tried again after a while, in smaller and smaller pieces.
+A line that still fails is kept as malformed, and the rest goes on.
 """
 
 import logging
@@ -10,6 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Self
 
 from peewee import EXCLUDED, chunked
 from prometheus_client import CollectorRegistry
@@ -18,17 +23,24 @@ from master.database import exclusive
 from master.machine import StatedMachine
 from master.models import Detail, KeptSample, Series, Stream, find_run
 from master.recording.goals import note_goals
+from master.recording.limits import admit, note_refused, split, summarize
 from master.recording.machines import note_machine
 from master.recording.metering import WriterMetrics
 from master.recording.plan import Plan, plan
-from master.recording.remote_write import (
-    RefusedError,
-    RemoteWriter,
-    TimeSeries,
-    UnavailableError,
-)
+from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
 from master.recording.run_settings import note_settings
-from master.recording.samples import Goal, Sample, SeriesKey, Settings, spell
+from master.recording.samples import (
+    MALFORMED,
+    Goal,
+    Sample,
+    SeriesKey,
+    Settings,
+    Stated,
+    show,
+    spell,
+    whole_lines,
+)
+from master.recording.sending import labels, requests, send, series_key
 from master.recording.streams import (
     POSTED,
     advance,
@@ -38,65 +50,84 @@ from master.recording.streams import (
     read_lines,
     waiting,
 )
-from mlbench import names
+from master.settings import Limits
 
 log = logging.getLogger(__name__)
 
 # One batch: about 10,000 samples.
 BATCH_BYTES = 1 << 20
+# A stream that fails is tried with so much smaller batches, so often before a line is given up.
+_SMALLER = 32
+_MOST_FAILURES = 5
+_FIRST_PATIENCE_SECONDS = 0.05
+_LONGEST_PATIENCE_SECONDS = 5.0
 # Rows in one statement: databases have a limit on its parameters.
 _ROWS = 500
 # However long Prometheus asks to be left alone, it is asked again by then.
 _LONGEST_WAIT_SECONDS = 60.0
 
 
-def labels(owner: str, key: SeriesKey) -> dict[str, str]:
-    """Return the labels that a series has in Prometheus."""
-    kind, _, name = owner.partition("/")
-    metric, rank = key
-    if kind == "pod":
-        return {"__name__": names.POD_METRIC, "pod": name, "metric": metric}
-    found = {"__name__": names.RUN_METRIC, "run_id": name, "metric": metric}
-    return found | {"rank": rank} if rank else found
+@dataclass
+class _Trouble:
+    """A stream that could not be delivered, and how it is tried again."""
+
+    batch_bytes: int = BATCH_BYTES
+    failures: int = 0
+    again_at: float = 0.0
+
+    def note_failure(self) -> None:
+        self.failures += 1
+        self.batch_bytes = max(1, self.batch_bytes // _SMALLER)
+        patience = min(_FIRST_PATIENCE_SECONDS * 2**self.failures, _LONGEST_PATIENCE_SECONDS)
+        self.again_at = time.monotonic() + patience
+
+    def note_success(self) -> None:
+        self.failures = 0
+        self.batch_bytes *= _SMALLER
 
 
-def series_key(found: Mapping[str, str]) -> SeriesKey:
-    """Return which of its owner's series has these labels."""
-    return found["metric"], found.get("rank", "")
+@dataclass
+class _Said:
+    """What a batch says."""
 
+    samples: list[Sample] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)
+    settings: list[Settings] = field(default_factory=list)
+    machines: list[StatedMachine] = field(default_factory=list)
 
-def send(writer: RemoteWriter, series: Sequence[TimeSeries]) -> list[TimeSeries]:
-    """Send the series, and return the single samples that Prometheus refused.
-
-    One bad sample makes Prometheus refuse the whole request, so a refused one is halved down to it.
-
-    Raises:
-        UnavailableError: Prometheus cannot take anything now.
-    """
-    if not series:
-        return []
-    try:
-        writer.send(series)
-    except RefusedError as error:
-        if len(series) > 1:
-            half = len(series) // 2
-            return send(writer, series[:half]) + send(writer, series[half:])
-        [one] = series
-        if len(one.times_ms) > 1:
-            return [refused for half in one.halves() for refused in send(writer, [half])]
-        log.warning("Prometheus refused a sample, so it is kept: %s: %s", one, error)
-        return [one]
-    return []
+    @classmethod
+    def of(cls, stated: Iterable[Stated]) -> Self:
+        said = cls()
+        for item in stated:
+            match item:
+                case Sample():
+                    said.samples.append(item)
+                case Goal():
+                    said.goals.append(item)
+                case Settings():
+                    said.settings.append(item)
+                case StatedMachine():
+                    said.machines.append(item)
+        return said
 
 
 class Delivery:
     """Delivers what waits in the streams, until it is stopped."""
 
-    def __init__(self, writer: RemoteWriter, metrics: WriterMetrics | None = None) -> None:
+    def __init__(
+        self,
+        writer: RemoteWriter,
+        metrics: WriterMetrics | None = None,
+        most_series: int = Limits.series,
+    ) -> None:
         self._writer = writer
         self._metrics = metrics or WriterMetrics(CollectorRegistry())
+        self._most_series = most_series
         # Held while a batch may have been sent, and is not yet marked as delivered.
         self._delivering = threading.Lock()
+        self._troubles: dict[int, _Trouble] = {}
+        # The stream that was tried last: the next round begins behind it.
+        self._last_tried = 0
 
     def run(
         self,
@@ -134,21 +165,9 @@ class Delivery:
 
         Raises:
             UnavailableError: Prometheus cannot take anything now.
-            ExceptionGroup: some streams could not be delivered; the others were.
         """
-        largest = 0
-        failures = []
         with self._delivering:
-            for stream in waiting():
-                try:
-                    largest = max(largest, self._deliver_batch(stream))
-                except UnavailableError:
-                    raise
-                except Exception as error:
-                    failures.append(error)
-        if failures:
-            raise ExceptionGroup("streams could not be delivered", failures)
-        return largest
+            return max(map(self._deliver, self._next_round()), default=0)
 
     @contextmanager
     def settled(self, owner: str) -> Iterator[None]:
@@ -159,20 +178,57 @@ class Delivery:
         """
         with self._delivering:
             for stream in waiting(owner):
-                self._deliver_batch(stream)
+                self._deliver(stream)
             yield
 
-    def _deliver_batch(self, stream: Stream) -> int:
-        data = _next_batch(stream)
-        if not data:
+    def _next_round(self) -> list[Stream]:
+        """Return the streams to try now, each in its turn."""
+        found = waiting()
+        ids = {stream.id for stream in found}
+        self._troubles = {id_: one for id_, one in self._troubles.items() if id_ in ids}
+        now = time.monotonic()
+        due = [one for one in found if self._trouble(one).again_at <= now]
+        # If Prometheus gives no answer for the content of one, the others have their turn.
+        return sorted(due, key=lambda one: (one.id <= self._last_tried, one.id))
+
+    def _trouble(self, stream: Stream) -> _Trouble:
+        return self._troubles.get(stream.id) or _Trouble()
+
+    def _deliver(self, stream: Stream) -> int:
+        """Deliver a batch of a stream, and return its bytes; 0 if it failed, to be tried again.
+
+        Raises:
+            UnavailableError: Prometheus cannot take anything now.
+        """
+        self._last_tried = stream.id
+        trouble = self._trouble(stream)
+        data = b""
+        try:
+            data = _next_batch(stream, trouble.batch_bytes)
+            self._deliver_batch(stream, data)
+        except UnavailableError:
+            raise
+        except Exception as error:
+            log.exception("a batch of %s could not be delivered", stream.owner)
+            if _is_one_line(data) and trouble.failures >= _MOST_FAILURES:
+                # Only what the database takes otherwise is given up for what is in it.
+                return _keep_whole(stream, data, error)
+            trouble.note_failure()
+            self._troubles[stream.id] = trouble
             return 0
+        trouble.note_success()
+        if trouble.batch_bytes >= BATCH_BYTES:
+            self._troubles.pop(stream.id, None)
+        return len(data)
+
+    def _deliver_batch(self, stream: Stream, data: bytes) -> None:
+        if not data:
+            return
         now_us = time.time_ns() // 1000
-        parsed = list(parse(stream, data, now_us))
-        goals = [item for item in parsed if isinstance(item, Goal)]
-        settings = [item for item in parsed if isinstance(item, Settings)]
-        machines = [item for item in parsed if isinstance(item, StatedMachine)]
-        samples = [item for item in parsed if isinstance(item, Sample)]
-        planned = plan(samples, _last_ms(stream.owner), now_us // 1000)
+        said = _Said.of(parse(stream, data, now_us))
+        last_ms = _last_ms(stream.owner)
+        samples, refused = self._limit(stream, said.samples, last_ms, now_us)
+        planned = plan(samples, last_ms, now_us // 1000)
         batch = self._send(stream.owner, planned)
         with exclusive(stream.owner):
             if advance(stream, len(data), len(samples)):
@@ -182,9 +238,10 @@ class Delivery:
                 _keep(stream.owner, batch.keep)
                 run = find_run(stream.owner)
                 if run is not None:
-                    note_goals(run, goals, samples)
-                    note_settings(run, settings)
-                    note_machine(run, stream, machines)
+                    note_goals(run, said.goals, samples)
+                    note_settings(run, said.settings)
+                    note_machine(run, stream, said.machines)
+                    note_refused(run, refused, self._most_series)
                 # What a run recorded stays until it was counted for the last time.
                 if run is None or run.settled_at is not None:
                     forget_delivered(stream.owner)
@@ -193,29 +250,68 @@ class Delivery:
             kept=len(planned.keep),
             refused=len(batch.keep) - len(planned.keep),
         )
-        return len(data)
+
+    def _limit(
+        self,
+        stream: Stream,
+        samples: Sequence[Sample],
+        last_ms: Mapping[SeriesKey, int],
+        now_us: int,
+    ) -> tuple[Sequence[Sample], Sequence[Sample]]:
+        """Return what to deliver of a batch, and the samples of series that its owner may not have.
+
+        Of these, one sample tells.
+        """
+        unsent = {sample[:2] for sample in samples} - last_ms.keys()
+        if not unsent:
+            return samples, ()
+        admitted, refused = split(samples, admit(stream.owner, unsent, self._most_series))
+        if refused:
+            rank = "" if stream.name == POSTED else str(stream.rank)
+            admitted = [*admitted, summarize(refused, rank, now_us, self._most_series)]
+        return admitted, refused
 
     def _send(self, owner: str, batch: Plan) -> Plan:
         """Send what goes to Prometheus, and return the plan as it turned out."""
-        series = [
+        series = (
             TimeSeries(
                 labels(owner, key),
                 [sample.time_us // 1000 for sample in samples],
                 [float(sample.value) for sample in samples],
             )
             for key, samples in batch.send.items()
-        ]
-        refused = send(self._writer, series)
+        )
+        refused = [one for request in requests(series) for one in send(self._writer, request)]
         if not refused:
             return batch
         return batch.without({(series_key(one.labels), one.times_ms[0]) for one in refused})
 
 
-def _next_batch(stream: Stream) -> bytes:
+def _next_batch(stream: Stream, most_bytes: int) -> bytes:
+    """Return the next lines of a stream: so many bytes of them, or at least one line."""
     end = stream.delivered + BATCH_BYTES
     lines = read_lines(stream, stream.delivered, end)
-    # A line longer than a batch is cut.
-    return lines or (read(stream, stream.delivered, end) if stream.size >= end else b"")
+    if not lines:
+        # A line longer than a batch is cut.
+        return read(stream, stream.delivered, end) if stream.size >= end else b""
+    if len(lines) <= most_bytes:
+        return lines
+    return whole_lines(lines[:most_bytes]) or lines[: lines.find(b"\n") + 1] or lines
+
+
+def _is_one_line(data: bytes) -> bool:
+    return data.find(b"\n") in (-1, len(data) - 1)
+
+
+def _keep_whole(stream: Stream, data: bytes, error: Exception) -> int:
+    """Keep what could never be delivered as one malformed sample, and return its bytes."""
+    log.error("what could not be delivered of %s is kept as malformed", stream.owner)
+    rank = "" if stream.name == POSTED else str(stream.rank)
+    text = show(f"not delivered: {type(error).__name__}: {error!s:.500}: ".encode() + data)
+    with exclusive(stream.owner):
+        if advance(stream, len(data), recorded=1):
+            _keep(stream.owner, [Sample(MALFORMED, rank, time.time_ns() // 1000, text)])
+    return len(data)
 
 
 def _last_ms(owner: str) -> dict[SeriesKey, int]:
@@ -224,7 +320,7 @@ def _last_ms(owner: str) -> dict[SeriesKey, int]:
 
 
 def _store_series(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
-    rows = [
+    rows = (
         {
             "owner": owner,
             "metric": metric,
@@ -234,7 +330,7 @@ def _store_series(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> Non
             "samples": len(samples),
         }
         for (metric, rank), samples in sent.items()
-    ]
+    )
     for some in chunked(rows, _ROWS):
         Series.insert_many(some).on_conflict(
             conflict_target=[Series.owner, Series.metric, Series.rank],
@@ -265,7 +361,7 @@ def _has_details(sample: Sample) -> bool:
 
 
 def _keep(owner: str, samples: Iterable[Sample]) -> None:
-    rows = [
+    rows = (
         {
             "owner": owner,
             "metric": sample.metric,
@@ -276,6 +372,6 @@ def _keep(owner: str, samples: Iterable[Sample]) -> None:
             "metadata": sample.metadata,
         }
         for sample in samples
-    ]
+    )
     for some in chunked(rows, _ROWS):
         KeptSample.insert_many(some).execute()

@@ -18,18 +18,20 @@ from pydantic import (
 
 from master import runs, times
 from master.database import exclusive
+from master.errors import BadFieldError
 from master.fields import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank, Stream, pod_owner, run_owner
+from master.recording.limits import SeriesLimit, TooManySeriesError
 from master.recording.posted import append_posted, has_posted, open_posted
 from master.recording.samples import (
     MAX_NAME_LENGTH,
+    MAX_TEXT_LENGTH,
     Sample,
     number_or_text,
     split_name,
     to_posted_lines,
 )
 
-MAX_TEXT_LENGTH = 64 << 10
 MAX_METADATA_BYTES = 64 << 10
 MAX_SAMPLES = 10_000
 
@@ -110,10 +112,11 @@ class PostedSample(BaseModel):
         return self
 
 
-def store(posted: Sequence[PostedSample]) -> None:
+def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
     """Store samples, each owner's in one transaction. The same body again adds nothing.
 
     Raises:
+        BadFieldError: a run or pod would have more series than it may; nothing is stored (400).
         falcon.HTTPNotFound: there is no such run or pod; nothing is stored (404).
     """
     by_owner: dict[str, list[PostedSample]] = {}
@@ -122,13 +125,16 @@ def store(posted: Sequence[PostedSample]) -> None:
     newcomers = {owner: found[0] for owner, found in by_owner.items() if not has_posted(owner)}
     for sample in newcomers.values():
         _check_known(sample)
+    by_stream = {owner: list(map(_to_sample, found)) for owner, found in by_owner.items()}
+    for owner, samples in by_stream.items():
+        _check_series(owner, samples, limit)
     for owner, sample in newcomers.items():
         with exclusive(owner):
             # Once more, as it may have been deleted just now.
             _check_known(sample)
             open_posted(owner)
-    for owner, samples in by_owner.items():
-        append_posted(owner, to_posted_lines(map(_to_sample, samples)))
+    for owner, samples in by_stream.items():
+        append_posted(owner, to_posted_lines(samples))
 
 
 def find_pod(name: str) -> str:
@@ -152,6 +158,13 @@ def _check_known(sample: PostedSample) -> None:
         find_pod(sample.pod_name)
     elif sample.run_id is not None:
         runs.find(sample.run_id)
+
+
+def _check_series(owner: str, samples: Sequence[Sample], limit: SeriesLimit) -> None:
+    try:
+        limit.check(owner, {sample[:2] for sample in samples})
+    except TooManySeriesError as error:
+        raise BadFieldError("name", str(error)) from None
 
 
 def _to_sample(posted: PostedSample) -> Sample:

@@ -24,7 +24,8 @@ _HEADERS = {
 }
 # A negative number is written as its two's complement of 64 bits.
 _HIGH_57_BITS = (1 << 57) - 1
-_BAD_REQUEST = 400
+# Of what is in the request; others are of who sends it, or how much.
+_REFUSALS = (400, 413, 422)
 # Some versions answer it with 500, as if it might pass.
 _TOO_OLD = "too old sample"
 
@@ -52,6 +53,13 @@ class TimeSeries:
     times_ms: Sequence[int]
     """Milliseconds since 1970, strictly increasing."""
     values: Sequence[float]
+
+    @property
+    def encoded_bytes(self) -> int:
+        """About how many bytes of a request it takes."""
+        # No character takes more than four bytes, no sample more than 24.
+        texts = sum(len(name) + 4 * len(value) for name, value in self.labels.items())
+        return texts + 24 * len(self.times_ms)
 
     def halves(self) -> tuple["TimeSeries", "TimeSeries"]:
         """Return the first and the second half of the samples."""
@@ -91,7 +99,7 @@ class RemoteWriter:
         if response.is_success:
             return
         text = response.text.strip()
-        if response.status_code == _BAD_REQUEST or _TOO_OLD in text:
+        if response.status_code in _REFUSALS or _TOO_OLD in text:
             raise RefusedError(text)
         raise UnavailableError(
             f"{self._url}: {response.status_code} {text}", _retry_after(response)

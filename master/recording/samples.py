@@ -1,6 +1,5 @@
 """What streams of samples say: the lines that ranks write, and those of posted samples."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from master import times
+from master.exact import LONG_NUMBER, loads_exactly, loads_fast
 from master.machine import StatedMachine
 from mlbench import names
 from mlbench.run_settings import Setting, check_settings
@@ -61,7 +61,12 @@ _EARLIEST, _LATEST = times.EARLIEST_US // 10**6, times.LATEST_US // 10**6
 _TINY, _HUGE = 1e-6, 1e21
 
 MAX_NAME_LENGTH = 200
+MAX_RANK_LENGTH = 64
+MAX_TEXT_LENGTH = 64 << 10
 MAX_MACHINE_BYTES = 64 << 10
+# Of what is no sample, so much of a line is shown, and so many lines of a batch.
+_SHOWN_CHARACTERS = 4096
+_SHOWN_LINES = 100
 # A float is any whole number up to here.
 _EXACT_INTEGERS = 2**53
 # Every whole number of so few digits is a float.
@@ -75,14 +80,18 @@ class _MalformedLineError(ValueError):
 def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Stated]:
     """Yield the samples, goals, settings and machines of whole lines, in order.
 
-    ``received_us`` dates lines that cannot be understood.
+    ``received_us`` dates lines that cannot be understood. Of many such lines, the first are given
+    out, and one sample that says how many more there are.
     """
+    # Scanned at once, as a search in each line would take longer than reading it.
+    read_json = loads_exactly if LONG_NUMBER.search(data) else loads_fast
     last_step: tuple[int, Any] | None = None
+    malformed = 0
     for line in data.splitlines():
         if not line.strip():
             continue
         try:
-            fields = _read_json(line)
+            fields = read_json(line)
             time_us = _time_us(fields)
             if "goal" in fields:
                 yield _goal(fields["goal"])
@@ -104,7 +113,12 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Stated]:
                 last_step = (time_us // 1000, step)
             yield from found
         except (ValueError, TypeError, RecursionError):
-            yield Sample(MALFORMED, rank, received_us, _show(line))
+            malformed += 1
+            if malformed <= _SHOWN_LINES:
+                yield Sample(MALFORMED, rank, received_us, show(line))
+    if malformed > _SHOWN_LINES:
+        more = f"{malformed - _SHOWN_LINES:,} more lines that are no samples"
+        yield Sample(MALFORMED, rank, received_us, more)
 
 
 def parse_posted(data: bytes) -> Iterator[Sample]:
@@ -170,8 +184,9 @@ def _is_exact(text: str, number: float) -> bool:
         return "n" in text.lower()  # inf, infinity and nan, but not 1e400
     if not number:
         return not text.lower().partition("e")[0].strip("+-0.")
-    digits = text.lstrip("+-")
-    return len(text) <= _EXACT_DIGITS or not digits.isdecimal() or int(digits) == abs(int(number))
+    # Python converts no text of thousands of digits; a finite number has 309 at most.
+    digits = text.lstrip("+-").lstrip("0")
+    return len(digits) <= _EXACT_DIGITS or not digits.isdecimal() or int(digits) == abs(int(number))
 
 
 def spell(value: float | str) -> str:
@@ -183,14 +198,6 @@ def spell(value: float | str) -> str:
     if value and not _TINY <= abs(value) < _HUGE:
         return repr(value)
     return format(Decimal(repr(value)).normalize(), "f")
-
-
-def _read_json(line: bytes) -> Any:
-    try:
-        return orjson.loads(line)
-    except ValueError:
-        # Python's own also reads NaN and Infinity, and numbers of any size.
-        return json.loads(line)
 
 
 def _time_us(fields: object) -> int:
@@ -211,8 +218,7 @@ def _samples(fields: dict[str, Any], rank: str, time_us: int) -> list[Sample]:
     if not isinstance(metrics, dict):
         raise _MalformedLineError("metrics must map names to values")
     if "rank" in fields:
-        stated = fields["rank"]
-        rank = str(stated) if isinstance(stated, int) else _text(stated)
+        rank = _rank(fields["rank"])
     return [Sample(_name(n), rank, time_us, number_or_text(v)) for n, v in metrics.items()]
 
 
@@ -244,6 +250,15 @@ def _name(value: object) -> str:
     return name
 
 
+def _rank(stated: object) -> str:
+    """Return the rank that a line states, as a number or as a text."""
+    is_number = isinstance(stated, int) and not isinstance(stated, bool)
+    rank = str(stated) if is_number else _text(stated)
+    if len(rank) > MAX_RANK_LENGTH:
+        raise _MalformedLineError(f"a rank has at most {MAX_RANK_LENGTH} characters")
+    return rank
+
+
 def _text(value: object) -> str:
     """Return a text, if it is one that Prometheus and every database take.
 
@@ -254,11 +269,19 @@ def _text(value: object) -> str:
     """
     if not isinstance(value, str):
         raise _MalformedLineError("names must be texts")
+    if len(value) > MAX_TEXT_LENGTH:
+        raise _MalformedLineError(f"a text has at most {MAX_TEXT_LENGTH} characters")
     value.encode()
     if "\0" in value:
         raise _MalformedLineError("a text must not contain NUL")
     return value
 
 
-def _show(line: bytes) -> str:
-    return line.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+def show(data: bytes) -> str:
+    """Return the beginning of data that may be anything, as a text that can be stored."""
+    # No character takes more than four bytes.
+    text = data[: 4 * _SHOWN_CHARACTERS].decode(errors="replace")
+    text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    if len(data) <= 4 * _SHOWN_CHARACTERS and len(text) <= _SHOWN_CHARACTERS:
+        return text
+    return f"{text[:_SHOWN_CHARACTERS]}… ({len(data):,} bytes)"

@@ -14,6 +14,7 @@ from master.reading.answers import Answer
 from master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
 from master.reading.series import SeriesReader
 from master.recording import posting
+from master.recording.limits import SeriesLimit
 from master.recording.posting import MAX_SAMPLES, PostedSample
 from master.recording.spool import Spool
 from master.resources.params import (
@@ -30,6 +31,7 @@ class MetricsResource:
     """``/api/metrics/``: the series of all pods or runs, and where samples are added."""
 
     spool: Spool
+    limit: SeriesLimit
     reader: SeriesReader
 
     def on_get(self, req: Request, resp: Response) -> None:
@@ -44,10 +46,10 @@ class MetricsResource:
         self.spool.check_room()
         resp.status = falcon.HTTP_CREATED
         if isinstance(posted, list):
-            posting.store(posted)
+            posting.store(posted, self.limit)
             resp.media = {"count": len(posted)}
         else:
-            posting.store([posted])
+            posting.store([posted], self.limit)
             resp.media = _to_media(posted)
 
 

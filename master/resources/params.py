@@ -1,17 +1,15 @@
 """Reading a request: query parameters and bodies, with errors that name the field."""
 
 import json
-import re
 from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import falcon
-import orjson
 from falcon import Request
 from pydantic import BaseModel, TypeAdapter
 
-from master import times
+from master import exact, times
 from master.errors import BadFieldError
 
 # The largest body of a request that is no stream.
@@ -21,8 +19,6 @@ MAX_LIST_BYTES = 16 << 20
 _PIECE_BYTES = 64 << 10
 # More do not fit a database's 64 bits.
 _MAX_DIGITS = 18
-# It may not fit 64 bits: orjson would round it.
-_LONG_NUMBER = re.compile(rb"[1-9][0-9]{18}")
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -66,13 +62,7 @@ def read_json(req: Request, limit: int) -> Any:
     """
     body = read_bytes(req, limit) or b"{}"
     try:
-        if not _LONG_NUMBER.search(body):
-            return orjson.loads(body)
-    except ValueError:
-        pass
-    try:
-        # Python's own also reads NaN and Infinity, and numbers of any size.
-        fields = json.loads(body)
+        fields = exact.loads(body)
         # JSON can spell half of a character pair, which is no text.
         json.dumps(fields, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:

@@ -12,7 +12,6 @@ from master import orders, runs
 from master.database import database, snapshot
 from master.models import Rank, Run
 from master.resources.params import read_body, whole_number
-from master.runs import is_counted
 from master.settings import Limits
 from master.times import seconds_to_text
 
@@ -31,8 +30,8 @@ def _to_media(run: Run, ranks: Ranks) -> dict[str, Any]:
         "started_at": seconds_to_text(run.started_at),
         "finished_at": seconds_to_text(run.finished_at),
         "state": run.state,
-        "reason": run.reason,
-        "waiting": run.waiting or ("" if is_counted(run) else _UNCOUNTED),
+        "reason": runs.reason_of(run),
+        "waiting": run.waiting or ("" if runs.is_counted(run) else _UNCOUNTED),
         "job_id": run.job_id,
         "job_metadata": {},
         "benchmark": run.benchmark,

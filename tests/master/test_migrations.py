@@ -16,9 +16,10 @@ from master.database import connect, connect_tables, exclusive, run_sql
 from master.migrations import FOLDER, SCHEMA, NewerSchemaError, bring_up_to_date
 from master.models import TABLES, Run, Stream, open_database, pod_owner, run_owner
 from master.reading.promql import PrometheusClient
-from master.recording.delivery import Delivery, labels
+from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, TimeSeries
 from master.recording.samples import Sample, series_name, spell
+from master.recording.sending import labels
 from master.recording.streams import parse, read
 from master.settings import Settings
 from tests.conftest import USER_TOKEN, PrometheusServer
@@ -100,7 +101,7 @@ def test_every_row_is_there_and_refers_to_what_it_did(old: Database) -> None:
     counts = {table.__name__: table.select().count() for table in TABLES}
     assert counts == {
         **{"Run": 2, "Rank": 2, "Worker": 2, "Pod": 2, "Stream": 8, "Chunk": 7},
-        **{"Series": 8, "KeptSample": 9, "Detail": 0, "PostedBody": 0},
+        **{"Series": 8, "SeriesName": 11, "KeptSample": 9, "Detail": 0, "PostedBody": 0},
         "Deletion": 0,
     }
     run = Run.get_by_id(1)

@@ -4,9 +4,9 @@ import math
 import re
 from pathlib import Path
 
-from master.recording.delivery import labels
 from master.recording.plan import FUTURE_MS, PAST_MS, Plan, plan
 from master.recording.samples import Sample, SeriesKey
+from master.recording.sending import labels
 
 NOW_MS = 1_763_683_200_000
 DAY_MS = 24 * 3600 * 1000

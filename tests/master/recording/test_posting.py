@@ -19,14 +19,19 @@ from master.reading.counting import Counted, count
 from master.reading.promql import PrometheusClient
 from master.recording import posting
 from master.recording.delivery import Delivery
-from master.recording.posting import MAX_METADATA_BYTES, MAX_TEXT_LENGTH, PostedSample
-from master.recording.samples import Sample, parse_posted
+from master.recording.limits import SeriesLimit
+from master.recording.posting import MAX_METADATA_BYTES, PostedSample
+from master.recording.samples import MAX_TEXT_LENGTH, Sample, parse_posted
 from master.recording.streams import POSTED, read
 from master.times import to_text
 from tests.master.making import make_pod, make_run
 from tests.master.recording.places import nothing_waits
 
 OLD = "2018-08-03T09:21:29.347960Z"
+
+
+def store(posted: list[PostedSample]) -> None:
+    posting.store(posted, SeriesLimit(10_000))
 
 
 def sample(run: Run, **fields: Any) -> PostedSample:
@@ -86,7 +91,7 @@ def here(api: TestClient, run: Run, delivery: Delivery) -> Api:
 
 def test_the_same_body_adds_nothing(run: Run) -> None:
     for _ in range(3):
-        posting.store([sample(run, value=0.5, cumulative=True, metadata={"k": [1]})])
+        store([sample(run, value=0.5, cumulative=True, metadata={"k": [1]})])
     found = [Sample("a", "", 1_533_288_089_347_960, 0.5, True, {"k": [1]})]
     assert stored(run_owner(run.id)) == found
     assert PostedBody.select().count() == 1
@@ -117,8 +122,8 @@ def test_an_object_and_a_list_of_it_are_the_same_body(here: Api) -> None:
 )
 def test_any_difference_is_a_second_sample(run: Run, other: dict[str, Any]) -> None:
     for _ in range(2):
-        posting.store([sample(run)])
-        posting.store([sample(run, **other)])
+        store([sample(run)])
+        store([sample(run, **other)])
     assert len(stored(run_owner(run.id))) == 2
 
 
@@ -127,7 +132,7 @@ def test_threads_that_post_the_same_body_store_it_once(run: Run, database: Datab
 
     def send(start: int) -> None:
         for body in itertools.islice(itertools.cycle(bodies), start, start + len(bodies)):
-            posting.store(body)
+            store(body)
         database.close()  # this thread's connection
 
     with ThreadPoolExecutor(8) as pool:
@@ -140,7 +145,7 @@ def test_a_list_for_several_owners(run: Run) -> None:
     other, pod = make_run(), make_pod()
     body = [sample(run), sample(other, value=2), sample(run, run_id=None, pod_name=pod, value=3)]
     for _ in range(2):
-        posting.store(body)
+        store(body)
     owners = (run_owner(run.id), run_owner(other.id), pod_owner(pod))
     assert [[one.value for one in stored(owner)] for owner in owners] == [[1.0], [2.0], [3.0]]
 
@@ -156,18 +161,18 @@ def test_an_unknown_owner_takes_the_whole_list_with_it(
     body = [sample(run), sample(make_run())]
     body.insert(place, sample(run, **unknown))
     with pytest.raises(falcon.HTTPNotFound):
-        posting.store(body)
+        store(body)
     assert not Stream.select().exists()
     assert not PostedBody.select().exists()
 
 
 def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
     Run.update(state="FINISHED").where(Run.id == run.id).execute()
-    posting.store([sample(run)])
+    store([sample(run)])
     runs.delete(run)
     for _ in range(2):
         with pytest.raises(falcon.HTTPNotFound):
-            posting.store([sample(run)])
+            store([sample(run)])
     assert not Stream.select().exists()
 
 
@@ -302,12 +307,12 @@ def test_what_cannot_be_stored_is_refused(run: Run, fields: dict[str, Any], prob
 
 def test_the_largest_metadata_is_taken(run: Run) -> None:
     metadata = "x" * (MAX_METADATA_BYTES - 2)
-    posting.store([sample(run, metadata=metadata)])
+    store([sample(run, metadata=metadata)])
     assert stored(run_owner(run.id))[0].metadata == metadata
 
 
 def test_a_pods_names_have_no_rank(run: Run) -> None:
     pod = make_pod()
-    posting.store([sample(run, run_id=None, pod_name=pod, name="a @ 0"), sample(run, name="a @ 0")])
+    store([sample(run, run_id=None, pod_name=pod, name="a @ 0"), sample(run, name="a @ 0")])
     assert [(one.metric, one.rank) for one in stored(pod_owner(pod))] == [("a @ 0", "")]
     assert [(one.metric, one.rank) for one in stored(run_owner(run.id))] == [("a", "0")]

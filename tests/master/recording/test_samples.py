@@ -10,6 +10,7 @@ from master.machine import GitState, StatedMachine
 from master.recording.samples import (
     MALFORMED,
     MAX_MACHINE_BYTES,
+    MAX_TEXT_LENGTH,
     Goal,
     Sample,
     Settings,
@@ -170,15 +171,47 @@ def test_a_line_may_name_its_rank() -> None:
         r'{"name":"a","value":"\u0000","time":1}',
         r'{"name":"a","value":1,"time":1,"rank":"\u0000"}',
         json.dumps({"name": "x" * 201, "value": 1, "time": 1}),
+        json.dumps({"name": "a", "value": 1, "time": 1, "rank": "x" * 65}),
+        json.dumps({"name": "a", "value": 1, "time": 1, "rank": 10**64}),
+        '{"name":"a","value":1,"time":1,"rank":true}',
+        json.dumps({"name": "a", "value": "x" * (MAX_TEXT_LENGTH + 1), "time": 1}),
+        json.dumps({"step": "x" * (MAX_TEXT_LENGTH + 1), "metrics": {"a": 1}, "time": 1}),
+        '{"name":"a","value":1,"time":1e400}',
         json.dumps({"time": 1, "metrics": {"a": 1, "x" * 201: 1}}),
     ],
 )
-def test_what_is_no_sample_is_kept_whole_as_malformed(line: str | bytes) -> None:
+def test_what_is_no_sample_is_shown_as_malformed(line: str | bytes) -> None:
     text = line if isinstance(line, str) else line.decode(errors="replace")
+    if len(text) > 4096:
+        text = f"{text[:4096]}… ({len(text):,} bytes)"
     good = '{"name":"a","value":1,"time":1}'
     assert parse(line, good) == [
         Sample(MALFORMED, "0", RECEIVED_US, text),
         Sample("a", "0", 1_000_000, 1.0),
+    ]
+
+
+def test_of_many_lines_that_are_no_samples_the_first_are_shown() -> None:
+    found = parse(*[f"line {i}" for i in range(1_100)])
+    assert [sample.value for sample in found if isinstance(sample, Sample)] == [
+        *(f"line {i}" for i in range(100)),
+        "1,000 more lines that are no samples",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spelled", "meant"),
+    [
+        ("1e400", "1e400"),
+        ("-1E999", "-1E999"),
+        ("18446744073709551617", "18446744073709551617"),
+        ("Infinity", math.inf),
+        ("9" * 4300, "9" * 4300),
+    ],
+)
+def test_numbers_that_no_float_holds_are_not_changed(spelled: str, meant: float | str) -> None:
+    assert parse(f'{{"name":"a","value":{spelled},"time":1}}') == [
+        Sample("a", "0", 1_000_000, meant)
     ]
 
 
@@ -214,6 +247,9 @@ def test_empty_lines_are_nothing() -> None:
         (2**60, 2.0**60),
         ("1e400", "1e400"),
         ("-1e400", "-1e400"),
+        ("1" * 5_001, "1" * 5_001),
+        ("0" * 5_000 + "1", 1.0),
+        ("-" + "0" * 5_000 + "9007199254740993", "-" + "0" * 5_000 + "9007199254740993"),
         ("1e-400", "1e-400"),
         ("0e-400", 0.0),
         ("-0.0", -0.0),

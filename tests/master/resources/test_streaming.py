@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from master.models import Run, Series, open_database, run_owner
-from master.recording.delivery import labels
 from master.recording.remote_write import RemoteWriter
+from master.recording.sending import labels
 from tests.conftest import USER_TOKEN, PrometheusServer, free_port, wait_for
 from tests.master.making import make_run, time_series
 

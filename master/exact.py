@@ -1,0 +1,47 @@
+"""JSON whose numbers keep their value: one that no float holds is read as its text."""
+
+import json
+import math
+import re
+import sys
+from typing import Any
+
+import orjson
+
+# It may not fit 64 bits: orjson would round it.
+LONG_NUMBER = re.compile(rb"[1-9][0-9]{18}")
+
+
+def loads(data: bytes) -> Any:
+    """Return what JSON says; also NaN and Infinity, whole numbers of any size, and 1e400 as text.
+
+    Raises:
+        ValueError: it is no JSON, or has a number of more digits than Python converts.
+        RecursionError: it is nested too deeply.
+    """
+    return loads_exactly(data) if LONG_NUMBER.search(data) else loads_fast(data)
+
+
+def loads_fast(data: bytes) -> Any:
+    """Return what ``loads`` does, for JSON in which ``LONG_NUMBER`` finds nothing."""
+    try:
+        return orjson.loads(data)
+    except ValueError:
+        return loads_exactly(data)
+
+
+def loads_exactly(data: bytes) -> Any:
+    """Return what ``loads`` does, slowly."""
+    return json.loads(data, parse_float=_to_float, parse_int=_to_int)
+
+
+def _to_float(text: str) -> float | str:
+    number = float(text)
+    return text if math.isinf(number) else number
+
+
+def _to_int(text: str) -> int:
+    most = sys.get_int_max_str_digits()
+    if len(text) > most:
+        raise ValueError(f"a number has at most {most} digits (not {len(text)})")
+    return int(text)
