@@ -117,12 +117,13 @@ def test_no_more_than_asked_for_nor_after_a_stop_nor_after_success(run: RunView)
 
 def test_a_restart_waits_for_workers_but_not_for_ever() -> None:
     alone = replace(WORLD, workers=workers(1))
-    waiting = with_ranks(exited(1, at=NOW - 120), exited(1, at=NOW - 120), max_restarts=1)
-    assert decide_for(waiting, alone) == [Wait(7, "1 of 2 workers are there")]
-    assert decide_for(replace(waiting, stop_requested=True), alone) == [Count(7)]
-    given_up = with_ranks(exited(1, at=NOW - 121), exited(1, at=NOW - 121), max_restarts=1)
-    assert decide_for(given_up, alone) == [Count(7)]
-    [end] = decide_for(replace(given_up, delivery=COMPLETE), alone)
+    failed = with_ranks(exited(1), exited(1), max_restarts=1)
+    waiting = replace(alone, waited=120.0)
+    assert decide_for(failed, waiting) == [Wait(7, "1 of 2 workers are there")]
+    assert decide_for(replace(failed, stop_requested=True), waiting) == [Count(7)]
+    given_up = replace(alone, waited=121.0)
+    assert decide_for(failed, given_up) == [Count(7)]
+    [end] = decide_for(replace(failed, delivery=COMPLETE), given_up)
     assert end == End(
         7,
         "FAILED",
