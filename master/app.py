@@ -9,6 +9,7 @@ from master.auth import TokenMiddleware
 from master.models import open_database
 from master.openapi import document
 from master.origin import OriginMiddleware
+from master.reading.gate import Gate
 from master.reading.promql import PrometheusClient
 from master.reading.series import SeriesReader
 from master.recording.limits import SeriesLimit
@@ -35,6 +36,9 @@ from master.web.assets import StaticResource
 from master.web.pages import PageResource
 from master.web.shells import Shells
 from master.web.signing import Door, SignInResource, SignOutResource
+
+# With an answer to a query, while a thread waits for it.
+_PATIENCE_SECONDS = 5.0
 
 
 def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[Request, Response]:
@@ -103,4 +107,5 @@ def get_app() -> falcon.App[Request, Response]:
     """Return the app as the environment wants it, for gunicorn: ``master.app:get_app()``."""
     settings = Settings.from_environ()
     open_database(settings.database_url, settings.reserve_bytes)
-    return create_app(settings, PrometheusClient(settings.prometheus_url))
+    prometheus = PrometheusClient(settings.prometheus_url, _PATIENCE_SECONDS, Gate())
+    return create_app(settings, prometheus)

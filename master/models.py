@@ -91,7 +91,7 @@ class Run(_Table):
     """What it waits for, before it begins or between attempts; null once it goes on."""
     created_at = DoubleField()
     started_at = DoubleField(null=True)
-    finished_at = DoubleField(null=True)
+    finished_at = DoubleField(null=True, index=True)
 
     goal = JSONField(null=True)
     """``{"metric", "value", "lower_is_better"}``, or null."""
@@ -156,6 +156,18 @@ class Worker(_Table):
     pod_uid = CharField(default="")
     """Of the pod that it is in; empty where pods have none."""
     seen_at = DoubleField()
+    """When that was."""
+    heard = BigIntegerField(default=0)
+    """How many seconds the master had heard then (``master/hearing.py``)."""
+
+
+class Hearing(_Table):
+    """For how long the master has heard its agents: a single row."""
+
+    id = IntegerField(primary_key=True)
+    seconds = BigIntegerField()
+    since = BigIntegerField()
+    """How many seconds there were when the last pause ended."""
 
 
 class Pod(_Table):
@@ -196,6 +208,12 @@ class Stream(_Table):
 
     class Meta:
         indexes = ((("owner", "attempt", "rank", "name"), True),)
+
+
+# The few with something to deliver, among those of all runs that ever were.
+Stream.add_index(
+    Stream.index(Stream.name, where=Stream.delivered < Stream.size, name="stream_waiting")
+)
 
 
 class Chunk(_Table):
@@ -284,7 +302,7 @@ class Deletion(_Table):
 
 
 TABLES = (
-    *(Run, Rank, Worker, Pod, Stream, Chunk),
+    *(Run, Rank, Worker, Hearing, Pod, Stream, Chunk),
     *(Series, SeriesName, KeptSample, Detail, PostedBody),
     Deletion,
 )

@@ -17,16 +17,18 @@ from pydantic import (
 from master import times
 from master.database import STATE, exclusive
 from master.fields import NO_NUL, refuse_truth_value
-from master.models import Pod, Rank, Run, Worker
+from master.hearing import heard
+from master.models import Pod, Rank, Worker
 from master.pods import is_same_pod
 from master.recording import streams
-from mlbench.names import ACTIVE_STATES, StreamName
+from master.runs import find_active
+from mlbench.names import StreamName
 
 # However many workers there are, together they poll this often at most.
 _POLLS_PER_SECOND = 200
 _FASTEST_POLL_SECONDS = 0.25
 # Those not heard of for this long are not counted: pools shrink.
-_GONE_SECONDS = 60.0
+_GONE_SECONDS = 60
 _TURNED_AWAY_SECONDS = 1.0
 
 Do = Literal["wait", "start", "stop"]
@@ -96,11 +98,13 @@ def poll(pod: str, report: Report) -> Reply:
     with exclusive(STATE):
         if not _is_in_pod(pod, report.pod_uid):
             return _turn_away(report)
-        said = {**report.model_dump(include=_KEPT), "seen_at": now}
+        so_far = heard().seconds
+        said = {**report.model_dump(include=_KEPT), "seen_at": now, "heard": so_far}
         Worker.insert(name=pod, **said).on_conflict(
             conflict_target=[Worker.name], update=said
         ).execute()
-        _note_rank(pod, report, now)
+        if report.run_id is not None:
+            _note_rank(pod, report, now)
         current = _current_rank(pod)
         if current is not None and not is_same_pod(current.pod_uid, report.pod_uid):
             # It was given to the pod before this one, and is lost with it.
@@ -108,7 +112,7 @@ def poll(pod: str, report: Report) -> Reply:
         if current is not None:
             _note_never_begun(current, report, now)
         do = decide(report, current)
-        count = Worker.select().where(Worker.seen_at > now - _GONE_SECONDS).count()
+        count = Worker.select().where(Worker.heard > so_far - _GONE_SECONDS).count()
     return Reply(
         do=do,
         next_poll_seconds=max(_FASTEST_POLL_SECONDS, count / _POLLS_PER_SECOND),
@@ -181,10 +185,11 @@ def _note_never_begun(current: Rank, report: Report, now: float) -> None:
 
 def _current_rank(pod: str) -> Rank | None:
     """Return the rank that a worker has in the attempt that is going on."""
-    current: Rank | None = (
-        Rank.select()
-        .join(Run)
-        .where(Rank.worker == pod, Run.state.in_(ACTIVE_STATES), Rank.attempt == Run.attempt)
-        .first()
+    # Of the run alone: a worker has had ranks of thousands that have ended.
+    run = find_active()
+    if run is None:
+        return None
+    current: Rank | None = Rank.get_or_none(
+        Rank.run == run.id, Rank.attempt == run.attempt, Rank.worker == pod
     )
     return current

@@ -11,7 +11,7 @@ from master.controller.views import RankView, RunView, World
 from master.exits import describe_exit
 from master.reading.counting import Counted
 
-# A worker that was not heard of for this long is lost.
+# A worker that was not heard of for this long, while the master could have heard it, is lost.
 LOST_SECONDS = 30.0
 # A worker must have been heard of this lately to be given a rank. A thousand poll every 5 s.
 FRESH_SECONDS = 10.0
@@ -37,7 +37,7 @@ def decide(world: World) -> list[Action]:
     if lost := _find_lost(run, world):
         return actions + lost
     if not all(rank.over for rank in run.ranks):
-        return actions + _watch(run, world)
+        return actions + _watch(run)
     return actions + _conclude(run, world)
 
 
@@ -47,9 +47,7 @@ def _begin(run: RunView, world: World) -> list[Action]:
         return [End(run.id, "STOPPED")]
     if begin := _assign(run, world):
         return begin
-    # Its turn comes once the run before it has ended.
-    due_at = max(run.created_at, world.last_run_ended_at, world.watched_since)
-    if world.now - due_at > world.start_seconds:
+    if world.waited > world.start_seconds:
         return [End(run.id, "FAILED", _shortage(run, world))]
     return _wait(run, world)
 
@@ -65,9 +63,7 @@ def _free_workers(world: World) -> list[str]:
     """Return the workers that can be given a rank: not those that the pool is about to end."""
     size = wanted_pool(world).workers
     return [
-        w.name
-        for w in world.workers
-        if not w.busy and w.number < size and world.now - w.seen_at < FRESH_SECONDS
+        w.name for w in world.workers if not w.busy and w.number < size and w.silent < FRESH_SECONDS
     ]
 
 
@@ -101,42 +97,40 @@ def _why_lost(rank: RankView, world: World) -> str:
         return f"another pod has taken the place of {rank.worker}"
     if rank.forgotten:
         return _join(f"the agent of {rank.worker} knows it no more", rank.trouble)
-    if world.now - max(rank.seen_at, world.watched_since) > LOST_SECONDS:
-        silence = f"{rank.worker} was not heard of for {world.now - rank.seen_at:.0f} s"
+    # The attempt is young, or the controller has just come: its agent gets its time to be heard.
+    if min(rank.silent, world.waited) > LOST_SECONDS:
+        silence = f"{rank.worker} was not heard of for {rank.silent:.0f} s"
         return _join(silence, rank.trouble)
-    waited = world.now - max(rank.assigned_at, world.watched_since)
-    if not rank.reported and waited > BEGIN_SECONDS:
+    if not rank.reported and world.waited > BEGIN_SECONDS:
         late = f"{rank.worker} did not begin it within {BEGIN_SECONDS:.0f} s"
         return _join(late, rank.trouble)
     return ""
 
 
-def _watch(run: RunView, world: World) -> list[Action]:
+def _watch(run: RunView) -> list[Action]:
     """While ranks go on: stop them all if one has failed, the user says so, or time is over."""
     if all(rank.stopping for rank in run.ranks):
         return []
     if run.stop_requested or _failed(run):
         return [StopRanks(run.id)]
-    if _is_overdue(run, world):
+    if _is_overdue(run):
         return [StopRanks(run.id, f"stopped at its deadline of {run.deadline_seconds:.15g} s")]
     return []
 
 
-def _is_overdue(run: RunView, world: World) -> bool:
+def _is_overdue(run: RunView) -> bool:
     """Return whether it goes on long after its deadline: it does not know of it, or hangs."""
-    if run.deadline_at is None or run.deadline_seconds is None:
+    if run.deadline_seconds is None:
         return False
-    grace = max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * run.deadline_seconds)
-    return world.now - max(run.deadline_at, world.watched_since) > grace
+    return run.overdue > max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * run.deadline_seconds)
 
 
 def _conclude(run: RunView, world: World) -> list[Action]:
     """Once all ranks are over: another attempt, or count what was recorded and end the run."""
-    if _may_restart(run, world):
+    if _may_restart(run):
         if begin := _assign(run, world):
             return begin
-        over_at = max(rank.exited_at or 0.0 for rank in run.ranks)
-        if world.now - max(over_at, world.watched_since) <= world.start_seconds:
+        if world.waited <= world.start_seconds:
             return _wait(run, world)
     if _may_end_uncounted(run, world):
         return [_end(run, run.delivery, world)]
@@ -149,17 +143,12 @@ def _conclude(run: RunView, world: World) -> list[Action]:
 
 def _may_end_uncounted(run: RunView, world: World) -> bool:
     """Return whether a run need not wait for Prometheus any longer: what it lacks comes later."""
-    if not (run.stop_requested or _failed(run)):
-        return False
-    over_at = max(rank.exited_at or 0.0 for rank in run.ranks)
-    # An end in the future is one that a clock tells which is wrong, now or then.
-    return abs(world.now - max(over_at, world.watched_since)) > COUNT_SECONDS
+    return bool(run.stop_requested or _failed(run)) and world.waited > COUNT_SECONDS
 
 
-def _may_restart(run: RunView, world: World) -> bool:
-    in_time = run.deadline_at is None or world.now < run.deadline_at
+def _may_restart(run: RunView) -> bool:
     attempts_left = run.attempt <= run.max_restarts
-    return bool(_failed(run)) and not run.stop_requested and attempts_left and in_time
+    return bool(_failed(run)) and not run.stop_requested and attempts_left and run.overdue < 0
 
 
 def _end(run: RunView, delivery: Counted | None, world: World) -> End:
@@ -168,7 +157,7 @@ def _end(run: RunView, delivery: Counted | None, world: World) -> End:
         return End(run.id, "STOPPED", disagreement)
     if failed := _failed(run):
         cause = _first(failed)
-        shortage = f"no restart: {_shortage(run, world)}" if _may_restart(run, world) else ""
+        shortage = f"no restart: {_shortage(run, world)}" if _may_restart(run) else ""
         reason = _join(run.stop_reason, _describe(cause), shortage, disagreement)
         return End(run.id, "FAILED", reason, cause.rank)
     if disagreement:

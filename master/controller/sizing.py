@@ -15,7 +15,7 @@ def wanted_pool(world: World) -> Scale:
         kept = max((_number(rank.worker) + 1 for rank in held), default=0)
         busy = frozenset(rank.pod_uid for rank in held)
         return Scale(max(world.usual_workers, run.num_workers, kept), run.shape, busy)
-    if world.warm is not None and world.now - world.last_run_ended_at < world.idle_seconds:
+    if world.warm is not None and world.idle < world.idle_seconds:
         return Scale(max(world.usual_workers, world.warm.num_workers), world.warm.shape)
     return Scale(world.usual_workers, Shape())
 

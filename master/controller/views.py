@@ -14,7 +14,8 @@ class WorkerView:
     number: int
     """Its place in the pool, which shrinks from the highest number down."""
     busy: bool
-    seen_at: float
+    silent: float
+    """How many seconds the master has heard since it heard of it; infinite before a pause."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,6 @@ class RankView:
     worker: str
     pod_uid: str
     """Which pod that was; empty where pods have none."""
-    assigned_at: float
     reported: bool
     """Whether its agent has said that it has it."""
     stopping: bool
@@ -36,6 +36,8 @@ class RankView:
     """Whether all bytes that its process wrote are held."""
     seen_at: float
     """When its agent was last heard of; when it was assigned, if never."""
+    silent: float
+    """How many seconds the master has heard since its agent was last heard of."""
     forgotten: bool
     """Whether its agent knows nothing of it any more, though it did."""
     replaced: bool
@@ -64,11 +66,10 @@ class RunView:
     """What its workers must be like."""
     max_restarts: int
     stop_requested: bool
-    created_at: float
     deadline_seconds: float | None
     """After its start, when training shall end; None: never."""
-    deadline_at: float | None
-    """When that is; None before its start too."""
+    overdue: float
+    """For how many seconds it was seen to be past that; below 0 before it, or without one."""
     waiting: str
     """What it says that it waits for; empty if it does not."""
     stop_reason: str
@@ -92,14 +93,15 @@ class Warm:
 class World:
     """Everything that the controller looks at."""
 
-    now: float
-    watched_since: float
-    """Since when the controller has been looking without a pause: silence before is its own."""
+    waited: float
+    """For how many seconds the run was seen to be as far as it is: what came before is not known.
+
+    That is without ranks, with those of this attempt, or with all of them over."""
+    idle: float
+    """How many seconds ago the last run ended, or was seen to have; 0 while there is one."""
     run: RunView | None
     unwanted: tuple[int, ...]
     """Runs that wait in the queue behind it, and that their users have stopped."""
-    last_run_ended_at: float
-    """0 where no run has ended yet."""
     workers: tuple[WorkerView, ...]
     waits_for: str
     """Why more pods are not there, as the pool says; empty if nothing is known."""

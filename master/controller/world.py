@@ -1,11 +1,13 @@
 """What the controller sees: the database and the pool, read into one picture of the world."""
 
+import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
 
 from master.controller.views import RankView, RunView, Warm, WorkerView, World
 from master.database import snapshot
+from master.hearing import Heard, clock, heard
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from master.pods import is_same_pod
 from master.pools.base import RUNNING, PodStatus, Shape
@@ -18,19 +20,21 @@ from mlbench.names import STREAMS
 _AWAY_SECONDS = 10.0
 
 
-@dataclass
 class Attention:
-    """Knows since when the controller has been looking without a pause."""
+    """Knows for how long the controller has seen what it sees, by a clock that nobody sets."""
 
-    since: float = 0.0
-    looked_at: float = 0.0
+    def __init__(self, clock: Callable[[], float] = clock) -> None:
+        self._clock = clock
+        self._since: dict[Hashable, float] = {}
+        self._looked_at = float("-inf")
 
-    def look(self, now: float) -> float:
-        """Look now, and return since when there was no pause."""
-        if now - self.looked_at > _AWAY_SECONDS:
-            self.since = now
-        self.looked_at = now
-        return self.since
+    def look(self, *seen: Hashable) -> list[float]:
+        """Return for how many seconds each of these was seen without a pause, up to now."""
+        now = self._clock()
+        since = self._since if now - self._looked_at <= _AWAY_SECONDS else {}
+        self._since = {one: since.get(one, now) for one in seen}
+        self._looked_at = now
+        return [now - self._since[one] for one in seen]
 
 
 @dataclass(frozen=True)
@@ -54,14 +58,23 @@ def observe(
         seen = {worker.name: worker for worker in Worker.select()}
         ended = Run.select().where(Run.finished_at.is_null(False))
         last = ended.order_by(Run.finished_at.desc()).first()
-        now = time.time()
+        ears, now = heard(), time.time()
+        view = _view_run(run, seen, {pod.name: pod for pod in pods}, ears) if run else None
+        looked, started, waited, idle = attention.look(
+            "looking",
+            ("started", run.id if run and run.started_at else None),
+            _progress(view),
+            ("idle", last.id if last and not run else None),
+        )
+        if run and view:
+            view = replace(view, overdue=_overdue(run, now, looked, started))
         return World(
-            now=now,
-            watched_since=attention.look(now),
-            run=_view_run(run, seen, {pod.name: pod for pod in pods}) if run else None,
+            waited=waited,
+            # A clock that was set back makes it no longer, a controller that just came no shorter.
+            idle=max(idle, now - last.finished_at) if last and not run else 0.0,
+            run=view,
             unwanted=_unwanted(run),
-            last_run_ended_at=last.finished_at if last else 0.0,
-            workers=tuple(_view_workers(pods, seen, run)),
+            workers=tuple(_view_workers(pods, seen, run, ears)),
             waits_for=waits_for,
             warm=_view_warm(last),
             usual_workers=habits.usual_workers,
@@ -70,8 +83,27 @@ def observe(
         )
 
 
+def _progress(run: RunView | None) -> Hashable:
+    """Return how far a run is: what it waits for changes with that."""
+    if run is None:
+        return None
+    return run.id, run.attempt, bool(run.ranks), all(rank.over for rank in run.ranks)
+
+
+def _overdue(run: Run, now: float, looked: float, started: float) -> float:
+    """Return for how long a run was seen to be past its deadline; below 0, it is not.
+
+    By the clock of this machine, by which tasks go too; and where that was set back, by how long
+    the run has been seen to go on.
+    """
+    due_at = deadline_at(run)
+    if due_at is None or run.deadline_seconds is None:
+        return -math.inf
+    return max(min(now - due_at, looked), started - run.deadline_seconds)
+
+
 def _view_workers(
-    pods: list[PodStatus], seen: dict[str, Worker], run: Run | None
+    pods: list[PodStatus], seen: dict[str, Worker], run: Run | None, ears: Heard
 ) -> Iterator[WorkerView]:
     """Yield the workers that can be given a rank, once their agents have said that they are in."""
     # What speaks of it already, speaks of one that a lost database knew.
@@ -82,7 +114,9 @@ def _view_workers(
             continue
         if is_same_pod(pod.uid, worker.pod_uid):
             busy = worker.state == "running" or (worker.run_id, worker.attempt) == to_come
-            yield WorkerView(pod.name, pod.number, busy, worker.seen_at)
+            # Those of before a pause may have gone in it.
+            silent = ears.seconds - worker.heard if worker.heard >= ears.since else math.inf
+            yield WorkerView(pod.name, pod.number, busy, silent)
 
 
 def _view_warm(last: Run | None) -> Warm | None:
@@ -117,7 +151,9 @@ def store_pods(pods: list[PodStatus]) -> None:
             Pod.insert(row).on_conflict(conflict_target=[Pod.name], update=row).execute()
 
 
-def _view_run(run: Run, seen: dict[str, Worker], pods: dict[str, PodStatus]) -> RunView:
+def _view_run(
+    run: Run, seen: dict[str, Worker], pods: dict[str, PodStatus], ears: Heard
+) -> RunView:
     owner = run_owner(run.id)
     streams = list(Stream.select().where(Stream.owner == owner))
     ranks = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt).order_by(Rank.rank)
@@ -128,13 +164,12 @@ def _view_run(run: Run, seen: dict[str, Worker], pods: dict[str, PodStatus]) -> 
         shape=_shape(run),
         max_restarts=run.max_restarts,
         stop_requested=run.stop_requested,
-        created_at=run.created_at,
         deadline_seconds=run.deadline_seconds,
-        deadline_at=deadline_at(run),
+        overdue=-math.inf,
         waiting=run.waiting or "",
         stop_reason=run.reason,
         ranks=tuple(
-            _view_rank(rank, run, streams, seen.get(rank.worker), pods.get(rank.worker))
+            _view_rank(rank, run, streams, seen.get(rank.worker), pods.get(rank.worker), ears)
             for rank in ranks
         ),
         # Not those that users post: they may go on posting for ever.
@@ -144,7 +179,12 @@ def _view_run(run: Run, seen: dict[str, Worker], pods: dict[str, PodStatus]) -> 
 
 
 def _view_rank(
-    rank: Rank, run: Run, streams: list[Stream], worker: Worker | None, pod: PodStatus | None
+    rank: Rank,
+    run: Run,
+    streams: list[Stream],
+    worker: Worker | None,
+    pod: PodStatus | None,
+    ears: Heard,
 ) -> RankView:
     own = [s for s in streams if (s.attempt, s.rank) == (rank.attempt, rank.rank)]
     knows = worker is not None and (worker.run_id, worker.attempt) == (run.id, run.attempt)
@@ -152,13 +192,13 @@ def _view_rank(
         rank=rank.rank,
         worker=rank.worker,
         pod_uid=rank.pod_uid or "",
-        assigned_at=rank.assigned_at,
         reported=rank.reported,
         stopping=rank.stop,
         exit_code=rank.exit_code,
         exited_at=rank.exited_at,
         streams_complete=len([s for s in own if s.size == s.final_size]) == len(STREAMS),
         seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
+        silent=ears.seconds - (worker.heard if worker else 0),
         forgotten=rank.reported and not knows,
         replaced=worker is not None and not is_same_pod(rank.pod_uid, worker.pod_uid),
         trouble=_trouble(rank, pod),

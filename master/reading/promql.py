@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import orjson
 
-from mlbench.errors import MLBenchError
+from master.reading.gate import Gate, PrometheusError, SilentError
 
+__all__ = ["Found", "PrometheusClient", "PrometheusError", "quote", "select"]
 
-class PrometheusError(MLBenchError):
-    """Prometheus gave no answer to a query."""
+_CONNECT_SECONDS = 3.0
+# Of the probe, which asks for nothing that takes time.
+_READY_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +32,13 @@ class Found:
 class PrometheusClient:
     """Asks one Prometheus."""
 
-    def __init__(self, url: str, timeout_seconds: float = 30.0) -> None:
+    def __init__(self, url: str, timeout_seconds: float = 30.0, gate: Gate | None = None) -> None:
+        """Ask at a URL, and wait so long for an answer; through a gate, if there is one."""
         self._url = url.rstrip("/")
+        self._passing = gate.passing if gate else nullcontext
         # Compressing an answer takes Prometheus longer than sending it to a neighbour.
-        self._client = httpx.Client(
-            timeout=timeout_seconds, headers={"Accept-Encoding": "identity"}
-        )
+        timeout = httpx.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds))
+        self._client = httpx.Client(timeout=timeout, headers={"Accept-Encoding": "identity"})
 
     def query(self, promql: str, time: float | None = None) -> list[Found]:
         """Return the answer to an instant query, evaluated at ``time`` (now, if not given).
@@ -91,7 +95,8 @@ class PrometheusClient:
     def ready(self) -> bool:
         """Return whether Prometheus answers queries."""
         try:
-            return self._client.get(f"{self._url}/-/ready").is_success
+            answer = self._client.get(f"{self._url}/-/ready", timeout=_READY_SECONDS)
+            return answer.is_success
         except httpx.HTTPError:
             return False
 
@@ -102,13 +107,21 @@ class PrometheusClient:
     def _ask(self, call: str, form: Mapping[str, str]) -> Any:
         asked = form.get("query") or form["match[]"]
         try:
-            response = self._client.post(f"{self._url}/api/v1/{call}", data=form)
-            answer = orjson.loads(_flat(response.content))
-        except (httpx.HTTPError, ValueError) as error:
+            with self._passing():
+                content = self._post(call, form)
+            answer = orjson.loads(_flat(content))
+        except ValueError as error:
             raise PrometheusError(f"{self._url} gave no answer to {asked}: {error}") from error
         if answer.get("status") != "success":
             raise PrometheusError(f"{self._url} refused {asked}: {answer.get('error')}")
         return answer["data"]
+
+    def _post(self, call: str, form: Mapping[str, str]) -> bytes:
+        try:
+            return self._client.post(f"{self._url}/api/v1/{call}", data=form).content
+        except httpx.HTTPError as error:
+            asked = form.get("query") or form["match[]"]
+            raise SilentError(f"{self._url} gave no answer to {asked}: {error}") from error
 
 
 def _flat(answer: bytes) -> bytes:

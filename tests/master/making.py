@@ -64,7 +64,14 @@ def make_ranks(run: Run, workers: Sequence[str] = ("w-0", "w-1"), **fields: Any)
 
 def make_worker(name: str, **fields: Any) -> None:
     """Store what an agent said last: by default, just now, that it is idle."""
-    idle = {"state": "idle", "run_id": None, "attempt": None, "ip": "", "seen_at": time.time()}
+    idle = {
+        "state": "idle",
+        "run_id": None,
+        "attempt": None,
+        "ip": "",
+        "seen_at": time.time(),
+        "heard": 0,
+    }
     said = idle | fields
     Worker.insert(name=name, **said).on_conflict(
         conflict_target=[Worker.name], update=said

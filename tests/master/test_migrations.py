@@ -100,7 +100,7 @@ def test_every_row_is_there_and_refers_to_what_it_did(old: Database) -> None:
     assert old.execute_sql("PRAGMA foreign_key_check").fetchall() == []
     counts = {table.__name__: table.select().count() for table in TABLES}
     assert counts == {
-        **{"Run": 2, "Rank": 2, "Worker": 2, "Pod": 2, "Stream": 8, "Chunk": 7},
+        **{"Run": 2, "Rank": 2, "Worker": 2, "Hearing": 0, "Pod": 2, "Stream": 8, "Chunk": 7},
         **{"Series": 8, "SeriesName": 11, "KeptSample": 9, "Detail": 0, "PostedBody": 0},
         "Deletion": 0,
     }

@@ -7,7 +7,7 @@ import pytest
 from peewee import Database
 
 from master import workers
-from master.models import Pod, Rank, Run, Stream, Worker
+from master.models import Hearing, Pod, Rank, Run, Stream, Worker
 from master.recording import streams
 from master.workers import Report, decide, poll
 from mlbench.names import STREAMS
@@ -174,9 +174,12 @@ def test_every_poll_is_a_heartbeat(database: Database) -> None:
     worker = Worker.get_by_id("w-0")
     assert (worker.state, worker.run_id, worker.ip) == ("idle", None, "127.0.0.1")
     assert before <= worker.seen_at <= time.time()
+    assert worker.heard == 0
+    Hearing.create(id=1, seconds=7, since=1)
     poll("w-0", report("running", Run(id=7)))
     worker = Worker.get_by_id("w-0")
     assert (worker.state, worker.run_id, worker.attempt) == ("running", 7, 1)
+    assert worker.heard == 7
 
 
 @pytest.mark.parametrize("count", [1, 49, 50, 51, 400])
@@ -199,7 +202,8 @@ def test_an_agent_is_told_the_time(database: Database) -> None:
 def test_workers_that_are_gone_slow_nobody_down(database: Database) -> None:
     with database.atomic():
         for number in range(400):
-            make_worker(f"w-{number}", seen_at=time.time() - workers._GONE_SECONDS - 1)
+            make_worker(f"w-{number}")
+    Hearing.create(id=1, seconds=workers._GONE_SECONDS, since=1)
     assert poll("last", IDLE).next_poll_seconds == 0.25
 
 

@@ -25,13 +25,15 @@ class Simulation:
     dice: random.Random
     run: RunView
     now: float = NOW
+    since: float = NOW
+    """When the run got as far as it is."""
+    started: float | None = None
     dead: set[str] = field(default_factory=set)
     end: End | None = None
 
     def step(self) -> None:
         """Let a second pass."""
-        self.now += 1
-        self.run = replace(self.run, ranks=tuple(self._live(rank) for rank in self.run.ranks))
+        self._pass_second()
         if self.dice.random() < 0.01:
             self.run = replace(self.run, stop_requested=True)
         actions = decide(self._world())
@@ -44,19 +46,29 @@ class Simulation:
                 self._perform(action)
 
     def _world(self) -> World:
-        there = tuple(
-            replace(worker, seen_at=self.now)
-            for worker in workers(3)
-            if worker.name not in self.dead
-        )
-        return replace(WORLD, now=self.now, run=self.run, workers=there, usual_workers=3)
+        there = tuple(worker for worker in workers(3) if worker.name not in self.dead)
+        waited = self.now - self.since
+        return replace(WORLD, waited=waited, run=self.run, workers=there, usual_workers=3)
+
+    def _pass_second(self) -> None:
+        self.now += 1
+        was = self._progress()
+        self.run = replace(self.run, ranks=tuple(self._live(rank) for rank in self.run.ranks))
+        if self._progress() != was:
+            self.since = self.now
+        if self.started is not None and self.run.deadline_seconds is not None:
+            overdue = self.now - self.started - self.run.deadline_seconds
+            self.run = replace(self.run, overdue=overdue)
+
+    def _progress(self) -> tuple[int, bool]:
+        return self.run.attempt, all(rank.over for rank in self.run.ranks)
 
     def _live(self, rank: RankView) -> RankView:
         if self.dice.random() < 0.01:
             self.dead.add(rank.worker)
         if rank.over or rank.worker in self.dead:
-            return rank
-        rank = replace(rank, seen_at=self.now)
+            return replace(rank, silent=rank.silent + 1)
+        rank = replace(rank, seen_at=self.now, silent=0.0)
         if not rank.reported:
             if rank.stopping:  # as master/workers.py writes down at the next poll
                 return replace(rank, lost="never begun", exited_at=self.now)
@@ -73,13 +85,13 @@ class Simulation:
         match action:
             case Assign(_, attempt, names) if attempt == run.attempt + 1:
                 ranks = [
-                    replace(RUNNING, rank=i, worker=name, reported=False, assigned_at=self.now)
+                    replace(RUNNING, rank=i, worker=name, reported=False)
                     for i, name in enumerate(names)
                 ]
                 begun = tuple(replace(rank, seen_at=self.now) for rank in ranks)
                 self.run = replace(run, attempt=attempt, ranks=begun, delivery=None)
-                if run.deadline_seconds is not None and run.deadline_at is None:
-                    self.run = replace(self.run, deadline_at=self.now + run.deadline_seconds)
+                self.since = self.now
+                self.started = self.started or self.now
             case StopRanks(_, reason):
                 told = tuple(replace(rank, stopping=True) for rank in run.ranks)
                 self.run = replace(run, ranks=told, stop_reason=reason)
@@ -101,7 +113,7 @@ def test_a_run_always_ends_and_rightly(seed: int) -> None:
 
 
 def _run_to_end(dice: random.Random) -> None:
-    ordered = replace(ORDERED, max_restarts=2, created_at=NOW)
+    ordered = replace(ORDERED, max_restarts=2)
     ordered = replace(ordered, deadline_seconds=dice.choice([None, 1.0, 10.0]))
     simulation = Simulation(dice, ordered)
     for _ in range(2000):

@@ -1,5 +1,6 @@
 """Decisions, case by case: no clock, no database, no cluster."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,13 +18,13 @@ RUNNING = RankView(
     rank=0,
     worker="w-0",
     pod_uid="uid-0",
-    assigned_at=NOW - 60,
     reported=True,
     stopping=False,
     exit_code=None,
     exited_at=None,
     streams_complete=False,
     seen_at=NOW - 0.2,
+    silent=0.0,
     forgotten=False,
     replaced=False,
     trouble="",
@@ -36,29 +37,27 @@ RUN = RunView(
     shape=Shape(),
     max_restarts=0,
     stop_requested=False,
-    created_at=NOW - 61,
     deadline_seconds=None,
-    deadline_at=None,
+    overdue=-math.inf,
     waiting="",
     stop_reason="",
     ranks=(RUNNING, replace(RUNNING, rank=1, worker="w-1", pod_uid="uid-1")),
     delivered=True,
     delivery=None,
 )
-ORDERED = replace(RUN, attempt=0, ranks=(), created_at=NOW - 1)
+ORDERED = replace(RUN, attempt=0, ranks=())
 COMPLETE = Counted(recorded=10, in_prometheus=8, kept=2)
 
 
-def workers(count: int, busy: Sequence[int] = (), seen_at: float = NOW) -> tuple[WorkerView, ...]:
-    return tuple(WorkerView(f"w-{i}", i, i in busy, seen_at) for i in range(count))
+def workers(count: int, busy: Sequence[int] = (), silent: float = 0.0) -> tuple[WorkerView, ...]:
+    return tuple(WorkerView(f"w-{i}", i, i in busy, silent) for i in range(count))
 
 
 WORLD = World(
-    now=NOW,
-    watched_since=0.0,
+    waited=60.0,
+    idle=0.0,
     run=None,
     unwanted=(),
-    last_run_ended_at=0.0,
     workers=workers(2),
     waits_for="",
     warm=None,
@@ -87,7 +86,7 @@ def exited(code: int, at: float = NOW - 1) -> RankView:
 
 
 def lost(why: str = "w-1 was not heard of for 31 s", at: float = NOW - 31) -> RankView:
-    return replace(RUNNING, lost=why, exited_at=at, seen_at=at)
+    return replace(RUNNING, lost=why, exited_at=at, seen_at=at, silent=NOW - at)
 
 
 # --- Beginning. ---
@@ -102,7 +101,9 @@ def test_begins_once_enough_workers_are_free_and_fresh() -> None:
     [
         (workers(1), 1),
         (workers(2, busy=[1]), 1),
-        (workers(2, seen_at=NOW - 10.1), 0),
+        (workers(2, silent=10), 0),
+        # Heard of before a pause, and not since.
+        (workers(2, silent=math.inf), 0),
         # A third one is about to be ended: the pool shrinks to two.
         (workers(3, busy=[0]), 1),
     ],
@@ -118,7 +119,7 @@ def test_the_pool_knows_better_what_a_run_waits_for() -> None:
     no_room = "the cluster has room for 1 of 2 workers: 0/1 nodes are available"
     world = replace(WORLD, workers=workers(1), waits_for=no_room)
     assert decide_for(ORDERED, world) == [Wait(7, no_room)]
-    late = replace(ORDERED, created_at=NOW - 121, waiting=no_room)
+    late, world = replace(ORDERED, waiting=no_room), replace(world, waited=121.0)
     [end] = decide_for(late, world)
     assert end == End(7, "FAILED", f"only 1 of 2 workers were there within 120 s; {no_room}")
     assert decide_for(late, replace(world, start_seconds=600)) == []
@@ -131,23 +132,10 @@ def test_a_worker_that_is_still_free_of_an_ended_run_is_used() -> None:
 
 def test_a_run_whose_workers_do_not_come_fails() -> None:
     still = Wait(7, "1 of 2 workers are there")
-    waited = replace(ORDERED, created_at=NOW - 120)
     alone = replace(WORLD, workers=workers(1))
-    assert decide_for(waited, alone) == [still]
-    late = replace(ORDERED, created_at=NOW - 121)
+    assert decide_for(ORDERED, replace(alone, waited=120.0)) == [still]
     reason = "only 1 of 2 workers were there within 120 s"
-    assert decide_for(late, alone) == [End(7, "FAILED", reason)]
-    # Not if the controller itself was away.
-    assert decide_for(late, replace(alone, watched_since=NOW - 5)) == [still]
-
-
-def test_a_run_that_waited_in_the_queue_gets_its_own_time_to_start() -> None:
-    queued = replace(ORDERED, created_at=NOW - 10 * WORLD.start_seconds)
-    world = replace(WORLD, workers=(), last_run_ended_at=NOW - WORLD.start_seconds + 1)
-    assert decide_for(queued, world) == [Wait(7, "0 of 2 workers are there")]
-    [end] = decide_for(queued, replace(world, last_run_ended_at=NOW - WORLD.start_seconds - 1))
-    assert isinstance(end, End)
-    assert end.state == "FAILED"
+    assert decide_for(ORDERED, replace(alone, waited=121.0)) == [End(7, "FAILED", reason)]
 
 
 def test_runs_stopped_in_the_queue_end_while_another_goes_on() -> None:
@@ -197,36 +185,40 @@ def test_ranks_are_told_to_stop_once() -> None:
 
 
 def test_a_silent_worker_is_lost_after_30_seconds() -> None:
-    silent = replace(RUNNING, seen_at=NOW - 30)
-    assert decide_for(with_ranks(RUNNING, silent)) == []
-    silent = replace(RUNNING, seen_at=NOW - 31)
+    silent = replace(RUNNING, seen_at=NOW - 31, silent=30.0)
+    assert decide_for(with_ranks(RUNNING, silent)) == [], "the master did not hear for a second"
+    silent = replace(RUNNING, seen_at=NOW - 31, silent=31.0)
     assert decide_for(with_ranks(RUNNING, silent)) == [
         WriteOff(7, 1, 1, NOW - 31, "w-1 was not heard of for 31 s")
     ]
 
 
 def test_a_worker_lost_before_it_ever_reported_is_lost() -> None:
-    never = replace(RUNNING, reported=False, assigned_at=NOW - 31, seen_at=NOW - 31)
+    never = replace(RUNNING, reported=False, seen_at=NOW - 31, silent=31.0)
     [action] = decide_for(with_ranks(RUNNING, never))
     assert isinstance(action, WriteOff)
 
 
-def test_silence_while_the_controller_was_away_is_not_held_against_workers() -> None:
-    """A laptop that slept, a master that was updated: agents poll again in a moment."""
-    silent = with_ranks(*[replace(RUNNING, seen_at=NOW - 3600)] * 2)
-    assert decide_for(silent, replace(WORLD, watched_since=NOW - 30)) == []
-    gone = decide_for(silent, replace(WORLD, watched_since=NOW - 31))
+def test_silence_that_the_master_could_not_hear_is_not_held_against_workers() -> None:
+    """A laptop that slept, a database that was locked: agents poll again in a moment."""
+    assert decide_for(with_ranks(*[replace(RUNNING, seen_at=NOW - 3600, silent=2.0)] * 2)) == []
+
+
+def test_a_young_attempt_and_a_new_controller_wait_until_workers_are_heard_of() -> None:
+    silent = with_ranks(*[replace(RUNNING, seen_at=NOW - 3600, silent=3600.0)] * 2)
+    assert decide_for(silent, replace(WORLD, waited=30.0)) == []
+    gone = decide_for(silent, replace(WORLD, waited=31.0))
     assert [type(action) for action in gone] == [WriteOff, WriteOff]
 
 
 def test_a_worker_that_exited_but_cannot_ship_the_rest_is_lost() -> None:
-    cut_off = replace(exited(0), streams_complete=False, seen_at=NOW - 31)
+    cut_off = replace(exited(0), streams_complete=False, silent=31.0)
     [action] = decide_for(with_ranks(exited(0), cut_off))
     assert isinstance(action, WriteOff)
 
 
 def test_a_rank_that_is_through_may_be_silent_and_forgotten() -> None:
-    through = replace(exited(0), seen_at=NOW - 100, forgotten=True)
+    through = replace(exited(0), silent=100.0, forgotten=True)
     assert decide_for(with_ranks(through, through, delivery=COMPLETE)) == [End(7, "FINISHED")]
 
 
@@ -252,16 +244,15 @@ def test_what_the_pool_knows_of_a_lost_worker_is_told() -> None:
 
 
 def test_a_rank_that_its_agent_never_begins_is_lost() -> None:
-    waiting = replace(RUNNING, reported=False, assigned_at=NOW - 120)
-    assert decide_for(with_ranks(RUNNING, waiting)) == []
-    waiting = replace(RUNNING, reported=False, assigned_at=NOW - 121)
-    [action] = decide_for(with_ranks(RUNNING, waiting))
+    waiting = with_ranks(RUNNING, replace(RUNNING, reported=False))
+    assert decide_for(waiting, replace(WORLD, waited=120.0)) == []
+    [action] = decide_for(waiting, replace(WORLD, waited=121.0))
     assert action == WriteOff(7, 1, 1, RUNNING.seen_at, "w-1 did not begin it within 120 s")
 
 
 def test_a_lost_rank_stays_lost_though_its_worker_is_back() -> None:
     """Otherwise ranks that were stopped because of it, and exited with 0, would look finished."""
-    back = replace(lost(), seen_at=NOW, exit_code=0, streams_complete=True)
+    back = replace(lost(), seen_at=NOW, silent=0.0, exit_code=0, streams_complete=True)
     ended = with_ranks(exited(0), back, delivery=COMPLETE)
     [end] = decide_for(ended)
     assert isinstance(end, End)

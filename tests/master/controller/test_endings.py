@@ -19,6 +19,9 @@ from tests.master.controller.test_decisions import (
     workers,
 )
 
+# All ranks were seen to be over just now.
+JUST_NOW = replace(WORLD, waited=0.0)
+
 # --- Counting. ---
 
 
@@ -30,7 +33,7 @@ def test_counts_only_once_everything_is_delivered() -> None:
 
 
 def test_a_failed_run_is_counted_too() -> None:
-    assert decide_for(with_ranks(exited(0), exited(1))) == [Count(7)]
+    assert decide_for(with_ranks(exited(0), exited(1)), JUST_NOW) == [Count(7)]
 
 
 @pytest.mark.parametrize("delivery", [Counted(10, 8, 1), Counted(10, 8, 3), Counted(0, 0, 1)])
@@ -52,24 +55,19 @@ def test_a_failed_run_says_both_what_failed_and_what_is_missing() -> None:
     )
 
 
-@pytest.mark.parametrize("passed", [3.1, -3.1])
 @pytest.mark.parametrize("delivered", [True, False])
-def test_a_run_that_was_stopped_or_failed_waits_for_no_count(
-    passed: float, delivered: bool
-) -> None:
-    """Nor for a clock that was set back, by which it ended in the future."""
-    ranks = (exited(-15, at=NOW - passed), exited(1, at=NOW - passed - 9))
-    failed = with_ranks(*ranks, delivered=delivered)
-    assert decide_for(failed) == [End(7, "FAILED", "rank 1 on w-1 exited with code 1", 1)]
-    assert decide_for(replace(failed, stop_requested=True)) == [End(7, "STOPPED")]
+def test_a_run_that_was_stopped_or_failed_waits_for_no_count(delivered: bool) -> None:
+    failed = with_ranks(exited(-15), exited(1, at=NOW - 9), delivered=delivered)
+    later = replace(WORLD, waited=3.1)
+    reason = "rank 1 on w-1 exited with code 1"
+    assert decide_for(failed, later) == [End(7, "FAILED", reason, 1)]
+    assert decide_for(replace(failed, stop_requested=True), later) == [End(7, "STOPPED")]
 
 
 def test_a_run_that_failed_just_now_is_counted_first() -> None:
-    """As one may be that a controller has not seen fail which was away."""
-    for at, world in ((NOW, WORLD), (NOW - 9, replace(WORLD, watched_since=NOW))):
-        failed = with_ranks(exited(-15, at=at), exited(1, at=at))
-        assert decide_for(failed, world) == [Count(7)]
-        assert decide_for(replace(failed, delivered=False), world) == []
+    failed = with_ranks(exited(-15), exited(1))
+    assert decide_for(failed, JUST_NOW) == [Count(7)]
+    assert decide_for(replace(failed, delivered=False), JUST_NOW) == []
 
 
 def test_a_run_that_is_to_be_finished_waits_for_its_count() -> None:
@@ -138,16 +136,16 @@ def test_not_before_all_its_ranks_are_over() -> None:
     ],
 )
 def test_no_more_than_asked_for_nor_after_a_stop_nor_after_success(run: RunView) -> None:
-    assert decide_for(run) == [Count(7)]
+    assert decide_for(run, JUST_NOW) == [Count(7)]
 
 
 def test_a_restart_waits_for_workers_but_not_for_ever() -> None:
     alone = replace(WORLD, workers=workers(1))
-    waiting = with_ranks(exited(1, at=NOW - 120), exited(1, at=NOW - 120), max_restarts=1)
-    assert decide_for(waiting, alone) == [Wait(7, "1 of 2 workers are there")]
-    assert decide_for(replace(waiting, stop_requested=True), alone) == [End(7, "STOPPED")]
-    given_up = with_ranks(exited(1, at=NOW - 121), exited(1, at=NOW - 121), max_restarts=1)
-    [end] = decide_for(given_up, alone)
+    failed = with_ranks(exited(1), exited(1), max_restarts=1)
+    waiting = replace(alone, waited=120.0)
+    assert decide_for(failed, waiting) == [Wait(7, "1 of 2 workers are there")]
+    assert decide_for(replace(failed, stop_requested=True), waiting) == [End(7, "STOPPED")]
+    [end] = decide_for(failed, replace(alone, waited=121.0))
     assert end == End(
         7,
         "FAILED",

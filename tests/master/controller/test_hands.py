@@ -277,7 +277,10 @@ class Loop:
     hands: Hands
     run: Run
     agents: list[Agent] = field(default_factory=lambda: [Agent("w-0"), Agent("w-1")])
-    attention: Attention = field(default_factory=Attention)
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.attention = Attention(lambda: self.seconds)
 
     def turn(self, times: int = 1) -> None:
         for _ in range(times):
@@ -340,9 +343,12 @@ def test_a_run_that_heeds_no_deadline_is_finished_and_the_next_one_begins(loop: 
     following = make_run(state="INITIALIZED", attempt=0)
     loop.turn(3)
     assert loop.state == "STARTED"
-    # The controller has been looking all the while.
-    loop.attention.since = 0.0
-    Run.update(started_at=time.time() - 36).where(Run.id == loop.run.id).execute()
+    loop.seconds += 5
+    loop.turn(2)
+    assert ranks(loop.run)[0].exit_code is None, "it may evaluate yet"
+    for _ in range(4):
+        loop.seconds += 9
+        loop.turn()
     loop.turn(6)
     ended = reload(loop.run)
     assert (ended.state, ended.reason) == ("FINISHED", "stopped at its deadline of 5 s")

@@ -10,7 +10,6 @@ from master.controller.sizing import wanted_pool
 from master.controller.views import Warm
 from master.pools.base import Shape
 from tests.master.controller.test_decisions import (
-    NOW,
     ORDERED,
     RUN,
     RUNNING,
@@ -31,22 +30,20 @@ def test_the_pool_grows_to_what_the_run_needs(wanted: int, usual: int, size: int
 
 
 def test_the_pool_stays_warm_for_a_while_and_goes_back() -> None:
-    ended = replace(WORLD, warm=Warm(5, SMALL), last_run_ended_at=NOW - 59)
+    ended = replace(WORLD, warm=Warm(5, SMALL), idle=59.0)
     assert decide(ended) == [Scale(5, SMALL)]
-    assert decide(replace(ended, last_run_ended_at=NOW - 60)) == [Scale(2)]
-    assert decide(replace(ended, idle_seconds=300, last_run_ended_at=NOW - 299)) == [
-        Scale(5, SMALL)
-    ]
+    assert decide(replace(ended, idle=60.0)) == [Scale(2)]
+    assert decide(replace(ended, idle_seconds=300, idle=299.0)) == [Scale(5, SMALL)]
 
 
 def test_no_fewer_than_usual_stay_warm() -> None:
-    ended = replace(WORLD, warm=Warm(1, SMALL), last_run_ended_at=NOW - 1)
+    ended = replace(WORLD, warm=Warm(1, SMALL), idle=1.0)
     assert wanted_pool(ended) == Scale(2, SMALL)
 
 
 def test_a_run_that_never_began_leaves_nothing_warm() -> None:
     """Its workers may still be waiting for room, and would take it from others."""
-    stopped = replace(WORLD, workers=workers(5), last_run_ended_at=NOW - 1)
+    stopped = replace(WORLD, workers=workers(5), idle=1.0)
     assert wanted_pool(stopped) == Scale(2)
 
 
@@ -72,7 +69,7 @@ def test_the_pool_never_shrinks_below_a_worker_with_a_rank() -> None:
 
 def test_a_smaller_run_gets_the_lowest_numbers() -> None:
     """The pool ends the highest ones."""
-    crowded = replace(WORLD, workers=workers(5, busy=[0]), last_run_ended_at=NOW - 1)
+    crowded = replace(WORLD, workers=workers(5, busy=[0]), idle=1.0)
     scale, *begin = decide(
         replace(crowded, run=replace(ORDERED, waiting="1 of 2 workers are there"))
     )

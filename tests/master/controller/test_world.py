@@ -1,7 +1,8 @@
 """What the controller sees of the database and the pool."""
 
+import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from peewee import Database
 
 from master.controller.views import RankView, RunView, Warm, WorkerView
 from master.controller.world import Attention, Habits, observe, store_pods
-from master.models import Pod, Rank, Run, Stream
+from master.models import Hearing, Pod, Rank, Run, Stream
 from master.pools.base import PodStatus, Shape
 from master.recording import streams
 from master.recording.samples import Sample
@@ -22,24 +23,31 @@ def pod(number: int, phase: str = "Running") -> PodStatus:
     return PodStatus(f"w-{number}", number, phase, "127.0.0.1", "here", {"app": "mlbench"})
 
 
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @pytest.fixture
 def attention() -> Attention:
     return Attention()
 
 
 def test_an_empty_world(database: Database, attention: Attention) -> None:
-    before = time.time()
     world = observe([], HABITS, attention)
     assert (world.run, world.workers, world.usual_workers) == (None, (), 2)
-    assert world.last_run_ended_at == 0.0
-    assert before <= world.now == world.watched_since <= time.time()
+    assert (world.waited, world.idle) == (0.0, 0.0)
 
 
 def test_workers_are_running_pods_that_were_heard_of(
     database: Database, attention: Attention
 ) -> None:
-    make_worker("w-0", seen_at=5.0)
-    make_worker("w-1", state="running")
+    Hearing.create(id=1, seconds=100, since=40)
+    make_worker("w-0", heard=95)
+    make_worker("w-1", state="running", heard=39)
     make_worker("w-2", state="exited", seen_at=6.0)
     make_worker("w-3")
     make_worker("stranger")
@@ -49,7 +57,8 @@ def test_workers_are_running_pods_that_were_heard_of(
         ("w-1", True),
         ("w-2", False),
     ]
-    assert world.workers[0] == WorkerView("w-0", 0, busy=False, seen_at=5.0)
+    assert world.workers[0] == WorkerView("w-0", 0, busy=False, silent=5)
+    assert world.workers[1].silent == math.inf, "it was not heard of since a pause"
 
 
 @pytest.mark.parametrize(("says", "counts"), [("uid-1", True), ("uid-2", False), ("", False)])
@@ -144,28 +153,76 @@ def test_a_rank_whose_pod_was_replaced(
 def test_the_active_run_and_when_the_last_one_ended(
     database: Database, attention: Attention
 ) -> None:
-    make_run(state="FAILED", finished_at=10.0)
-    make_run(state="STOPPED", finished_at=20.0)
+    make_run(state="FAILED", finished_at=time.time() - 10)
+    make_run(state="STOPPED", finished_at=time.time() - 5)
     world = observe([], HABITS, attention)
-    assert (world.run, world.last_run_ended_at) == (None, 20.0)
+    assert world.run is None
+    assert world.idle == pytest.approx(5, abs=2)
     ordered = make_run(state="INITIALIZED", attempt=0, max_restarts=3, num_workers=5)
     seen = observe([], HABITS, attention).run
     assert seen is not None
     assert (seen.id, seen.attempt, seen.num_workers) == (ordered.id, 0, 5)
-    assert (seen.max_restarts, seen.created_at) == (3, ordered.created_at)
-    assert (seen.deadline_seconds, seen.deadline_at, seen.stop_reason) == (None, None, "")
+    assert seen.max_restarts == 3
+    assert (seen.deadline_seconds, seen.overdue, seen.stop_reason) == (None, -math.inf, "")
     assert (seen.ranks, seen.delivered, seen.delivery) == ((), True, None)
 
 
-def test_a_deadline_counts_from_the_start(database: Database, attention: Attention) -> None:
-    run = make_run(state="INITIALIZED", attempt=0, deadline_seconds=60.0)
-    seen = observe([], HABITS, attention).run
-    assert seen is not None
-    assert (seen.deadline_seconds, seen.deadline_at) == (60.0, None)
-    Run.update(started_at=100.0, reason="it is time").where(Run.id == run.id).execute()
-    seen = observe([], HABITS, attention).run
-    assert seen is not None
-    assert (seen.deadline_at, seen.stop_reason) == (160.0, "it is time")
+def overdue(attention: Attention) -> float:
+    return look_at_run(attention).overdue
+
+
+def test_a_deadline_counts_from_the_start(database: Database) -> None:
+    run, clock = make_run(state="INITIALIZED", attempt=0, deadline_seconds=60.0), Clock()
+    attention = Attention(clock)
+    assert overdue(attention) == -math.inf
+    Run.update(started_at=time.time() - 50, reason="it is time").where(Run.id == run.id).execute()
+    assert overdue(attention) == pytest.approx(-10, abs=2)
+    assert look_at_run(attention).stop_reason == "it is time"
+    Run.update(started_at=time.time() - 3600).execute()
+    assert overdue(attention) == 0, "the controller has just come, or the laptop was asleep"
+    clock.now += 9
+    assert overdue(attention) == 9
+
+
+def test_a_deadline_comes_though_the_clock_was_set_back(database: Database) -> None:
+    make_run(started_at=time.time() + 3600, deadline_seconds=20.0)
+    attention = Attention(clock := Clock())
+    found = []
+    for _ in range(5):
+        found.append(overdue(attention))
+        clock.now += 9
+    assert found == [-20, -11, -2, 7, 16]
+
+
+def test_workers_go_though_the_clock_was_set_back(database: Database) -> None:
+    make_run(state="FINISHED", finished_at=time.time() + 3600)
+    attention = Attention(clock := Clock())
+    assert observe([], HABITS, attention).idle == 0
+    clock.now += 9
+    assert observe([], HABITS, attention).idle == 9
+
+
+def test_it_is_known_for_how_long_a_run_is_as_far_as_it_is(database: Database) -> None:
+    run = make_run(state="INITIALIZED", attempt=0)
+    attention = Attention(clock := Clock())
+
+    def waited() -> float:
+        clock.now += 5
+        return observe([], HABITS, attention).waited
+
+    assert [waited(), waited()] == [0, 5]
+    run.attempt = 1
+    make_ranks(run)
+    run.save()
+    assert [waited(), waited()] == [0, 5]
+    Rank.update(lost="silent").execute()
+    assert [waited(), waited()] == [0, 5]
+
+
+def look_at_run(attention: Attention) -> RunView:
+    run = observe([], HABITS, attention).run
+    assert run is not None
+    return run
 
 
 def look(attention: Attention) -> tuple[RunView, RankView]:
@@ -178,15 +235,17 @@ def look(attention: Attention) -> tuple[RunView, RankView]:
 def test_a_rank_from_its_assignment_to_its_end(run: Run, attention: Attention) -> None:
     make_ranks(run, assigned_at=100.0)
     _, rank = look(attention)
-    assert (rank.rank, rank.worker, rank.assigned_at, rank.seen_at) == (0, "w-0", 100.0, 100.0)
+    assert (rank.rank, rank.worker, rank.seen_at) == (0, "w-0", 100.0)
     assert (rank.reported, rank.forgotten, rank.lost) == (False, False, "")
 
     make_worker("w-0", seen_at=90.0)
     assert look(attention)[1].seen_at == 100.0
-    make_worker("w-0", state="running", run_id=run.id, attempt=1, seen_at=110.0)
+    Hearing.create(id=1, seconds=12, since=1)
+    make_worker("w-0", state="running", run_id=run.id, attempt=1, seen_at=110.0, heard=10)
     Rank.update(reported=True).execute()
     _, rank = look(attention)
     assert (rank.reported, rank.forgotten, rank.seen_at) == (True, False, 110.0)
+    assert rank.silent == 2
 
     streams.append(key(run), 0, b"abc")
     streams.close(run.id, 1, 0, {"metrics": 4})
@@ -254,10 +313,14 @@ def test_pods_are_stored_for_the_api(database: Database) -> None:
     assert not Pod.select().exists()
 
 
-def test_attention_begins_anew_after_a_pause() -> None:
-    attention = Attention()
-    assert attention.look(1000.0) == 1000.0
-    assert attention.look(1009.0) == 1000.0
-    assert attention.look(1019.0) == 1000.0
-    assert attention.look(1029.1) == 1029.1
-    assert attention.look(1029.2) == 1029.1
+def test_attention_begins_anew_after_a_pause_and_for_what_was_not_there() -> None:
+    attention = Attention(clock := Clock())
+    assert attention.look("a") == [0]
+    clock.now = 9
+    assert attention.look("b", "a") == [0, 9]
+    clock.now = 19
+    assert attention.look("a", "b") == [19, 10]
+    assert attention.look("b") == [10]
+    assert attention.look("b", "a") == [10, 0]
+    clock.now = 29.1
+    assert attention.look("b", "a") == [0, 0]

@@ -1,0 +1,89 @@
+"""The canary: the master asks itself once a second, by the way that agents take, whether it hears.
+
+A request of its own comes through the listener, the loop, a thread of the agents' lane and a write
+to the database. Only while such requests are answered is an agent's silence its own.
+"""
+
+import hmac
+import http.client
+import logging
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from master.hearing import LATE_SECONDS, clock
+
+log = logging.getLogger(__name__)
+
+_PATH = "/heartbeat"
+_EVERY_SECONDS = 1.0
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what others listen on
+
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class Canary:
+    """Sends heartbeats to an address, and has those answered that are its own."""
+
+    def __init__(self, hear: Callable[[float], None]) -> None:
+        """Call ``hear`` for each heartbeat, with the time at which it was sent."""
+        self._hear = hear
+        self._secret = secrets.token_urlsafe()
+
+    def answering(self, app: Application) -> Application:
+        """Return an app that answers heartbeats, and leaves all else to another."""
+
+        def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+            if environ["PATH_INFO"] != _PATH or not self._is_own(environ):
+                return app(environ, start)
+            self._hear(float(environ["HTTP_X_SENT_AT"]))
+            start("204 No Content", [])
+            return []
+
+        return answer
+
+    def start(self, listener: socket.socket) -> None:
+        """Send heartbeats to a listener for ever, in a thread."""
+        threading.Thread(target=self._run, args=(listener,), name="canary", daemon=True).start()
+
+    def _is_own(self, environ: dict[str, Any]) -> bool:
+        shown = str(environ.get("HTTP_AUTHORIZATION", ""))
+        return hmac.compare_digest(shown.encode(), self._secret.encode())
+
+    def _run(self, listener: socket.socket) -> None:
+        hears = True
+        while True:
+            began = time.monotonic()
+            try:
+                self._send(listener)
+            except (OSError, http.client.HTTPException) as error:
+                if hears:
+                    log.warning("the master does not hear itself, nor its agents: %s", error)
+                hears = False
+            else:
+                hears = True
+            time.sleep(max(0.0, began + _EVERY_SECONDS - time.monotonic()))
+
+    def _send(self, listener: socket.socket) -> None:
+        with socket.socket(listener.family, socket.SOCK_STREAM) as opened:
+            opened.settimeout(LATE_SECONDS)
+            opened.connect(_address(listener))
+            connection = http.client.HTTPConnection("master")
+            connection.sock = opened
+            headers = {"Authorization": self._secret, "X-Sent-At": repr(clock())}
+            connection.request("POST", _PATH, headers=headers)
+            response = connection.getresponse()
+            if response.status != http.HTTPStatus.NO_CONTENT:
+                raise http.client.HTTPException(f"the answer is {response.status}")
+
+
+def _address(listener: socket.socket) -> Any:
+    """Return where a listener is reached from here."""
+    address = listener.getsockname()
+    if isinstance(address, tuple):
+        host, *rest = address
+        return (_WILDCARDS.get(host, host), *rest)
+    return address

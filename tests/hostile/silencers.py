@@ -1,0 +1,79 @@
+"""Ways to keep a server busy without asking it anything: connections that are never done."""
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import httpx
+
+
+def half_head() -> bytes:
+    return b"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nX-More: "
+
+
+def half_body(path: str = "/api/runs", token: str = "") -> bytes:
+    return _post(path, token, "Content-Length: 9999") + b'{"name": '
+
+
+def endless_body(token: str = "") -> bytes:
+    return _post("/api/runs", token, "Transfer-Encoding: chunked") + b"9999\r\n{"
+
+
+def _post(path: str, token: str, length: str) -> bytes:
+    shown = [f"Authorization: Bearer {token}"] if token else []
+    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", *shown, length, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def never_read(url: str) -> bytes:
+    """Return a request for the largest file of the web pages."""
+    page = httpx.get(f"{url}/signin", timeout=30).text
+    found = re.search(r"/static/[0-9a-f]+/", page)
+    assert found
+    return f"GET {found[0]}plotly.min.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+
+@contextmanager
+def occupied(url: str, requests: Sequence[bytes]) -> Iterator[None]:
+    """Hold a connection for each of these, in which no more is sent and nothing is read.
+
+    One that the server ends is opened again.
+    """
+    address = httpx.URL(url)
+    over = threading.Event()
+
+    def hold(request: bytes) -> None:
+        while not over.is_set():
+            with suppress(OSError), socket.socket() as opened:
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                opened.settimeout(5)
+                opened.connect((address.host, address.port or 80))
+                opened.sendall(request)
+                while not over.wait(0.5) and not _is_ended(opened):
+                    pass
+            over.wait(0.1)
+
+    threads = [threading.Thread(target=hold, args=(one,), daemon=True) for one in requests]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def _is_ended(opened: socket.socket) -> bool:
+    """Return whether the server has closed its side, as far as that is seen without reading."""
+    opened.setblocking(False)
+    try:
+        return b"408" in opened.recv(64, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

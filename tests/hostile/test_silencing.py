@@ -1,0 +1,174 @@
+"""Nothing silences the master: agents are answered, and what could not be heard is no silence."""
+
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from mlbench import ApiClient
+from mlbench.client import Run
+from mlbench.home import Home
+from mlbench.stack import launch
+from tests.chain.processes import service
+from tests.conftest import wait_for
+from tests.hostile.silencers import endless_body, half_body, half_head, never_read, occupied
+from tests.ordering import order_steps
+
+# After so long a silence a worker is lost here, instead of after 30 s.
+LOST_SECONDS = 4
+SILENCE_SECONDS = 5.5
+# Instead of 0.25 s; this machine has other things to do as well.
+LATE_SECONDS = 3.0
+
+_PATCH = f"""
+import sys
+if "master.controller" in sys.orig_argv:
+    import master.controller.decisions as decisions
+    decisions.LOST_SECONDS = {LOST_SECONDS}
+"""
+
+
+@pytest.fixture(scope="module")
+def impatient(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """A stack whose controller soon gives a silent worker up."""
+    folder = tmp_path_factory.mktemp("impatient")
+    (folder / "sitecustomize.py").write_text(_PATCH)
+    home = Home(folder / "home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROMETHEUS", str(prometheus_binary))
+        patch.setenv("PYTHONPATH", str(folder))
+        launch.start_detached(home, workers=2, port=None)
+    yield home
+    launch.stop(home)
+
+
+@pytest.fixture
+def client(impatient: Home) -> Iterator[ApiClient]:
+    with ApiClient.from_home(impatient) as opened:
+        yield opened
+
+
+@contextmanager
+def beside_a_run(client: ApiClient, name: str, seconds: float) -> Iterator[None]:
+    """Have a run go on for so long at least, which must be FINISHED in the end."""
+    run = order_steps(client, name, steps=round(100 * seconds), rate=100)
+    wait_for(lambda: _get(client, run).state == "STARTED", what="the run has begun")
+    yield
+    wait_for(lambda: not _get(client, run).active, 60, "the run ends")
+    ended = _get(client, run)
+    assert ended.state == "FINISHED", ended.reason
+
+
+def _get(client: ApiClient, run: Run) -> Run:
+    return client.get_run(run.id).result().value
+
+
+def oldest_answer(home: Home, seconds: float) -> float:
+    """Return for how long a worker was not heard of at most, in the next seconds."""
+    oldest, deadline = 0.0, time.monotonic() + seconds
+    with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as opened:
+        while time.monotonic() < deadline:
+            [(heard_at,)] = opened.execute("SELECT MIN(seen_at) FROM worker").fetchall()
+            oldest = max(oldest, time.time() - heard_at)
+            time.sleep(0.1)
+    return oldest
+
+
+@contextmanager
+def stopped(process: psutil.Process) -> Iterator[None]:
+    """Let a process hang."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+def test_clients_that_are_never_done_keep_no_agent_waiting(
+    impatient: Home, client: ApiClient
+) -> None:
+    connection = impatient.read_connection()
+    requests = [
+        half_head(),
+        half_body(),
+        half_body(token=connection.token),
+        half_body("/api/workers/local-mlbench-worker-0/poll"),
+        endless_body(connection.token),
+        never_read(connection.url),
+    ]
+    with (
+        beside_a_run(client, "floods", SILENCE_SECONDS + 1),
+        occupied(connection.url, requests * 20),
+    ):
+        assert oldest_answer(impatient, SILENCE_SECONDS) < LATE_SECONDS
+        assert httpx.get(f"{connection.url}/healthz", timeout=LATE_SECONDS).is_success
+
+
+def test_reads_while_prometheus_hangs_keep_no_agent_waiting(
+    impatient: Home, client: ApiClient
+) -> None:
+    connection = impatient.read_connection()
+    done = order_steps(client, "read", steps=10, rate=100)
+    wait_for(lambda: not _get(client, done).active, what="there is something to read")
+    path = f"{connection.url}/api/metrics/{done.id}/?metric_type=run"
+    statuses: list[int] = []
+    over = threading.Event()
+
+    def read() -> None:
+        headers = {"Authorization": f"Bearer {connection.token}"}
+        while not over.is_set():
+            with suppress(httpx.HTTPError):
+                statuses.append(httpx.get(path, headers=headers, timeout=30).status_code)
+
+    readers = [threading.Thread(target=read) for _ in range(24)]
+    with beside_a_run(client, "hung", SILENCE_SECONDS + 1):
+        with stopped(service(impatient, "--config.file")):
+            for reader in readers:
+                reader.start()
+            oldest = oldest_answer(impatient, SILENCE_SECONDS)
+            probe = httpx.get(f"{connection.url}/healthz", timeout=LATE_SECONDS)
+            # Of those that ask while it is known to be silent, none waits.
+            began = time.monotonic()
+            refused = httpx.get(path, headers={"Authorization": f"Bearer {connection.token}"})
+            seconds = time.monotonic() - began
+            over.set()
+        for reader in readers:
+            reader.join()
+    assert oldest < LATE_SECONDS
+    assert probe.is_success
+    assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
+    assert seconds < LATE_SECONDS
+    assert set(statuses) <= {200, 503}
+
+
+def test_silence_that_the_master_could_not_hear_loses_no_worker(
+    impatient: Home, client: ApiClient
+) -> None:
+    with beside_a_run(client, "unheard", 2 * SILENCE_SECONDS + 4):
+        with closing(sqlite3.connect(impatient.database, isolation_level=None)) as opened:
+            opened.execute("BEGIN IMMEDIATE")
+            time.sleep(SILENCE_SECONDS)
+            opened.execute("ROLLBACK")
+        wait_for(lambda: oldest_answer(impatient, 0.2) < LATE_SECONDS, what="agents are heard")
+        [worker] = service(impatient, "gunicorn").children()
+        with stopped(worker):
+            time.sleep(SILENCE_SECONDS)
+
+
+def test_a_worker_that_is_silent_while_others_are_heard_is_lost(
+    impatient: Home, client: ApiClient
+) -> None:
+    run = order_steps(client, "silent", steps=10_000, rate=100)
+    wait_for(lambda: _get(client, run).state == "STARTED", what="the run has begun")
+    with stopped(service(impatient, "local-mlbench-worker-1")):
+        wait_for(lambda: not _get(client, run).active, what="the run has ended")
+    ended = _get(client, run)
+    assert ended.state == "FAILED"
+    assert "local-mlbench-worker-1 was not heard of for 5 s" in ended.reason
