@@ -50,7 +50,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app = falcon.App()
     app.add_middleware(RequestMiddleware(registry))
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
-    app.add_middleware(TokenMiddleware(settings.token, settings.agent_token))
+    app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret))
     app.add_middleware(policy.AnswersMiddleware())
     app.req_options.strip_url_path_trailing_slash = True
     media.install(app)

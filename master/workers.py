@@ -16,8 +16,8 @@ from pydantic import (
 
 from master.database import STATE, exclusive
 from master.fields import NO_NUL, refuse_truth_value
-from master.models import Pod, Rank, Run, Worker
-from master.pods import is_same_pod
+from master.models import Rank, Run, Worker
+from master.pods import find_pod, is_same_pod
 from master.recording import streams
 from mlbench.names import ACTIVE_STATES, StreamName
 
@@ -91,8 +91,11 @@ def poll(pod: str, report: Report) -> Reply:
     """Note what an agent reports, and tell it what to do."""
     now = time.time()
     with exclusive(STATE):
-        if not _is_in_pod(pod, report.pod_uid):
-            return _turn_away(report)
+        known = find_pod(pod)
+        if known is None:
+            return _turn_away("wait")
+        if not is_same_pod(known.uid, report.pod_uid):
+            return _turn_away("wait" if report.state == "idle" else "stop")
         said = {**report.model_dump(include=_KEPT), "seen_at": now}
         Worker.insert(name=pod, **said).on_conflict(
             conflict_target=[Worker.name], update=said
@@ -114,15 +117,8 @@ def poll(pod: str, report: Report) -> Reply:
     )
 
 
-def _is_in_pod(name: str, uid: str) -> bool:
-    """Return whether an agent is in the pod of this name that there is now, as far as is known."""
-    pod = Pod.get_or_none(Pod.name == name)
-    return pod is None or is_same_pod(pod.uid, uid)
-
-
-def _turn_away(report: Report) -> Reply:
+def _turn_away(do: Do) -> Reply:
     """Answer an agent in a pod that is gone, or not seen yet: nothing that it says counts."""
-    do: Do = "wait" if report.state == "idle" else "stop"
     return Reply(do=do, next_poll_seconds=_TURNED_AWAY_SECONDS, time=time.time())
 
 

@@ -1,7 +1,6 @@
 """One rank of one attempt, on disk and as a process: what the agent starts, stops and reports."""
 
 import json
-import os
 import shutil
 import threading
 import time
@@ -209,8 +208,3 @@ def _write_json(path: Path, content: object) -> None:
     draft = path.with_suffix(".new")
     draft.write_text(json.dumps(content))
     draft.replace(path)
-
-
-def training_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the agent's environment without what a training process must not have: its token."""
-    return {key: value for key, value in environ.items() if key != names.ENV_AGENT_TOKEN}
