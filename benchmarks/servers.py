@@ -90,7 +90,7 @@ def _settings(folder: Path, prometheus_url: str) -> dict[str, str]:
         names.ENV_DATABASE_URL: database_url(folder),
         names.ENV_PROMETHEUS_URL: prometheus_url,
         names.ENV_TOKEN: TOKEN,
-        names.ENV_AGENT_TOKEN: f"{TOKEN}-agent",
+        names.ENV_AGENT_SECRET: f"{TOKEN}-agents",
     }
 
 

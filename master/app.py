@@ -55,7 +55,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app = falcon.App()
     app.add_middleware(RequestMiddleware(registry))
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
-    app.add_middleware(TokenMiddleware(settings.token, settings.agent_token))
+    app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret))
     app.add_middleware(policy.AnswersMiddleware())
     app.req_options.strip_url_path_trailing_slash = True
     media.install(app)
@@ -83,7 +83,10 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
 
     # The agents' two.
     app.add_route("/api/workers/{pod}/poll", PollResource())
-    app.add_route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", StreamResource(spool, settings.log_bytes))
+    app.add_route(
+        "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}",
+        StreamResource(spool, settings.log_bytes),
+    )
 
     # For probes, Prometheus and tools.
     app.add_route("/healthz", HealthResource())

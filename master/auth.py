@@ -1,4 +1,4 @@
-"""Who may do what: users show the token, agents a token that can only poll and ship.
+"""Who may do what: users show the token, agents that of their pod, which can only poll and ship.
 
 A browser that a user has signed in shows a session instead.
 """
@@ -13,6 +13,8 @@ import falcon
 from falcon import Request, Response
 
 from master.session import cookie_name, is_session
+from mlbench import pod_token
+from mlbench.pod_token import PodIdentity
 
 Access = Literal["open", "user", "agent"]
 
@@ -28,21 +30,30 @@ class TokenMiddleware:
     """Lets a request through to its resource if it shows the token that the resource asks for."""
 
     user_token: str
-    agent_token: str
+    agent_secret: str
+    """What the tokens of pods are made with."""
 
     def process_resource(
         self, req: Request, resp: Response, resource: object, params: dict[str, object]
     ) -> None:
-        """Refuse the request with 401 if it shows no token, with 403 if it shows the other one."""
+        """Refuse the request with 401 if it shows no token, with 403 if it shows the other kind.
+
+        An agent's resource finds the pod that asks with ``asking_pod``.
+        """
         access = access_of(resource)
         if access == "open":
             return
         if access == "user" and self._has_session(req):
             return
         shown = _shown_token(req)
-        if is_token(shown, self.agent_token if access == "agent" else self.user_token):
+        is_user = is_token(shown, self.user_token)
+        pod = pod_token.identify(shown, self.agent_secret)
+        if access == "agent" and pod is not None:
+            req.context.pod = pod
             return
-        if is_token(shown, self.agent_token) or is_token(shown, self.user_token):
+        if access == "user" and is_user:
+            return
+        if pod is not None or is_user:
             raise falcon.HTTPForbidden(description=f"this route is for {access}s")
         raise falcon.HTTPUnauthorized(
             description="Authorization: show the token, as `Bearer TOKEN` or as the password of "
@@ -55,6 +66,12 @@ class TokenMiddleware:
         # Another program of this host may have set one of the same name.
         sessions = req.get_cookie_values(cookie_name(req.port)) or []
         return any(is_session(one, self.user_token, time.time()) for one in sessions)
+
+
+def asking_pod(req: Request) -> PodIdentity:
+    """Return the pod whose token a request for an agent's resource shows."""
+    pod: PodIdentity = req.context.pod
+    return pod
 
 
 def is_token(shown: str, token: str) -> bool:

@@ -1,5 +1,8 @@
 """Which pod an agent is in: names and addresses are used again, uids are not."""
 
+from master.models import Pod
+from mlbench.pod_token import PodIdentity
+
 
 def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:
     """Return whether an agent that says this uid is in the pod that has the other one.
@@ -7,3 +10,15 @@ def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:
     Workers of one machine have none, and of older runs it is not known: it may be.
     """
     return not pod_uid or pod_uid == agent_uid
+
+
+def find_pod(name: str) -> Pod | None:
+    """Return the pod of this name that the pool has seen last; nothing where it knows none."""
+    found: Pod | None = Pod.get_or_none(Pod.name == name)
+    return found
+
+
+def is_replaced(identity: PodIdentity) -> bool:
+    """Return whether the pool has seen another pod of this name."""
+    pod = find_pod(identity.name)
+    return pod is not None and not is_same_pod(pod.uid, identity.uid)

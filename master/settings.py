@@ -98,8 +98,8 @@ class GrafanaSettings:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Everything that the API and the controller are told from outside."""
+class SharedSettings:
+    """What both the API and the controller are told from outside."""
 
     home: Home
     """The folder of the local stack."""
@@ -107,10 +107,6 @@ class Settings:
     """Where runs, streams and the spool are stored, e.g. ``sqlite:////var/lib/mlbench.db``."""
     prometheus_url: str
     """The Prometheus that receives samples and answers queries."""
-    token: str
-    """What a user shows."""
-    agent_token: str
-    """What an agent shows: it can poll and ship, nothing else."""
     workers: int
     """How many idle workers the pool keeps."""
     limits: Limits
@@ -137,7 +133,7 @@ class Settings:
     """How long after a run its workers are kept warm for the next one."""
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
+    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> "SharedSettings":
         """Read the settings.
 
         Raises:
@@ -150,8 +146,6 @@ class Settings:
             home=home,
             database_url=environ.get(names.ENV_DATABASE_URL) or f"sqlite:///{home.database}",
             prometheus_url=prometheus_url,
-            token=_required(environ, names.ENV_TOKEN),
-            agent_token=_required(environ, names.ENV_AGENT_TOKEN),
             workers=_positive(environ, names.ENV_WORKERS, 2),
             limits=_limits(environ, pool),
             allowed_hosts=LOOPBACK_HOSTS | _words(environ, "MLBENCH_ALLOWED_HOSTS"),
@@ -164,6 +158,29 @@ class Settings:
             pool=pool,
             start_seconds=_positive(environ, "MLBENCH_START_SECONDS", int(cls.start_seconds)),
             idle_seconds=_whole(environ, "MLBENCH_IDLE_SECONDS", int(cls.idle_seconds)),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(SharedSettings):
+    """Everything that the API is told: also who may call it, which is not for the controller."""
+
+    token: str
+    """What a user shows."""
+    agent_secret: str
+    """What the tokens of pods are made with: with one, an agent can poll and ship, nothing else."""
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
+        """Read the settings.
+
+        Raises:
+            SettingsError: a variable is missing or holds what it cannot; the text names it.
+        """
+        return cls(
+            **vars(SharedSettings.from_environ(environ)),
+            token=_required(environ, names.ENV_TOKEN),
+            agent_secret=_required(environ, names.ENV_AGENT_SECRET),
         )
 
 

@@ -18,8 +18,8 @@ from master import times
 from master.database import STATE, exclusive
 from master.fields import NO_NUL, refuse_truth_value
 from master.hearing import heard
-from master.models import Pod, Rank, Worker
-from master.pods import is_same_pod
+from master.models import Rank, Worker
+from master.pods import find_pod, is_same_pod
 from master.recording import streams
 from master.runs import find_active
 from mlbench.names import StreamName
@@ -96,8 +96,11 @@ def poll(pod: str, report: Report) -> Reply:
     """Note what an agent reports, and tell it what to do."""
     now = time.time()
     with exclusive(STATE):
-        if not _is_in_pod(pod, report.pod_uid):
-            return _turn_away(report)
+        known = find_pod(pod)
+        if known is None:
+            return _turn_away("wait")
+        if not is_same_pod(known.uid, report.pod_uid):
+            return _turn_away("wait" if report.state == "idle" else "stop")
         so_far = heard().seconds
         said = {**report.model_dump(include=_KEPT), "seen_at": now, "heard": so_far}
         Worker.insert(name=pod, **said).on_conflict(
@@ -121,15 +124,8 @@ def poll(pod: str, report: Report) -> Reply:
     )
 
 
-def _is_in_pod(name: str, uid: str) -> bool:
-    """Return whether an agent is in the pod of this name that there is now, as far as is known."""
-    pod = Pod.get_or_none(Pod.name == name)
-    return pod is None or is_same_pod(pod.uid, uid)
-
-
-def _turn_away(report: Report) -> Reply:
+def _turn_away(do: Do) -> Reply:
     """Answer an agent in a pod that is gone, or not seen yet: nothing that it says counts."""
-    do: Do = "wait" if report.state == "idle" else "stop"
     return Reply(do=do, next_poll_seconds=_TURNED_AWAY_SECONDS, time=time.time())
 
 

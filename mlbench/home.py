@@ -70,6 +70,10 @@ class Home:
         """One folder for each worker agent: its attempts, their streams and counters."""
         return self.root / "workers"
 
+    def pod_token(self, pod: str) -> Path:
+        """The token of a worker, which its agent shows to the master, mode 0400."""
+        return self.root / "pod-tokens" / pod
+
     @property
     def datasets(self) -> Path:
         """One folder for each data set, where the user has named no other place for them."""

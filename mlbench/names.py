@@ -21,7 +21,7 @@ ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 # --- What the local stack tells the parts that it starts. ---
 ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a token
-ENV_AGENT_TOKEN: Final = "MLBENCH_AGENT_TOKEN"  # noqa: S105
+ENV_AGENT_SECRET: Final = "MLBENCH_AGENT_SECRET"  # noqa: S105 - what pods' tokens are made with
 ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"
 ENV_URL: Final = "MLBENCH_URL"  # where browsers and the command line reach the master
 ENV_DATABASE_URL: Final = "DATABASE_URL"

@@ -19,6 +19,7 @@ from master.models import TABLES, open_database
 from master.reading.promql import PrometheusClient
 from master.settings import LOOPBACK_HOSTS, Limits, Settings
 from mlbench.home import Home
+from mlbench.pod_token import PodIdentity, derive
 from mlbench.stack import launch
 from mlbench.stack.errors import StackError
 from mlbench.stack.services import find_prometheus
@@ -27,7 +28,9 @@ from tests.postgres import PostgresServer, serve
 _CONFIG = Path(__file__).parents[1] / "prometheus" / "prometheus.yml"
 
 USER_TOKEN = "user-token"
-AGENT_TOKEN = "agent-token"
+AGENT_SECRET = "agent-secret"
+AGENT_TOKEN = derive(PodIdentity("w-0", ""), AGENT_SECRET)
+"""Of the pod w-0, on which tests of the master put rank 0."""
 
 
 def free_port() -> int:
@@ -36,6 +39,11 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def as_pod(name: str, uid: str = "") -> dict[str, str]:
+    """Return the header with which a pod's agent calls the master of a test."""
+    return {"Authorization": f"Bearer {derive(PodIdentity(name, uid), AGENT_SECRET)}"}
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 20.0, what: str = "") -> None:
@@ -174,7 +182,7 @@ def settings(tmp_path: Path) -> Settings:
         database_url="unused",
         prometheus_url="http://127.0.0.1:9",
         token=USER_TOKEN,
-        agent_token=AGENT_TOKEN,
+        agent_secret=AGENT_SECRET,
         workers=2,
         limits=Limits(workers=4, cpus=2),
         # What falcon's test client calls.

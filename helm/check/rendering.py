@@ -100,13 +100,13 @@ def worker_manifest(documents: Sequence[Document]) -> Document:
 
 
 def worker_documents(documents: Sequence[Document]) -> Iterator[Document]:
-    """Yield the workers' Service, and their StatefulSet with both init containers laid in."""
+    """Yield the workers' Service, and their StatefulSet with all init containers laid in."""
     manifest = worker_manifest(documents)
     yield manifest["service"]
     stateful_set = manifest["statefulSet"]
-    stateful_set["spec"]["template"]["spec"]["initContainers"] = list(
-        manifest["initContainers"].values()
-    )
+    stateful_set["spec"]["template"]["spec"]["initContainers"] += manifest[
+        "initContainers"
+    ].values()
     yield stateful_set
 
 

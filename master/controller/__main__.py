@@ -29,7 +29,7 @@ from master.pools.choose import open_pool
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.metering import MeasuredWriter, WriterMetrics
-from master.settings import Settings
+from master.settings import SharedSettings
 from mlbench.signals import on_termination
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    settings = Settings.from_environ()
+    settings = SharedSettings.from_environ()
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)

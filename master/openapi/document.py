@@ -61,10 +61,10 @@ _SECURITY: dict[Access, tuple[str, ...]] = {
 }
 _SECURITY_SCHEMES = {
     f"{who}_{scheme}": {"type": "http", "scheme": scheme, "description": description}
-    for who in ("user", "agent")
+    for who, token in (("user", "The users' token"), ("agent", "The token of the agent's pod"))
     for scheme, description in (
-        ("bearer", f"The {who}s' token."),
-        ("basic", f"The {who}s' token as the password, with any name."),
+        ("bearer", f"{token}."),
+        ("basic", f"{token} as the password, with any name."),
     )
 }
 

@@ -65,7 +65,9 @@ OPERATIONS = (
             ),
         ),
         request=Request(None, {"text": "epoch 1: loss 0.31\n"}),
-        answer=Answer("The offset to go on from: all before it is held, or left out.", Held, {"offset": 19}),
+        answer=Answer(
+            "The offset to go on from: all before it is held, or left out.", Held, {"offset": 19}
+        ),
         errors=(404, 409, 413, 503),
     ),
 )

@@ -6,11 +6,11 @@ from prometheus_client import CollectorRegistry, Counter
 
 from master.pools.base import Pool
 from master.pools.local import LocalPool
-from master.settings import ClusterSettings, Settings
+from master.settings import ClusterSettings, SharedSettings
 from mlbench.pool import PoolFiles
 
 
-def open_pool(settings: Settings, registry: CollectorRegistry, stop: threading.Event) -> Pool:
+def open_pool(settings: SharedSettings, registry: CollectorRegistry, stop: threading.Event) -> Pool:
     """Return the pool, at work.
 
     Args:

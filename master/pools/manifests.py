@@ -126,12 +126,14 @@ def applied(made: Object) -> str:
 
 def _complete(manifest: Manifest) -> None:
     """Write out what is usual, but must be said here."""
-    containers = manifest.stateful_set["spec"]["template"]["spec"]["containers"]
+    pod = manifest.stateful_set["spec"]["template"]["spec"]
+    containers = pod["containers"]
     for holder in (manifest.service.get("spec") or {}, *containers):
         for port in holder.get("ports") or []:
             # An apply must say it on Kubernetes before 1.23.
             port.setdefault("protocol", "TCP")
-    for container in (*containers, manifest.limit_bandwidth, manifest.bring_agent):
+    first = pod.get("initContainers") or []
+    for container in (*containers, *first, manifest.limit_bandwidth, manifest.bring_agent):
         # What a container wrote last is in the pod's status then, for the user to read.
         container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
 
@@ -139,8 +141,6 @@ def _complete(manifest: Manifest) -> None:
 def _lay_over(template: Object, manifest: Manifest, usual: Usual, shape: Shape) -> None:
     """Make a pod template one of a shape."""
     pod, worker = template["spec"], _worker(template)
-    if shape.num_cpus not in (None, usual.cpus):
-        _limit_cpus(worker, shape.num_cpus)
     if shape.gpu_enabled:
         worker.setdefault("resources", {}).setdefault("limits", {})[_GPUS] = str(usual.gpus)
     first = []
@@ -153,15 +153,19 @@ def _lay_over(template: Object, manifest: Manifest, usual: Usual, shape: Shape) 
         first.append(copy.deepcopy(manifest.bring_agent))
     if first:
         pod["initContainers"] = [*first, *(pod.get("initContainers") or [])]
+    if shape.num_cpus not in (None, usual.cpus):
+        _set_env(worker, "OMP_NUM_THREADS", str(max(1, math.ceil(shape.num_cpus))))
+        # A pod needs as many cores as the largest of its containers that begin it.
+        for container in (worker, *(pod.get("initContainers") or [])):
+            _limit_cpus(container, shape.num_cpus)
     template["metadata"].setdefault("labels", {})[SHAPE_LABEL] = _digest(template)
 
 
-def _limit_cpus(worker: Object, cores: float) -> None:
+def _limit_cpus(container: Object, cores: float) -> None:
     quantity = f"{max(1, round(cores * 1000))}m"
-    resources = worker.setdefault("resources", {})
+    resources = container.setdefault("resources", {})
     for kind in ("requests", "limits"):
         resources[kind] = {**(resources.get(kind) or {}), "cpu": quantity}
-    _set_env(worker, "OMP_NUM_THREADS", str(max(1, math.ceil(cores))))
 
 
 def _set_env(container: Object, name: str, value: str) -> None:

@@ -6,17 +6,18 @@ import falcon
 from falcon import Request, Response
 
 from master import runs, workers
-from master.auth import Access
+from master.auth import Access, asking_pod
 from master.database import check_room
 from master.errors import BadFieldError
 from master.models import Rank, Run, run_owner
+from master.pods import is_replaced, is_same_pod
 from master.recording import streams
 from master.recording.spool import Spool
 from master.resources.params import read_body, read_bytes, whole_number
 from mlbench.names import ACTIVE_STATES, STREAMS
+from mlbench.pod_token import PodIdentity
 
 _MAX_CHUNK_BYTES = 4 << 20
-_MAX_POD_NAME_LENGTH = 253  # as Kubernetes has it
 
 
 class PollResource:
@@ -25,10 +26,17 @@ class PollResource:
     access: Access = "agent"
 
     def on_post(self, req: Request, resp: Response, pod: str) -> None:
-        """Note what the agent reports, and answer with what it should do."""
-        if len(pod) > _MAX_POD_NAME_LENGTH or "\0" in pod:
-            raise falcon.HTTPNotFound(description="pod: no pod can have this name")
-        resp.media = workers.poll(pod, read_body(req, workers.Report)).model_dump()
+        """Note what the agent reports, and answer with what it should do.
+
+        A pod speaks for itself alone: 403.
+        """
+        asking = asking_pod(req)
+        if pod != asking.name:
+            raise falcon.HTTPForbidden(description="pod: the token is another pod's")
+        report = read_body(req, workers.Report)
+        if report.pod_uid != asking.uid:
+            raise falcon.HTTPForbidden(description="pod_uid: the token is another pod's")
+        resp.media = workers.poll(pod, report).model_dump()
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,8 @@ class StreamResource:
         Of a log, only the start and the end are held; of one with ``written`` bytes so far, the
         offset may be beyond what was sent.
 
-        A stream of a run or an attempt that has ended, or of a lost rank, is closed: 409.
+        A stream of a run or an attempt that has ended, or of a lost rank, is closed: 409. A pod
+        writes what its own rank says, as long as it is the pod of its name: 403.
         """
         if stream not in STREAMS:
             raise falcon.HTTPNotFound(description=f"stream: one of {', '.join(STREAMS)}")
@@ -54,7 +63,7 @@ class StreamResource:
         offset = whole_number(req, "offset")
         if attempt is None or offset is None:
             raise BadFieldError("attempt and offset", "both are needed")
-        _check_open(runs.find(run_id), attempt, rank)
+        _check_open(runs.find(run_id), attempt, rank, asking_pod(req))
         is_log = stream != streams.METRICS
         if is_log:
             check_room()
@@ -70,11 +79,12 @@ class StreamResource:
         resp.media = {"offset": held}
 
 
-def _check_open(run: Run, attempt: int, rank: int) -> None:
-    """Make sure that a rank may still send.
+def _check_open(run: Run, attempt: int, rank: int, asking: PodIdentity) -> None:
+    """Make sure that a rank may still send, and that it is the rank of the pod that asks.
 
     Raises:
         falcon.HTTPConflict: its run or attempt has ended, or it is lost (409).
+        falcon.HTTPForbidden: it is the rank of another pod, or of the one before (403).
         falcon.HTTPNotFound: there is no such rank (404).
     """
     if run.state not in ACTIVE_STATES:
@@ -90,5 +100,8 @@ def _check_open(run: Run, attempt: int, rank: int) -> None:
         raise falcon.HTTPNotFound(
             description=f"rank: run {run.id} has no rank {rank} in attempt {attempt}"
         )
+    is_its_own = found.worker == asking.name and is_same_pod(found.pod_uid, asking.uid)
+    if not is_its_own or is_replaced(asking):
+        raise falcon.HTTPForbidden(description=f"rank: rank {rank} is another pod's")
     if found.lost:
         raise falcon.HTTPConflict(description=f"rank {rank} is lost: {found.lost}")

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench import names
+from mlbench import names, pod_token
 from mlbench.assets import CHECKOUT
 from mlbench.home import Home, write_private
+from mlbench.pod_token import PodIdentity, derive
 from mlbench.stack import grafana
 from mlbench.stack.errors import StackError
 from mlbench.stack.ports import LOOPBACK, Ports
@@ -56,7 +57,7 @@ class Services:
         # The parts themselves run elsewhere: see the supervisor.
         self._started_in = Path.cwd()
         self.token = _secret(home.root / "token")
-        self._agent_token = _secret(home.root / "agent-token")
+        self._agent_secret = _secret(home.root / "agent-secret")
         master_port = self._ports.exactly(port) if port else self._ports.near(_MASTER_PORT)
         prometheus_port = self._ports.near(_PROMETHEUS_PORT)
         self.url = f"http://{LOOPBACK}:{master_port}"
@@ -80,8 +81,10 @@ class Services:
     def worker(self, number: int) -> Service:
         """Return the agent of a worker pod."""
         pod = f"{names.LOCAL_POD_PREFIX}{number}"
+        token_file = self._home.pod_token(pod)
         if number not in self._worker_ports:
             self._worker_ports[number] = self._ports.near(_WORKER_PORT)
+            pod_token.write(token_file, derive(PodIdentity(pod, uid=""), self._agent_secret))
         port = self._worker_ports[number]
         return Service(
             name=pod,
@@ -89,12 +92,9 @@ class Services:
                 *_python("worker.agent"),
                 *("--pod", pod, "--folder", str(self._home.workers / pod)),
                 *("--port", str(port), "--master", self.url, "--start-in", str(self._started_in)),
+                *("--token-file", str(token_file)),
             ),
-            environ={
-                **self._environ,
-                names.ENV_POD: pod,
-                names.ENV_AGENT_TOKEN: self._agent_token,
-            },
+            environ={**self._environ, names.ENV_POD: pod},
             port=port,
         )
 
@@ -125,7 +125,12 @@ class Services:
                 *_python("gunicorn"),
                 *("--config", "python:master.gunicorn_conf", "--bind", f"{LOOPBACK}:{port}"),
             ),
-            environ={**self._master_environ(workers), **self._shown_grafana()},
+            environ={
+                **self._master_environ(workers),
+                **self._shown_grafana(),
+                names.ENV_TOKEN: self.token,
+                names.ENV_AGENT_SECRET: self._agent_secret,
+            },
             port=port,
             health_path="/readyz",
         )
@@ -193,8 +198,6 @@ class Services:
     def _master_environ(self, workers: int) -> dict[str, str]:
         return {
             **self._environ,
-            names.ENV_TOKEN: self.token,
-            names.ENV_AGENT_TOKEN: self._agent_token,
             names.ENV_PROMETHEUS_URL: self.prometheus_url,
             names.ENV_URL: self.url,
             names.ENV_WORKERS: str(workers),
@@ -210,7 +213,7 @@ _GRAFANA_VARIABLES = frozenset(
 _OUR_VARIABLES = _GRAFANA_VARIABLES | frozenset(
     {
         names.ENV_TOKEN,
-        names.ENV_AGENT_TOKEN,
+        names.ENV_AGENT_SECRET,
         names.ENV_PROMETHEUS_URL,
         names.ENV_URL,
         names.ENV_GRAFANA_PUBLIC_URL,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+
+import httpx
 
 from mlbench import ApiClient
 from mlbench.cli.live import patiently
@@ -145,7 +146,12 @@ class Release:
 
     def token(self) -> str:
         """Return the user's token, as the NOTES say."""
-        data = self.kubectl("get", "secret", self.fullname, "--output", "jsonpath={.data.token}")
+        return self.secret("token")
+
+    def secret(self, key: str) -> str:
+        """Return what the release's Secret holds under a key."""
+        path = f"jsonpath={{.data.{key}}}"
+        data = self.kubectl("get", "secret", self.fullname, "--output", path)
         return base64.b64decode(data).decode()
 
     @cached_property
@@ -195,13 +201,20 @@ class Release:
 
     # --- Prometheus. ---
 
+    @cached_property
+    def prometheus_url(self) -> str:
+        """Where the bundled Prometheus is reached from outside the cluster."""
+        service = f"{self.fullname}-prometheus"
+        return self.ends.enter_context(reachable(self.name, service, 9090))
+
     def query(self, promql: str) -> list[Object]:
-        """Return what the bundled Prometheus answers, asked through the Kubernetes API."""
-        service = f"{self.fullname}-prometheus:9090"
-        path = f"/api/v1/namespaces/{self.name}/services/{service}/proxy/api/v1/query"
-        answer = json.loads(
-            run("kubectl", "get", "--raw", f"{path}?{urlencode({'query': promql})}")
-        )
+        """Return what the bundled Prometheus answers to who knows its password."""
+        answer = httpx.get(
+            f"{self.prometheus_url}/api/v1/query",
+            params={"query": promql},
+            auth=("mlbench", self.secret("prometheus-password")),
+            timeout=30.0,
+        ).json()
         assert answer["status"] == "success", answer
         result: list[Object] = answer["data"]["result"]
         return result

@@ -155,16 +155,20 @@ def test_the_workers_are_what_the_controller_expects(render: Render) -> None:
     assert worker["args"] == [
         *("--pod", "$(MLBENCH_POD)", "--folder", "/var/lib/mlbench/attempts"),
         *("--host", "0.0.0.0", "--port", "9500", "--master", "http://r-mlbench-master"),
+        *("--token-file", "/run/mlbench/token"),
     ]
     mounts = {mount["name"]: mount["mountPath"] for mount in worker["volumeMounts"]}
-    assert mounts == {"state": "/var/lib/mlbench", "tmp": "/tmp", "shm": "/dev/shm"}
+    writable = {"state": "/var/lib/mlbench", "tmp": "/tmp", "shm": "/dev/shm"}
+    assert mounts == writable | {"token": "/run/mlbench"}
+    read_only = [mount["name"] for mount in worker["volumeMounts"] if mount.get("readOnly")]
+    assert read_only == ["token"]
     assert "nvidia.com/gpu" not in json.dumps(manifest), "the controller's to ask for"
 
 
 def test_workers_call_the_services_port(render: Render) -> None:
     manifest = worker_manifest(render("master.service.port=8080"))
     args = manifest["statefulSet"]["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert args[-1] == "http://r-mlbench-master:8080"
+    assert args[args.index("--master") + 1] == "http://r-mlbench-master:8080"
 
 
 def test_the_master_answers_to_its_names(render: Render) -> None:
@@ -198,11 +202,40 @@ def test_the_controller_knows_manifest_owner_and_grafana(render: Render) -> None
             "MLBENCH_OWNER": "r-mlbench-master",
             "MLBENCH_WORKER_MANIFEST": "/etc/mlbench/worker.json",
             "MLBENCH_LIMIT_BANDWIDTH": "100",
-            "MLBENCH_PROMETHEUS_URL": "http://r-mlbench-prometheus:9090",
+            "MLBENCH_PROMETHEUS_URL": "http://mlbench:$(MLBENCH_PROMETHEUS_PASSWORD)"
+            "@r-mlbench-prometheus:9090",
             "GRAFANA_URL": "http://r-mlbench-grafana:80",
         }.items()
     )
     assert "GRAFANA_URL" not in _environment(api)
+
+
+def test_a_password_comes_before_what_holds_it(render: Render) -> None:
+    """Or Kubernetes would not put it there."""
+    grafana = ("grafana.enabled=false", "grafana.url=http://g:3000", "grafana.existingSecret=g")
+    for container in _containers(render(*grafana)):
+        names = [entry["name"] for entry in container["env"]]
+        holders = [
+            entry["name"]
+            for entry in container["env"]
+            if "$(MLBENCH_PROMETHEUS_PASSWORD)" in entry.get("value", "")
+        ]
+        assert "MLBENCH_PROMETHEUS_URL" in holders
+        password = names.index("MLBENCH_PROMETHEUS_PASSWORD")
+        assert all(password < names.index(holder) for holder in holders)
+
+
+def test_grafana_is_told_the_password_apart_from_the_address(render: Render) -> None:
+    """Whoever looks at dashboards may read the address."""
+    (grafana,) = find_documents(render(), "Deployment", "r-mlbench-grafana")
+    (container,) = grafana["spec"]["template"]["spec"]["containers"]
+    told = _environment(container)
+    assert told["MLBENCH_PROMETHEUS_URL"] == "http://r-mlbench-prometheus:9090"
+    assert (told["MLBENCH_PROMETHEUS_BASIC_AUTH"], told["MLBENCH_PROMETHEUS_USER"]) == (
+        "true",
+        "mlbench",
+    )
+    assert "MLBENCH_PROMETHEUS_PASSWORD" in told
 
 
 def test_without_a_bandwidth_limit_none_is_told(render: Render) -> None:

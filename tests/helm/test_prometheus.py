@@ -4,7 +4,10 @@ A real Prometheus relabels targets as kubernetes_sd would find them, in files: D
 without kubernetes_sd.
 """
 
+import copy
 import json
+import subprocess
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ import pytest
 import yaml
 
 from helm.check.prometheus import without_kubernetes
-from helm.check.rendering import VALUES, Document, find_documents
+from helm.check.rendering import VALUES, Document, Helm, find_documents
 from tests.conftest import PrometheusServer, free_port, wait_for
 from tests.helm.conftest import Render
 
@@ -75,6 +78,64 @@ def test_jobs_and_instances_are_those_of_the_alerts(relabelling: PrometheusServe
         return {(of["job"], of["instance"]) for of in labels if of["job"] != "prometheus"}
 
     wait_for(lambda: scraped() == _SCRAPED, what="Prometheus has the targets")
+
+
+@pytest.fixture
+def guarded(
+    helm: Helm, config: Any, prometheus_binary: Path, tmp_path: Path
+) -> Iterator[tuple[str, str]]:
+    """A Prometheus with what the chart's Secret says, and the password for it."""
+    (secret,) = find_documents(helm.render("1.31.0"), "Secret", "r-mlbench")
+    held = {key: b64decode(value).decode() for key, value in secret["data"].items()}
+    password, port = tmp_path / "password", free_port()
+    password.write_text(held["prometheus-password"])
+    (tmp_path / "web.yml").write_text(held["prometheus-web.yml"])
+    jobs = copy.deepcopy(config["scrape_configs"])
+    (itself,) = (job for job in jobs if job["job_name"] == "prometheus")
+    itself["basic_auth"]["password_file"] = str(password)
+    itself["static_configs"] = [{"targets": [f"127.0.0.1:{port}"]}]
+    scraped = {"global": {"scrape_interval": "1s"}, "scrape_configs": [itself]}
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(scraped))
+    command = [
+        *(prometheus_binary, f"--config.file={tmp_path / 'prometheus.yml'}"),
+        *(f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address=127.0.0.1:{port}"),
+        *("--web.enable-remote-write-receiver", f"--web.config.file={tmp_path / 'web.yml'}"),
+    ]
+    with (tmp_path / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    yield f"http://127.0.0.1:{port}", held["prometheus-password"]
+    process.kill()
+    process.wait()
+
+
+def test_who_does_not_know_the_password_neither_reads_nor_writes(guarded: tuple[str, str]) -> None:
+    url, password = guarded
+    query, who = {"query": 'up{job="prometheus"}'}, ("mlbench", password)
+
+    def scrapes_itself() -> bool:
+        try:
+            answer = httpx.get(f"{url}/api/v1/query", params=query, auth=who)
+        except httpx.TransportError:
+            return False
+        found = answer.json()["data"]["result"] if answer.is_success else []
+        return [one["value"][1] for one in found] == ["1"]
+
+    wait_for(scrapes_itself, what="Prometheus scrapes itself with its password")
+    for path in ("/api/v1/query", "/metrics", "/-/ready", "/graph"):
+        assert httpx.get(f"{url}{path}", params=query).status_code == 401
+    assert httpx.post(f"{url}/api/v1/write", content=b"").status_code == 401
+    wrong = ("mlbench", f"{password}x")
+    assert httpx.post(f"{url}/api/v1/write", content=b"", auth=wrong).status_code == 401
+    assert httpx.post(f"{url}/api/v1/write", content=b"", auth=who).status_code != 401
+
+
+def test_probes_of_prometheus_need_no_password(render: Render) -> None:
+    (prometheus,) = find_documents(render(), "StatefulSet", "r-mlbench-prometheus")
+    (container,) = prometheus["spec"]["template"]["spec"]["containers"]
+    assert "--web.config.file=/etc/prometheus/access/web.yml" in container["args"]
+    probes = [value for key, value in container.items() if key.endswith("Probe")]
+    assert probes
+    assert all("tcpSocket" in probe for probe in probes)
 
 
 def test_each_job_asks_for_its_own_pods_of_the_own_namespace(config: Any) -> None:

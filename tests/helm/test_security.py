@@ -1,6 +1,7 @@
 """Who may do what: pods, service accounts, roles, secrets, the network."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from tests.helm.conftest import Render
 from tests.helm.pods import containers, pod_specs
 
 # Of those that the level allows, what the chart has.
-_RESTRICTED_VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected"}
+_RESTRICTED_VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
 _DEVICE_PLUGIN = "r-mlbench-nvidia-device-plugin"
 
 
@@ -57,7 +58,8 @@ def _check_container(container: Any) -> None:
 
 def test_the_bandwidth_container_is_there_only_when_it_is_asked_for(render: Render) -> None:
     manifest = worker_manifest(render("limits.bandwidth=20"))
-    assert "initContainers" not in manifest["statefulSet"]["spec"]["template"]["spec"]
+    always = manifest["statefulSet"]["spec"]["template"]["spec"]["initContainers"]
+    assert [container["name"] for container in always] == ["token"]
     bandwidth = manifest["initContainers"]["bandwidth"]
     assert bandwidth["command"] == ["sh", "/opt/mlbench/limit-bandwidth"]
     assert not {"volumeMounts", "env"} & bandwidth.keys()
@@ -82,14 +84,23 @@ def test_tokens_of_the_cluster_are_only_where_they_are_needed(documents: list[Do
 
 def test_the_masters_role_is_for_its_workers_alone(render: Render) -> None:
     (role,) = find_documents(render(), "Role", "r-mlbench-master")
-    rights = {rule["resources"][0]: rule for rule in role["rules"]}
-    assert rights.keys() == {"statefulsets", "services", "pods", "deployments"}
     assert all(len(rule["resources"]) == 1 for rule in role["rules"])
+    rights = {rule["resources"][0]: rule for rule in role["rules"] if "delete" not in rule["verbs"]}
+    assert rights.keys() == {"statefulsets", "services", "pods", "deployments"}
     assert rights["statefulsets"]["resourceNames"] == ["r-mlbench-worker"]
     assert rights["services"]["resourceNames"] == ["r-mlbench-worker"]
-    assert set(rights["pods"]["verbs"]) == {"get", "list", "watch", "delete"}
+    assert set(rights["pods"]["verbs"]) == {"list", "watch"}
     assert rights["deployments"]["resourceNames"] == ["r-mlbench-master"]
     assert rights["deployments"]["verbs"] == ["get"]
+
+
+@pytest.mark.parametrize("most", [2, 8, 200])
+def test_the_master_may_delete_the_pods_of_its_workers_alone(render: Render, most: int) -> None:
+    (role,) = find_documents(render(f"limits.workers={most}"), "Role", "r-mlbench-master")
+    (rule,) = (rule for rule in role["rules"] if "delete" in rule["verbs"])
+    assert rule["verbs"] == ["delete"]
+    assert rule["resources"] == ["pods"]
+    assert rule["resourceNames"] == [f"r-mlbench-worker-{number}" for number in range(most)]
 
 
 def test_only_the_exporter_has_a_right_beyond_the_namespace(documents: list[Document]) -> None:
@@ -124,21 +135,77 @@ def test_tokens_are_made_up_and_differ(helm: Helm) -> None:
     secrets = [
         find_documents(helm.render("1.31.0"), "Secret", "r-mlbench")[0]["data"] for _ in range(2)
     ]
-    assert secrets[0].keys() == {"token", "agent-token", "grafana-password"}
-    assert len({value for secret in secrets for value in secret.values()}) == 6
+    assert secrets[0].keys() == {
+        *("token", "agent-secret", "grafana-password"),
+        *("prometheus-password", "prometheus-web.yml"),
+    }
+    assert len({value for secret in secrets for value in secret.values()}) == 10
 
 
 def test_secrets_of_the_users_are_taken_instead(render: Render) -> None:
     documents = render("auth.existingSecret=mine", "database.existingSecret=postgres")
     assert find_documents(documents, "Secret") == []
-    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
-    for container in master["spec"]["template"]["spec"]["containers"]:
-        named = {
-            entry["name"]: entry["valueFrom"]["secretKeyRef"]["name"]
-            for entry in container["env"]
-            if "secretKeyRef" in entry.get("valueFrom", {})
-        }
-        assert named.items() >= {"MLBENCH_TOKEN": "mine", "DATABASE_URL": "postgres"}.items()
+    assert {(name, variable) for name, variable, _ in _secrets_told(documents)} == {
+        ("mine", "MLBENCH_TOKEN"),
+        ("mine", "MLBENCH_AGENT_SECRET"),
+        ("mine", "MLBENCH_PROMETHEUS_PASSWORD"),
+        ("mine", "GRAFANA_PASSWORD"),
+        ("mine", "GF_SECURITY_ADMIN_PASSWORD"),
+        ("postgres", "DATABASE_URL"),
+    }
+    mounted = {
+        volume["secret"]["secretName"]
+        for _, spec in pod_specs(documents)
+        for volume in spec["volumes"]
+        if "secret" in volume
+    }
+    assert mounted == {"mine"}
+
+
+def test_each_container_is_told_the_secrets_that_it_needs(render: Render) -> None:
+    """A worker's own container, which may be any image, is told none."""
+    told: dict[str, set[str]] = {}
+    for _, variable, container in _secrets_told(render("grafana.enabled=false")):
+        told.setdefault(container, set()).add(variable)
+    assert told == {
+        "api": {"MLBENCH_TOKEN", "MLBENCH_AGENT_SECRET", "MLBENCH_PROMETHEUS_PASSWORD"},
+        "controller": {"MLBENCH_PROMETHEUS_PASSWORD"},
+        "token": {"MLBENCH_AGENT_SECRET"},
+        "digits": {"MLBENCH_TOKEN"},
+    }
+
+
+def _secrets_told(documents: list[Document]) -> Iterator[tuple[str, str, str]]:
+    """Yield each Secret that a variable is read from, with the variable and the container."""
+    for _, spec in pod_specs(documents):
+        for container in containers(spec):
+            for entry in container.get("env", ()):
+                if "secretKeyRef" in entry.get("valueFrom", {}):
+                    secret = entry["valueFrom"]["secretKeyRef"]["name"]
+                    yield secret, entry["name"], container["name"]
+
+
+def test_a_workers_token_is_in_memory_and_read_only(render: Render) -> None:
+    pod = worker_manifest(render())["statefulSet"]["spec"]["template"]["spec"]
+    (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "token")
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Mi"}
+    (init,) = pod["initContainers"]
+    assert init["command"] == ["python3", "-P", "-m", "mlbench.pod_token", "/run/mlbench/token"]
+    assert init["image"] == "mlbench/worker:0.1.0"
+
+
+def test_nobody_uses_a_node_up(documents: list[Document]) -> None:
+    """Not its memory, and not its disk."""
+    for name, spec in pod_specs(documents):
+        for container in containers(spec):
+            resources = container["resources"]
+            place = f"{name}: {container['name']}"
+            assert {"memory", "ephemeral-storage"} <= resources["limits"].keys(), place
+            # What is not asked for, Kubernetes would take from the limit.
+            assert {"memory", "ephemeral-storage"} <= resources["requests"].keys(), place
+        for volume in spec["volumes"]:
+            if "emptyDir" in volume:
+                assert volume["emptyDir"]["sizeLimit"], f"{name}: {volume['name']}"
 
 
 def test_a_database_url_is_in_a_secret_alone(render: Render) -> None:
@@ -163,6 +230,24 @@ def test_workers_reach_no_metadata_service_and_no_private_network(render: Render
         block["except"]
     )
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+
+
+def test_workers_ask_the_clusters_dns_alone(render: Render) -> None:
+    def dns(*values: str) -> list[Any]:
+        (policy,) = find_documents(render(*values), "NetworkPolicy", "r-mlbench-worker")
+        asked = [rule for rule in policy["spec"]["egress"] if "53" in str(rule.get("ports"))]
+        assert all(rule["to"] for rule in policy["spec"]["egress"]), "no rule is for anywhere"
+        return [peer for rule in asked for peer in rule["to"]]
+
+    assert dns() == [
+        {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+            "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+        }
+    ]
+    assert dns("networkPolicy.dns[0].ipBlock.cidr=169.254.20.10/32") == [
+        {"ipBlock": {"cidr": "169.254.20.10/32"}}
+    ]
 
 
 def test_prometheus_is_reached_by_the_master_and_grafanas(render: Render) -> None:

@@ -45,7 +45,9 @@ def make_run(num_workers: int = 2, **fields: Any) -> Run:
 
 
 def make_ranks(run: Run, workers: Sequence[str] = ("w-0", "w-1"), **fields: Any) -> list[Rank]:
-    """Give the run's attempt a rank on each of these workers."""
+    """Give the run's attempt a rank on each of these workers, which the pool knows."""
+    for worker in workers:
+        see_pod(worker, uid=fields.get("pod_uid") or "")
     return [
         Rank.create(
             **{
@@ -81,8 +83,15 @@ def make_worker(name: str, **fields: Any) -> None:
 def make_pod() -> str:
     """Store a pod, and return its name, which no other test has."""
     name = f"pod-{uuid.uuid4()}"
-    Pod.create(name=name, phase="Running", ip="127.0.0.1", node="here", labels={"app": "mlbench"})
+    see_pod(name)
     return name
+
+
+def see_pod(name: str, uid: str = "") -> None:
+    """Have the pool see this pod."""
+    labels = {"app": "mlbench"}
+    seen = {"phase": "Running", "ip": "127.0.0.1", "node": "here", "labels": labels, "uid": uid}
+    Pod.insert(name=name, **seen).on_conflict(conflict_target=[Pod.name], update=seen).execute()
 
 
 def line(at: float, **metrics: Any) -> bytes:

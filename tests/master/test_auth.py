@@ -5,7 +5,7 @@ import base64
 import pytest
 from falcon.testing import TestClient
 
-from tests.conftest import AGENT_TOKEN, USER_TOKEN
+from tests.conftest import AGENT_SECRET, AGENT_TOKEN, USER_TOKEN
 from tests.master.routes import (
     AGENT_ROUTES,
     ALL_ROUTES,
@@ -34,6 +34,10 @@ def test_every_route_is_among_these(api: TestClient) -> None:
         "Bearer wrong",
         f"Bearer {USER_TOKEN}x",
         f"Bearer {USER_TOKEN[:-1]}",
+        f"Bearer {AGENT_SECRET}",
+        f"Bearer {AGENT_TOKEN[:-1]}",
+        f"Bearer w-1{AGENT_TOKEN.removeprefix('w-0')}",
+        f"Bearer {AGENT_TOKEN.replace('//', '/uid/')}",
         "Bearer \xfc",
         USER_TOKEN,
         f"Digest {USER_TOKEN}",
@@ -98,3 +102,4 @@ def test_no_answer_shows_a_token(api: TestClient) -> None:
         text = api.simulate_request(method, fill(template)).text
         assert USER_TOKEN not in text
         assert AGENT_TOKEN not in text
+        assert AGENT_SECRET not in text

@@ -4,13 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from master.settings import ClusterSettings, GrafanaSettings, Settings, SettingsError
+from master.settings import (
+    ClusterSettings,
+    GrafanaSettings,
+    Settings,
+    SettingsError,
+    SharedSettings,
+)
 
 ENVIRON = {
     "MLBENCH_HOME": "/somewhere",
     "MLBENCH_PROMETHEUS_URL": "http://127.0.0.1:9090",
     "MLBENCH_TOKEN": "secret",
-    "MLBENCH_AGENT_TOKEN": "other",
+    "MLBENCH_AGENT_SECRET": "other",
 }
 
 
@@ -19,10 +25,17 @@ def test_what_a_local_stack_sets() -> None:
     assert settings.home.root == Path("/somewhere")
     assert settings.database_url == "sqlite:////somewhere/mlbench.db"
     assert settings.prometheus_url == "http://127.0.0.1:9090"
-    assert (settings.token, settings.agent_token) == ("secret", "other")
     assert settings.workers == 2
     assert settings.limits.workers == 16
     assert settings.limits.cpus >= 1
+
+
+def test_who_may_call_is_for_the_api_alone() -> None:
+    settings = Settings.from_environ(ENVIRON)
+    assert (settings.token, settings.agent_secret) == ("secret", "other")
+    without = {key: ENVIRON[key] for key in ("MLBENCH_HOME", "MLBENCH_PROMETHEUS_URL")}
+    shared = SharedSettings.from_environ(without)
+    assert vars(shared).items() <= vars(settings).items()
 
 
 def test_what_else_can_be_set() -> None:
@@ -81,7 +94,9 @@ def test_a_browser_may_reach_grafana_otherwise(environ: dict[str, str], url: str
     assert Settings.from_environ(ENVIRON | environ).grafana_public_url == url
 
 
-@pytest.mark.parametrize("name", ["MLBENCH_PROMETHEUS_URL", "MLBENCH_TOKEN", "MLBENCH_AGENT_TOKEN"])
+@pytest.mark.parametrize(
+    "name", ["MLBENCH_PROMETHEUS_URL", "MLBENCH_TOKEN", "MLBENCH_AGENT_SECRET"]
+)
 @pytest.mark.parametrize("missing", [True, False])
 def test_what_is_needed(name: str, missing: bool) -> None:
     environ = {key: value for key, value in ENVIRON.items() if key != name}

@@ -11,7 +11,7 @@ from master.models import Hearing, Pod, Rank, Run, Stream, Worker
 from master.recording import streams
 from master.workers import Report, decide, poll
 from mlbench.names import STREAMS
-from tests.master.making import key, make_ranks, make_worker
+from tests.master.making import key, make_ranks, make_worker, see_pod
 
 IDLE = Report(state="idle", ip="127.0.0.1")
 
@@ -151,6 +151,7 @@ def test_a_new_attempt_is_begun_after_the_old_one_is_forgotten(run: Run, rank_0:
 
 
 def test_a_report_about_another_workers_rank_changes_nothing(run: Run, rank_0: Rank) -> None:
+    see_pod("stranger")
     assert poll("stranger", report("exited", run)).do == "stop"
     assert not reload(rank_0).reported
     assert not Stream.select().exists()
@@ -168,7 +169,20 @@ def test_an_exit_closes_all_streams_also_those_never_written(run: Run, rank_0: R
     assert {(s.name, s.final_size) for s in Stream.select()} == {(name, 0) for name in STREAMS}
 
 
+@pytest.mark.parametrize("state", ["idle", "running", "exited"])
+def test_an_agent_in_no_pod_that_the_pool_knows_counts_for_nothing(
+    run: Run, rank_0: Rank, state: str
+) -> None:
+    """It may be heard before the pool has seen its pod: it waits, and goes on with what it runs."""
+    Pod.delete().where(Pod.name == "w-0").execute()
+    answer = poll("w-0", report(state, run))
+    assert (answer.do, answer.next_poll_seconds) == ("wait", 1.0)
+    assert not Worker.select().exists()
+    assert not reload(rank_0).reported
+
+
 def test_every_poll_is_a_heartbeat(database: Database) -> None:
+    see_pod("w-0")
     before = time.time()
     poll("w-0", IDLE)
     worker = Worker.get_by_id("w-0")
@@ -186,6 +200,7 @@ def test_every_poll_is_a_heartbeat(database: Database) -> None:
 def test_all_workers_together_poll_200_times_a_second_at_most(
     database: Database, count: int
 ) -> None:
+    see_pod("last")
     with database.atomic():
         for number in range(count - 1):
             make_worker(f"w-{number}")
@@ -195,11 +210,13 @@ def test_all_workers_together_poll_200_times_a_second_at_most(
 
 
 def test_an_agent_is_told_the_time(database: Database) -> None:
+    see_pod("w-0")
     before = time.time()
     assert before <= poll("w-0", IDLE).time <= time.time()
 
 
 def test_workers_that_are_gone_slow_nobody_down(database: Database) -> None:
+    see_pod("last")
     with database.atomic():
         for number in range(400):
             make_worker(f"w-{number}")
@@ -207,15 +224,9 @@ def test_workers_that_are_gone_slow_nobody_down(database: Database) -> None:
     assert poll("last", IDLE).next_poll_seconds == 0.25
 
 
-def in_pod(uid: str) -> None:
-    """Have the pool see this pod."""
-    seen = {"name": "w-0", "uid": uid, "phase": "Running", "ip": "", "node": "n", "labels": {}}
-    Pod.insert(seen).on_conflict(conflict_target=[Pod.name], update=seen).execute()
-
-
 def test_an_agent_in_a_pod_that_is_gone_or_not_seen_yet_counts_for_nothing(run: Run) -> None:
     make_ranks(run, pod_uid="uid-1")
-    in_pod("uid-1")
+    see_pod("w-0", "uid-1")
     old, new = (IDLE.model_copy(update={"pod_uid": uid}) for uid in ("uid-0", "uid-1"))
     assert poll("w-0", old).do == "wait"
     assert poll("w-0", report("running", run, pod_uid="uid-0")).do == "stop"
@@ -223,14 +234,14 @@ def test_an_agent_in_a_pod_that_is_gone_or_not_seen_yet_counts_for_nothing(run: 
     assert not Rank.get(worker="w-0").reported
     assert poll("w-0", new).do == "start"
     assert Worker.get_by_id("w-0").pod_uid == "uid-1"
-    in_pod("uid-2")
+    see_pod("w-0", "uid-2")
     assert poll("w-0", new).do == "wait", "now it is in the pod before"
 
 
 def test_the_pod_after_is_not_given_the_rank_of_the_one_before(run: Run) -> None:
     """It would meet the others where nobody is."""
     make_ranks(run, pod_uid="uid-1")
-    in_pod("uid-2")
+    see_pod("w-0", "uid-2")
     assert poll("w-0", IDLE.model_copy(update={"pod_uid": "uid-2"})).do == "wait"
     said = Worker.get_by_id("w-0")
     assert said.pod_uid == "uid-2", "so the controller knows that it was replaced"
@@ -238,7 +249,7 @@ def test_the_pod_after_is_not_given_the_rank_of_the_one_before(run: Run) -> None
 
 def test_workers_of_one_machine_are_told_by_name(run: Run) -> None:
     make_ranks(run)
-    in_pod("")
+    see_pod("w-0", "")
     assert poll("w-0", IDLE.model_copy(update={"ip": "192.168.0.7"})).do == "start"
 
 

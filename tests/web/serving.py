@@ -22,7 +22,7 @@ def serve_master(
         names.ENV_DATABASE_URL: database_url(folder),
         names.ENV_PROMETHEUS_URL: prometheus_url,
         names.ENV_TOKEN: token,
-        names.ENV_AGENT_TOKEN: "an-agents-token",
+        names.ENV_AGENT_SECRET: "what-tokens-are-made-with",
         names.ENV_URL: url,
     }
     with running("master", gunicorn(port), folder, environ, f"{url}/healthz"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, start_http_server
 
-from mlbench import names
+from mlbench import names, pod_token
 from mlbench.signals import on_termination
 from worker.agent.agent import Agent
 from worker.agent.link import Link
@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("--port", required=True, type=int, help="port of /metrics")
     parser.add_argument("--host", default="127.0.0.1", help="address of /metrics")
     parser.add_argument("--master", required=True, help="URL of the master")
+    parser.add_argument("--token-file", required=True, type=Path, help="holds this pod's token")
     parser.add_argument(
         "--start-in",
         type=Path,
@@ -30,9 +31,10 @@ def main() -> None:
         help="where commands start that name no folder of their own; by default where the agent is",
     )
     options = parser.parse_args()
-    token = os.environ.get(names.ENV_AGENT_TOKEN)
-    if not token:
-        parser.error(f"${names.ENV_AGENT_TOKEN} is not set: the agent must show it to the master")
+    try:
+        token = pod_token.read(options.token_file)
+    except OSError as error:
+        parser.error(f"the pod's token, which the master asks for, cannot be read: {error}")
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     adopt_orphans()

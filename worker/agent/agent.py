@@ -1,13 +1,14 @@
 """The agent's loop: say what is, hear what should be, and make it so."""
 
 import logging
+import os
 import socket
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from worker.agent.attempt import Assignment, Attempt, training_environ
+from worker.agent.attempt import Assignment, Attempt
 from worker.agent.backoff import Backoff
 from worker.agent.clock import Clock
 from worker.agent.facts import Facts
@@ -37,7 +38,8 @@ class Agent:
         self._connect = connect
         self._collector = collector
         self._start_in = start_in
-        self._environ = training_environ()
+        # The pod's token is not in it: the training process gets all of it.
+        self._environ = dict(os.environ)
         self._facts = Facts(self._environ)
         self._clock = Clock()
         self._wake = threading.Event()

@@ -356,8 +356,3 @@ def _read_exit(path: Path) -> tuple[Exit, str]:
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         log.warning("%s does not say how the process ended: %s", path, error)
     return Exit(_KILLED, time.time()), ""
-
-
-def training_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the agent's environment without what a training process must not have: its token."""
-    return {key: value for key, value in environ.items() if key != names.ENV_AGENT_TOKEN}

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 from worker.agent.clock import Offset, offset_by
 
 _TIMEOUT_SECONDS = 10.0
+_REFUSED = {http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT}
 
 
 class LinkError(Exception):
@@ -18,7 +19,7 @@ class LinkError(Exception):
 
 
 class RefusedError(Exception):
-    """The master says that this request is wrong, and always will be."""
+    """The master says that this request is wrong, or not this pod's, and always will be."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Link:
             if not kept:
                 raise LinkError(f"{method} {path}: {error or type(error).__name__}") from error
             return self._request(method, path, body)
-        if status in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT):
+        if status in _REFUSED:
             raise RefusedError(f"{method} {path}: {status} {text}")
         if status != http.HTTPStatus.OK:
             raise LinkError(f"{method} {path}: {status} {text}")

@@ -76,6 +76,15 @@ http://{{ include "mlbench.fullname" . }}-prometheus:9090
 {{- end }}
 {{- end }}
 
+{{/* The URL of the bundled Prometheus with its password, which Kubernetes puts there. Takes (list context host). */}}
+{{- define "mlbench.prometheusLoginUrl" -}}
+http://{{ include "mlbench.prometheusUser" (index . 0) }}:$(MLBENCH_PROMETHEUS_PASSWORD)@{{ index . 1 }}:9090
+{{- end }}
+
+{{- define "mlbench.prometheusUser" -}}
+mlbench
+{{- end }}
+
 {{- define "mlbench.grafanaUrl" -}}
 {{- if .Values.grafana.enabled -}}
 http://{{ include "mlbench.fullname" . }}-grafana:{{ .Values.grafana.service.port }}

@@ -94,7 +94,8 @@ spec:
 persistentVolumeClaim:
   claimName: {{ .existingClaim | default $made }}
 {{- else -}}
-emptyDir: {}
+emptyDir:
+  sizeLimit: {{ .size }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -12,7 +12,7 @@ from peewee import Database
 
 from master.models import Pod, Run
 from master.recording import streams
-from tests.conftest import AGENT_TOKEN, USER_TOKEN, PrometheusServer, free_port, wait_for
+from tests.conftest import AGENT_SECRET, USER_TOKEN, PrometheusServer, free_port, wait_for
 from tests.master.making import key, line, make_ranks, make_run, record
 
 _PODS = ("local-mlbench-worker-0", "local-mlbench-worker-1")
@@ -43,7 +43,7 @@ def server(
         "MLBENCH_HOME": str(tmp_path / "home"),
         "MLBENCH_PROMETHEUS_URL": shared_prometheus.url,
         "MLBENCH_TOKEN": USER_TOKEN,
-        "MLBENCH_AGENT_TOKEN": AGENT_TOKEN,
+        "MLBENCH_AGENT_SECRET": AGENT_SECRET,
         "DATABASE_URL": database_url,
     }
     command = [sys.executable, "-m", "gunicorn", "--config", "python:master.gunicorn_conf"]

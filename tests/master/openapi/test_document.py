@@ -14,11 +14,11 @@ from master.openapi import document
 from master.openapi.document import OPERATIONS
 from master.openapi.operation import Operation
 from master.openapi.parameters import OF_PATHS
-from tests.conftest import AGENT_TOKEN
+from tests.conftest import as_pod
 from tests.master.routes import WEB_ROUTES, fill, routes_of
 
 DOCUMENT = document.build()
-AGENT = {"Authorization": f"Bearer {AGENT_TOKEN}"}
+AGENT = as_pod("local-mlbench-worker-0")
 
 
 def send(api: TestClient, operation: Operation, body: Any = None) -> Result:

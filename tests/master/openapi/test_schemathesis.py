@@ -7,8 +7,11 @@ from pathlib import Path
 
 import httpx
 
-from tests.conftest import AGENT_TOKEN, USER_TOKEN
+from mlbench.pod_token import PodIdentity, derive
+from tests.conftest import AGENT_SECRET, USER_TOKEN
 
+# Of the pod that the document's examples speak of.
+_AGENT_TOKEN = derive(PodIdentity("local-mlbench-worker-0", ""), AGENT_SECRET)
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 
@@ -17,7 +20,7 @@ def test_the_application_does_what_the_document_says(server: httpx.URL, tmp_path
     judged = subprocess.run(
         [schemathesis, "--config-file", _CONFIG, "run", f"{server}/openapi.json"],
         cwd=tmp_path,
-        env=os.environ | {"USER_TOKEN": USER_TOKEN, "AGENT_TOKEN": AGENT_TOKEN},
+        env=os.environ | {"USER_TOKEN": USER_TOKEN, "AGENT_TOKEN": _AGENT_TOKEN},
         capture_output=True,
         text=True,
         check=False,

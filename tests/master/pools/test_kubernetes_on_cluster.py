@@ -212,7 +212,7 @@ Spoil = Callable[[dict[str, Any]], object]
             lambda stated: worker_of(stated).update(
                 env=[
                     {
-                        "name": "MLBENCH_AGENT_TOKEN",
+                        "name": "MLBENCH_AGENT_SECRET",
                         "valueFrom": {"secretKeyRef": {"name": "none", "key": "token"}},
                     }
                 ]

@@ -63,6 +63,22 @@ def test_cores(manifest: Manifest, cores: float, quantity: str, threads: str) ->
     assert worker["env"] == [{"name": "OMP_NUM_THREADS", "value": threads}]
 
 
+def test_cores_are_those_of_what_begins_the_pod_too(manifest: Manifest) -> None:
+    """Or a pod of less than the usual cores would need them all the same, to begin."""
+    usual = {"requests": {"cpu": "64"}, "limits": {"cpu": "64", "memory": "50Mi"}}
+    pod_of(manifest.stateful_set)["initContainers"] = [{"name": "token", "resources": usual}]
+    manifest.bring_agent["resources"] = usual
+    shape = Shape(num_cpus=0.5, image="me/train:1")
+    first = pod_of(make_stateful_set(manifest, USUAL, shape, 1))["initContainers"]
+    assert [container["name"] for container in first] == ["agent", "token"]
+    for container in first:
+        assert container["resources"] == {
+            "requests": {"cpu": "500m"},
+            "limits": {"cpu": "500m", "memory": "50Mi"},
+        }
+        assert "OMP_NUM_THREADS" not in str(container)
+
+
 def test_gpus(manifest: Manifest) -> None:
     worker = worker_of(make_stateful_set(manifest, USUAL, Shape(gpu_enabled=True), 1))
     assert worker["resources"]["limits"] == {"cpu": "1", "memory": "50Mi", "nvidia.com/gpu": "2"}
@@ -157,6 +173,15 @@ def test_the_last_words_of_containers_are_in_the_status(manifest: Manifest) -> N
     made = make_stateful_set(manifest, USUAL, Shape(max_bandwidth=1.0, image="a"), 1)
     containers = [*pod_of(made)["initContainers"], worker_of(made)]
     assert [one["terminationMessagePolicy"] for one in containers] == ["FallbackToLogsOnError"] * 3
+
+
+def test_the_last_words_of_what_always_begins_a_pod_are_too(tmp_path: Path) -> None:
+    stated = make_manifest()
+    stated["statefulSet"]["spec"]["template"]["spec"]["initContainers"] = [{"name": "token"}]
+    path = tmp_path / "worker.json"
+    path.write_text(json.dumps(stated))
+    [token] = pod_of(make_stateful_set(load(path), USUAL, Shape(), 1))["initContainers"]
+    assert token["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def server(own_prometheus: PrometheusServer, long_run: Run, tmp_path: Path) -> I
         "MLBENCH_HOME": str(tmp_path / "home"),
         "MLBENCH_PROMETHEUS_URL": own_prometheus.url,
         "MLBENCH_TOKEN": USER_TOKEN,
-        "MLBENCH_AGENT_TOKEN": "agent",
+        "MLBENCH_AGENT_SECRET": "agent",
         "DATABASE_URL": f"sqlite:///{tmp_path / 'mlbench.db'}",
     }
     command = [sys.executable, "-m", "gunicorn", "--config", "python:master.gunicorn_conf"]

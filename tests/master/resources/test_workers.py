@@ -8,10 +8,10 @@ from falcon.testing import TestClient
 
 from master.models import Chunk, Rank, Run, Stream, Worker
 from master.recording import streams
-from tests.conftest import AGENT_TOKEN
-from tests.master.making import make_ranks, make_run
+from tests.conftest import as_pod
+from tests.master.making import make_ranks, make_run, see_pod
 
-AGENT = {"Authorization": f"Bearer {AGENT_TOKEN}"}
+NAMES = ("w-0", "w-1")
 
 
 @pytest.fixture
@@ -20,19 +20,30 @@ def assigned(run: Run) -> Run:
     return run
 
 
-def ship(api: TestClient, run: Run, data: bytes, stream: str = "metrics", **params: Any) -> Any:
+def ship(
+    api: TestClient,
+    run: Run,
+    data: bytes,
+    stream: str = "metrics",
+    headers: dict[str, str] | None = None,
+    **params: Any,
+) -> Any:
+    """Send what a rank says, as the agent of its own pod unless other headers are given."""
     rank = params.pop("rank", 0)
     return api.simulate_put(
         f"/api/runs/{run.id}/ranks/{rank}/{stream}",
         params={"attempt": 1, "offset": 0} | params,
         body=data,
-        headers=AGENT,
+        # Where there is no such rank, it makes no difference who asks.
+        headers=headers or as_pod(NAMES[rank] if rank in range(2) else NAMES[0]),
     )
 
 
-def poll(api: TestClient, body: object, pod: str = "w-0") -> Any:
+def poll(
+    api: TestClient, body: object, pod: str = "w-0", headers: dict[str, str] | None = None
+) -> Any:
     text = body if isinstance(body, str | bytes) else json.dumps(body)
-    return api.simulate_post(f"/api/workers/{pod}/poll", body=text, headers=AGENT)
+    return api.simulate_post(f"/api/workers/{pod}/poll", body=text, headers=headers or as_pod(pod))
 
 
 # --- Shipping. ---
@@ -101,7 +112,7 @@ def test_a_closed_stream_ends_where_it_was_said_to(api: TestClient, assigned: Ru
 def test_what_there_is_not(
     api: TestClient, assigned: Run, params: dict[str, str], stream: str
 ) -> None:
-    assert ship(api, assigned, b"abc", stream, **params).status_code == 404
+    assert ship(api, assigned, b"abc", stream, None, **params).status_code == 404
     assert not Stream.select().exists()
 
 
@@ -123,6 +134,29 @@ def test_too_much_at_once(api: TestClient, assigned: Run) -> None:
     assert answer.json == {"status": 413, "message": "body: at most 4194304 bytes"}
 
 
+@pytest.mark.parametrize(
+    ("name", "uid"), [("w-1", "uid-1"), ("w-0", "uid-0"), ("w-0", ""), ("other", "uid-1")]
+)
+def test_a_pod_writes_what_its_own_rank_says(
+    api: TestClient, run: Run, name: str, uid: str
+) -> None:
+    make_ranks(run, pod_uid="uid-1")
+    answer = ship(api, run, b"abc", headers=as_pod(name, uid))
+    assert answer.status_code == 403
+    assert answer.json["message"] == "rank: rank 0 is another pod's"
+    assert not Stream.select().exists()
+
+
+def test_a_pod_that_was_replaced_writes_no_more(api: TestClient, run: Run) -> None:
+    """Also before the controller has written its rank off."""
+    make_ranks(run, pod_uid="uid-1")
+    assert ship(api, run, b"abc", headers=as_pod("w-0", "uid-1")).json == {"offset": 3}
+    see_pod("w-0", "uid-2")
+    for uid in ("uid-1", "uid-2"):
+        assert ship(api, run, b"abcdef", headers=as_pod("w-0", uid)).status_code == 403
+    assert [stream.size for stream in Stream.select()] == [3]
+
+
 # --- Polling. ---
 
 
@@ -136,6 +170,37 @@ def test_a_poll_is_heard(api: TestClient, assigned: Run) -> None:
         "assignment": {"run_id": assigned.id, "attempt": 1, "rank": 1},
     }
     assert Worker.get_by_id("w-1").ip == "10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "said", "field"),
+    [
+        ("w-1", "uid-1", "uid-1", "pod"),
+        ("w-0", "uid-0", "uid-1", "pod_uid"),
+        ("w-0", "", "uid-1", "pod_uid"),
+        ("w-0", "uid-1", "", "pod_uid"),
+    ],
+)
+def test_a_pod_speaks_for_itself_alone(
+    api: TestClient, run: Run, name: str, uid: str, said: str, field: str
+) -> None:
+    make_ranks(run, pod_uid="uid-1")
+    ended = EXITED | {"run_id": run.id, "pod_uid": said}
+    answer = poll(api, ended, headers=as_pod(name, uid))
+    assert answer.status_code == 403
+    assert answer.json["message"] == f"{field}: the token is another pod's"
+    assert not Worker.select().exists()
+    assert not Rank.get(rank=0).reported
+
+
+def test_who_a_pod_is_comes_before_what_it_says(api: TestClient, assigned: Run) -> None:
+    assert poll(api, "x" * (9 << 20), headers=as_pod("w-1")).status_code == 403
+
+
+def test_a_pod_that_nobody_knows_leaves_nothing(api: TestClient, assigned: Run) -> None:
+    answer = poll(api, {"state": "idle", "ip": ""}, pod="invented")
+    assert (answer.status_code, answer.json["do"]) == (200, "wait")
+    assert not Worker.select().exists()
 
 
 RUNNING = {"state": "running", "ip": "", "run_id": 1, "attempt": 1, "rank": 0}

@@ -113,7 +113,7 @@ def test_a_grafana_that_is_found_is_provisioned_shown_and_annotated(
     assert environ["GF_SECURITY_ADMIN_PASSWORD"] == password.read_text().strip()
     assert stat.S_IMODE(password.stat().st_mode) == 0o600
     assert "GF_DATABASE_URL" not in environ, "of another Grafana"
-    for name in (names.ENV_TOKEN, names.ENV_AGENT_TOKEN):
+    for name in (names.ENV_TOKEN, names.ENV_AGENT_SECRET):
         assert name not in environ
 
     ask = httpx.Client(base_url=f"{url}/api", auth=("admin", environ["GF_SECURITY_ADMIN_PASSWORD"]))

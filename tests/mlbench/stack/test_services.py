@@ -22,7 +22,7 @@ from mlbench.stack.services import (
 )
 from tests.conftest import free_port
 
-_SECRETS = (names.ENV_TOKEN, names.ENV_AGENT_TOKEN)
+_SECRETS = (names.ENV_TOKEN, names.ENV_AGENT_SECRET)
 _USERS_GRAFANA = (
     names.ENV_GRAFANA_URL,
     names.ENV_GRAFANA_TOKEN,
@@ -140,7 +140,7 @@ def test_all_listen_on_loopback_only(home: Home, binary: Path) -> None:
 
 def test_secrets_are_private_and_stay_the_same(home: Home, binary: Path) -> None:
     first, second = Services(home, workers=2), Services(home, workers=2)
-    files = [home.root / "token", home.root / "agent-token"]
+    files = [home.root / "token", home.root / "agent-secret"]
     assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600, 0o600]
     assert first.token == second.token == files[0].read_text().strip()
     assert len(first.token) >= 40
@@ -151,16 +151,16 @@ def test_each_process_gets_the_secrets_that_it_needs(home: Home, binary: Path) -
     found = {s.name: {key for key in _SECRETS if key in s.environ} for s in all_services(home)}
     assert found == {
         "prometheus": set(),
-        "master": {names.ENV_TOKEN, names.ENV_AGENT_TOKEN},
-        "controller": {names.ENV_TOKEN, names.ENV_AGENT_TOKEN},
+        "master": {names.ENV_TOKEN, names.ENV_AGENT_SECRET},
+        "controller": set(),
         "exporter": set(),
-        "local-mlbench-worker-0": {names.ENV_AGENT_TOKEN},
+        "local-mlbench-worker-0": set(),
     }
 
 
 def test_no_secret_is_on_a_command_line(home: Home, binary: Path) -> None:
     commands = [" ".join(service.command) for service in all_services(home)]
-    for name in ("token", "agent-token"):
+    for name in ("token", "agent-secret", "pod-tokens/local-mlbench-worker-0"):
         secret = (home.root / name).read_text().strip()
         assert not [command for command in commands if secret in command]
 

@@ -47,7 +47,9 @@ def test_a_run_from_its_start_to_its_last_byte(
         "--folder": str(tmp_path / "agent"),
         "--port": str(free_port()),
         "--master": url,
+        "--token-file": str(tmp_path / "token"),
     }
+    (tmp_path / "token").write_text("secret\n")
     agent = subprocess.Popen(
         [
             sys.executable,
@@ -55,7 +57,7 @@ def test_a_run_from_its_start_to_its_last_byte(
             "worker.agent",
             *(word for pair in options.items() for word in pair),
         ],
-        env=os.environ | {"MLBENCH_AGENT_TOKEN": "secret", "MLBENCH_GIT_COMMIT": "abc"},
+        env=os.environ | {"MLBENCH_GIT_COMMIT": "abc"},
     )
     try:
         wait_for(

@@ -20,16 +20,16 @@ SECONDS = 90.0
 
 # Runs a command that wants more memory than it gets, and prints what the agent makes of it.
 SCRIPT = """
-import json, pathlib, sys
+import json, os, pathlib, sys
 from dataclasses import asdict
-from worker.agent.attempt import Assignment, Attempt, training_environ
+from worker.agent.attempt import Assignment, Attempt
 from worker.agent.machine import read_machine
 
 hoard = "kept = []\\nwhile True: kept.append(bytearray(10_000_000))"
 attempt = Attempt.create(pathlib.Path("/var/lib/mlbench/attempts"), Assignment(
     run_id=1, attempt=1, rank=0, world_size=1, master_addr="127.0.0.1", master_port=1,
     command=(sys.executable, "-c", hoard), cpus=(), keeps_checkpoints=False))
-attempt.start(training_environ(), on_exit=lambda: None)
+attempt.start(dict(os.environ), on_exit=lambda: None)
 attempt.ended.wait()
 print(json.dumps({
     "machine": asdict(read_machine()),

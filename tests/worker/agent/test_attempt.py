@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import names
-from worker.agent.attempt import Assignment, Attempt, training_environ
+from worker.agent.attempt import Assignment, Attempt
 from worker.agent.process import Exit
 
 ASSIGNMENT = Assignment(
@@ -132,15 +132,12 @@ def test_only_a_run_that_keeps_checkpoints_is_told_where(keeps: bool, tmp_path: 
     assert (f"MLBENCH_CHECKPOINTS={attempt.checkpoints}" in told) == keeps
 
 
-def test_the_process_gets_what_torch_distributed_needs_but_no_token(
-    tmp_path: Path,
-) -> None:
-    environ = training_environ({names.ENV_AGENT_TOKEN: "secret", "PATH": "/bin"})
+def test_the_process_gets_what_torch_distributed_needs(tmp_path: Path) -> None:
     seen = tmp_path / "environ"
     command = ("sh", "-c", f"env > {seen}")
     attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, command=command, cpus=()))
     ended: list[bool] = []
-    attempt.start(environ, on_exit=lambda: ended.append(True))
+    attempt.start({"PATH": "/bin"}, on_exit=lambda: ended.append(True))
     assert attempt.ended.wait(10)
     variables = dict(line.partition("=")[::2] for line in seen.read_text().splitlines())
     assert (
@@ -160,7 +157,6 @@ def test_the_process_gets_what_torch_distributed_needs_but_no_token(
             "PROMETHEUS_MULTIPROC_DIR": str(attempt.counters),
         }.items()
     )
-    assert "secret" not in seen.read_text()
 
 
 def test_the_deadline_is_by_the_clock_of_this_machine(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_again(
     assert len(server.asked) == 3
 
 
-@pytest.mark.parametrize("status", [404, 409])
+@pytest.mark.parametrize("status", [403, 404, 409])
 def test_refused_for_good(server: type[Handler], link: Link, status: int) -> None:
     server.status = status
     with pytest.raises(RefusedError):

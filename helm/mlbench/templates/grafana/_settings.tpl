@@ -4,6 +4,13 @@
   value: /etc/mlbench/dashboards
 - name: MLBENCH_PROMETHEUS_URL
   value: {{ include "mlbench.prometheusUrl" . | quote }}
+{{- if .Values.prometheus.enabled }}
+- name: MLBENCH_PROMETHEUS_BASIC_AUTH
+  value: "true"
+- name: MLBENCH_PROMETHEUS_USER
+  value: {{ include "mlbench.prometheusUser" . }}
+{{ include "mlbench.secretEnv" (list . "MLBENCH_PROMETHEUS_PASSWORD" "prometheus-password") }}
+{{- end }}
 - name: MLBENCH_SCRAPE_INTERVAL
   value: {{ .Values.prometheus.scrapeInterval }}
 {{ include "mlbench.secretEnv" (list . "GF_SECURITY_ADMIN_PASSWORD" "grafana-password") }}

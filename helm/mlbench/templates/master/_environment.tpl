@@ -35,12 +35,16 @@
 {{- end }}
 - name: MLBENCH_ALLOWED_HOSTS
   value: {{ include "mlbench.allowedHosts" . | quote }}
+{{- if .Values.prometheus.enabled }}
+{{ include "mlbench.secretEnv" (list . "MLBENCH_PROMETHEUS_PASSWORD" "prometheus-password") }}
 - name: MLBENCH_PROMETHEUS_URL
-  value: {{ include "mlbench.prometheusUrl" . | quote }}
+  value: {{ include "mlbench.prometheusLoginUrl" (list . (printf "%s-prometheus" $name)) | quote }}
+{{- else }}
+- name: MLBENCH_PROMETHEUS_URL
+  value: {{ .Values.prometheus.url | quote }}
+{{- end }}
 - name: MLBENCH_SCRAPE_INTERVAL
   value: {{ .Values.prometheus.scrapeInterval }}
-{{ include "mlbench.secretEnv" (list . "MLBENCH_TOKEN" "token") }}
-{{ include "mlbench.secretEnv" (list . "MLBENCH_AGENT_TOKEN" "agent-token") }}
 {{- if or .Values.database.url .Values.database.existingSecret }}
 - name: DATABASE_URL
   valueFrom:
@@ -48,6 +52,12 @@
       name: {{ include "mlbench.databaseSecretName" . }}
       key: {{ .Values.database.existingSecretKey }}
 {{- end }}
+{{- end }}
+
+{{/* Who may call, which only the API is told. */}}
+{{- define "mlbench.apiEnvironment" -}}
+{{ include "mlbench.secretEnv" (list . "MLBENCH_TOKEN" "token") }}
+{{ include "mlbench.secretEnv" (list . "MLBENCH_AGENT_SECRET" "agent-secret") }}
 {{- end }}
 
 {{- define "mlbench.allowedHosts" -}}
@@ -80,7 +90,7 @@
   {{- if .Values.grafana.prometheusUrl }}
   value: {{ .Values.grafana.prometheusUrl | quote }}
   {{- else if .Values.prometheus.enabled }}
-  value: http://{{ include "mlbench.fullname" . }}-prometheus.{{ .Release.Namespace }}:9090
+  value: {{ include "mlbench.prometheusLoginUrl" (list . (printf "%s-prometheus.%s" (include "mlbench.fullname" .) .Release.Namespace)) | quote }}
   {{- else }}
   value: {{ .Values.prometheus.url | quote }}
   {{- end }}

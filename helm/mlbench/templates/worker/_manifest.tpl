@@ -87,6 +87,20 @@ spec:
       {{- include "mlbench.placement" (list . .Values.worker) | trim | nindent 6 }}
       securityContext:
         {{- include "mlbench.podSecurity" . | nindent 8 }}
+      initContainers:
+        # Makes the pod's own token of the secret, which the worker's image, any image, is not given.
+        - name: token
+          {{- include "mlbench.image" (list . .Values.worker) | nindent 10 }}
+          command: [python3, -P, -m, mlbench.pod_token, {{ include "mlbench.tokenFile" . }}]
+          env:
+            {{- include "mlbench.whichPod" . | nindent 12 }}
+            {{- include "mlbench.secretEnv" (list . "MLBENCH_AGENT_SECRET" "agent-secret") | nindent 12 }}
+          resources:
+            {{- include "mlbench.workerResources" . | nindent 12 }}
+          securityContext:
+            {{- include "mlbench.containerSecurity" . | nindent 12 }}
+          volumeMounts:
+            - {name: token, mountPath: {{ include "mlbench.tokenFile" . | dir }}}
       containers:
         - name: worker
           {{- include "mlbench.image" (list . .Values.worker) | nindent 10 }}
@@ -102,14 +116,10 @@ spec:
             - "9500"
             - --master
             - {{ include "mlbench.masterUrl" . }}
+            - --token-file
+            - {{ include "mlbench.tokenFile" . }}
           env:
-            - name: MLBENCH_POD
-              valueFrom:
-                fieldRef: {apiVersion: v1, fieldPath: metadata.name}
-            - name: MLBENCH_POD_UID
-              valueFrom:
-                fieldRef: {apiVersion: v1, fieldPath: metadata.uid}
-            {{- include "mlbench.secretEnv" (list . "MLBENCH_AGENT_TOKEN" "agent-token") | nindent 12 }}
+            {{- include "mlbench.whichPod" . | nindent 12 }}
             - name: MLBENCH_DATASETS
               value: /datasets
             - name: HOME
@@ -131,18 +141,23 @@ spec:
             - {name: state, mountPath: /var/lib/mlbench}
             - {name: tmp, mountPath: /tmp}
             - {name: shm, mountPath: /dev/shm}
+            - {name: token, mountPath: {{ include "mlbench.tokenFile" . | dir }}, readOnly: true}
             {{- if or .Values.gcePersistentDisk.enabled .Values.datasets.existingClaim }}
             - {name: datasets, mountPath: /datasets, readOnly: {{ or .Values.gcePersistentDisk.enabled .Values.datasets.readOnly }}}
             {{- end }}
       volumes:
         - name: state
-          emptyDir: {}
+          emptyDir: {sizeLimit: {{ .Values.worker.scratch }}}
         - name: tmp
-          emptyDir: {}
+          emptyDir: {sizeLimit: {{ .Values.worker.scratch }}}
         - name: shm
           emptyDir:
             medium: Memory
             sizeLimit: {{ .Values.worker.sharedMemory }}
+        - name: token
+          emptyDir:
+            medium: Memory
+            sizeLimit: 1Mi
         {{- if .Values.gcePersistentDisk.enabled }}
         - name: datasets
           gcePersistentDisk:
@@ -155,6 +170,20 @@ spec:
             claimName: {{ .Values.datasets.existingClaim }}
             readOnly: {{ .Values.datasets.readOnly }}
         {{- end }}
+{{- end }}
+
+{{- define "mlbench.tokenFile" -}}
+/run/mlbench/token
+{{- end }}
+
+{{/* Entries of env that say which pod it is. */}}
+{{- define "mlbench.whichPod" -}}
+- name: MLBENCH_POD
+  valueFrom:
+    fieldRef: {apiVersion: v1, fieldPath: metadata.name}
+- name: MLBENCH_POD_UID
+  valueFrom:
+    fieldRef: {apiVersion: v1, fieldPath: metadata.uid}
 {{- end }}
 
 {{- define "mlbench.workerResources" -}}

@@ -1,0 +1,150 @@
+"""What a pod of the release, or what a user runs in it, can reach of the others."""
+
+import json
+
+import httpx
+import pytest
+
+from mlbench.client import Run
+from tests.e2e.commands import CommandError, wait_until
+from tests.e2e.release import ENDLESS, WORKERS, Object, Release
+
+pytestmark = pytest.mark.timeout(600)
+
+_SHOW = (
+    "import json,os,pathlib;"
+    "read = lambda p: pathlib.Path(p).read_bytes().decode(errors='replace');"
+    "print(json.dumps([read('/proc/self/environ'), oct(os.stat('/run/mlbench/token').st_mode),"
+    " os.access('/run/mlbench', os.W_OK), os.path.exists('/var/run/secrets')]))"
+)
+
+
+@pytest.fixture
+def going(release: Release) -> Run:
+    """A run whose two ranks train."""
+    ordered = release.client.create_run(
+        "guarded", WORKERS, benchmark="digits", args=ENDLESS, queue=True
+    )
+    run = ordered.result().value
+    release.wait_until_recorded(run, "step", 1)
+    return run
+
+
+def token_of(release: Release, pod: str) -> str:
+    """Return a pod's token, as a process in it may read it."""
+    read = ("exec", pod, "--container", "worker", "--", "cat", "/run/mlbench/token")
+    return release.kubectl(*read).strip()
+
+
+def call(release: Release, method: str, path: str, token: str, **body: object) -> httpx.Response:
+    """Call the master as an agent does."""
+    return httpx.request(
+        method,
+        f"{release.url}{path}",
+        headers={"Authorization": f"Bearer {token}"},
+        timeout=30.0,
+        **body,  # type: ignore[arg-type]
+    )
+
+
+def uid_of(pod: Object) -> str:
+    uid: str = pod["metadata"]["uid"]
+    return uid
+
+
+def test_a_users_own_image_is_told_no_secret(release: Release) -> None:
+    ordered = release.client.create_run(
+        "curious",
+        1,
+        custom_image_name=release.images["custom"],
+        custom_image_command=f'python3 -c "{_SHOW}"',
+        queue=True,
+    )
+    run = release.wait_for_end(ordered.result().value)
+    assert run.state == "FINISHED", run.reason
+    said = release.client.get_logs(run.id, 0).result().value.text
+    environ, mode, writable, account = json.loads(said)
+    for key in ("token", "agent-secret", "prometheus-password"):
+        assert release.secret(key) not in environ
+    assert "MLBENCH_POD" in environ
+    assert (mode, writable, account) == ("0o100400", False, False)
+    release.wait_for_workers(WORKERS)
+
+
+def test_a_pods_token_is_good_for_its_own_rank_alone(release: Release, going: Run) -> None:
+    own, other = (f"{release.fullname}-worker-{number}" for number in (0, 1))
+    pods = release.worker_pods()
+    token = token_of(release, own)
+    assert token.startswith(f"{own}/{uid_of(pods[own])}/")
+    forged = {"content": b'{"time": 1, "metrics": {"forged": 1}}\n'}
+    streams = [f"/api/runs/{going.id}/ranks/{rank}/stdout?attempt=1&offset=0" for rank in (0, 1)]
+    # Which of the two is its own is the controller's to say.
+    answers = [call(release, "PUT", stream, token, **forged).status_code for stream in streams]
+    assert sorted(answers) == [200, 403]
+    idle = {"state": "idle", "ip": "", "pod_uid": uid_of(pods[other])}
+    for pod in (own, other):
+        answer = call(release, "POST", f"/api/workers/{pod}/poll", token, json=idle)
+        assert answer.status_code == 403, pod
+    assert call(release, "GET", "/api/runs", token).status_code == 403
+    release.client.stop_run(going.id).result()
+    assert release.wait_for_end(going).state == "STOPPED"
+
+
+def test_the_token_of_a_pod_that_is_gone_is_good_for_nothing(release: Release, going: Run) -> None:
+    name = f"{release.fullname}-worker-1"
+    old = release.worker_pods()[name]
+    token = token_of(release, name)
+    release.kubectl("delete", "pod", name, "--grace-period=1", seconds=120)
+    wait_until(
+        lambda: uid_of(release.worker_pods().get(name, old)),
+        lambda uid: uid != uid_of(old),
+        120,
+        "another pod has its name",
+    )
+    release.wait_for_end(going)
+    report = {"state": "idle", "ip": "", "pod_uid": uid_of(old)}
+
+    def told() -> tuple[int, str]:
+        answer = call(release, "POST", f"/api/workers/{name}/poll", token, json=report)
+        return answer.status_code, answer.json()["do"]
+
+    assert told() == (200, "wait"), "nothing that it says counts"
+    for rank in (0, 1):
+        stream = f"/api/runs/{going.id}/ranks/{rank}/stdout?attempt=1&offset=0"
+        assert call(release, "PUT", stream, token, content=b"x").status_code in {403, 409}
+    release.wait_for_workers(WORKERS)
+    wait_until(
+        lambda: [pod.state for pod in release.client.get_worker_pods().result().value],
+        lambda states: states == ["idle"] * WORKERS,
+        60,
+        "the new pod is heard, not the old one",
+    )
+
+
+def test_prometheus_is_closed_to_who_does_not_know_its_password(release: Release) -> None:
+    for method, path in (("GET", "/api/v1/query?query=up"), ("POST", "/api/v1/write")):
+        answer = httpx.request(method, f"{release.prometheus_url}{path}", timeout=30.0)
+        assert answer.status_code == 401, path
+    assert release.query("up{job='prometheus'}")[0]["value"][1] == "1"
+
+
+def test_the_controller_may_not_delete_what_is_not_its_own(release: Release) -> None:
+    account = f"system:serviceaccount:{release.name}:{release.fullname}-master"
+
+    def may(verb: str, what: str) -> bool:
+        try:
+            return "yes" in release.kubectl("auth", "can-i", verb, what, "--as", account)
+        except CommandError:
+            return False
+
+    assert may("delete", f"pod/{release.fullname}-worker-0")
+    assert may("list", "pods")
+    master = release.master_pod()["metadata"]["name"]
+    for verb, what in (
+        ("delete", f"pod/{master}"),
+        ("delete", "pods"),
+        ("get", f"secret/{release.fullname}"),
+        ("create", "pods"),
+        ("create", "pods/exec"),
+    ):
+        assert not may(verb, what), (verb, what)

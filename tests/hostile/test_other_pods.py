@@ -1,0 +1,137 @@
+"""What the token of one pod does to another: nothing. Of a real stack, while a run goes on."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import httpx
+import psutil
+import pytest
+
+from mlbench import ApiClient, pod_token
+from mlbench.client import Run
+from mlbench.home import Home
+from tests.chain.processes import service, training
+from tests.conftest import wait_for
+from tests.ordering import order_steps
+
+OWN, OTHER = "local-mlbench-worker-0", "local-mlbench-worker-1"
+STEPS = 250
+SECONDS = 60.0
+
+
+@pytest.fixture
+def client(stack: Home) -> Iterator[ApiClient]:
+    with ApiClient.from_home(stack) as client:
+        yield client
+
+
+def agent(home: Home, pod: str = OWN) -> httpx.Client:
+    """Return what calls the master as a pod's agent does."""
+    connection = home.read_connection()
+    headers = {"Authorization": f"Bearer {pod_token.read(home.pod_token(pod))}"}
+    return httpx.Client(base_url=connection.url, headers=headers, trust_env=False)
+
+
+def order_going(client: ApiClient, home: Home, name: str) -> Run:
+    """Order a run, and return it once both of its ranks train."""
+    ordered = order_steps(client, name, steps=STEPS, rate=100)
+    wait_for(lambda: training(home, 0) and training(home, 1), SECONDS, "both ranks train")
+    return client.get_run(ordered.id).result().value
+
+
+def assert_unharmed(client: ApiClient, run: Run) -> None:
+    """Make sure that a run ends as if nobody had done anything to it."""
+    wait_for(lambda: not client.get_run(run.id).result().value.active, SECONDS, "the run ends")
+    ended = client.get_run(run.id).result().value
+    assert ended.state == "FINISHED", ended.reason
+    series = client.get_run_metrics(run.id).result().value
+    for rank in (0, 1):
+        losses = [point.number for point in series[f"train_loss @ {rank}"]]
+        assert losses == pytest.approx([1 / (1 + step / 100) for step in range(1, STEPS + 1)])
+    assert not [name for name in series if "forged" in name]
+
+
+def test_it_writes_into_no_other_ranks_stream(stack: Home, client: ApiClient) -> None:
+    run = order_going(client, stack, "forged-stream")
+    forged = json.dumps({"time": time.time(), "metrics": {"forged": 1.0, "train_loss": 0.0}})
+    with agent(stack) as hostile:
+        for stream in ("metrics", "stdout", "stderr"):
+            for offset in (0, 1, 1 << 20):
+                answer = hostile.put(
+                    f"/api/runs/{run.id}/ranks/1/{stream}",
+                    params={"attempt": 1, "offset": offset},
+                    content=f"{forged}\n".encode() * 20,
+                )
+                assert answer.status_code == 403, answer.text
+    assert_unharmed(client, run)
+
+
+def test_it_reports_no_other_ranks_exit(stack: Home, client: ApiClient) -> None:
+    run = order_going(client, stack, "forged-exit")
+    about = {"run_id": run.id, "attempt": 1, "rank": 1, "ip": "127.0.0.1"}
+    ended = {"state": "exited", "exit_code": 0, "exited_at": time.time(), "sizes": {}} | about
+    with agent(stack) as hostile:
+        # By its name, and by a report about it.
+        assert hostile.post(f"/api/workers/{OTHER}/poll", json=ended).status_code == 403
+        assert hostile.post(f"/api/workers/{OWN}/poll", json=ended).status_code == 200
+        assert hostile.post(f"/api/workers/{OTHER}/poll", json={}).status_code == 403
+    assert_unharmed(client, run)
+
+
+def test_it_invents_no_pods(stack: Home, client: ApiClient) -> None:
+    idle = {"state": "idle", "ip": "127.0.0.1"}
+    token = pod_token.read(stack.pod_token(OWN))
+    proof = token.rpartition("/")[2]
+    with agent(stack) as hostile:
+        for number in range(50):
+            path = f"/api/workers/local-mlbench-worker-{number + 1}/poll"
+            assert hostile.post(path, json=idle).status_code == 403
+            renamed = {"Authorization": f"Bearer local-mlbench-worker-{number + 1}//{proof}"}
+            assert hostile.post(path, json=idle, headers=renamed).status_code == 401
+        other_uid = {"Authorization": f"Bearer {OWN}/another-uid/{proof}"}
+        report = idle | {"pod_uid": "another-uid"}
+        path = f"/api/workers/{OWN}/poll"
+        assert hostile.post(path, json=report, headers=other_uid).status_code == 401
+        assert hostile.post(path, json=report).status_code == 403
+    assert {pod.name for pod in client.get_worker_pods().result().value} == {OWN, OTHER}
+
+
+def test_users_and_pods_go_through_doors_of_their_own(stack: Home) -> None:
+    user = stack.read_connection().token
+    stream = "/api/runs/1/ranks/0/metrics"
+    with agent(stack) as hostile:
+        for path in ("/api/runs", "/api/pods", "/api/info", "/api/metrics"):
+            assert hostile.get(path).status_code == 403
+        as_user = {"Authorization": f"Bearer {user}"}
+        assert hostile.post(f"/api/workers/{OWN}/poll", headers=as_user).status_code == 403
+        assert hostile.put(stream, headers=as_user).status_code == 403
+        # What the tokens of pods are made with is shown by nobody.
+        secret = (stack.root / "agent-secret").read_text().strip()
+        as_secret = {"Authorization": f"Bearer {secret}"}
+        assert hostile.put(stream, headers=as_secret).status_code == 401
+        assert hostile.get("/api/runs", headers=as_secret).status_code == 401
+
+
+def test_no_token_is_in_the_environment_of_a_training_process(
+    stack: Home, client: ApiClient
+) -> None:
+    run = order_going(client, stack, "environment")
+    agents = [service(stack, pod) for pod in (OWN, OTHER)]
+    secrets = [
+        stack.read_connection().token,
+        (stack.root / "agent-secret").read_text().strip(),
+        *(pod_token.read(stack.pod_token(pod)) for pod in (OWN, OTHER)),
+    ]
+    processes = [*agents, *training(stack, 0), *training(stack, 1)]
+    assert len(processes) >= 4
+    for process in processes:
+        environ = environ_of(process)
+        assert "MLBENCH_HOME" in environ
+        assert not [secret for secret in secrets if secret in environ], process
+    assert_unharmed(client, run)
+
+
+def environ_of(process: psutil.Process) -> str:
+    with open(f"/proc/{process.pid}/environ", "rb") as file:  # noqa: PTH123
+        return file.read().decode(errors="replace")
