@@ -84,8 +84,8 @@ class PrometheusServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self) -> None:
-        """Start it, and wait until it takes samples."""
+    def start(self, *options: str) -> None:
+        """Start it, maybe with more options, and wait until it takes samples."""
         with (self.folder / "prometheus.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
@@ -94,6 +94,7 @@ class PrometheusServer:
                     f"--storage.tsdb.path={self.folder / 'data'}",
                     f"--web.listen-address=127.0.0.1:{self.port}",
                     "--web.enable-remote-write-receiver",
+                    *options,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -15,7 +15,7 @@ from master.resources.params import read_body, whole_number
 from master.settings import Limits
 from master.times import seconds_to_text
 
-_UNCOUNTED = "its samples are not yet counted: Prometheus must take and count them first"
+_UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
 
 Ranks = Sequence[Mapping[str, Any]]
 """The ranks of a run's latest attempt, as the API shows them."""

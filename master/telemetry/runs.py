@@ -132,7 +132,7 @@ def _samples(runs: Sequence[Run]) -> Metric:
     )
     for run in runs:
         counted = run.delivery
-        if counted is None and run.settled_at is None:
+        if counted is None and run.state in ACTIVE_STATES:
             counted = asdict(delivered_so_far(run.id))
         for place, samples in (counted or {}).items():
             family.add_metric((str(run.id), place), samples)

@@ -22,7 +22,7 @@ from mlbench.report import figures
 
 _REFRESH_SECONDS = 0.3
 # How long a part of the stack may be away: the supervisor starts it again sooner.
-_AWAY_SECONDS = 60.0
+AWAY_SECONDS = 60.0
 _UNAVAILABLE = 503
 
 Value = TypeVar("Value")
@@ -64,7 +64,7 @@ def progress(run: Run, series: Series, now: datetime) -> Progress:
     )
 
 
-def patiently(ask: Callable[[], Value], seconds: float = _AWAY_SECONDS) -> Value:
+def patiently(ask: Callable[[], Value], seconds: float = AWAY_SECONDS) -> Value:
     """Return what ``ask`` returns, also where a part of the stack is just being started again.
 
     Raises:
@@ -83,8 +83,15 @@ def patiently(ask: Callable[[], Value], seconds: float = _AWAY_SECONDS) -> Value
 
 def _observe(client: ApiClient, run: Run) -> tuple[Run, Progress]:
     now = patiently(lambda: client.get_run(run.id).result().value)
-    series = patiently(lambda: client.get_run_metrics(run.id, last_n=1).result().value)
-    return now, progress(now, series, datetime.now(UTC))
+    return now, progress(now, _last_values(client, run), datetime.now(UTC))
+
+
+def _last_values(client: ApiClient, run: Run) -> Series:
+    """Return the last value of each series; none while they cannot be read: the run goes on."""
+    try:
+        return client.get_run_metrics(run.id, last_n=1).result().value
+    except (NoAnswerError, ApiError):
+        return {}
 
 
 def _follow_quietly(client: ApiClient, run: Run) -> Run:

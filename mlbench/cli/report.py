@@ -22,15 +22,15 @@ from mlbench.run_settings import Setting
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 
 
-def show_result(run: Run, result: Result, connection: Connection) -> None:
-    """Print how a run went, what it reached and where to look further."""
+def show_result(run: Run, result: Result | None, connection: Connection) -> None:
+    """Print how a run went, what it reached, if that is known, and where to look further."""
     out.print(f"run {run.id} ({run.name}):", _state(run))
     if run.waiting:
         out.print(f"waiting: {run.waiting}", style="yellow", soft_wrap=True)
     if run.reason:
         out.print(run.reason, style=_STATE_STYLES.get(run.state), soft_wrap=True)
-    print_pairs(_facts(run, result))
-    if result.phases:
+    print_pairs([*(_facts(run, result) if result else ()), *_delivery(run)])
+    if result and result.phases:
         out.print(_phase_table(result))
     _show_links(run, connection)
 
@@ -107,6 +107,9 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
         yield "cost", _cost(result.cost)
     if result.energy_joules is not None:
         yield "energy", f"{figures.number(result.energy_joules)} J"
+
+
+def _delivery(run: Run) -> Iterator[tuple[str, str]]:
     if run.delivery:
         d = run.delivery
         held = f"in Prometheus {d.in_prometheus:,}, kept {d.kept:,}"

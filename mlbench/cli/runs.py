@@ -18,7 +18,7 @@ from mlbench.cli.common import (
     out,
     print_json,
 )
-from mlbench.cli.live import follow, patiently
+from mlbench.cli.live import AWAY_SECONDS, follow, patiently
 from mlbench.cli.options import (
     ArgumentsArgument,
     BackendOption,
@@ -37,9 +37,13 @@ from mlbench.cli.options import (
 from mlbench.cli.ordering import check_name, make_name, read_code, read_order
 from mlbench.cli.pages import page_url, run_path
 from mlbench.cli.report import show_alerts, show_result, show_runs
-from mlbench.client import ApiClient, Run
+from mlbench.client import ApiClient, ApiError, Run
 from mlbench.client.connection import find_connection
 from mlbench.home import Connection
+from mlbench.results import Result
+
+# How long a run without a count is waited for: the master may just not have asked yet.
+_COUNT_SECONDS = 5.0
 
 
 def add_to(app: typer.Typer) -> None:
@@ -120,8 +124,8 @@ def watch(
         if stack_stays:
             err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")
         return INTERRUPTED
-    _show_run(client, connection, ended, as_json=as_json)
-    return 0 if ended.state == "FINISHED" else FAILED
+    known = _show_run(client, connection, ended, as_json=as_json)
+    return 0 if known and ended.state == "FINISHED" else FAILED
 
 
 def status(
@@ -131,7 +135,9 @@ def status(
     """Show all runs, workers and alerts that fire, or one run."""
     with connected() as client:
         if wanted is not None:
-            _show_run(client, find_connection(), find_run(client, wanted), as_json=json)
+            one = find_run(client, wanted)
+            if not _show_run(client, find_connection(), one, as_json=json):
+                raise typer.Exit(FAILED)
             return
         listed, found = client.get_runs(), client.get_worker_pods()
         runs, pods, alerts = listed.result().value, found.result().value, _firing()
@@ -197,13 +203,29 @@ def _show_ordered(ordered: Run, connection: Connection, *, as_json: bool) -> Non
         out.print(_page_line(ordered, connection), soft_wrap=True)
 
 
-def _show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bool) -> None:
-    result = patiently(lambda: client.get_result(run.id).result().value)
+def _show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bool) -> bool:
+    """Show a run, and return whether its result is known: if not, also why it is not."""
+    result, problem = _result(client, run)
     if as_json:
         web_url = page_url(connection, run_path(run.id))
-        print_json({**run.fields, "web_url": web_url, "result": result.to_fields()})
+        fields = result.to_fields() if result else None
+        print_json({**run.fields, "web_url": web_url, "result": fields})
     else:
         show_result(run, result, connection)
+    if problem:
+        err.print(f"mlbench: the result is not known: {problem}", style="red", soft_wrap=True)
+    return result is not None
+
+
+def _result(client: ApiClient, run: Run) -> tuple[Result | None, str]:
+    """Return what a run reached, or why that is not known now."""
+    try:
+        ask = client.get_result
+        # An ended run without a count is one that Prometheus gives no answer about.
+        seconds = _COUNT_SECONDS if run.delivery is None else AWAY_SECONDS
+        return patiently(lambda: ask(run.id).result().value, seconds), ""
+    except ApiError as error:
+        return None, str(error)
 
 
 def _page_line(run: Run, connection: Connection) -> str:

@@ -29,8 +29,9 @@ def test_an_active_run_waits_for_something_or_for_its_turn(compute: Call) -> Non
         {"state": "INITIALIZED", "waiting": "2 workers are not ready"},
         {"state": "STARTED", "waiting": ""},
         {"state": "STOPPED", "waiting": ""},
+        {"state": "STOPPED", "waiting": "not yet counted"},
     ]
-    told = ["waits for its turn", "2 workers are not ready", "", ""]
+    told = ["waits for its turn", "2 workers are not ready", "", "", "not yet counted"]
     assert compute(_MODULE, script, runs) == told
 
 

@@ -18,9 +18,8 @@ export function isActive(/** @type {{ state: string }} */ run) {
   return run.state === "INITIALIZED" || run.state === "STARTED";
 }
 
-/** @returns {string} what an active run waits for; empty where it waits for nothing. */
+/** @returns {string} what a run waits for, also to be counted; empty where it is for nothing. */
 export function waitingFor(/** @type {{ state: string, waiting: string }} */ run) {
-  if (!isActive(run)) return "";
   return run.waiting || (run.state === "INITIALIZED" ? "waits for its turn" : "");
 }
 

@@ -44,6 +44,7 @@ export function judge(/** @type {Run} */ run) {
   const { delivery } = run;
   if (!delivery && isActive(run))
     return { verdict: "open", text: "Counted when the run has ended." };
+  if (!delivery && run.waiting) return { verdict: "open", text: `Not yet counted: ${run.waiting}.` };
   if (!delivery)
     return { verdict: "open", text: "Never counted: the run ended before its ranks began." };
   const lost = delivery.recorded - delivery.in_prometheus - delivery.kept;

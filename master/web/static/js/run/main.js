@@ -131,7 +131,8 @@ async function refreshRun() {
   if (isFirst) begin();
   // What came last is fetched once more.
   if (wasActive && !isActive(run)) for (const follower of Object.values(followers)) follower.now();
-  return isActive(run) ? RUN_MS : null;
+  // Until it is counted, too.
+  return isActive(run) || run.waiting ? RUN_MS : null;
 }
 
 // What does not change while the page is open.

@@ -12,6 +12,7 @@ export function why(/** @type {Run} */ run) {
   if (run.state === "STARTED" && run.stop_requested) return "stopping";
   if (isActive(run)) return waitingFor(run);
   const line = run.reason.trim().split("\n")[0];
+  if (!line) return waitingFor(run);
   return line.length > LONGEST_REASON ? `${line.slice(0, LONGEST_REASON)}…` : line;
 }
 
