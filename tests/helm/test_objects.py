@@ -157,7 +157,14 @@ def test_the_workers_are_what_the_controller_expects(render: Render) -> None:
         *("--host", "0.0.0.0", "--port", "9500", "--master", "http://r-mlbench-master"),
     ]
     mounts = {mount["name"]: mount["mountPath"] for mount in worker["volumeMounts"]}
-    assert mounts == {"state": "/var/lib/mlbench", "tmp": "/tmp", "shm": "/dev/shm"}
+    brought = "/opt/mlbench-agent"
+    assert mounts == {
+        **{"state": "/var/lib/mlbench", "tmp": "/tmp", "shm": "/dev/shm"},
+        "agent": brought,
+    }
+    assert [m["mountPath"] for m in worker["volumeMounts"] if m.get("readOnly")] == [brought]
+    [given] = manifest["initContainers"]["agent"]["volumeMounts"]
+    assert given == {"name": "agent", "mountPath": brought}
     assert "nvidia.com/gpu" not in json.dumps(manifest), "the controller's to ask for"
 
 
