@@ -144,41 +144,32 @@ def test_what_is_printed_is_read_on_where_a_shell_cuts_it_short(
     assert client.get_logs(ended.id, 0).result().value.text == "one\ntwo\nthree\n"
 
 
-def test_a_stack_starts_again_whatever_was_left(own_stack: Home, tmp_path: Path) -> None:
-    with ApiClient.from_home(own_stack) as client:
-        spoil = """
-append()
-for name in ("stdout", "stderr", "metrics.jsonl", "exit.json", "assignment.json"):
-    replace(folder / name, os.mkfifo)
-(folder.parent / "run-0").mkdir()
-(folder.parent / "run-0" / "assignment.json").write_text('{"run_id": "../..", "command": []}')
-replace(folder.parent / "checkpoints", os.mkfifo)
-time.sleep(600)
-"""
-        run = order(client, tmp_path, spoil)
-        checkpoints = own_stack.workers / "local-mlbench-worker-0" / "checkpoints"
-        wait_for(checkpoints.is_fifo, what="all is spoilt")
-    launch.stop(own_stack)
-    launch.start_detached(own_stack, workers=2, port=None)
-    with ApiClient.from_home(own_stack) as client:
-        ended = run_to_end(client, run)
-        assert ended.state == "FAILED"
-        assert_works(client, tmp_path)
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a stack is started: commands start there too, unless they name a folder."""
+    return tmp_path_factory.mktemp("here")
+
+
+@pytest.fixture(scope="module")
+def stack_here(
+    prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory, here: Path
+) -> Iterator[Home]:
+    """A stack whose parts the tests of this file kill and start again."""
+    home = Home(tmp_path_factory.mktemp("stack-here"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROMETHEUS", str(prometheus_binary))
+        # As an unset variable leaves it in a profile: an empty entry means the current folder.
+        patch.setenv("PYTHONPATH", ":")
+        patch.chdir(here)
+        launch.start_detached(home, workers=2, port=None)
+    yield home
+    launch.stop(home)
 
 
 def test_no_part_runs_what_a_command_leaves_where_it_may_write(
-    prometheus_binary: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
+    stack_here: Home, here: Path, tmp_path: Path
 ) -> None:
-    # Where the stack is started, commands start too, unless they name a folder.
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    # As an unset variable leaves it in a profile: an empty entry means the current folder.
-    monkeypatch.setenv("PYTHONPATH", ":")
-    home: Home = request.getfixturevalue("own_stack")
+    home = stack_here
     ran = tmp_path / "ran"
     trap = f"open({str(ran)!r}, 'a').write(__file__)"
     with ApiClient.from_home(home) as client:
@@ -223,6 +214,31 @@ def _answers(client: ApiClient) -> bool:
     except Exception:
         return False
     return True
+
+
+def test_a_stack_starts_again_whatever_was_left(
+    stack_here: Home, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ApiClient.from_home(stack_here) as client:
+        spoil = """
+append()
+for name in ("stdout", "stderr", "metrics.jsonl", "exit.json", "assignment.json"):
+    replace(folder / name, os.mkfifo)
+(folder.parent / "run-0").mkdir()
+(folder.parent / "run-0" / "assignment.json").write_text('{"run_id": "../..", "command": []}')
+replace(folder.parent / "checkpoints", os.mkfifo)
+time.sleep(600)
+"""
+        run = order(client, tmp_path, spoil)
+        checkpoints = stack_here.workers / "local-mlbench-worker-0" / "checkpoints"
+        wait_for(checkpoints.is_fifo, what="all is spoilt")
+    launch.stop(stack_here)
+    monkeypatch.chdir(here)
+    launch.start_detached(stack_here, workers=2, port=None)
+    with ApiClient.from_home(stack_here) as client:
+        ended = run_to_end(client, run)
+        assert ended.state == "FAILED"
+        assert_works(client, tmp_path)
 
 
 def test_others_may_not_look_into_what_a_rank_writes(

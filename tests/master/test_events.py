@@ -86,6 +86,16 @@ def test_a_rank_that_fails_and_those_that_are_stopped_then() -> None:
     ]
 
 
+def test_a_rank_that_fails_in_its_agents_words() -> None:
+    run = made(state="FAILED", reason="rank 1 on w-1: cut short", finished_at=6.0)
+    first, second = make_ranks(run, assigned_at=2.0, stop=True)
+    for rank, code, failure in ((first, -15, ""), (second, 0, "cut short")):
+        rank.exit_code, rank.exited_at, rank.failure = code, 5.0, failure
+        rank.save()
+    told = (5.0, "exited", 1, 1, "Rank 1 on w-1: cut short")
+    assert rows(run)[2:] == [told, (6.0, "failed", 1, None, "The run failed: " + run.reason)]
+
+
 @pytest.mark.parametrize(
     ("fields", "end"),
     [

@@ -256,3 +256,28 @@ def test_workers_of_one_machine_are_told_by_name(run: Run) -> None:
 def test_a_process_that_was_over_before_its_agent_could_report(run: Run, rank_0: Rank) -> None:
     poll("w-0", report("exited", run, exited_at=12.5))
     assert reload(rank_0).reported_at == 12.5
+
+
+def test_a_failure_is_noted_once_also_while_the_process_runs_on(run: Run, rank_0: Rank) -> None:
+    poll("w-0", report("running", run, failure="cut short"))
+    poll("w-0", report("running", run, failure="then replaced"))
+    assert (reload(rank_0).failure, reload(rank_0).exit_code) == ("cut short", None)
+
+
+def test_a_failure_that_is_found_after_the_exit_counts(run: Run, rank_0: Rank) -> None:
+    poll("w-0", report("exited", run))
+    poll("w-0", report("exited", run, failure="cannot be read"))
+    assert reload(rank_0).failure == "cannot be read"
+
+
+def test_files_that_are_taken_away_after_the_exit_end_where_they_were(
+    run: Run, rank_0: Rank
+) -> None:
+    stdout = key(run, name="stdout")
+    streams.append(stdout, 0, b"12345")
+    poll("w-0", report("exited", run, sizes={"stdout": 100, "stderr": 100}))
+    poll("w-0", report("exited", run, sizes={"stdout": 0, "stderr": 100}))
+    # More than was said first there never is.
+    poll("w-0", report("exited", run, sizes={"stdout": 200, "stderr": 200}))
+    sizes = {s.name: (s.size, s.final_size) for s in Stream.select()}
+    assert sizes == {"stdout": (5, 5), "stderr": (0, 100), "metrics": (0, 0)}

@@ -257,3 +257,26 @@ def test_a_lost_rank_stays_lost_though_its_worker_is_back() -> None:
     [end] = decide_for(ended)
     assert isinstance(end, End)
     assert end.state == "FAILED"
+
+
+# --- What an agent says of its rank. ---
+
+
+def test_a_rank_that_has_failed_though_it_runs_on_stops_the_others() -> None:
+    run = with_ranks(replace(RUNNING, failure="its metrics file was replaced"), RUNNING)
+    assert decide_for(run) == [StopRanks(7)]
+
+
+def test_a_rank_that_has_failed_is_the_cause_however_the_others_ended() -> None:
+    failed = replace(exited(0), failure="its metrics file was replaced")
+    run = with_ranks(exited(-15, at=NOW - 2), failed, delivery=COMPLETE)
+    reason = "rank 1 on w-1: its metrics file was replaced"
+    assert decide_for(run) == [End(7, "FAILED", reason, 1)]
+
+
+def test_a_deadline_does_not_hide_that_a_rank_has_failed() -> None:
+    failed = replace(exited(-15), failure="its metrics file was replaced")
+    run = with_ranks(failed, delivery=COMPLETE, stop_reason="stopped at its deadline of 60 s")
+    [end] = decide_for(run)
+    assert isinstance(end, End)
+    assert (end.state, end.failed_rank) == ("FAILED", 0)

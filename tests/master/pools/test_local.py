@@ -36,6 +36,13 @@ def test_pods_are_what_the_supervisor_says(pool: LocalPool) -> None:
     assert (second.name, second.number, second.phase) == ("w-1", 1, "Failed")
 
 
+def test_it_says_which_workers_do_not_run(pool: LocalPool) -> None:
+    assert pool.explain() == ""
+    there, gone = LocalWorker("w-0", alive=True), LocalWorker("w-1", False, "it ended with 1")
+    pool.files.write_status([there, gone])
+    assert pool.explain() == "w-1 is not there: it ended with 1"
+
+
 def test_scale_tells_the_supervisor(pool: LocalPool) -> None:
     for workers in (2, 2, 5):
         pool.scale(workers, Shape(), frozenset())

@@ -1,7 +1,7 @@
 """A supervisor of stand-ins for the parts of a stack: they start at once and only sleep.
 
 usage: fake_stack.py FIRST_PART…, e.g. ``sleep 1000``; the home folder is $MLBENCH_HOME.
-$OPTIONAL_PART is one more that the stack can do without.
+$OPTIONAL_PART is one more that the stack can do without; $SECOND_WORKER what that one runs.
 """
 
 import os
@@ -31,7 +31,8 @@ class FakeServices(Services):
         )
 
     def worker(self, number: int) -> Service:
-        return self._sleeper(f"worker-{number}")
+        given = os.environ.get("SECOND_WORKER") if number == 1 else None
+        return self._sleeper(f"worker-{number}", (given,) if given else _SLEEP)
 
     def _optional(self) -> tuple[Service, ...]:
         command = os.environ.get("OPTIONAL_PART")

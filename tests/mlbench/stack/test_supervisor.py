@@ -163,6 +163,24 @@ def test_what_a_former_controller_wanted_is_forgotten(start: Start, home: Home) 
     assert len(pids(supervisor)) == 4
 
 
+def test_a_worker_that_keeps_ending_does_not_keep_the_stack_from_starting(
+    start: Start, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECOND_WORKER", "false")
+    process = start()
+    wait_for(home.connection_file.exists, what="the stack is ready without it")
+    said = (tmp_path / "output").read_text()
+    assert "the stack starts without worker-1, which is tried again" in said
+    wait_for(lambda: not PoolFiles(home).read_status()[1].alive)
+    ended = PoolFiles(home).read_status()[1]
+    assert ended.trouble == f"its agent ended with 1: see {home.logs / 'worker-1.log'}"
+    assert process.poll() is None
+
+
+def test_parts_run_where_nobody_leaves_modules(running: subprocess.Popen[bytes]) -> None:
+    wait_for(lambda: {part.cwd() for part in children(running.pid)} == {"/"})
+
+
 # --- It ends with all its parts. ---
 
 

@@ -1,5 +1,6 @@
 """What an agent states of a run before it starts it: of this machine, for a real repository."""
 
+import json
 import os
 import platform
 import shlex
@@ -10,7 +11,7 @@ from pathlib import Path
 from tests.worker.agent.repository import git
 from tests.worker.agent.test_attempt import ASSIGNMENT
 from worker.agent.clock import Offset
-from worker.agent.facts import Facts
+from worker.agent.facts import Facts, bounded
 
 
 def state(command: str, folder: Path | None, offset: Offset | None = None) -> dict[str, object]:
@@ -51,3 +52,15 @@ def test_a_relative_script_of_the_agents_own_folder(script: Path) -> None:
     found = state(f"python {os.path.relpath(script)}", None)
     assert isinstance(found["git"], dict)
     assert found["git"]["root"] == str(script.parent.parent)
+
+
+def test_what_is_stated_has_bounds(tmp_path: Path) -> None:
+    packages = {f"package-{number}": "1" * 5000 for number in range(1000)}
+    found = bounded({"hostname": "h" * 5000, "git": {"commit": "c" * 5000}, "packages": packages})
+    assert (found["hostname"], found["git"]) == ("h" * 1000, {"commit": "c" * 1000})
+    assert isinstance(found["packages"], dict)
+    assert 50 < len(found["packages"]) < 1000
+    # The master takes 64 KiB.
+    assert 50_000 < len(json.dumps(found)) < 64_000
+    few = {"hostname": "h", "packages": {"torch": "2"}}
+    assert bounded(few) == few

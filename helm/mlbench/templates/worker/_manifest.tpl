@@ -25,13 +25,13 @@ initContainers:
   agent:
     name: agent
     {{- include "mlbench.image" (list . .Values.worker) | nindent 4 }}
-    command: [cp, /opt/mlbench/agent.pyz, /var/lib/mlbench/agent.pyz]
+    command: [cp, /opt/mlbench/agent.pyz, /opt/mlbench-agent/agent.pyz]
     resources:
       {{- include "mlbench.workerResources" . | nindent 6 }}
     securityContext:
       {{- include "mlbench.containerSecurity" . | nindent 6 }}
     volumeMounts:
-      - {name: state, mountPath: /var/lib/mlbench}
+      - {name: agent, mountPath: /opt/mlbench-agent}
 {{- end }}
 
 {{- define "mlbench.workerService" -}}
@@ -104,7 +104,8 @@ spec:
       containers:
         - name: worker
           {{- include "mlbench.image" (list . .Values.worker) | nindent 10 }}
-          command: [python3, -m, worker.agent]
+          # Isolated: a process that may write here must not say what the next agent imports.
+          command: [python3, -I, -m, worker.agent]
           args:
             - --pod
             - $(MLBENCH_POD)
@@ -138,6 +139,7 @@ spec:
           securityContext:
             {{- include "mlbench.containerSecurity" . | nindent 12 }}
           volumeMounts:
+            - {name: agent, mountPath: /opt/mlbench-agent, readOnly: true}
             - {name: state, mountPath: /var/lib/mlbench}
             - {name: tmp, mountPath: /tmp}
             - {name: shm, mountPath: /dev/shm}
@@ -146,6 +148,9 @@ spec:
             - {name: datasets, mountPath: /datasets, readOnly: {{ or .Values.gcePersistentDisk.enabled .Values.datasets.readOnly }}}
             {{- end }}
       volumes:
+        # The agent of a run with an image of its own, which the run's processes cannot change.
+        - name: agent
+          emptyDir: {}
         - name: state
           emptyDir: {sizeLimit: {{ .Values.worker.scratch }}}
         - name: tmp
