@@ -54,9 +54,8 @@ ODD = [
     "%zz",
     "{run_id}",
 ]
-# As deep as JSON is read.
 NESTED: object = 1
-for _ in range(990):
+for _ in range(300):
     NESTED = [NESTED]
 ODD_VALUES: list[object] = [
     *ODD,
@@ -212,6 +211,13 @@ def test_one_odd_value_among_good_ones(sender: Sender, here: Run, template: str)
     for name in BODY_FIELDS:
         for odd in ODD_VALUES:
             sender.send(("POST", template), body=encode(good | {name: odd}))
+
+
+@pytest.mark.parametrize("kind", ["run", "pod"])
+def test_a_metric_that_no_database_can_hold(sender: Sender, kind: str) -> None:
+    for owner in ("", "/{owner}"):
+        query = f"metric_type={kind}&metric_filter=%00"
+        sender.send(("GET", f"/api/metrics{owner}"), query=query)
 
 
 def test_random_requests(sender: Sender) -> None:
