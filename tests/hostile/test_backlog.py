@@ -34,7 +34,7 @@ def test_a_large_backlog_keeps_no_reader_waiting(api: TestClient, run: Run) -> N
     Run.update(started_at=time.time() - 60).where(Run.id == run.id).execute()
     make_ranks(run)
     now = time.time() - 30
-    usual = line(now, train_loss=0.5, val_global_loss=0.25, lr=0.1)
+    usual = line(now, train_loss=0.5, train_seconds=1.5, samples=64)
     for i in range(3):
         record(
             run, usual * (4 * MIB // len(usual)) + line(now + i, rare=i, **{"in “two” words": i})
