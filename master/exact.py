@@ -10,6 +10,8 @@ import orjson
 
 # It may not fit 64 bits: orjson would round it.
 LONG_NUMBER = re.compile(rb"[1-9][0-9]{18}")
+# What orjson takes for no JSON, and Python's own may read. To try in vain takes it long.
+_OF_PYTHON = re.compile(rb"NaN|Infinity|[eE]\+?[0-9]{3}|[0-9]{300}")
 
 
 def loads(data: bytes) -> Any:
@@ -27,6 +29,8 @@ def loads_fast(data: bytes) -> Any:
     try:
         return orjson.loads(data)
     except ValueError:
+        if not _OF_PYTHON.search(data):
+            raise
         return loads_exactly(data)
 
 

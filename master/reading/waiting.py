@@ -93,15 +93,23 @@ def _read(
 ) -> dict[SeriesKey, Waiting]:
     now_us = time.time_ns() // 1000
     found: dict[SeriesKey, Waiting] = {}
+    for stream, data in _wanted(streams, metrics):
+        _add(found, stream, data, metrics, last_ms, now_us)
+    return found
+
+
+def _wanted(streams: list[Stream], metrics: Collection[str]) -> list[tuple[Stream, bytes]]:
+    """Return the lines that are worth reading, batch by batch, before the first is read."""
+    wanted = []
     size = 0
     for stream in streams:
         for batch in _batches(stream):
             data = _naming(batch, metrics) if _can_search(metrics) else batch
+            wanted.append((stream, data))
             size += len(data)
             if size > _MOST_READ_BYTES:
                 raise _behind(stream.owner, size, "more than can be read")
-            _add(found, stream, data, metrics, last_ms, now_us)
-    return found
+    return wanted
 
 
 def _add(

@@ -83,7 +83,7 @@ class _Trouble:
 
     def note_success(self) -> None:
         self.failures = 0
-        self.batch_bytes *= _SMALLER
+        self.batch_bytes *= 2
 
 
 @dataclass
@@ -211,7 +211,8 @@ class Delivery:
         except Exception as error:
             log.exception("a batch of %s could not be delivered", stream.owner)
             if _is_one_line(data) and trouble.failures >= _MOST_FAILURES:
-                # Only what the database takes otherwise is given up for what is in it.
+                # Where the database takes nothing at all, it does not take this either.
+                self._troubles.pop(stream.id)
                 return _keep_whole(stream, data, error)
             trouble.note_failure()
             self._troubles[stream.id] = trouble
@@ -262,9 +263,8 @@ class Delivery:
 
         Of these, one sample tells.
         """
-        unsent = {sample[:2] for sample in samples} - last_ms.keys()
-        if not unsent:
-            return samples, ()
+        # In their order, so that the same are refused if the batch is delivered again.
+        unsent = [key for key in dict.fromkeys(s[:2] for s in samples) if key not in last_ms]
         admitted, refused = split(samples, admit(stream.owner, unsent, self._most_series))
         if refused:
             rank = "" if stream.name == POSTED else str(stream.rank)

@@ -26,7 +26,7 @@ class TooManySeriesError(MLBenchError):
 
 def admit(owner: str, keys: Iterable[SeriesKey], most: int) -> Collection[SeriesKey]:
     """Admit what an owner has room for of these series; return the others."""
-    new, room = _new(owner, keys, most)
+    new, _ = _new(owner, keys, most)
     if not new:
         return ()
     with exclusive(owner):
@@ -113,12 +113,15 @@ class SeriesLimit:
 
 
 def _new(owner: str, keys: Iterable[SeriesKey], most: int) -> tuple[list[SeriesKey], int]:
-    """Return the series that an owner does not have yet, and how many more it may have."""
+    """Return the series that an owner does not have yet, and how many more it may have.
+
+    What says that there are too many is no part of them.
+    """
+    if not (wanted := [key for key in dict.fromkeys(keys) if key[0] != MALFORMED]):
+        return [], 0
     rows = SeriesName.select(SeriesName.metric, SeriesName.rank).where(SeriesName.owner == owner)
     known = set(database.execute(rows.tuples()))
-    # What says that there are too many is no part of them.
-    new = [key for key in dict.fromkeys(keys) if key not in known and key[0] != MALFORMED]
-    return new, max(0, most - len(known))
+    return [key for key in wanted if key not in known], max(0, most - len(known))
 
 
 def _add(owner: str, keys: Iterable[SeriesKey]) -> None:

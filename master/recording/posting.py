@@ -162,7 +162,7 @@ def _check_known(sample: PostedSample) -> None:
 
 def _check_series(owner: str, samples: Sequence[Sample], limit: SeriesLimit) -> None:
     try:
-        limit.check(owner, {sample[:2] for sample in samples})
+        limit.check(owner, dict.fromkeys(sample[:2] for sample in samples))
     except TooManySeriesError as error:
         raise BadFieldError("name", str(error)) from None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from peewee import Case, fn
 
 from master.database import exclusive
-from master.models import Chunk, Detail, KeptSample, Series, Stream, run_owner
+from master.models import Chunk, Detail, KeptSample, Run, Series, Stream, find_run, run_owner
 from master.recording.leaving_out import leave_out
 from master.recording.samples import Stated, parse_lines, parse_posted, whole_lines
 from mlbench.names import STREAMS, StreamName
@@ -167,6 +167,9 @@ def rewind(owner: str) -> bool:
         Stream.update(delivered=0, recorded=0).where(Stream.id.in_([s.id for s in found])).execute()
         for table in (Series, KeptSample, Detail):
             table.delete().where(table.owner == owner).execute()
+        # What was refused is refused again, and counted anew.
+        if (run := find_run(owner)) is not None:
+            Run.update(refused=None).where(Run.id == run.id).execute()
         return True
 
 

@@ -96,6 +96,8 @@ def _format(req: Request) -> str:
 
 def _selection(req: Request) -> Selection:
     wanted = req.get_param_as_list("metric_filter", default=[])
+    if any("\0" in name for name in wanted):
+        raise BadFieldError("metric_filter", "a name without NUL")
     return Selection(
         after_us=moment(req, "since", default=BEFORE_ALL_US),
         until_us=moment(req, "until", default=AFTER_ALL_US),

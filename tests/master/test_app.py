@@ -36,6 +36,10 @@ ODD = [
     str(2**63),
     str(-(2**63) - 1),
     "9" * 5_000,
+    "0" * 5_000 + "1",
+    "1e400",
+    "-1e300",
+    "9" * 18,
     "x" * 50_000,
     "\x00",
     "\n",
@@ -50,6 +54,9 @@ ODD = [
     "%zz",
     "{run_id}",
 ]
+NESTED: object = 1
+for _ in range(300):
+    NESTED = [NESTED]
 ODD_VALUES: list[object] = [
     *ODD,
     None,
@@ -61,7 +68,12 @@ ODD_VALUES: list[object] = [
     2**63,
     -(2**63) - 1,
     10**30,
+    10**4_000,
     1e308,
+    -1e300,
+    {"metrics": -1},
+    {"stdout": 2**63},
+    NESTED,
     float("nan"),
     float("-inf"),
     [],
@@ -86,14 +98,19 @@ ODD_BODIES = [
     b"name=a&benchmark=steps",
     b"[" * 100_000,
     b'{"a":' * 50_000,
+    b'[{"name":' + b"[" * 990 + b"]" * 990 + b"}]",
+    b'[{"name":"a","value":1e400,"date":"2018-08-03","run_id":1}]',
+    b'[{"name":"a","value":' + b"9" * 5_000 + b',"date":"2018-08-03","run_id":1}]',
     b"9" * 5_000,
     b"{" + b'"name":"a",' * 1_000 + b'"benchmark":"steps"}',
 ]
 PARAMETERS = ["since", "metric_type", "metric_filter", "last_n", "rank", "stream", "offset"]
-PARAMETERS += ["tail", "attempt", "unknown"]
+PARAMETERS += ["tail", "attempt", "unknown", "until", "summarize", "before", "search", "format"]
+PARAMETERS += ["from_id", "runs", "goal", "after", "price"]
 BODY_FIELDS = ["name", "benchmark", "num_workers", "num_cpus", "max_restarts", "args", "value"]
 BODY_FIELDS += ["date", "run_id", "pod_name", "state", "ip", "attempt", "rank", "exit_code"]
-BODY_FIELDS += ["exited_at", "sizes", "unknown"]
+BODY_FIELDS += ["exited_at", "sizes", "unknown", "metadata", "cumulative", "seed", "pod_uid"]
+BODY_FIELDS += ["deadline_seconds", "max_bandwidth", "queue"]
 
 
 @pytest.fixture
@@ -194,6 +211,13 @@ def test_one_odd_value_among_good_ones(sender: Sender, here: Run, template: str)
     for name in BODY_FIELDS:
         for odd in ODD_VALUES:
             sender.send(("POST", template), body=encode(good | {name: odd}))
+
+
+@pytest.mark.parametrize("kind", ["run", "pod"])
+def test_a_metric_that_no_database_can_hold(sender: Sender, kind: str) -> None:
+    for owner in ("", "/{owner}"):
+        query = f"metric_type={kind}&metric_filter=%00"
+        sender.send(("GET", f"/api/metrics{owner}"), query=query)
 
 
 def test_random_requests(sender: Sender) -> None:

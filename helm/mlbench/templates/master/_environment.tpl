@@ -17,6 +17,8 @@
   value: {{ .Values.limits.cpu | quote }}
 - name: MLBENCH_LIMIT_GPUS
   value: {{ .Values.limits.gpu | quote }}
+- name: MLBENCH_LIMIT_SERIES
+  value: {{ .Values.limits.series | int | quote }}
 {{- with .Values.limits.bandwidth }}
 - name: MLBENCH_LIMIT_BANDWIDTH
   value: {{ . | toJson | quote }}

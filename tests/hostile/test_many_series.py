@@ -1,0 +1,118 @@
+"""A run with very many series: it is given no more than a limit, and says so."""
+
+import dataclasses
+import json
+import time
+
+import pytest
+from falcon.testing import Result, TestClient
+from peewee import Database
+
+from master.app import create_app
+from master.models import KeptSample, PostedBody, Run, SeriesName, run_owner
+from master.reading.counting import Counted, count
+from master.reading.promql import PrometheusClient
+from master.recording.delivery import Delivery
+from master.recording.remote_write import RemoteWriter
+from master.recording.streams import rewind, waiting
+from master.settings import Limits, Settings
+from tests.conftest import USER_TOKEN
+from tests.master.making import line, make_pod, make_run, record
+
+MOST = 20
+
+
+@pytest.fixture
+def limited(writer: RemoteWriter, database: Database) -> Delivery:
+    """A delivery with a small limit."""
+    return Delivery(writer, most_series=MOST)
+
+
+def deliver_all(delivery: Delivery) -> None:
+    while delivery.deliver_waiting():
+        pass
+    assert not waiting()
+
+
+def reason(api: TestClient, run: Run) -> str:
+    text: str = api.simulate_get(f"/api/runs/{run.id}/").json["reason"]
+    return text
+
+
+def test_a_run_has_no_more_series_than_the_limit_and_says_so(
+    api: TestClient, run: Run, limited: Delivery, prometheus: PrometheusClient
+) -> None:
+    now = time.time()
+    record(run, line(now, **{f"x{i}": i for i in range(15)}))
+    deliver_all(limited)
+    assert reason(api, run) == ""
+    record(run, line(now + 1, **{f"x{i}": i for i in range(10, 1_000)}))
+    record(run, line(now + 2, x3=1, text="this one, too, is one too many"))
+    other = make_run()
+    record(other, line(now, good=1))
+    for _ in range(2):
+        deliver_all(limited)
+        said = f"run {run.id} has more than 20 series: a sample of 'x20 @ 0' and 980 more are "
+        assert reason(api, run) == f"{said}refused; put what varies into a step or a value"
+        counted = count(prometheus, run.id)
+        assert counted == Counted(recorded=27, in_prometheus=26, kept=1)
+        [kept] = KeptSample.select().where(KeptSample.owner == run_owner(run.id))
+        assert (kept.metric, kept.rank) == ("malformed", "0")
+        assert kept.value.startswith(
+            "981 samples of 981 series beyond the limit of 20 are refused: x20 @ 0, x21 @ 0, "
+        )
+        assert len(kept.value) < 500
+        assert SeriesName.select().where(SeriesName.owner == run_owner(run.id)).count() == MOST
+        # Delivered anew, as after Prometheus lost its disk, it is the same.
+        assert rewind(run_owner(run.id))
+    deliver_all(limited)
+    assert count(prometheus, other.id) == Counted(1, 1, 0)
+    Run.update(state="FINISHED", finished_at=now).where(Run.id == run.id).execute()
+    events = api.simulate_get(f"/api/runs/{run.id}/events/").json
+    assert events[-1]["text"].startswith(f"The run finished: run {run.id} has more than 20 series")
+
+
+def test_posted_samples_beyond_the_limit_are_refused_and_nothing_is_stored(
+    settings: Settings, run: Run, prometheus: PrometheusClient
+) -> None:
+    small = dataclasses.replace(settings, limits=Limits(series=MOST))
+    app = create_app(small, prometheus)
+    api = TestClient(app, headers={"Authorization": f"Bearer {USER_TOKEN}"})
+    for owner in ({"run_id": run.id}, {"pod_name": make_pod()}):
+        samples = [
+            {**owner, "name": f"x{i}", "date": "2026-01-01", "value": 1} for i in range(MOST + 1)
+        ]
+        held = PostedBody.select().count()
+        refused = post(api, samples)
+        assert refused.status_code == 400
+        assert refused.json["message"].startswith("name: ")
+        assert "more than 20 series with these: 'x20' is refused" in refused.json["message"]
+        assert PostedBody.select().count() == held
+        assert post(api, samples[:-1]).status_code == 201
+        assert post(api, samples[-1]).status_code == 400
+        assert PostedBody.select().count() == held + 1
+        assert post(api, samples[0] | {"value": 2}).status_code == 201
+
+
+def post(api: TestClient, body: object) -> Result:
+    return api.simulate_post("/api/metrics/", body=json.dumps(body))
+
+
+def test_reading_one_metric_costs_as_much_as_that_metric(
+    api: TestClient, run: Run, delivery: Delivery
+) -> None:
+    now = time.time()
+    record(run, line(now, **{f"x{n}": n for n in range(3_000)}))
+    deliver_all(delivery)
+    params = {"metric_type": "run"}
+
+    def seconds(**more: str) -> tuple[float, int]:
+        began = time.perf_counter()
+        answer = api.simulate_get(f"/api/metrics/{run.id}/", params=params | more)
+        return time.perf_counter() - began, len(answer.json)
+
+    whole, series = seconds()
+    assert series == 3_000
+    one, series = seconds(metric_filter="x17")
+    assert series == 1
+    assert one < whole / 5

@@ -1,0 +1,166 @@
+"""Lines that would take all memory, or that a database refuses: they harm only their own stream."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+import pytest
+from falcon.testing import TestClient
+from peewee import Database, PostgresqlDatabase
+
+from master.models import KeptSample, Run, Stream, run_owner
+from master.reading.counting import Counted, count
+from master.reading.promql import PrometheusClient
+from master.recording import streams
+from master.recording.delivery import BATCH_BYTES, Delivery
+from tests.conftest import AGENT_TOKEN, wait_for
+from tests.master.making import line, make_ranks, make_run, record
+from tests.master.recording.deliverer import Deliverer
+from tests.master.recording.places import nothing_waits
+
+AGENT = {"Authorization": f"Bearer {AGENT_TOKEN}"}
+MIB = 1 << 20
+
+
+def hostile_lines() -> list[bytes]:
+    """Return lines, each of which once stopped the controller, or took all of its memory."""
+    now = time.time()
+    many = {f"m{i}": i for i in range(40_000)}
+    usual = {"time": now, "name": "a", "value": 1}
+    texts = [
+        json.dumps({"time": now, "rank": "r" * 300_000, "metrics": many}),
+        json.dumps(usual | {"rank": "r" * 3_000}),
+        json.dumps(usual | {"rank": "\U0001d11e" * 64, "name": "\U0001d11e" * 200}),
+        json.dumps(usual | {"rank": 10**4_000}),
+        json.dumps(usual | {"name": "n" * 300_000}),
+        json.dumps(usual | {"value": "v" * 900_000}),
+        json.dumps(usual | {"step": "s" * 900_000}),
+        json.dumps({"time": now, "goal": {"metric": "g" * 900_000, "value": 1}}),
+        json.dumps({"time": now, "settings": {"s": "s" * 900_000}}),
+    ]
+    return [text.encode() + b"\n" for text in texts]
+
+
+@contextmanager
+def peak_growth() -> Iterator[list[int]]:
+    """Yield a list that has, after the block, by how many bytes this process grew inside it."""
+    me, done, growth = psutil.Process(), threading.Event(), [0]
+    before = me.memory_info().rss
+
+    def watch() -> None:
+        while not done.wait(0.01):
+            growth[0] = max(growth[0], me.memory_info().rss - before)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield growth
+    finally:
+        done.set()
+        watching.join()
+
+
+def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
+    api: TestClient, run: Run, delivery: Delivery, prometheus: PrometheusClient
+) -> None:
+    other = make_run()
+    make_ranks(run)
+    poison = b"".join(hostile_lines()) + line(time.time(), last=1)
+    for start in range(0, len(poison), MIB // 2):
+        answer = api.simulate_put(
+            f"/api/runs/{run.id}/ranks/1/metrics",
+            params={"attempt": 1, "offset": start},
+            body=poison[start : start + MIB // 2],
+            headers=AGENT,
+        )
+        assert answer.json == {"offset": min(len(poison), start + MIB // 2)}
+    record(run, line(time.time(), good=1))
+    record(other, line(time.time(), good=1))
+    with peak_growth() as growth:
+        deliver_all(delivery)
+    assert growth[0] < 400 * MIB
+    assert count(prometheus, other.id) == Counted(1, 1, 0)
+    counted = count(prometheus, run.id)
+    assert counted.agrees
+    assert counted.in_prometheus == 3, "not the good one, the last one, and the one of many bytes"
+    texts = [row.value for row in KeptSample.select().where(KeptSample.metric == "malformed")]
+    assert len(texts) == counted.kept >= 7
+    assert all(len(text) < 5_000 for text in texts)
+    assert_can_be_stopped_and_deleted(api, run)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"x\n" * (BATCH_BYTES // 2),
+        b'{"time":1e9,"metrics":{' + b",".join(b'"%d":1' % i for i in range(90_000)) + b"}}\n",
+        b'{"time":1,"goal":{"metric":"a","value":1}}\n' * 24_000,
+        b'{"time":1,"settings":{}}\n' * 40_000,
+    ],
+    ids=["no samples", "as many series", "goals", "settings"],
+)
+def test_the_worst_batch_takes_bounded_memory_and_room(
+    run: Run, delivery: Delivery, data: bytes
+) -> None:
+    record(run, data)
+    with peak_growth() as growth:
+        deliver_all(delivery)
+    assert growth[0] < 250 * MIB
+    assert KeptSample.select().where(KeptSample.owner == run_owner(run.id)).count() <= 10_001
+
+
+def test_what_the_database_refuses_is_kept_as_malformed_and_the_rest_goes_on(
+    database: Database, run: Run, delivery: Delivery, prometheus: PrometheusClient
+) -> None:
+    """Whatever it is: a line that is tried in vain is taken out, and nobody waits for it."""
+    other = make_run()
+    now = time.time()
+    lines = [line(now + i / 1000, good=i) for i in range(1_000)]
+    with a_database_that_refuses(database, "poison"), Deliverer(delivery, database):
+        record(run, b"".join([*lines[:500], line(now, bad="poison"), *lines[500:]]))
+        wait_for(lambda: delivery._troubles, what="the first attempt has failed")
+        record(other, line(now, good=1))
+        wait_for(lambda: not streams.waiting(run_owner(other.id)), 2, "the other is delivered")
+        assert streams.waiting(run_owner(run.id))
+        wait_for(nothing_waits, 30)
+    assert count(prometheus, other.id) == Counted(1, 1, 0)
+    assert count(prometheus, run.id) == Counted(1_001, 1_000, 1)
+    [kept] = KeptSample.select().where(KeptSample.owner == run_owner(run.id))
+    assert (kept.metric, kept.rank) == ("malformed", "0")
+    assert kept.value.startswith("not delivered: ")
+    assert "poison" in kept.value
+
+
+@contextmanager
+def a_database_that_refuses(database: Database, value: str) -> Iterator[None]:
+    """Have the database refuse to keep a value."""
+    if isinstance(database, PostgresqlDatabase):
+        begin = f"ALTER TABLE keptsample ADD CONSTRAINT refuse CHECK (value != '{value}')"
+        end = "ALTER TABLE keptsample DROP CONSTRAINT refuse"
+    else:
+        begin = (
+            f"CREATE TRIGGER refuse BEFORE INSERT ON keptsample WHEN NEW.value = '{value}' "
+            "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        )
+        end = "DROP TRIGGER refuse"
+    database.execute_sql(begin)
+    try:
+        yield
+    finally:
+        database.execute_sql(end)
+
+
+def deliver_all(delivery: Delivery) -> None:
+    while delivery.deliver_waiting():
+        pass
+    assert nothing_waits()
+
+
+def assert_can_be_stopped_and_deleted(api: TestClient, run: Run) -> None:
+    assert api.simulate_post(f"/api/runs/{run.id}/stop/").json["stop_requested"]
+    Run.update(state="STOPPED").where(Run.id == run.id).execute()
+    assert api.simulate_delete(f"/api/runs/{run.id}/").status_code == 204
+    assert not Stream.select().where(Stream.owner == run_owner(run.id)).exists()

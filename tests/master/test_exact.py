@@ -1,0 +1,41 @@
+"""JSON whose numbers keep their value."""
+
+import math
+from typing import Any
+
+import pytest
+
+from master.exact import loads
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ('{"a": [1, 0.5, "b", null, true]}', {"a": [1, 0.5, "b", None, True]}),
+        ("18446744073709551617", 2**64 + 1),
+        ("9" * 4_300, 10**4_300 - 1),
+        ("1e400", "1e400"),
+        ("[-1E+999]", ["-1E+999"]),
+        ("1e-400", 0.0),
+        ("1e308", 1e308),
+        ("[Infinity, -Infinity]", [math.inf, -math.inf]),
+        (f"{'9' * 400}.5", f"{'9' * 400}.5"),
+    ],
+)
+def test_what_it_says(text: str, meant: Any) -> None:
+    assert repr(loads(text.encode())) == repr(meant)
+
+
+def test_nan() -> None:
+    assert math.isnan(loads(b"NaN"))
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"NaN,", b"\xff", b"[" * 900, b"x\n"])
+def test_what_is_no_json(text: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - each parser says it in its own words
+        loads(text)
+
+
+def test_a_number_of_too_many_digits() -> None:
+    with pytest.raises(ValueError, match=r"at most 4300 digits \(not 5001\)"):
+        loads(b"1" * 5_001)
