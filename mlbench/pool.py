@@ -30,7 +30,7 @@ class PoolFiles:
         """Return how many workers there should be; nothing before the controller has said so."""
         try:
             workers: int = json.loads(self.home.pool_spec.read_text())["workers"]
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # the latter after a power cut
             return None
         return workers
 
@@ -42,6 +42,6 @@ class PoolFiles:
         """Return which workers there are."""
         try:
             found = json.loads(self.home.pool_status.read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # the latter after a power cut
             return []
         return [LocalWorker(**worker) for worker in found]

@@ -9,6 +9,7 @@ import httpx
 import orjson
 
 from mlbench.errors import MLBenchError
+from mlbench.login import split_login
 
 
 class PrometheusError(MLBenchError):
@@ -30,10 +31,11 @@ class PrometheusClient:
     """Asks one Prometheus."""
 
     def __init__(self, url: str, timeout_seconds: float = 30.0) -> None:
-        self._url = url.rstrip("/")
+        # The password must not be in the errors, which tell the address.
+        self._url, login = split_login(url)
         # Compressing an answer takes Prometheus longer than sending it to a neighbour.
         self._client = httpx.Client(
-            timeout=timeout_seconds, headers={"Accept-Encoding": "identity"}
+            timeout=timeout_seconds, auth=login, headers={"Accept-Encoding": "identity"}
         )
 
     def query(self, promql: str, time: float | None = None) -> list[Found]:
