@@ -14,6 +14,8 @@ from exporter.series import Family, Series
 
 log = logging.getLogger(__name__)
 
+_MOST_AHEAD_SECONDS = 60.0
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -63,7 +65,11 @@ def read(source: Source) -> Reading:
     samples: list[Sample] = []
     error: Exception | None = None
     try:
+        # Prometheus would take a sample far ahead of now for the newest, and nothing after it.
+        latest = time.time() + _MOST_AHEAD_SECONDS
         for sample in source.read():
+            if sample.time is not None and sample.time > latest:
+                raise SourceError(f"{sample.series.name} is of {sample.time:.0f}, which is to come")
             samples.append(sample)
     except Exception as raised:  # whatever breaks in one source, the others have things to tell
         error = raised

@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +22,8 @@ class Connection:
     url: str
     token: str
     prometheus_url: str | None
-    """None where it is not known, as of a master elsewhere."""
+    """With user and password, where it asks for them. None where it is not known, as of a master
+    elsewhere."""
     grafana_url: str | None = None
     """None where no Grafana was found. It may start after the rest, or not at all."""
     elsewhere: bool = False
@@ -99,6 +101,20 @@ class Home:
         """Locked, and holding the supervisor's process id, while a stack runs."""
         return self.root / "supervisor.lock"
 
+    def make(self) -> None:
+        """Make the folder, for this user alone; one that is there already is made so too.
+
+        It holds tokens, and what runs print and record.
+
+        Raises:
+            OSError: it cannot be made, or is another user's.
+        """
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = self.root.stat().st_mode
+        # A folder like /tmp stays everyone's: only what is in it is private.
+        if found & 0o077 and not found & stat.S_ISVTX:
+            self.root.chmod(0o700)
+
     def read_connection(self) -> Connection:
         """Return how to reach the running stack.
 
@@ -122,10 +138,15 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
     """Replace a file in one step, so that a reader sees the old text or the new, never half."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    draft.replace(path)
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        draft.replace(path)
+    except OSError:
+        # On a full disk, the half of it that was written is in the way of others.
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def write_private(path: Path, text: str) -> None:

@@ -22,12 +22,15 @@ ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
 # --- What the local stack tells the parts that it starts. ---
 ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a token
 ENV_AGENT_SECRET: Final = "MLBENCH_AGENT_SECRET"  # noqa: S105 - what pods' tokens are made with
-ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"
+ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"  # may carry a user and a password
 ENV_URL: Final = "MLBENCH_URL"  # where browsers and the command line reach the master
 ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"
 ENV_SCRAPE_INTERVAL: Final = "MLBENCH_SCRAPE_INTERVAL"  # of Prometheus, for Grafana: 2s
 ENV_DASHBOARDS: Final = "MLBENCH_DASHBOARDS"  # the folder that Grafana reads
+ENV_PROMETHEUS_BASIC_AUTH: Final = "MLBENCH_PROMETHEUS_BASIC_AUTH"  # for Grafana: true
+ENV_PROMETHEUS_USER: Final = "MLBENCH_PROMETHEUS_USER"  # for Grafana
+ENV_PROMETHEUS_PASSWORD: Final = "MLBENCH_PROMETHEUS_PASSWORD"  # noqa: S105 - for Grafana
 DEFAULT_SCRAPE_INTERVAL: Final = "2s"
 
 # --- What the chart tells the parts in a cluster. ---

@@ -32,7 +32,7 @@ class PoolFiles:
         """Return how many workers there should be; nothing before the controller has said so."""
         try:
             workers: int = json.loads(self.home.pool_spec.read_text())["workers"]
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # the latter after a power cut
             return None
         return workers
 
@@ -44,6 +44,6 @@ class PoolFiles:
         """Return which workers there are."""
         try:
             found = json.loads(self.home.pool_status.read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # the latter after a power cut
             return []
         return [LocalWorker(**worker) for worker in found]

@@ -85,12 +85,16 @@ def _scrape_config(monitor: Document) -> dict[str, Any]:
         "scrape_interval": endpoint["interval"],
         "scrape_timeout": endpoint["interval"],
         "honor_labels": endpoint["honorLabels"],
-        "relabel_configs": [
-            {_snake(key): value for key, value in relabeling.items()}
-            for relabeling in endpoint["relabelings"]
-        ],
+        "honor_timestamps": endpoint["honorTimestamps"],
+        "sample_limit": spec["sampleLimit"],
+        "relabel_configs": _relabelings(endpoint["relabelings"]),
+        "metric_relabel_configs": _relabelings(endpoint.get("metricRelabelings", [])),
         "static_configs": [{"targets": [f"{endpoint['port']}:80"]}],
     }
+
+
+def _relabelings(rules: Sequence[Document]) -> list[dict[str, Any]]:
+    return [{_snake(key): value for key, value in rule.items()} for rule in rules]
 
 
 def _snake(name: str) -> str:

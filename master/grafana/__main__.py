@@ -1,6 +1,7 @@
 """``python -m master.grafana``: pushes to a Grafana once; ``mlbench grafana push`` runs it.
 
-The token comes in $GRAFANA_TOKEN, as a command line is everyone's to read.
+The token comes in $GRAFANA_TOKEN and how Grafana reaches Prometheus, which may hold a password, in
+$GRAFANA_PROMETHEUS_URL: a command line is everyone's to read.
 """
 
 import argparse
@@ -21,14 +22,14 @@ def main() -> None:
     """Push, and print what was done as JSON; or say in one line why it cannot be."""
     parser = argparse.ArgumentParser(prog="master.grafana", description="Pushes to a Grafana.")
     parser.add_argument("--url", required=True, help="address of Grafana")
-    parser.add_argument("--prometheus-url", required=True, help="how Grafana reaches Prometheus")
     arguments = parser.parse_args()
     interval = os.environ.get(names.ENV_SCRAPE_INTERVAL) or names.DEFAULT_SCRAPE_INTERVAL
     try:
         token = os.environ.get(names.ENV_GRAFANA_TOKEN, "")
+        prometheus_url = os.environ[names.ENV_GRAFANA_PROMETHEUS_URL]
         with closing(Grafana(arguments.url, token)) as grafana:
             dashboards = grafana_folder() / "dashboards"
-            done = push(grafana, dashboards, arguments.prometheus_url, interval)
+            done = push(grafana, dashboards, prometheus_url, interval)
     except MLBenchError as error:
         sys.exit(str(error))
     print(json.dumps(asdict(done)))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from master.grafana.client import Grafana, GrafanaError
+from mlbench.login import split_login
 
 FOLDER_UID = "mlbench"
 FOLDER_TITLE = "MLBench"
@@ -41,7 +42,7 @@ def push(grafana: Grafana, dashboards: Path, prometheus_url: str, scrape_interva
     Args:
         grafana: where to.
         dashboards: a folder of dashboards as JSON.
-        prometheus_url: how Grafana reaches Prometheus.
+        prometheus_url: how Grafana reaches Prometheus; with user and password, if it asks for them.
         scrape_interval: of that Prometheus, such as ``2s``: the shortest span of a rate follows it.
 
     Raises:
@@ -83,13 +84,22 @@ def _push_folder(grafana: Grafana) -> Outcome:
 
 
 def _data_source(prometheus_url: str, scrape_interval: str) -> dict[str, Any]:
-    return {
+    # Whoever looks at dashboards may read the address.
+    url, login = split_login(prometheus_url)
+    wanted: dict[str, Any] = {
         "uid": DATA_SOURCE_UID,
         "name": DATA_SOURCE_NAME,
         "type": "prometheus",
         "access": "proxy",
-        "url": prometheus_url,
+        "url": url,
         "jsonData": {"httpMethod": "POST", "timeInterval": scrape_interval},
+    }
+    if login is None:
+        return wanted
+    return wanted | {
+        "basicAuth": True,
+        "basicAuthUser": login.user,
+        "secureJsonData": {"basicAuthPassword": login.password},
     }
 
 
@@ -100,11 +110,19 @@ def _push_data_source(grafana: Grafana, wanted: Mapping[str, Any]) -> Outcome:
     if not (uid and found):
         grafana.create_data_source(wanted)
         return "created"
-    if holds(found, wanted):
+    if holds(found, _readable(wanted)):
         return "unchanged"
     settings = {**(found.get("jsonData") or {}), **wanted["jsonData"]}
     grafana.update_data_source(uid, {**found, **wanted, "jsonData": settings})
     return "updated"
+
+
+def _readable(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a data source as Grafana tells it: of its secrets, only which there are."""
+    told = dict(source)
+    if secrets := told.pop("secureJsonData", None):
+        told["secureJsonFields"] = dict.fromkeys(secrets, True)
+    return told
 
 
 def _find_uid(sources: list[dict[str, Any]]) -> str | None:

@@ -10,6 +10,7 @@ import httpx
 import orjson
 
 from master.reading.gate import Gate, PrometheusError, SilentError
+from mlbench.login import split_login
 
 __all__ = ["Found", "PrometheusClient", "PrometheusError", "quote", "select"]
 
@@ -34,11 +35,14 @@ class PrometheusClient:
 
     def __init__(self, url: str, timeout_seconds: float = 30.0, gate: Gate | None = None) -> None:
         """Ask at a URL, and wait so long for an answer; through a gate, if there is one."""
-        self._url = url.rstrip("/")
+        # The password must not be in the errors, which tell the address.
+        self._url, login = split_login(url)
         self._passing = gate.passing if gate else nullcontext
-        # Compressing an answer takes Prometheus longer than sending it to a neighbour.
         timeout = httpx.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds))
-        self._client = httpx.Client(timeout=timeout, headers={"Accept-Encoding": "identity"})
+        # Compressing an answer takes Prometheus longer than sending it to a neighbour.
+        self._client = httpx.Client(
+            timeout=timeout, auth=login, headers={"Accept-Encoding": "identity"}
+        )
 
     def query(self, promql: str, time: float | None = None) -> list[Found]:
         """Return the answer to an instant query, evaluated at ``time`` (now, if not given).

@@ -16,6 +16,7 @@ import cramjam
 import httpx
 
 from mlbench.errors import MLBenchError
+from mlbench.login import split_login
 
 _HEADERS = {
     "Content-Encoding": "snappy",
@@ -79,8 +80,10 @@ class RemoteWriter:
     """Sends series to one Prometheus."""
 
     def __init__(self, prometheus_url: str, timeout_seconds: float = 10.0) -> None:
-        self._url = f"{prometheus_url.rstrip('/')}/api/v1/write"
-        self._client = httpx.Client(timeout=timeout_seconds)
+        # The password must not be in the errors, which tell the address.
+        url, login = split_login(prometheus_url)
+        self._url = f"{url}/api/v1/write"
+        self._client = httpx.Client(timeout=timeout_seconds, auth=login)
 
     def send(self, series: Sequence[TimeSeries]) -> None:
         """Send the series in one request.

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 
 from mlbench.errors import MLBenchError
+from mlbench.login import split_login
 
 # Prometheus looks at its rules every few seconds.
 _LOOK_SECONDS = 2.0
@@ -37,16 +38,19 @@ def firing(prometheus_url: str) -> list[Alert]:
     Raises:
         NoAlertsError: Prometheus gives no answer, or not one of its own.
     """
+    # The password must not be in the error, which tells the address.
+    url, login = split_login(prometheus_url)
     try:
         answer = httpx.get(
-            f"{prometheus_url}/api/v1/alerts",
+            f"{url}/api/v1/alerts",
+            auth=login,
             timeout=_TIMEOUT_SECONDS,
             trust_env=False,  # it is on this machine: a proxy would not find it
         )
         alerts = answer.raise_for_status().json()["data"]["alerts"]
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
         raise NoAlertsError(
-            f"Prometheus at {prometheus_url} does not say which alerts fire: {error!r}"
+            f"Prometheus at {url} does not say which alerts fire: {error!r}"
         ) from error
     return [_read(one) for one in alerts if one["state"] == "firing"]
 

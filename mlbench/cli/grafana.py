@@ -115,12 +115,13 @@ def _push(url: str, token: str, prometheus_url: str) -> dict[str, Any]:
     if importlib.util.find_spec("grafana_api") is None:
         raise NotPushedError("a part is missing: run `pip install 'mlbench[master]'`")
     done = subprocess.run(
-        [
-            *(sys.executable, "-P", "-m", "master.grafana"),
-            *("--url", url, "--prometheus-url", prometheus_url),
-        ],
+        [sys.executable, "-P", "-m", "master.grafana", "--url", url],
         # Not on the command line, which everyone on this machine may read.
-        env={**os.environ, names.ENV_GRAFANA_TOKEN: token},
+        env={
+            **os.environ,
+            names.ENV_GRAFANA_TOKEN: token,
+            names.ENV_GRAFANA_PROMETHEUS_URL: prometheus_url,
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mlbench import names
 from mlbench.assets import grafana_folder
+from mlbench.login import Login
 
 NONE_FOUND = (
     "none found; install it, or name its program or home folder in $GRAFANA, to see the dashboards"
@@ -77,7 +78,7 @@ def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def settings(
-    folder: Path, host: str, port: int, password: str, prometheus_url: str
+    folder: Path, host: str, port: int, password: str, prometheus_url: str, login: Login
 ) -> dict[str, str]:
     """Return the environment of a Grafana that anyone on this machine may look at.
 
@@ -86,7 +87,8 @@ def settings(
         host: the only address it listens on.
         port: where it listens.
         password: of the user ``admin``.
-        prometheus_url: how it reaches Prometheus.
+        prometheus_url: how it reaches Prometheus; without a login, as those who look may read it.
+        login: what Prometheus wants to be shown.
     """
     return {
         "GF_PATHS_DATA": str(folder),
@@ -95,6 +97,9 @@ def settings(
         "GF_PATHS_PROVISIONING": str(grafana_folder() / "provisioning"),
         names.ENV_DASHBOARDS: str(grafana_folder() / "dashboards"),
         names.ENV_PROMETHEUS_URL: prometheus_url,
+        names.ENV_PROMETHEUS_BASIC_AUTH: "true",
+        names.ENV_PROMETHEUS_USER: login.user,
+        names.ENV_PROMETHEUS_PASSWORD: login.password,
         names.ENV_SCRAPE_INTERVAL: names.DEFAULT_SCRAPE_INTERVAL,
         "GF_SERVER_PROTOCOL": "http",
         "GF_SERVER_HTTP_ADDR": host,

@@ -19,6 +19,7 @@ from mlbench.stack.supervisor import Supervisor
 
 _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0
+_PRIVATE = 0o077
 
 
 class AlreadyRunningError(StackError):
@@ -38,10 +39,15 @@ def run_in_front(
         StackError: it cannot be started; nothing is left running.
     """
     check_installed()
-    with _lock(home):
-        supervisor = Supervisor(home, Services(home, workers, port), workers, on_ready)
-        on_termination(supervisor.quit)
-        supervisor.run()
+    # Whatever its processes write is this user's alone.
+    os.umask(_PRIVATE)
+    try:
+        with _lock(home):
+            supervisor = Supervisor(home, Services(home, workers, port), workers, on_ready)
+            on_termination(supervisor.quit)
+            supervisor.run()
+    except OSError as error:
+        raise StackError(f"the stack cannot use {home.root}: {error}") from error
 
 
 def start_detached(home: Home, workers: int, port: int | None) -> Connection:
@@ -54,7 +60,11 @@ def start_detached(home: Home, workers: int, port: int | None) -> Connection:
     if running_supervisor(home) is None:
         # A stack that was killed has left it; it must not be taken for the new one's.
         home.connection_file.unlink(missing_ok=True)
-    home.logs.mkdir(parents=True, exist_ok=True)
+    try:
+        home.make()
+        home.logs.mkdir(exist_ok=True)
+    except OSError as error:
+        raise StackError(f"the stack cannot use {home.root}: {error}") from error
     log_file = home.logs / "supervisor.log"
     begin = log_file.stat().st_size if log_file.exists() else 0
     command = [sys.executable, "-P", "-m", "mlbench.stack", "--workers", str(workers)]
@@ -89,7 +99,7 @@ def _spawn_detached(command: list[str], environ: dict[str, str], log_file: Path)
         setsid=True,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, log_file, append, 0o644),
+            (os.POSIX_SPAWN_OPEN, 1, log_file, append, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
     )
@@ -146,7 +156,7 @@ def running_supervisor(home: Home) -> int | None:
 @contextmanager
 def _lock(home: Home) -> Iterator[None]:
     """Hold the home folder for one supervisor: the kernel lets go of it when the process ends."""
-    home.root.mkdir(parents=True, exist_ok=True)
+    home.make()
     with home.supervisor_lock.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,8 +12,9 @@ from pathlib import Path
 from mlbench import names, pod_token
 from mlbench.assets import CHECKOUT
 from mlbench.home import Home, write_private
+from mlbench.login import Login, with_login
 from mlbench.pod_token import PodIdentity, derive
-from mlbench.stack import grafana
+from mlbench.stack import grafana, prometheus
 from mlbench.stack.errors import StackError
 from mlbench.stack.ports import LOOPBACK, Ports
 
@@ -40,6 +41,10 @@ class Service:
     """What answers once it works."""
     optional: bool = False
     """Whether the stack is ready without it."""
+    metrics_path: str = "/metrics"
+    """Where Prometheus scrapes it."""
+    login: Login | None = None
+    """What it wants to be shown."""
 
     @property
     def address(self) -> str:
@@ -61,7 +66,11 @@ class Services:
         master_port = self._ports.exactly(port) if port else self._ports.near(_MASTER_PORT)
         prometheus_port = self._ports.near(_PROMETHEUS_PORT)
         self.url = f"http://{LOOPBACK}:{master_port}"
-        self.prometheus_url = f"http://{LOOPBACK}:{prometheus_port}"
+        # Open to those who know both: see mlbench.stack.prometheus.
+        self._prometheus_path = f"/{_secret(home.root / 'prometheus-path')}"
+        self._prometheus_login = Login(prometheus.USER, _secret(home.root / "prometheus-password"))
+        self._prometheus_place = f"http://{LOOPBACK}:{prometheus_port}{self._prometheus_path}"
+        self.prometheus_url = with_login(self._prometheus_place, self._prometheus_login)
         self._environ = {
             **{key: value for key, value in os.environ.items() if key not in _OUR_VARIABLES},
             **_no_proxy(),
@@ -99,8 +108,9 @@ class Services:
         )
 
     def _prometheus(self, port: int) -> Service:
-        folder = self._home.prometheus
+        folder, path = self._home.prometheus, self._prometheus_path
         binary = find_prometheus()
+        web_config = prometheus.write_login(folder, self._prometheus_login)
         return Service(
             name="prometheus",
             command=(
@@ -109,13 +119,17 @@ class Services:
                 f"--storage.tsdb.path={folder / 'data'}",
                 f"--storage.tsdb.retention.time={_RETENTION}",
                 f"--web.listen-address={LOOPBACK}:{port}",
+                f"--web.external-url={self._prometheus_place}",
+                f"--web.config.file={web_config}",
                 "--web.enable-remote-write-receiver",
                 "--log.level=warn",
                 *_web_assets(binary),
             ),
             environ=self._environ,
             port=port,
-            health_path="/-/ready",
+            health_path=f"{path}/-/ready",
+            metrics_path=f"{path}/metrics",
+            login=self._prometheus_login,
         )
 
     def _master(self, port: int, workers: int) -> Service:
@@ -175,7 +189,8 @@ class Services:
                     LOOPBACK,
                     port,
                     self._grafana_password(),
-                    self.prometheus_url,
+                    self._prometheus_place,
+                    self._prometheus_login,
                 ),
             },
             port=port,
@@ -215,6 +230,9 @@ _OUR_VARIABLES = _GRAFANA_VARIABLES | frozenset(
         names.ENV_TOKEN,
         names.ENV_AGENT_SECRET,
         names.ENV_PROMETHEUS_URL,
+        names.ENV_PROMETHEUS_BASIC_AUTH,
+        names.ENV_PROMETHEUS_USER,
+        names.ENV_PROMETHEUS_PASSWORD,
         names.ENV_URL,
         names.ENV_GRAFANA_PUBLIC_URL,
         names.ENV_DATABASE_URL,

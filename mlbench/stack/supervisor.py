@@ -10,9 +10,11 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from mlbench.assets import prometheus_folder
 from mlbench.home import Connection, Home, write_atomically
@@ -66,6 +68,8 @@ class Supervisor:
         self._pool = PoolFiles(home)
         self._children: dict[str, _Child] = {}
         self._quit = threading.Event()
+        self._troubles: dict[str, str] = {}
+        """What the log was last told of each thing that does not work."""
 
     def run(self) -> None:
         """Start everything, keep it running, and end it all when told to quit.
@@ -85,14 +89,29 @@ class Supervisor:
                 self._on_ready(connection)
             while not self._quit.wait(_TICK_SECONDS):
                 self._restart_dead()
-                self._follow_pool()
+                with self._again_later("the workers cannot be followed"):
+                    self._follow_pool()
         finally:
-            self._home.connection_file.unlink(missing_ok=True)
+            with suppress(OSError):
+                self._home.connection_file.unlink(missing_ok=True)
             self._end_all()
 
     def quit(self) -> None:
         """End everything soon."""
         self._quit.set()
+
+    @contextmanager
+    def _again_later(self, what: str) -> Iterator[None]:
+        """Go on where the disk is full, or the like: the next tick tries again. Say it once."""
+        try:
+            yield
+        except (OSError, StackError) as error:
+            if self._troubles.get(what) != str(error):
+                self._troubles[what] = str(error)
+                log.error("%s, trying again: %s", what, error)
+        else:
+            if self._troubles.pop(what, None) is not None:
+                log.info("no more: %s", what)
 
     def _prepare(self) -> None:
         self._home.pool_spec.unlink(missing_ok=True)
@@ -158,7 +177,7 @@ class Supervisor:
                 )
 
     def _start(self, service: Service, pause: float = 0.0, ended: int = 0) -> None:
-        with self._log_file(service).open("ab") as output:
+        with self._open_log(service) as output:
             try:
                 process = subprocess.Popen(
                     service.command,
@@ -180,6 +199,14 @@ class Supervisor:
         log.info("started %s (process %d)", service.name, process.pid)
         self._children[service.name] = _Child(service, process, time.monotonic(), pause, ended)
 
+    def _open_log(self, service: Service) -> BinaryIO:
+        """Open a service's log; where the disk has no room for one, it runs without."""
+        try:
+            return self._log_file(service).open("ab")
+        except OSError as error:
+            log.error("what %s says is lost until it is started again: %s", service.name, error)
+            return Path(os.devnull).open("ab")
+
     def _log_file(self, service: Service) -> Path:
         return self._home.logs / f"{service.name}.log"
 
@@ -193,9 +220,10 @@ class Supervisor:
             if again_soon and child.service.optional and child.pause >= _LONGEST_PAUSE_SECONDS:
                 self._give_up(child)
                 continue
-            log.warning("%s ended with code %d; starting it again", child.service.name, code)
             pause = min(max(1.0, child.pause * 2), _LONGEST_PAUSE_SECONDS) if again_soon else 0.0
-            self._start(child.service, pause, child.ended + 1)
+            with self._again_later(f"{child.service.name} ended with code {code} and cannot start"):
+                self._start(child.service, pause, child.ended + 1)
+                log.warning("%s ended with code %d; started it again", child.service.name, code)
 
     def _give_up(self, child: _Child) -> None:
         log_file = self._log_file(child.service)
@@ -208,14 +236,20 @@ class Supervisor:
         services = [self._services.worker(number) for number in range(wanted)]
         for service in services:
             if service.name not in self._children:
-                self._start(service)
+                with self._again_later(f"{service.name} cannot be started"):
+                    self._start(service)
         fixed = {service.name for service in self._services.fixed}
         surplus = self._children.keys() - fixed - {service.name for service in services}
         self._end([self._children.pop(name) for name in surplus])
-        status = [self._view(self._children[service.name]) for service in services]
+        status = [
+            self._view(self._children[service.name])
+            for service in services
+            if service.name in self._children
+        ]
         if status != self._pool.read_status():
-            self._pool.write_status(status)
+            # In this order: who sees the status sees that all is written.
             self._write_targets("workers", services)
+            self._pool.write_status(status)
 
     def _view(self, child: _Child) -> LocalWorker:
         code = child.process.poll()
@@ -227,7 +261,13 @@ class Supervisor:
         )
 
     def _write_targets(self, job: str, services: Iterable[Service]) -> None:
-        groups = [{"targets": [service.address for service in services]}]
+        by_path: dict[str, list[str]] = {}
+        for service in services:
+            by_path.setdefault(service.metrics_path, []).append(service.address)
+        groups = [
+            {"targets": addresses, "labels": {"__metrics_path__": path}}
+            for path, addresses in by_path.items()
+        ]
         path = self._home.prometheus / "targets" / f"{job}.json"
         write_atomically(path, json.dumps(groups))
 
@@ -279,4 +319,4 @@ def _works(child: _Child) -> bool:
         return False
     if service.port is None:
         return True
-    return answers(f"http://{service.address}{service.health_path}")
+    return answers(f"http://{service.address}{service.health_path}", login=service.login)

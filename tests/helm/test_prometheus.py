@@ -21,6 +21,7 @@ from helm.check.rendering import VALUES, Document, Helm, find_documents
 from tests.conftest import PrometheusServer, free_port, wait_for
 from tests.helm.conftest import Render
 
+_PROMETHEUS = Path(__file__).parents[2] / "prometheus"
 _JOBS = ("master", "controller", "exporter", "workers")
 _SCRAPED = {
     ("master", "r-mlbench-master-1"),
@@ -149,12 +150,26 @@ def test_each_job_asks_for_its_own_pods_of_the_own_namespace(config: Any) -> Non
             "namespaces": {"own_namespace": True},
             "selectors": [{"role": "pod", "label": label}],
         }
-    assert [jobs[name].get("honor_labels", False) for name in _JOBS] == [False, False, True, True]
+    honoring = [jobs[name].get("honor_labels", False) for name in _JOBS]
+    assert honoring == [False, False, True, False]
+
+
+def test_limits_and_what_agents_may_say_are_those_of_the_local_stack(config: Any) -> None:
+    local = yaml.safe_load((_PROMETHEUS / "prometheus.yml").read_text())
+    jobs, theirs = (
+        {job["job_name"]: job for job in found["scrape_configs"]} for found in (config, local)
+    )
+    for name in _JOBS:
+        limits = {key: value for key, value in theirs[name].items() if key.endswith("_limit")}
+        assert len(limits) == 5
+        assert jobs[name].items() >= limits.items()
+        for key, usual in (("honor_timestamps", True), ("metric_relabel_configs", [])):
+            assert jobs[name].get(key, usual) == theirs[name].get(key, usual), (name, key)
 
 
 def test_rules_are_those_of_the_repository(render: Render) -> None:
     (config,) = find_documents(render(), "ConfigMap", "r-mlbench-prometheus-rules")
-    folder = Path(__file__).parents[2] / "prometheus" / "rules"
+    folder = _PROMETHEUS / "rules"
     assert config["data"] == {file.name: file.read_text() for file in folder.glob("*.yml")}
 
 
@@ -174,12 +189,12 @@ def test_an_operator_gets_the_same_jobs(operated: list[Document]) -> None:
             r["replacement"] for r in endpoint["relabelings"] if r.get("targetLabel") == "job"
         )
         found[job] = endpoint["honorLabels"]
-    assert found == {"master": False, "controller": False, "exporter": True, "workers": True}
+    assert found == {"master": False, "controller": False, "exporter": True, "workers": False}
 
 
 def test_an_operator_gets_the_same_rules(operated: list[Document]) -> None:
     (rule,) = find_documents(operated, "PrometheusRule")
-    folder = Path(__file__).parents[2] / "prometheus" / "rules"
+    folder = _PROMETHEUS / "rules"
     files = [yaml.safe_load(file.read_text()) for file in sorted(folder.glob("*.yml"))]
     assert rule["spec"]["groups"] == [group for file in files for group in file["groups"]]
 

@@ -1,16 +1,18 @@
 """The agent's ``/metrics``: which rank it runs, and the totals that the training process left."""
 
+import logging
 import time
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
-from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from mlbench import names
 from worker.agent.attempt import Attempt
+from worker.agent.published import Published, read_published
+
+log = logging.getLogger(__name__)
 
 
 class WorkerCollector(Collector):
@@ -20,6 +22,8 @@ class WorkerCollector(Collector):
         self._pod = pod
         self._idle = True
         self._attempt: Attempt | None = None
+        self._told: Attempt | None = None
+        """Whose omissions the log has been told of."""
 
     def show(self, attempt: Attempt) -> None:
         """Collect an attempt's totals from now on."""
@@ -50,7 +54,17 @@ class WorkerCollector(Collector):
         )
         running.add_metric(_run_and_rank(attempt), attempt.exit is None)
         yield running
-        yield from MultiProcessCollector(CollectorRegistry(), str(attempt.counters)).collect()
+        run_id, own_rank = _run_and_rank(attempt)
+        published = read_published(attempt.counters, {"run_id": run_id, "rank": own_rank})
+        self._tell(attempt, published)
+        yield from published.families
+
+    def _tell(self, attempt: Attempt, published: Published) -> None:
+        """Log what is left out of what the process publishes: once for an attempt."""
+        if published.left_out and self._told is not attempt:
+            self._told = attempt
+            left_out = "; ".join(published.left_out)
+            log.warning("not passed on of what %s publishes: %s", attempt.folder.name, left_out)
 
 
 def _run_and_rank(attempt: Attempt) -> tuple[str, str]:

@@ -105,29 +105,51 @@ http://{{ include "mlbench.fullname" . }}-grafana:{{ .Values.grafana.service.por
 {{- end }}
 {{- end }}
 
-{{/* What Prometheus scrapes in pods; "instance" is the label of discovery that names the target. */}}
+{{/*
+What Prometheus scrapes in pods, as of the local stack; "instance" is the label of discovery that names
+the target. Limits are several times what a target needs: one that runs wild is not scraped any more.
+Where "own" is said, the target may say nothing else in the names that others rely on.
+*/}}
 {{- define "mlbench.jobs" -}}
 jobs:
   - name: master
     component: master
     port: http
     honorLabels: false
+    honorTimestamps: false
+    sampleLimit: 50000
+    bodySizeLimit: 20MB
     instance: __meta_kubernetes_pod_name
   - name: controller
     component: master
     port: metrics
     honorLabels: false
+    honorTimestamps: false
+    sampleLimit: 10000
+    bodySizeLimit: 10MB
     instance: __meta_kubernetes_pod_name
   - name: exporter
     component: exporter
     port: metrics
     honorLabels: true
+    honorTimestamps: true
+    sampleLimit: 20000
+    bodySizeLimit: 20MB
     instance: __meta_kubernetes_pod_node_name
   - name: workers
     component: worker
     port: metrics
-    honorLabels: true
+    honorLabels: false
+    honorTimestamps: false
+    sampleLimit: 5000
+    bodySizeLimit: 5MB
     instance: __meta_kubernetes_pod_name
+    own: mlbench_worker_
+{{- end }}
+
+{{/* The names that others rely on, as a regular expression. */}}
+{{- define "mlbench.reliedOn" -}}
+mlbench_.*|container_.*|machine_.*|node_.*|kube.*|up|scrape_.*|ALERTS.*|.*:.*
 {{- end }}
 
 {{/* The name of a dashboard's ConfigMap. Takes (list context path). */}}

@@ -192,6 +192,7 @@ def _update_data_source(state: GrafanaState, uid: str, content: dict[str, Any]) 
     _check_data_source(state, content, uid)
     if content.get("version") not in {None, 0, source["version"]}:
         raise RefusalError(409, "Datasource has already been updated by someone else")
+    source["secureJsonFields"] |= dict.fromkeys(content.get("secureJsonData") or {}, True)
     source.update(
         _data_source_content(content),
         uid=content.get("uid") or uid,

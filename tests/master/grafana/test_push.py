@@ -140,6 +140,27 @@ def test_another_prometheus_is_taken_over(
     assert state.data_sources[0]["url"] == "http://other:9090"
 
 
+def test_a_login_for_prometheus_is_kept_where_nobody_reads_it(
+    grafana: Grafana, state: GrafanaState, dashboards: Path
+) -> None:
+    with_login = "http://mlbench:secret@prometheus:9090/path"
+    assert push_all(grafana, dashboards, with_login).data_source == "created"
+    [source] = state.data_sources
+    assert source["url"] == "http://prometheus:9090/path"
+    assert (source["basicAuth"], source["basicAuthUser"]) == (True, "mlbench")
+    assert source["secureJsonFields"] == {"basicAuthPassword": True}
+    assert push_all(grafana, dashboards, with_login) == _UNCHANGED
+
+
+def test_a_login_comes_to_a_data_source_that_has_none(
+    pushed: Pushed, grafana: Grafana, state: GrafanaState, dashboards: Path
+) -> None:
+    with_login = "http://mlbench:secret@prometheus:9090"
+    assert push_all(grafana, dashboards, with_login).data_source == "updated"
+    assert state.data_sources[0]["secureJsonFields"] == {"basicAuthPassword": True}
+    assert push_all(grafana, dashboards, with_login) == _UNCHANGED
+
+
 def test_a_folder_that_a_user_renamed_keeps_its_name(
     pushed: Pushed, grafana: Grafana, state: GrafanaState, dashboards: Path
 ) -> None:

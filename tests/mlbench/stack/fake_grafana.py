@@ -47,6 +47,10 @@ def _provisioned(folder: Path) -> GrafanaState:
     for file in (folder / "datasources").glob("*.yml"):
         for number, source in enumerate(_filled_in(file)["datasources"], start=1):
             read_only = not source.pop("editable")
+            source["basicAuth"] = source["basicAuth"] == "true"
+            source["secureJsonFields"] = {
+                key: True for key, value in source.pop("secureJsonData").items() if value
+            }
             state.data_sources.append({"id": number, "version": 1, "readOnly": read_only, **source})
     for file in (folder / "dashboards").glob("*.yml"):
         for provider in _filled_in(file)["providers"]:

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.login import Login
 from mlbench.stack import grafana
 from mlbench.stack.grafana import Grafana, find_grafana, settings
+
+_LOGIN = Login("mlbench", "secret of Prometheus")
 
 
 def install(prefix: Path, *programs: str, home: bool = True) -> Path:
@@ -94,7 +97,9 @@ def test_each_program_is_started_in_its_own_way() -> None:
 
 
 def test_it_serves_this_machine_alone_and_lets_everyone_there_look() -> None:
-    told = settings(Path("/home/grafana"), "127.0.0.1", 3001, "secret", "http://127.0.0.1:9090")
+    told = settings(
+        Path("/home/grafana"), "127.0.0.1", 3001, "secret", "http://127.0.0.1:9090", _LOGIN
+    )
     assert (told["GF_SERVER_HTTP_ADDR"], told["GF_SERVER_HTTP_PORT"]) == ("127.0.0.1", "3001")
     assert told["GF_AUTH_ANONYMOUS_ENABLED"] == "true"
     assert told["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
@@ -108,7 +113,9 @@ def test_it_serves_this_machine_alone_and_lets_everyone_there_look() -> None:
 
 
 def test_it_calls_nobody() -> None:
-    told = settings(Path("/home/grafana"), "127.0.0.1", 3001, "secret", "http://127.0.0.1:9090")
+    told = settings(
+        Path("/home/grafana"), "127.0.0.1", 3001, "secret", "http://127.0.0.1:9090", _LOGIN
+    )
     for name in (
         "GF_ANALYTICS_REPORTING_ENABLED",
         "GF_ANALYTICS_CHECK_FOR_UPDATES",

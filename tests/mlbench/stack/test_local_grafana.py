@@ -17,6 +17,7 @@ from master.grafana.push import DATA_SOURCE_NAME, DATA_SOURCE_UID, FOLDER_TITLE,
 from mlbench import ApiClient, names
 from mlbench.assets import grafana_folder
 from mlbench.home import Home
+from mlbench.login import split_login
 from mlbench.stack import launch
 from tests.conftest import wait_for
 from tests.mlbench.conftest import wait_for_end
@@ -119,8 +120,11 @@ def test_a_grafana_that_is_found_is_provisioned_shown_and_annotated(
     ask = httpx.Client(base_url=f"{url}/api", auth=("admin", environ["GF_SECURITY_ADMIN_PASSWORD"]))
     with ask, ApiClient.from_home(home) as client:
         source = ask.get(f"/datasources/uid/{DATA_SOURCE_UID}").json()
-        prometheus_url = home.read_connection().prometheus_url
-        assert (source["name"], source["url"]) == (DATA_SOURCE_NAME, prometheus_url)
+        url, login = split_login(home.read_connection().prometheus_url or "")
+        assert (source["name"], source["url"]) == (DATA_SOURCE_NAME, url)
+        assert login is not None
+        assert (source["basicAuth"], source["basicAuthUser"]) == (True, login.user)
+        assert source["secureJsonFields"] == {"basicAuthPassword": True}
         assert source["jsonData"] == {"httpMethod": "POST", "timeInterval": "2s"}
         assert ask.get(f"/folders/{FOLDER_UID}").json()["title"] == FOLDER_TITLE
         for file in (grafana_folder() / "dashboards").glob("*.json"):

@@ -11,6 +11,7 @@ import pytest
 
 from mlbench import names
 from mlbench.home import Home
+from mlbench.login import split_login
 from mlbench.stack import ports, services
 from mlbench.stack.errors import StackError
 from mlbench.stack.ports import Ports, is_free
@@ -160,7 +161,8 @@ def test_each_process_gets_the_secrets_that_it_needs(home: Home, binary: Path) -
 
 def test_no_secret_is_on_a_command_line(home: Home, binary: Path) -> None:
     commands = [" ".join(service.command) for service in all_services(home)]
-    for name in ("token", "agent-secret", "pod-tokens/local-mlbench-worker-0"):
+    secrets = ("token", "agent-secret", "prometheus-password")
+    for name in (*secrets, "pod-tokens/local-mlbench-worker-0"):
         secret = (home.root / name).read_text().strip()
         assert not [command for command in commands if secret in command]
 
@@ -232,7 +234,11 @@ def test_the_controller_follows_the_stacks_grafana(home: Home, binary: Path, gra
     assert controller.environ[names.ENV_GRAFANA_URL] == found.grafana_url
     assert controller.environ[names.ENV_GRAFANA_TOKEN] == f"admin:{password}"
     assert shown.environ["GF_SECURITY_ADMIN_PASSWORD"] == password
-    assert shown.environ[names.ENV_PROMETHEUS_URL] == found.prometheus_url
+    url, login = split_login(found.prometheus_url)
+    assert shown.environ[names.ENV_PROMETHEUS_URL] == url, "whoever looks may read it"
+    assert shown.environ[names.ENV_PROMETHEUS_BASIC_AUTH] == "true"
+    told = (names.ENV_PROMETHEUS_USER, names.ENV_PROMETHEUS_PASSWORD)
+    assert tuple(shown.environ[name] for name in told) == login
 
 
 def test_the_controller_follows_the_users_own_grafana_and_nobody_else_knows_its_token(

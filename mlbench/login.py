@@ -1,0 +1,35 @@
+"""Addresses that carry a user and a password, such as ``http://user:password@host:9090/path``."""
+
+import base64
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+
+class Login(NamedTuple):
+    """What a server wants to be shown; httpx takes it as ``auth``."""
+
+    user: str
+    password: str
+
+    @property
+    def header(self) -> str:
+        """Return the value of the header ``Authorization``."""
+        return f"Basic {base64.b64encode(f'{self.user}:{self.password}'.encode()).decode()}"
+
+
+def split_login(url: str) -> tuple[str, Login | None]:
+    """Return an address as anyone may read it, without a slash at its end, and its login."""
+    parts = urlsplit(url)
+    before, at, host = parts.netloc.rpartition("@")
+    clean = parts._replace(netloc=host).geturl().rstrip("/")
+    if not at:
+        return clean, None
+    user, _, password = before.partition(":")
+    return clean, Login(unquote(user), unquote(password))
+
+
+def with_login(url: str, login: Login) -> str:
+    """Return an address that carries a login."""
+    parts = urlsplit(url)
+    shown = f"{quote(login.user, safe='')}:{quote(login.password, safe='')}"
+    return parts._replace(netloc=f"{shown}@{parts.netloc}").geturl()

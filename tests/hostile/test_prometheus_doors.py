@@ -1,0 +1,194 @@
+"""Who may write to the local stack's Prometheus: its own parts, no web page, no other user."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import cramjam
+import httpx
+import psutil
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from master.reading.promql import PrometheusClient
+from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError, encode
+from mlbench import names
+from mlbench.home import Home
+from mlbench.login import split_login
+from mlbench.stack import launch
+from tests.conftest import wait_for
+from tests.web.chromium import NoChromiumError, launch_chromium
+
+_FORGED = 99.9
+# Tries to write, with and without what the browser knows; one that asks for a password is cut off.
+_WRITE = """async ([urls, body]) => {
+  const ends = [];
+  for (const url of urls) for (const credentials of ["omit", "include"]) {
+    try {
+      const answer = await fetch(url, {
+        method: "POST", mode: "no-cors", credentials, body: new Uint8Array(body),
+        signal: AbortSignal.timeout(1000),
+      });
+      ends.push(answer.type);
+    } catch (error) { ends.push(error.name); }
+  }
+  return ends;
+}"""
+
+
+@pytest.fixture(scope="module")
+def prometheus_url(stack: Home) -> str:
+    url = stack.read_connection().prometheus_url
+    assert url is not None
+    return url
+
+
+@pytest.fixture(scope="module")
+def prometheus(prometheus_url: str) -> Iterator[PrometheusClient]:
+    client = PrometheusClient(prometheus_url)
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        try:
+            browser = launch_chromium(playwright)
+        except NoChromiumError as error:
+            pytest.skip(str(error))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def other_page() -> Iterator[str]:
+    """The address of a page that another program on this machine serves."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<p>harmless</p>")
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+def forged(metric: str) -> TimeSeries:
+    labels = {"__name__": names.RUN_METRIC, "run_id": "1000000", "metric": metric}
+    return TimeSeries(labels, [int(time.time() * 1000)], [_FORGED])
+
+
+def request_body(metric: str) -> bytes:
+    return bytes(cramjam.snappy.compress_raw(encode([forged(metric)])))
+
+
+def stored(prometheus: PrometheusClient, metric: str) -> int:
+    """Return how many samples of a metric there are, after what was sent before has settled."""
+    return len(prometheus.query(f'{names.RUN_METRIC}{{run_id="1000000",metric="{metric}"}}'))
+
+
+def test_a_write_without_the_password_or_without_the_path_is_refused(
+    prometheus_url: str, prometheus: PrometheusClient
+) -> None:
+    url, login = split_login(prometheus_url)
+    assert login is not None
+    root = str(httpx.URL(url).copy_with(path="/")).rstrip("/")
+    body = request_body("refused")
+    ends = {
+        f"{url}/api/v1/write": 401,
+        f"{root}/api/v1/write": 401,
+    }
+    for target, status in ends.items():
+        assert httpx.post(target, content=body).status_code == status
+        assert httpx.post(target, content=body, auth=("mlbench", "wrong")).status_code == status
+    assert httpx.post(f"{root}/api/v1/write", content=body, auth=login).status_code == 404
+    with closing(RemoteWriter(url)) as stranger, pytest.raises(UnavailableError, match="401"):
+        stranger.send([forged("refused")])
+    assert stored(prometheus, "refused") == 0
+    with closing(RemoteWriter(prometheus_url)) as ours:
+        ours.send([forged("taken")])
+    assert stored(prometheus, "taken") == 1
+
+
+def test_a_page_of_another_port_writes_nothing_even_where_the_user_has_prometheus_open(
+    prometheus_url: str, prometheus: PrometheusClient, other_page: str, chromium: Browser
+) -> None:
+    place = httpx.URL(split_login(prometheus_url)[0])
+    # The path it cannot know: it tries the ones that every Prometheus has.
+    root = str(place.copy_with(path="/")).rstrip("/")
+    targets = [f"{root}/api/v1/write", f"{root}/mlbench/api/v1/write"]
+    profile = chromium.new_context()
+    page = profile.new_page()
+    page.goto(other_page)
+    page.evaluate(_WRITE, [targets, [*request_body("from-a-page")]])
+    # From now on the browser shows the password with every request to Prometheus.
+    seen = page.goto(f"{prometheus_url}/graph")
+    assert seen is not None
+    assert seen.ok
+    page.goto(other_page)
+    ends = page.evaluate(_WRITE, [targets, [*request_body("from-a-page")]])
+    assert "opaque" in ends, "requests reach Prometheus"
+    profile.close()
+    assert stored(prometheus, "from-a-page") == 0
+
+
+def test_who_asks_without_the_password_reads_nothing_either(prometheus_url: str) -> None:
+    url, _ = split_login(prometheus_url)
+    for path in ("/api/v1/query?query=up", "/metrics", "/-/ready", "/graph"):
+        assert httpx.get(f"{url}{path}").status_code == 401
+
+
+def test_all_of_ours_know_the_password(stack: Home, prometheus: PrometheusClient) -> None:
+    jobs = {"prometheus", "master", "controller", "exporter", "workers"}
+
+    def scraped() -> bool:
+        return {one.labels["job"] for one in prometheus.query("up == 1")} == jobs
+
+    wait_for(scraped, what="every part is scraped, Prometheus by itself too")
+    ready = httpx.get(f"{stack.read_connection().url}/readyz")
+    assert ready.is_success, "the master asks it"
+
+
+def test_the_password_is_in_private_files_and_on_no_command_line(
+    stack: Home, prometheus_url: str
+) -> None:
+    _, login = split_login(prometheus_url)
+    assert login is not None
+    supervisor = launch.running_supervisor(stack)
+    assert supervisor is not None
+    commands = [
+        " ".join(process.cmdline()) for process in psutil.Process(supervisor).children(True)
+    ]
+    assert len(commands) >= 6
+    assert not [command for command in commands if login.password in command]
+    holding = {path for path in files(stack.root) if holds(path, login.password)}
+    assert {path.name for path in holding} == {
+        *("connection.json", "prometheus-password", "password"),
+    }
+    assert {path.stat().st_mode & 0o777 for path in holding} == {0o600}
+
+
+def files(folder: Path) -> Iterator[Path]:
+    for parent, _, found in os.walk(folder):
+        yield from (Path(parent, name) for name in found)
+
+
+def holds(path: Path, text: str) -> bool:
+    try:
+        return text.encode() in path.read_bytes()
+    except FileNotFoundError:  # a draft, or what Prometheus has compacted
+        return False
