@@ -77,7 +77,10 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
 
     # The agents' two.
     app.add_route("/api/workers/{pod}/poll", PollResource())
-    app.add_route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", StreamResource(spool))
+    app.add_route(
+        "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}",
+        StreamResource(spool, settings.log_bytes),
+    )
 
     # For probes, Prometheus and tools.
     app.add_route("/healthz", HealthResource())
@@ -100,5 +103,5 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
 def get_app() -> falcon.App[Request, Response]:
     """Return the app as the environment wants it, for gunicorn: ``master.app:get_app()``."""
     settings = Settings.from_environ()
-    open_database(settings.database_url)
+    open_database(settings.database_url, settings.reserve_bytes)
     return create_app(settings, PrometheusClient(settings.prometheus_url))

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from master.reading.promql import PrometheusError
 from master.recording.spool import SpoolFullError
+from master.reserve import NoRoomError
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ def install(app: falcon.App[Request, Response]) -> None:
     app.set_error_serializer(serialize)
     app.add_error_handler(ValidationError, _answer_validation)
     app.add_error_handler(PrometheusError, _answer_prometheus)
-    app.add_error_handler(SpoolFullError, _answer_full_spool)
+    app.add_error_handler((SpoolFullError, NoRoomError), _answer_full)
     app.add_error_handler(OperationalError, _answer_database)
     app.add_error_handler(InterfaceError, _answer_database)
     app.add_error_handler(Exception, _answer_unexpected)
@@ -68,8 +69,8 @@ def _answer_prometheus(
     raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
 
 
-def _answer_full_spool(
-    req: Request, resp: Response, error: SpoolFullError, params: dict[str, object]
+def _answer_full(
+    req: Request, resp: Response, error: SpoolFullError | NoRoomError, params: dict[str, object]
 ) -> None:
     raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
 

@@ -183,6 +183,10 @@ class Stream(_Table):
     """Bytes whose samples are in Prometheus or kept; always at the end of a line."""
     recorded = BigIntegerField(default=0)
     """Samples among the delivered bytes."""
+    gap_start = BigIntegerField(default=0)
+    """Where what was left out of a long log begins; 0 where nothing was."""
+    gap_end = BigIntegerField(default=0)
+    """Where it ends. Chunks in between count for nothing, and are about to go."""
 
     class Meta:
         indexes = ((("owner", "attempt", "rank", "name"), True),)
@@ -256,20 +260,28 @@ class PostedBody(_Table):
         primary_key = CompositeKey("owner", "digest")
 
 
-TABLES = (Run, Rank, Worker, Pod, Stream, Chunk, Series, KeptSample, Detail, PostedBody)
+class Deletion(_Table):
+    """An owner that was deleted, as long as rows of it are left to be swept."""
+
+    owner = TextField(primary_key=True)
+
+
+TABLES = (Run, Rank, Worker, Pod, Stream, Chunk, Series, KeptSample, Detail, PostedBody, Deletion)
 
 # What belongs to an owner, and goes with it.
 OWNED = (Stream, Series, KeptSample, Detail, PostedBody)
 
 
-def open_database(url: str) -> Database:
+def open_database(url: str, reserve_bytes: int = 0) -> Database:
     """Connect the tables to a database, and bring it up to date.
+
+    ``reserve_bytes`` on SQLite's disk are set aside for writing the state of runs.
 
     Raises:
         DatabaseURLError: it is none that can be used.
         NewerSchemaError: a newer version of MLBench has used it.
     """
-    opened = connect(url)
+    opened = connect(url, reserve_bytes)
     connect_tables(opened)
     bring_up_to_date(opened, TABLES)
     return opened
@@ -278,6 +290,11 @@ def open_database(url: str) -> Database:
 def run_owner(run_id: int) -> str:
     """Return the owner of a run's streams and samples."""
     return f"run/{run_id}"
+
+
+def deleted_owner(owner: str) -> str:
+    """Return whose the streams of a deleted owner are until they are swept: nobody finds them."""
+    return f"deleted/{owner}"
 
 
 def find_run(owner: str) -> Run | None:

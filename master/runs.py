@@ -7,7 +7,7 @@ import falcon
 
 from master.database import STATE, exclusive
 from master.feasibility import check
-from master.models import OWNED, Run, run_owner
+from master.models import Deletion, Run, Stream, deleted_owner, run_owner
 from master.orders import RunOrder
 from master.settings import Limits
 from mlbench.names import ACTIVE_STATES
@@ -81,11 +81,15 @@ def find(run_id: int) -> Run:
 
 def stop(run: Run) -> None:
     """Ask the controller to stop a run; one that has ended stays as it is."""
-    Run.update(stop_requested=True).where(Run.id == run.id, Run.state.in_(ACTIVE_STATES)).execute()
+    asked = Run.update(stop_requested=True)
+    with exclusive(STATE):
+        asked.where(Run.id == run.id, Run.state.in_(ACTIVE_STATES)).execute()
 
 
 def delete(run: Run) -> None:
-    """Delete a run that has ended. Its series in Prometheus outlive it.
+    """Delete a run that has ended: nobody finds it any more, and the controller sweeps the rest.
+
+    Its series in Prometheus outlive it.
 
     Raises:
         falcon.HTTPConflict: the run is active.
@@ -95,6 +99,9 @@ def delete(run: Run) -> None:
             raise falcon.HTTPConflict(description=f"run {run.id} is active: stop it first")
         owner = run_owner(run.id)
         with exclusive(owner):
-            for table in OWNED:
-                table.delete().where(table.owner == owner).execute()
+            # Nothing of it waits to be delivered any more, and nothing can be added.
+            Stream.update(owner=deleted_owner(owner), delivered=Stream.size).where(
+                Stream.owner == owner
+            ).execute()
+            Deletion.create(owner=owner)
             run.delete_instance()

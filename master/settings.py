@@ -117,6 +117,10 @@ class Settings:
     """The names, without port, by which clients may call the master."""
     spool_bytes: int = 1 << 30
     """How many bytes of samples may wait for Prometheus."""
+    log_bytes: int = 64 << 20
+    """How much of a rank's stdout, and of its stderr, is held: of more, its start and its end."""
+    reserve_bytes: int = 64 << 20
+    """How much of SQLite's disk is set aside for writing the state of runs."""
     url: str = "http://127.0.0.1:8000"
     """Where a browser reaches the master, for links."""
     grafana: GrafanaSettings | None = None
@@ -150,6 +154,8 @@ class Settings:
             limits=_limits(environ, pool),
             allowed_hosts=LOOPBACK_HOSTS | _words(environ, "MLBENCH_ALLOWED_HOSTS"),
             spool_bytes=_positive(environ, "MLBENCH_SPOOL_BYTES", 1 << 30),
+            log_bytes=_positive(environ, "MLBENCH_LOG_BYTES", cls.log_bytes),
+            reserve_bytes=_whole(environ, "MLBENCH_RESERVE_BYTES", cls.reserve_bytes),
             url=(environ.get(names.ENV_URL) or cls.url).rstrip("/"),
             grafana=GrafanaSettings.from_environ(environ, prometheus_url),
             grafana_public_url=_grafana_public_url(environ),

@@ -14,6 +14,7 @@ from prometheus_client import (
     start_http_server,
 )
 
+from master import sweeping
 from master.controller.decisions import decide
 from master.controller.hands import Hands
 from master.controller.lease import open_lease, wait_for
@@ -54,7 +55,7 @@ def main() -> None:
     on_termination(stop.set)
     if not wait_for(open_lease(settings.database_url), stop.wait):
         return
-    open_database(settings.database_url)
+    open_database(settings.database_url, settings.reserve_bytes)
     pool = open_pool(settings, registry, stop)
     habits = Habits(settings.workers, settings.start_seconds, settings.idle_seconds)
     delivery = Delivery(MeasuredWriter(settings.prometheus_url, written), written)
@@ -65,6 +66,8 @@ def main() -> None:
         target=delivery.run, args=(stop, verifier.count_active), name="delivery"
     )
     deliverer.start()
+    # It is never waited for: what it has not swept yet, the next controller does.
+    threading.Thread(target=sweeping.run, args=(stop,), name="sweeper", daemon=True).start()
     if settings.grafana:
         follower = Follower(settings.grafana, count_requests(registry))
         # Nobody waits for it: what it has not done yet, the next controller does.

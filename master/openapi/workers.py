@@ -57,9 +57,17 @@ OPERATIONS = (
             Parameter(
                 "offset", WHOLE, "Where the body begins in the stream.", example=0, required=True
             ),
+            Parameter(
+                "written",
+                WHOLE,
+                "How long the stream is by now. The answer may lead past what is left out of a "
+                "long log.",
+            ),
         ),
         request=Request(None, {"text": "epoch 1: loss 0.31\n"}),
-        answer=Answer("The offset that the master now holds.", Held, {"offset": 19}),
+        answer=Answer(
+            "The offset to go on from: all before it is held, or left out.", Held, {"offset": 19}
+        ),
         errors=(404, 409, 413, 503),
     ),
 )

@@ -47,13 +47,16 @@ def search(log: Log, text: str, offset: int) -> LogSearch:
     """Return the lines from an offset on that have the text, as many as one answer may have.
 
     A line that has not ended yet is looked through, and again by who goes on. Of a line that is
-    longer than one answer looks through, who goes on takes the rest for a line.
+    longer than one answer looks through, who goes on takes the rest for a line. Nothing is found in
+    what was left out of a long log.
     """
     needle = text.casefold()
     start = position = min(offset, log.size)
     matches: list[Match] = []
     complete = False
     while not complete and len(matches) < _MATCHES and position - start <= _SCANNED - _PIECE:
+        if position in range(*log.gap):
+            _, position = log.gap
         data = log.read(position, position + _PIECE)
         lines = data[: data.rfind(b"\n") + 1]
         if lines:

@@ -14,8 +14,8 @@ from master.recording.group_commit import GroupCommit
 
 _FIND = "SELECT id FROM stream WHERE owner = ? AND attempt = 0 AND rank = -1 AND name = 'posted'"
 _OPEN = (
-    "INSERT INTO stream (owner, attempt, rank, name, size, delivered, recorded) "
-    "VALUES (?, 0, -1, 'posted', 0, 0, 0) ON CONFLICT DO NOTHING"
+    "INSERT INTO stream (owner, attempt, rank, name, size, delivered, recorded, gap_start, "
+    "gap_end) VALUES (?, 0, -1, 'posted', 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING"
 )
 _GROW = (
     "UPDATE stream SET size = size + ? "

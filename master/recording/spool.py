@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from peewee import fn
 
+from master.database import check_room
 from master.models import Stream
 from master.recording.streams import OF_SAMPLES
 from mlbench.errors import MLBenchError
@@ -42,7 +43,9 @@ class Spool:
 
         Raises:
             SpoolFullError: more than ``limit_bytes`` wait already.
+            NoRoomError: the disk is full.
         """
+        check_room()
         with self._lock:
             if time.monotonic() - self._counted_at > _FRESH_SECONDS:
                 self._waiting, self._counted_at = waiting_bytes(), time.monotonic()

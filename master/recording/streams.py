@@ -7,6 +7,7 @@ from peewee import fn
 
 from master.database import exclusive
 from master.models import Chunk, Detail, KeptSample, Series, Stream, run_owner
+from master.recording.leaving_out import leave_out
 from master.recording.samples import Stated, parse_lines, parse_posted, whole_lines
 from mlbench.names import STREAMS, StreamName
 
@@ -25,21 +26,32 @@ class StreamKey:
     name: str
 
 
-def append(key: StreamKey, offset: int, data: bytes) -> int:
+def append(
+    key: StreamKey, offset: int, data: bytes, *, limit: int | None = None, written: int = 0
+) -> int:
     """Store the part of ``data`` that is new, and return the offset held from now on.
 
     ``data`` begins at ``offset`` of the stream. What is held already is left alone; where a gap
     would be left, nothing is stored, nor is anything past the end of a closed stream. Either way
     the answer tells the sender where to go on.
+
+    Args:
+        key: the stream.
+        offset: where in it the data begins.
+        data: a piece of it.
+        limit: how many bytes are held, half from the start and half from the end; None for all.
+        written: how many bytes the sender has, if it says so: what would be left out, it can skip.
     """
     with exclusive(key.owner):
         stream = _open(key)
         if stream.final_size is not None:
             data = data[: max(0, stream.final_size - offset)]
         new = data[stream.size - offset :] if offset <= stream.size else b""
-        if not new:
-            return stream.size
-        return _extend(stream, new)
+        if new:
+            _extend(stream, new)
+        if limit is not None:
+            leave_out(stream, limit, written if stream.final_size is None else stream.final_size)
+        return int(stream.size)
 
 
 def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
@@ -72,11 +84,14 @@ def parse(stream: Stream, lines: bytes, received_us: int) -> Iterator[Stated]:
 
 
 def read(stream: Stream, start: int, end: int) -> bytes:
-    """Return the bytes of a stream from ``start`` to before ``end``, as far as they are held."""
-    pieces = []
+    """Return the bytes of a stream from ``start`` to before ``end``, up to the first not held."""
+    pieces, position = [], start
     for chunk in _chunks(stream, start, end):
-        data = bytes(chunk.data)
-        pieces.append(data[max(0, start - chunk.offset) : max(0, end - chunk.offset)])
+        if chunk.offset > position:
+            break
+        piece = bytes(chunk.data)[position - chunk.offset : max(0, end - chunk.offset)]
+        pieces.append(piece)
+        position += len(piece)
     return b"".join(pieces)
 
 
@@ -139,11 +154,10 @@ def _open(key: StreamKey) -> Stream:
     return stream
 
 
-def _extend(stream: Stream, data: bytes) -> int:
+def _extend(stream: Stream, data: bytes) -> None:
     Chunk.insert(stream=stream, offset=stream.size, data=data).execute()
     stream.size += len(data)
     Stream.update(size=stream.size).where(Stream.id == stream.id).execute()
-    return stream.size
 
 
 def _chunks(stream: Stream, start: int, end: int) -> Iterator[Chunk]:

@@ -1,14 +1,13 @@
 """``/healthz``, ``/readyz`` and ``/metrics``: the master's own state, for probes and Prometheus."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import falcon
 from falcon import Request, Response
-from peewee import PeeweeException
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from master.auth import Access
-from master.database import database
+from master.readiness import NotWritableError, WriteTest
 from master.reading.promql import PrometheusClient
 
 
@@ -27,14 +26,15 @@ class ReadyResource:
     """Whether the API can do its work."""
 
     prometheus: PrometheusClient
+    write_test: WriteTest = field(default_factory=WriteTest)
     access: Access = "open"
 
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer 200 if the database and Prometheus answer, else 503."""
+        """Answer 200 if the database can be written and Prometheus answers, else 503."""
         try:
-            database.execute_sql("SELECT 1")
-        except PeeweeException as error:
-            raise falcon.HTTPServiceUnavailable(description=f"the database: {error}") from error
+            self.write_test.check()
+        except NotWritableError as error:
+            raise falcon.HTTPServiceUnavailable(description=str(error)) from error
         if not self.prometheus.ready():
             raise falcon.HTTPServiceUnavailable(description="Prometheus is not ready")
         resp.media = {"status": "ok"}

@@ -33,7 +33,7 @@ class LogsResource:
         if choice(req, "format", ("json", "text"), default="json") == "text":
             resp.content_type = "text/plain; charset=utf-8"
             resp.downloadable_as = f"run-{run.id}-rank-{rank}-{stream}.txt"
-            resp.set_stream(logs.whole(log), log.size)
+            resp.stream, resp.content_length = logs.whole(log), log.length
         else:
             resp.media = {"rank": rank, "stream": stream, **asdict(wish.find(log))}
 

@@ -7,6 +7,7 @@ from falcon import Request, Response
 
 from master import runs, workers
 from master.auth import Access
+from master.database import check_room
 from master.errors import BadFieldError
 from master.models import Rank, Run, run_owner
 from master.recording import streams
@@ -35,10 +36,15 @@ class StreamResource:
     """``/api/runs/{run}/ranks/{rank}/{stream}``: an append-only stream of a rank."""
 
     spool: Spool
+    log_bytes: int
+    """How much of each log is held."""
     access: Access = "agent"
 
     def on_put(self, req: Request, resp: Response, run_id: int, rank: int, stream: str) -> None:
         """Store what is new of the body, which begins at ``offset``; answer with the offset held.
+
+        Of a log, only the start and the end are held; of one with ``written`` bytes so far, the
+        offset may be beyond what was sent.
 
         A stream of a run or an attempt that has ended, or of a lost rank, is closed: 409.
         """
@@ -49,10 +55,18 @@ class StreamResource:
         if attempt is None or offset is None:
             raise BadFieldError("attempt and offset", "both are needed")
         _check_open(runs.find(run_id), attempt, rank)
-        if stream == streams.METRICS:
+        is_log = stream != streams.METRICS
+        if is_log:
+            check_room()
+        else:
             self.spool.check_room()
-        key = streams.StreamKey(run_owner(run_id), attempt, rank, stream)
-        held = streams.append(key, offset, read_bytes(req, _MAX_CHUNK_BYTES))
+        held = streams.append(
+            streams.StreamKey(run_owner(run_id), attempt, rank, stream),
+            offset,
+            read_bytes(req, _MAX_CHUNK_BYTES),
+            limit=self.log_bytes if is_log else None,
+            written=whole_number(req, "written", default=0) or 0,
+        )
         resp.media = {"offset": held}
 
 

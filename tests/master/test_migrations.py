@@ -101,6 +101,7 @@ def test_every_row_is_there_and_refers_to_what_it_did(old: Database) -> None:
     assert counts == {
         **{"Run": 2, "Rank": 2, "Worker": 2, "Pod": 2, "Stream": 8, "Chunk": 7},
         **{"Series": 8, "KeptSample": 9, "Detail": 0, "PostedBody": 0},
+        "Deletion": 0,
     }
     run = Run.get_by_id(1)
     assert (run.name, run.args, run.num_cpus, run.backend) == ("first", {"epochs": "2"}, 1, "gloo")

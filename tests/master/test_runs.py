@@ -8,8 +8,19 @@ import falcon
 import pytest
 from peewee import Database
 
-from master import runs
-from master.models import OWNED, Chunk, Detail, KeptSample, Rank, Run, Series, Stream, run_owner
+from master import runs, sweeping
+from master.models import (
+    OWNED,
+    Chunk,
+    Deletion,
+    Detail,
+    KeptSample,
+    Rank,
+    Run,
+    Series,
+    Stream,
+    run_owner,
+)
 from master.orders import RunOrder
 from master.recording.samples import Sample
 from master.settings import Limits
@@ -112,6 +123,9 @@ def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database
     assert all(before.values())
     end(doomed)
     runs.delete(doomed)
+    while sweeping.sweep():
+        pass
+    assert Deletion.select().count() == 0
     for table, count in before.items():
         assert table.select().count() == count // 2, table
     assert {row.run_id for row in Rank.select()} == {other.id}
