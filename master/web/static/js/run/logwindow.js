@@ -4,7 +4,7 @@ import { compact } from "./logtext.js";
 
 const CHUNK_LINES = 2000;
 const MOST_LINES = 20_000;
-const MOST_BYTES = 16 << 20;
+const MOST_LENGTH = 16 << 20;
 const encoder = new TextEncoder();
 
 /**
@@ -32,6 +32,12 @@ export class LogWindow {
   /** How many lines are held. */
   get count() {
     return this.chunks.reduce((lines, chunk) => lines + chunk.lines.length, 0);
+  }
+
+  /** How many characters are held: a line may stand for many bytes that were left out. */
+  get length() {
+    const lengthOf = ({ lines }) => lines.reduce((length, line) => length + line.length + 1, 0);
+    return this.chunks.reduce((length, chunk) => length + lengthOf(chunk), 0);
   }
 
   /** Whether nothing is after what is held. */
@@ -85,10 +91,7 @@ export class LogWindow {
   trim(from, to) {
     let before = from;
     let after = this.count - to;
-    while (
-      this.chunks.length > 1 &&
-      (this.count > MOST_LINES || this.end - this.start > MOST_BYTES)
-    ) {
+    while (this.chunks.length > 1 && (this.count > MOST_LINES || this.length > MOST_LENGTH)) {
       if (before > after) {
         const gone = this.chunks.shift().lines.length;
         this.first += gone;
