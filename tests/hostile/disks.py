@@ -1,0 +1,41 @@
+"""Small disks of their own, to be filled to the last byte."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def small_disk(folder: Path, size: int) -> Iterator[Path]:
+    """Lend an empty disk of so many bytes, mounted at a new folder; skip where nobody may mount."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("a disk can be mounted by root alone")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Take all room that is left on a disk; return the file that has it."""
+    path = folder / "filler"
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(1 << 20))
+    with path.open("ab", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(1))
+    assert free(folder) == 0
+    return path
+
+
+def free(folder: Path) -> int:
+    """Return how many bytes are left on a disk."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize

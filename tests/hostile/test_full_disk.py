@@ -1,0 +1,132 @@
+"""The disk of the database is full, or cannot be written: polls, stop and delete go on."""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from benchmarks import servers
+from benchmarks.servers import database_url, running_api, running_master
+from master.models import open_database, run_owner
+from master.recording import streams
+from master.recording.streams import StreamKey
+from tests.conftest import PrometheusServer, wait_for
+from tests.hostile.disks import fill, free, small_disk
+from tests.master.making import make_ranks, make_run
+
+_DISK_BYTES = 48 << 20
+_RESERVE_BYTES = 4 << 20
+_LOG_BYTES = 16 << 20
+_AGENT = {"Authorization": f"Bearer {servers.TOKEN}-agent"}
+_USER = {"Authorization": f"Bearer {servers.TOKEN}"}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", _DISK_BYTES) as folder:
+        yield folder
+
+
+@pytest.fixture
+def runs(disk: Path) -> Mapping[str, int]:
+    """The ids of an active run, and of one that has ended and left a long log."""
+    opened = open_database(database_url(disk))
+    active, ended = make_run(num_workers=1), make_run(state="FINISHED")
+    make_ranks(active, ("w-0",))
+    piece = os.urandom(1 << 20)
+    for offset in range(0, _LOG_BYTES, len(piece)):
+        streams.append(StreamKey(run_owner(ended.id), 1, 0, "stdout"), offset, piece)
+    ids = {"active": active.id, "ended": ended.id}
+    opened.close()
+    return ids
+
+
+def client(port: int, headers: Mapping[str, str]) -> httpx.Client:
+    url = f"http://127.0.0.1:{port}"
+    return httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=30)
+
+
+def ship(agent: httpx.Client, run_id: int, stream: str) -> httpx.Response:
+    path = f"/api/runs/{run_id}/ranks/0/{stream}?attempt=1&offset=0"
+    return agent.put(path, content=b"a line\n")
+
+
+def poll(agent: httpx.Client, run_id: int, state: str = "running") -> httpx.Response:
+    about = {"run_id": run_id, "attempt": 1, "rank": 0}
+    return agent.post("/api/workers/w-0/poll", json={"state": state, "ip": "", **about})
+
+
+def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(
+    disk: Path,
+    runs: Mapping[str, int],
+    shared_prometheus: PrometheusServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLBENCH_RESERVE_BYTES", str(_RESERVE_BYTES))
+    active, ended = runs["active"], runs["ended"]
+    with (
+        running_master(disk, shared_prometheus.url) as master,
+        client(master.port, _AGENT) as agent,
+        client(master.port, _USER) as user,
+        # Somebody reads all the time, so that SQLite's log can only grow.
+        closing(sqlite3.connect(disk / "mlbench.db")) as reader,
+    ):
+        assert poll(agent, active).status_code == 200
+        reserve = disk / "mlbench.db.reserve"
+        assert reserve.stat().st_size == _RESERVE_BYTES
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM run").fetchall()
+        filler = fill(disk)
+        for _ in range(20):
+            assert poll(agent, active).status_code == 200
+        assert not reserve.exists()
+        for stream in ("stdout", "metrics"):
+            answer = ship(agent, active, stream)
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+            assert "the disk of the database is full" in answer.json()["message"]
+        assert user.get("/readyz").status_code == 200
+        assert user.post(f"/api/runs/{active}/stop/").json()["stop_requested"] is True
+        reader.rollback()
+        assert user.delete(f"/api/runs/{ended}/").status_code == 204
+        assert user.get(f"/api/runs/{ended}/").status_code == 404
+        wait_for(lambda: free(disk) > _LOG_BYTES // 2, what="the room is given back")
+        filler.unlink()
+        assert poll(agent, active).status_code == 200
+        assert reserve.stat().st_size == _RESERVE_BYTES
+        assert ship(agent, active, "stdout").json() == {"offset": 7}
+
+
+def test_readiness_says_why_the_database_cannot_be_written(
+    disk: Path,
+    runs: Mapping[str, int],
+    shared_prometheus: PrometheusServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLBENCH_RESERVE_BYTES", "0")
+    with (
+        running_api(disk, shared_prometheus.url) as master,
+        client(master.port, _AGENT) as agent,
+        closing(sqlite3.connect(disk / "mlbench.db")) as reader,
+    ):
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM run").fetchall()
+        filler = fill(disk)
+        wait_for(lambda: poll(agent, runs["active"]).status_code == 503, what="polls fail")
+        wait_for(lambda: agent.get("/readyz").status_code == 503, what="it is not ready")
+        message = agent.get("/readyz").json()["message"]
+        assert message == "the database cannot be written: database or disk is full"
+        assert agent.get("/healthz").status_code == 200
+        filler.unlink()
+        wait_for(lambda: agent.get("/readyz").status_code == 200, what="it is ready")
+        assert poll(agent, runs["active"]).status_code == 200
+        reader.rollback()
+        reader.execute("BEGIN IMMEDIATE")
+        wait_for(lambda: agent.get("/readyz").status_code == 503, what="it is not ready")
+        message = agent.get("/readyz").json()["message"]
+        assert message == "the database cannot be written: database is locked"
+        reader.rollback()
+        wait_for(lambda: agent.get("/readyz").status_code == 200, what="it is ready")

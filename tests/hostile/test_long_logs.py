@@ -1,0 +1,67 @@
+"""A rank that writes without end costs bounded room: the start and the end of its log are held."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from mlbench.stack import launch
+from tests.chain.test_nothing_is_lost import run_to_end
+
+_LOG_BYTES = 1 << 20
+_LINES = 2_500_000
+# 250 MB in a few seconds.
+_WRITE = f"""
+import sys
+for first in range(0, {_LINES}, 10_000):
+    sys.stdout.write("".join(f"line {{n:>94}}\\n" for n in range(first, first + 10_000)))
+"""
+
+
+@pytest.fixture
+def small_stack(prometheus_binary: Path, tmp_path: Path) -> Iterator[Home]:
+    """A local stack that holds little of each log."""
+    home = Home(tmp_path / "stack")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROMETHEUS", str(prometheus_binary))
+        patch.setenv("MLBENCH_LOG_BYTES", str(_LOG_BYTES))
+        launch.start_detached(home, workers=1, port=None)
+    yield home
+    launch.stop(home)
+
+
+@pytest.mark.timeout(120)
+def test_of_a_long_log_the_start_and_the_end_are_held(small_stack: Home, tmp_path: Path) -> None:
+    script = tmp_path / "write.py"
+    script.write_text(_WRITE)
+    with ApiClient.from_home(small_stack) as client:
+        order = client.create_run(
+            "chatty", 1, custom_image_name="none", custom_image_command=f"{sys.executable} {script}"
+        )
+        run = run_to_end(client, order.result().value)
+        assert (run.state, run.reason) == ("FINISHED", "")
+        whole = tmp_path / "whole.txt"
+        with whole.open("wb") as file:
+            client.download_log(run.id, file)
+        pages, offset, complete = [], 0, False
+        while not complete:
+            page = client.get_logs(run.id, offset=offset).result().value
+            assert page.start == offset
+            pages.append(page.text)
+            offset, complete = page.offset, page.complete
+        last = client.get_logs(run.id, tail=1).result().value
+    assert offset == _LINES * 100
+    text = whole.read_text()
+    assert "".join(pages) == text
+    start, said, end = text.partition("… ")
+    count, said, end = end.partition(" bytes left out here …\n")
+    assert said
+    held = len(start.rstrip("\n")) + len(end)
+    assert int(count.replace(",", "")) + held in (offset, offset - 1)
+    assert _LOG_BYTES <= held <= _LOG_BYTES + (1 << 20)
+    assert start.startswith(f"line {0:>94}\n")
+    assert last.text == f"line {_LINES - 1:>94}\n" == end[-100:]
+    assert small_stack.database.stat().st_size < 12 << 20
