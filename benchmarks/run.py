@@ -26,6 +26,7 @@ _USUAL = (
     "resnet_rate",
     "exchange_rate",
     "linear_rate",
+    "deleting",
 )
 _ALL = (*_USUAL, "cluster_start", "faults", "pages", "rivals")
 

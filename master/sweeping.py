@@ -1,14 +1,14 @@
-"""Sweeping: the rows of what was deleted go in small steps, and SQLite's file gives back their room.
+"""Sweeping: what was deleted goes in small steps, and SQLite's file gives back its room.
 
 Others write between two steps, and a step begins from what is: who is killed is succeeded by who
 comes next. PostgreSQL gives room back by itself (autovacuum).
 """
 
 import logging
-import os
 import shutil
 import threading
 import time
+from pathlib import Path
 
 from peewee import OperationalError, SqliteDatabase
 
@@ -77,9 +77,9 @@ def let_shrink() -> None:
     """Bring an older SQLite file into the form that can become smaller, if that is quick."""
     if not isinstance(database.obj, SqliteDatabase) or _is_incremental():
         return
-    file = database.obj.database
-    size = os.path.getsize(file)
-    if size > _QUICKLY_COPIED_BYTES or shutil.disk_usage(os.path.dirname(file)).free < 3 * size:
+    file = Path(database.obj.database)
+    size = file.stat().st_size
+    if size > _QUICKLY_COPIED_BYTES or shutil.disk_usage(file.parent).free < 3 * size:
         log.warning(
             "%s does not become smaller when runs are deleted, though its room is used again: "
             "stop MLBench, then run: sqlite3 %s 'PRAGMA auto_vacuum=incremental; VACUUM'",

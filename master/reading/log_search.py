@@ -46,8 +46,9 @@ class LogSearch:
 def search(log: Log, text: str, offset: int) -> LogSearch:
     """Return the lines from an offset on that have the text, as many as one answer may have.
 
-    Nothing is found in what was left out. A line that has not ended yet is looked through, and again by who goes on. Of a line that is
-    longer than one answer looks through, who goes on takes the rest for a line.
+    A line that has not ended yet is looked through, and again by who goes on. Of a line that is
+    longer than one answer looks through, who goes on takes the rest for a line. Nothing is found in
+    what was left out of a long log.
     """
     needle = text.casefold()
     start = position = min(offset, log.size)

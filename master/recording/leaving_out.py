@@ -12,8 +12,9 @@ _MOST_ROWS = 1000
 
 
 def leave_out(stream: Stream, limit: int, written: int) -> None:
-    """Widen the gap of a log that is longer than its limit, and move its sender past what is not
-    needed any more.
+    """Widen the gap of a log that is longer than its limit.
+
+    Its sender is led past what it need not send any more, as nobody would see it.
 
     Args:
         stream: the log, which somebody writes alone.
@@ -24,7 +25,6 @@ def leave_out(stream: Stream, limit: int, written: int) -> None:
     end = max(stream.size, written) - (limit - limit // 2)
     if start is None or end <= start:
         return
-    # What the sender has not sent and nobody will see, it need not send.
     if end < stream.size:
         end = _begin_of_chunk(stream, end)
     if end > max(start, stream.gap_end):

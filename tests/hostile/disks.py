@@ -13,7 +13,7 @@ import pytest
 def small_disk(folder: Path, size: int) -> Iterator[Path]:
     """Lend an empty disk of so many bytes, mounted at a new folder; skip where nobody may mount."""
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip("a disk can be mounted by root alone")
     try:

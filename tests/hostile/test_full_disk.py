@@ -46,7 +46,8 @@ def runs(disk: Path) -> Mapping[str, int]:
 
 
 def client(port: int, headers: Mapping[str, str]) -> httpx.Client:
-    return httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False)
+    url = f"http://127.0.0.1:{port}"
+    return httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=30)
 
 
 def ship(agent: httpx.Client, run_id: int, stream: str) -> httpx.Response:

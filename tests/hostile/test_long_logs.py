@@ -1,6 +1,5 @@
 """A rank that writes without end costs bounded room: the start and the end of its log are held."""
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,4 +64,4 @@ def test_of_a_long_log_the_start_and_the_end_are_held(small_stack: Home, tmp_pat
     assert _LOG_BYTES <= held <= _LOG_BYTES + (1 << 20)
     assert start.startswith(f"line {0:>94}\n")
     assert last.text == f"line {_LINES - 1:>94}\n" == end[-100:]
-    assert os.path.getsize(small_stack.database) < 12 << 20
+    assert small_stack.database.stat().st_size < 12 << 20

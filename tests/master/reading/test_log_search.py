@@ -139,3 +139,16 @@ def test_it_finds_what_looking_at_each_line_finds(
                 expected.append(Match(offset, shown.removesuffix("\r")))
             offset += len(line) + 1
         assert search_all(run, text) == expected
+
+
+def test_the_start_and_the_end_of_a_long_log_are_looked_through(run: Run) -> None:
+    offset = 0
+    for data in (b"needle 1", b" begins", b"needle 2\n" * 9, b"\nneedle 3\n"):
+        offset = streams.append(key(run, 0, "stderr"), offset, data, limit=16)
+    streams.close(run.id, 1, 0, {})
+    found = search(find(run), "needle", 0)
+    assert [(match.offset, match.text) for match in found.matches] == [
+        (0, "needle 1"),
+        (97, "needle 3"),
+    ]
+    assert (found.offset, found.size, found.complete) == (106, 106, True)

@@ -194,3 +194,63 @@ def test_a_log_that_is_deleted_meanwhile_breaks_off(
     Chunk.delete().execute()
     with pytest.raises(LogGoneError, match="at byte 4"):
         next(pieces)
+
+
+# --- A log of which the middle was left out. ---
+
+
+def write_long(run: Run, pieces: list[bytes], limit: int = 20) -> None:
+    offset = 0
+    for data in pieces:
+        offset = streams.append(key(run, 0, "stdout"), offset, data, limit=limit)
+
+
+def test_a_line_stands_for_what_was_left_out(run: Run) -> None:
+    write_long(run, [b"%09d\n" % number for number in range(200)])
+    streams.close(run.id, 1, 0, {})
+    size, line = 2000, "… 1,980 bytes left out here …\n"
+    log = find(run)
+    assert page(log, 0) == piece("000000000\n", 0, 10, size)
+    assert page(log, 10) == piece(line, 10, 1990, size)
+    assert page(log, 900) == piece("… 1,090 bytes left out here …\n", 900, 1990, size)
+    assert page(log, 1990) == piece("000000199\n", 1990, size, size, complete=True)
+    assert tail(log, 5) == piece("000000199\n", 1990, size, size, complete=True)
+    assert before(log, size) == piece("000000199\n", 1990, size, size, complete=True)
+    assert before(log, 1990) == piece(line, 10, 1990, size)
+    assert before(log, 10) == piece("000000000\n", 0, 10, size)
+    assert b"".join(whole(log)).decode() == f"000000000\n{line}000000199\n"
+    assert log.length == len(b"".join(whole(log)))
+
+
+def test_lines_and_characters_that_are_cut_by_what_was_left_out(run: Run) -> None:
+    write_long(run, ["one €".encode()[:6], b"\xac" * 6, b"x" * 30, "€€ two\n".encode()[1:]], 11)
+    streams.close(run.id, 1, 0, {})
+    text = "one \ufffd\n… 36 bytes left out here …\n€ two\n"
+    assert read_all(run) == (text, 3)
+    assert b"".join(whole(find(run))).count(b"left out") == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_downwards_and_upwards_are_the_same_around_a_gap(
+    run: Run, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    dice = random.Random(seed)  # noqa: S311 - dice, not secrets
+    monkeypatch.setattr(logs, "_PAGE_BYTES", dice.randrange(4, 40))
+    monkeypatch.setattr(logs, "_BEFORE_BYTES", dice.randrange(4, 40))
+    lines = [b"word " * dice.randrange(5) + b"\n" for _ in range(60)]
+    write_long(run, lines, limit=dice.randrange(20, 300))
+    streams.close(run.id, 1, 0, {})
+    log = find(run)
+    assert log.gap != (0, 0)
+    assert read_all(run)[0] == read_upwards(log, log.size) == b"".join(whole(log)).decode()
+
+
+def test_a_download_goes_on_behind_what_is_left_out_meanwhile(run: Run) -> None:
+    pieces = [b"%09d\n" % number for number in range(6)]
+    write_long(run, pieces)
+    log = find(run)
+    assert log.length is None
+    read = whole(log)
+    assert [next(read), next(read)] == [pieces[0], "… 40 bytes left out here …\n".encode()]
+    streams.append(key(run, 0, "stdout"), 60, b"000000006\n", limit=20)
+    assert [text.decode() for text in read] == ["… 10 bytes left out here …\n"]

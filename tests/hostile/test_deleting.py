@@ -1,0 +1,142 @@
+"""Deleting a run with a long log holds nobody up, gives room back, and is finished after a kill."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from falcon.testing import TestClient
+from peewee import Database, SqliteDatabase
+
+from master import runs, sweeping, workers
+from master.models import OWNED, Chunk, Deletion, Rank, Run, Stream, run_owner
+from master.recording import streams
+from master.recording.spool import waiting_bytes
+from master.recording.streams import StreamKey
+from tests.conftest import wait_for
+from tests.master.making import line, make_ranks, make_run, record
+
+_LOG_BYTES = 48 << 20
+_PIECE = os.urandom(512 << 10)
+
+_SWEEP = """
+import sys, time
+from master import sweeping
+from master.models import open_database
+
+open_database(sys.argv[1])
+print("ready", flush=True)
+while sweeping.sweep():
+    print("swept", flush=True)
+    time.sleep(0.01)
+"""
+
+
+def make_long_log() -> Run:
+    run = make_run(state="FINISHED")
+    make_ranks(run)
+    record(run, line(time.time(), a=1))
+    for offset in range(0, _LOG_BYTES, len(_PIECE)):
+        streams.append(StreamKey(run_owner(run.id), 1, 0, "stdout"), offset, _PIECE)
+    return run
+
+
+def is_swept() -> bool:
+    return not (Deletion.select().exists() or Chunk.select().exists() or Stream.select().exists())
+
+
+def file_size(database: Database) -> int:
+    """Return the bytes of SQLite's file and its log; 0 of PostgreSQL, which sees to them itself."""
+    if not isinstance(database, SqliteDatabase):
+        return 0
+    return sum(Path(database.database + end).stat().st_size for end in ("", "-wal"))
+
+
+def poll_until(done: Callable[[], bool], database: Database) -> float:
+    """Poll as a bystander's agent until something is done; return the longest time it took."""
+    longest = 0.0
+    report = workers.Report(state="idle", ip="")
+    while not done():
+        begun = time.monotonic()
+        workers.poll("bystander", report)
+        longest = max(longest, time.monotonic() - begun)
+        time.sleep(0.01)
+    database.close()  # this thread's connection
+    return longest
+
+
+def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Database) -> None:
+    run = make_long_log()
+    stop, done = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        sweeping_on = pool.submit(sweep_until, stop, database)
+        polling = pool.submit(poll_until, done.is_set, database)
+        begun = time.monotonic()
+        assert api.simulate_delete(f"/api/runs/{run.id}/").status_code == 204
+        assert time.monotonic() - begun < 2
+        assert api.simulate_get(f"/api/runs/{run.id}/").status_code == 404
+        assert api.simulate_get(f"/api/runs/{run.id}/logs/").status_code == 404
+        assert waiting_bytes() == 0
+        wait_for(is_swept, 60, "all is swept")
+        wait_for(lambda: file_size(database) < 24 << 20, what="the room is given back")
+        done.set()
+        stop.set()
+        assert polling.result() < 2
+        sweeping_on.result()
+    for table in (Run, Rank, Chunk, Deletion, *OWNED):
+        assert not table.select().exists(), table
+
+
+def sweep_until(stop: threading.Event, database: Database) -> None:
+    sweeping.run(stop)
+    database.close()
+
+
+def test_a_sweep_that_is_killed_is_finished_by_the_next(
+    database: Database, database_url: str
+) -> None:
+    runs.delete(make_long_log())
+    chunks = Chunk.select().count()
+    command = [sys.executable, "-c", _SWEEP, database_url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == [b"ready\n", b"swept\n"]
+        process.send_signal(signal.SIGKILL)
+    assert 0 < Chunk.select().count() < chunks
+    while sweeping.give_back() or sweeping.sweep():
+        pass
+    assert is_swept()
+
+
+def test_samples_for_a_run_that_is_being_swept_are_refused(
+    api: TestClient, database: Database
+) -> None:
+    run = make_long_log()
+    sample = {"run_id": run.id, "name": "a", "value": 1, "date": "2026-01-01T00:00:00Z"}
+    assert api.simulate_post("/api/metrics/", json=sample).status_code == 201
+    runs.delete(run)
+    assert api.simulate_post("/api/metrics/", json=sample | {"value": 2}).status_code == 404
+    assert not sweeping.give_back()
+    assert sweeping.sweep()
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_file_from_before_is_brought_to_shrink(database: Database, database_url: str) -> None:
+    database.execute_sql("PRAGMA auto_vacuum = none")
+    database.execute_sql("VACUUM")
+    database.close()
+    assert database.execute_sql("PRAGMA auto_vacuum").fetchone() == (0,)
+    run = make_long_log()
+    sweeping.let_shrink()
+    before = file_size(database)
+    runs.delete(run)
+    while sweeping.give_back() or sweeping.sweep():
+        pass
+    assert file_size(database) < before // 3
+    assert database.execute_sql("PRAGMA integrity_check").fetchone() == ("ok",)
