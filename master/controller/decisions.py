@@ -22,7 +22,7 @@ BEGIN_SECONDS = 120.0
 DEADLINE_GRACE = 0.1
 DEADLINE_GRACE_SECONDS = 30.0
 # A run that failed or was stopped waits so long for its count: without one, Prometheus is away.
-COUNT_SECONDS = 3.0
+COUNT_SECONDS = 5.0
 
 
 def decide(world: World) -> list[Action]:
@@ -151,9 +151,11 @@ def _may_end_uncounted(run: RunView, world: World) -> bool:
     """Return whether a run need not wait for Prometheus any longer: what it lacks comes later."""
     if not (run.stop_requested or _failed(run)):
         return False
-    over_at = max(rank.exited_at or 0.0 for rank in run.ranks)
-    # An end in the future is one that a clock tells which is wrong, now or then.
-    return abs(world.now - max(over_at, world.watched_since)) > COUNT_SECONDS
+    # A lost rank was last heard of at its end, and found to be lost so much later.
+    ends = ((rank.exited_at or 0.0) + (LOST_SECONDS if rank.lost else 0.0) for rank in run.ranks)
+    waited = world.now - max(*ends, world.watched_since)
+    # An end far in the future is one that a clock told which was wrong, then or now.
+    return waited > COUNT_SECONDS or waited < -2 * LOST_SECONDS
 
 
 def _may_restart(run: RunView, world: World) -> bool:

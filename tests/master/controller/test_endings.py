@@ -52,7 +52,7 @@ def test_a_failed_run_says_both_what_failed_and_what_is_missing() -> None:
     )
 
 
-@pytest.mark.parametrize("passed", [3.1, -3.1])
+@pytest.mark.parametrize("passed", [5.1, -60.1])
 @pytest.mark.parametrize("delivered", [True, False])
 def test_a_run_that_was_stopped_or_failed_waits_for_no_count(
     passed: float, delivered: bool
@@ -70,6 +70,7 @@ def test_a_run_that_failed_just_now_is_counted_first() -> None:
         failed = with_ranks(exited(-15, at=at), exited(1, at=at))
         assert decide_for(failed, world) == [Count(7)]
         assert decide_for(replace(failed, delivered=False), world) == []
+    assert decide_for(with_ranks(exited(0, at=NOW - 40), lost(at=NOW - 31))) == [Count(7)]
 
 
 def test_a_run_that_is_to_be_finished_waits_for_its_count() -> None:
