@@ -22,7 +22,7 @@ BEGIN_SECONDS = 120.0
 DEADLINE_GRACE = 0.1
 DEADLINE_GRACE_SECONDS = 30.0
 # A run that failed or was stopped waits so long for its count: without one, Prometheus is away.
-COUNT_SECONDS = 3.0
+COUNT_SECONDS = 5.0
 
 
 def decide(world: World) -> list[Action]:

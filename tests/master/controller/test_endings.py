@@ -58,7 +58,7 @@ def test_a_failed_run_says_both_what_failed_and_what_is_missing() -> None:
 @pytest.mark.parametrize("delivered", [True, False])
 def test_a_run_that_was_stopped_or_failed_waits_for_no_count(delivered: bool) -> None:
     failed = with_ranks(exited(-15), exited(1, at=NOW - 9), delivered=delivered)
-    later = replace(WORLD, waited=3.1)
+    later = replace(WORLD, waited=5.1)
     reason = "rank 1 on w-1 exited with code 1"
     assert decide_for(failed, later) == [End(7, "FAILED", reason, 1)]
     assert decide_for(replace(failed, stop_requested=True), later) == [End(7, "STOPPED")]
