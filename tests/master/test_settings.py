@@ -46,12 +46,14 @@ def test_what_else_can_be_set() -> None:
             "MLBENCH_WORKERS": "5",
             "MLBENCH_LIMIT_WORKERS": "64",
             "MLBENCH_LIMIT_GPUS": "2",
+            "MLBENCH_LIMIT_SERIES": "300",
         }
     )
     assert settings.database_url == "sqlite:////elsewhere.db"
     assert settings.workers == 5
     assert settings.limits.workers == 64
     assert settings.limits.gpus == 2
+    assert settings.limits.series == 300
     assert Settings.from_environ(ENVIRON | {"MLBENCH_LIMIT_GPUS": "0"}).limits.gpus == 0
 
 
