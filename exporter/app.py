@@ -12,7 +12,7 @@ import socket
 import sys
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from exporter.cadvisor import WorkerPods
 from exporter.collector import UsageCollector
@@ -22,6 +22,7 @@ from exporter.sources.gpu import GpuSource
 from exporter.sources.kubelet import Kubelet, KubeletSource
 from exporter.sources.processes import ProcessSource
 from mlbench.home import Home
+from mlbench.serving import serve_metrics
 
 log = logging.getLogger("exporter")
 
@@ -120,7 +121,7 @@ def main() -> int:
         log.error("the service account cannot be used: %s", error)
         return 1
     try:
-        server, thread = start_http_server(arguments.port, arguments.host, registry)
+        server, thread = serve_metrics(arguments.port, arguments.host, registry)
     except OSError as error:
         log.error("cannot listen on %s:%d: %s", arguments.host, arguments.port, error)
         return 1

@@ -5,7 +5,6 @@ that leads here it could also read the answers (DNS rebinding). The Host and Ori
 An address as Host is no such name: nobody else can make it lead here.
 """
 
-import ipaddress
 from collections.abc import Set
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ import falcon
 from falcon import Request, Response
 
 from master.auth import access_of
+from mlbench.serving import is_address
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,13 @@ class OriginMiddleware:
 
     def _is_here(self, host: str) -> bool:
         """Return whether a host is this master: an address always is, as it names no other."""
-        return host in self.allowed_hosts or _is_address(host)
+        return host in self.allowed_hosts or is_address(host)
 
 
 def _takes_any_host(resource: object) -> bool:
     """Return a resource's attribute ``any_host``; without one, whether it is open."""
     takes_any: bool = getattr(resource, "any_host", access_of(resource) == "open")
     return takes_any
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _host(req: Request) -> str:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Write locks/*.txt: the exact versions that the images are built from, the newest that
-# pyproject.toml allows. Run it in a checkout with `make install` done; then commit what changed.
+# pyproject.toml allows, with the hashes of all their files on PyPI. Only of PyTorch there is no
+# hash: PyPI, PyTorch's own indexes and mirrors each have builds of their own under one version. Run it in a checkout with `make install` done; then commit what changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,7 +31,10 @@ lock() { # FILE WHAT…
     {
         echo "# Written by scripts/lock.sh."
         "$python" -m pip install --quiet --quiet --disable-pip-version-check \
-            --dry-run --ignore-installed --report - "$@" | "$python" -c "$names_and_versions" | sort
+            --dry-run --ignore-installed --report - "$@" |
+            "$python" -c "$names_and_versions" | sort | grep -v '^torch==' |
+            "$python" -m uv --quiet pip compile --generate-hashes --no-deps --no-header \
+                --no-annotate --python-version 3.11 -
     } >"$file.new"
     mv "$file.new" "$file"
 }
@@ -41,7 +45,20 @@ with open("pyproject.toml", "rb") as file:
     print(*tomllib.load(file)["build-system"]["requires"], sep="\n")')
 mapfile -t build_requires <<<"$build_requires"
 
+torch=$("$python" -c '
+import tomllib
+with open("pyproject.toml", "rb") as file:
+    extras = tomllib.load(file)["project"]["optional-dependencies"]
+print(*(one.removeprefix("torch") for one in extras["worker"] if one.startswith("torch")))')
+
 lock build "${build_requires[@]}"
 lock master '.[master,kubernetes]'
 lock worker '.[worker]'
 lock exporter '.[exporter]'
+{
+    echo "# Written by scripts/lock.sh."
+    "$python" -m pip install --quiet --quiet --disable-pip-version-check \
+        --dry-run --ignore-installed --no-deps --report - 'torch'"$torch" |
+        "$python" -c "$names_and_versions"
+} >locks/torch.txt.new
+mv locks/torch.txt.new locks/torch.txt

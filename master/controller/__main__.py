@@ -11,7 +11,6 @@ from prometheus_client import (
     CollectorRegistry,
     PlatformCollector,
     ProcessCollector,
-    start_http_server,
 )
 
 from master import sweeping
@@ -30,6 +29,7 @@ from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.metering import MeasuredWriter, WriterMetrics
 from master.settings import SharedSettings
+from mlbench.serving import serve_metrics
 from mlbench.signals import on_termination
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def main() -> None:
     PlatformCollector(registry=registry)
     loop = LoopMetrics(registry)
     written = WriterMetrics(registry)
-    start_http_server(arguments.port, arguments.host, registry)
+    serve_metrics(arguments.port, arguments.host, registry)
     stop = threading.Event()
     on_termination(stop.set)
     if not wait_for(open_lease(settings.database_url), stop.wait):

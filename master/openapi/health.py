@@ -40,6 +40,7 @@ OPERATIONS = (
             "The master's own metrics, in Prometheus's text format.",
             also={CONTENT_TYPE_LATEST: {"type": "string"}},
         ),
+        errors=(421,),
     ),
     Operation(
         OpenApiResource,

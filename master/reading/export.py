@@ -12,6 +12,7 @@ import orjson
 from master.reading.dates import Dates
 from master.reading.points import Note, Points
 from master.reading.series import NamedSeries
+from mlbench.csv_cells import harmless, harmless_value
 
 AllSeries = Iterable[tuple[str, NamedSeries | str]]
 """The series of several pods or runs, by the pod's name or the run's id.
@@ -50,7 +51,10 @@ def all_to_json(everything: AllSeries) -> Iterator[bytes]:
 
 
 def to_csv(series: NamedSeries) -> Iterator[bytes]:
-    """Yield lines of ``series,date,value,cumulative,metadata`` (RFC 4180), with a header."""
+    """Yield lines of ``series,date,value,cumulative,metadata`` (RFC 4180), with a header.
+
+    Names, and values that are no numbers, are harmless to spreadsheets.
+    """
     yield _csv([("series", *_COLUMNS)])
     yield from _csv_lines((), series, Dates())
 
@@ -115,8 +119,9 @@ def _csv_lines(before: tuple[str, ...], series: NamedSeries, dates: Dates) -> It
             cumulative, metadata = [""] * len(points), [""] * len(points)
             for i, note in points.notes.items():
                 cumulative[i], metadata[i] = _flag(note.cumulative), _json(note.metadata)
-            first = (repeat(cell) for cell in (*before, name))
-            columns = (dates.write(points.times_us), points.values, cumulative, metadata)
+            first = (repeat(harmless(cell)) for cell in (*before, name))
+            values = map(harmless_value, points.values)
+            columns = (dates.write(points.times_us), values, cumulative, metadata)
             yield _csv(zip(*first, *columns, strict=False))
 
 

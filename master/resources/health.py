@@ -46,6 +46,8 @@ class OwnMetricsResource:
 
     registry: CollectorRegistry
     access: Access = "open"
+    any_host: bool = False
+    """Prometheus calls it by its address; a page must not read it by a name that leads here."""
 
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer in Prometheus's text format."""

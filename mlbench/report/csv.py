@@ -9,6 +9,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
+from mlbench.csv_cells import harmless
 from mlbench.results import (
     AccuracyAfterTime,
     Comparison,
@@ -42,13 +43,22 @@ def render(comparison: Comparison) -> str:
     }
     phases = dict.fromkeys(name for result in comparison.results for name in result.phases)
     rows = [
-        {**_fields(result, [*phases]), **groups[result.run_id]} for result in comparison.results
+        _harmless({**_fields(result, [*phases]), **groups[result.run_id]})
+        for result in comparison.results
     ]
     text = io.StringIO()
     writer = csv.DictWriter(text, [*rows[0]] if rows else [], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
+
+
+def _harmless(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose texts no spreadsheet takes for formulas; numbers stay numbers."""
+    return {
+        harmless(name): harmless(value) if isinstance(value, str) else value
+        for name, value in row.items()
+    }
 
 
 def _fields(result: Result, phases: list[str]) -> dict[str, Any]:

@@ -125,7 +125,8 @@ class Supervisor:
         """Put the configuration where its scrape targets are; rules of an older version go."""
         source, home = prometheus_folder(), self._home.prometheus
         shutil.rmtree(home / "rules", ignore_errors=True)
-        shutil.copytree(source / "rules", home / "rules")
+        # Without the modes of the originals, which are everyone's to read.
+        shutil.copytree(source / "rules", home / "rules", copy_function=shutil.copyfile)
         shutil.copyfile(source / "prometheus.yml", home / "prometheus.yml")
 
     def _wait_until_ready(self) -> bool:

@@ -1,5 +1,6 @@
 """The lock files against what pyproject.toml asks for, and each against itself."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, requires
@@ -17,7 +18,8 @@ _EVERYWHERE = _PYPROJECT["project"]["dependencies"]
 ASKED = {
     "build": _PYPROJECT["build-system"]["requires"],
     "master": [*_EVERYWHERE, *_EXTRAS["master"], *_EXTRAS["kubernetes"]],
-    "worker": [*_EVERYWHERE, *_EXTRAS["worker"]],
+    "worker": [*_EVERYWHERE, *(one for one in _EXTRAS["worker"] if not one.startswith("torch"))],
+    "torch": [one for one in _EXTRAS["worker"] if one.startswith("torch")],
     "exporter": [*_EVERYWHERE, *_EXTRAS["exporter"]],
 }
 every_lock = pytest.mark.parametrize("name", ASKED)
@@ -25,10 +27,17 @@ every_lock = pytest.mark.parametrize("name", ASKED)
 
 def locked(name: str) -> Mapping[NormalizedName, str]:
     """Return the versions of a lock file by the packages' names."""
-    lines = (_REPOSITORY / "locks" / f"{name}.txt").read_text().splitlines()
-    pins = [line.split("==") for line in lines if not line.startswith("#")]
-    assert all(len(pin) == 2 for pin in pins), f"locks/{name}.txt has more than NAME==VERSION"
-    return {canonicalize_name(package): version for package, version in pins}
+    found = {canonicalize_name(package): version for package, version, _ in pins(name)}
+    assert len(found) == len(pins(name)), "each once"
+    return found
+
+
+def pins(name: str) -> list[tuple[str, str, list[str]]]:
+    """Return the packages of a lock file with their versions and hashes."""
+    text = (_REPOSITORY / "locks" / f"{name}.txt").read_text()
+    whole = [line for line in text.replace("\\\n", "").splitlines() if not line.startswith("#")]
+    parts = [line.split() for line in whole]
+    return [(*pin.split("=="), hashes) for pin, *hashes in parts]  # type: ignore[misc]
 
 
 def needed(package: str, extras: set[str]) -> list[Requirement]:
@@ -54,9 +63,17 @@ def test_what_is_asked_for_is_locked_within_its_range(name: str) -> None:
         assert requirement.specifier.contains(version), f"{requirement}, but {version} is locked"
 
 
+@pytest.mark.parametrize("name", [name for name in ASKED if name != "torch"])
+def test_every_file_is_known_by_its_hash(name: str) -> None:
+    for package, _, hashes in pins(name):
+        assert hashes, f"{package} has none: scripts/lock.sh"
+        for one in hashes:
+            assert re.fullmatch("--hash=sha256:[0-9a-f]{64}", one), f"{package}: {one}"
+
+
 @pytest.mark.parametrize("name", ["master", "worker", "exporter"])
 def test_what_the_locked_packages_need_is_locked_too(name: str) -> None:
-    pins = locked(name)
+    pins = dict(locked(name)) | (dict(locked("torch")) if name == "worker" else {})
     extras = {canonicalize_name(r.name): r.extras for r in map(Requirement, ASKED[name])}
     # PyTorch's build for CUDA names exactly what it needs of that, and of nothing else.
     of_cuda = ("nvidia-", "cuda-", "triton")

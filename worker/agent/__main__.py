@@ -5,9 +5,10 @@ import logging
 import os
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 
 from mlbench import names, pod_token
+from mlbench.serving import serve_metrics
 from mlbench.signals import on_termination
 from worker.agent.agent import Agent
 from worker.agent.link import Link
@@ -44,7 +45,7 @@ def main() -> None:
     collector = WorkerCollector(options.pod)
     registry = CollectorRegistry()
     registry.register(collector)
-    start_http_server(options.port, options.host, registry)
+    serve_metrics(options.port, options.host, registry)
     agent = Agent(
         options.pod,
         options.folder,

@@ -120,8 +120,8 @@ def test_a_grafana_that_is_found_is_provisioned_shown_and_annotated(
     ask = httpx.Client(base_url=f"{url}/api", auth=("admin", environ["GF_SECURITY_ADMIN_PASSWORD"]))
     with ask, ApiClient.from_home(home) as client:
         source = ask.get(f"/datasources/uid/{DATA_SOURCE_UID}").json()
-        url, login = split_login(home.read_connection().prometheus_url or "")
-        assert (source["name"], source["url"]) == (DATA_SOURCE_NAME, url)
+        place, login = split_login(home.read_connection().prometheus_url or "")
+        assert (source["name"], source["url"]) == (DATA_SOURCE_NAME, place)
         assert login is not None
         assert (source["basicAuth"], source["basicAuthUser"]) == (True, login.user)
         assert source["secureJsonFields"] == {"basicAuthPassword": True}

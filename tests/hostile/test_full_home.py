@@ -1,0 +1,132 @@
+"""A full disk under the home folder does not end the stack; what could not be written is later."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mlbench import names
+from mlbench.home import Home
+from mlbench.pool import LocalWorker, PoolFiles
+from mlbench.stack import launch
+from tests.conftest import wait_for
+from tests.mlbench.stack.processes import children
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """What the supervisor says, on another disk."""
+    return tmp_path / "output"
+
+
+@pytest.fixture
+def supervisor(small: Path, output: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A real supervisor of parts that only sleep, with its home on the small disk."""
+    home = Home(small / "home")
+    with output.open("ab") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.mlbench.stack.fake_stack"],
+            env={**os.environ, names.ENV_HOME: str(home.root)},
+            stdout=file,
+            stderr=file,
+        )
+    wait_for(home.connection_file.exists, what="the stack is ready")
+    yield process
+    process.terminate()
+    process.wait(10)
+
+
+def fill(folder: Path) -> Path:
+    """Leave no byte free; return what is to be removed."""
+    path = folder / "filler"
+    with path.open("wb", buffering=0) as file:
+        for size in (1 << 16, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
+    return path
+
+
+def test_the_stack_outlives_a_full_disk_and_makes_up_for_it(
+    supervisor: subprocess.Popen[bytes], small: Path, output: Path
+) -> None:
+    home = Home(small / "home")
+    pool = PoolFiles(home)
+    before = pool.read_status()
+    # As the controller would have written it just in time.
+    spec = home.root / "more"
+    spec.write_text(json.dumps({"workers": 3}))
+    filler = fill(small)
+    spec.replace(home.pool_spec)
+    wait_for(lambda: len(children(supervisor.pid)) == 5, what="the third worker is started")
+    victim = children(supervisor.pid)[0]
+    victim.send_signal(signal.SIGKILL)
+    wait_for(lambda: victim.pid not in {part.pid for part in children(supervisor.pid)})
+    wait_for(lambda: len(children(supervisor.pid)) == 5, what="what died is started again")
+    told = "the workers cannot be followed, trying again: [Errno 28] No space left on device"
+    wait_for(lambda: told in output.read_text(), what="it says so")
+    time.sleep(1)  # five more tries
+    assert supervisor.poll() is None
+    assert output.read_text().count(told) == 1
+    assert pool.read_status() == before, "whole, though old"
+    assert not list(home.root.rglob("*.new")), "no halves are left"
+
+    filler.unlink()
+    wait_for(lambda: len(pool.read_status()) == 3, what="the status is written later")
+    assert pool.read_status()[2] == LocalWorker("worker-2", alive=True)
+    [group] = json.loads((home.prometheus / "targets" / "workers.json").read_text())
+    assert len(group["targets"]) == 3
+    wait_for(lambda: "no more: the workers cannot be followed" in output.read_text())
+
+
+def test_it_ends_in_order_on_a_full_disk(supervisor: subprocess.Popen[bytes], small: Path) -> None:
+    fill(small)
+    parts = children(supervisor.pid)
+    supervisor.terminate()
+    assert supervisor.wait(10) == 0
+    assert not [part for part in parts if part.is_running() and part.status() != "zombie"]
+    assert launch.running_supervisor(Home(small / "home")) is None
+
+
+def test_a_start_on_a_full_disk_says_so(small: Path) -> None:
+    fill(small)
+    done = subprocess.run(
+        [sys.executable, "-m", "mlbench.stack", "--workers", "1"],
+        env={**os.environ, names.ENV_HOME: str(small / "home")},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_files_that_a_power_cut_left_empty_stop_no_start(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.pool_spec.touch()
+    home.pool_status.touch()
+    assert PoolFiles(home).read_wanted() is None
+    assert PoolFiles(home).read_status() == []

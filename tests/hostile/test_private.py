@@ -1,0 +1,82 @@
+"""What another user of the machine, or a spreadsheet, may make of what the stack leaves."""
+
+import csv
+import io
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from falcon.testing import TestClient
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from tests.chain.test_nothing_is_lost import run_to_end
+from tests.chain.test_scraped import addresses
+from tests.master.making import make_pod
+from tests.ordering import order_steps
+
+
+def test_nobody_else_can_look_into_the_home(stack: Home) -> None:
+    with ApiClient.from_home(stack) as client:
+        run = order_steps(client, "private", num_workers=1, steps=10)
+        assert run_to_end(client, run).state == "FINISHED"
+    assert stat.S_IMODE(stack.root.stat().st_mode) == 0o700
+    open_files = {
+        path.relative_to(stack.root)
+        for path in everything(stack.root)
+        if path.is_file() and path.stat().st_mode & 0o077
+    }
+    assert not open_files, "nor would, if the folder were open"
+    assert stack.database.stat().st_mode & 0o777 == 0o600
+
+
+def everything(folder: Path) -> Iterator[Path]:
+    for parent, _, found in os.walk(folder):
+        yield from (Path(parent, name) for name in found)
+
+
+def test_a_home_of_an_older_version_is_closed(tmp_path: Path) -> None:
+    root = tmp_path / "home"
+    root.mkdir(mode=0o755)
+    Home(root).make()
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_is_everyones_stays_so(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    Home(tmp_path).make()
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o1777
+
+
+def test_metrics_are_read_by_address_and_by_no_name_that_leads_here(stack: Home) -> None:
+    jobs = ("master", "controller", "exporter", "workers")
+    with httpx.Client() as client:
+        for address in (one for job in jobs for one in addresses(stack, job)):
+            for host, status in {
+                "localhost:1": 200,
+                "[::1]:1": 200,
+                "rebound.example.com": 421,
+                "127.0.0.1.example.com:80": 421,
+            }.items():
+                answer = client.get(f"http://{address}/metrics", headers={"Host": host})
+                assert answer.status_code == status, (address, host)
+
+
+_FORMULA = "=HYPERLINK(1)"
+
+
+@pytest.mark.parametrize("name", [_FORMULA, "+1", "-1", "@a", "harmless"])
+def test_a_cell_of_the_api_begins_no_formula(api: TestClient, name: str) -> None:
+    pod = make_pod()
+    posted = {"pod_name": pod, "name": name, "value": "-1.5", "date": "2026-01-01T00:00:00Z"}
+    text = {**posted, "value": "=1+1", "date": "2026-01-01T00:00:01Z"}
+    for body in (posted, text):
+        answer = api.simulate_post("/api/metrics/", json=body)
+        assert answer.status_code == 201, answer.text
+    answer = api.simulate_get(f"/api/metrics/{pod}/", params={"format": "csv"})
+    first, second = csv.DictReader(io.StringIO(answer.text))
+    assert first["series"] == (name if name == "harmless" else f"'{name}")
+    assert (first["value"], second["value"]) == ("-1.5", "'=1+1")
