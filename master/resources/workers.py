@@ -12,6 +12,7 @@ from master.models import Rank, Run, run_owner
 from master.recording import streams
 from master.recording.spool import Spool
 from master.resources.params import read_body, read_bytes, whole_number
+from master.serving.wire import waited_seconds
 from mlbench.names import ACTIVE_STATES, STREAMS
 
 _MAX_CHUNK_BYTES = 4 << 20
@@ -27,7 +28,8 @@ class PollResource:
         """Note what the agent reports, and answer with what it should do."""
         if len(pod) > _MAX_POD_NAME_LENGTH or "\0" in pod:
             raise falcon.HTTPNotFound(description="pod: no pod can have this name")
-        resp.media = workers.poll(pod, read_body(req, workers.Report)).model_dump()
+        report = read_body(req, workers.Report)
+        resp.media = workers.poll(pod, report, waited_seconds(req.env)).model_dump()
 
 
 @dataclass(frozen=True)
