@@ -22,6 +22,7 @@ _USUAL = (
     "start_latency",
     "scrape_cost",
     "watching",
+    "silence",
     "step_cost",
     "resnet_rate",
     "exchange_rate",

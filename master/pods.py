@@ -12,13 +12,7 @@ def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:
     return not pod_uid or pod_uid == agent_uid
 
 
-def find_pod(name: str) -> Pod | None:
-    """Return the pod of this name that the pool has seen last; nothing where it knows none."""
-    found: Pod | None = Pod.get_or_none(Pod.name == name)
-    return found
-
-
 def is_replaced(identity: PodIdentity) -> bool:
     """Return whether the pool has seen another pod of this name."""
-    pod = find_pod(identity.name)
+    pod = Pod.get_or_none(Pod.name == identity.name)
     return pod is not None and not is_same_pod(pod.uid, identity.uid)

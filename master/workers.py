@@ -15,14 +15,12 @@ from pydantic import (
 )
 
 from master import times
-from master.database import STATE, exclusive
+from master.database import STATE, exclusive, run_sql
 from master.fields import NO_NUL, refuse_truth_value
-from master.hearing import heard
-from master.models import Rank, Worker
-from master.pods import find_pod, is_same_pod
+from master.models import Rank
+from master.pods import is_same_pod
 from master.recording import streams
-from master.runs import find_active
-from mlbench.names import StreamName
+from mlbench.names import ACTIVE_STATES, StreamName
 
 # However many workers there are, together they poll this often at most.
 _POLLS_PER_SECOND = 200
@@ -31,12 +29,36 @@ _FASTEST_POLL_SECONDS = 0.25
 _GONE_SECONDS = 60
 _TURNED_AWAY_SECONDS = 1.0
 
+# An agent is asked to wait so many times as long as its poll had to wait: agents that ask for more
+# than the master can do would give up on answers, ask again, and have it do even less.
+_EASING = 4.0
+
+# Spelled in SQL, as a thousand agents poll: composing these takes ten times as long as running.
+_LOOK = """
+    SELECT pod.uid, hearing.seconds, COUNT(worker.name)
+    FROM (SELECT 1) AS here
+    LEFT JOIN pod ON pod.name = ?
+    LEFT JOIN hearing ON hearing.id = 1
+    LEFT JOIN worker ON worker.heard > COALESCE(hearing.seconds, 0) - ? AND worker.name <> ?
+    GROUP BY pod.uid, hearing.seconds
+"""
+_NOTE = """
+    INSERT INTO worker (name, state, run_id, attempt, ip, pod_uid, seen_at, heard)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (name) DO UPDATE SET state = excluded.state, run_id = excluded.run_id,
+        attempt = excluded.attempt, ip = excluded.ip, pod_uid = excluded.pod_uid,
+        seen_at = excluded.seen_at, heard = excluded.heard
+"""
+_CURRENT = """
+    SELECT mine.id FROM "rank" AS mine JOIN run ON run.id = mine.run_id
+    WHERE run.id = (SELECT MIN(id) FROM run WHERE state IN (?, ?))
+        AND mine.attempt = run.attempt AND mine.worker = ?
+"""
+
 Do = Literal["wait", "start", "stop"]
 _Number = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(refuse_truth_value)]
 _Size = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(refuse_truth_value)]
 
-# Of a report, what is kept until the next one.
-_KEPT = {"state", "run_id", "attempt", "ip", "pod_uid"}
 # What a report says besides, by its state.
 _NEEDED = {
     "idle": (),
@@ -92,20 +114,20 @@ class Reply(BaseModel):
     assignment: dict[str, Any] | None = None
 
 
-def poll(pod: str, report: Report) -> Reply:
-    """Note what an agent reports, and tell it what to do."""
+def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
+    """Note what an agent reports, and tell it what to do.
+
+    Its poll had to wait so many seconds for a thread.
+    """
     now = time.time()
     with exclusive(STATE):
-        known = find_pod(pod)
-        if known is None:
+        uid, heard, others = run_sql(_LOOK, pod, _GONE_SECONDS, pod).fetchone()
+        if uid is None:
             return _turn_away("wait")
-        if not is_same_pod(known.uid, report.pod_uid):
+        if not is_same_pod(uid, report.pod_uid):
             return _turn_away("wait" if report.state == "idle" else "stop")
-        so_far = heard().seconds
-        said = {**report.model_dump(include=_KEPT), "seen_at": now, "heard": so_far}
-        Worker.insert(name=pod, **said).on_conflict(
-            conflict_target=[Worker.name], update=said
-        ).execute()
+        about = (report.state, report.run_id, report.attempt, report.ip, report.pod_uid)
+        run_sql(_NOTE, pod, *about, now, heard or 0)
         if report.run_id is not None:
             _note_rank(pod, report, now)
         current = _current_rank(pod)
@@ -115,10 +137,11 @@ def poll(pod: str, report: Report) -> Reply:
         if current is not None:
             _note_never_begun(current, report, now)
         do = decide(report, current)
-        count = Worker.select().where(Worker.heard > so_far - _GONE_SECONDS).count()
     return Reply(
         do=do,
-        next_poll_seconds=max(_FASTEST_POLL_SECONDS, count / _POLLS_PER_SECOND),
+        next_poll_seconds=max(
+            _FASTEST_POLL_SECONDS, (others + 1) / _POLLS_PER_SECOND, _EASING * waited_seconds
+        ),
         time=time.time(),
         assignment=current.assignment if current and do == "start" else None,
     )
@@ -162,6 +185,8 @@ def _note_rank(pod: str, report: Report, now: float) -> None:
         if report.state == "exited":
             streams.shorten(rank.run_id, rank.attempt, rank.rank, report.sizes)
         return
+    if rank.reported and report.state == "running":
+        return
     rank.reported = True
     if report.exited_at is not None and report.state == "exited":
         rank.exit_code = report.exit_code
@@ -181,11 +206,9 @@ def _note_never_begun(current: Rank, report: Report, now: float) -> None:
 
 def _current_rank(pod: str) -> Rank | None:
     """Return the rank that a worker has in the attempt that is going on."""
-    # Of the run alone: a worker has had ranks of thousands that have ended.
-    run = find_active()
-    if run is None:
+    # Ranks of thousands of runs that have ended are not looked at.
+    found = run_sql(_CURRENT, *ACTIVE_STATES, pod).fetchone()
+    if found is None:
         return None
-    current: Rank | None = Rank.get_or_none(
-        Rank.run == run.id, Rank.attempt == run.attempt, Rank.worker == pod
-    )
+    current: Rank = Rank.get_by_id(found[0])
     return current

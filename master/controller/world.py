@@ -18,6 +18,8 @@ from mlbench.names import STREAMS
 
 # A controller that did not look for this long was away: killed, or asleep with its laptop.
 _AWAY_SECONDS = 10.0
+# Ten times a second, and of thousands of runs: no more is read than is needed.
+_SHAPE = (Run.num_workers, Run.num_cpus, Run.max_bandwidth, Run.gpu_enabled, Run.image)
 
 
 class Attention:
@@ -56,7 +58,9 @@ def observe(
     with snapshot():
         run = find_active()
         seen = {worker.name: worker for worker in Worker.select()}
-        ended = Run.select().where(Run.finished_at.is_null(False))
+        ended = Run.select(Run.id, Run.attempt, Run.finished_at, *_SHAPE).where(
+            Run.finished_at.is_null(False)
+        )
         last = ended.order_by(Run.finished_at.desc()).first()
         ears, now = heard(), time.time()
         view = _view_run(run, seen, {pod.name: pod for pod in pods}, ears) if run else None

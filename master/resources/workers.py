@@ -14,6 +14,7 @@ from master.pods import is_replaced, is_same_pod
 from master.recording import streams
 from master.recording.spool import Spool
 from master.resources.params import read_body, read_bytes, whole_number
+from master.serving.wire import waited_seconds
 from mlbench.names import ACTIVE_STATES, STREAMS
 from mlbench.pod_token import PodIdentity
 
@@ -36,7 +37,7 @@ class PollResource:
         report = read_body(req, workers.Report)
         if report.pod_uid != asking.uid:
             raise falcon.HTTPForbidden(description="pod_uid: the token is another pod's")
-        resp.media = workers.poll(pod, report).model_dump()
+        resp.media = workers.poll(pod, report, waited_seconds(req.env)).model_dump()
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,18 @@ import errno
 import select
 import socket
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from master.serving.pace import Pace
 
 _PIECE_BYTES = 256 << 10
+
+
+def waited_seconds(environ: Mapping[str, Any]) -> float:
+    """Return for how long a request waited for a thread; 0 where it came by no wire."""
+    wire = environ.get("gunicorn.socket")
+    return wire.waited if isinstance(wire, Wire) else 0.0
 
 
 class Wire:
@@ -27,6 +35,10 @@ class Wire:
         """Whether nothing more comes or goes: the client has ended, or was too slow."""
         self.status = 0
         """How the last request was answered."""
+        self.whole_at = time.monotonic()
+        """When all of the request was there."""
+        self.waited = 0.0
+        """For how long it then waited for a thread."""
         self._reading = Pace()
         self._writing = Pace()
 
@@ -73,8 +85,19 @@ class Wire:
 
     def begin(self) -> None:
         """Begin another request: its pace is its own."""
+        self.whole_at = time.monotonic()
         self._reading, self._writing = Pace(), Pace()
         self.status = 0
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client has ended its side of the connection."""
+        try:
+            return self._socket.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def end_sending(self) -> None:
         """Tell the client that nothing more comes."""

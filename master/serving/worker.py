@@ -19,7 +19,7 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from master.serving.connections import Connection, Waiting
 from master.serving.heads import find_head
-from master.serving.lanes import Lanes
+from master.serving.lanes import Lane, Lanes
 from master.serving.pace import LEAST_BYTES_PER_SECOND, STALL_SECONDS
 from master.serving.refusals import refusal
 
@@ -32,6 +32,8 @@ _ACCEPTED_AT_ONCE = 64
 # Descriptors for databases, Prometheus and whatever else threads open.
 _OWN_DESCRIPTORS = 256
 _SWEEP_SECONDS = 0.5
+# Who is answered sooner has hardly given up.
+_PATIENT_SECONDS = 1.0
 _SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
@@ -154,6 +156,16 @@ class Worker(ThreadWorker):
         self._lanes.submit(lane, self.handle, conn).add_done_callback(
             lambda done: self.method_queue.defer(self.finish_request, conn, done)
         )
+
+    def handle(self, conn: TConn) -> bool:
+        """Answer a request, in a thread; not that of an agent that has given up meanwhile."""
+        conn = cast("Connection", conn)
+        wire = conn.wire
+        wire.waited = time.monotonic() - wire.whole_at
+        is_poll = conn.head is not None and conn.head.lane is Lane.POLLS
+        if is_poll and wire.waited > _PATIENT_SECONDS and wire.is_gone:
+            return False
+        return super().handle(conn)
 
     # --- An answer leaves. ---
 

@@ -281,3 +281,8 @@ def test_files_that_are_taken_away_after_the_exit_end_where_they_were(
     poll("w-0", report("exited", run, sizes={"stdout": 200, "stderr": 200}))
     sizes = {s.name: (s.size, s.final_size) for s in Stream.select()}
     assert sizes == {"stdout": (5, 5), "stderr": (0, 100), "metrics": (0, 0)}
+
+
+def test_agents_whose_polls_had_to_wait_come_back_later(database: Database) -> None:
+    assert poll("w-0", IDLE, waited_seconds=0.01).next_poll_seconds == 0.25
+    assert poll("w-0", IDLE, waited_seconds=2.0).next_poll_seconds == 8.0

@@ -1,7 +1,6 @@
 """The shipper: a thread that sends the three streams of an attempt to the master, by offset."""
 
 import logging
-import os
 import threading
 from dataclasses import dataclass
 

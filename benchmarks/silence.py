@@ -1,0 +1,188 @@
+"""What silences the master for a minute, and a thousand agents: how old the oldest answer gets.
+
+Beside each way to silence it, a run goes on that must be FINISHED.
+"""
+
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from pathlib import Path
+
+import httpx
+import psutil
+
+from benchmarks import agents
+from benchmarks.measure import Figure
+from benchmarks.runs import store_run
+from benchmarks.servers import TOKEN, database_url, running_master, running_prometheus
+from master.models import open_database
+from master.recording import streams
+from mlbench import ApiClient
+from mlbench.home import Home
+from mlbench.stack import launch
+from tests.chain.processes import service
+from tests.hostile.silencers import endless_body, half_body, half_head, never_read, occupied
+from tests.ordering import order_steps
+
+AGENTS = 1000
+RUNS = 10_000
+_SECONDS = 60.0
+_CLIENTS = 200
+_READERS = 24
+
+
+def measure(folder: Path) -> Iterator[Figure]:
+    """Yield seconds since the oldest answer, and the shares of a core that the master takes."""
+    yield from _many(folder)
+    yield from _silenced(folder)
+
+
+# --- Many agents, many runs. ---
+
+
+def _many(folder: Path) -> Iterator[Figure]:
+    part = folder / "many"
+    part.mkdir()
+    _store_runs(part)
+    with running_prometheus(part) as url, running_master(part, url) as master:
+        api = psutil.Process(master.worker)
+        [controller] = [
+            p for p in psutil.Process().children() if "master.controller" in p.cmdline()
+        ]
+        with _cpu(controller) as idle:
+            time.sleep(10)
+        yield Figure(f"controller, idle, {RUNS:,} runs", "% of core", [idle()])
+        with _cpu(api) as busy:
+            polled = agents.poll(master.port, AGENTS, f"{TOKEN}-agent", _SECONDS)
+        assert not polled.failures, polled
+        yield Figure(f"{AGENTS:,} agents, {RUNS:,} runs: oldest answer", "s", [polled.oldest])
+        yield Figure("  from a poll to its answer, median", "ms", [polled.median_ms])
+        yield Figure("  answers a second", "1/s", [polled.answers / _SECONDS])
+        yield Figure("  the API meanwhile", "% of core", [busy()])
+
+
+def _store_runs(folder: Path) -> None:
+    opened = open_database(database_url(folder))
+    with opened.atomic():
+        for number in range(RUNS):
+            run = store_run(f"run-{number}")
+            streams.close(run.id, 1, 0, {})
+    opened.close()
+
+
+@contextmanager
+def _cpu(process: psutil.Process) -> Iterator[Callable[[], float]]:
+    """Give how much of a core a process took inside the block, in percent."""
+
+    def used() -> float:
+        times = process.cpu_times()
+        return float(times.user + times.system)
+
+    share = [0.0]
+    before, began = used(), time.monotonic()
+    yield lambda: share[0]
+    share[0] = 100 * (used() - before) / (time.monotonic() - began)
+
+
+# --- Each way to silence it. ---
+
+
+def _silenced(folder: Path) -> Iterator[Figure]:
+    home = Home(folder / "silenced")
+    launch.start_detached(home, workers=2, port=None)
+    try:
+        with ApiClient.from_home(home) as client:
+            for name, silencing in _ways(home).items():
+                yield Figure(
+                    f"{name}: oldest answer", "s", [_beside_a_run(home, client, silencing)]
+                )
+    finally:
+        launch.stop(home)
+
+
+def _ways(home: Home) -> dict[str, Callable[[], AbstractContextManager[object]]]:
+    connection = home.read_connection()
+    url, token = connection.url, connection.token
+
+    def hold(request: bytes) -> Callable[[], AbstractContextManager[object]]:
+        return lambda: occupied(url, [request] * _CLIENTS)
+
+    return {
+        "nothing": nullcontext,
+        f"{_CLIENTS} half heads": hold(half_head()),
+        f"{_CLIENTS} half bodies": hold(half_body()),
+        f"{_CLIENTS} half bodies with the token": hold(half_body(token=token)),
+        f"{_CLIENTS} endless bodies with the token": hold(endless_body(token)),
+        f"{_CLIENTS} clients that do not read plotly.js": hold(never_read(url)),
+        f"{_READERS} reads while Prometheus hangs": lambda: _reading(home),
+        "the database locked": lambda: _locked(home),
+        "the API stopped": lambda: _hanging(service(home, "gunicorn").children()[0]),
+    }
+
+
+def _beside_a_run(
+    home: Home, client: ApiClient, silencing: Callable[[], AbstractContextManager[object]]
+) -> float:
+    run = order_steps(client, "silenced", steps=round(20 * _SECONDS), rate=20)
+    while client.get_run(run.id).result().value.state != "STARTED":
+        time.sleep(0.1)
+    with silencing():
+        oldest = _oldest_answer(home)
+    while (ended := client.get_run(run.id).result().value).active:
+        time.sleep(0.1)
+    assert ended.state == "FINISHED", ended.reason
+    return oldest
+
+
+def _oldest_answer(home: Home) -> float:
+    oldest, deadline = 0.0, time.monotonic() + _SECONDS
+    with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as opened:
+        while time.monotonic() < deadline:
+            [(heard_at,)] = opened.execute("SELECT MIN(seen_at) FROM worker").fetchall()
+            oldest = max(oldest, time.time() - heard_at)
+            time.sleep(0.1)
+    return oldest
+
+
+@contextmanager
+def _hanging(process: psutil.Process) -> Iterator[None]:
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        # Gunicorn's arbiter may have replaced it meanwhile.
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def _locked(home: Home) -> Iterator[None]:
+    with closing(sqlite3.connect(home.database, isolation_level=None)) as opened:
+        opened.execute("BEGIN IMMEDIATE")
+        yield
+        opened.execute("ROLLBACK")
+
+
+@contextmanager
+def _reading(home: Home) -> Iterator[None]:
+    connection = home.read_connection()
+    over = threading.Event()
+
+    def read() -> None:
+        headers = {"Authorization": f"Bearer {connection.token}"}
+        with httpx.Client(headers=headers, timeout=30) as client:
+            while not over.is_set():
+                with suppress(httpx.HTTPError):
+                    client.get(f"{connection.url}/api/metrics/?metric_type=run")
+
+    readers = [threading.Thread(target=read) for _ in range(_READERS)]
+    with _hanging(service(home, "--config.file")):
+        for reader in readers:
+            reader.start()
+        yield
+        over.set()
+    for reader in readers:
+        reader.join()

@@ -1,0 +1,92 @@
+"""The gate before Prometheus."""
+
+import threading
+from contextlib import ExitStack
+
+import pytest
+
+from master.reading.gate import Gate, PrometheusError, SilentError
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def gate(clock: Clock) -> Gate:
+    return Gate(rest_seconds=5.0, clock=clock)
+
+
+def fail(gate: Gate) -> None:
+    with pytest.raises(SilentError), gate.passing():
+        raise SilentError("no answer")
+
+
+def passes(gate: Gate) -> bool:
+    try:
+        with gate.passing():
+            return True
+    except PrometheusError:
+        return False
+
+
+def test_after_three_failures_in_a_row_nobody_asks_for_a_while(gate: Gate, clock: Clock) -> None:
+    fail(gate)
+    fail(gate)
+    assert passes(gate)
+    for _ in range(3):
+        fail(gate)
+    with pytest.raises(PrometheusError, match="asked again in 5 s"), gate.passing():
+        pass
+    clock.now = 4.9
+    assert not passes(gate)
+    clock.now = 5.0
+    assert passes(gate)
+    assert passes(gate)
+
+
+def test_one_finds_out_whether_it_answers_again(gate: Gate, clock: Clock) -> None:
+    for _ in range(3):
+        fail(gate)
+    clock.now = 5.0
+    with gate.passing():
+        assert not passes(gate), "another waits for the first"
+    assert passes(gate)
+
+
+def test_one_that_found_no_answer_has_the_others_wait_again(gate: Gate, clock: Clock) -> None:
+    for _ in range(3):
+        fail(gate)
+    clock.now = 5.0
+    fail(gate)
+    clock.now = 9.9
+    assert not passes(gate)
+    clock.now = 10.0
+    assert passes(gate)
+
+
+def test_what_is_refused_is_an_answer(gate: Gate) -> None:
+    for _ in range(5):
+        with pytest.raises(PrometheusError), gate.passing():
+            raise PrometheusError("parse error")
+    assert passes(gate)
+
+
+def test_so_many_ask_at_once_and_no_more(gate: Gate) -> None:
+    with ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(gate.passing())
+        with pytest.raises(PrometheusError, match="8 questions"), gate.passing():
+            pass
+    waiting = threading.Thread(target=lambda: passes(gate))
+    waiting.start()
+    waiting.join()
+    assert passes(gate)

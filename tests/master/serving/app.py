@@ -1,0 +1,18 @@
+"""An app that says what it was asked, or a lot: for gunicorn, instead of the API."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+LARGE = bytes(range(256)) * (32 << 10)
+
+
+def app(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer ``/large`` with 8 MiB, ``/pieces`` with the same in pieces, all else with its body."""
+    path = environ["PATH_INFO"]
+    if path == "/pieces":
+        start("200 OK", [])
+        return (LARGE[i : i + (64 << 10)] for i in range(0, len(LARGE), 64 << 10))
+    asked = path.encode() + b" " + environ["wsgi.input"].read()
+    answer = LARGE if path == "/large" else asked
+    start("200 OK", [("Content-Length", str(len(answer)))])
+    return [answer]

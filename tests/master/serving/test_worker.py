@@ -1,0 +1,144 @@
+"""Gunicorn with our worker, by what its clients see."""
+
+import http.client
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+
+import pytest
+
+from tests.conftest import free_port, wait_for
+from tests.master.serving.app import LARGE
+
+CONNECTIONS = 20
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """The port of a gunicorn that has room for 20 connections."""
+    found = free_port()
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:master.gunicorn_conf"]
+    command += ["--bind", f"127.0.0.1:{found}", "--worker-connections", str(CONNECTIONS)]
+    # The heartbeats fail: there is no database.
+    process = subprocess.Popen([*command, "tests.master.serving.app:app"], stderr=subprocess.PIPE)
+
+    def answers() -> bool:
+        with suppress(OSError):
+            return ask(found, b"GET /up HTTP/1.0\r\n\r\n").endswith(b"/up ")
+        return False
+
+    wait_for(answers, what="gunicorn answers")
+    yield found
+    process.terminate()
+    process.communicate()
+
+
+def connect(port: int, receive_buffer: int | None = None) -> socket.socket:
+    opened = socket.socket()
+    try:
+        if receive_buffer:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        opened.settimeout(20)
+        opened.connect(("127.0.0.1", port))
+    except OSError:
+        opened.close()
+        raise
+    return opened
+
+
+def ask(port: int, request: bytes) -> bytes:
+    """Return all that comes back until the server ends the connection."""
+    with connect(port) as opened:
+        opened.sendall(request)
+        return read_all(opened)
+
+
+def read_all(opened: socket.socket) -> bytes:
+    return b"".join(iter(lambda: opened.recv(1 << 16), b""))
+
+
+def poll(opened: socket.socket) -> int:
+    """Return the status of the answer to a poll."""
+    opened.sendall(b"POST /api/workers/w-0/poll HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}")
+    answer = http.client.HTTPResponse(opened)
+    answer.begin()
+    answer.read()
+    return answer.status
+
+
+def test_requests_in_one_piece_are_answered_in_order(port: int) -> None:
+    requests = [
+        b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\none",
+        b"POST /b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ntwo\r\n0\r\n\r\n",
+        b"GET /c HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    ]
+    answers = ask(port, b"".join(requests))
+    found = [answers.find(text) for text in (b"/a one", b"/b two", b"/c ")]
+    assert 0 < found[0] < found[1] < found[2]
+
+
+def test_a_request_in_many_pieces_is_whole(port: int) -> None:
+    with connect(port) as opened:
+        for byte in b"POST /a HTTP/1.1\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello":
+            opened.sendall(bytes([byte]))
+            time.sleep(0.002)
+        assert read_all(opened).endswith(b"/a hello")
+
+
+def test_a_client_that_waits_to_be_told_to_go_on_is_told(port: int) -> None:
+    with connect(port) as opened:
+        opened.sendall(
+            b"POST /a HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n"
+            b"Connection: close\r\n\r\n"
+        )
+        assert opened.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        opened.sendall(b"hello")
+        assert read_all(opened).endswith(b"/a hello")
+
+
+@pytest.mark.parametrize("path", ["/large", "/pieces"])
+def test_a_client_that_reads_slowly_gets_all(port: int, path: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    with closing(connection):
+        connection.sock = connect(port, receive_buffer=32 << 10)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        pieces = []
+        while piece := answer.read(1 << 20):
+            pieces.append(piece)
+            time.sleep(0.1)
+        assert b"".join(pieces) == LARGE
+        connection.request("GET", "/next")
+        assert connection.getresponse().read() == b"/next "
+
+
+def test_a_head_that_does_not_come_is_told_so(port: int) -> None:
+    began = time.monotonic()
+    answer = ask(port, b"GET / HTTP/1.1\r\n")
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'{"status": 408, "message": ' in answer
+    assert time.monotonic() - began < 8
+
+
+def test_where_connections_run_short_the_idle_yield_and_agents_last(port: int) -> None:
+    with ExitStack() as stack:
+        agent = stack.enter_context(connect(port))
+        assert poll(agent) == 200
+        idle = [stack.enter_context(connect(port)) for _ in range(3 * CONNECTIONS)]
+        assert ask(port, b"GET /up HTTP/1.0\r\n\r\n").endswith(b"/up ")
+        assert poll(agent) == 200, "its connection is still there"
+        assert idle[0].recv(1) == b"", "it has waited longest"
+
+
+def test_a_client_that_never_hangs_up_keeps_nobody_waiting(port: int) -> None:
+    with ExitStack() as stack:
+        for _ in range(5):
+            opened = stack.enter_context(connect(port))
+            opened.sendall(b"GET /a HTTP/1.1\r\nConnection: close\r\n\r\n")
+            assert opened.recv(12) == b"HTTP/1.1 200"
+        began = time.monotonic()
+        assert ask(port, b"GET /up HTTP/1.0\r\n\r\n").endswith(b"/up ")
+        assert time.monotonic() - began < 2
