@@ -16,7 +16,7 @@ SHAPE_LABEL = "mlbench.shape"
 # The annotation that tells whether an object is as it was last made.
 APPLIED = "mlbench.applied"
 WORKER = "worker"
-_AGENT_IN_ANY_IMAGE = ["python3", "-I", "/opt/mlbench-agent/agent.pyz"]
+_AGENT_IN_ANY_IMAGE = ["python3", "-I", "/run/mlbench/agent.pyz"]
 _GPUS = "nvidia.com/gpu"
 
 

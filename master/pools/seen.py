@@ -117,8 +117,12 @@ def _of_init_container(container: Object) -> str:
     ended = _ended(container)
     if not ended or ended.get("exitCode") == 0:
         return ""
-    task = {"bandwidth": "limiting the bandwidth", "agent": "bringing in the agent"}
-    what = task.get(container["name"], f"the init container {container['name']}")
+    tasks = {
+        "bandwidth": "limiting the bandwidth",
+        "agent": "bringing in the agent",
+        "token": "making the pod's token",
+    }
+    what = tasks.get(container["name"], f"the init container {container['name']}")
     return _join(f"{what} failed", _describe_end(ended))
 
 

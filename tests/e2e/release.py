@@ -150,9 +150,12 @@ class Release:
 
     def secret(self, key: str) -> str:
         """Return what the release's Secret holds under a key."""
-        path = f"jsonpath={{.data.{key}}}"
-        data = self.kubectl("get", "secret", self.fullname, "--output", path)
-        return base64.b64decode(data).decode()
+        return self.secrets()[key]
+
+    def secrets(self) -> dict[str, str]:
+        """Return all that the release's Secret holds."""
+        found = json.loads(self.kubectl("get", "secret", self.fullname, "--output", "json"))
+        return {key: base64.b64decode(value).decode() for key, value in found["data"].items()}
 
     @cached_property
     def url(self) -> str:

@@ -41,13 +41,13 @@ def test_the_master_is_deleted(release: Release) -> None:
 
 def test_the_release_is_upgraded(release: Release) -> None:
     earlier = {one.id: one.state for one in release.client.get_runs().result().value}
-    token, before = release.token(), release.master_pod()["metadata"]["name"]
+    secrets, before = release.secrets(), release.master_pod()["metadata"]["name"]
     run = _order_steps(release, "upgraded")
     release.helm("upgrade", more={"extraLabels": {"upgraded": "yes"}})
     _check_steps(release, run)
 
     assert release.master_pod()["metadata"]["name"] != before
-    assert release.token() == token
+    assert release.secrets() == secrets
     later = {one.id: one.state for one in release.client.get_runs().result().value}
     assert earlier.items() <= later.items()
     # The workers' template has changed too: they are replaced once the run has ended.

@@ -98,7 +98,7 @@ def guarded(
     scraped = {"global": {"scrape_interval": "1s"}, "scrape_configs": [itself]}
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(scraped))
     command = [
-        *(prometheus_binary, f"--config.file={tmp_path / 'prometheus.yml'}"),
+        *(str(prometheus_binary), f"--config.file={tmp_path / 'prometheus.yml'}"),
         *(f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address=127.0.0.1:{port}"),
         *("--web.enable-remote-write-receiver", f"--web.config.file={tmp_path / 'web.yml'}"),
     ]

@@ -17,6 +17,7 @@ from helm.check.rendering import (
     values_files,
     worker_manifest,
 )
+from master.pools.manifests import _AGENT_IN_ANY_IMAGE
 from tests.helm.conftest import Render
 from tests.helm.pods import containers, pod_specs
 
@@ -185,10 +186,13 @@ def _secrets_told(documents: list[Document]) -> Iterator[tuple[str, str, str]]:
                     yield secret, entry["name"], container["name"]
 
 
-def test_a_workers_token_is_in_memory_and_read_only(render: Render) -> None:
-    pod = worker_manifest(render())["statefulSet"]["spec"]["template"]["spec"]
-    (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "token")
-    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Mi"}
+def test_what_is_the_agents_own_is_in_memory_and_read_only(render: Render) -> None:
+    manifest = worker_manifest(render())
+    pod = manifest["statefulSet"]["spec"]["template"]["spec"]
+    (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "agent")
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "8Mi"}
+    bring = manifest["initContainers"]["agent"]
+    assert bring["command"] == ["cp", "/opt/mlbench/agent.pyz", _AGENT_IN_ANY_IMAGE[-1]]
     (init,) = pod["initContainers"]
     assert init["command"] == ["python3", "-P", "-m", "mlbench.pod_token", "/run/mlbench/token"]
     assert init["image"] == "mlbench/worker:0.1.0"

@@ -105,7 +105,7 @@ def test_any_image(manifest: Manifest) -> None:
     made = make_stateful_set(manifest, USUAL, Shape(image="me/train:1", max_bandwidth=1.0), 1)
     worker = worker_of(made)
     assert worker["image"] == "me/train:1"
-    assert worker["command"] == ["python3", "-I", "/opt/mlbench-agent/agent.pyz"]
+    assert worker["command"] == ["python3", "-I", "/run/mlbench/agent.pyz"]
     assert worker["args"] == ["--pod", "$(MLBENCH_POD)"]
     names = [container["name"] for container in pod_of(made)["initContainers"]]
     assert names == ["bandwidth", "agent", "the administrator's"]

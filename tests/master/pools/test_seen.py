@@ -128,6 +128,11 @@ def test_what_is_wrong_with_a_container(state: Object, trouble: str) -> None:
             {**BACK_OFF, "lastState": ended(1)},
             "bringing in the agent failed: Error, exit code 1",
         ),
+        (
+            "token",
+            {"state": ended(1, message="KeyError")},
+            "making the pod's token failed: Error, exit code 1: KeyError",
+        ),
         ("other", {"state": ended(1)}, "the init container other failed: Error, exit code 1"),
         (
             "agent",

@@ -25,13 +25,13 @@ initContainers:
   agent:
     name: agent
     {{- include "mlbench.image" (list . .Values.worker) | nindent 4 }}
-    command: [cp, /opt/mlbench/agent.pyz, /opt/mlbench-agent/agent.pyz]
+    command: [cp, /opt/mlbench/agent.pyz, {{ include "mlbench.agentFolder" . }}/agent.pyz]
     resources:
       {{- include "mlbench.workerResources" . | nindent 6 }}
     securityContext:
       {{- include "mlbench.containerSecurity" . | nindent 6 }}
     volumeMounts:
-      - {name: agent, mountPath: /opt/mlbench-agent}
+      - {name: agent, mountPath: {{ include "mlbench.agentFolder" . }}}
 {{- end }}
 
 {{- define "mlbench.workerService" -}}
@@ -91,7 +91,7 @@ spec:
         # Makes the pod's own token of the secret, which the worker's image, any image, is not given.
         - name: token
           {{- include "mlbench.image" (list . .Values.worker) | nindent 10 }}
-          command: [python3, -P, -m, mlbench.pod_token, {{ include "mlbench.tokenFile" . }}]
+          command: [python3, -P, -m, mlbench.pod_token, {{ include "mlbench.agentFolder" . }}/token]
           env:
             {{- include "mlbench.whichPod" . | nindent 12 }}
             {{- include "mlbench.secretEnv" (list . "MLBENCH_AGENT_SECRET" "agent-secret") | nindent 12 }}
@@ -100,7 +100,7 @@ spec:
           securityContext:
             {{- include "mlbench.containerSecurity" . | nindent 12 }}
           volumeMounts:
-            - {name: token, mountPath: {{ include "mlbench.tokenFile" . | dir }}}
+            - {name: agent, mountPath: {{ include "mlbench.agentFolder" . }}}
       containers:
         - name: worker
           {{- include "mlbench.image" (list . .Values.worker) | nindent 10 }}
@@ -118,7 +118,7 @@ spec:
             - --master
             - {{ include "mlbench.masterUrl" . }}
             - --token-file
-            - {{ include "mlbench.tokenFile" . }}
+            - {{ include "mlbench.agentFolder" . }}/token
           env:
             {{- include "mlbench.whichPod" . | nindent 12 }}
             - name: MLBENCH_DATASETS
@@ -139,18 +139,14 @@ spec:
           securityContext:
             {{- include "mlbench.containerSecurity" . | nindent 12 }}
           volumeMounts:
-            - {name: agent, mountPath: /opt/mlbench-agent, readOnly: true}
             - {name: state, mountPath: /var/lib/mlbench}
             - {name: tmp, mountPath: /tmp}
             - {name: shm, mountPath: /dev/shm}
-            - {name: token, mountPath: {{ include "mlbench.tokenFile" . | dir }}, readOnly: true}
+            - {name: agent, mountPath: {{ include "mlbench.agentFolder" . }}, readOnly: true}
             {{- if or .Values.gcePersistentDisk.enabled .Values.datasets.existingClaim }}
             - {name: datasets, mountPath: /datasets, readOnly: {{ or .Values.gcePersistentDisk.enabled .Values.datasets.readOnly }}}
             {{- end }}
       volumes:
-        # The agent of a run with an image of its own, which the run's processes cannot change.
-        - name: agent
-          emptyDir: {}
         - name: state
           emptyDir: {sizeLimit: {{ .Values.worker.scratch }}}
         - name: tmp
@@ -159,10 +155,10 @@ spec:
           emptyDir:
             medium: Memory
             sizeLimit: {{ .Values.worker.sharedMemory }}
-        - name: token
+        - name: agent
           emptyDir:
             medium: Memory
-            sizeLimit: 1Mi
+            sizeLimit: 8Mi
         {{- if .Values.gcePersistentDisk.enabled }}
         - name: datasets
           gcePersistentDisk:
@@ -177,8 +173,9 @@ spec:
         {{- end }}
 {{- end }}
 
-{{- define "mlbench.tokenFile" -}}
-/run/mlbench/token
+{{/* What is the agent's own: no process of the worker can write there. */}}
+{{- define "mlbench.agentFolder" -}}
+/run/mlbench
 {{- end }}
 
 {{/* Entries of env that say which pod it is. */}}
