@@ -39,3 +39,5 @@ def test_the_page_says_what_prometheus_has_lost(
         page.goto(f"{connection.url}/runs/{uncounted.id}")
         expect(page.get_by_role("region", name="Delivery")).to_contain_text("Not yet counted")
         expect(page.get_by_text("its samples are not yet counted").first).to_be_visible()
+        # It asks on until the run is counted.
+        page.goto("about:blank")
