@@ -249,4 +249,4 @@ def test_a_process_that_was_over_before_its_agent_could_report(run: Run, rank_0:
 
 def test_agents_whose_polls_had_to_wait_come_back_later(database: Database) -> None:
     assert poll("w-0", IDLE, waited_seconds=0.01).next_poll_seconds == 0.25
-    assert poll("w-0", IDLE, waited_seconds=2.0).next_poll_seconds == 8.0
+    assert poll("w-0", IDLE, waited_seconds=2.0).next_poll_seconds == 4.0
