@@ -31,7 +31,7 @@ _TURNED_AWAY_SECONDS = 1.0
 
 # An agent is asked to wait so many times as long as its poll had to wait: agents that ask for more
 # than the master can do would give up on answers, ask again, and have it do even less.
-_EASING = 4.0
+_EASING = 2.0
 
 # Spelled in SQL, as a thousand agents poll: composing these takes ten times as long as running.
 _LOOK = """
