@@ -58,7 +58,7 @@ def measure(folder: Path) -> list[Figure]:
 
 
 def _store_log() -> int:
-    run_id = store_run("deleted").id
+    run_id: int = store_run("deleted").id
     Run.update(state="FINISHED").where(Run.id == run_id).execute()
     piece = os.urandom(_PIECE_BYTES)
     for offset in range(0, _LOG_BYTES, _PIECE_BYTES):

@@ -97,7 +97,7 @@ def guarded(
     itself["static_configs"] = [{"targets": [f"127.0.0.1:{port}"]}]
     scraped = {"global": {"scrape_interval": "1s"}, "scrape_configs": [itself]}
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(scraped))
-    command = [
+    command: list[str] = [
         *(str(prometheus_binary), f"--config.file={tmp_path / 'prometheus.yml'}"),
         *(f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address=127.0.0.1:{port}"),
         *("--web.enable-remote-write-receiver", f"--web.config.file={tmp_path / 'web.yml'}"),

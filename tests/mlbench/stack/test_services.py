@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import names
+from mlbench import names, pod_token
 from mlbench.home import Home
 from mlbench.login import split_login
+from mlbench.pod_token import PodIdentity, identify
 from mlbench.stack import ports, services
 from mlbench.stack.errors import StackError
 from mlbench.stack.ports import Ports, is_free
@@ -157,6 +158,17 @@ def test_each_process_gets_the_secrets_that_it_needs(home: Home, binary: Path) -
         "exporter": set(),
         "local-mlbench-worker-0": set(),
     }
+
+
+def test_each_worker_has_the_token_of_its_own_pod(home: Home, binary: Path) -> None:
+    found = Services(home, workers=2)
+    secret = (home.root / "agent-secret").read_text().strip()
+    for number in (0, 1):
+        worker = found.worker(number)
+        words = worker.command
+        file = Path(words[words.index("--token-file") + 1])
+        assert stat.S_IMODE(file.stat().st_mode) == 0o400
+        assert identify(pod_token.read(file), secret) == PodIdentity(worker.name, "")
 
 
 def test_no_secret_is_on_a_command_line(home: Home, binary: Path) -> None:
