@@ -58,7 +58,7 @@ def measure(folder: Path) -> list[Figure]:
 
 
 def _store_log() -> int:
-    run_id: int = store_run("deleted").id
+    run_id = int(store_run("deleted").id)
     Run.update(state="FINISHED").where(Run.id == run_id).execute()
     piece = os.urandom(_PIECE_BYTES)
     for offset in range(0, _LOG_BYTES, _PIECE_BYTES):
@@ -89,7 +89,8 @@ def _wait_until_small(folder: Path) -> None:
 
 
 def _megabytes(folder: Path) -> float:
-    return sum(path.stat().st_size for path in folder.glob("mlbench.db*")) / 1e6
+    files = (folder / "mlbench.db", folder / "mlbench.db-wal")
+    return sum(path.stat().st_size for path in files if path.exists()) / 1e6
 
 
 def _timed(work: Callable[[], object]) -> float:
