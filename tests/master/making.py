@@ -47,7 +47,8 @@ def make_run(num_workers: int = 2, **fields: Any) -> Run:
 def make_ranks(run: Run, workers: Sequence[str] = ("w-0", "w-1"), **fields: Any) -> list[Rank]:
     """Give the run's attempt a rank on each of these workers, which the pool knows."""
     for worker in workers:
-        see_pod(worker, uid=fields.get("pod_uid") or "")
+        if Pod.get_or_none(Pod.name == worker) is None:
+            see_pod(worker, uid=fields.get("pod_uid") or "")
     return [
         Rank.create(
             **{

@@ -12,7 +12,7 @@ from master.controller.decisions import decide
 from master.controller.hands import Hands
 from master.controller.settling import Settler
 from master.controller.verification import Verifier
-from master.controller.world import Attention, Habits, observe
+from master.controller.world import Attention, Habits, observe, store_pods
 from master.models import KeptSample, Rank, Run, run_owner
 from master.pools.base import Placement, PodStatus, Shape
 from master.reading.promql import PrometheusClient, PrometheusError
@@ -284,9 +284,10 @@ class Loop:
 
     def turn(self, times: int = 1) -> None:
         for _ in range(times):
+            pods = self.hands.pool.pods() or []
+            store_pods(pods)
             for agent in self.agents:
                 agent.poll()
-            pods = self.hands.pool.pods() or []
             for action in decide(observe(pods, Habits(2, 120.0, 60.0), self.attention)):
                 self.hands.perform(action)
             self.hands.settler.turn()
