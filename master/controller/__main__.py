@@ -58,7 +58,9 @@ def main() -> None:
         return
     open_database(settings.database_url, settings.reserve_bytes)
     pool = open_pool(settings, registry, stop)
-    habits = Habits(settings.workers, settings.start_seconds, settings.idle_seconds)
+    habits = Habits(
+        settings.workers, settings.start_seconds, settings.idle_seconds, settings.spool_bytes
+    )
     writer = MeasuredWriter(settings.prometheus_url, written)
     delivery = Delivery(writer, written, settings.limits.series)
     asked = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)

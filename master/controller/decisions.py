@@ -17,6 +17,10 @@ LOST_SECONDS = 30.0
 FRESH_SECONDS = 10.0
 # A rank that its worker, heard of as it is, has not begun by then is lost.
 BEGIN_SECONDS = 120.0
+# A rank that is to stop or has exited, and from which nothing more comes for so long, is lost.
+STUCK_SECONDS = 60.0
+# A rank that was told to stop is lost by then, however much still comes.
+STOP_SECONDS = 600.0
 # What has not ended by itself this long after its deadline is stopped: a share of the deadline, but
 # at least so many seconds. Until then it may evaluate what it has.
 DEADLINE_GRACE = 0.1
@@ -104,6 +108,19 @@ def _why_lost(rank: RankView, world: World) -> str:
     if not rank.reported and world.waited > BEGIN_SECONDS:
         late = f"{rank.worker} did not begin it within {BEGIN_SECONDS:.0f} s"
         return _join(late, rank.trouble)
+    return _why_without_end(rank)
+
+
+def _why_without_end(rank: RankView) -> str:
+    """Return why a rank is given up whose agent is heard of, but never lets it come to an end."""
+    if rank.exited and rank.stuck > STUCK_SECONDS:
+        return f"the rest of what it wrote did not come from {rank.worker} in {STUCK_SECONDS:.0f} s"
+    if rank.stopping and not rank.exited and rank.ending > STUCK_SECONDS:
+        return f"{rank.worker} did not end it within {STUCK_SECONDS:.0f} s of being told to"
+    if rank.stopping and rank.ending > STOP_SECONDS:
+        return (
+            f"{rank.worker} was not done with it {STOP_SECONDS:.0f} s after being told to stop it"
+        )
     return ""
 
 

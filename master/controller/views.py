@@ -32,6 +32,8 @@ class RankView:
     exit_code: int | None
     exited_at: float | None
     """When it exited; when it was last heard of, if it is lost."""
+    held: int
+    """How many bytes of its streams are held."""
     streams_complete: bool
     """Whether all bytes that its process wrote are held."""
     seen_at: float
@@ -48,6 +50,15 @@ class RankView:
     """Why it was written off, for good; empty for a rank that was not."""
     failure: str = ""
     """Why it has failed, however its process ends, as its agent says; empty if it has not."""
+    ending: float = 0.0
+    """For how many seconds it was told to stop, or has exited, and is not over."""
+    stuck: float = 0.0
+    """For how many of these nothing to speak of has come of its streams."""
+
+    @property
+    def exited(self) -> bool:
+        """Whether its process has ended."""
+        return self.exit_code is not None
 
     @property
     def over(self) -> bool:

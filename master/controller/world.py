@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from master.controller.views import RankView, RunView, Warm, WorkerView, World
 from master.database import snapshot
@@ -12,31 +12,43 @@ from master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from master.pods import is_same_pod
 from master.pools.base import RUNNING, PodStatus, Shape
 from master.reading.counting import Counted
+from master.recording.spool import has_room
 from master.recording.streams import METRICS
 from master.runs import deadline_at, find_active
 from mlbench.names import STREAMS
 
 # A controller that did not look for this long was away: killed, or asleep with its laptop.
 _AWAY_SECONDS = 10.0
+# What a rank sends once it is ending is looked at in steps of so many bytes: a trickle is no end.
+_STEP_BYTES = 1 << 20
 # Ten times a second, and of thousands of runs: no more is read than is needed.
 _SHAPE = (Run.num_workers, Run.num_cpus, Run.max_bandwidth, Run.gpu_enabled, Run.image)
 
 
-class Attention:
-    """Knows for how long the controller has seen what it sees, by a clock that nobody sets."""
+class Stopwatch:
+    """Knows for how long something was seen without a pause."""
 
-    def __init__(self, clock: Callable[[], float] = clock) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._since: dict[Hashable, float] = {}
         self._looked_at = float("-inf")
 
-    def look(self, *seen: Hashable) -> list[float]:
+    def look(self, now: float, *seen: Hashable) -> list[float]:
         """Return for how many seconds each of these was seen without a pause, up to now."""
-        now = self._clock()
         since = self._since if now - self._looked_at <= _AWAY_SECONDS else {}
         self._since = {one: since.get(one, now) for one in seen}
         self._looked_at = now
         return [now - self._since[one] for one in seen]
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Knows for how long the controller has seen what it sees."""
+
+    clock: Callable[[], float] = clock
+    """One that nobody sets."""
+    by_clock: Stopwatch = field(default_factory=Stopwatch)
+    by_hearing: Stopwatch = field(default_factory=Stopwatch)
+    """In seconds in which the master could hear its agents."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,8 @@ class Habits:
     """How long a run waits for its workers."""
     idle_seconds: float
     """How long the workers of the last run are kept."""
+    spool_bytes: int
+    """How many bytes of samples may wait for Prometheus."""
 
 
 def observe(
@@ -64,14 +78,16 @@ def observe(
         last = ended.order_by(Run.finished_at.desc()).first()
         ears, now = heard(), time.time()
         view = _view_run(run, seen, {pod.name: pod for pod in pods}, ears) if run else None
-        looked, started, waited, idle = attention.look(
+        looked, started, waited, idle = attention.by_clock.look(
+            attention.clock(),
             "looking",
             ("started", run.id if run and run.started_at else None),
             _progress(view),
             ("idle", last.id if last and not run else None),
         )
         if run and view:
-            view = replace(view, overdue=_overdue(run, now, looked, started))
+            ranks = _time_endings(view, ears, attention, habits.spool_bytes)
+            view = replace(view, overdue=_overdue(run, now, looked, started), ranks=ranks)
         return World(
             waited=waited,
             # A clock that was set back makes it no longer, a controller that just came no shorter.
@@ -92,6 +108,32 @@ def _progress(run: RunView | None) -> Hashable:
     if run is None:
         return None
     return run.id, run.attempt, bool(run.ranks), all(rank.over for rank in run.ranks)
+
+
+def _time_endings(
+    run: RunView, ears: Heard, attention: Attention, spool_bytes: int
+) -> tuple[RankView, ...]:
+    """Return the ranks with how long they have been ending, and without sending anything more.
+
+    Time counts in which the master could hear them, and take what they send.
+    """
+    ending = [rank for rank in run.ranks if not rank.over and (rank.stopping or rank.exited)]
+    if ending and not has_room(spool_bytes):
+        ending = []
+    of = (run.id, run.attempt)
+    seconds = attention.by_hearing.look(
+        ears.seconds,
+        *((*of, rank.rank, "ending") for rank in ending),
+        *((*of, rank.rank, rank.exited, rank.held // _STEP_BYTES) for rank in ending),
+    )
+    times = zip(seconds[: len(ending)], seconds[len(ending) :], strict=True)
+    by_rank = {rank.rank: one for rank, one in zip(ending, times, strict=True)}
+    return tuple(
+        replace(rank, ending=by_rank[rank.rank][0], stuck=by_rank[rank.rank][1])
+        if rank.rank in by_rank
+        else rank
+        for rank in run.ranks
+    )
 
 
 def _overdue(run: Run, now: float, looked: float, started: float) -> float:
@@ -200,6 +242,7 @@ def _view_rank(
         stopping=rank.stop,
         exit_code=rank.exit_code,
         exited_at=rank.exited_at,
+        held=sum(stream.size for stream in own),
         streams_complete=len([s for s in own if s.size == s.final_size]) == len(STREAMS),
         seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
         silent=ears.seconds - (worker.heard if worker else 0),

@@ -9,6 +9,7 @@ from peewee import fn
 from master.database import check_room
 from master.models import Stream
 from master.recording.streams import OF_SAMPLES
+from master.reserve import NoRoomError
 from mlbench.errors import MLBenchError
 
 # What was counted this lately still holds, near enough.
@@ -27,6 +28,15 @@ def waiting_bytes(owner: str | None = None) -> int:
     if owner is not None:
         waiting = waiting.where(Stream.owner == owner)
     return int(waiting.scalar() or 0)
+
+
+def has_room(limit_bytes: int) -> bool:
+    """Return whether logs and samples can be taken: of samples, so many bytes may wait."""
+    try:
+        check_room()
+    except NoRoomError:
+        return False
+    return waiting_bytes() <= limit_bytes
 
 
 @dataclass

@@ -104,7 +104,8 @@ def test_a_lost_rank_makes_it_failed() -> None:
 def test_no_restart_after_the_deadline() -> None:
     failed = (exited(1), exited(-15))
     assert decide_for(passed(-1, *failed, max_restarts=1)) == [Assign(7, 2, ("w-0", "w-1"))]
-    assert decide_for(passed(0, *failed, max_restarts=1)) == [Count(7)]
+    just_now = replace(WORLD, waited=0.0)
+    assert decide_for(passed(0, *failed, max_restarts=1), just_now) == [Count(7)]
     assert decide_for(stopped(*failed, max_restarts=1)) == [End(7, "FINISHED", REASON)]
 
 

@@ -22,6 +22,7 @@ RUNNING = RankView(
     stopping=False,
     exit_code=None,
     exited_at=None,
+    held=0,
     streams_complete=False,
     seen_at=NOW - 0.2,
     silent=0.0,

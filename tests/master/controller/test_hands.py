@@ -13,7 +13,7 @@ from master.controller.hands import Hands
 from master.controller.settling import Settler
 from master.controller.verification import Verifier
 from master.controller.world import Attention, Habits, observe, store_pods
-from master.models import KeptSample, Rank, Run, run_owner
+from master.models import Hearing, KeptSample, Rank, Run, run_owner
 from master.pools.base import Placement, PodStatus, Shape
 from master.reading.promql import PrometheusClient, PrometheusError
 from master.recording import streams
@@ -278,6 +278,7 @@ class Loop:
     run: Run
     agents: list[Agent] = field(default_factory=lambda: [Agent("w-0"), Agent("w-1")])
     seconds: float = 0.0
+    spool_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
         self.attention = Attention(lambda: self.seconds)
@@ -288,7 +289,8 @@ class Loop:
             store_pods(pods)
             for agent in self.agents:
                 agent.poll()
-            for action in decide(observe(pods, Habits(2, 120.0, 60.0), self.attention)):
+            habits = Habits(2, 120.0, 60.0, self.spool_bytes)
+            for action in decide(observe(pods, habits, self.attention)):
                 self.hands.perform(action)
             self.hands.settler.turn()
 
@@ -356,6 +358,63 @@ def test_a_run_that_heeds_no_deadline_is_finished_and_the_next_one_begins(loop: 
     assert [rank.exit_code for rank in ranks(loop.run)] == [-15, -15]
     loop.turn(4)
     assert reload(following).state == "STARTED"
+
+
+class Stubborn(Agent):
+    """An agent that is heard of, and does not do what it is told."""
+
+    def poll(self) -> None:
+        assignment = poll(self.pod, Report.model_validate(self.said)).assignment
+        if assignment is not None:
+            about = {k: assignment[k] for k in ("run_id", "attempt", "rank")}
+            self.said = self.said | {"state": "running", **about}
+
+
+def pass_time(loop: Loop, seconds: int) -> None:
+    """Have the master hear its agents for so long."""
+    for _ in range(0, seconds, 5):
+        loop.seconds += 5
+        Hearing.update(seconds=Hearing.seconds + 5).execute()
+        loop.turn()
+
+
+def test_an_agent_that_never_ends_its_rank_does_not_keep_the_run_from_ending(loop: Loop) -> None:
+    Hearing.create(id=1, seconds=1, since=0)
+    loop.agents[1] = Stubborn("w-1")
+    loop.turn(3)
+    Run.update(stop_requested=True).execute()
+    pass_time(loop, 60)
+    assert loop.state == "STARTED"
+    pass_time(loop, 20)
+    loop.turn(3)
+    assert loop.state == "STOPPED"
+    assert ranks(loop.run)[1].lost == "w-1 did not end it within 60 s of being told to"
+
+
+def test_nor_does_one_that_tells_of_bytes_which_never_come(loop: Loop) -> None:
+    Hearing.create(id=1, seconds=1, since=0)
+    loop.agents[1] = Stubborn("w-1")
+    loop.turn(3)
+    ended = {"state": "exited", "exit_code": 0, "exited_at": time.time()}
+    loop.agents[1].said |= ended | {"sizes": {"metrics": 2**60}}
+    loop.agents[0].exit(0)
+    pass_time(loop, 60)
+    assert loop.state == "STARTED"
+    pass_time(loop, 20)
+    assert loop.state == "FAILED"
+    reason = "rank 1 is lost: the rest of what it wrote did not come from w-1 in 60 s"
+    assert reload(loop.run).reason == reason
+
+
+def test_while_nothing_can_be_taken_none_is_given_up(loop: Loop) -> None:
+    Hearing.create(id=1, seconds=1, since=0)
+    loop.agents[1] = Stubborn("w-1")
+    loop.turn(3)
+    loop.agents[1].said |= {"state": "exited", "exit_code": 0, "exited_at": time.time()}
+    loop.agents[1].said |= {"sizes": {"metrics": 9}}
+    loop.spool_bytes = -1
+    pass_time(loop, 120)
+    assert loop.state == "STARTED"
 
 
 def test_missing_samples_fail_the_run(loop: Loop) -> None:

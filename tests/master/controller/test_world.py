@@ -9,14 +9,14 @@ import pytest
 from peewee import Database
 
 from master.controller.views import RankView, RunView, Warm, WorkerView
-from master.controller.world import Attention, Habits, observe, store_pods
+from master.controller.world import Attention, Habits, Stopwatch, observe, store_pods
 from master.models import Hearing, Pod, Rank, Run, Stream
 from master.pools.base import PodStatus, Shape
 from master.recording import streams
 from master.recording.samples import Sample
 from tests.master.making import key, line, make_ranks, make_run, make_worker, post, record
 
-HABITS = Habits(usual_workers=2, start_seconds=120.0, idle_seconds=60.0)
+HABITS = Habits(usual_workers=2, start_seconds=120.0, idle_seconds=60.0, spool_bytes=1 << 20)
 
 
 def pod(number: int, phase: str = "Running") -> PodStatus:
@@ -313,14 +313,11 @@ def test_pods_are_stored_for_the_api(database: Database) -> None:
     assert not Pod.select().exists()
 
 
-def test_attention_begins_anew_after_a_pause_and_for_what_was_not_there() -> None:
-    attention = Attention(clock := Clock())
-    assert attention.look("a") == [0]
-    clock.now = 9
-    assert attention.look("b", "a") == [0, 9]
-    clock.now = 19
-    assert attention.look("a", "b") == [19, 10]
-    assert attention.look("b") == [10]
-    assert attention.look("b", "a") == [10, 0]
-    clock.now = 29.1
-    assert attention.look("b", "a") == [0, 0]
+def test_a_stopwatch_begins_anew_after_a_pause_and_for_what_was_not_there() -> None:
+    watch = Stopwatch()
+    assert watch.look(0, "a") == [0]
+    assert watch.look(9, "b", "a") == [0, 9]
+    assert watch.look(19, "a", "b") == [19, 10]
+    assert watch.look(19, "b") == [10]
+    assert watch.look(19, "b", "a") == [10, 0]
+    assert watch.look(29.1, "b", "a") == [0, 0]
