@@ -15,12 +15,16 @@ from falcon.testing import TestClient
 from peewee import Database, SqliteDatabase
 
 from master import runs, sweeping, workers
-from master.models import OWNED, Chunk, Deletion, Rank, Run, Stream, run_owner
+from master.models import OWNED, Chunk, Deletion, Rank, Run, Stream, open_database, run_owner
 from master.recording import streams
 from master.recording.spool import waiting_bytes
 from master.recording.streams import StreamKey
+from mlbench import ApiClient
+from mlbench.home import Home
+from tests.chain.test_nothing_is_lost import assert_complete, run_to_end
 from tests.conftest import wait_for
-from tests.master.making import line, make_ranks, make_run, record
+from tests.master.making import line, make_ranks, make_run, record, see_pod
+from tests.ordering import order_steps
 
 _LOG_BYTES = 48 << 20
 _PIECE = os.urandom(512 << 10)
@@ -73,6 +77,7 @@ def poll_until(done: Callable[[], bool], database: Database) -> float:
 
 def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Database) -> None:
     run = make_long_log()
+    see_pod("bystander")
     stop, done = threading.Event(), threading.Event()
     with ThreadPoolExecutor(2) as pool:
         sweeping_on = pool.submit(sweep_until, stop, database)
@@ -91,6 +96,18 @@ def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Data
         sweeping_on.result()
     for table in (Run, Rank, Chunk, Deletion, *OWNED):
         assert not table.select().exists(), table
+
+
+def test_a_run_goes_on_while_the_long_log_of_another_is_deleted(stack: Home) -> None:
+    database = open_database(f"sqlite:///{stack.database}")
+    deleted = make_long_log()
+    with ApiClient.from_home(stack) as client:
+        going_on = order_steps(client, "bystander", steps=600, rate=100)
+        wait_for(lambda: client.get_run(going_on.id).result().value.state == "STARTED")
+        client.delete_run(deleted.id).result()
+        assert_complete(client, run_to_end(client, going_on), steps=600)
+        wait_for(lambda: not Deletion.select().exists(), 60, "all is swept")
+    database.close()
 
 
 def sweep_until(stop: threading.Event, database: Database) -> None:
