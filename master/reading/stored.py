@@ -8,7 +8,7 @@ import orjson
 from peewee import ModelSelect, fn
 
 from master.database import database, snapshot
-from master.models import Detail, KeptSample, Series
+from master.models import Deletion, Detail, KeptSample, Series
 from master.reading.points import Note, Pieces, Point, Points, from_points
 from master.reading.promql import PrometheusError
 from master.reading.waiting import Waiting, read_waiting
@@ -60,9 +60,11 @@ class Stored:
             PrometheusError: something was.
         """
         now = _delivered(self.owner, self.metrics)
-        if any(
+        is_less = any(
             key not in now or now[key].samples < had.samples for key, had in self.delivered.items()
-        ):
+        )
+        # What is left of a deleted run is swept bit by bit.
+        if is_less or Deletion.select().where(Deletion.owner == self.owner).exists():
             raise PrometheusError(
                 f"{self.owner} was deleted or delivered anew meanwhile: ask again"
             )

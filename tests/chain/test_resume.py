@@ -114,8 +114,9 @@ def test_a_killed_training_goes_on(stack: Home, undisturbed: list[Recorded], nam
     with ApiClient.from_home(stack) as client:
         ordered = order(client, name, max_restarts=1)
         worker = stack.workers / f"{names.LOCAL_POD_PREFIX}1"
-        metrics_file = worker / f"run-{ordered.id}-attempt-1-rank-1" / "metrics.jsonl"
-        wait_for(lambda: metrics_file.is_file() and line_count(metrics_file) > 1, 60, "it trains")
+        files = f"run-{ordered.id}-attempt-1-rank-1-*/metrics.jsonl"
+        wait_for(lambda: any(line_count(file) > 1 for file in worker.glob(files)), 60, "it trains")
+        [metrics_file] = worker.glob(files)
         [victim] = training(stack, rank=1)
         epochs_done = kill_within_an_epoch(victim, metrics_file)
         if name == "killed-and-folder-lost":

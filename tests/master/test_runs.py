@@ -18,6 +18,7 @@ from master.models import (
     Rank,
     Run,
     Series,
+    SeriesName,
     Stream,
     run_owner,
 )
@@ -117,6 +118,7 @@ def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database
         post(owner, [Sample("a", "", 0, 1.0)])
         series = {"owner": owner, "metric": "a", "rank": ""}
         Series.create(**series, first_ms=1, last_ms=2)
+        SeriesName.create(**series)
         KeptSample.create(**series, time_us=1, value="text")
         Detail.create(**series, first_ms=1, last_ms=2, samples=[])
     before = {table: table.select().count() for table in (Run, Rank, Chunk, *OWNED)}

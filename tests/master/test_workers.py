@@ -284,5 +284,6 @@ def test_files_that_are_taken_away_after_the_exit_end_where_they_were(
 
 
 def test_agents_whose_polls_had_to_wait_come_back_later(database: Database) -> None:
+    see_pod("w-0")
     assert poll("w-0", IDLE, waited_seconds=0.01).next_poll_seconds == 0.25
     assert poll("w-0", IDLE, waited_seconds=2.0).next_poll_seconds == 4.0

@@ -13,7 +13,7 @@ from falcon.testing import TestClient
 from peewee import Database
 from pydantic import ValidationError
 
-from master import runs
+from master import runs, sweeping
 from master.models import PostedBody, Run, Stream, pod_owner, run_owner
 from master.reading.counting import Counted, count
 from master.reading.promql import PrometheusClient
@@ -173,6 +173,8 @@ def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
     for _ in range(2):
         with pytest.raises(falcon.HTTPNotFound):
             store([sample(run)])
+    while sweeping.sweep():
+        pass
     assert not Stream.select().exists()
 
 
