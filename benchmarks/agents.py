@@ -5,7 +5,7 @@ import selectors
 import socket
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -31,10 +31,10 @@ class Polled:
 class _Agent:
     """One agent, which polls when the master says so."""
 
-    def __init__(self, port: int, number: int, token: str, begin: float) -> None:
+    def __init__(self, port: int, pod: str, token: str, begin: float) -> None:
         body = json.dumps({"state": "idle", "ip": _HOST}).encode()
         lines = [
-            f"POST /api/workers/many-{number}/poll HTTP/1.1",
+            f"POST /api/workers/{pod}/poll HTTP/1.1",
             f"Host: {_HOST}",
             f"Authorization: Bearer {token}",
             "Content-Type: application/json",
@@ -106,15 +106,15 @@ class _Agent:
         self.due = now + json.loads(body)["next_poll_seconds"]
 
 
-def poll(port: int, count: int, token: str, seconds: float) -> Polled:
-    """Have so many agents poll for so long."""
+def poll(port: int, tokens: Mapping[str, str], seconds: float) -> Polled:
+    """Have the agents of these pods, each with its token, poll for so long."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_poll, port, count, token, seconds).result()
+        return pool.submit(_poll, port, tokens, seconds).result()
 
 
-def _poll(port: int, count: int, token: str, seconds: float) -> Polled:
+def _poll(port: int, tokens: Mapping[str, str], seconds: float) -> Polled:
     begin = time.monotonic()
-    agents = [_Agent(port, number, token, begin) for number in range(count)]
+    agents = [_Agent(port, pod, token, begin) for pod, token in tokens.items()]
     with selectors.DefaultSelector() as selector:
         while (now := time.monotonic()) < begin + seconds:
             for agent in agents:

@@ -11,9 +11,10 @@ import httpx
 from benchmarks.measure import Figure
 from benchmarks.runs import store_run
 from benchmarks.servers import (
-    TOKEN,
     Master,
+    agent_token,
     database_url,
+    know_pods,
     running_master,
     running_prometheus,
 )
@@ -24,6 +25,7 @@ from master.recording.streams import StreamKey
 _LOG_BYTES = 2 << 30
 _PIECE_BYTES = 512 << 10
 _POLL_SECONDS = 0.05
+_POD = "bystander"
 _MOST_SECONDS = 1200.0
 
 
@@ -32,6 +34,7 @@ def measure(folder: Path) -> list[Figure]:
     database = open_database(database_url(folder))
     run_id = _store_log()
     before = _megabytes(folder)
+    know_pods(folder, [_POD])
     polls: list[float] = []
     with (
         running_prometheus(folder) as prometheus_url,
@@ -68,8 +71,8 @@ def _store_log() -> int:
 
 def _poll(master: Master, done: threading.Event, seconds: list[float]) -> None:
     """Poll as an agent does, and note how long each answer took."""
-    headers = {"Authorization": f"Bearer {TOKEN}-agent"}
-    url = f"http://127.0.0.1:{master.port}/api/workers/bystander/poll"
+    headers = {"Authorization": f"Bearer {agent_token(_POD)}"}
+    url = f"http://127.0.0.1:{master.port}/api/workers/{_POD}/poll"
     with httpx.Client(headers=headers, trust_env=False, timeout=60) as agent:
         while not done.wait(_POLL_SECONDS):
             seconds.append(

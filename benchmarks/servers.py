@@ -15,12 +15,17 @@ import psutil
 from benchmarks.download import Source
 from mlbench import names
 from mlbench.assets import prometheus_folder
+from mlbench.home import Home
+from mlbench.pod_token import PodIdentity, derive
+from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.stack.ports import Ports
 from mlbench.stack.services import find_prometheus
 
 _READY_SECONDS = 60.0
 _END_SECONDS = 10.0
-TOKEN = "benchmark"  # noqa: S105 - of a master that lives as long as a measurement
+# Of a master that lives as long as a measurement.
+TOKEN = "benchmark"  # noqa: S105
+_AGENT_SECRET = "benchmark-agents"  # noqa: S105
 
 
 @dataclass(frozen=True)
@@ -84,13 +89,23 @@ def running_api(folder: Path, prometheus_url: str) -> Iterator[Master]:
         yield Master(port, worker.pid)
 
 
+def know_pods(folder: Path, pods: Sequence[str]) -> None:
+    """Have the controller know these worker pods, as if a supervisor had started them."""
+    PoolFiles(Home(folder / "home")).write_status([LocalWorker(pod, alive=True) for pod in pods])
+
+
+def agent_token(pod: str) -> str:
+    """Return what a pod's agent shows."""
+    return derive(PodIdentity(pod, ""), _AGENT_SECRET)
+
+
 def _settings(folder: Path, prometheus_url: str) -> dict[str, str]:
     return {
         names.ENV_HOME: str(folder / "home"),
         names.ENV_DATABASE_URL: database_url(folder),
         names.ENV_PROMETHEUS_URL: prometheus_url,
         names.ENV_TOKEN: TOKEN,
-        names.ENV_AGENT_SECRET: f"{TOKEN}-agents",
+        names.ENV_AGENT_SECRET: _AGENT_SECRET,
     }
 
 

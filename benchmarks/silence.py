@@ -18,7 +18,13 @@ from peewee import chunked
 from benchmarks import agents
 from benchmarks.measure import Figure
 from benchmarks.runs import store_run
-from benchmarks.servers import TOKEN, database_url, running_master, running_prometheus
+from benchmarks.servers import (
+    agent_token,
+    database_url,
+    know_pods,
+    running_master,
+    running_prometheus,
+)
 from master.models import Run, Stream, open_database, run_owner
 from mlbench import ApiClient
 from mlbench.home import Home
@@ -47,6 +53,8 @@ def _many(folder: Path) -> Iterator[Figure]:
     part = folder / "many"
     part.mkdir()
     _store_runs(part)
+    pods = [f"many-{number}" for number in range(AGENTS)]
+    know_pods(part, pods)
     with running_prometheus(part) as url, running_master(part, url) as master:
         api = psutil.Process(master.worker)
         [controller] = [
@@ -56,7 +64,8 @@ def _many(folder: Path) -> Iterator[Figure]:
             time.sleep(10)
         yield Figure(f"controller, idle, {RUNS:,} runs", "% of core", [idle()])
         with _cpu(api) as busy:
-            polled = agents.poll(master.port, AGENTS, f"{TOKEN}-agent", _SECONDS)
+            tokens = {pod: agent_token(pod) for pod in pods}
+            polled = agents.poll(master.port, tokens, _SECONDS)
         assert not polled.failures, polled
         yield Figure(f"{AGENTS:,} agents, {RUNS:,} runs: oldest answer", "s", [polled.oldest])
         yield Figure("  from a poll to its answer, median", "ms", [polled.median_ms])

@@ -21,7 +21,7 @@ from tests.master.making import make_ranks, make_run
 _DISK_BYTES = 48 << 20
 _RESERVE_BYTES = 4 << 20
 _LOG_BYTES = 16 << 20
-_AGENT = {"Authorization": f"Bearer {servers.TOKEN}-agent"}
+_AGENT = {"Authorization": f"Bearer {servers.agent_token('w-0')}"}
 _USER = {"Authorization": f"Bearer {servers.TOKEN}"}
 
 
@@ -40,6 +40,7 @@ def runs(disk: Path) -> Mapping[str, int]:
     piece = os.urandom(1 << 20)
     for offset in range(0, _LOG_BYTES, len(piece)):
         streams.append(StreamKey(run_owner(ended.id), 1, 0, "stdout"), offset, piece)
+    servers.know_pods(disk, ["w-0"])
     ids = {"active": active.id, "ended": ended.id}
     opened.close()
     return ids

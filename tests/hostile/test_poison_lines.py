@@ -16,12 +16,12 @@ from master.reading.counting import Counted, count
 from master.reading.promql import PrometheusClient
 from master.recording import streams
 from master.recording.delivery import BATCH_BYTES, Delivery
-from tests.conftest import AGENT_TOKEN, wait_for
+from tests.conftest import as_pod, wait_for
 from tests.master.making import line, make_ranks, make_run, record
 from tests.master.recording.deliverer import Deliverer
 from tests.master.recording.places import nothing_waits
 
-AGENT = {"Authorization": f"Bearer {AGENT_TOKEN}"}
+AGENT = as_pod("w-1")
 MIB = 1 << 20
 
 

@@ -53,7 +53,7 @@ def test_a_process_that_publishes_in_the_names_of_others_changes_nothing_of_thei
         wait_for(lambda: prometheus.query(totals), what="so are the process's own totals")
         found = prometheus.query(f"{{__name__=~'.+'}} == {_FORGED}")
         assert {one.labels["__name__"] for one in found} == {"of_the_user"}
-        assert not prometheus.query('{run_id="1000000"}')
+        assert not prometheus.query('{run_id="2000000"}')
         assert not prometheus.query('{pod="forged"}')
         began = time.monotonic()
         for address in addresses(stack, "workers"):

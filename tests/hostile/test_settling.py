@@ -8,7 +8,7 @@ from dataclasses import asdict
 import pytest
 from peewee import Database, SqliteDatabase
 
-from master import runs
+from master import runs, sweeping
 from master.controller import settling
 from master.controller.settling import KEPT_SECONDS, Settler
 from master.controller.verification import Verifier
@@ -163,6 +163,8 @@ def test_a_run_can_be_deleted_while_it_waits_to_be_counted(master: Master) -> No
     master.settler.ask(run.id)
     master.settler.turn()
     master.deliver()
+    while sweeping.sweep():
+        pass
     assert Run.get_or_none(Run.id == run.id) is None
     assert Stream.select().count() == Chunk.select().count() == Series.select().count() == 0
 
