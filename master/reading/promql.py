@@ -94,7 +94,7 @@ class PrometheusClient:
             answer = self._client.get(url).raise_for_status()
             return str(answer.json()["data"]["startTime"])
         except (httpx.HTTPError, ValueError, KeyError) as error:
-            raise PrometheusError(f"{url} gave no answer: {error}") from error
+            raise PrometheusError(f"Prometheus does not say when it started: {error}") from error
 
     def ready(self) -> bool:
         """Return whether Prometheus answers queries."""
@@ -115,9 +115,9 @@ class PrometheusClient:
                 content = self._post(call, form)
             answer = orjson.loads(_flat(content))
         except ValueError as error:
-            raise PrometheusError(f"{self._url} gave no answer to {asked}: {error}") from error
+            raise PrometheusError(f"Prometheus gave no answer to {asked}: {error}") from error
         if answer.get("status") != "success":
-            raise PrometheusError(f"{self._url} refused {asked}: {answer.get('error')}")
+            raise PrometheusError(f"Prometheus refused {asked}: {answer.get('error')}")
         return answer["data"]
 
     def _post(self, call: str, form: Mapping[str, str]) -> bytes:
@@ -125,7 +125,7 @@ class PrometheusClient:
             return self._client.post(f"{self._url}/api/v1/{call}", data=form).content
         except httpx.HTTPError as error:
             asked = form.get("query") or form["match[]"]
-            raise SilentError(f"{self._url} gave no answer to {asked}: {error}") from error
+            raise SilentError(f"Prometheus gave no answer to {asked}: {error}") from error
 
 
 def _flat(answer: bytes) -> bytes:

@@ -33,6 +33,7 @@ def test_the_page_says_what_prometheus_has_lost(
         training = page.get_by_role("region", name="Training", exact=True)
         words = f"samples of run {run.id}: it lost or forgot the rest"
         expect(training).to_contain_text(words)
+        expect(training.get_by_text("Loading…")).to_be_hidden()
         expect(page.get_by_role("region", name="Progress", exact=True)).to_contain_text(words)
         expect(training.get_by_role("img")).to_have_count(0)
 
