@@ -28,6 +28,7 @@ from master.pools.choose import open_pool
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.metering import MeasuredWriter, WriterMetrics
+from master.runs import find_active
 from master.settings import SharedSettings
 from mlbench.serving import serve_metrics
 from mlbench.signals import on_termination
@@ -35,6 +36,8 @@ from mlbench.signals import on_termination
 log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.1
+# While there is no run, so many ticks in a row only look whether there is one.
+_IDLE_TICKS = 9
 
 
 def main() -> None:
@@ -77,12 +80,15 @@ def main() -> None:
         follower = Follower(settings.grafana, count_requests(registry))
         # Nobody waits for it: what it has not done yet, the next controller does.
         threading.Thread(target=follower.run, args=(stop,), name="grafana", daemon=True).start()
-    patience = _TICK_SECONDS
+    patience, idle_ticks = _TICK_SECONDS, 0
     while not stop.wait(patience):
         try:
+            if idle_ticks and find_active() is None:
+                idle_ticks -= 1
+                continue
             with loop.counted():
                 _reconcile(pool, hands, habits, attention)
-            patience = _TICK_SECONDS
+            patience, idle_ticks = _TICK_SECONDS, _IDLE_TICKS
         except Exception:
             # Nothing is lost by trying again: every tick begins from what is.
             log.exception("reconciling failed, trying again")
