@@ -23,6 +23,8 @@ def store_run(name: str, state: str = "FINISHED") -> Run:
         state=state,
         created_at=now,
         finished_at=now,
+        # As of a run that ended more than an hour ago.
+        settled_at=now,
     )
 
 
