@@ -59,9 +59,11 @@ def judge_together(reader: SeriesReader, wanted: Sequence[Run], wish: Wish) -> C
 def _judge(reader: SeriesReader, run: Run, wish: Wish, machines: Sequence[Machine]) -> Result:
     question = _question(run, wish)
     course = _course(reader.prometheus, run, machines)
-    result = evaluate(course, question, _series(reader, run, question))
-    runs.find(run.id)
-    return result
+    try:
+        return evaluate(course, question, _series(reader, run, question))
+    finally:
+        # What of a deleted run is incomplete is not Prometheus's fault.
+        runs.find(run.id)
 
 
 def _question(run: Run, wish: Wish) -> Question:
