@@ -30,7 +30,14 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.stack import launch
 from tests.chain.processes import service
-from tests.hostile.silencers import endless_body, half_body, half_head, never_read, occupied
+from tests.hostile.silencers import (
+    endless_body,
+    half_body,
+    half_head,
+    never_read,
+    occupied,
+    oldest_answer,
+)
 from tests.ordering import order_steps
 
 AGENTS = 1000
@@ -145,20 +152,10 @@ def _beside_a_run(
     while client.get_run(run.id).result().value.state != "STARTED":
         time.sleep(0.1)
     with silencing():
-        oldest = _oldest_answer(home)
+        oldest = oldest_answer(home, _SECONDS)
     while (ended := client.get_run(run.id).result().value).active:
         time.sleep(0.1)
     assert ended.state == "FINISHED", ended.reason
-    return oldest
-
-
-def _oldest_answer(home: Home) -> float:
-    oldest, deadline = 0.0, time.monotonic() + _SECONDS
-    with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as opened:
-        while time.monotonic() < deadline:
-            [(heard_at,)] = opened.execute("SELECT MIN(seen_at) FROM worker").fetchall()
-            oldest = max(oldest, time.time() - heard_at)
-            time.sleep(0.1)
     return oldest
 
 

@@ -2,12 +2,15 @@
 
 import re
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import httpx
+
+from mlbench.home import Home
 
 
 def half_head() -> bytes:
@@ -77,3 +80,14 @@ def _is_ended(opened: socket.socket) -> bool:
         return False
     except OSError:
         return True
+
+
+def oldest_answer(home: Home, seconds: float) -> float:
+    """Return for how long a worker was not heard of at most, in the next seconds."""
+    oldest, deadline = 0.0, time.monotonic() + seconds
+    with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as opened:
+        while time.monotonic() < deadline:
+            [(heard_at,)] = opened.execute("SELECT MIN(seen_at) FROM worker").fetchall()
+            oldest = max(oldest, time.time() - heard_at)
+            time.sleep(0.1)
+    return oldest

@@ -18,7 +18,14 @@ from mlbench.home import Home
 from mlbench.stack import launch
 from tests.chain.processes import service
 from tests.conftest import wait_for
-from tests.hostile.silencers import endless_body, half_body, half_head, never_read, occupied
+from tests.hostile.silencers import (
+    endless_body,
+    half_body,
+    half_head,
+    never_read,
+    occupied,
+    oldest_answer,
+)
 from tests.ordering import order_steps
 
 # After so long a silence a worker is lost here, instead of after 30 s.
@@ -68,17 +75,6 @@ def beside_a_run(client: ApiClient, name: str, seconds: float) -> Iterator[None]
 
 def _get(client: ApiClient, run: Run) -> Run:
     return client.get_run(run.id).result().value
-
-
-def oldest_answer(home: Home, seconds: float) -> float:
-    """Return for how long a worker was not heard of at most, in the next seconds."""
-    oldest, deadline = 0.0, time.monotonic() + seconds
-    with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as opened:
-        while time.monotonic() < deadline:
-            [(heard_at,)] = opened.execute("SELECT MIN(seen_at) FROM worker").fetchall()
-            oldest = max(oldest, time.time() - heard_at)
-            time.sleep(0.1)
-    return oldest
 
 
 @contextmanager
