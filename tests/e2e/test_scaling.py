@@ -26,7 +26,12 @@ def test_more_workers_than_fit_are_told_of_and_fewer_run(release: Release) -> No
     ended = release.wait_for_end(run, START_SECONDS + 120)
     assert ended.state == "FAILED"
     assert "Insufficient cpu" in ended.reason
-    assert not ended.waiting
+    wait_until(
+        lambda: release.run(run.id).waiting,
+        lambda waiting: not waiting,
+        START_SECONDS,
+        "its samples are counted, and it waits for nothing",
+    )
 
     fewer = order("fewer", WORKERS, benchmark="steps", args=_FAST, queue=True)
     release.finish(fewer.result().value)
