@@ -5,7 +5,7 @@
 BIN := .venv/bin
 WITH_PROMETHEUS := PROMETHEUS="$$(scripts/get-prometheus.sh)" && export PROMETHEUS &&
 
-.PHONY: help run install test hostile check chart bench images screenshots e2e clean
+.PHONY: help run install test test-all check chart bench images screenshots e2e clean
 
 help: ## show this list (the default)
 	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
@@ -23,11 +23,11 @@ PYTEST = $(WITH_PROMETHEUS) KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" $(BIN)/pytest -n 2 --dist worksteal
 
-test: install ## run the tests
-	$(PYTEST) --ignore tests/hostile
+test: install ## run the tests that are done in five minutes
+	$(PYTEST) -m 'not slow' --ignore tests/hostile
 
-hostile: install ## run the tests of what a failing or hostile part may do to the others
-	$(PYTEST) tests/hostile
+test-all: install ## run all tests, the slow ones too
+	$(PYTEST)
 
 check: install ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, shell syntax
 	$(BIN)/ruff check
