@@ -150,29 +150,17 @@ class Services:
         )
 
     def _controller(self, workers: int) -> Service:
+        given = {key: os.environ[key] for key in _GRAFANA_VARIABLES if key in os.environ}
         port = self._ports.near(_CONTROLLER_PORT)
         return Service(
             name="controller",
             command=(*_python("master.controller"), "--port", str(port)),
-            environ={
-                **self._master_environ(workers),
-                **self._followed_grafana(),
-            },
+            environ={**self._master_environ(workers), **given},
             port=port,
         )
 
-    def _followed_grafana(self) -> dict[str, str]:
-        """Return how the controller reaches the user's own Grafana, or else the stack's."""
-        given = {key: os.environ[key] for key in _GRAFANA_VARIABLES if key in os.environ}
-        if given.get(names.ENV_GRAFANA_URL) or self.grafana_url is None:
-            return given
-        return {
-            names.ENV_GRAFANA_URL: self.grafana_url,
-            names.ENV_GRAFANA_TOKEN: f"{grafana.ADMIN}:{self._grafana_password()}",
-        }
-
     def _shown_grafana(self) -> dict[str, str]:
-        """Return how a browser reaches the Grafana that the controller follows, if there is one."""
+        """Return the address of the user's own Grafana, or else the stack's, for a browser."""
         given = (names.ENV_GRAFANA_PUBLIC_URL, names.ENV_GRAFANA_URL)
         url = next(filter(None, map(os.environ.get, given)), self.grafana_url)
         return {names.ENV_GRAFANA_PUBLIC_URL: url} if url else {}
@@ -219,7 +207,7 @@ class Services:
         }
 
 
-# The controller's alone.
+# A Grafana of the user's own, for the controller alone.
 _GRAFANA_VARIABLES = frozenset(
     {names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN, names.ENV_GRAFANA_PROMETHEUS_URL}
 )

@@ -238,13 +238,13 @@ def test_a_grafana_is_the_last_to_start_and_no_one_waits_for_it(
     assert not any(service.optional for service in found.fixed[:-1])
 
 
-def test_the_controller_follows_the_stacks_grafana(home: Home, binary: Path, grafana: Path) -> None:
+def test_the_stacks_grafana_reads_the_stacks_prometheus(
+    home: Home, binary: Path, grafana: Path
+) -> None:
     found = Services(home, workers=2)
-    controller, shown = found.fixed[2], found.fixed[-1]
+    shown = found.fixed[-1]
     password = (home.root / "grafana-password").read_text().strip()
     assert stat.S_IMODE((home.root / "grafana-password").stat().st_mode) == 0o600
-    assert controller.environ[names.ENV_GRAFANA_URL] == found.grafana_url
-    assert controller.environ[names.ENV_GRAFANA_TOKEN] == f"admin:{password}"
     assert shown.environ["GF_SECURITY_ADMIN_PASSWORD"] == password
     url, login = split_login(found.prometheus_url)
     assert shown.environ[names.ENV_PROMETHEUS_URL] == url, "whoever looks may read it"
@@ -253,7 +253,7 @@ def test_the_controller_follows_the_stacks_grafana(home: Home, binary: Path, gra
     assert tuple(shown.environ[name] for name in told) == login
 
 
-def test_the_controller_follows_the_users_own_grafana_and_nobody_else_knows_its_token(
+def test_only_the_controller_is_told_the_users_own_grafana(
     home: Home, binary: Path, grafana: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in _USERS_GRAFANA:
@@ -279,7 +279,7 @@ def test_the_web_pages_lead_to_the_users_own_grafana(
         assert service.environ.get(_SHOWN_GRAFANA) == shown
 
 
-def test_without_a_grafana_nothing_is_followed(home: Home, binary: Path) -> None:
+def test_without_a_grafana_nobody_is_told_of_one(home: Home, binary: Path) -> None:
     found = Services(home, workers=2)
     assert found.grafana_url is None
     assert _SHOWN_GRAFANA not in found.fixed[1].environ
