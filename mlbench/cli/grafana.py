@@ -12,8 +12,7 @@ import typer
 from mlbench import names
 from mlbench.cli.common import JsonOption, errors_as_exit_codes, out, print_json
 from mlbench.client.connection import find_connection
-from mlbench.errors import MLBenchError
-from mlbench.home import NotConnectedError
+from mlbench.errors import MLBenchError, NotConnectedError
 
 
 class NotPushedError(MLBenchError):
