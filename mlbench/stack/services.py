@@ -169,7 +169,7 @@ class Services:
         )
 
     def _master(self, port: int) -> Service:
-        # Where a browser reaches the Grafana that the controller keeps up to date.
+        # Where a browser reaches the user's own Grafana, or else the stack's.
         given = (names.ENV_GRAFANA_PUBLIC_URL, names.ENV_GRAFANA_URL)
         grafana_url = next(filter(None, map(os.environ.get, given)), self.grafana_url)
         return Service(
@@ -190,22 +190,13 @@ class Services:
 
     def _controller(self) -> Service:
         port = self._ports.near(_CONTROLLER_PORT)
+        given = {key: os.environ[key] for key in _GRAFANA_VARIABLES if key in os.environ}
         return Service(
             name="controller",
             command=(*_python("master.controller"), "--port", str(port)),
-            environ={**self._master_environ, **self._controllers_grafana()},
+            environ={**self._master_environ, **given},
             port=port,
         )
-
-    def _controllers_grafana(self) -> dict[str, str]:
-        """Return how the controller reaches the user's own Grafana, or else the stack's."""
-        given = {key: os.environ[key] for key in _GRAFANA_VARIABLES if key in os.environ}
-        if given.get(names.ENV_GRAFANA_URL) or self.grafana_url is None:
-            return given
-        return {
-            names.ENV_GRAFANA_URL: self.grafana_url,
-            names.ENV_GRAFANA_TOKEN: f"{grafana.ADMIN}:{self._secret('grafana-password')}",
-        }
 
     def _grafana(self, installed: grafana.Grafana) -> Service:
         port = self._ports.near(_GRAFANA_PORT)

@@ -23,6 +23,8 @@ from master.workers import Report, poll
 from tests.conftest import free_port
 from tests.master.making import key, line, make_ranks, make_run, post, record
 
+pytestmark = pytest.mark.both_databases
+
 
 @dataclass
 class Machines:

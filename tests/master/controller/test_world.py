@@ -16,6 +16,8 @@ from master.recording import streams
 from master.recording.samples import Sample
 from tests.master.making import key, line, make_ranks, make_run, make_worker, post, record
 
+pytestmark = pytest.mark.both_databases
+
 HABITS = Habits(usual_workers=2, start_seconds=120.0, idle_seconds=60.0, spool_bytes=1 << 20)
 
 
