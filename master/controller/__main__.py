@@ -23,7 +23,7 @@ from master.controller.lease import open_lease, wait_for
 from master.controller.observer import Observer, store_pods
 from master.controller.settling import Settler
 from master.controller.world import PoolPolicy
-from master.grafana.follow import Follower, count_requests
+from master.grafana import GrafanaPusher
 from master.models import open_database
 from master.pools.choose import open_pool
 from master.reading.promql import PrometheusClient
@@ -78,8 +78,8 @@ def main() -> None:
     threading.Thread(target=settler.run, args=(stop,), name="settling", daemon=True).start()
     threading.Thread(target=sweeping.run, args=(stop,), name="sweeper", daemon=True).start()
     if settings.grafana:
-        follower = Follower(settings.grafana, count_requests(registry))
-        threading.Thread(target=follower.run, args=(stop,), name="grafana", daemon=True).start()
+        pusher = GrafanaPusher(settings.grafana, registry)
+        threading.Thread(target=pusher.run, args=(stop,), name="grafana", daemon=True).start()
 
     def reconcile() -> None:
         pods = pool.pods()

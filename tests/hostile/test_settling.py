@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 import pytest
-from peewee import Database, SqliteDatabase
+from peewee import Database
 
 from master import runs, sweeping
 from master.controller import settling
@@ -78,6 +78,7 @@ def age(*ended: Run, seconds: float = KEPT_SECONDS + 1) -> None:
     Run.update(finished_at=time.time() - seconds).where(Run.id.in_(ids)).execute()
 
 
+@pytest.mark.both_databases
 def test_what_a_power_loss_took_right_after_the_end_is_delivered_again(master: Master) -> None:
     """As soon as Prometheus is back, though nothing was on its way to it meanwhile."""
     run = master.make_ended()
@@ -168,9 +169,7 @@ def test_a_run_can_be_deleted_while_it_waits_to_be_counted(master: Master) -> No
     assert Stream.select().count() == Chunk.select().count() == Series.select().count() == 0
 
 
-def test_runs_that_are_settled_cost_nothing(master: Master, database: Database) -> None:
-    if not isinstance(database, SqliteDatabase):
-        pytest.skip("PostgreSQL plans by what it has analysed")
+def test_runs_that_are_settled_cost_nothing(database: Database) -> None:
     unsettled = Run.select(Run.id).where(Run.settled_at.is_null(), settling._is_due())
     sql, values = unsettled.order_by(Run.id).sql()
     [plan, *_] = database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()

@@ -11,6 +11,7 @@ from tests.master.making import line, make_ranks, make_run, record
 from tests.master.telemetry.scraping import scrape, value
 
 
+@pytest.mark.both_databases
 def test_a_run_is_described(api: TestClient) -> None:
     run = make_run(
         num_workers=3,
@@ -43,6 +44,7 @@ def test_a_run_is_in_one_state(api: TestClient, state: str) -> None:
     assert value(api, "mlbench_run_state", run_id=str(run.id), state=state) == 1
 
 
+@pytest.mark.both_databases
 def test_the_newest_hundred_runs_are_shown(api: TestClient) -> None:
     ids = [make_run(state="FINISHED").id for _ in range(103)]
     shown = {int(labels["run_id"]) for labels, _ in scrape(api)["mlbench_run_info"]}
@@ -63,6 +65,7 @@ def test_a_goal_that_was_not_reached_has_none(api: TestClient) -> None:
     assert "mlbench_run_time_to_goal_seconds" not in scrape(api)
 
 
+@pytest.mark.both_databases
 def test_the_lost_ranks_of_the_latest_attempt_are_counted(api: TestClient) -> None:
     run = make_run(attempt=1)
     make_ranks(run, lost="gone")
