@@ -58,7 +58,11 @@ class Observer:
         """Return the world at one moment; ``waits_for`` says why more pods are not there."""
         # In one transaction: half of an agent's report would look like a lost rank.
         with snapshot():
-            run, last = find_active(), _last_ended()
+            run = find_active()
+            ended = Run.select(Run.id, Run.attempt, Run.finished_at, *_SHAPE).where(
+                Run.finished_at.is_null(False)
+            )
+            last = ended.order_by(Run.finished_at.desc()).first()
             workers = {worker.name: worker for worker in Worker.select()}
             hearing, now = heard(), time.time()
             view = _view_run(run, workers, pods, hearing) if run else None
@@ -119,14 +123,6 @@ def store_pods(pods: list[PodStatus]) -> None:
     for name, row in rows.items():
         if row != stored.get(name):
             Pod.insert(row).on_conflict(conflict_target=[Pod.name], update=row).execute()
-
-
-def _last_ended() -> Run | None:
-    ended = Run.select(Run.id, Run.attempt, Run.finished_at, *_SHAPE)
-    last: Run | None = (
-        ended.where(Run.finished_at.is_null(False)).order_by(Run.finished_at.desc()).first()
-    )
-    return last
 
 
 def _phase(run: RunView | None) -> Hashable:

@@ -234,6 +234,8 @@ def test_samples_are_counted(executor: Executor, run: Run, delivery: Delivery) -
 def test_without_prometheus_nothing_is_counted(
     pool: FakePool, run: Run, delivery: Delivery
 ) -> None:
+    record(run, line(time.time(), a=1))
+    delivery.deliver_waiting()
     absent = PrometheusClient(f"http://127.0.0.1:{free_port()}")
     settler = Settler(absent, delivery)
     Executor(pool, settler).perform(Count(run.id))
