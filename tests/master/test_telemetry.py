@@ -42,7 +42,7 @@ def test_promtool_finds_nothing_to_complain_about(api: TestClient, promtool: Pat
     def check() -> None:
         answer = api.simulate_get("/metrics")
         assert answer.headers["Content-Type"].startswith("text/plain; version=")
-        command = [promtool, "check", "metrics"]
+        command = [str(promtool), "check", "metrics"]
         done = subprocess.run(command, input=answer.content, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 

@@ -113,6 +113,7 @@ def test_an_attempt_begins_once(executor: Executor, ordered: Run) -> None:
         executor.perform(Assign(ordered.id, 1, workers))
     begun = reload(ordered)
     assert (begun.state, begun.attempt) == ("STARTED", 1)
+    assert begun.started_at is not None
     assert begun.started_at == pytest.approx(time.time(), abs=10)
     first, second = ranks(ordered)
     assert (first.worker, second.worker) == BEGIN
