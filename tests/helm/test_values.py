@@ -34,7 +34,6 @@ from tests.helm.conftest import Render
         ("master.service.type=Public", "master.service.type must be one of"),
         ("master.image.pullPolicy=Sometimes", "master.image.pullPolicy must be one of"),
         ("grafana.url=http://me:secret@grafana", "grafana.url: Does not match pattern"),
-        ("weave.enabled=true", "weave.enabled: Weave Net ended in 2024"),
         ("prometheus.enabled=false", "prometheus.url: set it"),
         ("prometheus.url=http://here:9090", "prometheus.url: set prometheus.enabled to false"),
         ("grafana.url=http://here:3000", "grafana.url: set grafana.enabled to false"),
@@ -93,11 +92,6 @@ def test_large_numbers_of_a_file_stay_whole(helm: Helm, tmp_path: Path) -> None:
         "1000000",
         "2000000",
     )
-
-
-def test_weave_says_that_bandwidth_needs_no_plugin(render: Render) -> None:
-    with pytest.raises(ChartError, match="Bandwidth limits need no network plugin"):
-        render("weave.enabled=true")
 
 
 @pytest.mark.parametrize(
