@@ -12,6 +12,8 @@ from master.recording.samples import Sample
 from mlbench.records import Goal
 from tests.master.making import post, record
 
+pytestmark = pytest.mark.both_databases
+
 _GOAL = Goal("val", 97.0, lower_is_better=False)
 
 
