@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench.errors import MLBenchError
+from master.errors import UnavailableError
 
 
-class NoRoomError(MLBenchError):
+class NoRoomError(UnavailableError):
     """The disk is too full for logs and samples."""
 
 

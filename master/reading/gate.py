@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mlbench.errors import MLBenchError
+from master.errors import UnavailableError
 
 
-class PrometheusError(MLBenchError):
+class PrometheusError(UnavailableError):
     """Prometheus gave no answer to a query."""
 
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from peewee import fn
 
 from master.database import check_room
+from master.errors import UnavailableError
 from master.models import Stream
 from master.recording.streams import OF_SAMPLES
 from master.reserve import NoRoomError
-from mlbench.errors import MLBenchError
 
 # What was counted this lately still holds, near enough.
 _FRESH_SECONDS = 0.5
 
 
-class SpoolFullError(MLBenchError):
+class SpoolFullError(UnavailableError):
     """No more samples can be taken now: Prometheus must take some first."""
 
 

@@ -10,6 +10,13 @@ from pydantic import Field
 
 from master import runs, times
 from master.errors import BadFieldError
+from master.http import (
+    choice,
+    moment,
+    parse_whole_number,
+    read_bodies,
+    whole_number,
+)
 from master.openapi.operation import ABOVE_0, Parameter, Schema, operation
 from master.reading import answers
 from master.reading.answers import Answer
@@ -19,13 +26,6 @@ from master.recording import posting
 from master.recording.limits import SeriesLimit
 from master.recording.posting import MAX_SAMPLES, PostedSample
 from master.recording.spool import Spool
-from master.resources.params import (
-    choice,
-    moment,
-    parse_whole_number,
-    read_bodies,
-    whole_number,
-)
 from mlbench.records import Count, Echo, Point
 
 _SELECTION = (
