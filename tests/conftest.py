@@ -1,13 +1,17 @@
 """What tests share: the real Prometheus, databases of both kinds, and stacks of their own."""
 
+import os
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import certifi
 import httpx
 import pytest
 from falcon.testing import TestClient
@@ -26,6 +30,8 @@ from mlbench.stack.services import find_prometheus
 from tests.postgres import PostgresServer, serve
 
 _CONFIG = Path(__file__).parents[1] / "prometheus" / "prometheus.yml"
+
+_ROOM_IN_MEMORY = 4 << 30
 
 USER_TOKEN = "user-token"
 AGENT_SECRET = "agent-secret"
@@ -48,10 +54,11 @@ def as_pod(name: str, uid: str = "") -> dict[str, str]:
 
 def wait_for(condition: Callable[[], object], seconds: float = 20.0, what: str = "") -> None:
     """Wait until a condition holds; fail if it does not in time."""
-    deadline = time.monotonic() + seconds
+    deadline, pause = time.monotonic() + seconds, 0.005
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.1)
 
 
 @pytest.fixture(scope="session")
@@ -154,6 +161,27 @@ def postgres_database(postgres: PostgresServer) -> Iterator[str]:
     with postgres.new_database() as name:
         open_database(postgres.url(name)).close()
         yield name
+
+
+def pytest_configure() -> None:
+    """Keep what tests write in memory, where there is room: SQLite and Prometheus sync often."""
+    memory = Path("/dev/shm")  # noqa: S108
+    if memory.is_dir() and shutil.disk_usage(memory).free > _ROOM_IN_MEMORY:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_are_read_once() -> Iterator[None]:
+    """Have all clients of httpx share what they verify with: reading it takes each of them 25 ms."""
+    create, shared = ssl.create_default_context, ssl.create_default_context(cafile=certifi.where())
+
+    def reuse(*args: Any, cafile: str | None = None, **options: Any) -> ssl.SSLContext:
+        usual = cafile == certifi.where() and not args and not options
+        return shared if usual else create(*args, cafile=cafile, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", reuse)
+        yield
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
