@@ -22,10 +22,10 @@ from master.app import create_app
 from master.models import TABLES, open_database
 from master.reading.promql import PrometheusClient
 from master.settings import LOOPBACK_HOSTS, Limits, Settings
+from mlbench.errors import StackError
 from mlbench.home import Home
 from mlbench.pod_token import PodIdentity, derive
 from mlbench.stack import launch
-from mlbench.stack.errors import StackError
 from mlbench.stack.services import find_prometheus
 from tests.postgres import PostgresServer, serve
 

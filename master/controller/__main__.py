@@ -21,7 +21,7 @@ from master.controller.metering import LoopMetrics
 from master.controller.settling import Settler
 from master.controller.verification import Verifier
 from master.controller.world import Attention, Habits, observe, store_pods
-from master.grafana.follow import Follower, count_requests
+from master.grafana import GrafanaPusher
 from master.models import open_database
 from master.pools.base import Pool
 from master.pools.choose import open_pool
@@ -77,9 +77,9 @@ def main() -> None:
     # It is never waited for: what it has not swept yet, the next controller does.
     threading.Thread(target=sweeping.run, args=(stop,), name="sweeper", daemon=True).start()
     if settings.grafana:
-        follower = Follower(settings.grafana, count_requests(registry))
         # Nobody waits for it: what it has not done yet, the next controller does.
-        threading.Thread(target=follower.run, args=(stop,), name="grafana", daemon=True).start()
+        pusher = GrafanaPusher(settings.grafana, registry)
+        threading.Thread(target=pusher.run, args=(stop,), name="grafana", daemon=True).start()
     patience, idle_ticks = _TICK_SECONDS, 0
     while not stop.wait(patience):
         try:
