@@ -24,7 +24,7 @@ PYTEST = $(WITH_PROMETHEUS) KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" $(BIN)/pytest -n 2 --dist worksteal
 
 test: install ## run the tests that are done in five minutes
-	$(PYTEST) -m 'not slow' --ignore tests/hostile
+	$(PYTEST) -m 'not slow'
 
 test-all: install ## run all tests, the slow ones too
 	$(PYTEST)

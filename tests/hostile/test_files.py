@@ -11,9 +11,10 @@ from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Home
 from mlbench.stack import launch
-from tests.chain.processes import service, training
-from tests.chain.test_nothing_is_lost import run_to_end
 from tests.conftest import wait_for
+from tests.stacks import run_to_end, service, training
+
+pytestmark = pytest.mark.slow
 
 VALUES = 40
 

@@ -9,7 +9,9 @@ import pytest
 from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.stack import launch
-from tests.chain.test_nothing_is_lost import run_to_end
+from tests.stacks import run_to_end
+
+pytestmark = pytest.mark.slow
 
 _LOG_BYTES = 1 << 20
 _LINES = 2_500_000

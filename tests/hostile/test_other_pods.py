@@ -11,9 +11,10 @@ import pytest
 from mlbench import ApiClient, pod_token
 from mlbench.client import Run
 from mlbench.home import Home
-from tests.chain.processes import service, training
 from tests.conftest import wait_for
-from tests.ordering import order_steps
+from tests.stacks import order_steps, service, training
+
+pytestmark = pytest.mark.slow
 
 OWN, OTHER = "local-mlbench-worker-0", "local-mlbench-worker-1"
 STEPS = 250

@@ -32,6 +32,7 @@ _FORGED = 1e9
 _RANK = {names.ENV_RUN_ID: "7", names.ENV_RANK: "1"}
 
 
+@pytest.mark.slow
 def test_a_process_that_publishes_in_the_names_of_others_changes_nothing_of_theirs(
     stack: Home,
 ) -> None:
@@ -162,6 +163,7 @@ class Forged(Collector):
             yield GaugeMetricFamily(name, "forged", _FORGED)
 
 
+@pytest.mark.slow
 def test_prometheus_takes_of_an_agent_only_what_is_its_own(
     prometheus_binary: Path, tmp_path: Path
 ) -> None:

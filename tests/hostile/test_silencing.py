@@ -16,7 +16,6 @@ from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Home
 from mlbench.stack import launch
-from tests.chain.processes import service
 from tests.conftest import wait_for
 from tests.hostile.silencers import (
     endless_body,
@@ -26,7 +25,9 @@ from tests.hostile.silencers import (
     occupied,
     oldest_answer,
 )
-from tests.ordering import order_steps
+from tests.stacks import order_steps, service
+
+pytestmark = pytest.mark.slow
 
 # After so long a silence a worker is lost here, instead of after 30 s.
 LOST_SECONDS = 4

@@ -10,8 +10,10 @@ import pytest
 from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Home
-from tests.chain.processes import service
 from tests.conftest import wait_for
+from tests.stacks import service
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -10,9 +10,11 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.home import Home
-from tests.chain.test_nothing_is_lost import run_to_end
 from tests.conftest import wait_for
 from tests.hostile.test_files import assert_works, losses, order
+from tests.stacks import run_to_end
+
+pytestmark = pytest.mark.slow
 
 _FILL = """
 def fill():

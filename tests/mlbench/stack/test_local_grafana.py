@@ -20,7 +20,7 @@ from mlbench.login import split_login
 from mlbench.stack import launch
 from tests.conftest import wait_for
 from tests.mlbench.conftest import wait_for_end
-from tests.ordering import order_steps
+from tests.stacks import order_steps
 
 _CHECKOUT = Path(tests.__file__).parents[1]
 
