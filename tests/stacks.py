@@ -71,7 +71,13 @@ def _answers(client: ApiClient) -> bool:
 
 
 def order_steps(
-    client: ApiClient, name: str, *, num_workers: int = 2, max_restarts: int = 0, **args: object
+    client: ApiClient,
+    name: str,
+    *,
+    num_workers: int = 2,
+    max_restarts: int = 0,
+    queue: bool = False,
+    **args: object,
 ) -> Run:
     """Order a run of the quick task ``steps``, with arguments such as ``steps=200, rate=1000``."""
     order = client.create_run(
@@ -79,6 +85,7 @@ def order_steps(
         num_workers,
         benchmark="steps",
         max_restarts=max_restarts,
+        queue=queue,
         args={key: str(value) for key, value in args.items()},
     )
     return order.result().value
