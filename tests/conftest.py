@@ -172,6 +172,14 @@ def pytest_configure() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Add to the file of $MLBENCH_SKIPPED why each test was skipped."""
+    if path := os.environ.get("MLBENCH_SKIPPED"):
+        with Path(path).open("a") as file:
+            for report in terminalreporter.stats.get("skipped", []):
+                file.write(f"{report.longrepr[2].removeprefix('Skipped: ')}\n")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def certificates_are_read_once() -> Iterator[None]:
     """Have all clients of httpx share one context for TLS: making one takes 25 ms."""
