@@ -6,6 +6,7 @@ from mlbench import ApiClient
 from tests.stacks import assert_counted, run_to_end
 
 
+@pytest.mark.slow
 def test_digits_reaches_its_goal(client: ApiClient) -> None:
     ordered = client.create_run("first", 2, benchmark="digits").result().value
     ended = run_to_end(client, ordered, seconds=100)
