@@ -168,7 +168,7 @@ def legend(*, table: bool) -> common.VizLegendOptions:
     )
 
 
-def words(title: str, description: str, markdown: str, *, width: int, height: int) -> Panel:
+def markdown(title: str, description: str, content: str, *, width: int, height: int) -> Panel:
     """Return a panel with Markdown text, in which Grafana fills in variables."""
     return Panel(
         type_val="text",
@@ -177,7 +177,7 @@ def words(title: str, description: str, markdown: str, *, width: int, height: in
         datasource=DATASOURCE,
         targets=[],
         grid_pos=GridPos(w=width, h=height),
-        options=text.Options(mode=text.TextMode.MARKDOWN, content=markdown),
+        options=text.Options(mode=text.TextMode.MARKDOWN, content=content),
         field_config=FieldConfigSource(defaults=FieldConfig(), overrides=[]),
         transformations=[],
         plugin_version=_PLUGIN_VERSION,

@@ -45,7 +45,7 @@ PROGRESS_AGE: Final = thresholds(GREEN, {10: YELLOW, 30: RED})
 GOAL_PROGRESS: Final = thresholds(ORANGE, {0.9: YELLOW, 1: GREEN})
 
 
-def words(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
+def value_map(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
     """Return mappings from values to (text, colour)."""
     return [
         ValueMap(
@@ -57,16 +57,16 @@ def words(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
     ]
 
 
-RUN_STATE: Final = words({state: (state, colour) for state, colour in palette.RUN_STATE.items()})
-POD_PHASE: Final = words({phase: (phase, colour) for phase, colour in palette.POD_PHASE.items()})
-UP: Final = words({"0": ("down", RED), "1": ("up", GREEN)})
-PROCESS: Final = words({"0": ("ended", GREY), "1": ("running", GREEN)})
-SEVERITY: Final = words({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
-FIRING: Final = words({"1": ("firing", RED)})
+RUN_STATE: Final = value_map({key: (key, colour) for key, colour in palette.RUN_STATE.items()})
+POD_PHASE: Final = value_map({key: (key, colour) for key, colour in palette.POD_PHASE.items()})
+UP: Final = value_map({"0": ("down", RED), "1": ("up", GREEN)})
+PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
+SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
+FIRING: Final = value_map({"1": ("firing", RED)})
 
 # For texts such as "run 3 rank 12": a colour for each last digit of the rank.
 RANK_COLOURS: Final[list[ValueMapping]] = [
-    *words({"idle": ("idle", GREY)}),
+    *value_map({"idle": ("idle", GREY)}),
     *(
         RegexMap(
             options=DashboardRegexMapOptions(
@@ -75,21 +75,12 @@ RANK_COLOURS: Final[list[ValueMapping]] = [
             )
         )
         for digit, colour in enumerate(
-            (
-                "blue",
-                "green",
-                "orange",
-                "purple",
-                "yellow",
-                "semi-dark-blue",
-                "semi-dark-green",
-                "semi-dark-orange",
-                "semi-dark-purple",
-                "semi-dark-yellow",
-            )
+            f"{shade}{colour}"
+            for shade in ("", "semi-dark-")
+            for colour in ("blue", "green", "orange", "purple", "yellow")
         )
     ),
 ]
 
 # In links, the end of a run's time range in milliseconds; 0 if it is still running.
-STILL_RUNNING: Final = words({"0": ("now", BLUE)})
+STILL_RUNNING: Final = value_map({"0": ("now", BLUE)})
