@@ -9,11 +9,9 @@ from master.auth import TokenMiddleware
 from master.models import open_database
 from master.openapi import document
 from master.origin import OriginMiddleware
-from master.reading.gate import Gate
-from master.reading.promql import PrometheusClient
+from master.reading.promql import CircuitBreaker, PrometheusClient
 from master.reading.series import SeriesReader
-from master.recording.limits import SeriesLimit
-from master.recording.spool import Spool
+from master.recording.limits import SeriesLimit, Spool
 from master.resources.benchmarks import BenchmarksResource
 from master.resources.events import EventsResource
 from master.resources.health import HealthResource, OwnMetricsResource, ReadyResource
@@ -110,5 +108,5 @@ def get_app() -> falcon.App[Request, Response]:
     """Return the app as the environment wants it, for gunicorn: ``master.app:get_app()``."""
     settings = Settings.from_environ()
     open_database(settings.database_url, settings.reserve_bytes)
-    prometheus = PrometheusClient(settings.prometheus_url, _PATIENCE_SECONDS, Gate())
+    prometheus = PrometheusClient(settings.prometheus_url, _PATIENCE_SECONDS, CircuitBreaker())
     return create_app(settings, prometheus)

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from master.division import departures, division
 from master.machine import Machine
 from master.models import Rank, Run
+from master.results.division import division, rule_violations
 from master.times import seconds_to_text
 
 
@@ -24,7 +24,7 @@ def build(run: Run) -> dict[str, Any]:
         "run_id": run.id,
         "name": run.name,
         "division": division(run),
-        "departures": departures(run, machines),
+        "departures": rule_violations(run, machines),
         "benchmark": run.benchmark,
         "image": run.image,
         "command": run.command,

@@ -27,7 +27,7 @@ from master.pools.base import Pool
 from master.pools.choose import open_pool
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
-from master.recording.metering import MeasuredWriter, WriterMetrics
+from master.recording.remote_write import RemoteWriter, WriterMetrics
 from master.runs import find_active
 from master.settings import SharedSettings
 from mlbench.serving import serve_metrics
@@ -64,8 +64,8 @@ def main() -> None:
     habits = Habits(
         settings.workers, settings.start_seconds, settings.idle_seconds, settings.spool_bytes
     )
-    writer = MeasuredWriter(settings.prometheus_url, written)
-    delivery = Delivery(writer, written, settings.limits.series)
+    writer = RemoteWriter(settings.prometheus_url, metrics=written)
+    delivery = Delivery(writer, settings.limits.series)
     asked = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
     settler = Settler(Verifier(asked, delivery))
     hands = Hands(pool, settler)

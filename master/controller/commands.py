@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from master.benchmarks import BENCHMARKS
 from master.models import Run
+from master.runs import mlbench_options
 
 # The part of a rank that leaves the work to rank 0: with MPI, the command itself starts them all.
 _NOTHING = ["true"]
@@ -26,14 +27,8 @@ def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> list[str]
         return _NOTHING
     return [
         *(_fill_in(word, run, rank, hosts) for word in shlex.split(run.command)),
-        *told_options(run),
+        *mlbench_options(run),
     ]
-
-
-def told_options(run: Run) -> list[str]:
-    """Return what a command of one's own is told besides, as MLBench told them to a command."""
-    wishes = {"--gpu": run.gpu_enabled, "--light": run.light_target}
-    return [option for option, wanted in wishes.items() if wanted]
 
 
 def _fill_in(word: str, run: Run, rank: int, hosts: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict  # before Python 3.12, pydantic cannot u
 
 from master.openapi.operation import Answer, Operation, Parameter, Request, Schema, Time, View
 from master.openapi.parameters import ABOVE_0
-from master.reading.answers import FORMATS
+from master.reading.formats import FORMATS
 from master.recording.posting import MAX_SAMPLES, PostedSample
 from master.resources.metrics import MetricsResource, OwnerMetricsResource
 

@@ -7,7 +7,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from master.models import KeptSample
-from master.recording.spool import waiting_bytes
+from master.recording.limits import waiting_bytes
 from master.telemetry.reading import DatabaseCollector
 from mlbench import names
 

@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 
 from master.models import Rank, Run, run_owner
 from master.reading.counting import delivered_so_far
-from master.recording.spool import waiting_bytes
+from master.recording.limits import waiting_bytes
 from master.telemetry.reading import DatabaseCollector
 from mlbench import names
 from mlbench.names import ACTIVE_STATES, RunState

@@ -18,8 +18,7 @@ from master.models import TABLES, Run, Stream, open_database, pod_owner, run_own
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, TimeSeries
-from master.recording.samples import Sample, series_name, spell
-from master.recording.sending import labels
+from master.recording.samples import Sample, prometheus_labels, series_name, spell
 from master.recording.streams import parse, read
 from master.settings import Settings
 from tests.conftest import USER_TOKEN, PrometheusServer
@@ -123,7 +122,9 @@ def test_the_api_reads_an_old_run(
     writer, prometheus = RemoteWriter(own_prometheus.url), PrometheusClient(own_prometheus.url)
     for key, points in _DELIVERED.items():
         times_ms = [_BEGAN_MS + round(at * 1000) for at, _ in points]
-        series = TimeSeries(labels(run_owner(1), key), times_ms, [value for _, value in points])
+        series = TimeSeries(
+            prometheus_labels(run_owner(1), key), times_ms, [value for _, value in points]
+        )
         writer.send([series])
     api = TestClient(
         create_app(settings, prometheus), headers={"Authorization": f"Bearer {USER_TOKEN}"}

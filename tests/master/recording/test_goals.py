@@ -7,7 +7,7 @@ import pytest
 
 from master.models import Run, find_run, pod_owner, run_owner
 from master.recording.delivery import Delivery
-from master.recording.goals import note_goals
+from master.recording.run_facts import store_goal
 from master.recording.samples import Goal, Sample
 from tests.master.making import post, record
 
@@ -19,7 +19,7 @@ def at(second: float, value: float | str, metric: str = "val", rank: str = "0") 
 
 
 def note(run: Run, *samples: Sample, goals: tuple[Goal, ...] = ()) -> None:
-    note_goals(run, goals, samples)
+    store_goal(run, goals, samples)
 
 
 def reached(run: Run) -> tuple[float | None, float | None]:

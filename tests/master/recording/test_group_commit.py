@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from master.recording.group_commit import GroupCommit
+from master.recording.posted import GroupCommit
 
 
 class Ledger:

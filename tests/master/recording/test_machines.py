@@ -6,7 +6,7 @@ from typing import Any
 from master.machine import StatedMachine
 from master.models import Rank, Run, run_owner
 from master.recording.delivery import Delivery
-from master.recording.machines import note_machine
+from master.recording.run_facts import store_machine
 from master.recording.samples import Sample
 from tests.master.making import find_stream, key, line, make_ranks, post, record
 
@@ -70,7 +70,7 @@ def test_nothing_stated_changes_nothing(run: Run) -> None:
     record(run, line(1763683200.5, a=1))
     stream = find_stream(key(run))
     assert stream is not None
-    note_machine(run, stream, [])
+    store_machine(run, stream, [])
     assert hostnames(run) == [None, None]
 
 

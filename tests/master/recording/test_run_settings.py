@@ -4,7 +4,7 @@ import json
 
 from master.models import Run
 from master.recording.delivery import Delivery
-from master.recording.run_settings import note_settings
+from master.recording.run_facts import store_settings
 from master.recording.samples import Settings
 from tests.master.making import record
 
@@ -14,16 +14,16 @@ def noted(run: Run) -> object:
 
 
 def test_nothing_is_known_until_it_is_stated(run: Run) -> None:
-    note_settings(run, [])
+    store_settings(run, [])
     assert noted(run) is None
-    note_settings(run, [Settings({})])
+    store_settings(run, [Settings({})])
     assert noted(run) == {}
 
 
 def test_the_last_statement_stands_in_place_of_those_before(run: Run) -> None:
-    note_settings(run, [Settings({"a": 1, "b": 2}), Settings({"a": 3})])
+    store_settings(run, [Settings({"a": 1, "b": 2}), Settings({"a": 3})])
     assert noted(run) == {"a": 3}
-    note_settings(run, [])
+    store_settings(run, [])
     assert noted(run) == {"a": 3}
 
 

@@ -14,7 +14,7 @@ from master.recording.samples import (
     Goal,
     Sample,
     Settings,
-    Stated,
+    Statement,
     number_or_text,
     parse_lines,
     parse_posted,
@@ -28,7 +28,7 @@ from master.recording.samples import (
 RECEIVED_US = 1_800_000_000_000_000
 
 
-def parse(*lines: str | bytes, rank: str = "0") -> list[Stated]:
+def parse(*lines: str | bytes, rank: str = "0") -> list[Statement]:
     data = b"".join((one.encode() if isinstance(one, str) else one) + b"\n" for one in lines)
     return list(parse_lines(data, rank, RECEIVED_US))
 
