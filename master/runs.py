@@ -116,9 +116,3 @@ def delete(run: Run) -> None:
             ).execute()
             Deletion.create(owner=owner)
             run.delete_instance()
-
-
-def mlbench_options(run: Run) -> list[str]:
-    """Return the options that MLBench appends to a user's own command."""
-    options = {"--gpu": run.gpu_enabled, "--light": run.light_target}
-    return [option for option, wanted in options.items() if wanted]

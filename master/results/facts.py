@@ -7,7 +7,6 @@ from typing import Any
 from master.models import Run
 from master.recording.samples import spell
 from master.results import compare
-from master.runs import mlbench_options
 from mlbench.results import Result, Target
 
 Machine = Mapping[str, Any]
@@ -51,7 +50,7 @@ def facts_of(run: Run, result: Result, machines: Sequence[Machine]) -> dict[str,
         compare.MAX_BANDWIDTH: _ANY if run.max_bandwidth is None else f"{run.max_bandwidth:g}",
         compare.BENCHMARK: run.benchmark or _NONE,
         compare.IMAGE: run.image or _NONE,
-        compare.COMMAND: " ".join([run.command, *mlbench_options(run)]) if run.command else _NONE,
+        compare.COMMAND: " ".join([run.command, *run.command_flags]) if run.command else _NONE,
         compare.WORKING_DIR: run.working_dir or _NONE,
         "division": result.division,
         # Not known before the run has stated its settings.

@@ -32,6 +32,8 @@ from tests.conftest import AGENT_TOKEN, USER_TOKEN, PrometheusServer, wait_for
 from tests.master.making import line, make_ranks, post, record
 from tests.master.recording.places import nothing_waits
 
+pytestmark = pytest.mark.both_databases
+
 SAMPLES = [Sample(name, rank, 1, 1.0) for rank in "01" for name in "abc"]
 KEYS = [sample[:2] for sample in SAMPLES]
 

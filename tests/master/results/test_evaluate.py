@@ -106,7 +106,7 @@ def test_totals_are_divided_by_the_clock_of_their_time_not_by_later_clocks() -> 
 def test_totals_without_a_clock_of_their_time_take_the_next_or_last(
     rank: str, clock: Values
 ) -> None:
-    series = columns(**{f"samples{rank}": {50: 800}, "train_seconds_0": clock})
+    series = columns(**{f"samples{rank}": {50.0: 800.0}, "train_seconds_0": clock})
     assert evaluate(_CONTEXT, _CRITERIA, series).samples_per_second == 20.0
 
 
