@@ -19,7 +19,6 @@ from typing import Self
 from peewee import EXCLUDED, chunked
 
 from master.database import exclusive
-from master.machine import StatedMachine
 from master.models import Detail, KeptSample, Series, Stream, find_run
 from master.recording.limits import admit, store_refused, summarize
 from master.recording.plan import Plan, plan
@@ -27,7 +26,6 @@ from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableE
 from master.recording.run_facts import store_goal, store_machine, store_settings
 from master.recording.samples import (
     MALFORMED,
-    Goal,
     Sample,
     SeriesKey,
     Settings,
@@ -48,6 +46,7 @@ from master.recording.streams import (
     waiting,
 )
 from master.settings import Limits
+from mlbench.records import Goal, StatedMachine
 
 log = logging.getLogger(__name__)
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
-from master.machine import StatedMachine
 from master.models import Rank, Run, Stream
-from master.recording.samples import Goal, Sample, Settings
+from master.recording.samples import Sample, Settings
 from mlbench import names
 from mlbench.goal import reaches
+from mlbench.records import Goal, StatedMachine
 
 
 def store_goal(run: Run, goals: Sequence[Goal], samples: Sequence[Sample]) -> None:
@@ -42,7 +42,7 @@ def store_machine(run: Run, stream: Stream, stated: Sequence[StatedMachine]) -> 
     That is the agent's statement: it is made before the process starts, which cannot replace it.
     """
     if stated:
-        Rank.update(machine=stated[0].model_dump()).where(
+        Rank.update(machine=asdict(stated[0])).where(
             Rank.run == run,
             Rank.attempt == stream.attempt,
             Rank.rank == stream.rank,

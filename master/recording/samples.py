@@ -11,8 +11,9 @@ import orjson
 
 from master import times
 from master.exact import LONG_NUMBER, loads_exactly, loads_fast
-from master.machine import StatedMachine
+from master.machine import read_machine
 from mlbench import names
+from mlbench.records import Goal, StatedMachine
 from mlbench.run_settings import Setting, check_settings
 
 # Lines that cannot be parsed are kept as samples of this metric, so that their author sees them.
@@ -32,15 +33,6 @@ class Sample(NamedTuple):
     cumulative: bool | None = None
     """As the client gave it; None if it gave none."""
     metadata: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """The metric and the value that a run trains for."""
-
-    metric: str
-    value: float
-    lower_is_better: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +238,7 @@ def _goal(goal: Any) -> Goal:
 def _machine(machine: object, size: int) -> StatedMachine:
     if size > MAX_MACHINE_BYTES:
         raise _MalformedLineError(f"a machine is stated in at most {MAX_MACHINE_BYTES} bytes")
-    return StatedMachine.model_validate(machine)
+    return read_machine(machine)
 
 
 @lru_cache(4096)
