@@ -17,7 +17,7 @@ from peewee import Database, SqliteDatabase
 from master import runs, sweeping, workers
 from master.models import OWNED, Chunk, Deletion, Rank, Run, Stream, open_database, run_owner
 from master.recording import streams
-from master.recording.spool import waiting_bytes
+from master.recording.limits import waiting_bytes
 from master.recording.streams import StreamKey
 from mlbench import ApiClient
 from mlbench.home import Home
