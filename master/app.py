@@ -7,11 +7,9 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from master import errors, http
 from master.access import OriginMiddleware, TokenMiddleware
 from master.models import open_database
-from master.reading.gate import Gate
-from master.reading.promql import PrometheusClient
+from master.reading.promql import CircuitBreaker, PrometheusClient
 from master.reading.series import SeriesReader
-from master.recording.limits import SeriesLimit
-from master.recording.spool import Spool
+from master.recording.limits import SeriesLimit, Spool
 from master.resources.health import (
     HealthResource,
     OpenApiResource,
@@ -108,5 +106,5 @@ def get_app() -> falcon.App[Request, Response]:
     """Return the app as the environment wants it, for gunicorn: ``master.app:get_app()``."""
     settings = Settings.from_environ()
     open_database(settings.database_url, settings.reserve_bytes)
-    prometheus = PrometheusClient(settings.prometheus_url, _PATIENCE_SECONDS, Gate())
+    prometheus = PrometheusClient(settings.prometheus_url, _PATIENCE_SECONDS, CircuitBreaker())
     return create_app(settings, prometheus)

@@ -19,7 +19,7 @@ class BadFieldError(falcon.HTTPBadRequest):
         super().__init__(description=f"{field}: {problem}")
 
 
-class UnavailableError(MLBenchError):
+class ServiceUnavailableError(MLBenchError):
     """Something cannot be done: 503 and Retry-After, or 502 where asking again does not help."""
 
     may_pass = True
@@ -30,7 +30,7 @@ def install(app: falcon.App[Request, Response]) -> None:
     """Make every error of the app a JSON answer."""
     app.set_error_serializer(serialize)
     app.add_error_handler(ValidationError, _answer_validation)
-    app.add_error_handler(UnavailableError, _answer_unavailable)
+    app.add_error_handler(ServiceUnavailableError, _answer_unavailable)
     app.add_error_handler(OperationalError, _answer_database)
     app.add_error_handler(InterfaceError, _answer_database)
     app.add_error_handler(Exception, _answer_unexpected)
@@ -68,7 +68,7 @@ def _sentence(problem: object) -> str:
 
 
 def _answer_unavailable(
-    req: Request, resp: Response, error: UnavailableError, params: dict[str, object]
+    req: Request, resp: Response, error: ServiceUnavailableError, params: dict[str, object]
 ) -> None:
     if error.may_pass:
         raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from master.errors import UnavailableError
+from master.errors import ServiceUnavailableError
 
 
-class NoRoomError(UnavailableError):
+class NoRoomError(ServiceUnavailableError):
     """The disk is too full for logs and samples."""
 
 

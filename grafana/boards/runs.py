@@ -1,4 +1,4 @@
-"""Runs: the active one on top, what waits behind it, and the results of all."""
+"""The page of all runs: the active one, the queue, and the results."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ def _active(expr: str) -> str:
 
 
 def _shown(expr: str) -> str:
-    """Return a column of the runs that the variables choose."""
+    """Return a value for each run that the variables choose."""
     return f"{by('run_id', expr)} and on (run_id) {_CHOSEN}"
 
 
@@ -51,7 +51,7 @@ _RESULT = (
 )
 _PROGRESS = progress(_RESULT, _GOAL, moment("goal_reached"))
 _VALUE = by("run_id, metric", 'mlbench_run_metric{metric=~"$goals"}')
-# What the detail page shows: a little more than the run, so that its last scrapes are seen.
+# The time range of a run's own page: a little longer than the run, for its last scrapes.
 _FROM = f"(({moment('started')} or on (run_id) {moment('created')}) - 5) * 1000"
 _TO = f"({moment('finished')} + 30) * 1000 or on (run_id) {moment('created')} * 0"
 

@@ -1,4 +1,4 @@
-"""Workers: every worker pod, what it does and what it uses. The first page to open."""
+"""The page of all worker pods: what each does, and what it uses."""
 
 from functools import partial
 from typing import Final

@@ -28,7 +28,7 @@ from master.models import open_database
 from master.pools.choose import open_pool
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
-from master.recording.metering import MeasuredWriter, WriterMetrics
+from master.recording.remote_write import RemoteWriter, WriterMetrics
 from master.runs import find_active
 from master.settings import SharedSettings
 from mlbench.serving import serve_metrics
@@ -66,8 +66,8 @@ def main() -> None:
     pool = open_pool(settings, registry, stop)
     policy = PoolPolicy(settings.workers, settings.start_seconds, settings.idle_seconds)
     observer = Observer(policy, settings.spool_bytes)
-    writer = MeasuredWriter(settings.prometheus_url, written)
-    delivery = Delivery(writer, written, settings.limits.series)
+    writer = RemoteWriter(settings.prometheus_url, metrics=written)
+    delivery = Delivery(writer, settings.limits.series)
     prometheus = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
     settler = Settler(prometheus, delivery)
     executor = Executor(pool, settler)

@@ -13,7 +13,7 @@ from master.http import read_body, read_bytes, whole_number
 from master.models import Rank, Run, run_owner
 from master.openapi.operation import WHOLE, Parameter, operation
 from master.recording import streams
-from master.recording.spool import Spool
+from master.recording.limits import Spool
 from master.serving.wire import waited_seconds
 from master.workers import is_replaced, is_same_pod
 from mlbench.names import ACTIVE_STATES, STREAMS
