@@ -7,9 +7,9 @@ from falcon import Request, Response
 from peewee import InterfaceError, OperationalError, PeeweeException
 from pydantic import ValidationError
 
-from master.reading.completeness import LostSamplesError
+from master.reading.delivered import LostSamplesError
 from master.reading.promql import PrometheusError
-from master.recording.spool import SpoolFullError
+from master.recording.limits import SpoolFullError
 from master.reserve import NoRoomError
 
 log = logging.getLogger(__name__)

@@ -94,7 +94,7 @@ def bench(
         set_name = name or make_name(code.title, room)
         planned = plan_runs(set_name, counts, seeds)
         earlier = find_earlier(planned, client.get_runs().result().value)
-        check_earlier(earlier, order, benchmark.fields.get("rules", {}) if benchmark else {})
+        check_earlier(earlier, order, benchmark.rules if benchmark else {})
         progress = _Progress(planned, earlier, quiet=json)
         try:
             ended = _run_all(client, order, earlier, progress, queue=queue)
@@ -208,7 +208,7 @@ def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -
     Raises:
         UsageError: a seed is given for such a task.
     """
-    if benchmark is None or benchmark.fields["takes_seed"]:
+    if benchmark is None or benchmark.takes_seed:
         return (1 if seed is None else seed) + repeat
     if seed is not None:
         raise UsageError(f"--seed: {benchmark.name} takes none; leave it out")

@@ -11,7 +11,6 @@ from peewee import Database
 from master import runs, sweeping
 from master.controller import settling
 from master.controller.settling import KEPT_SECONDS, Settler
-from master.controller.verification import Verifier
 from master.models import Chunk, Run, Series, Stream, run_owner
 from master.reading.counting import Counted
 from master.reading.promql import PrometheusClient
@@ -34,7 +33,7 @@ class Master:
         self.server = server
         self.writer, self.prometheus = RemoteWriter(server.url), PrometheusClient(server.url)
         self.delivery = Delivery(self.writer)
-        self.settler = Settler(Verifier(self.prometheus, self.delivery), look_seconds=0.0)
+        self.settler = Settler(self.prometheus, self.delivery, look_seconds=0.0)
 
     def deliver(self) -> None:
         while self.delivery.deliver_waiting():

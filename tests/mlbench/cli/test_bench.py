@@ -250,8 +250,8 @@ def test_a_set_can_be_compared() -> None:
 
 
 def test_each_repeat_has_the_next_seed_if_the_task_takes_one() -> None:
-    digits = Benchmark("digits", "", {"takes_seed": True})
-    steps = Benchmark("steps", "", {"takes_seed": False})
+    digits = Benchmark("digits", "", takes_seed=True)
+    steps = Benchmark("steps", "", takes_seed=False)
     assert [seed_of_repeat(digits, None, repeat) for repeat in range(3)] == [1, 2, 3]
     assert [seed_of_repeat(None, 7, repeat) for repeat in range(2)] == [7, 8]
     assert seed_of_repeat(steps, None, 1) is None
