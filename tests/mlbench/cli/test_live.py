@@ -116,7 +116,7 @@ def test_each_change_of_what_a_run_waits_for_is_told_once(
     finished: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     room = "the cluster has room for {} of 4 workers"
-    waits = [None, room.format(2), room.format(2), room.format(3), "", ""]
+    waits = ["", room.format(2), room.format(2), room.format(3), "", ""]
     states = ["INITIALIZED"] * 4 + ["STARTED", "FINISHED"]
     bodies = [
         {**finished.fields, "state": state, "waiting": waiting, "ranks": []}
