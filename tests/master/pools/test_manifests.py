@@ -12,21 +12,14 @@ from master.pools.manifests import (
     APPLIED,
     Manifest,
     ManifestError,
-    Usual,
+    PodDefaults,
+    add_owner,
     applied,
     load,
     make_stateful_set,
-    own,
     shape_of,
 )
-from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER, USUAL, make_manifest
-
-
-@pytest.fixture
-def manifest(tmp_path: Path) -> Manifest:
-    path = tmp_path / "worker.json"
-    path.write_text(json.dumps(make_manifest()))
-    return load(path)
+from tests.master.pools.made import DEFAULTS, IMAGE, LABELS, NAME, OWNER, make_manifest
 
 
 def pod_of(made: dict[str, Any]) -> dict[str, Any]:
@@ -41,7 +34,7 @@ def worker_of(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_usual_shape_is_the_manifests_own(manifest: Manifest) -> None:
-    made = make_stateful_set(manifest, USUAL, Shape(), 3)
+    made = make_stateful_set(manifest, DEFAULTS, Shape(), 3)
     assert made["spec"]["replicas"] == 3
     labels = made["spec"]["template"]["metadata"]["labels"]
     assert labels == {**LABELS, "mlbench.shape": shape_of(made)}
@@ -55,7 +48,7 @@ def test_the_usual_shape_is_the_manifests_own(manifest: Manifest) -> None:
     [(2.0, "2000m", "2"), (0.5, "500m", "1"), (1.25, "1250m", "2"), (0.01, "10m", "1")],
 )
 def test_cores(manifest: Manifest, cores: float, quantity: str, threads: str) -> None:
-    worker = worker_of(make_stateful_set(manifest, USUAL, Shape(num_cpus=cores), 1))
+    worker = worker_of(make_stateful_set(manifest, DEFAULTS, Shape(num_cpus=cores), 1))
     assert worker["resources"] == {
         "requests": {"cpu": quantity, "memory": "10Mi"},
         "limits": {"cpu": quantity, "memory": "50Mi"},
@@ -69,7 +62,7 @@ def test_cores_are_those_of_what_begins_the_pod_too(manifest: Manifest) -> None:
     pod_of(manifest.stateful_set)["initContainers"] = [{"name": "token", "resources": usual}]
     manifest.bring_agent["resources"] = usual
     shape = Shape(num_cpus=0.5, image="me/train:1")
-    first = pod_of(make_stateful_set(manifest, USUAL, shape, 1))["initContainers"]
+    first = pod_of(make_stateful_set(manifest, DEFAULTS, shape, 1))["initContainers"]
     assert [container["name"] for container in first] == ["agent", "token"]
     for container in first:
         assert container["resources"] == {
@@ -80,29 +73,29 @@ def test_cores_are_those_of_what_begins_the_pod_too(manifest: Manifest) -> None:
 
 
 def test_gpus(manifest: Manifest) -> None:
-    worker = worker_of(make_stateful_set(manifest, USUAL, Shape(gpu_enabled=True), 1))
+    worker = worker_of(make_stateful_set(manifest, DEFAULTS, Shape(gpu_enabled=True), 1))
     assert worker["resources"]["limits"] == {"cpu": "1", "memory": "50Mi", "nvidia.com/gpu": "2"}
 
 
 @pytest.mark.parametrize(
-    ("usual", "asked", "limit"), [(0.0, 20.0, "20"), (100.0, None, "100"), (1e6, 2.5, "2.5")]
+    ("default", "asked", "limit"), [(0.0, 20.0, "20"), (100.0, None, "100"), (1e6, 2.5, "2.5")]
 )
-def test_bandwidth(manifest: Manifest, usual: float, asked: float | None, limit: str) -> None:
-    made = make_stateful_set(manifest, Usual(1.0, usual, 0), Shape(max_bandwidth=asked), 1)
+def test_bandwidth(manifest: Manifest, default: float, asked: float | None, limit: str) -> None:
+    made = make_stateful_set(manifest, PodDefaults(1.0, default, 0), Shape(max_bandwidth=asked), 1)
     [limiter] = pod_of(made)["initContainers"]
     assert limiter["name"] == "bandwidth"
     assert limiter["env"] == [{"name": "MLBENCH_BANDWIDTH_MBIT", "value": limit}]
 
 
 def test_large_bandwidths_are_written_out(manifest: Manifest) -> None:
-    made = make_stateful_set(manifest, USUAL, Shape(max_bandwidth=1e6), 1)
+    made = make_stateful_set(manifest, DEFAULTS, Shape(max_bandwidth=1e6), 1)
     [limiter] = pod_of(made)["initContainers"]
     assert limiter["env"][0]["value"] == "1000000"
 
 
 def test_any_image(manifest: Manifest) -> None:
     pod_of(manifest.stateful_set)["initContainers"] = [{"name": "the administrator's"}]
-    made = make_stateful_set(manifest, USUAL, Shape(image="me/train:1", max_bandwidth=1.0), 1)
+    made = make_stateful_set(manifest, DEFAULTS, Shape(image="me/train:1", max_bandwidth=1.0), 1)
     worker = worker_of(made)
     assert worker["image"] == "me/train:1"
     assert worker["command"] == ["python3", "-I", "/run/mlbench/agent.pyz"]
@@ -125,9 +118,9 @@ SHAPES = [
 
 
 def test_each_shape_has_a_label_of_its_own(manifest: Manifest) -> None:
-    labels = [shape_of(make_stateful_set(manifest, USUAL, shape, 2)) for shape in SHAPES]
+    labels = [shape_of(make_stateful_set(manifest, DEFAULTS, shape, 2)) for shape in SHAPES]
     assert len(set(labels)) == len(SHAPES)
-    assert labels == [shape_of(make_stateful_set(manifest, USUAL, shape, 5)) for shape in SHAPES]
+    assert labels == [shape_of(make_stateful_set(manifest, DEFAULTS, shape, 5)) for shape in SHAPES]
 
 
 def test_a_changed_manifest_is_another_shape(manifest: Manifest, tmp_path: Path) -> None:
@@ -135,19 +128,19 @@ def test_a_changed_manifest_is_another_shape(manifest: Manifest, tmp_path: Path)
     changed["statefulSet"]["spec"]["template"]["spec"]["nodeSelector"] = {"a": "b"}
     path = tmp_path / "changed.json"
     path.write_text(json.dumps(changed))
-    assert shape_of(make_stateful_set(load(path), USUAL, Shape(), 2)) != shape_of(
-        make_stateful_set(manifest, USUAL, Shape(), 2)
+    assert shape_of(make_stateful_set(load(path), DEFAULTS, Shape(), 2)) != shape_of(
+        make_stateful_set(manifest, DEFAULTS, Shape(), 2)
     )
 
 
 def test_asking_for_what_is_usual_is_no_other_shape(manifest: Manifest) -> None:
-    usual = Usual(cpus=0.5, bandwidth=100.0, gpus=0)
+    usual = PodDefaults(cpus=0.5, bandwidth=100.0, gpus=0)
     shapes = (Shape(), Shape(max_bandwidth=100.0), Shape(num_cpus=0.5))
     assert len({shape_of(make_stateful_set(manifest, usual, one, 1)) for one in shapes}) == 1
 
 
 def test_what_is_owned_goes_with_its_owner(manifest: Manifest) -> None:
-    owned = own(manifest.service, OWNER)
+    owned = add_owner(manifest.service, OWNER)
     assert owned["metadata"]["ownerReferences"] == [
         {
             "apiVersion": "apps/v1",
@@ -158,7 +151,9 @@ def test_what_is_owned_goes_with_its_owner(manifest: Manifest) -> None:
     ]
     assert applied(owned) == owned["metadata"]["annotations"][APPLIED] != ""
     assert applied(manifest.service) == ""
-    sizes = {applied(own(make_stateful_set(manifest, USUAL, Shape(), n), OWNER)) for n in (1, 2)}
+    sizes = {
+        applied(add_owner(make_stateful_set(manifest, DEFAULTS, Shape(), n), OWNER)) for n in (1, 2)
+    }
     assert len(sizes) == 2
 
 
@@ -170,7 +165,7 @@ def test_protocols_are_written_out(manifest: Manifest) -> None:
 
 
 def test_the_last_words_of_containers_are_in_the_status(manifest: Manifest) -> None:
-    made = make_stateful_set(manifest, USUAL, Shape(max_bandwidth=1.0, image="a"), 1)
+    made = make_stateful_set(manifest, DEFAULTS, Shape(max_bandwidth=1.0, image="a"), 1)
     containers = [*pod_of(made)["initContainers"], worker_of(made)]
     assert [one["terminationMessagePolicy"] for one in containers] == ["FallbackToLogsOnError"] * 3
 
@@ -180,7 +175,7 @@ def test_the_last_words_of_what_always_begins_a_pod_are_too(tmp_path: Path) -> N
     stated["statefulSet"]["spec"]["template"]["spec"]["initContainers"] = [{"name": "token"}]
     path = tmp_path / "worker.json"
     path.write_text(json.dumps(stated))
-    [token] = pod_of(make_stateful_set(load(path), USUAL, Shape(), 1))["initContainers"]
+    [token] = pod_of(make_stateful_set(load(path), DEFAULTS, Shape(), 1))["initContainers"]
     assert token["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from master.pools.seen import read_pod
+from master.pools.status import read_pod
 
 Object = dict[str, Any]
 
