@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 
 from peewee import fn
 
-from master.database import check_room
+from master.database import NoRoomError, check_room
 from master.models import Stream
 from master.recording.streams import OF_SAMPLES
-from master.reserve import NoRoomError
 from mlbench.errors import MLBenchError
 
 # What was counted this lately still holds, near enough.
