@@ -1,9 +1,8 @@
 """Where a request's head ends, its lane, and how much of it to wait for."""
 
 import pytest
-from master.serving.heads import Head, find_head
 
-from master.serving.lanes import Lane
+from master.serving.lanes import Head, Lane, find_head
 
 
 def request(first: str, *lines: str) -> bytes:
