@@ -1,8 +1,8 @@
-"""What all panels share: size, queries, overrides, and the same look everywhere."""
+"""What all kinds of panels share: size, queries, units, colours and overrides."""
 
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
-from typing import Final
+from typing import Final, TypedDict
 
 from grafana_foundation_sdk.models import common, text
 from grafana_foundation_sdk.models.dashboard import (
@@ -16,16 +16,19 @@ from grafana_foundation_sdk.models.dashboard import (
     GridPos,
     MatcherConfig,
     Panel,
+    ThresholdsConfig,
+    ValueMapping,
 )
 
 from grafana.queries import DATASOURCE, Query
+from grafana.thresholds import GOOD
 from mlbench import palette
 
-# The options are those of Grafana 10.0: later ones know by this what to bring up to date.
+# The options are those of Grafana 10.0; later versions migrate them by this number.
 _PLUGIN_VERSION: Final = "10.0.0"
 
 Overrides = Mapping[str, Mapping[str, object]]
-"""What is different for a series or column: its name, or ``/a pattern/``, to its properties."""
+"""Properties of single series or columns, by name or ``/pattern/``."""
 
 TOOLTIP: Final = common.VizTooltipOptions(
     mode=common.TooltipDisplayMode.MULTI, sort=common.SortOrder.DESCENDING
@@ -35,20 +38,50 @@ BY_THRESHOLD: Final = FieldColor(mode=FieldColorModeId.THRESHOLDS)
 NO_DATA: Final = "No data in this time range"
 
 
+class Look(TypedDict, total=False):
+    """Keywords that every kind of panel takes, besides those of its own."""
+
+    width: int
+    """Of 24 columns; 8 by default."""
+    height: int
+    unit: str
+    """As Grafana names it; a plain number by default."""
+    decimals: int | None
+    most: float | None
+    """The highest value of the scale."""
+    colours: ThresholdsConfig
+    mappings: Sequence[ValueMapping]
+    no_value: str
+    """What is shown where there is no data."""
+    overrides: Overrides
+    transformations: Sequence[DataTransformerConfig]
+
+
 def panel(
     kind: str,
     title: str,
     description: str,
     queries: Sequence[Query],
-    *,
-    width: int,
-    height: int,
     options: object,
-    defaults: FieldConfig,
-    overrides: Overrides | None = None,
-    transformations: Sequence[DataTransformerConfig] = (),
+    look: Look,
+    *,
+    color: FieldColor | None = None,
+    least: float | None = None,
+    custom: object = None,
 ) -> Panel:
-    """Return a panel of any kind, ``width`` of 24 columns wide."""
+    """Return a panel of any kind that shows data.
+
+    Args:
+        kind: Grafana's name of it.
+        title: unique on its board.
+        description: what is shown, how to read it, and what is bad.
+        queries: what Prometheus is asked.
+        options: of the kind.
+        look: what the board says, over the defaults of the kind.
+        color: how series get their colours.
+        least: the lowest value of the scale.
+        custom: field options of the kind.
+    """
     return Panel(
         type_val=kind,
         title=title,
@@ -57,13 +90,23 @@ def panel(
         targets=[
             query.target(letter) for query, letter in zip(queries, ascii_uppercase, strict=False)
         ],
-        grid_pos=GridPos(w=width, h=height),
+        grid_pos=GridPos(w=look.get("width", 8), h=look.get("height", 8)),
         options=options,
         field_config=FieldConfigSource(
-            defaults=defaults,
-            overrides=[_override(*item) for item in (overrides or {}).items()],
+            defaults=FieldConfig(
+                unit=look.get("unit", "none"),
+                decimals=look.get("decimals"),
+                min_val=least,
+                max_val=look.get("most"),
+                color=color,
+                thresholds=look.get("colours", GOOD),
+                mappings=list(look["mappings"]) if "mappings" in look else None,
+                no_value=look.get("no_value", NO_DATA),
+                custom=custom,
+            ),
+            overrides=[_override(*item) for item in look.get("overrides", {}).items()],
         ),
-        transformations=list(transformations),
+        transformations=list(look.get("transformations", ())),
         plugin_version=_PLUGIN_VERSION,
     )
 
@@ -77,16 +120,16 @@ def _override(name: str, properties: Mapping[str, object]) -> DashboardFieldConf
 
 
 def fixed(colour: str) -> dict[str, object]:
-    """Return the property of an override that gives a series its colour."""
+    """Return the properties of a series with a colour of its own."""
     return {"color": FieldColor(mode=FieldColorModeId.FIXED, fixed_color=colour)}
 
 
-# Of series that are named for a phase.
+# For series that are named after phases.
 PHASE_COLOURS: Final[Overrides] = {phase: fixed(colour) for phase, colour in palette.PHASE.items()}
 
 
 def dashed(colour: str) -> dict[str, object]:
-    """Return the properties of a series that is a mark to compare with, such as the goal."""
+    """Return the properties of a series to compare with, such as the goal."""
     return fixed(colour) | {
         "custom.lineStyle": common.LineStyle(fill="dash", dash=[10, 10]),
         "custom.fillOpacity": 0,
@@ -96,7 +139,7 @@ def dashed(colour: str) -> dict[str, object]:
 
 
 def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
-    """Return overrides that fill the space between two series, and mute both."""
+    """Return overrides that fill the space between two series in grey."""
     edge: dict[str, object] = {"custom.lineWidth": 0, "custom.showPoints": "never"} | fixed(
         palette.GREY
     )
@@ -107,7 +150,7 @@ def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
 
 
 def legend(*, table: bool) -> common.VizLegendOptions:
-    """Return a list below, or, of many series, a table beside that sorts them by their maximum."""
+    """Return a legend: a list below, or a table beside the graph, for many series."""
     if not table:
         return common.VizLegendOptions(
             display_mode=common.LegendDisplayMode.LIST,
@@ -125,22 +168,24 @@ def legend(*, table: bool) -> common.VizLegendOptions:
     )
 
 
-def words(title: str, description: str, markdown: str, *, width: int, height: int) -> Panel:
-    """Return a text, which may hold links and variables."""
-    return panel(
-        "text",
-        title,
-        description,
-        (),
-        width=width,
-        height=height,
-        options=text.Options(mode=text.TextMode.MARKDOWN, content=markdown),
-        defaults=FieldConfig(),
+def markdown(title: str, description: str, content: str, *, width: int, height: int) -> Panel:
+    """Return a panel with Markdown text, in which Grafana fills in variables."""
+    return Panel(
+        type_val="text",
+        title=title,
+        description=description,
+        datasource=DATASOURCE,
+        targets=[],
+        grid_pos=GridPos(w=width, h=height),
+        options=text.Options(mode=text.TextMode.MARKDOWN, content=content),
+        field_config=FieldConfigSource(defaults=FieldConfig(), overrides=[]),
+        transformations=[],
+        plugin_version=_PLUGIN_VERSION,
     )
 
 
 def repeated(template: Panel, variable: str, *, per_line: int) -> Panel:
-    """Return the panel once for each value of a variable."""
+    """Repeat the panel for each value of a variable."""
     template.repeat = variable
     template.repeat_direction = "h"
     template.max_per_row = per_line

@@ -1,29 +1,24 @@
-"""Tables: a row for each run, worker or rank, its columns from as many queries."""
+"""Tables: a row for each run, worker or rank, with columns from several queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Unpack
 
 from grafana_foundation_sdk.models import common, table
-from grafana_foundation_sdk.models.dashboard import (
-    FieldConfig,
-    Panel,
-    ThresholdsConfig,
-    ValueMapping,
-)
+from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig, ValueMapping
 
 from grafana.links import DataLink
-from grafana.panels import panel
+from grafana.panels import Look, panel
 from grafana.queries import Query
-from grafana.thresholds import GOOD
 from grafana.transformations import step
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: which label or query it shows, and how."""
+    """A column of a table."""
 
     source: str
-    """The ``ref`` of a query, for its value; else a label of the answers."""
+    """What it shows: the value of the query with this ``ref``, or else a label."""
     title: str = ""
     unit: str = ""
     decimals: int | None = None
@@ -32,12 +27,12 @@ class Column:
     mappings: Sequence[ValueMapping] = ()
     links: Sequence[DataLink] = field(default_factory=tuple)
     gauge: float | None = None
-    """The value at which a bar in the cell is full."""
+    """Draw a bar in the cell, full at this value."""
     hidden: bool = False
-    """Not shown, but there for links."""
+    """Whether it is only there for links."""
 
     def properties(self) -> dict[str, object]:
-        """Return what is different for the column, as Grafana names it."""
+        """Return the column's properties, as Grafana names them."""
         found: dict[str, object] = {"noValue": "-"}
         if self.unit:
             found["unit"] = self.unit
@@ -68,11 +63,9 @@ def rows(
     columns: Sequence[Column],
     sort_by: str,
     descending: bool = False,
-    width: int = 24,
-    height: int = 9,
-    no_value: str,
+    **look: Unpack[Look],
 ) -> Panel:
-    """Return a table. Rows of the queries that agree in all labels they share become one."""
+    """Return a table. Rows of different queries are merged if their common labels agree."""
     refs = [query.ref for query in queries]
     source_to_field = {
         column.source: f"Value #{column.source}" if column.source in refs else column.source
@@ -80,41 +73,30 @@ def rows(
     }
     unused = [f"Value #{ref}" for ref in refs if ref not in source_to_field]
     titles = {column.source: column.title or column.source for column in columns}
-    return panel(
-        "table",
-        title,
-        description,
-        queries,
-        width=width,
-        height=height,
-        options=table.Options(
-            show_header=True,
-            cell_height=common.TableCellHeight.SM,
-            sort_by=[common.TableSortByFieldState(display_name=sort_by, desc=descending)],
-            footer=common.TableFooterOptions(show=False, reducer=["sum"]),
+    look = Look(width=24, height=9, unit="short") | look
+    look["overrides"] = {titles[column.source]: column.properties() for column in columns}
+    look["transformations"] = [
+        step("merge"),
+        step(
+            "organize",
+            excludeByName=dict.fromkeys(("Time", "Value", *unused), True),
+            indexByName={name: at for at, name in enumerate(source_to_field.values())},
+            renameByName={
+                name: titles[source]
+                for source, name in source_to_field.items()
+                if titles[source] != name
+            },
         ),
-        defaults=FieldConfig(
-            unit="short",
-            thresholds=GOOD,
-            no_value=no_value,
-            custom=common.TableFieldOptions(
-                align=common.FieldTextAlignment.AUTO,
-                cell_options=common.TableAutoCellOptions(),
-                filterable=True,
-            ),
-        ),
-        overrides={titles[column.source]: column.properties() for column in columns},
-        transformations=[
-            step("merge"),
-            step(
-                "organize",
-                excludeByName=dict.fromkeys(("Time", "Value", *unused), True),
-                indexByName={name: at for at, name in enumerate(source_to_field.values())},
-                renameByName={
-                    name: titles[source]
-                    for source, name in source_to_field.items()
-                    if titles[source] != name
-                },
-            ),
-        ],
+    ]
+    options = table.Options(
+        show_header=True,
+        cell_height=common.TableCellHeight.SM,
+        sort_by=[common.TableSortByFieldState(display_name=sort_by, desc=descending)],
+        footer=common.TableFooterOptions(show=False, reducer=["sum"]),
     )
+    cells = common.TableFieldOptions(
+        align=common.FieldTextAlignment.AUTO,
+        cell_options=common.TableAutoCellOptions(),
+        filterable=True,
+    )
+    return panel("table", title, description, queries, options, look, custom=cells)

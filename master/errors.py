@@ -8,9 +8,9 @@ from peewee import InterfaceError, OperationalError, PeeweeException
 from pydantic import ValidationError
 
 from master.database import NoRoomError
-from master.reading.completeness import LostSamplesError
+from master.reading.delivered import LostSamplesError
 from master.reading.promql import PrometheusError
-from master.recording.spool import SpoolFullError
+from master.recording.limits import SpoolFullError
 
 log = logging.getLogger(__name__)
 

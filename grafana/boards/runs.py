@@ -1,4 +1,4 @@
-"""Runs: the active one on top, what waits behind it, and the results of all."""
+"""The page of all runs: the active one, the queue, and the results."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ def _active(expr: str) -> str:
 
 
 def _shown(expr: str) -> str:
-    """Return a column of the runs that the variables choose."""
+    """Return a value for each run that the variables choose."""
     return f"{by('run_id', expr)} and on (run_id) {_CHOSEN}"
 
 
@@ -51,7 +51,7 @@ _RESULT = (
 )
 _PROGRESS = progress(_RESULT, _GOAL, moment("goal_reached"))
 _VALUE = by("run_id, metric", 'mlbench_run_metric{metric=~"$goals"}')
-# What the detail page shows: a little more than the run, so that its last scrapes are seen.
+# The time range of a run's own page: a little longer than the run, for its last scrapes.
 _FROM = f"(({moment('started')} or on (run_id) {moment('created')}) - 5) * 1000"
 _TO = f"({moment('finished')} + 30) * 1000 or on (run_id) {moment('created')} * 0"
 
@@ -60,7 +60,6 @@ ACTIVE: Final = (
         "Active run",
         "The run that trains now. A click leads to it.",
         value(_active(by("run_id, name", "mlbench_run_info")), "{{name}}"),
-        unit="none",
         width=5,
         show=BigValueTextMode.NAME,
         links=(links.run_now(),),
@@ -88,7 +87,6 @@ ACTIVE: Final = (
         "Epoch",
         "The epoch that the active run has come to.",
         value(_active(by("run_id", f'mlbench_run_metric{{metric="{names.EPOCH}"}}')), "epoch"),
-        unit="none",
         decimals=0,
         no_value="No run is active",
     ),
@@ -113,7 +111,6 @@ ACTIVE: Final = (
         "Queue",
         "Runs that wait: for the active run to end, or for workers.",
         value(f"count({_QUEUED}) or vector(0)", "waiting"),
-        unit="none",
         width=3,
     ),
 )
@@ -176,10 +173,7 @@ ALL: Final = rows(
     column("throughput", _shown(latest("run:mlbench_run_throughput:mean"))),
     column("attempts", _shown(latest("mlbench_run_attempts"))),
     column("recorded", _shown(_samples("recorded"))),
-    column(
-        "missing",
-        _shown(f"{_samples('recorded')} - {_samples('in_prometheus|kept')}"),
-    ),
+    column("missing", _shown(f"{_samples('recorded')} - {_samples('in_prometheus|kept')}")),
     column("from", _shown(_FROM)),
     column("to", _shown(_TO)),
     columns=(
@@ -226,9 +220,5 @@ BOARD: Final = Board(
         ),
     ),
     annotations=run_events('run_id!=""'),
-    rows=(
-        Row("Now", ACTIVE),
-        Row("Goal and queue", CURVES),
-        Row("Results", (ALL,)),
-    ),
+    rows=(Row("Now", ACTIVE), Row("Goal and queue", CURVES), Row("Results", (ALL,))),
 )

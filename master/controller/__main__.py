@@ -29,7 +29,7 @@ from master.pools.base import Pool
 from master.pools.local import LocalPool
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
-from master.recording.metering import MeasuredWriter, WriterMetrics
+from master.recording.remote_write import RemoteWriter, WriterMetrics
 from master.runs import find_active
 from master.settings import SharedSettings
 from mlbench.pool import PoolFiles
@@ -68,8 +68,8 @@ def main() -> None:
     pool = _open_pool(settings, registry, stop)
     policy = PoolPolicy(settings.workers, settings.start_seconds, settings.idle_seconds)
     observer = Observer(policy, settings.spool_bytes)
-    writer = MeasuredWriter(settings.prometheus_url, written)
-    delivery = Delivery(writer, written, settings.limits.series)
+    writer = RemoteWriter(settings.prometheus_url, metrics=written)
+    delivery = Delivery(writer, settings.limits.series)
     prometheus = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
     settler = Settler(prometheus, delivery)
     executor = Executor(pool, settler)

@@ -12,7 +12,7 @@ from master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from master.pods import is_same_pod
 from master.pools.base import RUNNING, PodStatus, Shape
 from master.reading.counting import Counted
-from master.recording.spool import has_room
+from master.recording.limits import has_room
 from master.recording.streams import METRICS
 from master.runs import deadline_at, find_active
 from mlbench.names import STREAMS

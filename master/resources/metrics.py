@@ -1,22 +1,25 @@
 """``/api/metrics/``: the samples of a pod or a run, to read and to add to."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Annotated
 
 import falcon
 from falcon import Request, Response
+from pydantic import Field
 
 from master import runs, times
 from master.errors import BadFieldError
-from master.reading import answers
-from master.reading.answers import Answer
+from master.models import Run
+from master.openapi.operation import ABOVE_0, Parameter, Schema, operation
+from master.reading import formats
+from master.reading.formats import Answer, Kind, Owner
 from master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
 from master.reading.series import SeriesReader
 from master.recording import posting
-from master.recording.limits import SeriesLimit
+from master.recording.limits import SeriesLimit, Spool
 from master.recording.posting import MAX_SAMPLES, PostedSample
-from master.recording.spool import Spool
 from master.resources.params import (
     choice,
     moment,
@@ -24,6 +27,61 @@ from master.resources.params import (
     read_bodies,
     whole_number,
 )
+from mlbench.records import Count, Echo, Point
+
+_SELECTION = (
+    Parameter(
+        "since",
+        {"type": "string", "format": "date-time"},
+        "Only points newer than this; `2018-08-03 09:21:29.347960` is UTC too.",
+        example="2018-08-03T09:21:29.347960Z",
+    ),
+    Parameter(
+        "until",
+        {"type": "string", "format": "date-time"},
+        "Only points up to this time, which is included.",
+        example="2038-08-03T09:21:29Z",
+    ),
+    Parameter(
+        "metric_type",
+        {"type": "string", "enum": ["pod", "run"], "default": "pod"},
+        "Whose series: what was recorded for runs, or the resource use of pods.",
+        example="run",
+    ),
+    Parameter(
+        "metric_filter",
+        {"type": "array", "items": {"type": "string"}},
+        "Only the series of this name, such as `train_loss @ 0`, or of this metric, such as "
+        "`train_loss`, whatever its rank. Given several times: of any of them.",
+        example=["train_loss", "learning_rate"],
+    ),
+    Parameter(
+        "summarize",
+        ABOVE_0,
+        "At most this many points of each series: averages of as many points each. In JSON, `min` "
+        "and `max` keep the spikes.",
+        example=100,
+    ),
+    Parameter("last_n", ABOVE_0, "Only this many points of each series, the newest.", example=10),
+    Parameter(
+        "format",
+        {"type": "string", "enum": list(formats.FORMATS), "default": "json"},
+        "JSON, a zip file with a JSON file for each series, or CSV with a header.",
+        example="json",
+    ),
+)
+_FILES: dict[str, Schema] = {
+    "text/csv": {
+        "type": "string",
+        "examples": [
+            "series,date,value,cumulative,metadata\r\n"
+            "train_loss @ 0,2026-03-01T09:21:31.000000Z,0.31,,\r\n"
+        ],
+    },
+    "application/zip": {"type": "string", "contentMediaType": "application/zip"},
+}
+_PostedList = Annotated[list[PostedSample], Field(min_length=1, max_length=MAX_SAMPLES)]
+_Series = dict[str, list[Point]]
 
 
 @dataclass(frozen=True)
@@ -34,12 +92,30 @@ class MetricsResource:
     limit: SeriesLimit
     reader: SeriesReader
 
+    @operation(
+        "list_metrics",
+        "The series of each pod by its name, or of each run by its id. A text in place of the "
+        "series says that Prometheus has lost some of their samples.",
+        dict[str, _Series | str],
+        files=_FILES,
+        parameters=_SELECTION,
+        errors=(503,),
+    )
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with the series of each pod, or of each run."""
-        selection, form = _selection(req), _format(req)
-        everything = answers.all_pods if _kind(req) == "pod" else answers.all_runs
-        _send(resp, everything(self.reader, selection, form))
+        selection, kind, format_ = _selection(req), _kind(req), _format(req)
+        owners = self._pods(selection) if kind == "pod" else self._runs(selection)
+        _send(resp, formats.write_all(owners, kind, format_))
 
+    @operation(
+        "add_metrics",
+        "The sample as it was given, or how many samples the list had. They can be read.",
+        Echo | Count,
+        status=201,
+        body=PostedSample | _PostedList,
+        form=PostedSample,
+        errors=(404, 413, 503),
+    )
     def on_post(self, req: Request, resp: Response) -> None:
         """Add one sample, or a list of them, to runs or pods. After the answer they can be read."""
         posted = read_bodies(req, PostedSample, MAX_SAMPLES)
@@ -47,10 +123,18 @@ class MetricsResource:
         resp.status = falcon.HTTP_CREATED
         if isinstance(posted, list):
             posting.store(posted, self.limit)
-            resp.media = {"count": len(posted)}
+            resp.media = Count(len(posted))
         else:
             posting.store([posted], self.limit)
-            resp.media = _to_media(posted)
+            resp.media = _echo(posted).to_fields()
+
+    def _pods(self, selection: Selection) -> Iterator[Owner]:
+        for name, series in self.reader.pods(selection):
+            yield Owner("pod", name, series)
+
+    def _runs(self, selection: Selection) -> Iterator[Owner]:
+        for run in list(Run.select(Run.id, Run.created_at, Run.finished_at).order_by(Run.id)):
+            yield _run(self.reader, run, selection)
 
 
 @dataclass(frozen=True)
@@ -59,26 +143,38 @@ class OwnerMetricsResource:
 
     reader: SeriesReader
 
+    @operation(
+        "get_metrics",
+        "The series by name, each in order of time.",
+        _Series,
+        files=_FILES,
+        parameters=_SELECTION,
+        errors=(404, 502, 503),
+    )
     def on_get(self, req: Request, resp: Response, owner: str) -> None:
         """Answer with the series by name, each in order of time."""
-        selection, form = _selection(req), _format(req)
+        selection, format_ = _selection(req), _format(req)
         if _kind(req) == "pod":
             pod = posting.find_pod(owner)
-            answer = answers.pod(self.reader, pod, selection, form)
+            found = Owner("pod", pod, self.reader.pod(pod, selection))
+            _send(resp, formats.write_one(found, format_, pod))
         else:
             run = runs.find(_run_id(owner))
-            answer = answers.run(self.reader, run, selection, form)
-        _send(resp, answer)
+            _send(resp, formats.write_one(_run(self.reader, run, selection), format_, run.name))
 
 
-def _to_media(posted: PostedSample) -> dict[str, Any]:
-    given = {name: value for name, value in posted if value is not None}
+def _run(reader: SeriesReader, run: Run, selection: Selection) -> Owner:
+    series, pods = reader.run(run.id, selection), reader.pods_of(run, selection)
+    return Owner("run", str(run.id), series, pods)
+
+
+def _echo(posted: PostedSample) -> Echo:
     date = times.to_text(times.to_microseconds(posted.date))
-    return given | {"date": date, "value": str(posted.value)}
+    return Echo(**dict(posted) | {"date": date, "value": str(posted.value)})
 
 
 def _send(resp: Response, answer: Answer) -> None:
-    # What fails before the first piece is there can still be told; later, the answer breaks off.
+    # An error before the first piece is answered; a later one breaks the answer off.
     first = next(answer.pieces)
     resp.stream = chain([first], answer.pieces)
     resp.content_type = answer.content_type
@@ -86,12 +182,12 @@ def _send(resp: Response, answer: Answer) -> None:
         resp.downloadable_as = answer.file_name
 
 
-def _kind(req: Request) -> str:
-    return choice(req, "metric_type", ("pod", "run"), default="pod")
+def _kind(req: Request) -> Kind:
+    return "run" if choice(req, "metric_type", ("pod", "run"), default="pod") == "run" else "pod"
 
 
 def _format(req: Request) -> str:
-    return choice(req, "format", answers.FORMATS, default="json")
+    return choice(req, "format", formats.FORMATS, default="json")
 
 
 def _selection(req: Request) -> Selection:

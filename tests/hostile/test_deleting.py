@@ -17,14 +17,13 @@ from peewee import Database, SqliteDatabase
 from master import runs, sweeping, workers
 from master.models import OWNED, Chunk, Deletion, Rank, Run, Stream, open_database, run_owner
 from master.recording import streams
-from master.recording.spool import waiting_bytes
+from master.recording.limits import waiting_bytes
 from master.recording.streams import StreamKey
 from mlbench import ApiClient
 from mlbench.home import Home
-from tests.chain.test_nothing_is_lost import assert_complete, run_to_end
 from tests.conftest import wait_for
 from tests.master.making import line, make_ranks, make_run, record, see_pod
-from tests.ordering import order_steps
+from tests.stacks import assert_complete, order_steps, run_to_end
 
 _LOG_BYTES = 48 << 20
 _PIECE = os.urandom(512 << 10)
@@ -99,6 +98,7 @@ def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Data
         assert not table.select().exists(), table
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_while_the_long_log_of_another_is_deleted(stack: Home) -> None:
     database = open_database(f"sqlite:///{stack.database}")
     deleted = make_long_log()

@@ -1,4 +1,4 @@
-"""Run detail: one run, from its goal down to the resources of each of its workers."""
+"""The page of one run, from its goal down to the resources of each worker."""
 
 from typing import Final
 
@@ -7,18 +7,16 @@ from grafana_foundation_sdk.models.dashboard import VariableSort
 from grafana import thresholds, variables
 from grafana.annotations import run_events
 from grafana.board import Board, Row
-from grafana.boards.run.headline import HEADLINE
-from grafana.boards.run.learning import LEARNING
+from grafana.boards.run.learning import HEADLINE, LEARNING
 from grafana.boards.run.queries import BAND, PHASES, RUN, over_ranks
-from grafana.boards.run.ranks import MASTER, RANK_TABLE
-from grafana.boards.run.resources import GPU, RESOURCES
+from grafana.boards.run.ranks import GPU, MASTER, RANK_TABLE, RESOURCES
 from grafana.boards.run.speed import SPEED, STEPS
 from grafana.graphs import lines, timeline
 from grafana.panels import repeated
 from grafana.queries import graph, recorded
 from mlbench import names
 
-# What has a panel of its own, or is a total. All else that the run records is repeated below.
+# Metrics with a panel of their own, and totals. All others are repeated at the end.
 SHOWN: Final = "|".join(
     (
         names.TRAIN_LOSS,
@@ -81,10 +79,7 @@ BOARD: Final = Board(
             description="Which ranks to show, where a panel shows ranks.",
         ),
         variables.query(
-            "goal",
-            "Goal metric",
-            f"label_values(mlbench_run_goal{{{RUN}}}, metric)",
-            hidden=True,
+            "goal", "Goal metric", f"label_values(mlbench_run_goal{{{RUN}}}, metric)", hidden=True
         ),
         variables.query(
             "other_metric",

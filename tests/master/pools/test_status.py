@@ -30,7 +30,7 @@ def ended(code: int, reason: str = "Error", message: str = "") -> Object:
     return {"terminated": {"exitCode": code, "reason": reason, "message": message}}
 
 
-RUNNING = {"state": {"running": {"startedAt": "2026-03-01T09:21:29Z"}}}
+RUNNING: Object = {"state": {"running": {"startedAt": "2026-03-01T09:21:29Z"}}}
 BACK_OFF = waiting("CrashLoopBackOff", "back-off 10s restarting failed container")
 
 

@@ -26,7 +26,8 @@ def read(
 ) -> dict[str, list[Point]]:
     return {
         name: [point for piece in read() for point in piece]
-        for name, read in containers.read(prometheus, pod, selection or Selection(), NOW_MS)
+        for _, figures in containers.read(prometheus, [pod], selection or Selection(), NOW_MS)
+        for name, read in figures
     }
 
 
@@ -115,7 +116,7 @@ def test_many_pods_are_read_as_each_of_them(
     for selection in (Selection(), Selection(names=(CPU,)), Selection(names=("other",))):
         found = {
             name: {series: [one for piece in read() for one in piece] for series, read in figures}
-            for name, figures in containers.read_all(prometheus, pods, selection, NOW_MS)
+            for name, figures in containers.read(prometheus, pods, selection, NOW_MS)
         }
         assert list(found) == pods
         assert found == {name: read(prometheus, name, selection) for name in pods}
@@ -132,7 +133,7 @@ def test_pods_are_read_in_few_queries_however_many_they_are(
     for name in pods:
         scraped(writer, name, 2_000, 1)
     with caplog.at_level("INFO", logger="httpx"):
-        found = list(containers.read_all(prometheus, pods, Selection(), NOW_MS))
+        found = list(containers.read(prometheus, pods, Selection(), NOW_MS))
     assert all(len(figures) == 1 for _, figures in found)
     assert len(caplog.records) == 3
 

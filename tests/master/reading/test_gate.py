@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from master.reading.gate import Gate, PrometheusError, SilentError
+from master.reading.promql import CircuitBreaker, NoAnswerError, PrometheusError
 
 
 class Clock:
@@ -21,30 +21,32 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def gate(clock: Clock) -> Gate:
-    return Gate(rest_seconds=5.0, clock=clock)
+def gate(clock: Clock) -> CircuitBreaker:
+    return CircuitBreaker(open_seconds=5.0, clock=clock)
 
 
-def fail(gate: Gate) -> None:
-    with pytest.raises(SilentError), gate.passing():
-        raise SilentError("no answer")
+def fail(gate: CircuitBreaker) -> None:
+    with pytest.raises(NoAnswerError), gate.query():
+        raise NoAnswerError("no answer")
 
 
-def passes(gate: Gate) -> bool:
+def passes(gate: CircuitBreaker) -> bool:
     try:
-        with gate.passing():
+        with gate.query():
             return True
     except PrometheusError:
         return False
 
 
-def test_after_three_failures_in_a_row_nobody_asks_for_a_while(gate: Gate, clock: Clock) -> None:
+def test_after_three_failures_in_a_row_nobody_asks_for_a_while(
+    gate: CircuitBreaker, clock: Clock
+) -> None:
     fail(gate)
     fail(gate)
     assert passes(gate)
     for _ in range(3):
         fail(gate)
-    with pytest.raises(PrometheusError, match="asked again in 5 s"), gate.passing():
+    with pytest.raises(PrometheusError, match="asked again in 5 s"), gate.query():
         pass
     clock.now = 4.9
     assert not passes(gate)
@@ -53,16 +55,18 @@ def test_after_three_failures_in_a_row_nobody_asks_for_a_while(gate: Gate, clock
     assert passes(gate)
 
 
-def test_one_finds_out_whether_it_answers_again(gate: Gate, clock: Clock) -> None:
+def test_one_finds_out_whether_it_answers_again(gate: CircuitBreaker, clock: Clock) -> None:
     for _ in range(3):
         fail(gate)
     clock.now = 5.0
-    with gate.passing():
+    with gate.query():
         assert not passes(gate), "another waits for the first"
     assert passes(gate)
 
 
-def test_one_that_found_no_answer_has_the_others_wait_again(gate: Gate, clock: Clock) -> None:
+def test_one_that_found_no_answer_has_the_others_wait_again(
+    gate: CircuitBreaker, clock: Clock
+) -> None:
     for _ in range(3):
         fail(gate)
     clock.now = 5.0
@@ -73,18 +77,18 @@ def test_one_that_found_no_answer_has_the_others_wait_again(gate: Gate, clock: C
     assert passes(gate)
 
 
-def test_what_is_refused_is_an_answer(gate: Gate) -> None:
+def test_what_is_refused_is_an_answer(gate: CircuitBreaker) -> None:
     for _ in range(5):
-        with pytest.raises(PrometheusError), gate.passing():
+        with pytest.raises(PrometheusError), gate.query():
             raise PrometheusError("parse error")
     assert passes(gate)
 
 
-def test_so_many_ask_at_once_and_no_more(gate: Gate) -> None:
+def test_so_many_ask_at_once_and_no_more(gate: CircuitBreaker) -> None:
     with ExitStack() as stack:
         for _ in range(8):
-            stack.enter_context(gate.passing())
-        with pytest.raises(PrometheusError, match="8 questions"), gate.passing():
+            stack.enter_context(gate.query())
+        with pytest.raises(PrometheusError, match="8 queries"), gate.query():
             pass
     waiting = threading.Thread(target=lambda: passes(gate))
     waiting.start()

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from master.models import Chunk, Run
-from master.reading import log_search, logs
-from master.reading.log_search import LogSearch, Match, search
+from master.reading import logs
+from master.reading.logs import LogSearch, Match, search
 from master.recording import streams
 from tests.master.making import key
 
@@ -83,8 +83,8 @@ def test_so_many_matches_in_one_answer(run: Run) -> None:
 def test_so_much_is_looked_through_for_one_answer(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_search, "_PIECE", 10)
-    monkeypatch.setattr(log_search, "_SCANNED", 30)
+    monkeypatch.setattr(logs, "_SEARCH_PIECE", 10)
+    monkeypatch.setattr(logs, "_SEARCHED_BYTES", 30)
     write(run, b"0123\n" * 20 + b"last\n")
     found = search(find(run), "last", 0)
     assert (found.matches, found.offset, found.complete) == ([], 30, False)
@@ -109,7 +109,7 @@ def test_a_long_line_is_cut(run: Run) -> None:
 def test_a_line_longer_than_what_is_read_at_a_time(
     run: Run, monkeypatch: pytest.MonkeyPatch, end: bytes
 ) -> None:
-    monkeypatch.setattr(log_search, "_PIECE", 64)
+    monkeypatch.setattr(logs, "_SEARCH_PIECE", 64)
     text = "".join(f"{i:04}€" for i in range(100))
     write(run, b"first\n" + text.encode() + end)
     line = Match(6, text)
@@ -129,8 +129,8 @@ def test_it_finds_what_looking_at_each_line_finds(
         dice.choice([b"a", b"B", "ß".encode(), "€".encode(), b"\xe2\x82", b"\n", b"\r\n"])
         for _ in range(200)
     )
-    monkeypatch.setattr(log_search, "_PIECE", dice.randint(16, 40))
-    monkeypatch.setattr(log_search, "_MATCHES", dice.randint(1, 9))
+    monkeypatch.setattr(logs, "_SEARCH_PIECE", dice.randint(16, 40))
+    monkeypatch.setattr(logs, "_MATCHES", dice.randint(1, 9))
     write(run, data)
     streams.close(run.id, 1, 0, {})
     for text in ("ab", "ss", "B€", "\ufffd", "aa"):

@@ -3,7 +3,7 @@
 import pytest
 
 from master.models import Chunk, Run, Stream
-from master.recording import leaving_out, streams
+from master.recording import streams
 from master.recording.streams import read
 from tests.master.making import find_stream, key
 
@@ -74,7 +74,7 @@ def test_the_size_at_the_end_counts_whatever_else_is_said(run: Run) -> None:
 def test_a_lower_limit_is_reached_in_steps(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for offset in range(0, 500, 10):
         streams.append(key(run, 0, "stdout"), offset, WHOLE[offset : offset + 10])
-    monkeypatch.setattr(leaving_out, "_MOST_ROWS", 7)
+    monkeypatch.setattr(streams, "_GAP_CHUNKS_AT_ONCE", 7)
     chunks = []
     for offset in range(500, 600, 10):
         piece = WHOLE[offset : offset + 10]

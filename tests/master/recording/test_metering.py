@@ -7,8 +7,12 @@ from prometheus_client import CollectorRegistry
 
 from master.models import Run
 from master.recording.delivery import Delivery
-from master.recording.metering import MeasuredWriter, WriterMetrics
-from master.recording.remote_write import RefusedError, UnavailableError
+from master.recording.remote_write import (
+    RefusedError,
+    RemoteWriter,
+    UnavailableError,
+    WriterMetrics,
+)
 from tests.conftest import PrometheusServer, free_port
 from tests.master.making import line, record, time_series
 
@@ -45,14 +49,14 @@ def test_requests_are_counted_by_answer(
     registry: CollectorRegistry,
     metrics: WriterMetrics,
 ) -> None:
-    writer = MeasuredWriter(shared_prometheus.url, metrics)
+    writer = RemoteWriter(shared_prometheus.url, metrics=metrics)
     now_ms = time.time_ns() // 1_000_000
     labels = {"__name__": "mlbench_run_metric", "run_id": str(run.id), "metric": "a"}
     writer.send([time_series(labels, [(now_ms, 1.0)])])
     with pytest.raises(RefusedError):
         writer.send([time_series(labels, [(now_ms, 2.0)])])
     writer.close()
-    nowhere = MeasuredWriter(f"http://127.0.0.1:{free_port()}", metrics)
+    nowhere = RemoteWriter(f"http://127.0.0.1:{free_port()}", metrics=metrics)
     with pytest.raises(UnavailableError):
         nowhere.send([time_series(labels, [(now_ms, 3.0)])])
     nowhere.close()
@@ -71,10 +75,10 @@ def test_samples_are_counted_by_where_they_went(
 ) -> None:
     now = int(time.time()) - 1
     foreign = {"__name__": "mlbench_run_metric", "run_id": str(run.id), "rank": "0", "metric": "a"}
-    writer = MeasuredWriter(shared_prometheus.url, metrics)
+    writer = RemoteWriter(shared_prometheus.url, metrics=metrics)
     writer.send([time_series(foreign, [(now * 1000, -1.0)])])
     record(run, line(now, a=1, b=2, c="text") + line(now + 0.1, a=3))
-    Delivery(writer, metrics).deliver_waiting()
+    Delivery(writer).deliver_waiting()
     writer.close()
     samples = outcomes(registry, "mlbench_writer_samples")
     assert samples == {"delivered": 2, "kept": 1, "refused": 1}

@@ -5,8 +5,7 @@ import re
 from pathlib import Path
 
 from master.recording.plan import FUTURE_MS, PAST_MS, Plan, plan
-from master.recording.samples import Sample, SeriesKey
-from master.recording.sending import labels
+from master.recording.samples import Sample, SeriesKey, prometheus_labels
 
 NOW_MS = 1_763_683_200_000
 DAY_MS = 24 * 3600 * 1000
@@ -84,14 +83,14 @@ def test_what_prometheus_is_sent_lies_within_its_window() -> None:
 
 
 def test_labels_of_runs_and_pods() -> None:
-    assert labels("run/7", ("train_loss", "1")) == {
+    assert prometheus_labels("run/7", ("train_loss", "1")) == {
         "__name__": "mlbench_run_metric",
         "run_id": "7",
         "metric": "train_loss",
         "rank": "1",
     }
-    assert "rank" not in labels("run/7", ("accuracy", ""))
-    assert labels("pod/w-0", ("temperature", "")) == {
+    assert "rank" not in prometheus_labels("run/7", ("accuracy", ""))
+    assert prometheus_labels("pod/w-0", ("temperature", "")) == {
         "__name__": "mlbench_pod_metric",
         "pod": "w-0",
         "metric": "temperature",

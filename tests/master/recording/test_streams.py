@@ -11,7 +11,7 @@ from peewee import Database
 from master.models import Chunk, Detail, KeptSample, Run, Series, Stream, run_owner
 from master.recording import streams
 from master.recording.delivery import Delivery
-from master.recording.samples import Sample, parse_posted
+from master.recording.samples import Sample
 from master.recording.streams import POSTED, read, read_lines
 from mlbench.names import STREAMS
 from tests.master.making import find_stream, key, line, make_run, post, record
@@ -22,12 +22,6 @@ pytestmark = pytest.mark.both_databases
 def held(run: Run) -> bytes:
     stream = find_stream(key(run))
     return read(stream, 0, stream.size) if stream else b""
-
-
-def test_chunks_follow_each_other(run: Run) -> None:
-    assert streams.append(key(run), 0, b"abc") == 3
-    assert streams.append(key(run), 3, b"def") == 6
-    assert held(run) == b"abcdef"
 
 
 @pytest.mark.parametrize(
@@ -171,47 +165,6 @@ def test_delivered_chunks_go_but_not_the_one_that_is_half_delivered(run: Run) ->
 SAMPLE = Sample("a", "3", 1_000_001, 0.1, True, {"any": ["JSON"]})
 
 
-def posted(owner: str) -> list[Sample]:
-    stream = Stream.get(owner=owner, name=POSTED)
-    return list(parse_posted(read(stream, 0, stream.size)))
-
-
-def test_posted_samples_are_in_a_stream_of_their_own(run: Run) -> None:
-    owner, text = run_owner(run.id), Sample("b", "", -1, "text")
-    record(run, b"recorded\n")
-    post(owner, [SAMPLE])
-    post(owner, [text])
-    assert posted(owner) == [SAMPLE, text]
-    stream = find_stream(key(run))
-    assert stream is not None
-    assert read(stream, 0, stream.size) == b"recorded\n"
-
-
-def test_the_same_body_is_stored_once_for_each_owner(run: Run) -> None:
-    owner = run_owner(run.id)
-    other = SAMPLE._replace(value=0.2)
-    for body in ([SAMPLE], [SAMPLE, other], [SAMPLE], [SAMPLE, other], [SAMPLE, SAMPLE]):
-        post(owner, body)
-        post("pod/w-0", body)
-    # A list that is new is stored whole: its client may mean another sample that looks alike.
-    assert posted(owner) == posted("pod/w-0") == [SAMPLE, SAMPLE, other]
-
-
-def test_threads_that_post_the_same_body_store_it_once(run: Run, database: Database) -> None:
-    owner = run_owner(run.id)
-
-    def send(_: int) -> None:
-        for i in range(10):
-            post(owner, [SAMPLE._replace(time_us=i), SAMPLE])
-        database.close()  # this thread's connection
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(send, range(8)))
-    assert sorted(posted(owner)) == sorted(
-        sample for i in range(10) for sample in (SAMPLE._replace(time_us=i), SAMPLE)
-    )
-
-
 def test_what_waits_is_told_by_owner_and_in_order(run: Run) -> None:
     other = make_run()
     assert streams.waiting() == []
@@ -286,8 +239,3 @@ def test_what_is_no_more_here_cannot_be_delivered_again(delivered: Run) -> None:
         .where(Stream.owner == owner, Stream.recorded == 0)
         .where(Stream.name != "stdout")
     ), "what was recorded was forgotten"
-
-
-def test_a_run_without_samples_can_be_rewound(run: Run) -> None:
-    streams.close(run.id, 1, 0, {})
-    assert streams.rewind(run_owner(run.id))
