@@ -8,7 +8,7 @@ from mlbench import ApiClient
 from mlbench.client import Run
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
-from tests.ordering import order_steps
+from tests.stacks import order_steps
 
 _DATE = "2018-08-03T09:21:29.347000Z"
 

@@ -12,7 +12,7 @@ from mlbench.client import Run
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
-from tests.ordering import order_steps
+from tests.stacks import order_steps
 
 _FAST = ("--set", "steps=200", "--set", "rate=1000")
 _ENDLESS = ("--set", "steps=6000", "--set", "rate=100")

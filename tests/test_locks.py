@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
-_REPOSITORY = Path(__file__).parents[2]
+_REPOSITORY = Path(__file__).parents[1]
 _PYPROJECT = tomllib.loads((_REPOSITORY / "pyproject.toml").read_text())
 _EXTRAS = _PYPROJECT["project"]["optional-dependencies"]
 _EVERYWHERE = _PYPROJECT["project"]["dependencies"]
