@@ -6,8 +6,9 @@ import pytest
 
 from master.models import Chunk, Run
 from master.reading import logs
-from master.reading.logs import LogGoneError, LogPage, before, page, tail, whole
+from master.reading.logs import LogGoneError, before, page, tail, whole
 from master.recording import streams
+from mlbench.records import LogPage
 from tests.master.making import key
 
 # Lines with ends of both kinds, without any, characters of every length, and bytes that are none,
@@ -27,7 +28,7 @@ def find(run: Run) -> logs.Log:
 
 
 def piece(text: str, start: int, offset: int, size: int, complete: bool = False) -> LogPage:
-    return LogPage(1, text, start, offset, size, complete)
+    return LogPage(0, "stdout", 1, text, start, offset, size, complete)
 
 
 def read_all(run: Run) -> tuple[str, int]:
@@ -185,7 +186,7 @@ def test_ranks_streams_and_attempts_are_apart(run: Run) -> None:
     assert tail(logs.find(run, 1, "stdout"), 9).text == "rank 1\n"
     assert tail(logs.find(run, 0, "stderr"), 9).text == "warning\n"
     run.attempt = 2
-    assert page(find(run), 0) == LogPage(2, "", 0, 0, 0, complete=False)
+    assert page(find(run), 0) == LogPage(0, "stdout", 2, "", 0, 0, 0, complete=False)
     assert page(logs.find(run, 0, "stdout", attempt=1), 0).text == "rank 0\n"
 
 

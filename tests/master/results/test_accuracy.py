@@ -7,17 +7,18 @@ import pytest
 
 from master.results.accuracy import Accuracy
 from master.results.columns import by_rank
-from mlbench.results import AccuracyAfterTime, Target, TimeToAccuracy
+from mlbench.records import Goal
+from mlbench.results import AccuracyAfterTime, TimeToAccuracy
 from tests.master.results.making import at_us, columns
 
-_TARGET = Target("acc", 97.0)
-_LOSS = Target("loss", 0.1, lower_is_better=True)
+_TARGET = Goal("acc", 97.0)
+_LOSS = Goal("loss", 0.1, lower_is_better=True)
 
 Values = Mapping[float, float]
 
 
 def accuracy(
-    target: Target = _TARGET, attempts: tuple[float, ...] = (0.0,), **series: Values
+    target: Goal = _TARGET, attempts: tuple[float, ...] = (0.0,), **series: Values
 ) -> Accuracy:
     found = columns(**series)
     return Accuracy(
@@ -117,7 +118,7 @@ def test_what_has_no_rank_is_of_all_ranks(of_value: str, of_clock: str) -> None:
 
 
 def test_one_series_can_be_judged_by_its_name_on_the_api() -> None:
-    judged = accuracy(Target("acc @ 1", 97.0), acc_0={10: 98}, acc_1={20: 98})
+    judged = accuracy(Goal("acc @ 1", 97.0), acc_0={10: 98}, acc_1={20: 98})
     assert time_to(judged) == TimeToAccuracy(None, 20.0)
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.client import ApiError, Run
-from mlbench.results import Comparison, Result, Target
+from mlbench.records import Goal
+from mlbench.results import Comparison, Result
 from tests.mlbench.client.scripted import Reply, serving
 
 
@@ -17,7 +18,7 @@ def test_what_a_run_reached_comes_back(client: ApiClient, finished: Run) -> None
     assert isinstance(found, Result)
     assert found.to_fields() == answer.json()
     assert (found.run_id, found.state, found.num_workers) == (finished.id, "FINISHED", 2)
-    assert found.target == Target("train_loss", 0.5, lower_is_better=True)
+    assert found.target == Goal("train_loss", 0.5, lower_is_better=True)
     assert found.time_to_accuracy is not None
     assert found.wall_seconds is not None
     assert 0 < found.time_to_accuracy.wall_seconds < found.wall_seconds
