@@ -77,11 +77,6 @@ def test_data_may_be_called_dataset_and_what_is_none_is_not_stated() -> None:
     assert "batch_size" not in found
 
 
-def test_a_setting_does_not_pass_for_what_the_master_knows() -> None:
-    found = facts(make_run(settings={"num_workers": 8, "benchmark": "mine", "python": "2"}))
-    assert (found["num_workers"], found["benchmark"], found["python"]) == ("2", "steps", "2")
-
-
 def test_machines_say_each_thing_once() -> None:
     other = {**_MACHINE, "cpu_model": "Xeon", "gpus": ["A100"], "git": None}
     found = facts(make_run(), _MACHINE, _MACHINE, other)
@@ -101,11 +96,6 @@ def test_what_a_command_of_ones_own_is_told_is_part_of_it() -> None:
     assert facts(make_run(**own))["command"] == "./train"
     told = facts(make_run(**own, light_target=True, gpu_enabled=True))
     assert told["command"] == "./train --gpu --light"
-
-
-def test_machines_of_the_same_model_may_differ_in_their_cores() -> None:
-    found = facts(make_run(), {"cpus": 8, "cpu_limit": 2.0}, {"cpus": 8, "cpu_limit": 2.0})
-    assert (found["cpus"], found["cpu_limit"]) == ("8", "2")
 
 
 def test_a_number_is_the_same_however_it_is_spelled() -> None:
