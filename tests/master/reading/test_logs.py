@@ -317,7 +317,7 @@ def test_a_line_longer_than_what_is_read_at_a_time(
     write(run, b"first\n" + text.encode() + end)
     line = Match(6, text)
     # Wherever the text begins, also where it lies in two pieces.
-    for i in range(0, 480, 7):
+    for i in range(0, 480, 23):
         assert search_all(run, text[i : i + 9]) == [line]
     assert search_all(run, "9999") == []
     assert search_all(run, "after") == ([Match(707, "after it")] if end else [])

@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from master.reading.points import Pieces, Point, Points, from_points
-from master.reading.selection import Read, Selection
+from master.reading.points import Pieces, Point, Points, Read, from_points
+from master.reading.selection import Selection
 
 
 def cut(points: Points, size: int) -> Pieces:

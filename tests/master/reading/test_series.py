@@ -158,7 +158,7 @@ def test_reading_while_it_is_delivered_misses_none_and_doubles_none(
     with ThreadPoolExecutor(2) as pool:
         threads = [pool.submit(deliver), pool.submit(log)]
         try:
-            while recorded < 150:
+            while recorded < 60:
                 assert not any(thread.done() for thread in threads)
                 before = recorded
                 found = read(reader, run)

@@ -95,8 +95,8 @@ def test_many_batches_and_cuts_within_lines(
     monkeypatch.setattr(module, "BATCH_BYTES", 100)
     start = time.time() - 5
     data = b"".join(line(start + i / 1000, a=i) for i in range(60))
-    for offset in range(0, len(data), 37):
-        record(run, data[offset : offset + 37])
+    for offset in range(0, len(data), 61):
+        record(run, data[offset : offset + 61])
         delivery.deliver_waiting()
     deliver_all(delivery)
     assert [value for _, value in in_prometheus(prometheus, run)["a"]] == [

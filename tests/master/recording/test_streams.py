@@ -242,7 +242,7 @@ def held_around_gap(stream: Stream) -> bytes:
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize("piece", [1, 50])
+@pytest.mark.parametrize("piece", [5, 50])
 def test_the_start_and_the_end_are_held(run: Run, piece: int) -> None:
     stream = send_log(run, 1000, piece)
     assert (stream.gap_start, stream.gap_end) == (50, 950)
