@@ -143,7 +143,7 @@ def test_delivered_chunks_go_but_not_the_one_that_is_half_delivered(run: Run) ->
 SAMPLE = Sample("a", "3", 1_000_001, 0.1, True, {"any": ["JSON"]})
 
 
-def test_what_waits_is_told_by_owner_and_in_order(run: Run) -> None:
+def test_waiting_streams_of_an_owner_come_in_order(run: Run) -> None:
     other = make_run()
     assert streams.waiting() == []
     first = record(run, b"a\n", rank=1)
@@ -156,18 +156,6 @@ def test_what_waits_is_told_by_owner_and_in_order(run: Run) -> None:
     assert len(streams.waiting()) == 4
     Stream.update(delivered=Stream.size).where(Stream.id == first.id).execute()
     assert streams.waiting(run_owner(run.id)) == waiting[1:]
-
-
-def test_a_stream_advances_from_where_it_was_read(run: Run) -> None:
-    stream = record(run, b"a\nb\nc\n")
-    assert streams.advance(stream, 2, 1)
-    assert not streams.advance(stream, 2, 1), "it has moved since"
-    stream = Stream.get_by_id(stream.id)
-    assert streams.advance(stream, 4, 2)
-    stream = Stream.get_by_id(stream.id)
-    assert (stream.delivered, stream.recorded) == (6, 3)
-    stream.delete_instance()
-    assert not streams.advance(stream, 1, 1)
 
 
 @pytest.fixture
@@ -204,7 +192,7 @@ def test_rewinding_has_all_samples_delivered_again(delivered: Run) -> None:
     assert read(Stream.get(owner=owner, name="stdout"), 0, 10) == b"said"
 
 
-def test_what_is_no_more_here_cannot_be_delivered_again(delivered: Run) -> None:
+def test_samples_that_are_gone_cannot_be_rewound(delivered: Run) -> None:
     owner = run_owner(delivered.id)
     stream = Stream.get(owner=owner, rank=1, name="metrics")
     Chunk.delete().where(Chunk.stream == stream).execute()
@@ -212,11 +200,7 @@ def test_what_is_no_more_here_cannot_be_delivered_again(delivered: Run) -> None:
     assert not streams.rewind(owner)
     assert ledger(owner) == before
     assert streams.waiting(owner) == []
-    assert (
-        not Stream.select()
-        .where(Stream.owner == owner, Stream.recorded == 0)
-        .where(Stream.name != "stdout")
-    ), "what was recorded was forgotten"
+    assert all(one.recorded for one in Stream.select() if one.name != "stdout")
 
 
 # --- Of a log longer than its limit, the start and the end are held, at their offsets. ---
@@ -241,20 +225,12 @@ def held_around_gap(stream: Stream) -> bytes:
     return read(stream, 0, stream.gap_start) + b"|" + read(stream, stream.gap_end, stream.size)
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("piece", [5, 50])
 def test_the_start_and_the_end_are_held(run: Run, piece: int) -> None:
     stream = send_log(run, 1000, piece)
     assert (stream.gap_start, stream.gap_end) == (50, 950)
     assert held_around_gap(stream) == WHOLE[:50] + b"|" + WHOLE[950:]
     assert sum(len(chunk.data) for chunk in Chunk.select()) == LIMIT
-
-
-@pytest.mark.both_databases
-def test_whole_chunks_are_left_out(run: Run) -> None:
-    stream = send_log(run, 990, 30)
-    assert (stream.gap_start, stream.gap_end) == (60, 930)
-    assert held_around_gap(stream) == WHOLE[:60] + b"|" + WHOLE[930:990]
 
 
 def test_a_sender_skips_what_is_not_needed(run: Run) -> None:
@@ -278,7 +254,6 @@ def test_the_size_at_the_end_counts_whatever_else_is_said(run: Run) -> None:
     assert streams.append(key(run, 0, "stdout"), 150, WHOLE[150:210], **said) == 200
 
 
-@pytest.mark.both_databases
 def test_a_lower_limit_is_reached_in_steps(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for offset in range(0, 500, 10):
         streams.append(key(run, 0, "stdout"), offset, WHOLE[offset : offset + 10])

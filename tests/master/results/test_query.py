@@ -1,4 +1,4 @@
-"""Judging runs from what is stored of them, in a real Prometheus and both databases."""
+"""Results and comparisons of stored runs, with a real Prometheus."""
 
 import time
 import uuid
@@ -10,16 +10,13 @@ import pytest
 from peewee import Database
 
 from master import runs
-from master.models import Rank, Run
+from master.models import Run
 from master.reading.promql import PrometheusClient
-from master.reading.series import NamedSeries, SeriesReader
+from master.reading.series import SeriesReader
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
-from master.results import query
-from master.results.columns import Columns, to_columns
 from master.results.query import ResultQuery, comparison_of, result_of, used_joules
-from mlbench.results import Result, Target
-from tests.conftest import free_port
+from mlbench.results import Target
 from tests.master.making import line, make_ranks, make_run, record, time_series
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
@@ -83,7 +80,7 @@ def test_a_result_is_the_same_before_and_after_delivery(
     assert (found.division, found.energy_joules) == ("closed", None)
 
 
-def test_what_prometheus_cannot_hold_counts_as_well(
+def test_kept_samples_count_too(
     started_at: float, reader: SeriesReader, delivery: Delivery
 ) -> None:
     run = make_ended(started_at)
@@ -105,7 +102,7 @@ def test_what_prometheus_cannot_hold_counts_as_well(
         delivery.deliver_waiting()
 
 
-def test_a_value_dated_before_the_start_was_not_reached_by_the_run(
+def test_values_from_before_the_start_do_not_count(
     started_at: float, reader: SeriesReader, delivery: Delivery
 ) -> None:
     run = make_ended(started_at)
@@ -120,7 +117,7 @@ def test_a_value_dated_before_the_start_was_not_reached_by_the_run(
     assert reached.wall_seconds == 0.0
 
 
-def test_runs_are_judged_by_what_is_wished(started_at: float, reader: SeriesReader) -> None:
+def test_a_query_may_have_its_own_criteria(started_at: float, reader: SeriesReader) -> None:
     run = make_ended(started_at, deadline_seconds=12.0)
     record_accuracy(run, {10: 90, 20: 97, 30: 98})
     own = result_of(reader, run, ResultQuery())
@@ -139,25 +136,6 @@ def test_runs_are_judged_by_what_is_wished(started_at: float, reader: SeriesRead
     usual = result_of(reader, without, ResultQuery(Target("acc", 97.0))).accuracy_after_time
     assert usual is not None
     assert usual.limit_seconds == 7200.0
-
-
-@pytest.mark.usefixtures("database")
-def test_a_run_that_never_started_needs_no_prometheus() -> None:
-    away = PrometheusClient(f"http://127.0.0.1:{free_port()}")
-    run = make_run(state="STOPPED", goal=_GOAL, finished_at=time.time())
-    found = result_of(SeriesReader(away), run, ResultQuery())
-    assert (found.wall_seconds, found.cost, found.time_to_accuracy) == (None, None, None)
-    away.close()
-
-
-def test_departures_are_of_what_the_latest_attempt_ran_on(
-    started_at: float, reader: SeriesReader
-) -> None:
-    run = make_ended(started_at, benchmark="steps", settings={})
-    Rank.update(machine={"git": {"commit": "c", "dirty": True}}).where(Rank.run == run).execute()
-    assert len(result_of(reader, run, ResultQuery()).departures) == 1
-    Run.update(attempt=2).where(Run.id == run.id).execute()
-    assert result_of(reader, Run.get_by_id(run.id), ResultQuery()).departures == ()
 
 
 def test_runs_together_are_grouped_and_compared(
@@ -182,26 +160,6 @@ def test_runs_together_are_grouped_and_compared(
     assert comparison_of(reader, again, ResultQuery()).comparable == "no"
 
 
-def test_a_long_series_of_losses_is_not_read(
-    started_at: float, reader: SeriesReader, delivery: Delivery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_ended(started_at)
-    steps = b"".join(line(started_at + i / 1000, train_loss=i) for i in range(2000))
-    record(run, steps + line(started_at + 20, acc=97, train_seconds=10))
-    delivery.deliver_waiting()
-    read: list[set[tuple[str, str]]] = []
-
-    def noted(series: NamedSeries) -> Columns:
-        columns = to_columns(series)
-        read.append(set(columns))
-        return columns
-
-    monkeypatch.setattr(query, "to_columns", noted)
-    result: Result = result_of(reader, run, ResultQuery())
-    assert result.last_value == 97.0
-    assert read == [{("acc", "0"), ("train_seconds", "0")}]
-
-
 def test_a_run_that_is_deleted_meanwhile_has_no_result(
     started_at: float, reader: SeriesReader
 ) -> None:
@@ -220,7 +178,7 @@ def measure(writer: RemoteWriter, pod: str, uuid_: str, began_at: float, watts: 
     writer.send([time_series(labels, points)])
 
 
-def test_it_is_what_the_pods_gpus_used_meanwhile(
+def test_energy_is_what_the_gpus_of_all_pods_used(
     prometheus: PrometheusClient, writer: RemoteWriter
 ) -> None:
     pods = [f"gpu.{uuid.uuid4()}" for _ in range(2)]
