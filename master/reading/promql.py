@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import orjson
 
-from mlbench.errors import MLBenchError
+from master.errors import ServiceUnavailableError
 from mlbench.login import split_login
 
 _CONNECT_SECONDS = 3.0
@@ -24,7 +24,7 @@ _FAILURES = 3
 _OPEN_SECONDS = 5.0
 
 
-class PrometheusError(MLBenchError):
+class PrometheusError(ServiceUnavailableError):
     """Prometheus gave no answer to a query."""
 
 
