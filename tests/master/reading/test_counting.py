@@ -15,14 +15,6 @@ from tests.master.making import line, make_run, record, time_series
 HOUR = 3600.0
 
 
-def test_a_single_sample_is_a_range_without_length(
-    run: Run, delivery: Delivery, prometheus: PrometheusClient
-) -> None:
-    record(run, line(time.time(), a=1))
-    delivery.deliver_waiting()
-    assert count(prometheus, run.id) == Counted(1, 1, 0)
-
-
 @pytest.fixture
 def counted(run: Run, delivery: Delivery, prometheus: PrometheusClient) -> Run:
     """A run of hours, with series that begin and end at different times."""

@@ -16,25 +16,14 @@ from master.recording import streams
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
 from master.recording.samples import Sample
-from tests.conftest import wait_for
 from tests.master.making import line, make_run, post, record
 from tests.master.recording.deliverer import Deliverer, Patience
-from tests.master.recording.places import nothing_waits
 
 
 @pytest.fixture
 def deliverer(delivery: Delivery, database: Database) -> Iterator[Deliverer]:
     with Deliverer(delivery, database) as deliverer:
         yield deliverer
-
-
-def test_it_delivers_by_itself(
-    run: Run, deliverer: Deliverer, prometheus: PrometheusClient
-) -> None:
-    for i in range(5):
-        record(run, line(time.time(), a=i), rank=i % 2)
-    wait_for(nothing_waits)
-    assert count(prometheus, run.id) == Counted(5, 5, 0)
 
 
 class Moody(RemoteWriter):
