@@ -6,7 +6,7 @@ import pytest
 from peewee import Database
 
 from master.models import Chunk, KeptSample, Run, Series, Stream, run_owner
-from master.reading.counting import Counted, count
+from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient
 from master.recording import delivery as module
 from master.recording import streams
@@ -42,7 +42,7 @@ def deliver_all(delivery: Delivery) -> None:
 
 
 def assert_counts(prometheus: PrometheusClient, run: Run, sent: int, kept: int) -> None:
-    assert count(prometheus, run.id) == Counted(sent + kept, sent, kept)
+    assert count(prometheus, run.id) == SampleCounts(sent + kept, sent, kept)
 
 
 def test_killed_between_sending_and_committing(

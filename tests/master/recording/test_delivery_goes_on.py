@@ -9,7 +9,7 @@ import pytest
 from peewee import Database
 
 from master.models import Run, Stream, run_owner
-from master.reading.counting import Counted, count
+from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient
 from master.recording import delivery as module
 from master.recording import streams
@@ -97,7 +97,7 @@ def test_two_controllers_deliver_once(
         delivery._deliver(seen)
         stream = Stream.get(owner=run_owner(run.id))
         assert (stream.delivered, stream.recorded) == (len(first), 2)
-        assert count(prometheus, run.id) == Counted(2, 1, 1)
+        assert count(prometheus, run.id) == SampleCounts(2, 1, 1)
 
 
 def test_a_count_is_exact_while_users_go_on_posting(
