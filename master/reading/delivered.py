@@ -53,7 +53,7 @@ class DeliveredReader:
     """When series were last found to be complete, on the monotonic clock. Threads may share it."""
 
     def read(self, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, Read]:
-        """Return how to read those of the series that Prometheus has samples of.
+        """Return a way to read each of the series that Prometheus has samples of.
 
         For the last points of a series, only its end may be read.
 

@@ -64,7 +64,7 @@ _ROWS = 500
 
 @dataclass
 class _Retry:
-    """How a stream that failed is tried again."""
+    """The next try of a stream that failed."""
 
     batch_bytes: int = BATCH_BYTES
     failures: int = 0

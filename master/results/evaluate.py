@@ -27,7 +27,7 @@ TOTALS = (
 
 @dataclass(frozen=True)
 class EvaluationCriteria:
-    """What a run is evaluated by."""
+    """The criteria by which a run is evaluated."""
 
     target: Target | None
     after_seconds: float
