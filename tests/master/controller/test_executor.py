@@ -16,13 +16,12 @@ from master.controller.observer import Observer, store_pods
 from master.controller.settling import Settler
 from master.models import Hearing, Rank, Run, run_owner
 from master.pools.base import Placement, PodStatus, Shape
-from master.reading.promql import PrometheusClient, PrometheusError
+from master.reading.promql import PrometheusClient
 from master.recording import streams
 from master.recording.delivery import Delivery
 from master.recording.samples import Sample
 from master.workers import Report, poll
 from mlbench.assignment import Assignment
-from tests.conftest import free_port
 from tests.master.controller.worlds import POLICY
 from tests.master.making import key, line, make_ranks, make_run, post, record
 
@@ -145,13 +144,6 @@ def test_a_restart_keeps_the_start_and_counts_anew(executor: Executor, database:
     assert (told.deadline_at, told.keeps_checkpoints) == (65.0, True)
 
 
-@pytest.mark.parametrize("state", ["FINISHED", "FAILED", "STOPPED"])
-def test_nothing_begins_after_the_end(executor: Executor, ordered: Run, state: str) -> None:
-    Run.update(state=state).execute()
-    executor.perform(Assign(ordered.id, 1, BEGIN))
-    assert (reload(ordered).state, ranks(ordered)) == (state, [])
-
-
 @pytest.mark.parametrize(
     ("order", "rank", "words"),
     [
@@ -210,12 +202,9 @@ def test_a_rank_is_lost_for_good(executor: Executor, run: Run) -> None:
     assert (lost.lost, lost.exited_at) == ("silent", 5.0)
     assert (other.lost, other.exited_at) == ("", None)
     assert streams.append(key(run), 9, b"ne\n") == 9, "what is held is all there will be"
-
-
-def test_a_rank_that_exited_before_it_was_lost_keeps_its_time(executor: Executor, run: Run) -> None:
-    make_ranks(run, exit_code=0, exited_at=3.0)
-    executor.perform(MarkLost(run.id, 1, 0, 5.0, "silent"))
-    assert ranks(run)[0].exited_at == 3.0
+    Rank.update(exit_code=0, exited_at=3.0).where(Rank.rank == other.rank).execute()
+    executor.perform(MarkLost(run.id, 1, 1, 5.0, "silent"))
+    assert ranks(run)[1].exited_at == 3.0
 
 
 def test_samples_are_counted(executor: Executor, run: Run, delivery: Delivery) -> None:
@@ -229,20 +218,6 @@ def test_samples_are_counted(executor: Executor, run: Run, delivery: Delivery) -
         assert reload(run).delivery == {"recorded": 3, "in_prometheus": 2, "kept": 1}
 
 
-def test_without_prometheus_nothing_is_counted(
-    pool: FakePool, run: Run, delivery: Delivery
-) -> None:
-    record(run, line(time.time(), a=1))
-    delivery.deliver_waiting()
-    absent = PrometheusClient(f"http://127.0.0.1:{free_port()}")
-    settler = Settler(absent, delivery)
-    Executor(pool, settler).perform(Count(run.id))
-    with pytest.raises(PrometheusError):
-        settler.turn()
-    assert reload(run).delivery is None
-    absent.close()
-
-
 @pytest.mark.both_databases
 def test_the_first_end_counts(executor: Executor, run: Run) -> None:
     Run.update(waiting="no room").execute()
@@ -251,7 +226,9 @@ def test_the_first_end_counts(executor: Executor, run: Run) -> None:
     assert (ended.state, ended.reason, ended.waiting) == ("FAILED", "because", None)
     assert ended.finished_at == pytest.approx(time.time(), abs=10)
     executor.perform(End(run.id, "FINISHED"))
+    executor.perform(Assign(run.id, 2, BEGIN))
     assert (reload(run).state, reload(run).finished_at) == ("FAILED", ended.finished_at)
+    assert ranks(run) == []
 
 
 @pytest.mark.both_databases
