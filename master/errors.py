@@ -7,10 +7,10 @@ from falcon import Request, Response
 from peewee import InterfaceError, OperationalError, PeeweeException
 from pydantic import ValidationError
 
+from master.database import NoRoomError
 from master.reading.delivered import LostSamplesError
 from master.reading.promql import PrometheusError
 from master.recording.limits import SpoolFullError
-from master.reserve import NoRoomError
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from peewee import chunked, fn
 
-from master.database import check_room, database, exclusive
+from master.database import NoRoomError, check_room, database, exclusive
 from master.models import Run, SeriesName, Stream
 from master.recording.samples import MALFORMED, Sample, SeriesKey, series_name
 from master.recording.streams import OF_SAMPLES
-from master.reserve import NoRoomError
 from mlbench.errors import MLBenchError
 
 # Rows in one statement: databases limit its parameters.

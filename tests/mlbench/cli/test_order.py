@@ -7,18 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
-from mlbench.cli.common import WrongCallError
-from mlbench.cli.ordering import (
+from mlbench.cli.common import UsageError
+from mlbench.cli.order import (
     LONGEST_NAME,
     Code,
-    check_name,
     make_name,
     read_code,
-    read_order,
-    seed_of_repeat,
+    read_duration,
+    read_settings,
 )
-from mlbench.client import Benchmark
 
 _BENCHMARKS = ("digits", "steps")
 
@@ -80,7 +79,7 @@ def test_another_script_is_run_itself(folder: Path) -> None:
 )
 def test_what_cannot_be_run_is_told(folder: Path, task: str, message: str) -> None:
     (folder / "plain.sh").touch(mode=0o644)
-    with pytest.raises(WrongCallError, match=re.escape(message)):
+    with pytest.raises(UsageError, match=re.escape(message)):
         read(task)
 
 
@@ -90,37 +89,41 @@ def test_an_image_runs_all_the_words(folder: Path) -> None:
 
 
 def test_a_benchmark_takes_no_arguments() -> None:
-    with pytest.raises(WrongCallError, match=r"digits takes its options by --set KEY=VALUE"):
+    with pytest.raises(UsageError, match=r"digits takes its options as --set KEY=VALUE"):
         read("digits", "--epochs", "3")
 
 
-# --- the order ---
+# --- options ---
 
 
-def test_a_benchmark_has_its_options_and_the_backend_that_it_likes() -> None:
-    order = read_order(Code("digits", benchmark="digits"), settings=["epochs=3", "a=b=c", "d="])
-    assert order.args == {"epochs": "3", "a": "b=c", "d": ""}
-    assert order.backend is None
+def test_the_settings_of_a_benchmark_are_read() -> None:
+    code = Code("digits", benchmark="digits")
+    assert read_settings(code, ["epochs=3", "a=b=c", "d="]) == {"epochs": "3", "a": "b=c", "d": ""}
+    assert code.default_backend is None
 
 
-def test_limits_may_be_fractions() -> None:
-    order = read_order(Code("digits", benchmark="digits"), num_cpus=0.5, max_bandwidth=2.5)
-    assert (order.num_cpus, order.max_bandwidth) == (0.5, 2.5)
-
-
-def test_own_code_talks_over_gloo_unless_told() -> None:
+def test_own_code_has_arguments_instead_of_settings() -> None:
     own = Code("train", image="local", command="train")
-    assert read_order(own).backend == "gloo"
-    assert read_order(own, backend="mpi").backend == "mpi"
+    assert own.default_backend == "gloo"
+    with pytest.raises(UsageError, match=r"write the arguments of your own code after --"):
+        read_settings(own, ["epochs=3"])
 
 
-def test_own_code_has_arguments_instead_of_options() -> None:
-    own = Code("train", image="local", command="train")
-    with pytest.raises(WrongCallError, match=r"write the arguments of your own code behind --"):
-        read_order(own, settings=["epochs=3"])
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("3600", 3600.0), ("90s", 90.0), ("15m", 900.0), ("2h", 7200.0), ("1.5h", 5400.0)],
+)
+def test_a_time_has_a_unit_or_is_in_seconds(text: str, seconds: float) -> None:
+    assert read_duration(text) == seconds
 
 
-# --- names and seeds ---
+@pytest.mark.parametrize("text", ["", "h", "5x", "-5", "0", "0h", "1h30m", "٣"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is not a duration: write 3600, 90s, 15m or 2h"):
+        read_duration(text)
+
+
+# --- names ---
 
 
 @pytest.mark.parametrize(
@@ -141,20 +144,3 @@ def test_a_name_is_one_that_kubernetes_takes(title: str, stem: str) -> None:
 
 def test_a_name_leaves_the_room_that_is_asked_for() -> None:
     assert len(make_name("a" * 50, room=6)) == LONGEST_NAME - 6
-
-
-def test_each_repeat_has_the_next_seed_where_there_is_one() -> None:
-    digits = Benchmark("digits", "", takes_seed=True)
-    steps = Benchmark("steps", "", takes_seed=False)
-    assert [seed_of_repeat(digits, None, repeat) for repeat in range(3)] == [1, 2, 3]
-    assert [seed_of_repeat(digits, 7, repeat) for repeat in range(3)] == [7, 8, 9]
-    assert [seed_of_repeat(None, 0, repeat) for repeat in range(2)] == [0, 1]
-    assert seed_of_repeat(steps, None, 1) is None
-    with pytest.raises(WrongCallError, match="steps takes none"):
-        seed_of_repeat(steps, 1, 0)
-
-
-def test_a_name_that_would_be_taken_for_an_id_is_refused() -> None:
-    check_name("run-7")
-    with pytest.raises(WrongCallError, match="--name 7: a number alone is taken for a run's id"):
-        check_name("7")

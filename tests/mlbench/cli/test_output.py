@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from mlbench.cli import common, report
-from mlbench.cli.alerts import Alert
+from mlbench.cli import common, output
+from mlbench.cli.live import Alert
 from mlbench.client import Delivery, Goal, Pod, Run
 from mlbench.home import Connection
 from mlbench.results import (
@@ -75,7 +75,7 @@ def print_on(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
     terminal = Console(
         file=paper, width=columns, markup=False, force_terminal=True, color_system=None
     )
-    for module in (report, common):
+    for module in (output, common):
         monkeypatch.setattr(module, "out", terminal)
     return paper
 
@@ -85,7 +85,7 @@ def shown(paper: io.StringIO) -> list[str]:
 
 
 def test_a_result_has_every_figure(paper: io.StringIO) -> None:
-    report.show_result(_RUN, _RESULT, _CONNECTION)
+    output.show_result(_RUN, _RESULT, _CONNECTION)
     assert shown(paper)[:-4] == [
         "run 7 (first): FINISHED",
         "division closed",
@@ -115,11 +115,11 @@ def test_the_settings_are_one_line_that_ends_with_the_terminal(paper: io.StringI
         "folder": None,
         "text": "a\nb",
     }
-    report.show_result(replace(_RUN, settings=settings), _RESULT, _CONNECTION)
+    output.show_result(replace(_RUN, settings=settings), _RESULT, _CONNECTION)
     assert shown(paper)[2] == ("settings device=cpu rate=0.1 compile=false folder=null text=a b")
     assert shown(paper)[3] == "goal val_global_Prec@1 ≥ 97"
     long = {f"setting_{i}": i for i in range(100)}
-    report.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION)
+    output.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION)
     [line] = [line for line in shown(paper) if "setting_0=0" in line]
     assert line.endswith("…")
 
@@ -128,7 +128,7 @@ def test_in_a_pipe_nothing_is_cut_and_no_line_is_filled_up(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     long = {f"setting_{i}": i for i in range(100)}
-    report.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION)
+    output.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION)
     lines = capsys.readouterr().out.splitlines()
     facts = lines[1 : lines.index("epochs            12")]
     assert [line for line in facts if line.endswith("setting_99=99")]
@@ -136,7 +136,7 @@ def test_in_a_pipe_nothing_is_cut_and_no_line_is_filled_up(
 
 
 def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> None:
-    report.show_result(_RUN, _RESULT, _CONNECTION)
+    output.show_result(_RUN, _RESULT, _CONNECTION)
     api, graph, promql = shown(paper)[-3:]
     assert api == "API http://mlbench:secret@127.0.0.1:8000/api/runs/7/"
     assert graph.startswith("Prometheus http://127.0.0.1:9090/graph?")
@@ -148,7 +148,7 @@ def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> No
 
 def test_the_link_of_own_code_leads_to_what_it_is_judged_by(paper: io.StringIO) -> None:
     goal = Goal('val "loss"', 0.5, lower_is_better=True)
-    report.show_result(replace(_RUN, benchmark="", goal=goal), _RESULT, _CONNECTION)
+    output.show_result(replace(_RUN, benchmark="", goal=goal), _RESULT, _CONNECTION)
     *_, graph, promql = shown(paper)
     assert promql == r'PromQL mlbench_run_metric{run_id="7",metric="val \"loss\""}'
     assert "metric%3D%22val%20%5C%22loss%5C%22%22%7D&" in graph
@@ -156,7 +156,7 @@ def test_the_link_of_own_code_leads_to_what_it_is_judged_by(paper: io.StringIO) 
 
 def test_a_grafana_shows_the_run_until_its_last_figures_are_there(paper: io.StringIO) -> None:
     connection = replace(_CONNECTION, grafana_url="http://127.0.0.1:3000")
-    report.show_result(_RUN, _RESULT, connection)
+    output.show_result(_RUN, _RESULT, connection)
     board = "http://127.0.0.1:3000/d/mlbench-run?var-run_id=7&from=1533288090000&to=1533288180000"
     assert f"Grafana {board}" in shown(paper)
 
@@ -164,20 +164,20 @@ def test_a_grafana_shows_the_run_until_its_last_figures_are_there(paper: io.Stri
 def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
     late = AccuracyAfterTime(60.0, None, None, "wall")
     missed = replace(_RESULT, time_to_accuracy=None, accuracy_after_time=late)
-    report.show_result(_RUN, missed, _CONNECTION)
+    output.show_result(_RUN, missed, _CONNECTION)
     assert "time to accuracy not reached" in shown(paper)
     assert "after time none within 1 min 00 s since the start" in shown(paper)
 
 
 def test_without_training_time_there_is_the_walls(paper: io.StringIO) -> None:
     walled = replace(_RESULT, time_to_accuracy=TimeToAccuracy(None, 11.0))
-    report.show_result(_RUN, walled, _CONNECTION)
+    output.show_result(_RUN, walled, _CONNECTION)
     assert "time to accuracy 11.00 s since the start" in shown(paper)
 
 
 def test_departures_from_the_rules_are_told(paper: io.StringIO) -> None:
     departing = replace(_RESULT, departures=("its goal is 90", "the code has changes"))
-    report.show_result(_RUN, departing, _CONNECTION)
+    output.show_result(_RUN, departing, _CONNECTION)
     assert shown(paper)[1:4] == [
         "division closed",
         "departs from the rules: its goal is 90",
@@ -202,7 +202,7 @@ def test_what_there_is_nothing_of_is_left_out(paper: io.StringIO) -> None:
         energy_joules=None,
     )
     run = replace(_RUN, state="FAILED", reason="rank 1 [is] lost\nbye", goal=None, delivery=None)
-    report.show_result(run, nothing, _CONNECTION)
+    output.show_result(run, nothing, _CONNECTION)
     assert shown(paper)[:-4] == [
         "run 7 (first): FAILED",
         "rank 1 [is] lost",
@@ -213,15 +213,15 @@ def test_what_there_is_nothing_of_is_left_out(paper: io.StringIO) -> None:
 
 def test_what_a_run_waits_for_is_told(paper: io.StringIO) -> None:
     run = replace(_RUN, state="INITIALIZED", waiting="the cluster has room for 3 of 4 workers")
-    report.show_result(run, replace(_RESULT, state="INITIALIZED"), _CONNECTION)
-    report.show_runs([run], [])
+    output.show_result(run, replace(_RESULT, state="INITIALIZED"), _CONNECTION)
+    output.show_runs([run], [])
     assert "waiting: the cluster has room for 3 of 4 workers" in shown(paper)
     assert "run 7 waits: the cluster has room for 3 of 4 workers" in shown(paper)
 
 
 def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) -> None:
     far = Connection("https://example.com/bench", "secret", None, "http://g:2", elsewhere=True)
-    report.show_result(_RUN, _RESULT, far)
+    output.show_result(_RUN, _RESULT, far)
     assert shown(paper)[-4:] == [
         "Web page https://example.com/bench/runs/7",
         "API https://example.com/bench/api/runs/7/",
@@ -235,18 +235,18 @@ def test_a_narrow_terminal_does_not_cut_the_names_of_runs(
 ) -> None:
     paper = print_on(monkeypatch, columns=60)
     name = "a-run-with-a-name-of-thirty-two-x"
-    report.show_runs([replace(_RUN, name=name)], [])
+    output.show_runs([replace(_RUN, name=name)], [])
     assert name in paper.getvalue()
 
 
 def test_before_the_first_run_the_list_says_how_to_start_one(paper: io.StringIO) -> None:
-    report.show_runs([], [Pod("w-0", "{}", "Running", "", run_id=7)])
+    output.show_runs([], [Pod("w-0", "{}", "Running", "", run_id=7)])
     assert shown(paper)[0] == "no runs yet; `mlbench run digits` starts one"
     assert shown(paper)[-1] == "w-0 Running 7 -"
 
 
 def test_alerts_say_what_is_wrong_and_where_to_read_on(paper: io.StringIO) -> None:
-    report.show_alerts([])
+    output.show_alerts([])
     assert paper.getvalue() == ""
-    report.show_alerts([Alert("Stalled", "critical", "Run 7 stands still.", "docs/x.md", 7)])
+    output.show_alerts([Alert("Stalled", "critical", "Run 7 stands still.", "docs/x.md", 7)])
     assert shown(paper) == ["", "critical Stalled (see docs/x.md)", "Run 7 stands still."]

@@ -1,18 +1,17 @@
-"""Results and lists of runs, as a person reads them."""
+"""How runs, results, workers and alerts are printed, and the addresses of their pages."""
 
 import json
 import math
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from rich.table import Table
 from rich.text import Text
 
 from mlbench import names
-from mlbench.cli.alerts import Alert
 from mlbench.cli.common import out, print_pairs
-from mlbench.cli.pages import page_url, run_path
+from mlbench.cli.live import Alert
 from mlbench.client import Pod, Run
 from mlbench.home import Connection
 from mlbench.report import figures
@@ -22,8 +21,30 @@ from mlbench.run_settings import Setting
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 
 
+def page_url(connection: Connection, path: str = "/") -> str:
+    """Return the address of a web page, with the token if it is this user's alone."""
+    return f"{connection.url}{path}" if connection.elsewhere else sign_in_url(connection, path)
+
+
+def sign_in_url(connection: Connection, path: str = "/") -> str:
+    """Return the address of a web page with the token, which signs the browser in."""
+    return f"{connection.url}{path}?{urlencode({'token': connection.token})}"
+
+
+def run_page_url(connection: Connection, run: Run) -> str:
+    """Return the address of a run's web page."""
+    return page_url(connection, f"/runs/{run.id}")
+
+
+def api_url(connection: Connection) -> str:
+    """Return the address of the API, with the token if it is this user's alone."""
+    if connection.elsewhere:
+        return connection.url
+    return connection.url.replace("://", f"://mlbench:{connection.token}@", 1)
+
+
 def show_result(run: Run, result: Result | None, connection: Connection) -> None:
-    """Print how a run went, what it reached, if that is known, and where to look further."""
+    """Print how a run went, its result if that is available, and where to look further."""
     out.print(f"run {run.id} ({run.name}):", _state(run))
     if run.waiting:
         out.print(f"waiting: {run.waiting}", style="yellow", soft_wrap=True)
@@ -39,7 +60,7 @@ def show_runs(runs: list[Run], pods: list[Pod]) -> None:
     """Print all runs and all worker pods."""
     table = Table(box=None, pad_edge=False)
     for heading in ("id", "name", "benchmark", "workers", "state", "created"):
-        # The name is what other commands are called with, so it is not cut.
+        # Other commands take the name, so it is not cut.
         table.add_column(heading, no_wrap=heading == "name")
     for run in runs:
         table.add_row(
@@ -65,18 +86,11 @@ def show_runs(runs: list[Run], pods: list[Pod]) -> None:
 
 
 def show_alerts(alerts: list[Alert]) -> None:
-    """Print the alerts that fire; nothing where all is well."""
+    """Print the alerts that fire."""
     for alert in alerts:
         out.print()
         out.print(f"{alert.severity} {alert.name} (see {alert.runbook})", style="red")
         out.print(f"  {alert.text}", soft_wrap=True)
-
-
-def api_url(connection: Connection) -> str:
-    """Return the address of the API to open: with its token, if that is the user's alone."""
-    if connection.elsewhere:
-        return connection.url
-    return connection.url.replace("://", f"://mlbench:{connection.token}@", 1)
 
 
 def _state(run: Run) -> Text:
@@ -117,7 +131,7 @@ def _delivery(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _one_line(settings: Mapping[str, Setting]) -> Text:
-    """Return settings as ``--set`` takes them, cut where the terminal ends; JSON has them all."""
+    """Return settings as ``--set`` takes them, in one line that the terminal may cut."""
     spelled = (
         f"{name}={value if isinstance(value, str) else json.dumps(value)}"
         for name, value in settings.items()
@@ -154,7 +168,7 @@ def _cost(cost: Cost) -> str:
 
 
 def _phase_table(result: Result) -> Table:
-    """Draw where the time went, averaged over the ranks."""
+    """Return the time in each phase, the mean over the ranks, with bars."""
     total = sum(result.phases.values())
     table = Table(box=None, pad_edge=False, title="where the time went", title_justify="left")
     table.add_column("phase")
@@ -167,38 +181,40 @@ def _phase_table(result: Result) -> Table:
     return table
 
 
-def _window(run: Run) -> str:
-    """Return the part of a graph's address that shows the run's time."""
+def _graph_range(run: Run) -> str:
+    """Return the parameters that have Prometheus's graph show the run's time."""
     if run.started_at is None or run.finished_at is None:
         return "&g0.range_input=10m"
     began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
-    # Prometheus's page knows whole minutes only.
+    # Prometheus's page takes whole minutes only.
     end = ended.replace(second=0, microsecond=0) + timedelta(minutes=1)
     seconds = math.ceil((end - began).total_seconds())
     return f"&g0.range_input={seconds}s&g0.end_input={quote(f'{end:%Y-%m-%d %H:%M}')}"
 
 
-def _time_range(run: Run) -> str:
-    """Return the part of a dashboard's address that shows the run's time, in milliseconds."""
+def _dashboard_range(run: Run) -> str:
+    """Return the parameters that have a dashboard show the run's time, in milliseconds."""
     if run.started_at is None or run.finished_at is None:
         return ""
     began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
-    # What is scraped and computed of a run comes a few seconds after it.
+    # The last scrapes and computed series come some seconds after the end.
     until = math.ceil(ended.timestamp()) + 30
     return f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
 
 
 def _show_links(run: Run, connection: Connection) -> None:
-    # Code of one's own need not record a loss; what it is judged by it has.
+    # The user's own code may record no loss, but it records the metric of its goal.
     metric = run.goal.metric if run.goal and not run.benchmark else names.TRAIN_LOSS
     quoted = json.dumps(metric, ensure_ascii=False)
     promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
-    out.print(f"Web page    {page_url(connection, run_path(run.id))}", soft_wrap=True)
+    out.print(f"Web page    {run_page_url(connection, run)}", soft_wrap=True)
     out.print(f"API         {api_url(connection)}/api/runs/{run.id}/", soft_wrap=True)
     if connection.prometheus_url:
-        graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{_window(run)}"
+        graph = (
+            f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{_graph_range(run)}"
+        )
         out.print(f"Prometheus  {graph}", soft_wrap=True)
     if connection.grafana_url:
-        board = f"{connection.grafana_url}/d/mlbench-run?var-run_id={run.id}{_time_range(run)}"
+        board = f"{connection.grafana_url}/d/mlbench-run?var-run_id={run.id}{_dashboard_range(run)}"
         out.print(f"Grafana     {board}", soft_wrap=True)
     out.print(f"PromQL      {promql}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What a worker pod's JSON says: whether it can be used, and if not, why, in words."""
+"""Read a worker pod's JSON: its state, and in words what keeps it from running."""
 
 import math
 from collections.abc import Iterable
@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from master.pools.base import TERMINATING
-from master.pools.manifests import SHAPE_LABEL, WORKER
-from master.pools.objects import Object, to_line
+from master.pools.base import TERMINATING, PodStatus
+from master.pools.manifests import SHAPE_LABEL, WORKER, Object
 
 T = TypeVar("T")
 
@@ -21,73 +20,64 @@ _IMAGE_REASONS = {
     "ImageInspectError",
     "RegistryUnavailable",
 }
-# What a container waits for while all is well.
-_WELL = {"", "ContainerCreating", "PodInitializing"}
+# Reasons to wait that are no trouble.
+_STARTING = {"", "ContainerCreating", "PodInitializing"}
 
 
-@dataclass(frozen=True)
-class SeenPod:
-    """A worker pod as the cluster shows it."""
+@dataclass(frozen=True, kw_only=True)
+class SeenPod(PodStatus):
+    """A worker pod as the cluster shows it, before it is known whether it is usable."""
 
-    name: str
-    number: int
-    uid: str
-    """What tells it from a later pod of the same name."""
-    phase: str
-    """Kubernetes' word; Terminating once it is to end."""
-    ip: str
-    node: str
-    labels: dict[str, str]
-    image: str
-    """The image of the worker's container, with its digest; empty before it runs."""
     running: bool
-    """Whether the worker's container runs."""
+    """Whether its worker container runs."""
     scheduled: bool
     unschedulable: str
-    """Why no node takes it; empty if one did, or nobody has tried."""
-    trouble: str
-    """Why it does not run, or ended when it last ran; empty if all is well."""
-    troubled_at: float
-    """When that was, in Unix seconds; infinite where it still is."""
+    """Why no node takes it; empty if one did, or none was looked for yet."""
     ends_by: float | None
-    """When it must have ended, in Unix seconds; None if it is not to end."""
+    """When it must have ended, in Unix seconds; None if it is not being ended."""
 
     @property
     def shape(self) -> str:
-        """Of which template it is."""
+        """The label that names its template."""
         return self.labels.get(SHAPE_LABEL, "")
 
 
 def read_pod(pod: Object) -> SeenPod:
-    """Return what a pod's JSON says."""
+    """Read a pod's JSON."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     ends_at = metadata.get("deletionTimestamp")
     scheduling = _first(status.get("conditions"), "type", "PodScheduled")
+    unschedulable = scheduling.get("message") if scheduling.get("status") == "False" else ""
     worker = _first(status.get("containerStatuses"), "name", WORKER)
     running = (worker.get("state") or {}).get("running") is not None
     return SeenPod(
         name=metadata["name"],
         number=_number(metadata["name"]),
-        uid=metadata["uid"],
         phase=TERMINATING if ends_at else status.get("phase") or "Pending",
         ip=status.get("podIP") or "",
         node=spec.get("nodeName") or "",
         labels=metadata.get("labels") or {},
+        uid=metadata["uid"],
         image=str(worker.get("imageID") or ""),
-        running=running,
-        scheduled=bool(spec.get("nodeName")),
-        unschedulable=_cut(scheduling.get("message"))
-        if scheduling.get("status") == "False"
-        else "",
+        usable=False,
         trouble=_trouble(status),
         troubled_at=_to_seconds(_ended(worker).get("finishedAt") if running else None, math.inf),
+        running=running,
+        scheduled=bool(spec.get("nodeName")),
+        unschedulable=_cut(unschedulable),
         ends_by=_to_seconds(ends_at, None),
     )
 
 
-def _to_seconds(moment: str | None, otherwise: T) -> float | T:
-    """Return a moment in Unix seconds; what is told otherwise where there is none."""
-    return datetime.fromisoformat(moment).timestamp() if moment else otherwise
+def to_line(text: object) -> str:
+    """Return a text from a cluster as one line that a terminal and a database can take."""
+    words = "".join(char if char.isprintable() else " " for char in str(text or ""))
+    return " ".join(words.split())
+
+
+def _to_seconds(moment: str | None, default: T) -> float | T:
+    """Return a moment in Unix seconds, or the default where there is none."""
+    return datetime.fromisoformat(moment).timestamp() if moment else default
 
 
 def _number(name: str) -> int:
@@ -134,19 +124,19 @@ def _of_container(container: Object) -> str:
 
 
 def _of_waiting(container: Object) -> str:
-    """Return why a container cannot be started; nothing where it has been, and ended."""
+    """Return why a container cannot be started; empty if it was, and ended."""
     waiting = (container.get("state") or {}).get("waiting") or {}
     reason, message = waiting.get("reason") or "", waiting.get("message")
     if reason in _IMAGE_REASONS:
         image = container.get("image") or "?"
         return _join(f"worker image {image} cannot be pulled", message or reason)
-    if reason in _WELL or _ended(container):
+    if reason in _STARTING or _ended(container):
         return ""
     return _join(f"the worker's container cannot be started ({reason})", message)
 
 
 def _ended(container: Object) -> Object:
-    """Return how a container ended now, or when it last did."""
+    """Return how a container ended, now or last time; empty if it never did."""
     states = (container.get("state") or {}, container.get("lastState") or {})
     return next((one["terminated"] for one in states if one.get("terminated")), {})
 
@@ -167,5 +157,5 @@ def _cut(text: object) -> str:
 
 
 def _last_words(text: object) -> str:
-    """Return the end of what a container wrote: there it says what went wrong."""
+    """Return the end of a container's output, where it says what went wrong."""
     return to_line(text)[-_LONGEST:]

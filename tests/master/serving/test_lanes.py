@@ -2,8 +2,7 @@
 
 import pytest
 
-from master.serving.heads import Head, find_head
-from master.serving.lanes import Lane
+from master.serving.lanes import Head, Lane, find_head
 
 
 def request(first: str, *lines: str) -> bytes:

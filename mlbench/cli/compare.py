@@ -1,6 +1,7 @@
-"""``mlbench compare``: any runs beside each other; and how a comparison is printed."""
+"""``mlbench compare``: any runs beside each other; and how a comparison is printed and written."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -12,24 +13,29 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mlbench.cli import outputs
-from mlbench.cli.common import JsonOption, connected, find_run, out, print_json
-from mlbench.cli.options import read_duration
-from mlbench.cli.outputs import OutputsOption
+from mlbench.cli.common import JsonOption, UsageError, connected, find_run, out, print_json
+from mlbench.cli.order import read_duration
 from mlbench.client import ApiClient
-from mlbench.report import tables
-from mlbench.report.statement import statement, subtitle, title
+from mlbench.report import formats, tables
+from mlbench.report.statement import facts, statement, subtitle, title
 from mlbench.results import Comparison
 
 _STYLES = {"yes": "green", "no": "red", "unknown": "yellow"}
-# Columns of a group's or run's name, before it is folded.
+# The narrowest column for the name of a group or run.
 _LEAST_TEXT = 10
 _UNLIMITED = 10_000
+# What the extra `report` installs.
+_NEEDED_BY_HTML = ("jinja2", "matplotlib")
 
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(compare)
+OutputsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Write it to a file too: .json, .csv, .md or .html; can be given several times.",
+    ),
+]
 
 
 def compare(
@@ -38,7 +44,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="GOAL",
-            help="Judge by 'METRIC>=VALUE' or 'METRIC<=VALUE', instead of by the runs' own goals.",
+            help="Judge by 'METRIC>=VALUE' or 'METRIC<=VALUE' instead of the runs' own goals.",
         ),
     ] = None,
     after: Annotated[
@@ -59,10 +65,31 @@ def compare(
     """Compare runs: time to accuracy, speed-up, where the time went, and whether that is fair."""
     files = output or []
     with connected() as client:
-        outputs.check(files)
+        check_files(files)
         ids = [find_run(client, run).id for run in wanted]
         found = client.compare(ids, goal=goal, after_seconds=after, price=price).result().value
         write_and_show(client, found, files, as_json=json)
+
+
+def check_files(files: Iterable[Path]) -> None:
+    """Make sure that files can be written, before any run starts.
+
+    Raises:
+        UsageError: one cannot.
+    """
+    for file in files:
+        suffix = file.suffix.lower()
+        if suffix not in formats.SUFFIXES:
+            suffixes = ", ".join(formats.SUFFIXES)
+            raise UsageError(f"-o {file}: its name must end with one of {suffixes}")
+        if file.is_dir():
+            raise UsageError(f"-o {file}: it is a folder")
+        if not file.absolute().parent.is_dir():
+            raise UsageError(f"-o {file}: there is no folder {file.parent}")
+        if suffix == ".html" and not all(map(find_spec, _NEEDED_BY_HTML)):
+            raise UsageError(
+                f"-o {file}: needs {' and '.join(_NEEDED_BY_HTML)}: pip install 'mlbench[report]'"
+            )
 
 
 def write_and_show(
@@ -73,27 +100,38 @@ def write_and_show(
     left_out: int = 0,
     as_json: bool,
 ) -> None:
-    """Write a comparison to files, and print it, also where a file cannot be written.
+    """Write a comparison to files, and print it even if a file cannot be written.
+
+    ``left_out`` is the number of runs of a set that did not finish, and so are not compared.
 
     Raises:
-        WrongCallError: a file cannot be written.
+        UsageError: a file cannot be written.
     """
     try:
-        outputs.write(files, comparison, client, left_out)
+        if files:
+            manifest = client.get_manifest(comparison.results[0].run_id).result().value
+            _write(files, formats.Report(comparison, facts(manifest), left_out))
     finally:
         if as_json:
-            print_json(outputs.to_fields(comparison, left_out))
+            print_json(formats.to_fields(comparison, left_out))
         else:
             show_comparison(comparison, left_out)
     if not as_json:
-        outputs.tell(files)
+        for file in files:
+            out.print(f"written: {file}", soft_wrap=True)
+
+
+def _write(files: Iterable[Path], report: formats.Report) -> None:
+    for file in files:
+        text = formats.render(report, file.suffix.lower())
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"-o {file}: {error.strerror or error}") from None
 
 
 def show_comparison(comparison: Comparison, left_out: int = 0) -> None:
-    """Print a comparison: its statement, then its tables.
-
-    ``left_out`` is how many runs of a set did not finish, and are not compared.
-    """
+    """Print a comparison: whether it is fair, then its tables."""
     out.print(title(comparison), style="bold")
     out.print(subtitle(comparison, left_out))
     said = statement(comparison)
@@ -123,7 +161,7 @@ def _show_list(texts: tuple[str, ...]) -> None:
 
 
 def _draw(table: tables.Table) -> RenderableType:
-    """Lay a table out; where the terminal is narrow, closer, without minor columns, or as lists."""
+    """Lay a table out; on a narrow terminal closer, without minor columns, or as lists."""
     every = range(len(table.headings))
     major = [i for i in every if not table.headings[i].is_minor]
     layouts = (_lay_out(table, columns, gap) for columns, gap in ((every, 2), (major, 2)))
@@ -143,7 +181,7 @@ def _least_width(table: tables.Table, column: int) -> int:
 
 
 def _as_lists(table: tables.Table) -> RenderableType:
-    """Draw each row as a list of its figures, below what it is named by."""
+    """Lay each row out as its name and a list of its figures."""
     name = next(i for i, heading in enumerate(table.headings) if not heading.is_figure)
     lists: list[RenderableType] = []
     for row in table.rows:
@@ -158,13 +196,9 @@ def _as_lists(table: tables.Table) -> RenderableType:
 
 
 def _lay_out(table: tables.Table, columns: Sequence[int], gap: int) -> Table:
-    drawn = Table(
-        box=None,
-        pad_edge=False,
-        padding=(0, gap, 0, 0),
-    )
+    drawn = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for heading in (table.headings[i] for i in columns):
-        # Words one below the other, so that a heading is no wider than its figures.
+        # One word below the other, so that a heading is no wider than its figures.
         words = f"{heading.text} {heading.unit}".split()
         drawn.add_column(
             "\n".join(words),

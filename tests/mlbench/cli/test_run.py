@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import Run
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
-from tests.stacks import order_steps
 
 _FAST = ("--set", "steps=200", "--set", "rate=1000")
 _ENDLESS = ("--set", "steps=6000", "--set", "rate=100")
@@ -21,7 +19,7 @@ _ENDLESS = ("--set", "steps=6000", "--set", "rate=100")
 
 
 def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> None:
-    done = mlbench("run", "steps", "--name", "watched", *_FAST)
+    done = mlbench.process("run", "steps", "--name", "watched", *_FAST)
     assert done.code == 0
     assert re.match(r"Web page    \S+\nrun \d+ \(watched\) on 2 workers\n", done.err)
     assert re.search(r"^epoch [01]  loss 0\.\d{4} .* s$", done.err, re.MULTILINE)
@@ -181,7 +179,7 @@ def test_a_command_runs_in_an_image(mlbench: Mlbench, client: ApiClient) -> None
     ("arguments", "message"),
     [
         (("./missing.py",), "there is no file missing.py"),
-        (("digits", "--", "--epochs", "3"), "--epochs 3: arguments are for code of your own;"),
+        (("digits", "--", "--epochs", "3"), "--epochs 3: arguments are for your own code;"),
         (("--image=x", "--set=a=b", "true"), "--set is for benchmarks; write the arguments"),
     ],
 )
@@ -191,53 +189,3 @@ def test_what_cannot_be_run_is_told(
     done = mlbench("run", *arguments)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"mlbench: {message}")
-
-
-# --- status, and how RUN is found ---
-
-
-def test_the_status_lists_runs_and_workers(mlbench: Mlbench, finished: Run) -> None:
-    done = mlbench("status")
-    assert done.code == 0
-    created = finished.created_at[:19].replace("T", " ")
-    row = rf"^{finished.id} +finished +steps +2 +FINISHED +{created}"
-    assert re.search(row, done.out, re.MULTILINE)
-    assert re.search(r"^local-mlbench-worker-1 +Running +- +-", done.out, re.MULTILINE)
-
-
-def test_the_status_as_json_holds_what_the_api_says(
-    mlbench: Mlbench, client: ApiClient, finished: Run
-) -> None:
-    found = mlbench("status", "--json").json
-    assert finished.fields in found["runs"]
-    assert [pod["name"] for pod in found["pods"]] == [
-        pod.name for pod in client.get_worker_pods().result().value
-    ]
-
-
-def test_a_run_is_found_by_name_or_id(mlbench: Mlbench, finished: Run) -> None:
-    by_name, by_id = mlbench("status", "finished"), mlbench("status", str(finished.id))
-    assert by_name.code == by_id.code == 0
-    assert by_name.out == by_id.out
-    assert by_name.out.startswith(f"run {finished.id} (finished): FINISHED\n")
-
-
-def test_of_runs_with_one_name_the_newest_is_meant(
-    mlbench: Mlbench, client: ApiClient, finished: Run
-) -> None:
-    newest = order_steps(client, "finished", steps=1)
-    wait_for_end(client, newest)
-    assert mlbench("status", "finished", "--json").json["id"] == newest.id
-    client.delete_run(newest.id).result()
-
-
-@pytest.mark.parametrize("command", ["stop", "logs"])
-def test_an_unknown_name_is_told(mlbench: Mlbench, command: str) -> None:
-    done = mlbench(command, "nobody")
-    message = "there is no run 'nobody'; `mlbench status` lists them"
-    assert (done.code, done.out, done.err) == (2, "", f"mlbench: {message}\n")
-
-
-def test_an_unknown_id_is_told(mlbench: Mlbench) -> None:
-    done = mlbench("status", "4711")
-    assert (done.code, done.out, done.err) == (2, "", "mlbench: run_id: there is no run 4711\n")
