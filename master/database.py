@@ -22,6 +22,7 @@ from peewee import (
 )
 from playhouse.db_url import parse
 
+from master.errors import ServiceUnavailableError
 from mlbench.errors import MLBenchError
 
 database = DatabaseProxy()
@@ -49,7 +50,7 @@ class DatabaseURLError(MLBenchError):
     """The URL of the database cannot be used."""
 
 
-class NoRoomError(MLBenchError):
+class NoRoomError(ServiceUnavailableError):
     """The database's disk is too full for logs and samples."""
 
 
