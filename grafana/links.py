@@ -26,31 +26,20 @@ class DataLink:
         return {"title": self.title, "url": self.url, "targetBlank": self.new_tab}
 
 
-def run_of_row(run_id: str = "run_id") -> DataLink:
-    """Return the link of a table row, with the columns ``from`` and ``to``, to its run."""
-    return DataLink(
-        "Open the run",
-        f"/d/mlbench-run/mlbench-run?{_HERE}&var-run_id=${{__data.fields.{run_id}}}"
-        "&from=${__data.fields.from}&to=${__data.fields.to}",
-    )
+_RUN: Final = f"/d/mlbench-run/mlbench-run?{_HERE}&var-run_id="
 
-
-def run_now() -> DataLink:
-    """Return the link of a series with the label ``run_id`` to its run, in the same time range."""
-    return DataLink(
-        "Open the run",
-        f"/d/mlbench-run/mlbench-run?{_HERE}"
-        "&var-run_id=${__field.labels.run_id}&${__url_time_range}",
-    )
-
-
-def run_of_worker() -> DataLink:
-    """Return the link of a worker's row to its run, in the same time range."""
-    return DataLink(
-        "Open the run",
-        f"/d/mlbench-run/mlbench-run?{_HERE}"
-        "&var-run_id=${__data.fields.run_id}&${__url_time_range}",
-    )
+# From a table row, which has the columns "from" and "to", to its run.
+RUN_OF_ROW: Final = DataLink(
+    "Open the run",
+    _RUN + "${__data.fields.run_id}&from=${__data.fields.from}&to=${__data.fields.to}",
+)
+# The same from a row or a series, in the same time range.
+RUN_OF_WORKER: Final = DataLink(
+    "Open the run", _RUN + "${__data.fields.run_id}&${__url_time_range}"
+)
+RUN_OF_SERIES: Final = DataLink(
+    "Open the run", _RUN + "${__field.labels.run_id}&${__url_time_range}"
+)
 
 
 def log_of_rank(stream: str) -> DataLink:

@@ -24,6 +24,7 @@ from peewee import (
 )
 from playhouse.db_url import parse
 
+from master.errors import ServiceUnavailableError
 from mlbench.errors import MLBenchError
 
 database = DatabaseProxy()
@@ -59,7 +60,7 @@ class NotWritableError(MLBenchError):
     """The database cannot be written now."""
 
 
-class NoRoomError(MLBenchError):
+class NoRoomError(ServiceUnavailableError):
     """The database's disk is too full for logs and samples."""
 
 

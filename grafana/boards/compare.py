@@ -188,7 +188,7 @@ TABLE: Final = rows(
     column("from", f"({by('run_id', _STARTED)} - 5) * 1000"),
     column("to", f"({_FINISHED} + 30) * 1000 or on (run_id) {by('run_id', _STARTED)} * 0"),
     columns=(
-        Column("run", width=300, links=(links.run_of_row(),)),
+        Column("run", width=300, links=(links.RUN_OF_ROW,)),
         Column("benchmark"),
         Column("state", mappings=thresholds.RUN_STATE),
         Column("workers", unit="none", decimals=0),

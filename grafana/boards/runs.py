@@ -62,7 +62,7 @@ ACTIVE: Final = (
         value(_active(by("run_id, name", "mlbench_run_info")), "{{name}}"),
         width=5,
         show=BigValueTextMode.NAME,
-        links=(links.run_now(),),
+        links=(links.RUN_OF_SERIES,),
         no_value="No run is active",
     ),
     dial(
@@ -177,8 +177,8 @@ ALL: Final = rows(
     column("from", _shown(_FROM)),
     column("to", _shown(_TO)),
     columns=(
-        Column("run_id", "run", width=60, links=(links.run_of_row(),)),
-        Column("name", width=230, links=(links.run_of_row(),)),
+        Column("run_id", "run", width=60, links=(links.RUN_OF_ROW,)),
+        Column("name", width=230, links=(links.RUN_OF_ROW,)),
         Column("state", width=110, mappings=thresholds.RUN_STATE),
         Column("benchmark"),
         Column("workers", unit="none", decimals=0, width=80),

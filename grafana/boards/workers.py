@@ -107,7 +107,7 @@ TABLE: Final = rows(
         Column("pod", width=240),
         Column("phase", width=100, mappings=thresholds.POD_PHASE),
         Column("node"),
-        Column("run_id", "run", width=80, links=(links.run_of_worker(),)),
+        Column("run_id", "run", width=80, links=(links.RUN_OF_WORKER,)),
         Column("rank", width=80),
         Column("cpu", "CPU", unit=CORES, decimals=2),
         Column("memory", unit="bytes"),
