@@ -4,10 +4,9 @@ import falcon
 from falcon import Request, Response
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-from master import errors, media
-from master.auth import TokenMiddleware
+from master import errors, http
+from master.access import OriginMiddleware, TokenMiddleware
 from master.models import open_database
-from master.origin import OriginMiddleware
 from master.reading.promql import CircuitBreaker, PrometheusClient
 from master.reading.series import SeriesReader
 from master.recording.limits import SeriesLimit, Spool
@@ -54,7 +53,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret))
     app.add_middleware(policy.AnswersMiddleware())
     app.req_options.strip_url_path_trailing_slash = True
-    media.install(app)
+    http.write_json(app)
     static = assets.load()
     shells = Shells(static.prefix, policy.page_headers(settings.grafana_public_url))
     errors.install(app)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from master.reading import windows
-from master.reading.points import Pieces, join
+from master.reading.points import Pieces, Read, join
 from master.reading.promql import Found, PrometheusClient, quote, select
-from master.reading.selection import Read, Selection
+from master.reading.selection import Selection
 from master.reading.windows import Span
 
 _PREFIX = "container_"

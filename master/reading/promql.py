@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import orjson
 
-from mlbench.errors import MLBenchError
+from master.errors import ServiceUnavailableError
 from mlbench.login import split_login
 
 _CONNECT_SECONDS = 3.0
@@ -24,7 +24,7 @@ _FAILURES = 3
 _OPEN_SECONDS = 5.0
 
 
-class PrometheusError(MLBenchError):
+class PrometheusError(ServiceUnavailableError):
     """Prometheus gave no answer to a query."""
 
 
@@ -106,7 +106,10 @@ class Found:
 
 
 class PrometheusClient:
-    """Queries a Prometheus server."""
+    """Queries a Prometheus server.
+
+    All queries raise ``PrometheusError`` if it cannot be reached, is not ready, or refuses them.
+    """
 
     def __init__(
         self, url: str, timeout_seconds: float = 30.0, breaker: CircuitBreaker | None = None
@@ -124,19 +127,12 @@ class PrometheusClient:
         """Evaluate an instant query at ``time``, or now.
 
         A range selector such as ``up[5m]`` returns raw samples; an instant vector one each.
-
-        Raises:
-            PrometheusError: Prometheus cannot be reached, is not ready, or refuses the query.
         """
         form = {"query": promql} if time is None else {"query": promql, "time": f"{time:.3f}"}
         return [_to_found(one) for one in self._post("query", form)["result"]]
 
     def query_range(self, promql: str, first_ms: int, last_ms: int, step_ms: int) -> list[Found]:
-        """Evaluate a query at every step from the first time to the last.
-
-        Raises:
-            PrometheusError: Prometheus cannot be reached, is not ready, or refuses the query.
-        """
+        """Evaluate a query at every step from the first time to the last."""
         form = {
             "query": promql,
             "start": f"{first_ms / 1000:.3f}",
@@ -146,11 +142,7 @@ class PrometheusClient:
         return [_to_found(one) for one in self._post("query_range", form)["result"]]
 
     def series(self, selector: str, first_ms: int, last_ms: int) -> list[dict[str, str]]:
-        """Return the labels of every series with samples between two times.
-
-        Raises:
-            PrometheusError: Prometheus cannot be reached, is not ready, or refuses the query.
-        """
+        """Return the labels of every series with samples between two times."""
         form = {
             "match[]": selector,
             "start": f"{first_ms / 1000:.3f}",
@@ -160,11 +152,7 @@ class PrometheusClient:
         return found
 
     def began(self) -> str:
-        """Return when Prometheus was started; a restarted one has another time.
-
-        Raises:
-            PrometheusError: Prometheus cannot be reached, or is not ready.
-        """
+        """Return when Prometheus was started; a restarted one has another time."""
         url = f"{self._url}/api/v1/status/runtimeinfo"
         try:
             answer = self._client.get(url).raise_for_status()
@@ -187,22 +175,18 @@ class PrometheusClient:
     def _post(self, call: str, form: Mapping[str, str]) -> Any:
         """Make a call of the API, and return the data of its answer."""
         asked = form.get("query") or form["match[]"]
+        with self._guard():
+            try:
+                content = self._client.post(f"{self._url}/api/v1/{call}", data=form).content
+            except httpx.HTTPError as error:
+                raise NoAnswerError(f"Prometheus gave no answer to {asked}: {error}") from error
         try:
-            with self._guard():
-                content = self._send(call, form)
             answer = orjson.loads(_flatten(content))
         except ValueError as error:
             raise PrometheusError(f"Prometheus gave no answer to {asked}: {error}") from error
         if answer.get("status") != "success":
             raise PrometheusError(f"Prometheus refused {asked}: {answer.get('error')}")
         return answer["data"]
-
-    def _send(self, call: str, form: Mapping[str, str]) -> bytes:
-        try:
-            return self._client.post(f"{self._url}/api/v1/{call}", data=form).content
-        except httpx.HTTPError as error:
-            asked = form.get("query") or form["match[]"]
-            raise NoAnswerError(f"Prometheus gave no answer to {asked}: {error}") from error
 
 
 def _flatten(answer: bytes) -> bytes:

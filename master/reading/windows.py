@@ -1,4 +1,7 @@
-"""Reading raw samples from Prometheus: at once, or window by window where there are many."""
+"""Reading raw samples from Prometheus: at once, or window by window where there are many.
+
+All of it raises ``PrometheusError`` if Prometheus gives no answer.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,11 +27,7 @@ class Span:
 
 
 def count(prometheus: PrometheusClient, selector: str, span: Span) -> list[Found]:
-    """Count the samples of each selected series; one that lies just before the span may count too.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
-    """
+    """Count the samples of each selected series, maybe with one just before the span."""
     return prometheus.query(f"count_over_time({selector}[{span.length_ms}ms])", span.last_ms / 1000)
 
 
@@ -36,19 +35,12 @@ def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> lis
     """Read all samples in a span, and maybe those of the millisecond before.
 
     Older versions of Prometheus include the first instant of a range, newer ones do not.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
     """
     return prometheus.query(f"{selector}[{span.length_ms}ms]", span.last_ms / 1000)
 
 
 def read(prometheus: PrometheusClient, selector: str, span: Span) -> Pieces:
-    """Yield the samples in a span, those of all selected series together in order of time.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
-    """
+    """Yield the samples in a span, those of all selected series together in order of time."""
     for window in _windows(prometheus, selector, span):
         found = read_at_once(prometheus, selector, window)
         if points := join([to_points(one, window) for one in found]):

@@ -41,8 +41,7 @@ from master.recording.streams import (
     advance,
     forget_delivered,
     parse,
-    read,
-    read_lines,
+    read_batch,
     waiting,
 )
 from master.settings import Limits
@@ -265,11 +264,7 @@ class Delivery:
 
 def _next_batch(stream: Stream, most_bytes: int) -> bytes:
     """Return the next lines of a stream: at most so many bytes, but at least one line."""
-    end = stream.delivered + BATCH_BYTES
-    lines = read_lines(stream, stream.delivered, end)
-    if not lines:
-        # A line longer than a batch is cut.
-        return read(stream, stream.delivered, end) if stream.size >= end else b""
+    lines = read_batch(stream, stream.delivered, BATCH_BYTES)
     if len(lines) <= most_bytes:
         return lines
     return whole_lines(lines[:most_bytes]) or lines[: lines.find(b"\n") + 1] or lines

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from peewee import chunked, fn
 
 from master.database import NoRoomError, check_room, database, exclusive
+from master.errors import ServiceUnavailableError
 from master.models import Run, SeriesName, Stream
 from master.recording.samples import MALFORMED, Sample, SeriesKey, series_name
 from master.recording.streams import OF_SAMPLES
@@ -28,7 +29,7 @@ class TooManySeriesError(MLBenchError):
     """An owner would have more series than it may."""
 
 
-class SpoolFullError(MLBenchError):
+class SpoolFullError(ServiceUnavailableError):
     """No more samples can be taken until Prometheus has taken some."""
 
 

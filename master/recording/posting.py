@@ -19,7 +19,7 @@ from pydantic import (
 from master import runs, times
 from master.database import exclusive
 from master.errors import BadFieldError
-from master.fields import NO_NUL, refuse_truth_value
+from master.http import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank, Stream, pod_owner, run_owner
 from master.recording.limits import SeriesLimit, TooManySeriesError
 from master.recording.posted import append_posted, has_posted, open_posted

@@ -7,10 +7,10 @@ from falcon import Request, Response
 
 from master import runs
 from master.errors import BadFieldError
+from master.http import choice, whole_number
 from master.models import Run
 from master.openapi.operation import ABOVE_0, WHOLE, Parameter, operation
 from master.reading import logs
-from master.resources.params import choice, whole_number
 from mlbench.records import LogPage, LogSearch
 
 MAX_SEARCH_LENGTH = 500

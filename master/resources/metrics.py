@@ -11,6 +11,13 @@ from pydantic import Field
 
 from master import runs, times
 from master.errors import BadFieldError
+from master.http import (
+    choice,
+    moment,
+    parse_whole_number,
+    read_bodies,
+    whole_number,
+)
 from master.models import Run
 from master.openapi.operation import ABOVE_0, Parameter, Schema, operation
 from master.reading import formats
@@ -20,13 +27,6 @@ from master.reading.series import SeriesReader
 from master.recording import posting
 from master.recording.limits import SeriesLimit, Spool
 from master.recording.posting import MAX_SAMPLES, PostedSample
-from master.resources.params import (
-    choice,
-    moment,
-    parse_whole_number,
-    read_bodies,
-    whole_number,
-)
 from mlbench.records import Count, Echo, Point
 
 _SELECTION = (

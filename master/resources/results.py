@@ -7,11 +7,11 @@ from falcon import Request, Response
 
 from master import runs
 from master.errors import BadFieldError
+from master.http import parse_whole_number
 from master.models import Run
 from master.openapi.operation import Parameter, operation
 from master.reading.series import SeriesReader
 from master.recording.samples import MAX_NAME_LENGTH
-from master.resources.params import parse_whole_number
 from master.results.query import ResultQuery, comparison_of, result_of
 from mlbench.results import Comparison, Result, Target
 

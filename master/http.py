@@ -1,4 +1,4 @@
-"""Reading a request: query parameters and bodies, with errors that name the field."""
+"""HTTP: parameters and bodies of requests, with errors that name the field, and JSON answers."""
 
 import json
 from functools import cache
@@ -6,12 +6,16 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import falcon
-from falcon import Request
+import orjson
+from falcon import Request, Response
+from falcon.media import JSONHandler
 from pydantic import BaseModel, TypeAdapter
 
 from master import exact, times
 from master.errors import BadFieldError
 
+# A text without NUL: neither PostgreSQL nor a command line takes it.
+NO_NUL = r"^[^\x00]*$"
 # The largest body of a request that is no stream.
 MAX_BODY_BYTES = 1 << 20
 # The largest list of samples.
@@ -19,6 +23,8 @@ MAX_LIST_BYTES = 16 << 20
 _PIECE_BYTES = 64 << 10
 # More do not fit a database's 64 bits.
 _MAX_DIGITS = 18
+# JSON by another name.
+_JAVASCRIPT = "text/javascript"
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -178,3 +184,35 @@ def moment(req: Request, name: str, default: int) -> int:
         return times.parse(text)
     except ValueError:
         raise BadFieldError(name, f"a time like 2018-08-03T09:21:29.347Z (not {text!r})") from None
+
+
+def refuse_truth_value(value: object) -> object:
+    """Pass on the value of a field that holds a number: True would do for 1.
+
+    Raises:
+        ValueError: it is a truth value.
+    """
+    if isinstance(value, bool):
+        raise ValueError("a number, not a truth value")
+    return value
+
+
+def write_json(app: falcon.App[Request, Response]) -> None:
+    """Have the app write JSON, records too, as ``application/json`` or ``text/javascript``."""
+    handler = JSONHandler(dumps=orjson.dumps, loads=orjson.loads)
+    app.resp_options.media_handlers.update({falcon.MEDIA_JSON: handler, _JAVASCRIPT: handler})
+    app.add_middleware(MediaTypeMiddleware())
+
+
+class MediaTypeMiddleware:
+    """Calls JSON ``text/javascript`` where the client accepts that by name."""
+
+    def process_response(
+        self, req: Request, resp: Response, resource: object, req_succeeded: bool
+    ) -> None:
+        """Set Content-Type by the Accept header."""
+        if not (resp.content_type or falcon.MEDIA_JSON).startswith(falcon.MEDIA_JSON):
+            return
+        resp.append_header("Vary", "Accept")
+        if _JAVASCRIPT in req.accept:
+            resp.content_type = _JAVASCRIPT
