@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 # in a power failure.
 KEPT_SECONDS = 3600.0
 _IDLE_SECONDS = 0.1
-_LONGEST_PATIENCE_SECONDS = 5.0
+_LONGEST_BACKOFF_SECONDS = 5.0
 # Between two transactions that delete chunks: others want to write too.
 _PAUSE_SECONDS = 0.02
 # What is lost again and again was not lost with a disk.
@@ -65,16 +65,16 @@ class Settler:
 
     def run(self, stop: threading.Event) -> None:
         """Count and settle until told to stop; try again while Prometheus is away."""
-        patience = _IDLE_SECONDS
-        while not stop.wait(patience):
+        backoff = _IDLE_SECONDS
+        while not stop.wait(backoff):
             try:
                 self.turn()
-                patience = _IDLE_SECONDS
+                backoff = _IDLE_SECONDS
             except (PrometheusError, UnavailableError) as error:
-                patience = min(patience * 2, _LONGEST_PATIENCE_SECONDS)
+                backoff = min(backoff * 2, _LONGEST_BACKOFF_SECONDS)
                 log.warning("no run can be counted, trying again: %s", error)
             except Exception:
-                patience = _LONGEST_PATIENCE_SECONDS
+                backoff = _LONGEST_BACKOFF_SECONDS
                 log.exception("counting failed, trying again")
 
     def turn(self) -> None:

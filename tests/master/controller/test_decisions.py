@@ -81,12 +81,6 @@ def test_the_pool_knows_better_what_a_run_waits_for() -> None:
     assert decide_for(ORDERED, late) == [End(7, "FAILED", f"{SHORTAGE}; {no_room}")]
 
 
-def test_a_larger_pool_has_other_workers_for_a_run() -> None:
-    policy = replace(POLICY, min_workers=4)
-    world = replace(WORLD, workers=workers(4, busy=[1]), policy=policy)
-    assert decide_for(ORDERED, world) == [Assign(7, 1, ("w-0", "w-2"))]
-
-
 def test_a_run_whose_workers_do_not_come_fails() -> None:
     assert decide_for(ORDERED, replace(ALONE, waited=120.0)) == [ONE_THERE]
     late = replace(ALONE, waited=121.0)
@@ -273,6 +267,8 @@ FAILED = with_ranks(exited(1), exited(-15), max_restarts=1)
 
 def test_a_failed_attempt_is_followed_by_another() -> None:
     assert decide_for(FAILED) == [Assign(7, 2, ("w-0", "w-1"))]
+    in_time = replace(FAILED, deadline_seconds=60.0, overdue=-1.0)
+    assert decide_for(in_time) == [Assign(7, 2, ("w-0", "w-1"))]
     one_left = with_ranks(replace(exited(1), stopping=True), STOPPING, max_restarts=1)
     assert decide_for(one_left) == [], "not before all its ranks are over"
 
@@ -335,6 +331,9 @@ def test_ranks_that_ignore_the_deadline_are_stopped_a_grace_later(
         late = past(grace + 1, *ranks, deadline=deadline)
         assert decide_for(late) == [StopRanks(7, f"stopped at its deadline of {text} s")]
     assert decide_for(past(grace + 1, STOPPING, STOPPING, deadline=deadline)) == []
+    # The others are better reasons.
+    for run in (past(999999, stop_requested=True), past(999999, exited(1), RUNNING)):
+        assert decide_for(run) == [StopRanks(7)]
 
 
 @pytest.mark.parametrize("code", [0, 1, 143, -9, -15])
@@ -377,14 +376,6 @@ def test_a_run_stopped_at_its_deadline_is_finished_whatever_its_exit_codes(code:
 )
 def test_how_a_run_past_its_deadline_ends(run: RunView, end: End) -> None:
     assert end_of(run) == end
-
-
-def test_stops_and_failures_go_before_the_deadline() -> None:
-    assert decide_for(past(31, stop_requested=True)) == [StopRanks(7)]
-    assert decide_for(past(31, exited(1), RUNNING)) == [StopRanks(7)]
-    assert decide_for(past(-1, exited(1), exited(-15), max_restarts=1)) == [
-        Assign(7, 2, ("w-0", "w-1"))
-    ]
 
 
 # --- The size of the pool. ---
