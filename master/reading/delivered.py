@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from master.models import find_run
 from master.reading import windows
-from master.reading.points import Pieces, Points
+from master.reading.points import Pieces, Points, Read
 from master.reading.promql import PrometheusClient, PrometheusError, select
-from master.reading.selection import Read, Selection
+from master.reading.selection import Selection
 from master.reading.stored import Stored
 from master.reading.windows import Span
 from master.recording.samples import SeriesKey, prometheus_labels, series_key
@@ -43,33 +43,17 @@ class LostSamplesError(PrometheusError):
 
 
 @dataclass(frozen=True)
-class RecentChecks:
-    """Remembers for a short time what was found to be complete. Threads may share it."""
-
-    _checked: dict[object, float] = field(default_factory=dict)
-
-    def has(self, what: object) -> bool:
-        """Return whether this was found to be complete lately."""
-        return time.monotonic() - self._checked.get(what, float("-inf")) < _FRESH_SECONDS
-
-    def add(self, what: object) -> None:
-        """Remember that this was found to be complete just now."""
-        if len(self._checked) >= _MOST_REMEMBERED:
-            self._checked.clear()
-        self._checked[what] = time.monotonic()
-
-
-@dataclass(frozen=True)
 class DeliveredReader:
     """Reads an owner's series from Prometheus."""
 
     prometheus: PrometheusClient
     stored: Stored
     selection: Selection
-    checks: RecentChecks
+    checked: dict[object, float]
+    """When series were last found to be complete, on the monotonic clock. Threads may share it."""
 
     def read(self, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, Read]:
-        """Return how to read those of the series that Prometheus has samples of.
+        """Return a way to read each of the series that Prometheus has samples of.
 
         For the last points of a series, only its end may be read.
 
@@ -77,58 +61,48 @@ class DeliveredReader:
             LostSamplesError: Prometheus has not all of them any more.
             PrometheusError: Prometheus gives no answer.
         """
-        spans = {key: self._wanted_span(key) for key in keys if key in self.stored.delivered}
+        # A posted sample may be later by a fraction of its millisecond in Prometheus.
+        after_ms, until_ms = self.selection.after_us // 1000, self.selection.until_us // 1000
+        spans = {
+            key: Span(max(known.span.first_ms, after_ms), min(known.span.last_ms, until_ms))
+            for key in keys
+            if (known := self.stored.delivered.get(key))
+        }
         spans = {key: span for key, span in spans.items() if span.length_ms}
         if not spans:
             return {}
-        ends = {key: self._end(key, span) for key, span in spans.items()}
+        # As many points at the end of a series are enough; 0 if it is wanted whole.
+        last_n = 0 if self.selection.summarize else self.selection.last_n or 0
+        ends = {key: self._end(key, span, last_n) for key, span in spans.items()}
         if self._expected_samples(spans) <= _AT_ONCE:
-            return self._read_at_once(spans, ends)
+            found = self._query(ends)
+            if any(len(found[key]) < last_n and ends[key] != spans[key] for key in spans):
+                found, ends = self._query(spans), spans
+            whole = {key: len(found[key]) for key in ends if self._is_whole(key, ends[key])}
+            self._check(whole)
+            self._check_counts([key for key in ends if key not in whole])
+            return {key: partial(iter, [some] if some else []) for key, some in found.items()}
         self._check_counts(list(spans))
-        return {key: partial(self._read_windows, key, ends[key], spans[key]) for key in spans}
+        read = self._read_windows
+        return {key: partial(read, key, ends[key], span, last_n) for key, span in spans.items()}
 
-    @property
-    def _last_n(self) -> int:
-        """How many points at the end of a series are enough; 0 if it is wanted whole."""
-        return 0 if self.selection.summarize else self.selection.last_n or 0
-
-    def _wanted_span(self, key: SeriesKey) -> Span:
-        # A posted sample may be later by a fraction of its millisecond in Prometheus.
-        known = self.stored.delivered[key]
-        return Span(
-            max(known.first_ms, self.selection.after_us // 1000),
-            min(known.last_ms, self.selection.until_us // 1000),
-        )
-
-    def _end(self, key: SeriesKey, span: Span) -> Span:
+    def _end(self, key: SeriesKey, span: Span, last_n: int) -> Span:
         """Return the part of a span that has the last points, if samples come evenly."""
-        if not self._last_n:
+        if not last_n:
             return span
         known = self.stored.delivered[key]
-        length_ms = 2 * self._last_n * (known.last_ms - known.first_ms) // max(1, known.samples)
+        length_ms = 2 * last_n * (known.span.length_ms - 1) // max(1, known.samples)
         return Span(max(span.first_ms, span.last_ms - length_ms), span.last_ms)
 
     def _expected_samples(self, spans: Spans) -> int:
         """Return an upper bound of the samples in the spans."""
-        known = [self.stored.delivered[key] for key in spans]
-        samples = sum(one.samples for one in known)
-        from_first = all(
-            span.first_ms == one.first_ms for span, one in zip(spans.values(), known, strict=True)
-        )
-        if all(one.samples for one in known) and (from_first or samples <= _AT_ONCE):
+        known = {key: self.stored.delivered[key] for key in spans}
+        samples = sum(one.samples for one in known.values())
+        from_first = all(span.first_ms == known[key].span.first_ms for key, span in spans.items())
+        if all(one.samples for one in known.values()) and (from_first or samples <= _AT_ONCE):
             return samples
         counted = windows.count(self.prometheus, self._selector(list(spans)), _around(spans))
         return sum(int(one.values[0]) for one in counted)
-
-    def _read_at_once(self, spans: Spans, ends: Spans) -> dict[SeriesKey, Read]:
-        found = self._query(ends)
-        if any(len(found[key]) < self._last_n and ends[key] != spans[key] for key in spans):
-            found, ends = self._query(spans), spans
-        whole = {key: len(found[key]) for key in ends if self._is_whole(key, ends[key])}
-        self._check(whole)
-        if parts := [key for key in ends if key not in whole]:
-            self._check_counts(parts)
-        return {key: partial(_piece, points) for key, points in found.items()}
 
     def _query(self, spans: Spans) -> dict[SeriesKey, Points]:
         points = dict.fromkeys(spans, Points((), ()))
@@ -139,10 +113,10 @@ class DeliveredReader:
                 points[key] = windows.to_points(one, spans[key])
         return points
 
-    def _read_windows(self, key: SeriesKey, end: Span, span: Span) -> Pieces:
+    def _read_windows(self, key: SeriesKey, end: Span, span: Span, last_n: int) -> Pieces:
         """Yield a span of a series, or only its end if that has all points wanted."""
         read = partial(windows.read, self.prometheus, self._selector([key]))
-        if end != span and sum(len(piece) for piece in read(end)) >= self._last_n:
+        if end != span and sum(len(piece) for piece in read(end)) >= last_n:
             span = end
         found = 0
         for piece in read(span):
@@ -160,13 +134,16 @@ class DeliveredReader:
         A pod outlives Prometheus's memory of it, so the series of pods may have lost their start.
         """
         wanted = (self.stored.owner, self.selection.names)
-        if find_run(self.stored.owner) is None or self.checks.has(wanted):
+        is_fresh = time.monotonic() - self.checked.get(wanted, float("-inf")) < _FRESH_SECONDS
+        if not keys or is_fresh or find_run(self.stored.owner) is None:
             return
         span = _around({key: self.stored.delivered[key].span for key in keys})
         counted = windows.count(self.prometheus, self._selector(sorted(keys)), span)
         samples = {series_key(one.labels): int(one.values[0]) for one in counted}
         self._check({key: samples.get(key, 0) for key in keys})
-        self.checks.add(wanted)
+        if len(self.checked) >= _MOST_REMEMBERED:
+            self.checked.clear()
+        self.checked[wanted] = time.monotonic()
 
     def _check(self, found: Mapping[SeriesKey, int]) -> None:
         """Check that Prometheus has as many samples of whole series as were delivered.
@@ -191,11 +168,6 @@ class DeliveredReader:
         del wanted["rank"], wanted["metric"]
         metrics = sorted({metric for metric, _ in keys})
         return select(wanted, {"metric": metrics} if len(metrics) <= _NAMED else None)
-
-
-def _piece(points: Points) -> Pieces:
-    if points:
-        yield points
 
 
 def _around(spans: Spans) -> Span:

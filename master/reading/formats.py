@@ -150,7 +150,9 @@ def _json_points(points: Points, dates: "Dates") -> list[str]:
     entries = [
         f'{{"date":"{date}","value":{value}}}'
         for date, value in zip(
-            dates.write(points.times_us), map(encode_basestring, points.values), strict=True
+            dates.of(points),
+            map(encode_basestring, points.values),
+            strict=True,
         )
     ]
     for i, note in points.notes.items():
@@ -185,7 +187,7 @@ def _csv_lines(before: tuple[str, ...], series: NamedSeries, dates: "Dates") -> 
                 cumulative[i], metadata[i] = _flag(note.cumulative), _json(note.metadata)
             first = (repeat(harmless(cell)) for cell in (*before, name))
             values = map(harmless_value, points.values)
-            columns = (dates.write(points.times_us), values, cumulative, metadata)
+            columns = (dates.of(points), values, cumulative, metadata)
             yield from _csv(zip(*first, *columns, strict=False))
 
 
@@ -248,7 +250,9 @@ def _indented_points(points: Points, dates: "Dates") -> list[str]:
         f'    {{\n        "date": "{date}",\n        "value": {value},\n'
         f'        "cumulative": false\n    }}'
         for date, value in zip(
-            dates.write(points.times_us), map(encode_basestring, points.values), strict=True
+            dates.of(points),
+            map(encode_basestring, points.values),
+            strict=True,
         )
     ]
     for i, note in points.notes.items():
@@ -320,39 +324,28 @@ def _unused_path(folder: str, name: str, used: set[str]) -> str:
     return path
 
 
-class Dates:
-    """Writes dates as ``times.to_text`` does, and remembers them, as series share their times."""
+class Dates(dict[int, str]):
+    """Dates by microseconds since 1970, as ``times.to_text`` writes them.
 
-    def __init__(self) -> None:
-        self._texts = _Texts()
-
-    def write(self, times_us: Iterable[int]) -> list[str]:
-        """Write microseconds since 1970, of the years 1 to 9999."""
-        texts = self._texts
-        return [texts[time_us] for time_us in times_us]
-
-
-class _Texts(dict[int, str]):
-    """Dates by microseconds since 1970."""
+    They are remembered for a while, as series share their times.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._seconds = _Seconds()
+        self._seconds: dict[int, str] = {}
+
+    def of(self, points: Points) -> Iterator[str]:
+        """Yield the dates of points."""
+        return map(self.__getitem__, points.times_us)
 
     def __missing__(self, time_us: int) -> str:
         if len(self) >= _DATES_REMEMBERED:
             self.clear()
-        second, digits = self._seconds[time_us // 1_000_000], _THREE_DIGITS
-        text = f"{second}{digits[time_us // 1000 % 1000]}{digits[time_us % 1000]}Z"
+            self._seconds.clear()
+        second = time_us // 1_000_000
+        if (start := self._seconds.get(second)) is None:
+            start = self._seconds[second] = times.to_text(second * 1_000_000)[: -len("000000Z")]
+        digits = _THREE_DIGITS
+        text = f"{start}{digits[time_us // 1000 % 1000]}{digits[time_us % 1000]}Z"
         self[time_us] = text
-        return text
-
-
-class _Seconds(dict[int, str]):
-    """Dates without the fraction of the second, by seconds since 1970."""
-
-    def __missing__(self, second: int) -> str:
-        if len(self) >= _DATES_REMEMBERED:
-            self.clear()
-        text = self[second] = times.to_text(second * 1_000_000)[: -len("000000Z")]
         return text

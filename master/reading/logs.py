@@ -105,16 +105,7 @@ def page(log: Log, offset: int) -> LogPage:
         # The rest of a character that the gap cuts is left out too.
         _, end = log.gap
         end += _character_start(log.read(end, end + _MOST_CONTINUATION))
-        return LogPage(
-            log.rank,
-            log.name,
-            log.attempt,
-            text,
-            start,
-            end,
-            log.size,
-            log.ended and end == log.size,
-        )
+        return _page(log, text, start, end, complete=log.ended and end == log.size)
     return _to_page(log, start, log.read(start, start + _PAGE_BYTES))
 
 
@@ -133,7 +124,7 @@ def before(log: Log, end: int) -> LogPage:
     end = min(end, log.size)
     floor, _ = log.part(max(0, end - 1))
     if text := log.left_out(floor, end) if floor in range(*log.gap) else "":
-        return LogPage(log.rank, log.name, log.attempt, text, floor, end, log.size, False)
+        return _page(log, text, floor, end)
     start = max(floor, end - _BEFORE_BYTES)
     data = log.read(start, end)
     if start > floor:
@@ -180,6 +171,10 @@ def _reload(log: Log, position: int) -> Log:
     raise LogGoneError(f"the log was deleted while it was read, at byte {position}")
 
 
+def _page(log: Log, text: str, start: int, offset: int, *, complete: bool = False) -> LogPage:
+    return LogPage(log.rank, log.name, log.attempt, text, start, offset, log.size, complete)
+
+
 def _to_page(log: Log, start: int, data: bytes, *, whole: bool = False) -> LogPage:
     """Make a page of ``data``; a cut character at its end is left to the next page.
 
@@ -192,7 +187,7 @@ def _to_page(log: Log, start: int, data: bytes, *, whole: bool = False) -> LogPa
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     text = decoder.decode(data, final=whole)
     cut, _ = decoder.getstate()
-    return LogPage(log.rank, log.name, log.attempt, text, start, end - len(cut), log.size, complete)
+    return _page(log, text, start, end - len(cut), complete=complete)
 
 
 def _character_start(data: bytes) -> int:
@@ -238,9 +233,8 @@ def search(log: Log, text: str, offset: int) -> LogSearch:
                 matches.append(LogMatch(position, _show(head)))
             complete = long.end == log.size
             position = position if long.is_open else long.end
-    return LogSearch(
-        log.rank, log.name, log.attempt, tuple(matches), start, position, log.size, complete
-    )
+    where = (log.rank, log.name, log.attempt)
+    return LogSearch(*where, tuple(matches), start, position, log.size, complete)
 
 
 @dataclass(frozen=True)

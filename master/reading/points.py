@@ -1,7 +1,7 @@
 """Points of a series as columns, which are read, merged and written in pieces."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -75,6 +75,9 @@ class Points:
 
 
 Pieces = Iterator[Points]
+
+Read = Callable[[], Pieces]
+"""Reads a series from its start. It may be called again."""
 
 
 def from_points(points: Iterable[Point]) -> Points:

@@ -95,7 +95,7 @@ class CircuitBreaker:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class QueryResult:
     """One series of an answer: its labels, and its samples as two columns of the same length."""
 
     labels: Mapping[str, str]
@@ -106,7 +106,10 @@ class Found:
 
 
 class PrometheusClient:
-    """Queries a Prometheus server."""
+    """Queries a Prometheus server.
+
+    All queries raise ``PrometheusError`` if it cannot be reached, is not ready, or refuses them.
+    """
 
     def __init__(
         self, url: str, timeout_seconds: float = 30.0, breaker: CircuitBreaker | None = None
@@ -120,37 +123,28 @@ class PrometheusClient:
             timeout=timeout, auth=login, headers={"Accept-Encoding": "identity"}
         )
 
-    def query(self, promql: str, time: float | None = None) -> list[Found]:
+    def query(self, promql: str, time: float | None = None) -> list[QueryResult]:
         """Evaluate an instant query at ``time``, or now.
 
         A range selector such as ``up[5m]`` returns raw samples; an instant vector one each.
-
-        Raises:
-            PrometheusError: Prometheus cannot be reached, is not ready, or refuses the query.
         """
         form = {"query": promql} if time is None else {"query": promql, "time": f"{time:.3f}"}
-        return [_to_found(one) for one in self._post("query", form)["result"]]
+        return [_to_result(one) for one in self._post("query", form)["result"]]
 
-    def query_range(self, promql: str, first_ms: int, last_ms: int, step_ms: int) -> list[Found]:
-        """Evaluate a query at every step from the first time to the last.
-
-        Raises:
-            PrometheusError: Prometheus cannot be reached, is not ready, or refuses the query.
-        """
+    def query_range(
+        self, promql: str, first_ms: int, last_ms: int, step_ms: int
+    ) -> list[QueryResult]:
+        """Evaluate a query at every step from the first time to the last."""
         form = {
             "query": promql,
             "start": f"{first_ms / 1000:.3f}",
             "end": f"{last_ms / 1000:.3f}",
             "step": f"{step_ms / 1000:.3f}",
         }
-        return [_to_found(one) for one in self._post("query_range", form)["result"]]
+        return [_to_result(one) for one in self._post("query_range", form)["result"]]
 
     def series(self, selector: str, first_ms: int, last_ms: int) -> list[dict[str, str]]:
-        """Return the labels of every series with samples between two times.
-
-        Raises:
-            PrometheusError: Prometheus cannot be reached, is not ready, or refuses the query.
-        """
+        """Return the labels of every series with samples between two times."""
         form = {
             "match[]": selector,
             "start": f"{first_ms / 1000:.3f}",
@@ -160,11 +154,7 @@ class PrometheusClient:
         return found
 
     def began(self) -> str:
-        """Return when Prometheus was started; a restarted one has another time.
-
-        Raises:
-            PrometheusError: Prometheus cannot be reached, or is not ready.
-        """
+        """Return when Prometheus was started; a restarted one has another time."""
         url = f"{self._url}/api/v1/status/runtimeinfo"
         try:
             answer = self._client.get(url).raise_for_status()
@@ -187,22 +177,18 @@ class PrometheusClient:
     def _post(self, call: str, form: Mapping[str, str]) -> Any:
         """Make a call of the API, and return the data of its answer."""
         asked = form.get("query") or form["match[]"]
+        with self._guard():
+            try:
+                content = self._client.post(f"{self._url}/api/v1/{call}", data=form).content
+            except httpx.HTTPError as error:
+                raise NoAnswerError(f"Prometheus gave no answer to {asked}: {error}") from error
         try:
-            with self._guard():
-                content = self._send(call, form)
             answer = orjson.loads(_flatten(content))
         except ValueError as error:
             raise PrometheusError(f"Prometheus gave no answer to {asked}: {error}") from error
         if answer.get("status") != "success":
             raise PrometheusError(f"Prometheus refused {asked}: {answer.get('error')}")
         return answer["data"]
-
-    def _send(self, call: str, form: Mapping[str, str]) -> bytes:
-        try:
-            return self._client.post(f"{self._url}/api/v1/{call}", data=form).content
-        except httpx.HTTPError as error:
-            asked = form.get("query") or form["match[]"]
-            raise NoAnswerError(f"Prometheus gave no answer to {asked}: {error}") from error
 
 
 def _flatten(answer: bytes) -> bytes:
@@ -214,9 +200,9 @@ def _flatten(answer: bytes) -> bytes:
     return answer.replace(b'\\"],[', b'\\"]\\u002c[').replace(b'"],[', b'",')
 
 
-def _to_found(one: Mapping[str, Any]) -> Found:
+def _to_result(one: Mapping[str, Any]) -> QueryResult:
     [flat] = one.get("values") or [one["value"]]
-    return Found(one["metric"], flat[::2], flat[1::2])
+    return QueryResult(one["metric"], flat[::2], flat[1::2])
 
 
 def quote(value: str) -> str:

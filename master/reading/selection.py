@@ -1,21 +1,17 @@
 """Choosing points of a series: by time, the last ones, or averages."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 
 from master import times
-from master.reading.points import Note, Pieces, Point, Points, from_points
+from master.reading.points import Note, Pieces, Point, Points, Read, from_points
 from master.recording.samples import number_or_text, spell, split_name
 
 # Before and after all times that the API can write.
 BEFORE_ALL_US = times.EARLIEST_US - 1
 AFTER_ALL_US = times.LATEST_US + 1
-
-Read = Callable[[], Pieces]
-"""Reads a series from its start. It may be called again."""
 
 
 @dataclass(frozen=True, slots=True)

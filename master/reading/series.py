@@ -9,11 +9,11 @@ from typing import Any
 
 from master.models import KeptSample, Pod, Rank, Run, Series, Stream, pod_owner, run_owner
 from master.reading import containers, stored
-from master.reading.delivered import DeliveredReader, RecentChecks
-from master.reading.points import Pieces, merge
+from master.reading.delivered import DeliveredReader
+from master.reading.points import Pieces, Read, merge
 from master.reading.promql import PrometheusClient
-from master.reading.selection import Read, Selection
-from master.recording.samples import SeriesKey, series_name
+from master.reading.selection import Selection
+from master.recording.samples import series_name
 
 NamedSeries = Iterator[tuple[str, Pieces]]
 """Series in order of their names, none of them empty; each is read before the next."""
@@ -28,7 +28,7 @@ class SeriesReader:
     """
 
     prometheus: PrometheusClient
-    _checks: RecentChecks = field(default_factory=RecentChecks)
+    _checked: dict[object, float] = field(default_factory=dict)
 
     def run(self, run_id: int, selection: Selection) -> NamedSeries:
         """Yield a run's series: ``train_loss @ 0`` for a rank's, else ``train_loss``."""
@@ -67,31 +67,25 @@ class SeriesReader:
         found = stored.load(owner, selection.metrics) if owner else None
         if found is not None:
             keys = [key for key in found.keys if selection.wants(series_name(*key), key[0])]
-            delivered = DeliveredReader(self.prometheus, found, selection, self._checks).read(keys)
+            delivered = DeliveredReader(self.prometheus, found, selection, self._checked).read(keys)
             for key in sorted(keys):
-                read = partial(_merge, found, key, delivered.get(key), selection)
+                read = partial(found.merge, key, delivered.get(key), selection.after_us)
                 reads.setdefault(series_name(*key), []).append(read)
         for name, figure in figures:
             reads.setdefault(name, []).append(figure)
         for name in sorted(reads):
-            pieces = selection.apply(partial(_merge_all, reads[name]))
+            pieces = selection.apply(partial(_merge, reads[name], selection))
             if (first := next(pieces, None)) is not None:
                 yield name, chain([first], pieces)
         if found is not None:
             found.check()
 
 
-def _merge(
-    found: stored.Stored, key: SeriesKey, delivered: Read | None, selection: Selection
-) -> Pieces:
-    from_prometheus = delivered() if delivered else iter(())
-    for piece in found.merge(key, from_prometheus, selection.after_us):
+def _merge(reads: Sequence[Read], selection: Selection) -> Pieces:
+    """Merge series of one name, and limit them to the selected time."""
+    for piece in reduce(merge, [read() for read in reads]):
         if points := piece.between(selection.after_us, selection.until_us):
             yield points
-
-
-def _merge_all(reads: list[Read]) -> Pieces:
-    return reduce(merge, [read() for read in reads])
 
 
 def _now_ms() -> int:

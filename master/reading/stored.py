@@ -4,7 +4,7 @@ import re
 import threading
 import time
 from array import array
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,13 +13,13 @@ from peewee import ModelSelect, fn
 
 from master.database import database, snapshot
 from master.models import Deletion, Detail, KeptSample, Series, Stream
-from master.reading.points import Note, Pieces, Point, Points, from_points, merge
+from master.reading.points import Note, Pieces, Point, Points, Read, from_points, merge
 from master.reading.promql import PrometheusError
 from master.reading.windows import Span
 from master.recording.delivery import BATCH_BYTES
 from master.recording.plan import plan
 from master.recording.samples import MALFORMED, Sample, SeriesKey, spell
-from master.recording.streams import POSTED, parse, read, read_lines, waiting
+from master.recording.streams import POSTED, parse, read_batch, waiting
 
 # Rows of one query, each of up to 64 KiB. No query stays open between two pieces of an answer.
 _ROWS = 1_000
@@ -41,15 +41,10 @@ class BehindError(PrometheusError):
 class Delivered:
     """The samples of a series that Prometheus has."""
 
-    first_ms: int
-    last_ms: int
+    span: Span
+    """From the first to the last."""
     samples: int
     """0 if the number is not known."""
-
-    @property
-    def span(self) -> Span:
-        """The time from the first to the last."""
-        return Span(self.first_ms, self.last_ms)
 
 
 @dataclass(slots=True)
@@ -120,15 +115,16 @@ class Stored:
                 f"{self.owner} was deleted or delivered anew meanwhile: ask again"
             )
 
-    def merge(self, key: SeriesKey, delivered: Pieces, after_us: int) -> Pieces:
+    def merge(self, key: SeriesKey, delivered: Read | None, after_us: int) -> Pieces:
         """Merge the delivered points of a series, from Prometheus, with what is stored of it."""
+        pieces = delivered() if delivered else iter(())
         if key in self.details:
-            delivered = (self._add_details(key, points) for points in delivered)
+            pieces = (self._add_details(key, points) for points in pieces)
         if key in self.kept:
-            delivered = merge(delivered, self._read_kept(key, after_us))
+            pieces = merge(pieces, self._read_kept(key, after_us))
         if key in self.waiting:
-            delivered = merge(delivered, self.waiting[key].read())
-        return delivered
+            pieces = merge(pieces, self.waiting[key].read())
+        return pieces
 
     def _read_kept(self, key: SeriesKey, after_us: int) -> Pieces:
         """Yield the kept samples of a series that are later than a time, in order of time."""
@@ -140,7 +136,12 @@ class Stored:
         rows = list(database.execute(query.where(kept.time_us > after_us)))
         while rows:
             yield from_points(
-                Point(time_us, value, _flag(cumulative), _json(metadata))
+                Point(
+                    time_us,
+                    value,
+                    None if cumulative is None else bool(cumulative),
+                    metadata and orjson.loads(metadata),
+                )
                 for time_us, _, value, cumulative, metadata in rows
             )
             time_us, newest = rows[-1][:2]
@@ -174,7 +175,7 @@ def load(owner: str, metrics: Collection[str] = ()) -> Stored:
     """
     with snapshot():
         delivered = _load_delivered(owner, metrics)
-        last_ms = {key: one.last_ms for key, one in delivered.items()}
+        last_ms = {key: one.span.last_ms for key, one in delivered.items()}
         return Stored(
             owner,
             delivered,
@@ -188,7 +189,8 @@ def load(owner: str, metrics: Collection[str] = ()) -> Stored:
 def _load_delivered(owner: str, metrics: Collection[str]) -> dict[SeriesKey, Delivered]:
     rows = Series.select().where(_is_of(Series, owner, metrics))
     return {
-        (row.metric, row.rank): Delivered(row.first_ms, row.last_ms, row.samples) for row in rows
+        (row.metric, row.rank): Delivered(Span(row.first_ms, row.last_ms), row.samples)
+        for row in rows
     }
 
 
@@ -271,27 +273,16 @@ def _find_lines(streams: list[Stream], metrics: Collection[str]) -> list[tuple[S
     found = []
     size = 0
     for stream in streams:
-        for batch in _batches(stream):
+        position = stream.delivered
+        # In the batches in which they will be delivered.
+        while batch := read_batch(stream, position, BATCH_BYTES):
+            position += len(batch)
             lines = _lines_naming(metrics, batch) if _can_search(metrics) else batch
             found.append((stream, lines))
             size += len(lines)
             if size > _MOST_PARSED_BYTES:
                 raise _behind(stream.owner, size, "more than can be read")
     return found
-
-
-def _batches(stream: Stream) -> Iterator[bytes]:
-    """Yield the waiting lines of a stream, in the batches in which they will be delivered."""
-    position = stream.delivered
-    while position < stream.size:
-        end = position + BATCH_BYTES
-        lines = read_lines(stream, position, end)
-        if not lines and end <= stream.size:
-            lines = read(stream, position, end)
-        if not lines:
-            return
-        yield lines
-        position += len(lines)
 
 
 def _can_search(metrics: Collection[str]) -> bool:
@@ -314,11 +305,3 @@ def _behind(owner: str, size: int, why: str) -> BehindError:
         f"{size:,} bytes of samples of {owner.replace('/', ' ')} wait for Prometheus, which is "
         f"behind, {why}: ask again later, or for fewer metrics; nothing is lost"
     )
-
-
-def _flag(value: int | None) -> bool | None:
-    return None if value is None else bool(value)
-
-
-def _json(text: str | None) -> Any:
-    return None if text is None else orjson.loads(text)

@@ -1,10 +1,13 @@
-"""Reading raw samples from Prometheus: at once, or window by window where there are many."""
+"""Reading raw samples from Prometheus: at once, or window by window where there are many.
+
+All of it raises ``PrometheusError`` if Prometheus gives no answer.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from master.reading.points import PIECE, Pieces, Points, join
-from master.reading.promql import Found, PrometheusClient
+from master.reading.promql import PrometheusClient, QueryResult
 
 # Steps of a query that counts samples; Prometheus answers with at most 11,000.
 _BUCKETS = 1_000
@@ -23,39 +26,28 @@ class Span:
         return max(0, self.last_ms - self.first_ms + 1)
 
 
-def count(prometheus: PrometheusClient, selector: str, span: Span) -> list[Found]:
-    """Count the samples of each selected series; one that lies just before the span may count too.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
-    """
+def count(prometheus: PrometheusClient, selector: str, span: Span) -> list[QueryResult]:
+    """Count the samples of each selected series, maybe with one just before the span."""
     return prometheus.query(f"count_over_time({selector}[{span.length_ms}ms])", span.last_ms / 1000)
 
 
-def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> list[Found]:
+def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> list[QueryResult]:
     """Read all samples in a span, and maybe those of the millisecond before.
 
     Older versions of Prometheus include the first instant of a range, newer ones do not.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
     """
     return prometheus.query(f"{selector}[{span.length_ms}ms]", span.last_ms / 1000)
 
 
 def read(prometheus: PrometheusClient, selector: str, span: Span) -> Pieces:
-    """Yield the samples in a span, those of all selected series together in order of time.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
-    """
+    """Yield the samples in a span, those of all selected series together in order of time."""
     for window in _windows(prometheus, selector, span):
         found = read_at_once(prometheus, selector, window)
         if points := join([to_points(one, window) for one in found]):
             yield points
 
 
-def to_points(found: Found, span: Span) -> Points:
+def to_points(found: QueryResult, span: Span) -> Points:
     """Return the samples of a series in a span as points."""
     points = Points([round(seconds * 1000) * 1000 for seconds in found.times], found.values)
     return points.between(span.first_ms * 1000 - 1, span.last_ms * 1000)

@@ -124,6 +124,13 @@ def read_lines(stream: Stream, start: int, end: int) -> bytes:
     return data if start + len(data) == stream.final_size else whole_lines(data)
 
 
+def read_batch(stream: Stream, start: int, most_bytes: int) -> bytes:
+    """Read whole lines from ``start`` on; of a line longer than a batch, a part."""
+    end = start + most_bytes
+    lines = read_lines(stream, start, end)
+    return lines or (read(stream, start, end) if end <= stream.size else b"")
+
+
 def advance(stream: Stream, length: int, recorded: int) -> bool:
     """Move the delivered offset of a stream, and count the samples that it passed.
 

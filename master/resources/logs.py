@@ -73,7 +73,7 @@ class LogsResource:
             raise BadFieldError("rank", f"run {run_id} has ranks 0 to {run.num_workers - 1}")
         stream = choice(req, "stream", ("stdout", "stderr"), default="stdout")
         log = logs.find(run, rank, stream, _attempt(req, run))
-        wanted = _Wanted.read(req)
+        wanted = _WantedPart.read(req)
         if choice(req, "format", ("json", "text"), default="json") == "text":
             resp.content_type = "text/plain; charset=utf-8"
             resp.downloadable_as = f"run-{run.id}-rank-{rank}-{stream}.txt"
@@ -83,8 +83,8 @@ class LogsResource:
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """The piece of a log that a request asks for."""
+class _WantedPart:
+    """Which piece of a log is wanted."""
 
     offset: int
     tail: int | None

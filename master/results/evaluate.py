@@ -28,7 +28,7 @@ TOTALS = (
 
 @dataclass(frozen=True)
 class EvaluationCriteria:
-    """What a run is evaluated by."""
+    """The criteria by which a run is evaluated."""
 
     target: Goal | None
     after_seconds: float

@@ -27,7 +27,7 @@ from mlbench.results import DEFAULT_AFTER_SECONDS, Comparison, Result
 
 @dataclass(frozen=True)
 class ResultQuery:
-    """How a client wants runs to be evaluated; None for a run's own criteria."""
+    """The criteria of a client; None for a run's own."""
 
     target: Goal | None = None
     """By default, each run's goal."""

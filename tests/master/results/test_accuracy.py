@@ -1,14 +1,18 @@
 """Time to accuracy and accuracy after time, with figures that were worked out by hand."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
 
+from master.reading.points import Points
 from master.results.accuracy import Accuracy
-from master.results.columns import by_rank
+from master.results.columns import by_rank, to_columns
 from mlbench.records import Goal
-from mlbench.results import AccuracyAfterTime, TimeToAccuracy
+from mlbench.results import (
+    AccuracyAfterTime,
+    TimeToAccuracy,
+)
 from tests.master.results.making import at_us, columns
 
 _TARGET = Goal("acc", 97.0)
@@ -70,13 +74,6 @@ def test_the_earliest_rank_counts_with_its_own_clock() -> None:
     assert judged.last() == 98.0
 
 
-def test_rank_10_is_no_earlier_than_rank_2() -> None:
-    judged = accuracy(
-        acc_10={20: 99}, acc_2={20: 98}, train_seconds_10={20: 1}, train_seconds_2={20: 2}
-    )
-    assert time_to(judged) == TimeToAccuracy(2.0, 20.0)
-
-
 def test_nan_reaches_nothing_and_is_not_the_best() -> None:
     judged = accuracy(_LOSS, loss_0={10: math.nan, 20: 0.3, 30: math.nan})
     assert time_to(judged) is None
@@ -104,22 +101,12 @@ def test_one_moment_is_one_millisecond_and_its_last_clock_counts() -> None:
     assert time_to(judged) == TimeToAccuracy(8.6, 20.0007)
 
 
-def test_another_ranks_clock_does_not_count() -> None:
-    judged = accuracy(acc_0={20: 98}, train_seconds_1={20: 8})
-    assert time_to(judged) == TimeToAccuracy(None, 20.0)
-
-
 @pytest.mark.parametrize(("of_value", "of_clock"), [("", ""), ("", "_1"), ("_0", "")])
 def test_what_has_no_rank_is_of_all_ranks(of_value: str, of_clock: str) -> None:
     series = {f"acc{of_value}": {20.0: 98.0}, f"train_seconds{of_clock}": {20.0: 8.0}}
     found = columns(**series)
     judged = Accuracy(_TARGET, by_rank(found, "acc"), by_rank(found, "train_seconds"), at_us(0), ())
     assert time_to(judged) == TimeToAccuracy(8.0, 20.0)
-
-
-def test_one_series_can_be_judged_by_its_name_on_the_api() -> None:
-    judged = accuracy(Goal("acc @ 1", 97.0), acc_0={10: 98}, acc_1={20: 98})
-    assert time_to(judged) == TimeToAccuracy(None, 20.0)
 
 
 def test_accuracy_after_time_is_the_last_value_within_it() -> None:
@@ -167,3 +154,26 @@ def test_a_long_curve_is_thinned_out_from_its_first_to_its_last_value() -> None:
     assert (curve.values[0], curve.values[-1]) == (0.0, 9999.0)
     steps = {b - a for a, b in zip(curve.wall_seconds, curve.wall_seconds[1:], strict=False)}
     assert steps <= {33.0, 34.0}
+
+
+def test_texts_are_left_out_and_numbers_are_read_as_they_were_recorded() -> None:
+    def series() -> Iterator[tuple[str, Iterator[Points]]]:
+        yield "acc @ 0", iter([Points([1, 2], ["90", "diverged"]), Points([3], ["9.7e1"])])
+        yield "note", iter([Points([1], ["text"])])
+        # What Python would take for a number, and nobody else.
+        yield "odd", iter([Points([1, 2, 3, 4], ["1_000", "1e999", "NaN", "+Inf"])])
+
+    found = to_columns(series())
+    assert set(found) == {("acc", "0"), ("odd", "")}
+    assert list(found["acc", "0"].times_us) == [1, 3]
+    assert list(found["acc", "0"].values) == [90.0, 97.0]
+    assert list(found["odd", ""].times_us) == [3, 4]
+    assert math.isnan(found["odd", ""].values[0])
+    assert found["odd", ""].values[1] == math.inf
+
+
+def test_ranks_are_in_order_of_their_numbers() -> None:
+    found = columns(acc_10={1: 1}, acc_2={1: 1}, acc={1: 1}, acc_0={1: 1}, other_1={1: 1})
+    assert list(by_rank(found, "acc")) == ["", "0", "2", "10"]
+    assert list(by_rank(found, "acc @ 2")) == ["2"]
+    assert by_rank(found, "absent") == {}

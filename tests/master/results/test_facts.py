@@ -28,7 +28,7 @@ def facts(run: Run, *machines: Machine, **fields: Any) -> dict[str, str]:
     return facts_of(run, make_result(run.id, run.num_workers, **fields), machines)
 
 
-def test_of_a_run_that_stated_nothing_its_order_is_known() -> None:
+def test_a_run_that_stated_nothing() -> None:
     run = make_run(num_cpus=2.0, benchmark="digits", args={"batch-size": "64", "seed": "3"})
     assert facts(run, target=None) == {
         "num_workers": "2",
@@ -47,7 +47,7 @@ def test_of_a_run_that_stated_nothing_its_order_is_known() -> None:
     }
 
 
-def test_settings_say_more_than_the_order() -> None:
+def test_stated_settings_replace_those_of_the_order() -> None:
     run = make_run(
         args={"batch_size": "64"},
         goal=_GOAL,
@@ -69,52 +69,33 @@ def test_settings_say_more_than_the_order() -> None:
     assert "seed" not in found
 
 
-def test_data_may_be_called_dataset_and_what_is_none_is_not_stated() -> None:
-    run = make_run(settings={"dataset": "epsilon", "data_sha256": None, "batch_size": None})
-    found = facts(run)
-    assert found["data"] == "epsilon"
-    assert "data_sha256" not in found
-    assert "batch_size" not in found
-
-
-def test_a_setting_does_not_pass_for_what_the_master_knows() -> None:
-    found = facts(make_run(settings={"num_workers": 8, "benchmark": "mine", "python": "2"}))
-    assert (found["num_workers"], found["benchmark"], found["python"]) == ("2", "steps", "2")
-
-
-def test_machines_say_each_thing_once() -> None:
+def test_machines_state_each_value_once() -> None:
     other = {**_MACHINE, "cpu_model": "Xeon", "gpus": ["A100"], "git": None}
     found = facts(make_run(), _MACHINE, _MACHINE, other)
     assert (found["cpu"], found["gpus"]) == ("EPYC; Xeon", "A100; H100")
     assert (found["torch"], found["python"], found["mlbench"]) == ("2.13.0", "3.11.7", "0.1.0")
     assert (found["git_commit"], found["git_dirty"]) == ("c0ffee", "true")
+    little = facts(make_run(), {"gpus": [], "packages": {}, "git": None, "cpu_model": None})
+    assert little["gpus"] == "none"
+    assert not {"cpu", "torch", "git_commit", "git_dirty"} & set(little)
 
 
-def test_a_machine_that_says_little_is_known_for_that() -> None:
-    found = facts(make_run(), {"gpus": [], "packages": {}, "git": None, "cpu_model": None})
-    assert found["gpus"] == "none"
-    assert not {"cpu", "torch", "git_commit", "git_dirty"} & set(found)
-
-
-def test_what_a_command_of_ones_own_is_told_is_part_of_it() -> None:
+def test_options_of_mlbench_are_part_of_a_command() -> None:
     own: dict[str, Any] = {"benchmark": "", "image": "local", "command": "./train"}
     assert facts(make_run(**own))["command"] == "./train"
     told = facts(make_run(**own, light_target=True, gpu_enabled=True))
     assert told["command"] == "./train --gpu --light"
 
 
-def test_machines_of_the_same_model_may_differ_in_their_cores() -> None:
-    found = facts(make_run(), {"cpus": 8, "cpu_limit": 2.0}, {"cpus": 8, "cpu_limit": 2.0})
-    assert (found["cpus"], found["cpu_limit"]) == ("8", "2")
-
-
-def test_a_number_is_the_same_however_it_is_spelled() -> None:
-    found = facts(make_run(settings={"batch_size": 128.0, "learning_rate": 1e-4, "nesterov": True}))
+def test_settings_are_compared_as_texts() -> None:
+    settings = {"batch_size": 128.0, "learning_rate": 1e-4, "nesterov": True}
+    found = facts(make_run(settings=settings | {"dataset": "epsilon", "data_sha256": None}))
     assert (found["batch_size"], found["learning_rate"]) == ("128", "0.0001")
-    assert found["nesterov"] == "true"
+    assert (found["nesterov"], found["data"]) == ("true", "epsilon")
+    assert "data_sha256" not in found
 
 
-def test_departures_are_told_once_the_settings_are() -> None:
+def test_rule_violations_are_known_once_settings_are() -> None:
     departing = ("batch_size is 64; the task's rules say 128", "two")
     assert "departures" not in facts(make_run(), departures=departing)
     found = facts(make_run(settings={"batch_size": 64}), departures=departing)

@@ -1,6 +1,7 @@
-"""Judging runs from what is stored of them, in a real Prometheus and both databases."""
+"""Results and comparisons of stored runs, with a real Prometheus."""
 
 import time
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,18 +10,14 @@ import pytest
 from peewee import Database
 
 from master import runs
-from master.models import Rank, Run, run_owner
-from master.reading.promql import PrometheusClient, PrometheusError
-from master.reading.series import NamedSeries, SeriesReader
+from master.models import Run
+from master.reading.promql import PrometheusClient
+from master.reading.series import SeriesReader
 from master.recording.delivery import Delivery
-from master.recording.samples import Sample
-from master.results import query
-from master.results.columns import Columns, to_columns
-from master.results.query import ResultQuery, comparison_of, result_of
+from master.recording.remote_write import RemoteWriter
+from master.results.query import ResultQuery, comparison_of, result_of, used_joules
 from mlbench.records import Goal
-from mlbench.results import Result
-from tests.conftest import free_port
-from tests.master.making import line, make_ranks, make_run, post, record
+from tests.master.making import line, make_ranks, make_run, record, time_series
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 
@@ -83,7 +80,7 @@ def test_a_result_is_the_same_before_and_after_delivery(
     assert (found.division, found.energy_joules) == ("closed", None)
 
 
-def test_what_prometheus_cannot_hold_counts_as_well(
+def test_kept_samples_count_too(
     started_at: float, reader: SeriesReader, delivery: Delivery
 ) -> None:
     run = make_ended(started_at)
@@ -105,21 +102,7 @@ def test_what_prometheus_cannot_hold_counts_as_well(
         delivery.deliver_waiting()
 
 
-def test_posted_values_without_a_rank_count_to_the_microsecond(
-    started_at: float, reader: SeriesReader, delivery: Delivery
-) -> None:
-    run = make_ended(started_at)
-    at_us = round(started_at * 1e6) + 20_000_123
-    post(run_owner(run.id), [Sample("acc", "", at_us - 5, 90.0), Sample("acc", "", at_us, 97.0)])
-    for _ in range(2):
-        found = result_of(reader, run, ResultQuery())
-        assert found.time_to_accuracy is not None
-        assert found.time_to_accuracy.wall_seconds == pytest.approx(20.000123, abs=1e-9)
-        assert found.time_to_accuracy.training_seconds is None
-        delivery.deliver_waiting()
-
-
-def test_a_value_dated_before_the_start_was_not_reached_by_the_run(
+def test_values_from_before_the_start_do_not_count(
     started_at: float, reader: SeriesReader, delivery: Delivery
 ) -> None:
     run = make_ended(started_at)
@@ -134,7 +117,7 @@ def test_a_value_dated_before_the_start_was_not_reached_by_the_run(
     assert reached.wall_seconds == 0.0
 
 
-def test_runs_are_judged_by_what_is_wished(started_at: float, reader: SeriesReader) -> None:
+def test_a_query_may_have_its_own_criteria(started_at: float, reader: SeriesReader) -> None:
     run = make_ended(started_at, deadline_seconds=12.0)
     record_accuracy(run, {10: 90, 20: 97, 30: 98})
     own = result_of(reader, run, ResultQuery())
@@ -153,66 +136,6 @@ def test_runs_are_judged_by_what_is_wished(started_at: float, reader: SeriesRead
     usual = result_of(reader, without, ResultQuery(Goal("acc", 97.0))).accuracy_after_time
     assert usual is not None
     assert usual.limit_seconds == 7200.0
-
-
-def test_a_restarted_run_pays_for_all_attempts_and_has_the_clock_of_each(
-    started_at: float, reader: SeriesReader
-) -> None:
-    run = make_ended(started_at, num_workers=1, attempt=2)
-    Rank.create(
-        run=run,
-        attempt=1,
-        rank=0,
-        worker="w-9",
-        assignment={},
-        assigned_at=started_at - 1,
-        exited_at=started_at + 15,
-    )
-    Rank.update(assigned_at=started_at + 16).where(Rank.run == run, Rank.attempt == 2).execute()
-    record(run, line(started_at + 12, acc=98) + line(started_at + 20, train_seconds=1, acc=50))
-    found = result_of(reader, run, ResultQuery())
-    assert found.time_to_accuracy is not None
-    assert found.time_to_accuracy.wall_seconds == 12.0
-    assert found.time_to_accuracy.training_seconds is None
-    assert found.cost is not None
-    assert (found.cost.worker_seconds, found.cost.worker_seconds_to_target) == (16.0 + 34.0, 13.0)
-
-
-def test_an_active_run_is_judged_up_to_now(started_at: float, reader: SeriesReader) -> None:
-    run = make_run(1, started_at=started_at)
-    make_ranks(run, ["w-0"], assigned_at=started_at)
-    found = result_of(reader, run, ResultQuery())
-    assert found.state == "STARTED"
-    assert found.wall_seconds is not None
-    assert found.wall_seconds >= 59
-    assert found.cost is not None
-    assert found.cost.worker_seconds == pytest.approx(found.wall_seconds)
-
-
-@pytest.mark.usefixtures("database")
-def test_a_run_that_never_started_needs_no_prometheus() -> None:
-    away = PrometheusClient(f"http://127.0.0.1:{free_port()}")
-    run = make_run(state="STOPPED", goal=_GOAL, finished_at=time.time())
-    found = result_of(SeriesReader(away), run, ResultQuery())
-    assert (found.wall_seconds, found.cost, found.time_to_accuracy) == (None, None, None)
-    away.close()
-
-
-def test_prometheus_away_is_an_error_and_no_empty_result(started_at: float) -> None:
-    away = PrometheusClient(f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(PrometheusError):
-        result_of(SeriesReader(away), make_ended(started_at), ResultQuery())
-    away.close()
-
-
-def test_departures_are_of_what_the_latest_attempt_ran_on(
-    started_at: float, reader: SeriesReader
-) -> None:
-    run = make_ended(started_at, benchmark="steps", settings={})
-    Rank.update(machine={"git": {"commit": "c", "dirty": True}}).where(Rank.run == run).execute()
-    assert len(result_of(reader, run, ResultQuery()).departures) == 1
-    Run.update(attempt=2).where(Run.id == run.id).execute()
-    assert result_of(reader, Run.get_by_id(run.id), ResultQuery()).departures == ()
 
 
 def test_runs_together_are_grouped_and_compared(
@@ -237,26 +160,6 @@ def test_runs_together_are_grouped_and_compared(
     assert comparison_of(reader, again, ResultQuery()).comparable == "no"
 
 
-def test_a_long_series_of_losses_is_not_read(
-    started_at: float, reader: SeriesReader, delivery: Delivery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_ended(started_at)
-    steps = b"".join(line(started_at + i / 1000, train_loss=i) for i in range(2000))
-    record(run, steps + line(started_at + 20, acc=97, train_seconds=10))
-    delivery.deliver_waiting()
-    read: list[set[tuple[str, str]]] = []
-
-    def noted(series: NamedSeries) -> Columns:
-        columns = to_columns(series)
-        read.append(set(columns))
-        return columns
-
-    monkeypatch.setattr(query, "to_columns", noted)
-    result: Result = result_of(reader, run, ResultQuery())
-    assert result.last_value == 97.0
-    assert read == [{("acc", "0"), ("train_seconds", "0")}]
-
-
 def test_a_run_that_is_deleted_meanwhile_has_no_result(
     started_at: float, reader: SeriesReader
 ) -> None:
@@ -266,3 +169,25 @@ def test_a_run_that_is_deleted_meanwhile_has_no_result(
     runs.delete(run)
     with pytest.raises(falcon.HTTPNotFound):
         result_of(reader, loaded, ResultQuery())
+
+
+def measure(writer: RemoteWriter, pod: str, uuid_: str, began_at: float, watts: float) -> None:
+    """Have a GPU draw so many watts for a minute, as a scrape every second shows it."""
+    labels = {"__name__": "mlbench_gpu_energy_joules_total", "pod": pod, "uuid": uuid_}
+    points = [(round((began_at + i) * 1000), 1e6 + watts * i) for i in range(61)]
+    writer.send([time_series(labels, points)])
+
+
+def test_energy_is_what_the_gpus_of_all_pods_used(
+    prometheus: PrometheusClient, writer: RemoteWriter
+) -> None:
+    pods = [f"gpu.{uuid.uuid4()}" for _ in range(2)]
+    began_at = round(time.time()) - 100.0
+    for pod, uuid_, watts in ((pods[0], "a", 300), (pods[0], "b", 100), (pods[1], "a", 400)):
+        measure(writer, pod, uuid_, began_at, watts)
+    during = (began_at + 10.5, began_at + 50.5)
+    assert used_joules(prometheus, pods, *during) == pytest.approx(40 * 800)
+    assert used_joules(prometheus, pods[:1], *during) == pytest.approx(40 * 400)
+    assert used_joules(prometheus, [*pods, "without-a-gpu"], *during) is None
+    assert used_joules(prometheus, [], *during) is None
+    assert used_joules(prometheus, pods, began_at, began_at) is None

@@ -33,19 +33,6 @@ def test_two_of_three_that_did_not_reach_leave_no_mean() -> None:
     assert (found.median, found.standard_deviation) == (10.0, None)
 
 
-def test_of_two_none_is_left_out() -> None:
-    both = of_times([10.0, 14.0])
-    assert both is not None
-    assert (both.mean, both.left_out) == (12.0, 0)
-    one = of_times([10.0, None])
-    assert one is not None
-    assert (one.count, one.mean) == (1, None)
-
-
-def test_one_is_its_own_mean() -> None:
-    assert of_times([10.0]) == Summary(1, 10.0, 0, 10.0, 10.0, 10.0, None)
-
-
 @pytest.mark.parametrize("huge", [1.6e308, -1.6e308])
 def test_what_is_too_large_for_a_float_has_neither_mean_nor_spread(huge: float) -> None:
     found = of_figures([1.6e308, huge])
