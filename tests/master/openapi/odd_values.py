@@ -24,7 +24,7 @@ VALUES: list[object] = [
 
 @schemathesis.hook
 def before_add_examples(
-    context: schemathesis.HookContext, examples: list[schemathesis.Case]
+    context: schemathesis.HookContext, examples: list[schemathesis.Case[Any]]
 ) -> None:
     """Add the first example of an operation with each of its values odd in turn."""
     for usual in examples[:1]:
