@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from master.controller.settling import Settler
 from master.models import Detail, KeptSample, Run, run_owner
@@ -39,7 +39,11 @@ class Recorder:
         """The labels of rank 0's series, but for the metric's name."""
         return {"__name__": "mlbench_run_metric", "run_id": str(self.run.id), "rank": "0"}
 
-    def record(self, at_ms: float, rank: int = 0, **metrics: float | str) -> None:
+    def record(self, at_ms: float, **metrics: float | str) -> None:
+        """Record metrics on rank 0."""
+        self.record_on(0, at_ms, metrics)
+
+    def record_on(self, rank: int, at_ms: float, metrics: Mapping[str, float | str]) -> None:
         """Record metrics on a rank."""
         record(self.run, line(at_ms / 1000, **metrics), rank)
         for metric, value in metrics.items():
@@ -109,7 +113,7 @@ class Case(Recorder):
         now_ms = time.time_ns() // 1_000_000
         for rank in (0, 1):
             for i in range(10):
-                self.record(now_ms + i, rank, loss=i / 7, text=f"step {i}")
+                self.record_on(rank, now_ms + i, {"loss": i / 7, "text": f"step {i}"})
         self.post_all([Sample("one", "", now_ms * 1000 + 7, 0.1, False, {"of": ["one"]})])
         many = [Sample("many", str(i % 2), (now_ms + i) * 1000, float(i)) for i in range(10)]
         self.post_all([*many, Sample("note", "", now_ms * 1000, "a text", metadata="m")])
