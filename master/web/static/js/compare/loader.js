@@ -1,22 +1,28 @@
-// Fetches what the page shows of runs: their comparison, their manifests, their recorded series.
+// Fetches what the page shows: a comparison, and the manifests and recorded series of its runs.
 
 import { get } from "../api.js";
 import { byMetric } from "../series.js";
 
-const MOST_POINTS = 600;
+const MAX_POINTS = 600;
 const USUAL = "train_loss";
+/** The metrics that are the clocks of the axes. */
 export const CLOCKS = { training: "train_seconds", step: "step" };
 
 /**
- * What is known of the runs. What can change no more is fetched once.
- * @typedef {{ comparison: object | null, manifests: object[], missing: number[] }} Found
+ * @typedef {import("../records.js").Manifest} Manifest
+ *
+ * A comparison, the manifests of its runs, and the ids of runs that do not exist.
+ * @typedef {{ comparison: import("../records.js").Comparison | null, manifests: Manifest[],
+ *   missing: number[] }} Found
  */
+
+/** Fetches what can no longer change once. */
 export class Loader {
   #manifests = new Map();
   #recorded = new Map();
   #metrics = new Map();
 
-  /** @returns {Promise<Found>} runs side by side; those that are not there are `missing`. */
+  /** @returns {Promise<Found>} the comparison of those runs that exist. */
   async compare(/** @type {number[]} */ ids, /** @type {string} */ goal) {
     const asked = orNone(get(toPath(ids, goal)));
     const manifests = await Promise.all(ids.map((id) => this.#manifest(id)));
@@ -24,30 +30,29 @@ export class Loader {
     const missing = ids.filter((_, i) => !manifests[i]);
     const comparison = await asked;
     if (comparison && !missing.length) return { comparison, manifests, missing };
-    // A run was deleted after its manifest was fetched: which one, the manifests tell.
+    // A run was deleted after its manifest was fetched: fetch them again to find which.
     if (!missing.length) this.#manifests.clear();
     if (!there.length) return { comparison: null, manifests: [], missing };
     const found = await this.compare(there, goal);
     return { ...found, missing: [...missing, ...found.missing] };
   }
 
-  /** @returns {Promise<string[]>} the metrics that any of the runs recorded, the usual one first. */
-  async metrics(/** @type {object[]} */ manifests) {
+  /** @returns {Promise<string[]>} the metrics that the runs recorded, the usual one first. */
+  async metrics(/** @type {Manifest[]} */ manifests) {
     const found = await Promise.all(manifests.map((manifest) => this.#metricsOf(manifest)));
     const names = new Set(found.flat().sort());
     return names.has(USUAL) ? [USUAL, ...names] : [...names];
   }
 
   /**
-   * @param {{ run_id: number, finished_at: string | null }} manifest
+   * @param {Manifest} manifest
    * @param {string} metric
    * @param {string} axis
-   * @returns {Promise<Map<string, Map<number | null, import("../series.js").Series>>>} the metric
-   * as the run recorded it, and the clock of the axis
+   * @returns {Promise<import("../series.js").ByMetric>} the metric, and the clock of the axis
    */
   recorded(manifest, metric, axis) {
     const metrics = [...new Set([metric, CLOCKS[axis] ?? metric])];
-    const params = { metric_type: "run", metric_filter: metrics, summarize: MOST_POINTS };
+    const params = { metric_type: "run", metric_filter: metrics, summarize: MAX_POINTS };
     const key = [manifest.run_id, ...metrics].join(" ");
     return once(this.#recorded, key, hasEnded(manifest), async () =>
       byMetric(await get(`/api/metrics/${manifest.run_id}/`, params)),
@@ -75,19 +80,19 @@ export class Loader {
   }
 }
 
-/** @returns {string} where the API answers with the comparison of runs. */
+/** @returns {string} the API's path of a comparison. */
 export function toPath(/** @type {number[]} */ ids, /** @type {string} */ goal) {
-  const wish = goal ? `&${new URLSearchParams({ goal })}` : "";
-  return `/api/compare/?runs=${ids.join(",")}${wish}`;
+  const end = goal ? `&${new URLSearchParams({ goal })}` : "";
+  return `/api/compare/?runs=${ids.join(",")}${end}`;
 }
 
-/** @returns {boolean} whether nothing of a run will change any more. */
-export function hasEnded(/** @type {{ finished_at: string | null }} */ manifest) {
+/** @returns {boolean} whether a run has ended, so that nothing of it can change. */
+export function hasEnded(/** @type {Manifest} */ manifest) {
   return manifest.finished_at !== null;
 }
 
-/** @returns {Promise<any>} what is asked for; null where there is no such thing. */
-async function orNone(/** @type {Promise<object>} */ asked) {
+// null if the API answers that it does not exist.
+async function orNone(/** @type {Promise<any>} */ asked) {
   try {
     return await asked;
   } catch (error) {
@@ -96,7 +101,7 @@ async function orNone(/** @type {Promise<object>} */ asked) {
   }
 }
 
-// What fails is not kept, so that the next one asks again.
+// A failure is not kept, so that the next call asks again.
 async function once(known, key, isLasting, ask) {
   if (known.has(key)) return known.get(key);
   const answer = await ask();

@@ -1,21 +1,21 @@
-// Asks again and again: seldom while the tab is hidden, not at all once nothing can change.
+// Polling: less often while the tab is hidden, and not at all once nothing can change.
 
 import { setText } from "./dom.js";
 
 const HIDDEN_FACTOR = 6;
-const LONGEST_MS = 15_000;
+const MAX_RETRY_MS = 15_000;
 
-// What keeps each poll of this page from going on.
+// The connection problem of each poll on this page that has one.
 const problems = new Map();
 
 /**
- * Call `task` until it answers null. Its answer is after how many milliseconds to call again.
- * While the master is away the page keeps what it shows and says so; any other error ends it, until
- * it is called at once.
+ * Call `task` repeatedly until it returns null; otherwise it returns the milliseconds to wait.
+ * While the master cannot be reached, the page says so and polling goes on. Any other error stops
+ * the polling until `now` is called.
  *
  * @param {() => Promise<number | null>} task
  * @param {(error: Error) => void} onError
- * @returns {{ now: () => void, stop: () => void }} to call it at once, or never again
+ * @returns {{ now: () => void, stop: () => void }} call the task at once, or never again
  */
 export function poll(task, onError) {
   let timer = 0;
@@ -38,20 +38,21 @@ export function poll(task, onError) {
     try {
       delay = await task();
       failures = 0;
-      tellConnection(me, "");
+      setProblem(me, "");
     } catch (error) {
       if (!error.isPassing) {
-        tellConnection(me, "");
+        setProblem(me, "");
         onError(error);
       } else if (!isStopped) {
-        delay = Math.min(LONGEST_MS, 1000 * 2 ** failures++);
-        tellConnection(me, `${error.message}. Trying again…`);
+        delay = Math.min(MAX_RETRY_MS, 1000 * 2 ** failures++);
+        setProblem(me, `${error.message}. Trying again…`);
       }
     }
     isBusy = false;
     if (isStopped) return;
+    const factor = document.hidden ? HIDDEN_FACTOR : 1;
     if (isWantedAgain) turn();
-    else if (delay !== null) timer = setTimeout(turn, document.hidden ? delay * HIDDEN_FACTOR : delay);
+    else if (delay !== null) timer = setTimeout(turn, delay * factor);
   }
 
   function onVisibility() {
@@ -65,13 +66,13 @@ export function poll(task, onError) {
     stop: () => {
       isStopped = true;
       clearTimeout(timer);
-      tellConnection(me, "");
+      setProblem(me, "");
       document.removeEventListener("visibilitychange", onVisibility);
     },
   };
 }
 
-function tellConnection(poller, problem) {
+function setProblem(poller, problem) {
   if (problem) problems.set(poller, problem);
   else problems.delete(poller);
   const line = document.getElementById("connection");
