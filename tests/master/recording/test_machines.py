@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
-from master.machine import StatedMachine
+import pytest
+
+from master.machine import read_machine
 from master.models import Rank, Run, run_owner
 from master.recording.delivery import Delivery
 from master.recording.machines import note_machine
@@ -26,6 +28,7 @@ def deliver(delivery: Delivery) -> None:
         pass
 
 
+@pytest.mark.both_databases
 def test_each_rank_has_its_own_and_no_sample_is_counted(run: Run, delivery: Delivery) -> None:
     make_ranks(run)
     git = {"commit": "c", "dirty": True, "root": "/ü"}
@@ -37,12 +40,13 @@ def test_each_rank_has_its_own_and_no_sample_is_counted(run: Run, delivery: Deli
     deliver(delivery)
     assert hostnames(run) == ["a", "b"]
     machine = Rank.get(run=run, rank=0).machine
-    assert machine == StatedMachine.model_validate(json.loads(data)["machine"]).model_dump()
+    assert machine == read_machine(json.loads(data)["machine"]).to_fields()
     assert machine["git"] == git
     stream = stream.get_by_id(stream.id)
     assert (stream.delivered, stream.recorded) == (stream.size, 0)
 
 
+@pytest.mark.both_databases
 def test_the_first_statement_stays(run: Run, delivery: Delivery) -> None:
     make_ranks(run)
     record(run, stated(hostname="agent") + stated(hostname="training"))
