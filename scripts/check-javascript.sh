@@ -29,8 +29,13 @@ get_tools() {
 
 # Takes some seconds, so that it is only done where the document has changed.
 make_types() {
-    .venv/bin/python -c 'import json; from master.openapi import document
-print(json.dumps(document.build()))' >"$folder/openapi.json"
+    MLBENCH_TOKEN=- MLBENCH_AGENT_SECRET=- MLBENCH_PROMETHEUS_URL=http://localhost \
+        .venv/bin/python -c '
+from falcon.testing import TestClient
+from master.app import create_app
+from master.settings import Settings
+app = create_app(Settings.from_environ(), prometheus=None)
+print(TestClient(app).simulate_get("/openapi.json").text)' >"$folder/openapi.json"
     cmp -s "$folder/openapi.json" "$folder/typed.json" && return
     "$node" "$folder/node_modules/openapi-typescript/bin/cli.js" "$folder/openapi.json" \
         --output "$folder/openapi.d.ts" >/dev/null 2>&1 || fail "the OpenAPI document has no types"
@@ -44,6 +49,6 @@ if command -v flock >/dev/null; then
 fi
 get_tools
 make_types
-for project in master/web; do
+for project in master/web tests/web/js; do
     "$node" "$folder/node_modules/typescript/lib/tsc.js" --project "$project/jsconfig.json"
 done

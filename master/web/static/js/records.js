@@ -8,7 +8,7 @@
  * @typedef {Schemas["Goal"]} Goal
  * @typedef {Schemas["Pod"]} Pod
  * @typedef {Schemas["Point"]} Point
- * @typedef {Schemas["Event"]} Event
+ * @typedef {Schemas["RunEvent"]} RunEvent
  * @typedef {Schemas["Manifest"]} Manifest
  * @typedef {Schemas["Result"]} Result
  * @typedef {Schemas["Comparison"]} Comparison

@@ -8,7 +8,7 @@ import { elapsedSeconds, isActive } from "../records.js";
 /**
  * @typedef {import("../records.js").Run} Run
  * @typedef {import("../records.js").Result} Result
- * @typedef {import("../records.js").Event} Event
+ * @typedef {import("../records.js").RunEvent} RunEvent
  */
 
 /** The section "Progress". */
@@ -103,7 +103,7 @@ function showFigures(list, /** @type {string[][]} */ figures) {
 export class Timeline {
   /**
    * @param {number} runId
-   * @param {(events: Event[]) => void} onEvents called with the events of the run
+   * @param {(events: RunEvent[]) => void} onEvents called with the events of the run
    */
   constructor(runId, onEvents) {
     this.path = `/api/runs/${runId}/events/`;
@@ -112,7 +112,7 @@ export class Timeline {
 
   /** Fetch the events, and show them. */
   async refresh(/** @type {Run} */ run) {
-    /** @type {Event[]} */
+    /** @type {RunEvent[]} */
     const events = await get(this.path);
     const start = Date.parse(run.started_at ?? run.created_at);
     // Several ranks may do the same at the same moment.
@@ -124,7 +124,7 @@ export class Timeline {
   }
 }
 
-function createEvent(/** @type {Event} */ event) {
+function createEvent(/** @type {RunEvent} */ event) {
   const props = { class: "soft small-text", datetime: event.time, title: moment(event.time) };
   return h(
     "li",

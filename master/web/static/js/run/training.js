@@ -21,7 +21,7 @@ import { Recorded } from "./recorded.js";
 
 /**
  * @typedef {import("../records.js").Run} Run
- * @typedef {import("../records.js").Event} Event
+ * @typedef {import("../records.js").RunEvent} RunEvent
  */
 
 const POINTS = 1000;
@@ -47,7 +47,7 @@ export class Training {
   #metrics = null;
   #asked = [];
   #hasRanks = (/** @type {string} */ _metric) => true;
-  /** @type {Event[]} */
+  /** @type {RunEvent[]} */
   #restarts = [];
   #shown = { chosen: "", isByStep: false };
   /** @type {Run | null} */
@@ -89,7 +89,7 @@ export class Training {
   }
 
   /** Set the run's events: restarts are marked. */
-  setEvents(/** @type {Event[]} */ events) {
+  setEvents(/** @type {RunEvent[]} */ events) {
     this.#restarts = events.filter((event) => event.kind === "restarted");
     if (this.#shown.chosen) this.#redraw();
   }
@@ -231,7 +231,7 @@ export class Training {
   }
 }
 
-function timeOf(/** @type {Event} */ event) {
+function timeOf(/** @type {RunEvent} */ event) {
   return Date.parse(event.time);
 }
 

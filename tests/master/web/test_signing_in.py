@@ -1,4 +1,4 @@
-"""Signing in and out: the cookie opens what the token does, and nobody else gets one."""
+"""Signing in and out: the cookie opens what the token opens, and nobody else gets one."""
 
 import re
 import time
@@ -13,7 +13,7 @@ from master.app import create_app
 from master.reading.promql import PrometheusClient
 from master.session import make_session
 from master.settings import Settings
-from master.web.signing import path_of_ours
+from master.web.pages import local_path
 from tests.conftest import AGENT_TOKEN, USER_TOKEN
 from tests.master.routes import AGENT_ROUTES, USER_ROUTES, fill
 from tests.master.web.conftest import COOKIE, ORIGIN
@@ -34,43 +34,70 @@ def send(
     )
 
 
-# --- In. ---
+def is_signed_in(browser: TestClient, answer: Result) -> bool:
+    session = answer.cookies[COOKIE].value
+    return browser.simulate_get("/api/runs", cookies={COOKIE: session}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("/?token={}", "/"),
+        ("/runs?token={}&state=FAILED", "/runs?state=FAILED"),
+        ("/runs/3?token={}", "/runs/3"),
+        ("/compare?runs=1,2&token={}&goal=a%3E%3D1//x", "/compare?runs=1,2&goal=a%3E%3D1//x"),
+        ("/runs/?to%6ben={}", "/runs"),
+        ("/signin?token={}", "/"),
+        ("/signin?token={}&next=/runs/3", "/runs/3"),
+        ("/signin?token={}&next=//evil.example", "/"),
+    ],
+)
+def test_a_token_in_a_url_signs_in_and_is_removed(
+    browser: TestClient, before: str, after: str
+) -> None:
+    answer = browser.simulate_get(before.format(USER_TOKEN))
+    assert (answer.status_code, answer.headers["Location"]) == (303, after)
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert is_signed_in(browser, answer)
+
+
+@pytest.mark.parametrize("wrong", ["", "x", AGENT_TOKEN, "%ff", USER_TOKEN + "x"])
+@pytest.mark.parametrize("path", ["/runs/3?a=1&token=", "/signin?next=/runs/3?a=1&token="])
+def test_a_wrong_token_in_a_url_leads_to_the_form(
+    browser: TestClient, path: str, wrong: str
+) -> None:
+    answer = browser.simulate_get(path + wrong)
+    assert answer.status_code == 401
+    assert "Set-Cookie" not in answer.headers
+    assert "That is not the token of this master." in answer.text
+    assert 'name="next" value="/runs/3?a=1"' in answer.text
 
 
 def test_the_form_signs_in_and_leads_on(browser: TestClient) -> None:
     answer = send(browser, f" {USER_TOKEN}\n", "/compare?runs=1,2#curves")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/compare?runs=1,2#curves")
-    session = answer.cookies[COOKIE].value
-    assert browser.simulate_get("/api/runs", cookies={COOKIE: session}).status_code == 200
+    assert is_signed_in(browser, answer)
+    assert send(browser, USER_TOKEN, "//evil.example").headers["Location"] == "/"
 
 
-@pytest.mark.parametrize("wrong", ["", "wrong", AGENT_TOKEN, "<b>"])
-def test_a_wrong_token_is_told_beside_the_field(browser: TestClient, wrong: str) -> None:
-    answer = send(browser, wrong, '/runs?a="><script>')
+def test_a_wrong_token_is_told_beside_the_field(browser: TestClient) -> None:
+    answer = send(browser, "<b>", '/runs?a="><script>')
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="mlbench"'
-    assert "Set-Cookie" not in answer.headers
     [described_by] = re.findall(r'aria-describedby="(\S+)', answer.text)
-    assert re.search(
-        rf'id="{described_by}"[^>]*role="alert">That is not the token of this master\.<',
-        answer.text,
-    )
+    problem = r"That is not the token of this master\."
+    assert re.search(rf'id="{described_by}"[^>]*role="alert">{problem}<', answer.text)
     assert 'aria-invalid="true"' in answer.text
     assert "<script>" not in answer.text
     assert "<b>" not in answer.text
-
-
-def test_the_form_itself_shows_no_error(browser: TestClient) -> None:
-    page = browser.simulate_get("/signin", params={"next": "/runs/3"}).text
-    assert 'value="/runs/3"' in page
-    assert "aria-invalid" not in page
-    assert "alert" not in page
+    form = browser.simulate_get("/signin", params={"next": "/runs/3"}).text
+    assert "aria-invalid" not in form
+    assert "alert" not in form
 
 
 @pytest.mark.parametrize(
     ("text", "path"),
     [
-        ("/", "/"),
         ("/runs/3?x=1&y=%20#z", "/runs/3?x=1&y=%20#z"),
         ("/runs?search=ü b", "/runs?search=%C3%BC%20b"),
         ("", "/"),
@@ -84,14 +111,8 @@ def test_the_form_itself_shows_no_error(browser: TestClient) -> None:
         ("javascript:alert(1)", "/"),
     ],
 )
-def test_it_leads_to_pages_of_ours_alone(text: str, path: str) -> None:
-    assert path_of_ours(text) == path
-
-
-def test_where_the_form_leads_is_a_page_of_ours(browser: TestClient) -> None:
-    assert send(browser, USER_TOKEN, "//evil.example").headers["Location"] == "/"
-    signed = browser.simulate_get(f"/signin?token={USER_TOKEN}&next=//evil.example")
-    assert signed.headers["Location"] == "/"
+def test_redirects_stay_on_this_master(text: str, path: str) -> None:
+    assert local_path(text) == path
 
 
 @pytest.mark.parametrize(
@@ -113,9 +134,6 @@ def test_another_site_cannot_sign_in_or_out(
         assert "Set-Cookie" not in answer.headers
 
 
-# --- The cookie. ---
-
-
 def attributes(answer: Result) -> tuple[str, set[str]]:
     """Return the name of an answer's cookie, and its attributes in lowercase."""
     pair, *others = (part.strip() for part in answer.headers["Set-Cookie"].split(";"))
@@ -123,11 +141,8 @@ def attributes(answer: Result) -> tuple[str, set[str]]:
 
 
 def test_the_cookie_is_this_ports_and_no_script_reads_it(browser: TestClient) -> None:
-    answer = send(
-        browser,
-        USER_TOKEN,
-        headers={"Host": "127.0.0.1:8000", "Origin": "http://127.0.0.1:8000"},
-    )
+    headers = {"Host": "127.0.0.1:8000", "Origin": "http://127.0.0.1:8000"}
+    answer = send(browser, USER_TOKEN, headers=headers)
     name, found = attributes(answer)
     assert name == "mlbench-session-8000"
     assert {"httponly", "samesite=strict", "path=/", "max-age=2592000"} <= found
@@ -135,7 +150,7 @@ def test_the_cookie_is_this_ports_and_no_script_reads_it(browser: TestClient) ->
     assert USER_TOKEN not in answer.headers["Set-Cookie"]
 
 
-def test_over_https_it_is_secure(
+def test_over_https_the_cookie_is_secure(
     settings: Settings, browser: TestClient, prometheus: PrometheusClient
 ) -> None:
     here = browser.simulate_get(f"/?token={USER_TOKEN}", protocol="https")
@@ -146,38 +161,33 @@ def test_over_https_it_is_secure(
     assert "secure" in attributes(there.simulate_get(f"/?token={USER_TOKEN}"))[1]
 
 
-def test_the_session_opens_what_the_token_opens(signed_in: TestClient) -> None:
+def test_a_session_opens_what_the_users_token_opens(signed_in: TestClient) -> None:
     for method, template in USER_ROUTES:
         answer = signed_in.simulate_request(method, fill(template))
         assert answer.status_code not in {401, 403}, template
-
-
-def test_the_session_is_not_for_what_agents_do(signed_in: TestClient) -> None:
     for method, template in AGENT_ROUTES:
         assert signed_in.simulate_request(method, fill(template)).status_code == 401
-
-
-def test_the_session_is_not_for_other_sites(signed_in: TestClient) -> None:
     for origin in ("http://evil.example", f"{ORIGIN}:8080"):
         answer = signed_in.simulate_get("/api/runs", headers={"Origin": origin})
         assert answer.status_code == 403
 
 
 @pytest.mark.parametrize(
-    ("name", "token", "age_days"),
-    [(COOKIE, USER_TOKEN, 31), (COOKIE, "another", 0), (COOKIE + "80", USER_TOKEN, 0)],
+    ("name", "token", "age_days", "status"),
+    [
+        (COOKIE, USER_TOKEN, 29, 200),
+        (f"{COOKIE}=another-program's; {COOKIE}", USER_TOKEN, 0, 200),
+        (COOKIE, USER_TOKEN, 31, 401),
+        (COOKIE, "another", 0, 401),
+        (COOKIE + "80", USER_TOKEN, 0, 401),
+    ],
 )
-def test_a_session_that_is_over_or_anothers(
-    browser: TestClient, name: str, token: str, age_days: int
+def test_a_session_is_good_for_its_time_token_and_port(
+    browser: TestClient, name: str, token: str, age_days: int, status: int
 ) -> None:
     session = make_session(token, time.time() - age_days * 24 * 3600)
-    assert browser.simulate_get("/api/runs", cookies={name: session}).status_code == 401
-
-
-def test_another_cookie_of_that_name_does_no_harm(browser: TestClient) -> None:
-    session = make_session(USER_TOKEN, time.time())
-    both = {"Cookie": f"{COOKIE}=of-another-program; {COOKIE}={session}"}
-    assert browser.simulate_get("/api/runs", headers=both).status_code == 200
+    answer = browser.simulate_get("/api/runs", headers={"Cookie": f"{name}={session}"})
+    assert answer.status_code == status
 
 
 @pytest.mark.parametrize(
@@ -188,18 +198,13 @@ def test_a_script_that_is_refused_opens_no_dialog(
 ) -> None:
     headers = {"Sec-Fetch-Mode": mode} if mode else {}
     answer = browser.simulate_get("/api/runs", headers=headers)
-    assert answer.status_code == 401
-    assert answer.json["status"] == 401
+    assert (answer.status_code, answer.json["status"]) == (401, 401)
     assert ("Basic" in answer.headers["WWW-Authenticate"]) == asks_by_dialog
-
-
-# --- Out. ---
 
 
 def test_signing_out_deletes_the_cookie(signed_in: TestClient) -> None:
     answer = signed_in.simulate_post("/signout", headers={"Origin": ORIGIN})
     assert (answer.status_code, answer.headers["Location"]) == (303, "/signin")
     name, found = attributes(answer)
-    assert name == COOKIE
+    assert (name, answer.cookies[COOKIE].value) == (COOKIE, "")
     assert {"httponly", "samesite=strict", "path=/", "max-age=-1"} <= found
-    assert answer.cookies[COOKIE].value == ""
