@@ -1,16 +1,12 @@
 """Static files: their types, compression and versions."""
 
 import gzip
-import posixpath
-import re
 from collections.abc import Mapping
 
 import pytest
 from falcon.testing import Result, TestClient
 
 from master.web.assets import Asset, Assets, accepts_gzip, load
-
-_IMPORT = re.compile(r'\b(?:from|import)\s*\(?"(\.[^"]+)"')
 
 
 def ask(browser: TestClient, path: str, headers: Mapping[str, str] | None = None) -> Result:
@@ -37,18 +33,6 @@ def test_a_file(browser: TestClient, path: str, content_type: str) -> None:
         assert answer.headers["Content-Type"] == content_type
         assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
         assert answer.headers["Vary"] == "Accept-Encoding"
-
-
-def test_every_module_that_another_imports_is_there() -> None:
-    files = load().files
-    ours = {path for path in files if path.startswith("js/")}
-    imported = {
-        posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-        for path in ours
-        for target in _IMPORT.findall(files[path].content.decode())
-    }
-    assert imported
-    assert imported <= ours
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import * as curves from "../../../master/web/static/js/run/curves.js";
+import { failedRank } from "../../../master/web/static/js/run/logs.js";
 import { judgeDelivery } from "../../../master/web/static/js/run/progress.js";
 import { rankFigures } from "../../../master/web/static/js/run/ranks.js";
 import { toPath } from "../../../master/web/static/js/workers/worker.js";
@@ -96,6 +97,12 @@ test("what a rank has done is told by its last values", () => {
   deepEqual(first.phases, { communication: 4, forward: 1, evaluation: 5, other: 3 });
   deepEqual([first.isSlowest, slowest.isSlowest], [false, true]);
   deepEqual([silent.steps, silent.stepSeconds, silent.phases], [null, null, {}]);
+});
+
+test("the log of the rank that failed is shown first", () => {
+  const shown = (/** @type {(number | null)[]} */ ...codes) =>
+    failedRank(codes.map((exit_code, rank) => ({ rank, pod: "", exit_code })))?.rank;
+  deepEqual([shown(-15, 3), shown(0, -15), shown(0, null)], [1, 1, undefined]);
 });
 
 for (const [fields, verdict, text] of /** @type {[any, string, RegExp][]} */ ([

@@ -5,7 +5,10 @@ import { byId, setNotice, setOptions, setText } from "../dom.js";
 import { LogList } from "./loglist.js";
 import { LogWindow } from "./logwindow.js";
 
-/** @typedef {import("../records.js").Run} Run */
+/**
+ * @typedef {import("../records.js").Run} Run
+ * @typedef {import("../records.js").Rank} Rank
+ */
 
 const TAIL_LINES = 1000;
 // If a followed log is ahead by more than this, the page jumps to its end.
@@ -214,9 +217,7 @@ export class Logs {
       attempt.selectedIndex = attempt.length - 1;
       this.#isOpen = false;
     }
-    const failed =
-      run.ranks.find((one) => one.exit_code && one.exit_code !== TERMINATED) ??
-      run.ranks.find((one) => one.exit_code);
+    const failed = failedRank(run.ranks);
     if (isFirst && failed) {
       rank.value = String(failed.rank);
       this.#stream.value = "stderr";
@@ -233,6 +234,12 @@ export class Logs {
   #quietly(task) {
     this.#inOrder(task).catch((error) => setText(this.#found, error.message));
   }
+}
+
+/** @returns {Rank | undefined} the rank that failed by itself, else one that was terminated. */
+export function failedRank(/** @type {Rank[]} */ ranks) {
+  const failed = ranks.filter((one) => one.exit_code);
+  return failed.find((one) => one.exit_code !== TERMINATED) ?? failed[0];
 }
 
 /** The matches of a text in a log, as the API finds them. */
