@@ -13,7 +13,7 @@ _MBIT = 20.0
 _BYTES_PER_SECOND = _MBIT * 1e6 / 8
 _BANDWIDTH = "all_reduce_float32_bus_bandwidth_bytes_per_second @ 0"
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:
@@ -93,8 +93,8 @@ def _bandwidth(release: Release, run: Run) -> float:
 def _facts(release: Release, run: Run, name: str) -> set[object]:
     """Return what the workers of a run said of their machines."""
     manifest = release.client.get_manifest(run.id).result().value
-    assert sum(len(machine["ranks"]) for machine in manifest["machines"]) == 2
-    return {machine[name] for machine in manifest["machines"]}
+    assert sum(len(machine.ranks) for machine in manifest.machines) == 2
+    return {getattr(machine, name) for machine in manifest.machines}
 
 
 def _seconds(text: str | None) -> float:

@@ -15,10 +15,8 @@ from master.models import Series, open_database, run_owner
 from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Connection, Home
-from tests.chain.processes import service
-from tests.chain.test_nothing_is_lost import run_to_end
 from tests.conftest import PrometheusServer, free_port
-from tests.ordering import order_steps
+from tests.stacks import order_steps, run_to_end, service
 from tests.web import made
 from tests.web.conftest import sign_in, stop_runs
 from tests.web.serving import serve_master

@@ -1,0 +1,240 @@
+"""Finding the master: by the environment, the local stack, or the Kubernetes API."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from mlbench import names
+from mlbench.errors import DiscoveryError, MLBenchError, NotConnectedError
+from mlbench.home import Connection, Home
+from mlbench.transport import Address, parse_address
+
+HINT_ELSEWHERE = (
+    f"is ${names.ENV_URL} right, and if it is a forwarded port, is `kubectl port-forward` running?"
+)
+# The name of the API's port in the chart, and the port of the original MLBench.
+_PORT_NAME = "http"
+_PORT = 80
+# Seconds to connect and to answer, for each request to the Kubernetes API.
+_TIMEOUT = (5, 10)
+_INSIDE = "a pod's address is known inside the cluster only: from outside, give in_cluster=False"
+
+
+def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
+    """Return how to reach the master at $MLBENCH_URL, or else the running local stack.
+
+    $MLBENCH_TOKEN is its token, unless the address carries one. $MLBENCH_PROMETHEUS_URL and
+    $GRAFANA_URL may name its Prometheus and Grafana.
+
+    Raises:
+        NotConnectedError: only one of address and token is set, or no local stack is running.
+        MLBenchError: $MLBENCH_URL is not an address.
+    """
+    url, token = environ.get(names.ENV_URL), environ.get(names.ENV_TOKEN)
+    if not url:
+        if token:
+            raise NotConnectedError(
+                f"${names.ENV_TOKEN} is set and ${names.ENV_URL} is not: set it to the address of "
+                "this token's master, or unset the token, for the stack on this machine"
+            )
+        return Home.from_environ(environ).read_connection()
+    try:
+        address = parse_address(url)
+    except MLBenchError as error:
+        raise MLBenchError(f"${names.ENV_URL} is {url!r}: {error}") from None
+    token = token or address.token
+    if not token:
+        raise NotConnectedError(
+            f"${names.ENV_URL} is set and ${names.ENV_TOKEN} is not: set it to the token of this "
+            "master; in a cluster a Secret holds it"
+        )
+    return Connection(
+        str(address.url).rstrip("/"),
+        token,
+        environ.get(names.ENV_PROMETHEUS_URL) or None,
+        environ.get(names.ENV_GRAFANA_URL) or None,
+        elsewhere=True,
+    )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a cluster to look for the master."""
+
+    namespace: str
+    label_selector: str
+    service_name: str | None = None
+
+    def __str__(self) -> str:
+        return f"label {self.label_selector} in namespace {self.namespace!r}"
+
+
+def find_pod(place: Place, *, load_config: bool) -> Address:
+    """Return the address of the master's pod, which only pods of its cluster reach.
+
+    Args:
+        place: where to look.
+        load_config: whether to use the pod's own service account; otherwise the ``kubernetes``
+            package's default configuration, which the caller has set.
+
+    Raises:
+        DiscoveryError: no such pod is ready, or the Kubernetes API cannot be asked.
+    """
+    load = "load_incluster_config" if load_config else None
+    with _kubernetes(load) as core:
+        pod = _find_ready_pod(core, place)
+    ports = [port for container in pod.spec.containers for port in container.ports or []]
+    port = _pick_port(ports, lambda port: port.container_port)
+    return _address(pod.status.pod_ip, port.container_port if port else _PORT, _INSIDE)
+
+
+def find_service(place: Place, *, load_config: bool) -> Address:
+    """Return the address of the master's service, for clients outside its cluster.
+
+    Args:
+        place: where to look.
+        load_config: whether to use the kubeconfig file, as kubectl does; otherwise the
+            ``kubernetes`` package's default configuration, which the caller has set.
+
+    Raises:
+        DiscoveryError: there is no such service, there are several, or it has no address.
+    """
+    load = "load_kube_config" if load_config else None
+    with _kubernetes(load) as core:
+        service = _find_service(core, place)
+        name, spec = service.metadata.name, service.spec
+        port = _pick_port(spec.ports or [], lambda port: port.port)
+        if port is None:
+            raise DiscoveryError(f"service {name} has no port")
+        forward = (
+            f"`kubectl port-forward --namespace {place.namespace} service/{name} 8000:{port.port}` "
+            'and url="127.0.0.1:8000" reach it from anywhere'
+        )
+        if spec.type == "NodePort":
+            host = _external_ip(core, spec) or _node_address(core, place)
+            return _address(host, port.node_port, forward)
+    if spec.type == "LoadBalancer":
+        return _address(_balancer_address(service, forward), port.port, forward)
+    if spec.type == "ClusterIP" and spec.cluster_ip not in {None, "", "None"}:
+        return _address(spec.cluster_ip, port.port, forward)
+    raise DiscoveryError(f"service {name} (type {spec.type}) has no address of its own: {forward}")
+
+
+def _find_service(core: Any, place: Place) -> Any:
+    found = core.list_namespaced_service(
+        place.namespace, label_selector=place.label_selector, _request_timeout=_TIMEOUT
+    ).items
+    there = ", ".join(sorted(service.metadata.name for service in found)) or "none"
+    named = [s for s in found if place.service_name in {None, s.metadata.name}]
+    if len(named) == 1:
+        return named[0]
+    if len(named) > 1:
+        raise DiscoveryError(
+            f"there are several services with {place} ({there}): give service_name="
+        )
+    wanted = f"service {place.service_name!r}" if place.service_name else "service"
+    raise DiscoveryError(
+        f"there is no {wanted} with {place} (there: {there}): is MLBench installed there? "
+        "k8s_namespace= and label_selector= say where to look, url= names the master itself"
+    )
+
+
+def _find_ready_pod(core: Any, place: Place) -> Any:
+    found = core.list_namespaced_pod(
+        place.namespace, label_selector=place.label_selector, _request_timeout=_TIMEOUT
+    ).items
+    ready = next((pod for pod in found if _is_ready(pod)), None)
+    if ready is not None:
+        return ready
+    phases = ", ".join(f"{pod.metadata.name}: {pod.status.phase}, not ready" for pod in found)
+    raise DiscoveryError(
+        f"there is no ready pod with {place} ({phases or 'there: none'}): is MLBench installed "
+        "there? k8s_namespace= and label_selector= say where to look, url= names the master itself"
+    )
+
+
+def _is_ready(pod: Any) -> bool:
+    conditions = pod.status.conditions or []
+    ready = any(part.type == "Ready" and part.status == "True" for part in conditions)
+    return ready and pod.metadata.deletion_timestamp is None
+
+
+def _external_ip(core: Any, spec: Any) -> str | None:
+    # The attribute's name differs between versions of the package; JSON's does not.
+    found: list[str] = core.api_client.sanitize_for_serialization(spec).get("externalIPs") or []
+    return found[0] if found else None
+
+
+def _node_address(core: Any, place: Place) -> str:
+    """Return the address of the master's node, an external one if it has one."""
+    node_name = _find_ready_pod(core, place).spec.node_name
+    node = core.read_node(node_name, _request_timeout=_TIMEOUT)
+    by_type = {address.type: address.address for address in reversed(node.status.addresses or [])}
+    for kind in ("ExternalIP", "ExternalDNS", "InternalIP"):
+        if kind in by_type:
+            return str(by_type[kind])
+    raise DiscoveryError(f"node {node_name} has no address: url= names the master itself")
+
+
+def _balancer_address(service: Any, forward: str) -> str:
+    for ingress in service.status.load_balancer.ingress or []:
+        if ingress.ip or ingress.hostname:
+            return str(ingress.ip or ingress.hostname)
+    raise DiscoveryError(
+        f"service {service.metadata.name} has no load balancer yet: wait for it, or {forward}"
+    )
+
+
+def _pick_port(ports: list[Any], number: Callable[[Any], int]) -> Any:
+    """Return the API's port: the one with its name, else with its number, else the first."""
+    named = [port for port in ports if port.name == _PORT_NAME]
+    usual = [port for port in ports if number(port) == _PORT]
+    return next(iter([*named, *usual, *ports]), None)
+
+
+def _address(host: str, port: int, hint: str) -> Address:
+    shown = f"[{host}]" if ":" in host else host
+    url = parse_address(f"{shown}:{port}").url
+    return Address(url, token=None, hint=hint)
+
+
+@contextmanager
+def _kubernetes(load: str | None) -> Iterator[Any]:
+    """Give the Kubernetes API, and turn its errors into DiscoveryErrors."""
+    kubernetes, urllib3 = _import_kubernetes()
+    settings = kubernetes.client.Configuration.get_default_copy()
+    try:
+        if load is not None:
+            getattr(kubernetes.config, load)(client_configuration=settings)
+        with kubernetes.client.ApiClient(settings) as api:
+            yield kubernetes.client.CoreV1Api(api)
+    except kubernetes.config.ConfigException as error:
+        raise DiscoveryError(
+            f"no way to the Kubernetes API ({error}): in_cluster= says whether this runs inside "
+            "the cluster, url= names the master itself"
+        ) from error
+    except kubernetes.client.ApiException as error:
+        raise DiscoveryError(
+            f"the Kubernetes API refuses ({error.status} {error.reason}): these credentials must "
+            "be allowed to read pods, services and nodes; url= names the master itself"
+        ) from error
+    except urllib3.exceptions.HTTPError as error:
+        raise DiscoveryError(
+            f"the Kubernetes API at {settings.host} does not answer ({error}): "
+            "url= names the master itself"
+        ) from error
+
+
+def _import_kubernetes() -> tuple[ModuleType, ModuleType]:
+    try:
+        import kubernetes  # noqa: PLC0415 - needed for this only
+        import urllib3  # noqa: PLC0415 - raises its errors
+    except ImportError:
+        raise DiscoveryError(
+            "to find the master in a cluster, the package kubernetes is needed: "
+            "`pip install 'mlbench[kubernetes]'`; or name the master with url="
+        ) from None
+    return kubernetes, urllib3

@@ -1,0 +1,331 @@
+"""Finding the master: by the environment, and in a cluster by the real ``kubernetes`` package.
+
+No cluster runs here: a small HTTP server answers with the Kubernetes API's JSON. The master that
+is found is a real one.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import kubernetes
+import pytest
+
+from mlbench import ApiClient
+from mlbench.client import DiscoveryError
+from mlbench.discovery import Place, find_connection, find_pod, find_service
+from mlbench.errors import MLBenchError, NotConnectedError
+from mlbench.home import Connection, Home
+from tests.conftest import free_port
+from tests.mlbench.scripted import Asked, Reply, answering
+
+_LABEL = "component=master,app=mlbench"
+_PLACE = Place("default", _LABEL)
+_NODE_ADDRESSES = {"InternalIP": "10.0.0.4", "Hostname": "node-1"}
+
+
+def pod(name: str = "master-0", ip: str = "10.1.0.7", *, ready: bool = True) -> dict[str, Any]:
+    ports = [{"containerPort": 9090}, {"name": "http", "containerPort": 8000}]
+    return {
+        "metadata": {"name": name},
+        "spec": {"nodeName": "node-1", "containers": [{"name": "api", "ports": ports}]},
+        "status": {
+            "phase": "Running",
+            "podIP": ip,
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+        },
+    }
+
+
+def service(kind: str, name: str = "release-mlbench-master", **spec: object) -> dict[str, Any]:
+    ports = [{"name": "metrics", "port": 9}, {"name": "http", "port": 80, "nodePort": 30080}]
+    spec = {"type": kind, "ports": ports, "clusterIP": "10.96.0.5", **spec}
+    status = {"loadBalancer": spec.pop("loadBalancer", {})}
+    return {"metadata": {"name": name}, "spec": spec, "status": status}
+
+
+@dataclass
+class Cluster:
+    """The Kubernetes API of a cluster with these things in it."""
+
+    url: str = ""
+    services: list[dict[str, Any]] = field(default_factory=list)
+    pods: list[dict[str, Any]] = field(default_factory=lambda: [pod()])
+    node: dict[str, str] = field(default_factory=lambda: dict(_NODE_ADDRESSES))
+    refusal: int | None = None
+
+    def answer(self, asked: Asked) -> Reply:
+        """Answer with the things of one kind."""
+        parts = urlsplit(asked.path)
+        if self.refusal is not None:
+            return Reply(self.refusal, {"kind": "Status", "reason": "Forbidden"})
+        if parts.path == "/api/v1/nodes/node-1":
+            addresses = [{"type": key, "address": value} for key, value in self.node.items()]
+            return Reply(200, {"metadata": {}, "status": {"addresses": addresses}})
+        assert parse_qs(parts.query) == {"labelSelector": [_LABEL]}
+        here = parts.path.startswith("/api/v1/namespaces/default/")
+        items = self.pods if parts.path.endswith("/pods") else self.services
+        return Reply(200, {"items": items if here else []})
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A cluster, which a kubeconfig file leads to, as it does kubectl."""
+    cluster = Cluster()
+    with answering(cluster.answer) as server:
+        cluster.url = server.url
+        path = tmp_path / "kubeconfig"
+        context = {"name": "test", "context": {"cluster": "here", "user": "me"}}
+        config = {
+            "current-context": "test",
+            "contexts": [context],
+            "clusters": [{"name": "here", "cluster": {"server": cluster.url}}],
+            "users": [{"name": "me", "user": {"token": "kubernetes-token"}}],
+        }
+        path.write_text(json.dumps(config))  # JSON is YAML too
+        monkeypatch.setattr(
+            kubernetes.config.kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path)
+        )
+        yield cluster
+
+
+def found(place: Place = _PLACE) -> str:
+    """Return the address that is found from outside."""
+    return str(find_service(place, load_config=True).url)
+
+
+def found_inside(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> str:
+    """Return the address that is found where the caller has set up the ``kubernetes`` package."""
+    settings = kubernetes.client.Configuration(host=cluster.url)
+    monkeypatch.setattr(kubernetes.client.Configuration, "_default", settings)
+    return str(find_pod(_PLACE, load_config=False).url)
+
+
+# --- From outside: a service of each type. ---
+
+
+@pytest.mark.parametrize(
+    ("there", "address"),
+    [
+        (service("ClusterIP"), "http://10.96.0.5"),
+        (service("ClusterIP", clusterIP="fd00::5"), "http://[fd00::5]"),
+        (service("NodePort", externalIPs=["203.0.113.9"]), "http://203.0.113.9:30080"),
+        (service("NodePort"), "http://10.0.0.4:30080"),
+        (
+            service("LoadBalancer", loadBalancer={"ingress": [{"ip": "203.0.113.7"}]}),
+            "http://203.0.113.7",
+        ),
+        (
+            service("LoadBalancer", loadBalancer={"ingress": [{"hostname": "lb.example.com"}]}),
+            "http://lb.example.com",
+        ),
+        (
+            service("ClusterIP", ports=[{"port": 8080}, {"port": 80}]),
+            "http://10.96.0.5",
+        ),
+        (service("ClusterIP", ports=[{"port": 8080}]), "http://10.96.0.5:8080"),
+    ],
+)
+def test_a_service_has_an_address(cluster: Cluster, there: dict[str, Any], address: str) -> None:
+    cluster.services = [there]
+    assert found() == address
+
+
+def test_a_node_is_best_known_by_its_external_address(cluster: Cluster) -> None:
+    cluster.services = [service("NodePort")]
+    cluster.node["ExternalIP"] = "203.0.113.4"
+    assert found() == "http://203.0.113.4:30080"
+
+
+def test_of_several_services_one_is_chosen_by_name(cluster: Cluster) -> None:
+    cluster.services = [
+        service("ClusterIP", "one"),
+        service("ClusterIP", "two", clusterIP="10.96.0.6"),
+    ]
+    assert found(Place("default", _LABEL, "two")) == "http://10.96.0.6"
+    with pytest.raises(DiscoveryError, match=r"several services .*\(one, two\): give service_name"):
+        found()
+    with pytest.raises(DiscoveryError, match=r"no service 'three' with .*\(there: one, two\)"):
+        found(Place("default", _LABEL, "three"))
+
+
+@pytest.mark.parametrize(
+    ("there", "message"),
+    [
+        ([], f"no service with label {_LABEL} in namespace 'default' .*url= names the master"),
+        ([service("LoadBalancer")], "no load balancer yet: wait for it, or `kubectl port-forward"),
+        ([service("ClusterIP", clusterIP="None")], r"\(type ClusterIP\) has no address of its own"),
+        ([service("ExternalName", ports=[])], "has no port"),
+    ],
+)
+def test_what_is_missing_is_told(
+    cluster: Cluster, there: list[dict[str, Any]], message: str
+) -> None:
+    cluster.services = there
+    with pytest.raises(DiscoveryError, match=message):
+        found()
+
+
+def test_another_namespace_is_another_place(cluster: Cluster) -> None:
+    cluster.services = [service("ClusterIP")]
+    with pytest.raises(DiscoveryError, match="in namespace 'elsewhere'"):
+        found(Place("elsewhere", _LABEL))
+
+
+def test_a_node_without_an_address_is_told(cluster: Cluster) -> None:
+    cluster.services, cluster.node = [service("NodePort")], {}
+    with pytest.raises(DiscoveryError, match="node node-1 has no address"):
+        found()
+
+
+# --- From inside: the pod. ---
+
+
+def test_the_ready_pod_is_found(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    leaving = pod("leaving", "10.1.0.5")
+    leaving["metadata"]["deletionTimestamp"] = "2018-08-03T09:21:29Z"
+    cluster.pods = [pod("starting", "10.1.0.6", ready=False), leaving, pod("ready")]
+    assert found_inside(monkeypatch, cluster) == "http://10.1.0.7:8000"
+
+
+def test_a_pod_without_ports_has_the_usual_one(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del cluster.pods[0]["spec"]["containers"][0]["ports"]
+    assert found_inside(monkeypatch, cluster) == "http://10.1.0.7"
+
+
+@pytest.mark.parametrize(
+    ("pods", "message"),
+    [
+        ([], f"no ready pod with label {_LABEL} in namespace 'default' .there: none."),
+        ([pod(ready=False)], "master-0: Running, not ready"),
+    ],
+)
+def test_without_a_ready_pod_it_says_so(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, pods: list[dict[str, Any]], message: str
+) -> None:
+    cluster.pods = pods
+    with pytest.raises(DiscoveryError, match=message):
+        found_inside(monkeypatch, cluster)
+
+
+def test_outside_of_a_cluster_there_is_no_service_account() -> None:
+    with pytest.raises(DiscoveryError, match=r"in_cluster= says .* url= names the master itself"):
+        ApiClient()
+
+
+# --- What goes wrong on the way. ---
+
+
+def test_a_refusal_says_what_must_be_allowed(cluster: Cluster) -> None:
+    cluster.refusal = 403
+    with pytest.raises(DiscoveryError, match=r"refuses \(403 .*must be allowed to read pods"):
+        found()
+
+
+def test_a_cluster_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = f"http://127.0.0.1:{free_port()}"
+    settings = kubernetes.client.Configuration(host=host)
+    monkeypatch.setattr(kubernetes.client.Configuration, "_default", settings)
+    with pytest.raises(DiscoveryError, match=f"the Kubernetes API at {host} does not answer"):
+        find_service(_PLACE, load_config=False)
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    with pytest.raises(DiscoveryError, match=r"pip install 'mlbench\[kubernetes\]'"):
+        ApiClient()
+
+
+# --- The whole way. ---
+
+
+def test_the_client_talks_to_the_master_that_it_found(
+    cluster: Cluster, stack: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = stack.read_connection()
+    port = httpx.URL(connection.url).port
+    cluster.services = [service("ClusterIP", clusterIP="127.0.0.1", ports=[{"port": port}])]
+    monkeypatch.setenv("MLBENCH_TOKEN", connection.token)
+    with ApiClient(in_cluster=False) as client:
+        assert client.get_worker_pods().result().status_code == 200
+
+
+def test_a_master_that_was_found_but_is_away_can_be_forwarded(cluster: Cluster) -> None:
+    port = free_port()
+    cluster.services = [service("ClusterIP", clusterIP="127.0.0.1", ports=[{"port": port}])]
+    with (
+        ApiClient(in_cluster=False) as client,
+        pytest.raises(Exception, match="`kubectl port-forward --namespace default service/"),
+    ):
+        client.get_runs().result()
+
+
+# --- By the environment ---
+
+_URL = "http://10.0.0.7:8000"
+_LOCAL = Connection("http://127.0.0.1:8000", "local", "http://127.0.0.1:9090")
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """An environment with a local stack."""
+    Home(tmp_path).write_connection(_LOCAL)
+    return {"MLBENCH_HOME": str(tmp_path)}
+
+
+def test_by_default_it_is_the_local_stack(environ: dict[str, str]) -> None:
+    assert find_connection(environ) == _LOCAL
+    assert find_connection({**environ, "MLBENCH_URL": "", "MLBENCH_TOKEN": ""}) == _LOCAL
+
+
+@pytest.mark.parametrize("url", [_URL, f"{_URL}/", "10.0.0.7:8000", "mlbench:other@10.0.0.7:8000"])
+def test_address_and_token_lead_elsewhere(environ: dict[str, str], url: str) -> None:
+    found = find_connection({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": "t"})
+    assert found == Connection(_URL, "t", prometheus_url=None, elsewhere=True)
+
+
+def test_the_address_may_carry_the_token() -> None:
+    found = find_connection({"MLBENCH_URL": "https://mlbench:in%40side@example.com/bench/"})
+    assert (found.url, found.token) == ("https://example.com/bench", "in@side")
+
+
+def test_what_is_beside_it_may_be_named() -> None:
+    beside = {"MLBENCH_PROMETHEUS_URL": "http://p:1", "GRAFANA_URL": "http://g:2"}
+    found = find_connection({"MLBENCH_URL": _URL, "MLBENCH_TOKEN": "t", **beside})
+    assert (found.prometheus_url, found.grafana_url) == ("http://p:1", "http://g:2")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"MLBENCH_TOKEN": "t"}, r"\$MLBENCH_TOKEN is set and \$MLBENCH_URL is not"),
+        ({"MLBENCH_URL": _URL}, r"\$MLBENCH_URL is set and \$MLBENCH_TOKEN is not"),
+    ],
+)
+def test_one_without_the_other_is_told(
+    environ: dict[str, str], given: dict[str, str], message: str
+) -> None:
+    with pytest.raises(NotConnectedError, match=message):
+        find_connection({**environ, **given})
+
+
+def test_what_is_no_address_is_told() -> None:
+    with pytest.raises(MLBenchError, match=r"^\$MLBENCH_URL is 'ftp://x': url: it must be"):
+        find_connection({"MLBENCH_URL": "ftp://x", "MLBENCH_TOKEN": "t"})
+
+
+def test_without_a_home_it_finds_the_master_that_the_environment_names(
+    stack: Home, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("MLBENCH_HOME", str(tmp_path_factory.mktemp("empty")))
+    monkeypatch.setenv("MLBENCH_URL", stack.read_connection().url)
+    monkeypatch.setenv("MLBENCH_TOKEN", stack.read_connection().token)
+    with ApiClient.from_home() as client:
+        assert client.get_worker_pods().result().status_code == 200

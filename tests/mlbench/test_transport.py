@@ -1,0 +1,284 @@
+"""Requests over real connections: which are repeated, which are not, and how long it takes."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from mlbench import ApiClient, MLBenchError
+from mlbench.client import ApiError, NoAnswerError, Sample
+from mlbench.transport import pause_before_retry
+from tests.conftest import free_port, wait_for
+from tests.mlbench.scripted import Reply, Scripted, serving
+
+_CUT = Reply(status=None)
+_FULL = Reply(503, {"message": "the spool is full"}, (("Retry-After", "0"),))
+_RUN = Reply(
+    200,
+    {"id": 1, "name": "a", "state": "FINISHED", "reason": "", "num_workers": 1, "attempt": 1}
+    | {"created_at": "", "started_at": None, "finished_at": None, "goal": None, "delivery": None}
+    | {"ranks": []},
+)
+
+
+def methods(master: Scripted) -> list[str]:
+    return [asked.method for asked in master.asked]
+
+
+# --- What is repeated. ---
+
+
+@pytest.mark.parametrize("trouble", [_CUT, _FULL])
+def test_reading_is_repeated(trouble: Reply) -> None:
+    with serving(trouble, trouble, Reply()) as master, ApiClient(url=master.url) as client:
+        assert client.get_runs().result().value == []
+    assert methods(master) == ["GET"] * 3
+
+
+def test_the_master_says_how_long_to_wait() -> None:
+    later = Reply(503, {"message": "later"}, (("Retry-After", "1"),))
+    with serving(later, Reply()) as master, ApiClient(url=master.url) as client:
+        began = time.monotonic()
+        client.get_runs().result()
+    assert time.monotonic() - began >= 1
+
+
+@pytest.mark.parametrize("trouble", [_CUT, _FULL])
+def test_a_posted_sample_is_repeated_as_it_was(trouble: Reply) -> None:
+    point = Reply(201, {"date": "2018-08-03T09:21:29.347000Z", "value": "1"})
+    with serving(trouble, point) as master, ApiClient(url=master.url) as client:
+        assert client.post_metric(1, "loss", 1).result().value.number == 1
+    first, second = master.asked
+    assert first.body == second.body, "the master stores the same body once"
+    assert set(json.loads(first.body)) == {"run_id", "name", "value", "date"}
+
+
+def test_posted_samples_and_a_stop_are_repeated() -> None:
+    with serving(_CUT, Reply(201, {"count": 1})) as master, ApiClient(url=master.url) as client:
+        assert client.post_metrics([Sample("loss", 1, run_id=1)]).result().value == 1
+    assert methods(master) == ["POST"] * 2
+    with serving(_CUT, _RUN) as master, ApiClient(url=master.url) as client:
+        assert client.stop_run(1).result().value.id == 1
+    assert methods(master) == ["POST"] * 2
+
+
+def test_the_start_of_a_download_is_repeated(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("download") / "file"
+    with (
+        serving(_FULL, Reply(200, b"content")) as master,
+        ApiClient(url=master.url) as client,
+        path.open("wb") as file,
+    ):
+        client.download(1, file)
+    assert path.read_bytes() == b"content"
+
+
+def test_what_is_sent_is_what_was_given_whatever_becomes_of_it() -> None:
+    unit = {"unit": "s"}
+    point = Reply(201, {"date": "", "value": ""}, seconds=0.1)
+    with serving(point) as master, ApiClient(1, url=master.url) as client:
+        for unit["unit"] in ("s", "ms", "us"):
+            client.post_metric(1, "time", 1, metadata=unit)
+    assert [json.loads(asked.body)["metadata"]["unit"] for asked in master.asked] == [
+        "s",
+        "ms",
+        "us",
+    ]
+
+
+# --- What is not. ---
+
+
+@pytest.mark.parametrize("trouble", [_CUT, _FULL])
+def test_an_order_and_a_deletion_are_sent_once(trouble: Reply) -> None:
+    error = NoAnswerError if trouble.status is None else ApiError
+    with serving(trouble) as master, ApiClient(url=master.url) as client:
+        for asked in (client.create_run("a", 2), client.delete_run(1)):
+            with pytest.raises(error):
+                asked.result()
+    assert sorted(methods(master)) == ["DELETE", "POST"]
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 429, 500, 503])
+def test_a_refusal_is_told_at_once(status: int) -> None:
+    refusal = Reply(status, {"message": "name: too long"})
+    with serving(refusal) as master, ApiClient(url=master.url) as client:
+        with pytest.raises(ApiError, match="name: too long") as error:
+            client.get_runs().result()
+        assert error.value.status == status
+    assert len(master.asked) == 1
+
+
+def test_a_master_that_asks_for_more_patience_than_there_is_is_not_asked_again() -> None:
+    later = Reply(503, {"message": "later"}, (("Retry-After", "60"),))
+    with (
+        serving(later) as master,
+        ApiClient(url=master.url) as client,
+        pytest.raises(ApiError, match="later"),
+    ):
+        client.get_runs().result()
+    assert len(master.asked) == 1
+
+
+def test_a_silent_master_is_given_up() -> None:
+    with (
+        serving(Reply(seconds=60)) as master,
+        ApiClient(url=master.url, timeout_seconds=0.2) as client,
+        pytest.raises(NoAnswerError, match="timed out"),
+    ):
+        client.get_runs().result()
+    assert len(master.asked) == 1
+
+
+def test_after_a_few_tries_it_is_given_up() -> None:
+    with (
+        serving(_CUT) as master,
+        ApiClient(url=master.url) as client,
+        pytest.raises(NoAnswerError, match="without sending a response"),
+    ):
+        client.get_runs().result()
+    assert len(master.asked) == 4
+
+
+# --- The rule itself, without waiting. ---
+
+_REQUEST = httpx.Request("GET", "http://master/")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "if_repeatable", "if_not"),
+    [
+        (httpx.ConnectError("refused"), 0.2, 0.2),
+        (httpx.ReadError("reset"), 0.2, None),
+        (httpx.RemoteProtocolError("cut"), 0.2, None),
+        (httpx.ReadTimeout("silence"), None, None),
+        (httpx.ConnectTimeout("silence"), None, None),
+        (httpx.Response(503, headers={"Retry-After": "5"}, request=_REQUEST), 5.0, None),
+        (httpx.Response(503, headers={"Retry-After": "11"}, request=_REQUEST), None, None),
+        (httpx.Response(503, headers={"Retry-After": "soon"}, request=_REQUEST), None, None),
+        (httpx.Response(503, request=_REQUEST), None, None),
+        (httpx.Response(500, headers={"Retry-After": "3"}, request=_REQUEST), None, None),
+        (httpx.Response(200, request=_REQUEST), None, None),
+    ],
+)
+def test_the_rule(
+    outcome: httpx.Response | httpx.RequestError,
+    if_repeatable: float | None,
+    if_not: float | None,
+) -> None:
+    assert pause_before_retry(outcome, 1, 0.0, repeatable=True) == if_repeatable
+    assert pause_before_retry(outcome, 1, 0.0, repeatable=False) == if_not
+    assert pause_before_retry(outcome, 4, 0.0, repeatable=True) is None, "after four tries"
+    assert pause_before_retry(outcome, 1, 10.0, repeatable=True) is None, "after ten seconds"
+
+
+# --- Connections. ---
+
+
+def test_a_connection_is_used_again() -> None:
+    with serving(Reply()) as master, ApiClient(url=master.url) as client:
+        for _ in range(5):
+            client.get_runs().result()
+    assert len({asked.connection for asked in master.asked}) == 1
+
+
+def test_requests_go_on_side_by_side_and_threads_may_share_a_client() -> None:
+    with serving(Reply(seconds=60)) as master, ApiClient(url=master.url) as client:
+        with ThreadPoolExecutor(5) as threads:
+            asked = list(threads.map(lambda _: client.get_runs(), range(5)))
+        wait_for(lambda: len(master.asked) == 5, what="all were sent")
+        assert not any(future.done() for future in asked)
+        master.hurry.set()
+        assert [future.result().value for future in asked] == [[]] * 5
+
+
+def test_leaving_the_block_waits_for_what_was_asked() -> None:
+    with serving(Reply(seconds=0.2)) as master:
+        with ApiClient(1, url=master.url) as client:
+            asked = [client.get_runs() for _ in range(3)]
+        assert all(future.done() and not future.cancelled() for future in asked)
+
+
+def test_an_error_in_the_block_cancels_what_was_not_sent_yet() -> None:
+    with serving(Reply(seconds=0.5)) as master:
+        client = ApiClient(1, url=master.url)
+        asked = [client.get_runs() for _ in range(3)]
+        client.__exit__(KeyError, KeyError(), None)
+        assert asked[-1].cancelled()
+
+
+def test_a_master_that_is_away_is_named() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    with (
+        ApiClient(url=url, token="secret") as client,
+        pytest.raises(NoAnswerError, match=f"the master at {url} does not answer") as error,
+    ):
+        client.get_runs().result()
+    assert "`mlbench up` starts it" in str(error.value)
+    assert isinstance(error.value, MLBenchError)
+
+
+def test_an_error_that_is_not_the_masters_own_is_told_too() -> None:
+    with (
+        serving(Reply(502, b"<h1>no JSON</h1>")) as gateway,
+        ApiClient(url=gateway.url) as client,
+        pytest.raises(ApiError, match="502 Bad Gateway"),
+    ):
+        client.get_runs().result()
+
+
+@pytest.mark.parametrize("body", [b"<h1>hello</h1>", b"[{}]", b'{"a": 1}', b"[1]"])
+def test_a_server_that_is_no_master_is_told(body: bytes) -> None:
+    with (
+        serving(Reply(200, body)) as server,
+        ApiClient(url=server.url) as client,
+        pytest.raises(ApiError, match="does not answer as a master does"),
+    ):
+        client.get_runs().result()
+
+
+def test_a_proxy_is_not_asked_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    with serving(Reply()) as master, ApiClient(url=master.url) as client:
+        assert client.get_runs().result().value == []
+
+
+# --- Addresses and tokens ---
+
+
+@pytest.mark.parametrize(
+    ("user", "token", "variable", "sent"),
+    [
+        ("user:from%40url@", "argument", "variable", "Bearer argument"),
+        ("user:from%40url@", None, "variable", "Bearer from@url"),
+        ("", None, "variable", "Bearer variable"),
+        ("", None, "", None),
+    ],
+)
+def test_which_token_is_shown(
+    monkeypatch: pytest.MonkeyPatch, user: str, token: str | None, variable: str, sent: str | None
+) -> None:
+    monkeypatch.setenv("MLBENCH_TOKEN", variable)
+    with serving(Reply()) as master:
+        url = f"{user}127.0.0.1:{master.port}/some/path"
+        with ApiClient(url=url, token=token) as client:
+            client.get_runs().result()
+    [asked] = master.asked
+    assert asked.path == "/some/path/api/runs/"
+    assert asked.headers.get("Authorization") == sent
+
+
+def test_the_token_of_an_address_is_in_no_message() -> None:
+    with serving(Reply(status=None)) as master:
+        url = f"user:SECRET@127.0.0.1:{master.port}"
+        with ApiClient(url=url) as client, pytest.raises(MLBenchError) as error:
+            client.get_runs().result()
+    assert "SECRET" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["", "http://", "host:port", "ftp://host", "user:token@"])
+def test_what_is_no_address_is_told(url: str) -> None:
+    with pytest.raises(MLBenchError, match=r"url: it must be host:port or http\(s\)://host:port"):
+        ApiClient(url=url)
