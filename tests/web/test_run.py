@@ -16,7 +16,7 @@ from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Connection, Home
 from tests.conftest import PrometheusServer, free_port
-from tests.stacks import order_steps, run_to_end, service
+from tests.stacks import order_command, order_steps, run_to_end, service
 from tests.web import made
 from tests.web.conftest import sign_in, stop_runs
 from tests.web.serving import serve_master
@@ -112,14 +112,9 @@ def _check_zip(page: Page, connection: Connection, run: Run) -> None:
 @pytest.fixture(scope="module")
 def talker(client: ApiClient) -> Run:
     """A run whose ranks have written a lot, and whose rank 1 has failed twice."""
-    order = client.create_run(
-        "talker",
-        2,
-        custom_image_name="none/needed",
-        custom_image_command=f"{sys.executable} -c '{_SAYS}'",
-        max_restarts=1,
-    )
-    return run_to_end(client, order.result().value)
+    command = f"{sys.executable} -c '{_SAYS}'"
+    order = order_command(client, "talker", command, num_workers=2, max_restarts=1)
+    return run_to_end(client, order)
 
 
 @pytest.fixture
@@ -246,6 +241,7 @@ def test_a_run_is_run_again_and_deleted(
     expect(user.get_by_text(f"There is no run {second.id}")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_page_outlives_the_master(page: Page, own_stack: Home, watch: Watch) -> None:
     connection = own_stack.read_connection()
     with ApiClient.from_home(own_stack) as client:

@@ -1,4 +1,4 @@
-"""Signing in by the URL with the token or by the form, and the end of a session."""
+"""Signing in by URL or form, the end of a session, and the policy that keeps strangers out."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,25 @@ from pathlib import Path
 from playwright.sync_api import BrowserContext, Page, expect
 
 from mlbench.home import Connection
-from tests.conftest import PrometheusServer, free_port
+from tests.conftest import PrometheusServer, free_port, wait_for
 from tests.web.conftest import sign_in
 from tests.web.serving import serve_master
 from tests.web.watch import Watch
 
 _REFUSED = "status of 401"
+# What somebody would try who could put markup into a page.
+_INJECTED = """() => {
+    document.body.insertAdjacentHTML("beforeend", `<p id="hostile" style="color: rgb(1, 2, 3)"
+        onclick="window.hacked = 1"><img src="x" onerror="window.hacked = 1"></p>`);
+    const script = document.createElement("script");
+    script.textContent = "window.hacked = 1";
+    document.body.append(script);
+    const style = document.createElement("style");
+    style.textContent = "#hostile { color: rgb(1, 2, 3) }";
+    document.head.append(style);
+    document.getElementById("hostile").click();
+    return getComputedStyle(document.getElementById("hostile")).color;
+}"""
 
 
 def _enter(page: Page, token: str) -> None:
@@ -77,3 +90,20 @@ def test_a_new_token_ends_all_sessions_under_an_open_page(
         page.wait_for_url(f"{connection.url}/signin?next=**")
         _enter(page, connection.token)
         page.wait_for_url(f"{connection.url}/runs?state=FAILED")
+
+
+def test_injected_markup_does_nothing_and_no_other_server_is_asked(
+    user: Page, connection: Connection, watch: Watch
+) -> None:
+    asked: list[str] = []
+    user.on("request", lambda request: asked.append(request.url))
+    user.goto(f"{connection.url}/compare")
+    expect(user.get_by_role("heading", level=1)).to_be_visible()
+    watch.expect("violates the following Content Security Policy directive")
+    # The image does not exist.
+    watch.allow(r"status of 404 .*/x:|net::ERR")
+    assert user.evaluate(_INJECTED) != "rgb(1, 2, 3)"
+    wait_for(lambda: user.evaluate("document.querySelector('#hostile img').complete"))
+    assert user.evaluate("window.hacked") is None
+    assert any(url.endswith("plotly.min.js") for url in asked)
+    assert all(url.startswith(connection.url) for url in asked)
