@@ -35,6 +35,16 @@ export function get(/** @type {string} */ path, /** @type {object} */ params = {
   return call("GET", path + query(params));
 }
 
+/** Get `path` like `get`, or null if it does not exist. */
+export async function getOrNull(/** @type {string} */ path, /** @type {object} */ params = {}) {
+  try {
+    return await get(path, params);
+  } catch (error) {
+    if (error.status === 404) return null;
+    throw error;
+  }
+}
+
 /** Post `body` as JSON. */
 export function post(/** @type {string} */ path, /** @type {object} */ body = {}) {
   return call("POST", path, body);

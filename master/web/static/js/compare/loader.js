@@ -1,6 +1,6 @@
 // Fetches what the page shows: a comparison, and the manifests and recorded series of its runs.
 
-import { get } from "../api.js";
+import { get, getOrNull } from "../api.js";
 import { byMetric } from "../series.js";
 
 const MAX_POINTS = 600;
@@ -24,7 +24,7 @@ export class Loader {
 
   /** @returns {Promise<Found>} the comparison of those runs that exist. */
   async compare(/** @type {number[]} */ ids, /** @type {string} */ goal) {
-    const asked = orNone(get(toPath(ids, goal)));
+    const asked = getOrNull(toPath(ids, goal));
     const manifests = await Promise.all(ids.map((id) => this.#manifest(id)));
     const there = ids.filter((_, i) => manifests[i]);
     const missing = ids.filter((_, i) => !manifests[i]);
@@ -59,14 +59,10 @@ export class Loader {
     );
   }
 
-  #manifest(id) {
+  async #manifest(id) {
     const known = this.#manifests.get(id);
     if (known && hasEnded(known)) return known;
-    return this.#fetchManifest(id);
-  }
-
-  async #fetchManifest(id) {
-    const manifest = await orNone(get(`/api/runs/${id}/manifest/`));
+    const manifest = await getOrNull(`/api/runs/${id}/manifest/`);
     this.#manifests.set(id, manifest);
     return manifest;
   }
@@ -89,16 +85,6 @@ export function toPath(/** @type {number[]} */ ids, /** @type {string} */ goal) 
 /** @returns {boolean} whether a run has ended, so that nothing of it can change. */
 export function hasEnded(/** @type {Manifest} */ manifest) {
   return manifest.finished_at !== null;
-}
-
-// null if the API answers that it does not exist.
-async function orNone(/** @type {Promise<any>} */ asked) {
-  try {
-    return await asked;
-  } catch (error) {
-    if (error.status === 404) return null;
-    throw error;
-  }
 }
 
 // A failure is not kept, so that the next call asks again.

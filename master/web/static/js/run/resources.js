@@ -1,6 +1,6 @@
 // The section "Resources": what the run's workers used, over the run's own time.
 
-import { get, now } from "../api.js";
+import { get, getOrNull, now } from "../api.js";
 import { Chart } from "../chart.js";
 import { byId, setOptions, setText } from "../dom.js";
 import { styleOf } from "../plot.js";
@@ -100,34 +100,18 @@ export class Resources {
       until: new Date(endOf(run)).toISOString(),
       summarize: Math.min(POINTS, Math.floor(POINTS_OF_ALL / Math.max(1, pods.length))),
     };
-    const answers =
-      pods.length > MAX_REQUESTS
-        ? await get("/api/metrics/", params)
-        : Object.fromEntries(
-            await Promise.all(pods.map(async (pod) => [pod, await fetchPod(pod, params)])),
-          );
-    const found = new Map();
-    for (const pod of pods) {
-      const series = usedSince(from, figure, answers[pod]?.[metric] ?? []);
-      if (series.times.length) found.set(pod, series);
-    }
-    return found;
+    const whole = pods.length > MAX_REQUESTS ? await get("/api/metrics/", params) : null;
+    // A pod that is gone may have no samples left.
+    const fetchPod = (pod) => getOrNull(`/api/metrics/${encodeURIComponent(pod)}/`, params);
+    const answers = await Promise.all(pods.map((pod) => (whole ? whole[pod] : fetchPod(pod))));
+    const used = pods.map((pod, i) => [pod, usedSince(from, figure, answers[i]?.[metric] ?? [])]);
+    return new Map(used.filter(([, series]) => series.times.length));
   }
 
   #offerShown(pods) {
     const values = pods > MAX_LINES ? ["mean", "sum"] : ["each", "mean", "sum"];
     setOptions(this.#shown, values, (value) => SHOWN[value]);
     byId("pods-choice").hidden = pods < 2;
-  }
-}
-
-async function fetchPod(pod, params) {
-  try {
-    return await get(`/api/metrics/${encodeURIComponent(pod)}/`, params);
-  } catch (error) {
-    // The pod is gone, and so are its samples.
-    if (error.status === 404) return {};
-    throw error;
   }
 }
 
