@@ -4,7 +4,8 @@ import { test } from "node:test";
 import "./browser.js";
 import * as format from "../../../master/web/static/js/format.js";
 
-const { ago, bytes, clock, count, duration, goal, metric, moment, number, percent, plural } = format;
+const { ago, bytes, clock, count, duration, goal } = format;
+const { metric, moment, number, percent, plural } = format;
 const noon = "2026-11-21T12:00:00Z";
 const after = (/** @type {number} */ seconds) => Date.parse(noon) + 1000 * seconds;
 

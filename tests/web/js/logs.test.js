@@ -86,7 +86,8 @@ test("a progress bar does not grow", () => {
   const bars = Array.from({ length: 101 }, (_, i) => `\r${String(i).padStart(3)} %`);
   const log = Buffer.from(bars.join(""));
   const width = bars[0].length;
-  const steps = bars.map((_, i) => ["append", page(log, i * width, (i + 1) * width, (i + 1) * width)]);
+  const ends = bars.map((_, i) => (i + 1) * width);
+  const steps = ends.map((end) => ["append", page(log, end - width, end, end)]);
   const held = play(.../** @type {any} */ (steps));
   deepEqual([held.lines, held.end], [[" 99 %\r100 %"], log.length]);
 });

@@ -3,7 +3,8 @@ import { test } from "node:test";
 
 import * as series from "../../../master/web/static/js/series.js";
 
-const { append, areSame, byMetric, combine, counterAt, interpolate, mean, rate, splitName, sum } = series;
+const { append, areSame, byMetric, combine, counterAt, interpolate } = series;
+const { mean, rate, splitName, sum } = series;
 
 /** A series; where lows and highs are not given, they are the values. */
 function of(/** @type {number[]} */ times, /** @type {number[]} */ values, columns = {}) {

@@ -104,8 +104,12 @@ export class Resources {
     // A pod that is gone may have no samples left.
     const fetchPod = (pod) => getOrNull(`/api/metrics/${encodeURIComponent(pod)}/`, params);
     const answers = await Promise.all(pods.map((pod) => (whole ? whole[pod] : fetchPod(pod))));
-    const used = pods.map((pod, i) => [pod, usedSince(from, figure, answers[i]?.[metric] ?? [])]);
-    return new Map(used.filter(([, series]) => series.times.length));
+    const found = new Map();
+    pods.forEach((pod, i) => {
+      const series = usedSince(from, figure, answers[i]?.[metric] ?? []);
+      if (series.times.length) found.set(pod, series);
+    });
+    return found;
   }
 
   #offerShown(pods) {
