@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from mlbench import ApiClient
 from mlbench.client import Run
@@ -110,6 +110,8 @@ def _check_keyboard(page: Page) -> None:
 @pytest.mark.parametrize("path", _PAGES)
 def test_nothing_keeps_anyone_from_using_a_page(visit: Callable[[str], Page], path: str) -> None:
     page = visit(path)
+    # Tests ask for reduced motion.
+    assert page.evaluate(_MOVING) == []
     _check_keyboard(page)
     _check_accessibility(page)
     for width in (375, 768, 1920):
@@ -180,10 +182,3 @@ def test_the_theme_is_the_systems_until_one_is_chosen_for_all_pages(
     button.click()
     expect(button).to_contain_text("auto")
     assert _theme(user) == "light"
-
-
-def test_nothing_moves_for_who_wants_it_calm(chromium: Browser, connection: Connection) -> None:
-    with chromium.new_context(reduced_motion="reduce") as context:
-        page = context.new_page()
-        page.goto(f"{connection.url}/signin")
-        assert page.evaluate(_MOVING) == []

@@ -80,7 +80,7 @@ function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, 
 
 function rulesOf(/** @type {Result} */ { division, departures }) {
   if (division === "open") return "without rules";
-  return departures.length ? "with departures" : "by the rules";
+  return departures.length ? "with rule violations" : "by the rules";
 }
 
 function timeToAccuracy(run, /** @type {Result | null} */ result) {
