@@ -226,7 +226,7 @@ def _new_run(client: ApiClient, order: Callable[[], None]) -> int:
         found.update({run.id for run in client.get_runs().result().value} - before)
         return bool(found)
 
-    wait_for(is_there, what="the run is ordered")
+    wait_for(is_there, 60, "the run is ordered")
     [run_id] = found
     return run_id
 
