@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from worker.data.folder import DataError
 from worker.training.distributed import World
+from worker.training.options import DataError
 
 _SUFFIXES = (b".jpeg", b".jpg", b".png")
 # Classes that an error names.

@@ -7,9 +7,9 @@ import pytest
 
 from tests.worker.data.image_files import COLOURS, make_image_folder
 from tests.worker.ranks import finish, start_ranks
-from worker.data.folder import DataError
 from worker.data.image_folder import ImageFiles, read_image_folder
 from worker.training.distributed import World
+from worker.training.options import DataError
 
 _CHECK = """
 import sys
@@ -113,5 +113,5 @@ def test_ranks_with_different_files_do_not_train(folder: Path, tmp_path: Path) -
     (other / "train" / "n01440764" / "n01440764_0.JPEG").unlink()
     ranks = start_ranks(tmp_path, 2, "-c", _CHECK, str(folder), str(other))
     outputs = [rank.output() for rank in ranks]
-    assert [rank.process.returncode for rank in ranks] == [1, 1]
+    assert [rank.returncode for rank in ranks] == [1, 1]
     assert "DataError: rank 1 of 2 does not have the files of rank 0" in outputs[1][1]

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from worker.data.folder import DataError
 from worker.data.images import AugmentedBatches, Images
 from worker.training.distributed import World
+from worker.training.options import DataError
 
 _COUNT = 50
 _BATCH = 8

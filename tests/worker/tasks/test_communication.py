@@ -1,16 +1,18 @@
-"""The communication task: every size is measured and checked, and the figures fit each other."""
+"""The communication task: each size is measured and checked, and wrong values are counted."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from mlbench import names
 from tests.conftest import wait_for
-from tests.worker.ranks import Rank, finish, finish_with_output, start_ranks
-from worker.tasks.communication import Config
+from tests.worker.ranks import Rank, finish, start_ranks
+from worker.tasks.communication import COLLECTIVES, Config, Message, count_wrong
 from worker.training import options
+from worker.training.distributed import World
 
 _TASK = ("-m", "worker.tasks.communication")
 _QUICK = ("--max-bytes", "8192", "--factor", "8", "--seconds", "0", "--warmup", "1")
@@ -32,7 +34,7 @@ def measured(
     folder = tmp_path_factory.mktemp("measured")
     ranks = start_ranks(folder, request.param, *_TASK, *_QUICK, "--dtypes", "float32,int8")
     printed, errors = ranks[0].output()
-    assert (ranks[0].process.returncode, errors) == (0, "")
+    assert (ranks[0].returncode, errors) == (0, "")
     finish(ranks[1:])
     return ranks, printed
 
@@ -119,7 +121,7 @@ def test_what_is_not_checked_is_not_called_right(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, *_TASK, *_QUICK, "--check=false", "--operations=broadcast")
     printed, _ = ranks[0].output()
     finish(ranks[1:])
-    assert ranks[0].process.returncode == 0
+    assert ranks[0].returncode == 0
     assert [line.split()[-1] for line in printed.splitlines()[3:]] == ["-"] * 4
     assert ranks[0].series(names.message_metric("broadcast", "float32", "wrong_values")) == []
 
@@ -129,7 +131,7 @@ def test_after_the_deadline_nothing_more_is_measured(
 ) -> None:
     monkeypatch.setenv(names.ENV_DEADLINE, "1")
     ranks = start_ranks(tmp_path, 2, *_TASK, *_QUICK)
-    outputs = finish_with_output(ranks)
+    outputs = finish(ranks)
     assert outputs == ["the deadline has passed: training ends\n"] * 2
     assert ranks[0].series(names.MESSAGE_BYTES) == []
 
@@ -137,7 +139,7 @@ def test_after_the_deadline_nothing_more_is_measured(
 def test_alone_there_is_nothing_to_measure(tmp_path: Path) -> None:
     [alone] = start_ranks(tmp_path, 1, *_TASK)
     printed, errors = alone.output()
-    assert (alone.process.returncode, printed) == (1, "")
+    assert (alone.returncode, printed) == (1, "")
     assert errors.splitlines()[-1].endswith("communication takes at least 2 workers: there is one")
 
 
@@ -145,13 +147,13 @@ def test_alone_there_is_nothing_to_measure(tmp_path: Path) -> None:
 _LIE = """
 import sys
 from worker.tasks import communication
-from worker.training import collectives, options
-honest = collectives.COLLECTIVES["all_reduce"].run
+from worker.training import options
+honest = communication.COLLECTIVES["all_reduce"].run
 def lie(message):
     honest(message)
     if message.world.rank == 1:
         message.whole[0] = 7
-object.__setattr__(collectives.COLLECTIVES["all_reduce"], "run", lie)
+object.__setattr__(communication.COLLECTIVES["all_reduce"], "run", lie)
 communication.main(options.parse(communication.Config))
 """
 
@@ -160,7 +162,7 @@ def test_wrong_values_fail_the_run(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, "-c", _LIE, *_QUICK, "--operations=all_reduce")
     printed, errors = ranks[0].output()
     ranks[1].output()
-    assert [rank.process.returncode for rank in ranks] == [1, 1]
+    assert [rank.returncode for rank in ranks] == [1, 1]
     assert [line.split()[-1] for line in printed.splitlines()[3:]] == ["1"] * 4
     assert errors.splitlines()[-1].endswith("4 values were wrong: see the column #wrong")
 
@@ -170,10 +172,10 @@ def test_a_rank_fails_soon_when_its_peer_is_killed(tmp_path: Path) -> None:
         tmp_path, 2, *_TASK, "--min-bytes=4096", "--seconds=60", "--rounds=10000000"
     )
     wait_for(lambda: killed.metrics_file.is_file() and killed.series(names.EPOCH), 60)
-    killed.process.kill()
+    killed.kill()
     killed.output()
     _, errors = left.output(seconds=15)
-    assert left.process.returncode == 1
+    assert left.returncode == 1
     assert "WorldError: rank 0 of 2" in errors
 
 
@@ -211,3 +213,100 @@ def test_the_sizes_are_the_ones_that_are_documented() -> None:
     sizes = list(Config().sizes())
     assert sizes == [4 * 2**i for i in range(27)]
     assert sizes[-1] == 256 << 20
+
+
+_CPU = torch.device("cpu")
+_DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.int64]
+_RANKS = 3
+
+
+def messages(count: int, dtype: torch.dtype = torch.float32) -> list[Message]:
+    """Return what each of three ranks puts into an operation."""
+    made = [Message(count, dtype, World(rank, _RANKS), _CPU) for rank in range(_RANKS)]
+    for message in made:
+        message.fill()
+    return made
+
+
+def sums(given: list[Message]) -> torch.Tensor:
+    return torch.stack([message.whole for message in given]).sum(0, dtype=given[0].whole.dtype)
+
+
+def first(given: list[Message]) -> torch.Tensor:
+    return given[0].whole
+
+
+def parts(given: list[Message]) -> torch.Tensor:
+    return torch.cat([message.part for message in given])
+
+
+_RIGHT = {"all_reduce": sums, "broadcast": first, "all_gather": parts}
+
+
+@pytest.mark.parametrize("dtype", _DTYPES, ids=str)
+@pytest.mark.parametrize("operation", COLLECTIVES)
+@pytest.mark.parametrize("count", [3, 750, 753, 10_002])
+def test_the_right_result_has_no_wrong_value(
+    operation: str, count: int, dtype: torch.dtype
+) -> None:
+    given = messages(count, dtype)
+    given[1].whole = _RIGHT[operation](given).clone()
+    assert COLLECTIVES[operation].count_wrong(given[1]) == 0
+
+
+@pytest.mark.parametrize("operation", COLLECTIVES)
+@pytest.mark.parametrize("place", [0, 250, 251, 5_000, 10_001])
+def test_each_wrong_value_is_counted(operation: str, place: int) -> None:
+    given = messages(10_002)
+    given[1].whole = _RIGHT[operation](given).clone()
+    given[1].whole[place] += 1
+    assert COLLECTIVES[operation].count_wrong(given[1]) == 1
+    given[1].whole[[3, 9_999]] = torch.nan
+    assert COLLECTIVES[operation].count_wrong(given[1]) == 3
+
+
+@pytest.mark.parametrize("operation", COLLECTIVES)
+def test_a_result_that_never_came_or_lies_elsewhere_is_wrong(operation: str) -> None:
+    given = messages(10_002)
+    collective, right = COLLECTIVES[operation], _RIGHT[operation](given).clone()
+    assert collective.count_wrong(given[1]) > 1_000, "a rank's own values"
+    for wrong in (torch.zeros_like(right), right.roll(1), right.roll(1_024), right.flip(0)):
+        given[1].whole = wrong
+        assert collective.count_wrong(given[1]) > 1_000
+
+
+def test_values_shorter_than_the_pattern_are_compared_with_its_beginning() -> None:
+    pattern = torch.arange(251.0)
+    assert count_wrong(torch.arange(7.0), pattern) == 0
+    assert count_wrong(torch.arange(7.0) + 1, pattern) == 7
+
+
+@pytest.mark.parametrize(
+    ("operation", "size", "dtype", "ranks", "count"),
+    [
+        ("all_reduce", 4, torch.float32, 3, 1),
+        ("all_reduce", 4, torch.float64, 3, 1),
+        ("broadcast", 1, torch.float16, 3, 1),
+        ("broadcast", 1 << 28, torch.int8, 2, 1 << 28),
+        ("all_gather", 4, torch.float32, 3, 3),
+        ("all_gather", 32, torch.float32, 3, 6),
+        ("all_gather", 1 << 28, torch.float32, 3, (1 << 26) - 1),
+    ],
+)
+def test_a_message_has_whole_values_and_equal_parts(
+    operation: str, size: int, dtype: torch.dtype, ranks: int, count: int
+) -> None:
+    assert COLLECTIVES[operation].count(size, dtype, ranks) == count
+
+
+@pytest.mark.parametrize(
+    ("operation", "factors"),
+    [
+        ("all_reduce", [1, 4 / 3, 1.5]),
+        ("broadcast", [1, 1, 1]),
+        ("all_gather", [1 / 2, 2 / 3, 3 / 4]),
+    ],
+)
+def test_bus_factors_are_those_of_nccl_tests(operation: str, factors: list[float]) -> None:
+    found = [COLLECTIVES[operation].bus_factor(ranks) for ranks in (2, 3, 4)]
+    assert found == pytest.approx(factors)

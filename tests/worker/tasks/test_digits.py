@@ -1,4 +1,4 @@
-"""The digits task: reaches its goal, repeats itself, and is the same on any number of workers."""
+"""The digits task: its training, and its network."""
 
 import json
 import subprocess
@@ -7,12 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from mlbench import names
 from tests.conftest import wait_for
-from tests.worker.ranks import Rank, finish, finish_with_output, start_ranks
+from tests.worker.ranks import Rank, finish, start_ranks
 from worker.data.digits import load_digits
-from worker.tasks.digits import Config
+from worker.tasks.digits import Config, ResNet8
 from worker.training import options
 
 _TASK = ("-m", "worker.tasks.digits")
@@ -92,7 +93,7 @@ def test_two_workers_stop_at_their_deadline(
     monkeypatch.setenv(names.ENV_CHECKPOINTS, str(checkpoints))
     monkeypatch.setenv(names.ENV_DEADLINE, str(time.time() + 8))
     ranks = start_ranks(tmp_path, 2, *_TASK, "--epochs", "10000", "--goal", "100")
-    outputs = finish_with_output(ranks)
+    outputs = finish(ranks)
     steps = len(ranks[0].series(names.TRAIN_LOSS))
     epochs = len(ranks[0].series(names.VAL_ACCURACY))
     assert (epochs - 1) * _STEPS < steps <= epochs * _STEPS
@@ -129,10 +130,10 @@ def test_any_number_of_workers_trains_the_same_model(
 def test_a_rank_fails_soon_when_its_peer_is_killed(tmp_path: Path) -> None:
     left, killed = start_ranks(tmp_path, 2, *_TASK, "--epochs", "10000", "--goal", "100")
     wait_for(lambda: killed.metrics_file.is_file() and killed.series(names.TRAIN_LOSS), 60)
-    killed.process.kill()
+    killed.kill()
     killed.output()
     _, errors = left.output(seconds=15)
-    assert left.process.returncode == 1
+    assert left.returncode == 1
     assert "WorldError: rank 0 of 2 lost a peer:" in errors
 
 
@@ -165,3 +166,38 @@ def test_a_bad_value_is_refused(
         options.parse(Config, [f"{option}={value}"])
     assert exited.value.code == 2
     assert f"{option} must be" in capsys.readouterr().err
+
+
+def test_it_has_eight_layers_and_classifies() -> None:
+    model = ResNet8(in_channels=3, classes=7, width=16)
+    assert model(torch.rand(2, 3, 32, 32)).shape == (2, 7)
+    layers = [m for m in model.modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Linear)]
+    shortcuts = [layer for layer in layers if getattr(layer, "kernel_size", None) == (1, 1)]
+    assert len(layers) - len(shortcuts) == 8
+
+
+def test_its_size_is_that_of_the_digits_task() -> None:
+    model = ResNet8(in_channels=1, classes=10, width=32)
+    assert sum(parameter.numel() for parameter in model.parameters()) == 308_074
+
+
+def test_an_image_does_not_see_the_others_of_its_batch() -> None:
+    torch.manual_seed(0)
+    model = ResNet8(in_channels=1, classes=10, width=8)
+    images = torch.rand(6, 1, 8, 8)
+    apart = torch.cat([model(image[None]) for image in images])
+    assert torch.allclose(model(images), apart, atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", ["stem", "norm1", "conv2", "shortcut"])
+def test_every_layer_takes_part(layer: str) -> None:
+    torch.manual_seed(0)
+    model = ResNet8(in_channels=1, classes=10, width=8)
+    images = torch.rand(2, 1, 8, 8)
+    before = model(images)
+    changed = [p for name, p in model.named_parameters() if layer in name]
+    assert changed
+    with torch.no_grad():
+        for parameter in changed:
+            parameter.mul_(1.5).add_(0.1)
+    assert not torch.allclose(model(images), before)

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+import torch
+from torch.nn import functional
 
 from mlbench import names
 from tests.worker.ranks import Rank, finish, start_ranks
 from worker.data.digits import load_digits
-from worker.tasks.digits_linear import Config
+from worker.tasks.digits_linear import Config, softmax_derivative
 from worker.training import options
 
 _TASK = ("-m", "worker.tasks.digits_linear")
@@ -112,3 +114,11 @@ def test_a_bad_value_is_refused(
         options.parse(Config, [f"{option}={value}"])
     assert exited.value.code == 2
     assert f"{option} must be" in capsys.readouterr().err
+
+
+def test_the_derivative_is_that_of_the_cross_entropy() -> None:
+    torch.manual_seed(0)
+    scores, classes = (5 * torch.randn(30, 4)).double().requires_grad_(), torch.arange(30) % 4
+    loss = functional.cross_entropy(scores, classes, reduction="sum")
+    (expected,) = torch.autograd.grad(loss, scores)
+    torch.testing.assert_close(softmax_derivative(scores.detach(), classes), expected)

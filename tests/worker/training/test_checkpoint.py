@@ -239,5 +239,5 @@ def test_the_highest_that_any_rank_has_wins(
 ) -> None:
     ranks = start_ranks(tmp_path, len(weights), "-c", _RESTORE, str(tmp_path), *of_ranks)
     outputs = [rank.output() for rank in ranks]
-    assert [rank.process.returncode for rank in ranks] == [0] * len(ranks), outputs
+    assert [rank.returncode for rank in ranks] == [0] * len(ranks), outputs
     assert [said for said, _ in outputs] == [f"{epochs} {weight}\n" for weight in weights]

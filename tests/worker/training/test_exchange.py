@@ -8,13 +8,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.worker.ranks import finish_with_output, start_ranks
+from tests.worker.ranks import finish, start_ranks
 from worker.training.distributed import World
 from worker.training.exchange import (
     ExchangeOptions,
     Flat,
     average_buffers,
-    broadcast_parameters,
     make_exchange,
 )
 
@@ -41,13 +40,13 @@ with join_world() as world:
         optimizer.step()
     weights = [value for p in model.parameters() for value in p.flatten().tolist()]
     print(json.dumps(weights), flush=True)
-    os._exit(0)  # as worker.training.entry does
+    os._exit(0)  # as worker.training.options.run does
 """
 
 
 def weights_of_two_ranks(folder: Path, exchange: str, compression: str = "none") -> list[float]:
     ranks = start_ranks(folder, 2, "-c", _TRAIN, exchange, compression)
-    one, other = (json.loads(output) for output in finish_with_output(ranks))
+    one, other = (json.loads(output) for output in finish(ranks))
     assert one == other, "all ranks have the same weights, to the last bit"
     weights: list[float] = one
     return weights
@@ -99,13 +98,13 @@ with join_world() as world:
 
 def test_ddp_tells_how_long_a_rank_waits_for_another(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, "-c", _LATE, "ddp")
-    early, late = map(float, finish_with_output(ranks))
+    early, late = map(float, finish(ranks))
     assert late < 0.5 < early
 
 
 def test_what_exchanges_after_the_backward_pass_waits_for_nobody_in_it(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, "-c", _LATE, "flat")
-    assert finish_with_output(ranks) == ["0.0\n", "0.0\n"]
+    assert finish(ranks) == ["0.0\n", "0.0\n"]
 
 
 @pytest.mark.parametrize(
@@ -202,12 +201,6 @@ def test_flat_gradients_lie_in_one_piece_as_their_parameters_do() -> None:
     assert bias.grad.data_ptr() == weight.grad.data_ptr() + 4 * weight.numel()
 
 
-def test_broadcast_alone_changes_nothing() -> None:
-    model, same = make_model(), make_model()
-    broadcast_parameters(model, World())
-    assert all(map(torch.equal, model.parameters(), same.parameters()))
-
-
 class Rank1(World):
     """A rank that is given ones by rank 0."""
 
@@ -218,7 +211,7 @@ class Rank1(World):
 
 def test_broadcast_replaces_every_parameter_and_training_goes_on() -> None:
     model = make_model()
-    broadcast_parameters(model, Rank1(1, 2))
+    make_exchange(ExchangeOptions("per-layer"), model, Rank1(1, 2))
     assert all(parameter.eq(1).all() for parameter in model.parameters())
     assert all(parameter.requires_grad for parameter in model.parameters())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)

@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from worker.data.folder import DataError
-from worker.data.libsvm.cache import open_table
+from worker.data.libsvm.table import open_table
+from worker.training.options import DataError
 
 
 def main() -> None:
