@@ -18,8 +18,7 @@ from mlbench.assets import prometheus_folder
 from mlbench.home import Home
 from mlbench.pod_token import PodIdentity, derive
 from mlbench.pool import LocalWorker, PoolFiles
-from mlbench.stack.ports import Ports
-from mlbench.stack.services import find_prometheus
+from mlbench.stack.services import Ports, find_prometheus
 
 _READY_SECONDS = 60.0
 _END_SECONDS = 10.0

@@ -16,7 +16,6 @@ from mlbench import names
 from mlbench.assets import prometheus_folder
 from tests.grafana.asking import Grafana, View
 from tests.grafana.dashboards import load_all
-from tests.grafana.templating import TimeRange
 
 WORKERS = 200
 _STEP_SECONDS = 0.1
@@ -34,7 +33,6 @@ _RECORDED = (
 )
 # Until the rules, which look back over a minute, have all there is to compute.
 _WATCHED_SECONDS = 90.0
-_SCRAPE_SECONDS = 2.0
 _TIMES = 7
 _BOARDS = ("mlbench-run", "mlbench-workers")
 
@@ -73,11 +71,9 @@ def _board(prometheus: PrometheusClient, uid: str, began: float) -> Figure:
     [board] = [board for board in load_all() if board.uid == uid]
     values = []
     for _ in range(_TIMES):
-        view = View("watched", TimeRange(began, time.time()), ("1",))
-        grafana = Grafana(prometheus, _SCRAPE_SECONDS, view)
+        grafana = Grafana(prometheus, View("watched", began, time.time(), ("1",)))
         begin = time.perf_counter()
-        asked, scope = grafana.choose(board)
-        queries = [query for query in grafana.queries(board, scope, asked) if query.expr]
+        queries = [query for query in grafana.queries(board) if query.options is None]
         for query in queries:
             grafana.ask(query)
         values.append((time.perf_counter() - begin) * 1000)

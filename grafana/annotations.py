@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from grafana_foundation_sdk.cog.runtime import UnknownDataquery
 from grafana_foundation_sdk.models.common import DataSourceRef
 from grafana_foundation_sdk.models.dashboard import AnnotationQuery
 
@@ -22,7 +21,6 @@ def run_events(runs: str) -> list[AnnotationQuery]:
         _event("Run started", "started", runs, BLUE),
         _event("Goal reached", "goal_reached", runs, GREEN),
         _event("Run ended", "finished", runs, GREY),
-        _written_by_master(),
     ]
 
 
@@ -53,17 +51,4 @@ def _built_in() -> AnnotationQuery:
         icon_color="rgba(0, 211, 255, 1)",
         type_val="dashboard",
         built_in=1,
-    )
-
-
-def _written_by_master() -> AnnotationQuery:
-    """Off, because they tell the same: for a Grafana whose Prometheus has forgotten the run."""
-    return AnnotationQuery(
-        name="Events that the master wrote",
-        datasource=_GRAFANA,
-        enable=False,
-        icon_color=BLUE,
-        target=UnknownDataquery(
-            {"type": "tags", "tags": ["mlbench"], "matchAny": False, "limit": 100, "refId": "Anno"}
-        ),
     )

@@ -27,10 +27,7 @@ from master.resources.results import CompareResource, ResultResource
 from master.resources.runs import RunResource, RunsResource, RunStopResource
 from master.resources.workers import PollResource, StreamResource
 from master.settings import Settings
-from master.telemetry.master import MasterCollector
-from master.telemetry.pods import PodsCollector
-from master.telemetry.requests import RequestMiddleware
-from master.telemetry.runs import RunsCollector
+from master.telemetry import DatabaseCollector, RequestMiddleware
 from master.web import assets, policy
 from master.web.assets import StaticResource
 from master.web.pages import PageResource
@@ -44,12 +41,7 @@ _PATIENCE_SECONDS = 5.0
 def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[Request, Response]:
     """Return the WSGI app. The database must be open."""
     registry = CollectorRegistry()
-    for collector in (
-        MasterCollector(settings.url, settings.spool_bytes),
-        RunsCollector(),
-        PodsCollector(),
-    ):
-        registry.register(collector)
+    registry.register(DatabaseCollector(settings.url, settings.spool_bytes))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     app = falcon.App()

@@ -110,6 +110,12 @@ class Run(_Table):
     settled_at = DoubleField(null=True, index=True)
     """When its samples were counted for the last time, an hour after its end; null until then."""
 
+    @property
+    def command_flags(self) -> list[str]:
+        """The options that MLBench adds to a user's command."""
+        flags = {"--gpu": self.gpu_enabled, "--light": self.light_target}
+        return [flag for flag, wanted in flags.items() if wanted]
+
 
 class Rank(_Table):
     """One rank of one attempt: which worker runs it, and how it went."""

@@ -67,7 +67,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True)
 class GrafanaSettings:
-    """The Grafana that the controller keeps up to date."""
+    """The Grafana that the controller pushes the dashboards to."""
 
     url: str
     """The address of its first page."""
@@ -84,7 +84,7 @@ class GrafanaSettings:
     ) -> "GrafanaSettings | None":
         """Read the settings; nothing where no Grafana is named.
 
-        What is wrong with them is told when Grafana is called: no run waits for Grafana.
+        They are checked when Grafana is called: a mistake in them keeps no run waiting.
         """
         url = environ.get(names.ENV_GRAFANA_URL)
         if not url:
@@ -122,7 +122,7 @@ class SharedSettings:
     url: str = "http://127.0.0.1:8000"
     """Where a browser reaches the master, for links."""
     grafana: GrafanaSettings | None = None
-    """The Grafana to keep up to date, if there is one."""
+    """The Grafana to push the dashboards to, if there is one."""
     grafana_public_url: str | None = None
     """Where a browser reaches Grafana, if it does."""
     pool: PoolKind = "local"

@@ -1,4 +1,4 @@
-"""Where the local stack keeps its state: every path under $MLBENCH_HOME, in one place."""
+"""Where the local stack keeps its state: every path under $MLBENCH_HOME."""
 
 import json
 import os
@@ -8,11 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mlbench import names
-from mlbench.errors import MLBenchError
-
-
-class NotConnectedError(MLBenchError):
-    """There is no running stack to talk to."""
+from mlbench.errors import NotConnectedError
 
 
 @dataclass(frozen=True)
@@ -22,12 +18,11 @@ class Connection:
     url: str
     token: str
     prometheus_url: str | None
-    """With user and password, where it asks for them. None where it is not known, as of a master
-    elsewhere."""
+    """With user and password, if it asks for them; None if it is not known."""
     grafana_url: str | None = None
-    """None where no Grafana was found. It may start after the rest, or not at all."""
+    """None if no Grafana was found. It may start after the rest, or not at all."""
     elsewhere: bool = False
-    """Whether this is no stack of this machine's, so that its token is not the user's alone."""
+    """Whether the environment names this master, so that others may know its token too."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,7 @@ class Home:
 
     @property
     def database(self) -> Path:
-        """The master's SQLite database, beside which lies the controller's lease."""
+        """The master's SQLite database; the controller's lease lies beside it."""
         return self.root / "mlbench.db"
 
     @property
@@ -73,45 +68,43 @@ class Home:
         return self.root / "workers"
 
     def pod_token(self, pod: str) -> Path:
-        """The token of a worker, which its agent shows to the master, mode 0400."""
+        """The token with which a worker's agent signs in to the master, mode 0400."""
         return self.root / "pod-tokens" / pod
 
     @property
     def datasets(self) -> Path:
-        """One folder for each data set, where the user has named no other place for them."""
+        """One folder for each data set, unless $MLBENCH_DATASETS names another place."""
         return self.root / "datasets"
 
     @property
-    def way_in(self) -> Path:
-        """The page that leads a browser to the master, with the token, mode 0600."""
+    def sign_in_page(self) -> Path:
+        """A page that leads a browser to the master with the token, mode 0600."""
         return self.root / "open.html"
 
     @property
     def pool_spec(self) -> Path:
-        """How many workers there should be: written by the controller's local pool."""
+        """How many workers there should be; the controller's local pool writes it."""
         return self.root / "pool.json"
 
     @property
     def pool_status(self) -> Path:
-        """Which workers there are: written by the supervisor."""
+        """Which workers there are; the supervisor writes it."""
         return self.root / "pool-status.json"
 
     @property
     def supervisor_lock(self) -> Path:
-        """Locked, and holding the supervisor's process id, while a stack runs."""
+        """Holds the supervisor's process id, and is locked while a stack runs."""
         return self.root / "supervisor.lock"
 
     def make(self) -> None:
-        """Make the folder, for this user alone; one that is there already is made so too.
-
-        It holds tokens, and what runs print and record.
+        """Make the folder readable by this user alone: it holds tokens and the output of runs.
 
         Raises:
-            OSError: it cannot be made, or is another user's.
+            OSError: it cannot be made, or belongs to another user.
         """
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = self.root.stat().st_mode
-        # A folder like /tmp stays everyone's: only what is in it is private.
+        # A folder like /tmp stays open to everyone; what is in it is private.
         if found & 0o077 and not found & stat.S_ISVTX:
             self.root.chmod(0o700)
 
@@ -130,7 +123,7 @@ class Home:
             ) from None
 
     def write_connection(self, connection: Connection) -> None:
-        """Keep how to reach the stack, readable by this user alone."""
+        """Store how to reach the stack, readable by this user alone."""
         write_private(self.connection_file, json.dumps(asdict(connection)) + "\n")
 
 
@@ -138,13 +131,14 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
     """Replace a file in one step, so that a reader sees the old text or the new, never half."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    draft.unlink(missing_ok=True)
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "w") as file:
             file.write(text)
         draft.replace(path)
     except OSError:
-        # On a full disk, the half of it that was written is in the way of others.
+        # On a full disk, what was written of it takes room.
         draft.unlink(missing_ok=True)
         raise
 

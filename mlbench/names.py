@@ -40,7 +40,7 @@ ENV_NAMESPACE: Final = "MLBENCH_NAMESPACE"
 ENV_POD_UID: Final = "MLBENCH_POD_UID"  # tells an agent's pod from a later one of its name
 ENV_OWNER: Final = "MLBENCH_OWNER"  # the Deployment that the worker pods go with
 
-# --- The Grafana that the controller keeps up to date, and that the web pages lead to. ---
+# --- A Grafana of the user: the controller pushes dashboards to it, web pages link to it. ---
 ENV_GRAFANA_URL: Final = "GRAFANA_URL"
 ENV_GRAFANA_TOKEN: Final = "GRAFANA_TOKEN"  # noqa: S105
 ENV_GRAFANA_PROMETHEUS_URL: Final = "GRAFANA_PROMETHEUS_URL"

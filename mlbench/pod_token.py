@@ -1,8 +1,8 @@
-"""A pod's token: it says whose it is, and proves that by a secret which no pod has.
+"""Tokens of pods: each names its pod and is signed with a secret that no worker knows.
 
-The master holds the secret and knows every pod's token by it. ``python -m mlbench.pod_token FILE``
-writes the token of the pod that it runs in: in a cluster an init container does, with the secret
-that the worker's own container is not given.
+The master verifies tokens with that secret. ``python -m mlbench.pod_token FILE`` writes the token
+of the pod that it runs in. In a cluster an init container runs it: unlike the worker's container,
+it is given the secret.
 """
 
 import hashlib
@@ -13,45 +13,39 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench import names
+from mlbench.home import write_atomically
 
-# Neither names nor uids of pods have it, and a token of HTTP may.
-_BETWEEN = "/"
-_ONLY_ITS_OWNER_READS = 0o400
+# No name or uid of a pod contains it, and an HTTP header may.
+_SEPARATOR = "/"
 
 
 @dataclass(frozen=True)
 class PodIdentity:
-    """Which pod shows a token."""
+    """The pod that a token belongs to."""
 
     name: str
     uid: str
-    """What tells it from a later one of the same name; empty where names are not used again."""
+    """Tells it from a later pod of the same name; empty on the local stack."""
 
 
 def derive(identity: PodIdentity, secret: str) -> str:
     """Return the token of a pod: ``name/uid/HMAC-SHA256``."""
-    return _BETWEEN.join((identity.name, identity.uid, _prove(identity, secret)))
+    return _SEPARATOR.join((identity.name, identity.uid, _sign(identity, secret)))
 
 
 def identify(token: str, secret: str) -> PodIdentity | None:
-    """Return whose token this is; nothing for one that this secret did not make."""
-    name, _, rest = token.partition(_BETWEEN)
-    uid, _, proof = rest.partition(_BETWEEN)
+    """Return the pod that a token belongs to, or None if it was not made with this secret."""
+    name, _, rest = token.partition(_SEPARATOR)
+    uid, _, signature = rest.partition(_SEPARATOR)
     identity = PodIdentity(name, uid)
-    # In a time that tells nothing of the right one.
-    is_right = hmac.compare_digest(proof.encode(), _prove(identity, secret).encode())
+    # In constant time, so that the duration tells nothing about the right signature.
+    is_right = hmac.compare_digest(signature.encode(), _sign(identity, secret).encode())
     return identity if is_right else None
 
 
 def write(path: Path, token: str) -> None:
-    """Write a token to a file that its owner alone can read, in the place of an older one."""
-    draft = path.with_name(f"{path.name}.new")
-    draft.unlink(missing_ok=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _ONLY_ITS_OWNER_READS)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"{token}\n")
-    draft.replace(path)
+    """Write a token to a file that only its owner can read (mode 0400)."""
+    write_atomically(path, f"{token}\n", mode=0o400)
 
 
 def read(path: Path) -> str:
@@ -63,7 +57,7 @@ def read(path: Path) -> str:
     return path.read_text().strip()
 
 
-def _prove(identity: PodIdentity, secret: str) -> str:
+def _sign(identity: PodIdentity, secret: str) -> str:
     text = f"{identity.name}\0{identity.uid}"
     return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
 

@@ -1,4 +1,4 @@
-"""The local pool's two files: how many workers there should be, and which there are."""
+"""The two files of the local pool: how many workers there should be, and which there are."""
 
 import json
 from collections.abc import Sequence
@@ -14,22 +14,22 @@ class LocalWorker:
     name: str
     alive: bool
     trouble: str = ""
-    """Why it is not; empty for one that is."""
+    """Why it is not alive; empty if it is."""
 
 
 @dataclass(frozen=True)
 class PoolFiles:
-    """What the controller wants of the supervisor, and what the supervisor says."""
+    """The controller writes the number of workers, the supervisor which there are."""
 
     home: Home
 
     def write_wanted(self, workers: int) -> None:
-        """Say how many workers there should be."""
+        """Set how many workers there should be."""
         if self.read_wanted() != workers:
             write_atomically(self.home.pool_spec, json.dumps({"workers": workers}))
 
     def read_wanted(self) -> int | None:
-        """Return how many workers there should be; nothing before the controller has said so."""
+        """Return how many workers there should be, or None before the controller has set it."""
         try:
             workers: int = json.loads(self.home.pool_spec.read_text())["workers"]
         except (FileNotFoundError, ValueError):  # the latter after a power cut
@@ -37,7 +37,7 @@ class PoolFiles:
         return workers
 
     def write_status(self, workers: Sequence[LocalWorker]) -> None:
-        """Say which workers there are."""
+        """Set which workers there are."""
         write_atomically(self.home.pool_status, json.dumps([asdict(worker) for worker in workers]))
 
     def read_status(self) -> list[LocalWorker]:

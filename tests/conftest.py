@@ -18,10 +18,10 @@ from master.app import create_app
 from master.models import TABLES, open_database
 from master.reading.promql import PrometheusClient
 from master.settings import LOOPBACK_HOSTS, Limits, Settings
+from mlbench.errors import StackError
 from mlbench.home import Home
 from mlbench.pod_token import PodIdentity, derive
 from mlbench.stack import launch
-from mlbench.stack.errors import StackError
 from mlbench.stack.services import find_prometheus
 from tests.postgres import PostgresServer, serve
 
@@ -156,16 +156,22 @@ def postgres_database(postgres: PostgresServer) -> Iterator[str]:
         yield name
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database whose tables are empty: once of each kind."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'mlbench.db'}"
-        return
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests that are marked `both_databases` once over each kind of database."""
+    marked = metafunc.definition.get_closest_marker("both_databases")
+    if marked and "database_url" in metafunc.fixturenames:
+        metafunc.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database whose tables are empty: of SQLite, unless a test asks for both."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return f"sqlite:///{tmp_path / 'mlbench.db'}"
     server: PostgresServer = request.getfixturevalue("postgres")
     name: str = request.getfixturevalue("postgres_database")
     server.clear(name, [table._meta.table_name for table in reversed(TABLES)])
-    yield server.url(name)
+    return server.url(name)
 
 
 @pytest.fixture

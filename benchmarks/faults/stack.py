@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 
 from mlbench import ApiClient, names
-from mlbench.home import Home, NotConnectedError
+from mlbench.errors import NotConnectedError
+from mlbench.home import Home
 from mlbench.signals import on_termination
 from mlbench.stack.launch import configure_logging
 from mlbench.stack.services import Service, Services

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from master.comparing import differences
-from master.controller.commands import told_options
 from master.models import Run
 from master.recording.samples import spell
 from mlbench.results import Result, Target
@@ -52,7 +51,7 @@ def facts_of(run: Run, result: Result, machines: Sequence[Machine]) -> dict[str,
         differences.MAX_BANDWIDTH: _ANY if run.max_bandwidth is None else f"{run.max_bandwidth:g}",
         differences.BENCHMARK: run.benchmark or _NONE,
         differences.IMAGE: run.image or _NONE,
-        differences.COMMAND: " ".join([run.command, *told_options(run)]) if run.command else _NONE,
+        differences.COMMAND: " ".join([run.command, *run.command_flags]) if run.command else _NONE,
         differences.WORKING_DIR: run.working_dir or _NONE,
         "division": result.division,
         # Before it has stated its settings, that is all that there is to say.

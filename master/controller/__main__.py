@@ -1,4 +1,4 @@
-"""The controller's process: looks, decides and acts, again and again; and delivers samples.
+"""The controller's process: reconcile what is with what should be, and deliver samples.
 
 ``python -m master.controller --port N`` runs until told to stop, and serves /metrics at that port.
 """
@@ -6,24 +6,25 @@
 import argparse
 import logging
 import threading
+from collections.abc import Callable
 
 from prometheus_client import (
     CollectorRegistry,
+    Counter,
+    Gauge,
     PlatformCollector,
     ProcessCollector,
 )
 
 from master import sweeping
 from master.controller.decisions import decide
-from master.controller.hands import Hands
+from master.controller.executor import Executor
 from master.controller.lease import open_lease, wait_for
-from master.controller.metering import LoopMetrics
+from master.controller.observer import Observer, store_pods
 from master.controller.settling import Settler
-from master.controller.verification import Verifier
-from master.controller.world import Attention, Habits, observe, store_pods
-from master.grafana.follow import Follower, count_requests
+from master.controller.world import PoolPolicy
+from master.grafana import GrafanaPusher
 from master.models import open_database
-from master.pools.base import Pool
 from master.pools.choose import open_pool
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
@@ -36,8 +37,9 @@ from mlbench.signals import on_termination
 log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.1
-# While there is no run, so many ticks in a row only look whether there is one.
+# While there is no run, this many ticks in a row only look whether there is one.
 _IDLE_TICKS = 9
+_LONGEST_PATIENCE_SECONDS = 5.0
 
 
 def main() -> None:
@@ -52,7 +54,7 @@ def main() -> None:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
-    loop = LoopMetrics(registry)
+    loop = _Loop(registry)
     written = WriterMetrics(registry)
     serve_metrics(arguments.port, arguments.host, registry)
     stop = threading.Event()
@@ -60,48 +62,72 @@ def main() -> None:
     if not wait_for(open_lease(settings.database_url), stop.wait):
         return
     open_database(settings.database_url, settings.reserve_bytes)
+
     pool = open_pool(settings, registry, stop)
-    habits = Habits(
-        settings.workers, settings.start_seconds, settings.idle_seconds, settings.spool_bytes
-    )
+    policy = PoolPolicy(settings.workers, settings.start_seconds, settings.idle_seconds)
+    observer = Observer(policy, settings.spool_bytes)
     writer = MeasuredWriter(settings.prometheus_url, written)
     delivery = Delivery(writer, written, settings.limits.series)
-    asked = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
-    settler = Settler(Verifier(asked, delivery))
-    hands = Hands(pool, settler)
-    attention = Attention()
+    prometheus = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
+    settler = Settler(prometheus, delivery)
+    executor = Executor(pool, settler)
+
     deliverer = threading.Thread(target=delivery.run, args=(stop, settler.recount), name="delivery")
     deliverer.start()
-    # Nobody waits for it either: it may be waiting for Prometheus.
+    # The other threads are not waited for: the next controller goes on where they stopped.
     threading.Thread(target=settler.run, args=(stop,), name="settling", daemon=True).start()
-    # It is never waited for: what it has not swept yet, the next controller does.
     threading.Thread(target=sweeping.run, args=(stop,), name="sweeper", daemon=True).start()
     if settings.grafana:
-        follower = Follower(settings.grafana, count_requests(registry))
-        # Nobody waits for it: what it has not done yet, the next controller does.
-        threading.Thread(target=follower.run, args=(stop,), name="grafana", daemon=True).start()
-    patience, idle_ticks = _TICK_SECONDS, 0
-    while not stop.wait(patience):
-        try:
-            if idle_ticks and find_active() is None:
-                idle_ticks -= 1
-                continue
-            with loop.counted():
-                _reconcile(pool, hands, habits, attention)
-            patience, idle_ticks = _TICK_SECONDS, _IDLE_TICKS
-        except Exception:
-            # Nothing is lost by trying again: every tick begins from what is.
-            log.exception("reconciling failed, trying again")
-            patience = min(patience * 2, 5.0)
+        pusher = GrafanaPusher(settings.grafana, registry)
+        threading.Thread(target=pusher.run, args=(stop,), name="grafana", daemon=True).start()
+
+    def reconcile() -> None:
+        pods = pool.pods()
+        if pods is not None:
+            store_pods(pods)
+        for action in decide(observer.observe(pods or [], pool.explain())):
+            executor.perform(action)
+
+    loop.run(reconcile, stop)
     deliverer.join()
 
 
-def _reconcile(pool: Pool, hands: Hands, habits: Habits, attention: Attention) -> None:
-    pods = pool.pods()
-    if pods is not None:
-        store_pods(pods)
-    for action in decide(observe(pods or [], habits, attention, pool.explain())):
-        hands.perform(action)
+class _Loop:
+    """The loop of the controller, and its metrics."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._reconciles = Counter(
+            "mlbench_controller_reconciles_total",
+            "Times that the controller looked and acted, by how that went.",
+            ("outcome",),
+            registry=registry,
+        )
+        self._done_at = Gauge(
+            "mlbench_controller_reconcile_timestamp_seconds",
+            "When the controller last looked and acted to the end.",
+            registry=registry,
+        )
+        for outcome in ("done", "failed"):
+            self._reconciles.labels(outcome)
+
+    def run(self, reconcile: Callable[[], None], stop: threading.Event) -> None:
+        """Reconcile until told to stop, less often while it fails or there is no run."""
+        patience, idle_ticks = _TICK_SECONDS, 0
+        while not stop.wait(patience):
+            try:
+                if idle_ticks and find_active() is None:
+                    idle_ticks -= 1
+                    continue
+                reconcile()
+            except Exception:
+                # Nothing is lost by trying again: every turn begins from what is.
+                log.exception("reconciling failed, trying again")
+                self._reconciles.labels("failed").inc()
+                patience = min(patience * 2, _LONGEST_PATIENCE_SECONDS)
+            else:
+                self._reconciles.labels("done").inc()
+                self._done_at.set_to_current_time()
+                patience, idle_ticks = _TICK_SECONDS, _IDLE_TICKS
 
 
 if __name__ == "__main__":

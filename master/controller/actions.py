@@ -1,4 +1,4 @@
-"""What the controller can do, and decides on."""
+"""The actions of the controller: what it decides on, and the executor carries out."""
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from master.pools.base import Shape
 
 @dataclass(frozen=True)
 class Scale:
-    """Have this many worker pods of a shape."""
+    """Bring the pool to this many worker pods of a shape."""
 
     workers: int
     shape: Shape = Shape()  # noqa: RUF009 - it is frozen
     busy: AbstractSet[str] = frozenset()
-    """The uids of the pods that the run has, which stay as they are."""
+    """The uids of the run's pods, which stay as they are."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Have the run say what it waits for."""
+    """Show users what the run waits for."""
 
     run_id: int
     why: str
@@ -27,7 +27,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Assign:
-    """Begin an attempt: give each of these workers the rank of its place."""
+    """Begin an attempt: the first worker gets rank 0, and so on."""
 
     run_id: int
     attempt: int
@@ -36,21 +36,21 @@ class Assign:
 
 @dataclass(frozen=True)
 class StopRanks:
-    """Have every rank of the attempt stopped."""
+    """Tell the agents to stop every rank of the current attempt."""
 
     run_id: int
     reason: str = ""
-    """Why, if neither a rank nor the user is."""
+    """Why, if neither a failed rank nor the user is the cause."""
 
 
 @dataclass(frozen=True)
-class WriteOff:
-    """Give a rank up for good, and take what is held of its streams as all there will be."""
+class MarkLost:
+    """Give a rank up for good: its streams end with what is held of them."""
 
     run_id: int
     attempt: int
     rank: int
-    heard_at: float
+    seen_at: float
     why: str
 
 
@@ -69,7 +69,7 @@ class End:
     state: Literal["FINISHED", "FAILED", "STOPPED"]
     reason: str = ""
     failed_rank: int | None = None
-    """The rank whose last lines of stderr belong to the reason."""
+    """The rank whose last lines of stderr are appended to the reason."""
 
 
-Action = Scale | Wait | Assign | StopRanks | WriteOff | Count | End
+Action = Scale | Wait | Assign | StopRanks | MarkLost | Count | End

@@ -1,39 +1,39 @@
-"""What the controller decides: from what is and what should be to a list of actions.
+"""The decisions of the controller: from the world as it is to a list of actions.
 
-No clock, no network, no database: everything comes in as an argument, so every case can be tested.
+Pure functions: no clock, no network, no database.
 """
 
 from collections.abc import Sequence
 
-from master.controller.actions import Action, Assign, Count, End, StopRanks, Wait, WriteOff
-from master.controller.sizing import wanted_pool
-from master.controller.views import RankView, RunView, World
+from master.controller.actions import Action, Assign, Count, End, MarkLost, Scale, StopRanks, Wait
+from master.controller.world import RankView, RunView, World
 from master.exits import describe_exit
+from master.pools.base import Shape
 from master.reading.counting import Counted
 
-# A worker that was not heard of for this long, while the master could have heard it, is lost.
+# A worker that was silent for this long, while the master could hear it, is lost.
 LOST_SECONDS = 30.0
-# A worker must have been heard of this lately to be given a rank. A thousand poll every 5 s.
+# A worker that was silent for this long gets no rank. A thousand workers poll every 5 s.
 FRESH_SECONDS = 10.0
-# A rank that its worker, heard of as it is, has not begun by then is lost.
+# A rank that its agent has not begun by then is lost.
 BEGIN_SECONDS = 120.0
-# A rank that is to stop or has exited, and from which nothing more comes for so long, is lost.
+# A rank that is told to stop or has exited is lost if nothing more comes from it for this long.
 STUCK_SECONDS = 60.0
-# A rank that was told to stop is lost by then, however much still comes.
+# A rank that is told to stop is lost by then, however much still comes.
 STOP_SECONDS = 600.0
-# What has not ended by itself this long after its deadline is stopped: a share of the deadline, but
-# at least so many seconds. Until then it may evaluate what it has.
+# A run is stopped this long after its deadline, if it has not ended by itself: a share of the
+# deadline, but at least so many seconds. Until then it may evaluate what it has.
 DEADLINE_GRACE = 0.1
 DEADLINE_GRACE_SECONDS = 30.0
-# A run that failed or was stopped waits so long for its count: without one, Prometheus is away.
+# A failed or stopped run waits this long for its count: Prometheus may be away.
 COUNT_SECONDS = 5.0
 
 
 def decide(world: World) -> list[Action]:
-    """Return what is to be done now. Doing it twice must do no harm."""
+    """Return what to do now. Carrying it out twice is harmless."""
     run = world.run
-    actions: list[Action] = [wanted_pool(world)]
-    actions += [End(run_id, "STOPPED") for run_id in world.unwanted]
+    actions: list[Action] = [size_pool(world)]
+    actions += [End(run_id, "STOPPED") for run_id in world.stopped_in_queue]
     if run is None:
         return actions
     if not run.ranks:
@@ -45,13 +45,34 @@ def decide(world: World) -> list[Action]:
     return actions + _conclude(run, world)
 
 
+def size_pool(world: World) -> Scale:
+    """Return the pool that the run needs; after it, the same for a while, then the default one."""
+    run, fewest = world.run, world.policy.min_workers
+    if run is not None:
+        # Workers stay until the run ends, as its checkpoints lie with them; lost ones need not.
+        held = [rank for rank in run.ranks if not rank.lost]
+        # The pool shrinks from the highest number down.
+        highest = max((_number(rank.worker) + 1 for rank in held), default=0)
+        busy = frozenset(rank.pod_uid for rank in held)
+        return Scale(max(fewest, run.num_workers, highest), run.shape, busy)
+    if world.warm is not None and world.idle < world.policy.idle_seconds:
+        return Scale(max(fewest, world.warm.num_workers), world.warm.shape)
+    return Scale(fewest, Shape())
+
+
+def _number(worker: str) -> int:
+    """Return a worker's place in its pool, the number at the end of its name."""
+    number = worker.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0
+
+
 def _begin(run: RunView, world: World) -> list[Action]:
-    """Give out the ranks of the first attempt, once there are workers for all of them."""
+    """Begin the first attempt once there are workers for all ranks."""
     if run.stop_requested:
         return [End(run.id, "STOPPED")]
     if begin := _assign(run, world):
         return begin
-    if world.waited > world.start_seconds:
+    if world.waited > world.policy.start_seconds:
         return [End(run.id, "FAILED", _shortage(run, world))]
     return _wait(run, world)
 
@@ -65,32 +86,31 @@ def _assign(run: RunView, world: World) -> list[Action]:
 
 def _free_workers(world: World) -> list[str]:
     """Return the workers that can be given a rank: not those that the pool is about to end."""
-    size = wanted_pool(world).workers
+    size = size_pool(world).workers
     return [
         w.name for w in world.workers if not w.busy and w.number < size and w.silent < FRESH_SECONDS
     ]
 
 
 def _wait(run: RunView, world: World) -> list[Action]:
-    """Have the run say what it waits for, if it says anything else."""
     there = len(_free_workers(world))
     why = world.waits_for or f"{there} of {run.num_workers} workers are there"
     return [Wait(run.id, why)] if why != run.waiting else []
 
 
 def _shortage(run: RunView, world: World) -> str:
-    there, within = len(_free_workers(world)), f"within {world.start_seconds:.0f} s"
+    there, within = len(_free_workers(world)), f"within {world.policy.start_seconds:.0f} s"
     count = f"only {there} of {run.num_workers} workers were there {within}"
     return _join(count, world.waits_for)
 
 
 def _find_lost(run: RunView, world: World) -> list[Action]:
-    """Give up the ranks that can no longer tell how they went, or all that they wrote.
+    """Give up the ranks whose end, or whose whole output, will never be known.
 
-    For good: the attempt has failed then, also if the worker is heard of again.
+    For good: the attempt has failed, even if the worker is heard of again.
     """
     return [
-        WriteOff(run.id, run.attempt, rank.rank, rank.seen_at, why)
+        MarkLost(run.id, run.attempt, rank.rank, rank.seen_at, why)
         for rank in run.ranks
         if not rank.over and (why := _why_lost(rank, world))
     ]
@@ -101,18 +121,18 @@ def _why_lost(rank: RankView, world: World) -> str:
         return f"another pod has taken the place of {rank.worker}"
     if rank.forgotten:
         return _join(f"the agent of {rank.worker} knows it no more", rank.trouble)
-    # The attempt is young, or the controller has just come: its agent gets its time to be heard.
+    # At the start of an attempt, or of the controller, agents get their time to report.
     if min(rank.silent, world.waited) > LOST_SECONDS:
         silence = f"{rank.worker} was not heard of for {rank.silent:.0f} s"
         return _join(silence, rank.trouble)
     if not rank.reported and world.waited > BEGIN_SECONDS:
         late = f"{rank.worker} did not begin it within {BEGIN_SECONDS:.0f} s"
         return _join(late, rank.trouble)
-    return _why_without_end(rank)
+    return _why_stuck(rank)
 
 
-def _why_without_end(rank: RankView) -> str:
-    """Return why a rank is given up whose agent is heard of, but never lets it come to an end."""
+def _why_stuck(rank: RankView) -> str:
+    """Return why a rank is given up whose agent still reports; empty if it is not."""
     if rank.exited and rank.stuck > STUCK_SECONDS:
         return f"the rest of what it wrote did not come from {rank.worker} in {STUCK_SECONDS:.0f} s"
     if rank.stopping and not rank.exited and rank.ending > STUCK_SECONDS:
@@ -125,7 +145,7 @@ def _why_without_end(rank: RankView) -> str:
 
 
 def _watch(run: RunView) -> list[Action]:
-    """While ranks go on: stop them all if one has failed, the user says so, or time is over."""
+    """Stop all ranks once one has failed, the user says so, or the deadline is long past."""
     if all(rank.stopping for rank in run.ranks):
         return []
     if run.stop_requested or _failed(run):
@@ -136,31 +156,22 @@ def _watch(run: RunView) -> list[Action]:
 
 
 def _is_overdue(run: RunView) -> bool:
-    """Return whether it goes on long after its deadline: it does not know of it, or hangs."""
     if run.deadline_seconds is None:
         return False
     return run.overdue > max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * run.deadline_seconds)
 
 
 def _conclude(run: RunView, world: World) -> list[Action]:
-    """Once all ranks are over: another attempt, or count what was recorded and end the run."""
+    """Once all ranks are over: begin another attempt, or count the samples and end the run."""
     if _may_restart(run):
         if begin := _assign(run, world):
             return begin
-        if world.waited <= world.start_seconds:
+        if world.waited <= world.policy.start_seconds:
             return _wait(run, world)
-    if _may_end_uncounted(run, world):
+    needs_no_count = bool(run.stop_requested or _failed(run)) and world.waited > COUNT_SECONDS
+    if needs_no_count or (run.delivered and run.delivery is not None):
         return [_end(run, run.delivery, world)]
-    if not run.delivered:
-        return []
-    if run.delivery is None:
-        return [Count(run.id)]
-    return [_end(run, run.delivery, world)]
-
-
-def _may_end_uncounted(run: RunView, world: World) -> bool:
-    """Return whether a run need not wait for Prometheus any longer: what it lacks comes later."""
-    return bool(run.stop_requested or _failed(run)) and world.waited > COUNT_SECONDS
+    return [Count(run.id)] if run.delivered else []
 
 
 def _may_restart(run: RunView) -> bool:
@@ -187,7 +198,7 @@ def _join(*reasons: str) -> str:
 
 
 def _failed(run: RunView) -> list[RankView]:
-    """Return the ranks that failed: not those that ended badly as they were stopped in time."""
+    """Return the ranks that failed. Exit codes do not count where the controller stopped them."""
     return [
         rank
         for rank in run.ranks
@@ -196,9 +207,9 @@ def _failed(run: RunView) -> list[RankView]:
 
 
 def _first(failed: Sequence[RankView]) -> RankView:
-    """Return the rank that failed first: the others failed because it did, or were stopped.
+    """Return the rank that failed first: the others failed because of it, or were stopped.
 
-    One whose agent says why goes before: it was running on when that was found.
+    One with a stated failure goes before: its process ran on after that.
     """
     return min(failed, key=lambda rank: (not rank.failure, rank.exited_at or 0.0, rank.rank))
 

@@ -1,7 +1,10 @@
-"""Settling runs: each is counted at its end, and once more when Prometheus must have it on disk.
+"""Settle runs: count their samples at the end, and again once Prometheus has them on its disk.
 
-In a thread of its own, as it asks Prometheus: whoever decides what runs do must not wait for that.
-It looks at what the database says each time, so it may be killed anywhere.
+Prometheus answers 204 also for samples that it drops, and may lose some with its disk. So every run
+is counted by query, and what is missing is delivered again.
+
+This asks Prometheus, so it has a thread of its own: decisions never wait for it. It begins from
+what the database says each time, so it may be killed anywhere.
 """
 
 import logging
@@ -12,33 +15,40 @@ from dataclasses import asdict
 
 from peewee import Expression
 
-from master.controller.verification import Verifier
 from master.database import STATE, exclusive
 from master.models import Run, run_owner
-from master.reading.counting import Counted
-from master.reading.promql import PrometheusError
+from master.reading.counting import Counted, count, span_of
+from master.reading.promql import PrometheusClient, PrometheusError
+from master.recording.delivery import Delivery
+from master.recording.plan import FUTURE_MS
 from master.recording.remote_write import UnavailableError
-from master.recording.streams import forget_delivered, forget_some, waits
+from master.recording.streams import forget_delivered, forget_some, rewind, waits
 from mlbench.names import ACTIVE_STATES
 
 log = logging.getLogger(__name__)
 
-# So long after a run's end its chunks are kept: until then, a power loss may cost Prometheus
-# what it has taken.
+# Chunks are kept this long after a run's end: until then, Prometheus may lose samples that it took
+# in a power failure.
 KEPT_SECONDS = 3600.0
-# How soon what the controller asks for is counted.
 _IDLE_SECONDS = 0.1
 _LONGEST_PATIENCE_SECONDS = 5.0
-# Between two transactions that forget: others want to write too.
+# Between two transactions that delete chunks: others want to write too.
 _PAUSE_SECONDS = 0.02
+# What is lost again and again was not lost with a disk.
+_MOST_REDELIVERIES = 3
+# Older samples would be kept, not sent, and so counted beside what Prometheus has of them.
+_YOUNG_MS = 22 * 3600 * 1000
 
 
 class Settler:
     """Counts the runs that the controller asks about, and settles those that have ended."""
 
-    def __init__(self, verifier: Verifier, look_seconds: float = 1.0) -> None:
-        """Look for runs that have ended, and for a new Prometheus, so often."""
-        self._verifier = verifier
+    def __init__(
+        self, prometheus: PrometheusClient, delivery: Delivery, look_seconds: float = 1.0
+    ) -> None:
+        """Prepare to look for ended runs, and for a restarted Prometheus, this often."""
+        self.prometheus = prometheus
+        self.delivery = delivery
         self._look_seconds = look_seconds
         self._looked_at = float("-inf")
         self._asked: set[int] = set()
@@ -46,15 +56,15 @@ class Settler:
         self._prometheus_began = ""
 
     def ask(self, run_id: int) -> None:
-        """Have a run counted soon. Whoever needs it asks until the run's ``delivery`` says it."""
+        """Have a run counted soon: ask again until its ``delivery`` is there."""
         self._asked.add(run_id)
 
     def recount(self) -> None:
-        """Have all runs counted of which what Prometheus lost can be delivered again."""
+        """Have all runs counted again of which samples can still be delivered again."""
         self._recounting.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Count and settle until told to stop, waiting out the times without Prometheus."""
+        """Count and settle until told to stop; try again while Prometheus is away."""
         patience = _IDLE_SECONDS
         while not stop.wait(patience):
             try:
@@ -68,18 +78,18 @@ class Settler:
                 log.exception("counting failed, trying again")
 
     def turn(self) -> None:
-        """Count and settle what there is to be counted and settled now.
+        """Count and settle the runs that are due.
 
         Raises:
             PrometheusError, UnavailableError: samples cannot be counted now.
             ExceptionGroup: some runs could not be counted; the others were.
         """
         failures = []
-        for run_id, is_at_its_end in self._find():
+        for run_id, is_at_its_end in self._find_due():
             try:
-                self._count(run_id, is_at_its_end=is_at_its_end)
+                self._settle(run_id, is_at_its_end=is_at_its_end)
             except (PrometheusError, UnavailableError):
-                # It may have lost something when it is back.
+                # It may have lost samples when it is back.
                 self.recount()
                 raise
             except Exception as error:
@@ -87,7 +97,28 @@ class Settler:
         if failures:
             raise ExceptionGroup("runs could not be counted", failures)
 
-    def _find(self) -> Iterator[tuple[int, bool]]:
+    def count(self, run: Run) -> Counted | None:
+        """Count a run's samples; None while some are on their way to Prometheus.
+
+        Samples that Prometheus lost are on their way again after this.
+
+        Raises:
+            PrometheusError, UnavailableError: samples cannot be counted now.
+        """
+        owner = run_owner(run.id)
+        # Without it, a sample posted meanwhile could be in Prometheus and not yet in the database.
+        with self.delivery.settled(owner):
+            is_whole = not waits(owner)
+            counted = count(self.prometheus, run.id)
+            if not (counted.lost > 0 and _may_redeliver(run) and rewind(owner)):
+                return counted if is_whole else None
+        log.warning("run %d: Prometheus lost samples, delivering again: %s", run.id, counted)
+        Run.update(redeliveries=Run.redeliveries + 1, delivery=None).where(
+            Run.id == run.id
+        ).execute()
+        return None
+
+    def _find_due(self) -> Iterator[tuple[int, bool]]:
         """Yield the runs to count, and whether they are known to be at their end."""
         for _ in range(len(self._asked)):
             yield self._asked.pop(), True
@@ -95,75 +126,77 @@ class Settler:
             return
         if self._must_recount():
             self._recounting.clear()
-            for run_id in _ids():
+            for run_id in _unsettled():
                 yield run_id, False
-        for run_id in _ids(_is_due()):
+        for run_id in _unsettled(_is_due()):
             if not waits(run_owner(run_id)):
                 yield run_id, True
         self._looked_at = time.monotonic()
 
     def _must_recount(self) -> bool:
-        """Return whether Prometheus was away, or another one was started, since all were counted.
-
-        Raises:
-            PrometheusError: Prometheus gives no answer.
-        """
-        began = self._verifier.prometheus.began()
+        """Return whether Prometheus was away or restarted since all runs were counted."""
+        began = self.prometheus.began()
         if began != self._prometheus_began:
             self._prometheus_began = began
             self._recounting.set()
         return self._recounting.is_set()
 
-    def _count(self, run_id: int, *, is_at_its_end: bool) -> None:
+    def _settle(self, run_id: int, *, is_at_its_end: bool) -> None:
         run: Run | None = Run.get_or_none(Run.id == run_id)
-        if run is None or (counted := self._verifier.count(run)) is None:
+        if run is None or (counted := self.count(run)) is None:
             return
         if is_at_its_end or run.finished_at is not None:
-            _note(run, counted)
-        if run.finished_at is not None and _is_old(run.finished_at):
-            _settle(run)
+            _store(run, counted)
+        # By a system clock that was set back since, the end is in the future.
+        if run.finished_at is not None and abs(time.time() - run.finished_at) > KEPT_SECONDS:
+            _delete_chunks(run)
 
 
-def _ids(*conditions: Expression) -> list[int]:
+def _unsettled(*conditions: Expression) -> list[int]:
     unsettled = Run.select(Run.id).where(Run.settled_at.is_null(), *conditions)
     return [run.id for run in unsettled.order_by(Run.id)]
 
 
 def _is_due() -> Expression:
-    """Return what selects runs that have ended, and that were not counted yet, or not lately."""
+    """Select runs that have ended, and were never counted, or not since they can be settled."""
     now = time.time()
     is_old = (Run.finished_at < now - KEPT_SECONDS) | (Run.finished_at > now + KEPT_SECONDS)
     return Run.finished_at.is_null(False) & (Run.delivery.is_null() | is_old)
 
 
-def _is_old(finished_at: float) -> bool:
-    # An end in the future is one of which a clock that was set back told the time.
-    return abs(time.time() - finished_at) > KEPT_SECONDS
+def _may_redeliver(run: Run) -> bool:
+    """Return whether delivering a run again would send its samples, not keep them."""
+    if run.redeliveries >= _MOST_REDELIVERIES:
+        return False
+    span, now_ms = span_of(run_owner(run.id)), time.time_ns() // 1_000_000
+    return span is None or (
+        now_ms - _YOUNG_MS < span.first_ms and span.last_ms <= now_ms + FUTURE_MS
+    )
 
 
-def _note(run: Run, counted: Counted) -> None:
-    """Store what was counted, unless the run has begun another attempt meanwhile."""
+def _store(run: Run, counted: Counted) -> None:
+    """Store a count, unless the run has begun another attempt meanwhile."""
     with exclusive(STATE):
         now = Run.get_or_none(Run.id == run.id, Run.attempt == run.attempt)
         if now is None:
             return
         now.delivery = asdict(counted)
-        # Of one that goes on, the controller is about to decide how it ends.
+        # The reason of an active run comes with the decision how it ends.
         if now.state not in ACTIVE_STATES:
             now.reason = _add(now.reason, counted.disagreement)
         now.save(only=[Run.delivery, Run.reason])
 
 
 def _add(reason: str, disagreement: str) -> str:
-    """Return why a run ended along with what is missing; the last lines of a rank come after."""
+    """Return a run's reason with what is missing, before the last lines of a rank's stderr."""
     if not disagreement or disagreement in reason:
         return reason
     first, line_end, rest = reason.partition("\n")
     return "; ".join(filter(None, (first, disagreement))) + line_end + rest
 
 
-def _settle(run: Run) -> None:
-    """Forget the chunks of a run's samples: what is in Prometheus now is on its disk."""
+def _delete_chunks(run: Run) -> None:
+    """Delete the chunks of a run's samples, which Prometheus has on its disk by now."""
     owner = run_owner(run.id)
     while forget_some(owner):
         time.sleep(_PAUSE_SECONDS)

@@ -1,8 +1,8 @@
-"""Migrations: bring the schema of an older database up to date, one numbered file after the other.
+"""Migrations: bring the schema of an older database up to date when it is opened.
 
-A file ``NNNN_what.py`` here has a function ``up(migrator, db)``, which changes the tables of the
-version before into what ``master/models.py`` says now. It runs once in each database, and is never
-changed after its release.
+A new table or column is in ``master/models.py``, from which new databases are made, and in a file
+``NNNN_what.py`` here, whose function ``up(migrator, db)`` changes those that there are. It runs
+once in each database, and never changes after its release.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,8 @@ from master.database import exclusive
 from mlbench.errors import MLBenchError
 
 FOLDER = Path(__file__).parent
-# The key of `exclusive` that a migration runs under.
+BASELINE = "0001_baseline"
+# The key of `exclusive` that migrations run under.
 SCHEMA = "schema"
 
 
@@ -32,30 +33,32 @@ def bring_up_to_date(opened: Database, tables: Sequence[Any], folder: Path = FOL
 
     Raises:
         NewerSchemaError: the database has had migrations that are unknown here.
+        MLBenchError: it is older than the first release.
     """
     runner = Runner(opened, str(folder))
     with _unchecked_references(opened), exclusive(SCHEMA):
-        unknown = sorted(runner.applied().keys() - {one.name for one in runner.migrations()})
-        if unknown:
+        if not tables[0].table_exists():
+            opened.create_tables(tables)
+            runner.fake()
+            return
+        applied = runner.applied().keys()
+        unknown = sorted(applied - {one.name for one in runner.migrations()})
+        if unknown and BASELINE in applied:
             raise NewerSchemaError(
                 f"the database is newer than this version of MLBench, which does not know its "
                 f"migration {unknown[-1]}: install the version that used it last, or restore a "
                 "copy from before"
             )
-        if tables[0].table_exists():
-            runner.up()
-        else:
-            opened.create_tables(tables)
-            runner.fake()
+        runner.up()
 
 
 @contextmanager
 def _unchecked_references(opened: Database) -> Iterator[None]:
-    """Let a table be replaced without what refers to it being deleted, as SQLite does."""
+    """Let SQLite replace a table without deleting the rows that refer to it."""
     if not isinstance(opened, SqliteDatabase):
         yield
         return
-    # This works outside of transactions only.
+    # This has an effect outside of transactions only.
     opened.pragma("foreign_keys", 0)
     try:
         yield

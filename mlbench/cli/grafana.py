@@ -1,19 +1,19 @@
 """``mlbench grafana push``: folder, data source and dashboards for a Grafana of yours."""
 
-import importlib.util
-import json as json_format
 import os
-import subprocess
-import sys
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mlbench import names
+from mlbench.assets import grafana_folder
 from mlbench.cli.common import JsonOption, errors_as_exit_codes, out, print_json
 from mlbench.client.connection import find_connection
-from mlbench.errors import MLBenchError
-from mlbench.home import NotConnectedError
+from mlbench.errors import MLBenchError, NotConnectedError
+
+if TYPE_CHECKING:
+    from mlbench.grafana import Pushed
 
 
 class NotPushedError(MLBenchError):
@@ -56,39 +56,25 @@ def push(
     $MLBENCH_SCRAPE_INTERVAL is that Prometheus's scrape interval, 2s by default.
     """
     with errors_as_exit_codes():
-        if prometheus_url is None:
-            prometheus_url = _stacks_prometheus()
-        pushed = _push(url, token, prometheus_url)
+        pushed = _push(url, token, prometheus_url or _stack_prometheus())
     if json:
-        print_json(pushed)
+        print_json(asdict(pushed))
     else:
-        _print(pushed)
-    with errors_as_exit_codes():
-        _check_all(pushed["dashboards"])
-
-
-def _print(pushed: dict[str, Any]) -> None:
-    out.print(f"folder MLBench: {pushed['folder']}")
-    out.print(f"data source MLBench Prometheus: {pushed['data_source']}")
-    for uid, outcome in pushed["dashboards"].items():
-        out.print(f"dashboard {uid}: {outcome}")
-
-
-def _check_all(outcomes: dict[str, str]) -> None:
-    """Make sure that all dashboards are as they should be.
-
-    Raises:
-        NotPushedError: some cannot be changed.
-    """
-    left = [uid for uid, outcome in outcomes.items() if outcome == "provisioned"]
+        out.print(f"folder MLBench: {pushed.folder}")
+        out.print(f"data source MLBench Prometheus: {pushed.data_source}")
+        for uid, outcome in pushed.dashboards.items():
+            out.print(f"dashboard {uid}: {outcome}")
+    left = [uid for uid, outcome in pushed.dashboards.items() if outcome == "provisioned"]
     if left:
-        raise NotPushedError(
-            f"not pushed: {', '.join(left)}: they come from Grafana's provisioning files, which "
-            "alone can change them: update these files, or take the dashboards out of them"
-        )
+        with errors_as_exit_codes():
+            raise NotPushedError(
+                f"not pushed: {', '.join(left)}: they come from Grafana's provisioning files, "
+                "which alone can change them: update these files, or take the dashboards out of "
+                "them"
+            )
 
 
-def _stacks_prometheus() -> str:
+def _stack_prometheus() -> str:
     """Return the address of the running stack's Prometheus.
 
     Raises:
@@ -106,27 +92,11 @@ def _stacks_prometheus() -> str:
     return connection.prometheus_url
 
 
-def _push(url: str, token: str, prometheus_url: str) -> dict[str, Any]:
-    """Have the master's code do it, and return what it did.
-
-    Raises:
-        NotPushedError: it could not be done; the text says why.
-    """
-    if importlib.util.find_spec("grafana_api") is None:
-        raise NotPushedError("a part is missing: run `pip install 'mlbench[master]'`")
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "master.grafana", "--url", url],
-        # Not on the command line, which everyone on this machine may read.
-        env={
-            **os.environ,
-            names.ENV_GRAFANA_TOKEN: token,
-            names.ENV_GRAFANA_PROMETHEUS_URL: prometheus_url,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise NotPushedError(done.stderr.strip())
-    pushed: dict[str, Any] = json_format.loads(done.stdout)
-    return pushed
+def _push(url: str, token: str, prometheus_url: str) -> "Pushed":
+    try:
+        from mlbench.grafana import Grafana  # noqa: PLC0415 - its packages are optional
+    except ModuleNotFoundError as error:
+        raise NotPushedError("a part is missing: run `pip install 'mlbench[master]'`") from error
+    interval = os.environ.get(names.ENV_SCRAPE_INTERVAL) or names.DEFAULT_SCRAPE_INTERVAL
+    with Grafana(url, token) as grafana:
+        return grafana.push(grafana_folder() / "dashboards", prometheus_url, interval)

@@ -63,7 +63,7 @@ def _open_signed_in(connection: Connection, path: str) -> bool:
     It is given a file that only this user can read: a command line, everyone on this machine can.
     """
     url = html.escape(_signed_in_url(connection, path))
-    file = Home.from_environ().way_in
+    file = Home.from_environ().sign_in_page
     write_private(file, _WAY_IN.format(url=url))
     return webbrowser.open(file.as_uri())
 

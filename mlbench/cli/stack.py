@@ -24,8 +24,8 @@ from mlbench.cli.report import api_url
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
 from mlbench.stack import launch
-from mlbench.stack.answering import answers
 from mlbench.stack.grafana import NONE_FOUND
+from mlbench.stack.services import answers
 
 WorkersOption = Annotated[int, typer.Option(min=1, max=16, help="Idle workers to keep.")]
 PortOption = Annotated[

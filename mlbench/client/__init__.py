@@ -1,8 +1,7 @@
 """The client of the master's REST API."""
 
-from mlbench.client.answers import Answer, ApiError, NoAnswerError
+from mlbench.client.answers import Answer
 from mlbench.client.api import ApiClient
-from mlbench.client.discovery import DiscoveryError
 from mlbench.client.logs import LogMatch, LogPage, LogSearch
 from mlbench.client.metrics import Format
 from mlbench.client.points import Point, Sample, Series
@@ -17,6 +16,7 @@ from mlbench.client.records import (
     RunEvent,
     RunLimits,
 )
+from mlbench.errors import ApiError, DiscoveryError, NoAnswerError
 
 __all__ = [
     "Answer",

@@ -4,8 +4,6 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from mlbench.errors import MLBenchError
-
 Value = TypeVar("Value")
 
 
@@ -27,15 +25,3 @@ class Answer(Generic[Value]):
             ValueError: it is no JSON, e.g. a zip file.
         """
         return json.loads(self.content)
-
-
-class ApiError(MLBenchError):
-    """The master refused a request: ``status`` is the HTTP status, the text its message."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class NoAnswerError(MLBenchError):
-    """The master cannot be reached, or fell silent."""

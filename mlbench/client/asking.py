@@ -6,8 +6,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
-from mlbench.client.answers import Answer, ApiError, Value
+from mlbench.client.answers import Answer, Value
 from mlbench.client.transport import Params, Transport
+from mlbench.errors import ApiError
 
 
 class Asker:

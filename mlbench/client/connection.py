@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from mlbench import names
 from mlbench.client.address import parse_address
-from mlbench.errors import MLBenchError
-from mlbench.home import Connection, Home, NotConnectedError
+from mlbench.errors import MLBenchError, NotConnectedError
+from mlbench.home import Connection, Home
 
 HINT_ELSEWHERE = (
     f"is ${names.ENV_URL} right, and does the way to it stand, as of kubectl port-forward?"

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from mlbench.client.address import Address, parse_address
-from mlbench.errors import MLBenchError
+from mlbench.errors import DiscoveryError
 
 # The name that the chart gives to the API's port, and the one that MLBench's had.
 _PORT_NAME = "http"
@@ -15,10 +15,6 @@ _PORT = 80
 # Seconds to connect and to answer, for each question to the Kubernetes API.
 _TIMEOUT = (5, 10)
 _INSIDE = "a pod's address is known inside the cluster only: from outside, give in_cluster=False"
-
-
-class DiscoveryError(MLBenchError):
-    """The master was not found in the cluster."""
 
 
 @dataclass(frozen=True)

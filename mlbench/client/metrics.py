@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, BinaryIO, Literal
 
-from mlbench.client.answers import Answer, ApiError
+from mlbench.client.answers import Answer
 from mlbench.client.asking import Asker, path_part
 from mlbench.client.points import Point, Sample, Series, to_series, to_text
 from mlbench.client.transport import Param, Transport
+from mlbench.errors import ApiError
 
 Format = Literal["zip", "csv", "json"]
 Moment = datetime | str

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import httpx
 
 from mlbench.client.address import Address
-from mlbench.client.answers import ApiError, NoAnswerError
+from mlbench.errors import ApiError, NoAnswerError
 
 Param = str | int | Sequence[str]
 Params = Mapping[str, Param]

@@ -1,5 +1,9 @@
-"""Starting and stopping a stack: at most one for each home folder, in front or detached."""
+"""Starting and stopping a stack: at most one for each home folder, in front or detached.
 
+``python -m mlbench.stack.launch`` is the supervisor's process of a detached stack.
+"""
+
+import argparse
 import fcntl
 import logging
 import os
@@ -11,19 +15,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mlbench import names
-from mlbench.home import Connection, Home, NotConnectedError
+from mlbench.errors import AlreadyRunningError, MLBenchError, NotConnectedError, StackError
+from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
-from mlbench.stack.errors import StackError
 from mlbench.stack.services import Services, check_installed
 from mlbench.stack.supervisor import Supervisor
 
 _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0
 _PRIVATE = 0o077
-
-
-class AlreadyRunningError(StackError):
-    """A supervisor has this home folder."""
 
 
 def run_in_front(
@@ -35,11 +35,11 @@ def run_in_front(
     """Run a stack until SIGTERM or Ctrl-C.
 
     Raises:
-        AlreadyRunningError: there is one with this home folder.
+        AlreadyRunningError: a stack with this home folder is running.
         StackError: it cannot be started; nothing is left running.
     """
     check_installed()
-    # Whatever its processes write is this user's alone.
+    # Only this user may read what its processes write.
     os.umask(_PRIVATE)
     try:
         with _lock(home):
@@ -51,14 +51,14 @@ def run_in_front(
 
 
 def start_detached(home: Home, workers: int, port: int | None) -> Connection:
-    """Start a stack that outlives this process, and return once it is ready.
+    """Start a stack that outlives this process, and wait until it is ready.
 
     Raises:
-        StackError: it cannot be started; the text ends with what it said.
+        StackError: it cannot be started; the text ends with its last output.
     """
     check_installed()
     if running_supervisor(home) is None:
-        # A stack that was killed has left it; it must not be taken for the new one's.
+        # Left by a stack that was killed. It must not be taken for the new one's.
         home.connection_file.unlink(missing_ok=True)
     try:
         home.make()
@@ -67,7 +67,7 @@ def start_detached(home: Home, workers: int, port: int | None) -> Connection:
         raise StackError(f"the stack cannot use {home.root}: {error}") from error
     log_file = home.logs / "supervisor.log"
     begin = log_file.stat().st_size if log_file.exists() else 0
-    command = [sys.executable, "-P", "-m", "mlbench.stack", "--workers", str(workers)]
+    command = [sys.executable, "-P", "-m", "mlbench.stack.launch", "--workers", str(workers)]
     if port is not None:
         command += ["--port", str(port)]
     pid = _spawn_detached(command, {**os.environ, names.ENV_HOME: str(home.root)}, log_file)
@@ -90,7 +90,7 @@ def start_detached(home: Home, workers: int, port: int | None) -> Connection:
 
 
 def _spawn_detached(command: list[str], environ: dict[str, str], log_file: Path) -> int:
-    """Start a process in a session of its own, which this one need not wait for."""
+    """Start a process in a new session, and return its id."""
     append = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     return os.posix_spawn(
         command[0],
@@ -106,7 +106,7 @@ def _spawn_detached(command: list[str], environ: dict[str, str], log_file: Path)
 
 
 def wait_until_ready(home: Home) -> Connection:
-    """Return how to reach the stack that is running or just starting.
+    """Wait for the stack that is running or starting, and return how to reach it.
 
     Raises:
         StackError: it does not get ready.
@@ -121,7 +121,7 @@ def wait_until_ready(home: Home) -> Connection:
 
 
 def stop(home: Home) -> bool:
-    """Stop the stack, and return once it is gone; return whether there was one.
+    """Stop the stack, wait until it has ended, and return whether there was one.
 
     Raises:
         StackError: it does not end.
@@ -129,7 +129,7 @@ def stop(home: Home) -> bool:
     pid = running_supervisor(home)
     if pid is None:
         return False
-    with suppress(ProcessLookupError):  # it has just ended by itself
+    with suppress(ProcessLookupError):  # it has just ended
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS
     while running_supervisor(home) is not None:
@@ -140,7 +140,7 @@ def stop(home: Home) -> bool:
 
 
 def running_supervisor(home: Home) -> int | None:
-    """Return the process id of the home folder's supervisor, if it runs."""
+    """Return the process id of the home folder's supervisor, or None if there is none."""
     try:
         with home.supervisor_lock.open("r+") as file:
             try:
@@ -155,14 +155,14 @@ def running_supervisor(home: Home) -> int | None:
 
 @contextmanager
 def _lock(home: Home) -> Iterator[None]:
-    """Hold the home folder for one supervisor: the kernel lets go of it when the process ends."""
+    """Lock the home folder; the kernel unlocks it when the process ends, however it does."""
     home.make()
     with home.supervisor_lock.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise AlreadyRunningError(f"a stack is already running with {home.root}") from None
-        # A stack that was killed has left it; whoever sees this one running must not read it.
+        # Left by a stack that was killed. It must not be taken for this one's.
         home.connection_file.unlink(missing_ok=True)
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -177,5 +177,22 @@ def _tail(path: Path, begin: int) -> str:
 
 
 def configure_logging() -> None:
-    """Log to stderr, as the supervisor's processes do."""
+    """Log to stderr with the time, as the supervisor does."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+
+
+def main() -> None:
+    """Run a stack with $MLBENCH_HOME until SIGTERM."""
+    parser = argparse.ArgumentParser(prog="mlbench.stack", description=main.__doc__)
+    parser.add_argument("--workers", type=int, required=True)
+    parser.add_argument("--port", type=int)
+    options = parser.parse_args()
+    configure_logging()
+    try:
+        run_in_front(Home.from_environ(), options.workers, options.port)
+    except MLBenchError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,31 +1,58 @@
-"""What the local stack runs: each process's command, environment and scrape target."""
+"""What the local stack runs: each process's command, environment, port and scrape target.
+
+Prometheus is served under a secret path and asks for a password. The password alone would not do:
+a browser that knows it sends it with every request to Prometheus, even one that a page of another
+site makes. Such a page does not know the path.
+"""
 
 import importlib.util
 import os
 import secrets
 import shutil
+import socket
 import sys
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 
 from mlbench import names, pod_token
 from mlbench.assets import CHECKOUT
+from mlbench.errors import StackError
 from mlbench.home import Home, write_private
 from mlbench.login import Login, with_login
 from mlbench.pod_token import PodIdentity, derive
-from mlbench.stack import grafana, prometheus
-from mlbench.stack.errors import StackError
-from mlbench.stack.ports import LOOPBACK, Ports
+from mlbench.stack import grafana
 
+LOOPBACK = "127.0.0.1"
 _MASTER_PORT = 8000
 _GRAFANA_PORT = 3000
 _PROMETHEUS_PORT = 9090
 _CONTROLLER_PORT = 9300
 _EXPORTER_PORT = 9400
 _WORKER_PORT = 9500
+_PORTS_TRIED = 200
 # Results are looked at long after the run.
 _RETENTION = "1y"
+# The lowest cost that bcrypt has: the password is random, so nobody guesses it however fast.
+_BCRYPT_ROUNDS = 4
+_OK = 200
+
+# The user's own Grafana; for the controller only.
+_GRAFANA_VARIABLES = (
+    names.ENV_GRAFANA_URL,
+    names.ENV_GRAFANA_TOKEN,
+    names.ENV_GRAFANA_PROMETHEUS_URL,
+)
+# What the stack sets itself. The user's shell may hold the values of another stack.
+_OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith("ENV_")} - {
+    names.ENV_DATASETS,
+    names.ENV_GIT_COMMIT,
+}
+
+# This machine's own addresses mean nothing to a proxy, whatever $http_proxy says.
+_without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True)
@@ -38,53 +65,63 @@ class Service:
     port: int | None = None
     """Where it serves HTTP, if it does."""
     health_path: str = "/metrics"
-    """What answers once it works."""
+    """Answers 200 once the service works."""
     optional: bool = False
     """Whether the stack is ready without it."""
     metrics_path: str = "/metrics"
     """Where Prometheus scrapes it."""
     login: Login | None = None
-    """What it wants to be shown."""
+    """The user and password it asks for."""
 
     @property
     def address(self) -> str:
-        """Return host and port."""
+        """Host and port."""
         return f"{LOOPBACK}:{self.port}"
+
+    def answers(self) -> bool:
+        """Check whether it works, as far as HTTP tells."""
+        url = f"http://{self.address}{self.health_path}"
+        return self.port is None or answers(url, login=self.login)
 
 
 class Services:
-    """Knows every process of one stack. Ports and tokens stay as they are while it runs."""
+    """All processes of one stack. Ports and tokens stay the same while it runs."""
 
     def __init__(self, home: Home, workers: int, port: int | None = None) -> None:
         self._home = home
         self._ports = Ports()
         self._worker_ports: dict[int, int] = {}
-        # The parts themselves run elsewhere: see the supervisor.
+        # The supervisor starts the processes in another folder.
         self._started_in = Path.cwd()
-        self.token = _secret(home.root / "token")
-        self._agent_secret = _secret(home.root / "agent-secret")
+        self.token = self._secret("token")
+        self._agent_secret = self._secret("agent-secret")
         master_port = self._ports.exactly(port) if port else self._ports.near(_MASTER_PORT)
         prometheus_port = self._ports.near(_PROMETHEUS_PORT)
         self.url = f"http://{LOOPBACK}:{master_port}"
-        # Open to those who know both: see mlbench.stack.prometheus.
-        self._prometheus_path = f"/{_secret(home.root / 'prometheus-path')}"
-        self._prometheus_login = Login(prometheus.USER, _secret(home.root / "prometheus-password"))
-        self._prometheus_place = f"http://{LOOPBACK}:{prometheus_port}{self._prometheus_path}"
-        self.prometheus_url = with_login(self._prometheus_place, self._prometheus_login)
+        self._prometheus_path = f"/{self._secret('prometheus-path')}"
+        self._prometheus_login = Login("mlbench", self._secret("prometheus-password"))
+        self._prometheus_url = f"http://{LOOPBACK}:{prometheus_port}{self._prometheus_path}"
+        self.prometheus_url = with_login(self._prometheus_url, self._prometheus_login)
         self._environ = {
             **{key: value for key, value in os.environ.items() if key not in _OUR_VARIABLES},
             **_no_proxy(),
             names.ENV_HOME: str(home.root),
         }
-        found = grafana.find_grafana()
-        shown = self._grafana(found) if found else None
-        self.grafana_url = f"http://{shown.address}" if shown else None
+        self._master_environ = {
+            **self._environ,
+            names.ENV_PROMETHEUS_URL: self.prometheus_url,
+            names.ENV_URL: self.url,
+            names.ENV_WORKERS: str(workers),
+        }
+        installed = grafana.find_grafana()
+        grafana_service = self._grafana(installed) if installed else None
+        self.grafana_url = f"http://{grafana_service.address}" if grafana_service else None
         self.fixed: tuple[Service, ...] = (
             self._prometheus(prometheus_port),
-            self._master(master_port, workers),
-            self._controller(workers),
+            self._master(master_port),
+            self._controller(),
             self._exporter(),
-            *([shown] if shown else []),
+            *([grafana_service] if grafana_service else []),
         )
 
     def worker(self, number: int) -> Service:
@@ -110,7 +147,6 @@ class Services:
     def _prometheus(self, port: int) -> Service:
         folder, path = self._home.prometheus, self._prometheus_path
         binary = find_prometheus()
-        web_config = prometheus.write_login(folder, self._prometheus_login)
         return Service(
             name="prometheus",
             command=(
@@ -119,8 +155,8 @@ class Services:
                 f"--storage.tsdb.path={folder / 'data'}",
                 f"--storage.tsdb.retention.time={_RETENTION}",
                 f"--web.listen-address={LOOPBACK}:{port}",
-                f"--web.external-url={self._prometheus_place}",
-                f"--web.config.file={web_config}",
+                f"--web.external-url={self._prometheus_url}",
+                f"--web.config.file={_write_prometheus_login(folder, self._prometheus_login)}",
                 "--web.enable-remote-write-receiver",
                 "--log.level=warn",
                 *_web_assets(binary),
@@ -132,7 +168,10 @@ class Services:
             login=self._prometheus_login,
         )
 
-    def _master(self, port: int, workers: int) -> Service:
+    def _master(self, port: int) -> Service:
+        # Where a browser reaches the user's own Grafana, or else the stack's.
+        given = (names.ENV_GRAFANA_PUBLIC_URL, names.ENV_GRAFANA_URL)
+        grafana_url = next(filter(None, map(os.environ.get, given)), self.grafana_url)
         return Service(
             name="master",
             command=(
@@ -140,8 +179,8 @@ class Services:
                 *("--config", "python:master.gunicorn_conf", "--bind", f"{LOOPBACK}:{port}"),
             ),
             environ={
-                **self._master_environ(workers),
-                **self._shown_grafana(),
+                **self._master_environ,
+                **({names.ENV_GRAFANA_PUBLIC_URL: grafana_url} if grafana_url else {}),
                 names.ENV_TOKEN: self.token,
                 names.ENV_AGENT_SECRET: self._agent_secret,
             },
@@ -149,121 +188,108 @@ class Services:
             health_path="/readyz",
         )
 
-    def _controller(self, workers: int) -> Service:
+    def _controller(self) -> Service:
         port = self._ports.near(_CONTROLLER_PORT)
+        given = {key: os.environ[key] for key in _GRAFANA_VARIABLES if key in os.environ}
         return Service(
             name="controller",
             command=(*_python("master.controller"), "--port", str(port)),
-            environ={
-                **self._master_environ(workers),
-                **self._followed_grafana(),
-            },
+            environ={**self._master_environ, **given},
             port=port,
         )
 
-    def _followed_grafana(self) -> dict[str, str]:
-        """Return how the controller reaches the user's own Grafana, or else the stack's."""
-        given = {key: os.environ[key] for key in _GRAFANA_VARIABLES if key in os.environ}
-        if given.get(names.ENV_GRAFANA_URL) or self.grafana_url is None:
-            return given
-        return {
-            names.ENV_GRAFANA_URL: self.grafana_url,
-            names.ENV_GRAFANA_TOKEN: f"{grafana.ADMIN}:{self._grafana_password()}",
-        }
-
-    def _shown_grafana(self) -> dict[str, str]:
-        """Return how a browser reaches the Grafana that the controller follows, if there is one."""
-        given = (names.ENV_GRAFANA_PUBLIC_URL, names.ENV_GRAFANA_URL)
-        url = next(filter(None, map(os.environ.get, given)), self.grafana_url)
-        return {names.ENV_GRAFANA_PUBLIC_URL: url} if url else {}
-
-    def _grafana(self, found: grafana.Grafana) -> Service:
+    def _grafana(self, installed: grafana.Grafana) -> Service:
         port = self._ports.near(_GRAFANA_PORT)
+        settings = grafana.settings(
+            self._home.grafana,
+            LOOPBACK,
+            port,
+            self._secret("grafana-password"),
+            self._prometheus_url,
+            self._prometheus_login,
+        )
         return Service(
             name="grafana",
-            command=found.command(),
-            environ={
-                **grafana.without_settings(self._environ),
-                **grafana.settings(
-                    self._home.grafana,
-                    LOOPBACK,
-                    port,
-                    self._grafana_password(),
-                    self._prometheus_place,
-                    self._prometheus_login,
-                ),
-            },
+            command=installed.command(),
+            environ={**grafana.without_settings(self._environ), **settings},
             port=port,
             health_path="/api/health",
             optional=True,
         )
 
-    def _grafana_password(self) -> str:
-        return _secret(self._home.root / "grafana-password")
-
     def _exporter(self) -> Service:
         port = self._ports.near(_EXPORTER_PORT)
-        return Service(
-            name="exporter",
-            command=(*_python("exporter.app"), "--port", str(port)),
-            environ=self._environ,
-            port=port,
-        )
+        command = (*_python("exporter.app"), "--port", str(port))
+        return Service("exporter", command, self._environ, port)
 
-    def _master_environ(self, workers: int) -> dict[str, str]:
-        return {
-            **self._environ,
-            names.ENV_PROMETHEUS_URL: self.prometheus_url,
-            names.ENV_URL: self.url,
-            names.ENV_WORKERS: str(workers),
-        }
+    def _secret(self, name: str) -> str:
+        """Return a secret of this home folder, which is made up the first time."""
+        path = self._home.root / name
+        if not path.exists():
+            write_private(path, secrets.token_urlsafe(32) + "\n")
+        return path.read_text().strip()
 
 
-# The controller's alone.
-_GRAFANA_VARIABLES = frozenset(
-    {names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN, names.ENV_GRAFANA_PROMETHEUS_URL}
-)
+class Ports:
+    """Gives out free ports, each to one stack, even while several stacks start."""
 
-# What the stack sets itself; the user's shell may hold those of another one.
-_OUR_VARIABLES = _GRAFANA_VARIABLES | frozenset(
-    {
-        names.ENV_TOKEN,
-        names.ENV_AGENT_SECRET,
-        names.ENV_PROMETHEUS_URL,
-        names.ENV_PROMETHEUS_BASIC_AUTH,
-        names.ENV_PROMETHEUS_USER,
-        names.ENV_PROMETHEUS_PASSWORD,
-        names.ENV_URL,
-        names.ENV_GRAFANA_PUBLIC_URL,
-        names.ENV_DATABASE_URL,
-        names.ENV_WORKERS,
-        names.ENV_POOL,
-        names.ENV_WORKER_MANIFEST,
-        names.ENV_NAMESPACE,
-        names.ENV_OWNER,
-        names.ENV_DASHBOARDS,
-        names.ENV_SCRAPE_INTERVAL,
-        names.ENV_POD,
-        names.ENV_POD_UID,
-        names.ENV_RUN_ID,
-        names.ENV_ATTEMPT,
-        names.ENV_RANK,
-        names.ENV_WORLD_SIZE,
-        names.ENV_METRICS_FILE,
-        names.ENV_CHECKPOINTS,
-        names.ENV_SEED,
-        names.ENV_DEADLINE,
-        # Set, it would change how every process of the stack counts.
-        names.ENV_MULTIPROC_DIR,
-    }
-)
+    def near(self, usual: int) -> int:
+        """Return the first free port from ``usual`` on.
+
+        Raises:
+            StackError: none of 200 is free.
+        """
+        for port in range(usual, usual + _PORTS_TRIED):
+            if is_free(port) and _reserve(port):
+                return port
+        raise StackError(f"no port from {usual} to {usual + _PORTS_TRIED - 1} is free")
+
+    def exactly(self, port: int) -> int:
+        """Return ``port``.
+
+        Raises:
+            StackError: another program uses it.
+        """
+        if not (is_free(port) and _reserve(port)):
+            raise StackError(f"port {port} is taken by another program; leave out --port")
+        return port
 
 
-def _no_proxy() -> dict[str, str]:
-    """Return the variables that keep the stack's own traffic away from the user's proxy."""
-    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
-    value = f"{given},{LOOPBACK}" if given else LOOPBACK
-    return {"no_proxy": value, "NO_PROXY": value}
+def is_free(port: int) -> bool:
+    """Check whether a server could listen on a port of this machine."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
+
+
+def _reserve(port: int) -> bool:
+    """Mark a port as ours until this process ends; false if another stack has marked it.
+
+    The mark is an abstract Unix socket, which is no file.
+    """
+    mark = socket.socket(socket.AF_UNIX)
+    try:
+        mark.bind(f"\0mlbench-port-{port}")
+    except OSError:
+        mark.close()
+        return False
+    mark.detach()
+    return True
+
+
+def answers(url: str, timeout_seconds: float = 5.0, login: Login | None = None) -> bool:
+    """Check whether an address of this machine answers a GET with 200."""
+    headers = {"Authorization": login.header} if login else {}
+    try:
+        request = urllib.request.Request(url, headers=headers)  # noqa: S310 - ours, by http
+        with _without_proxy.open(request, timeout=timeout_seconds) as response:
+            return bool(response.status == _OK)
+    except (OSError, HTTPException):
+        return False
 
 
 def find_prometheus() -> Path:
@@ -282,14 +308,8 @@ def find_prometheus() -> Path:
     )
 
 
-def _web_assets(binary: Path) -> tuple[str, ...]:
-    """Return the option that leads Debian's Prometheus, unpacked elsewhere, to its web pages."""
-    assets = binary.resolve().parents[1] / "share" / "prometheus" / "web"
-    return (f"--web.local-assets={assets}",) if assets.is_dir() else ()
-
-
 def check_installed() -> None:
-    """Make sure that the parts which the stack starts are installed.
+    """Make sure that everything the stack starts is installed.
 
     Raises:
         StackError: an extra is missing.
@@ -301,13 +321,33 @@ def check_installed() -> None:
         raise StackError(f"parts are missing: run `pip install 'mlbench[{extras}]'`")
 
 
+def _no_proxy() -> dict[str, str]:
+    """Return the variables that keep the stack's own traffic away from the user's proxy."""
+    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
+    value = f"{given},{LOOPBACK}" if given else LOOPBACK
+    return {"no_proxy": value, "NO_PROXY": value}
+
+
+def _write_prometheus_login(folder: Path, login: Login) -> Path:
+    """Write a password for Prometheus, hashed, and return its ``--web.config.file``.
+
+    The file beside it holds the password itself: Prometheus scrapes itself with it.
+    """
+    import bcrypt  # noqa: PLC0415 - only who starts a stack needs it
+
+    write_private(folder / "password", login.password)
+    hashed = bcrypt.hashpw(login.password.encode(), bcrypt.gensalt(_BCRYPT_ROUNDS)).decode()
+    path = folder / "web.yml"
+    write_private(path, f'basic_auth_users:\n  {login.user}: "{hashed}"\n')
+    return path
+
+
+def _web_assets(binary: Path) -> tuple[str, ...]:
+    """Return the option for the web pages of a Debian package that was unpacked elsewhere."""
+    assets = binary.resolve().parents[1] / "share" / "prometheus" / "web"
+    return (f"--web.local-assets={assets}",) if assets.is_dir() else ()
+
+
 def _python(module: str) -> tuple[str, ...]:
-    """Return the command of a module, which imports nothing from the folder that it runs in."""
+    # -P: import nothing from the folder that the process runs in.
     return (sys.executable, "-P", "-m", module)
-
-
-def _secret(path: Path) -> str:
-    """Return the secret in a file, made up the first time."""
-    if not path.exists():
-        write_private(path, secrets.token_urlsafe(32) + "\n")
-    return path.read_text().strip()

@@ -1,4 +1,4 @@
-"""The supervisor: starts the processes of the local stack, and starts again what dies."""
+"""The supervisor: starts the processes of the local stack, and restarts those that end."""
 
 import ctypes
 import functools
@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mlbench.assets import prometheus_folder
+from mlbench.errors import StackError
 from mlbench.home import Connection, Home, write_atomically
 from mlbench.pool import LocalWorker, PoolFiles
-from mlbench.stack.answering import answers
-from mlbench.stack.errors import StackError
 from mlbench.stack.services import Service, Services
 
 log = logging.getLogger(__name__)
@@ -28,31 +27,43 @@ log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.2
 _READY_SECONDS = 60.0
 _TERMINATE_SECONDS = 10.0
-# A process that ran for this long before it died is started again at once.
+# A process that ran for this long before it ended is restarted at once.
 _STABLE_SECONDS = 30.0
 _LONGEST_PAUSE_SECONDS = 10.0
-# A part that ends this often while the stack starts will not work by being started once more.
+# The start is given up once a service has ended this often.
 _ENDS_WHILE_STARTING = 3
 _LAST_LINES = 10
-# Where the parts run: nobody leaves a module there that one of them would import.
+# Where services run: no module lies there that one of them could import by mistake.
 _RUN_IN = "/"
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass
 class _Child:
-    """A service's process: the one that runs, or the last one that did."""
+    """The process of a service, which may have ended."""
 
     service: Service
     process: subprocess.Popen[bytes]
     started_at: float
     pause: float = 0.0
-    ended: int = 0
-    """How often it ended before."""
+    """Seconds from this start to the next one, at least."""
+    restarts: int = 0
+
+    @property
+    def ends(self) -> int:
+        """How often the service has ended."""
+        return self.restarts + (self.process.poll() is not None)
+
+    @property
+    def keeps_ending(self) -> bool:
+        return self.ends >= _ENDS_WHILE_STARTING
+
+    def works(self) -> bool:
+        return self.process.poll() is None and self.service.answers()
 
 
 class Supervisor:
-    """Keeps one stack running until told to quit."""
+    """Keeps one stack running until ``quit`` is called."""
 
     def __init__(
         self,
@@ -68,11 +79,11 @@ class Supervisor:
         self._pool = PoolFiles(home)
         self._children: dict[str, _Child] = {}
         self._quit = threading.Event()
-        self._troubles: dict[str, str] = {}
-        """What the log was last told of each thing that does not work."""
+        self._failing: dict[str, str] = {}
+        """The last error that was logged of each thing that fails now."""
 
     def run(self) -> None:
-        """Start everything, keep it running, and end it all when told to quit.
+        """Start everything, keep it running, and end it all after ``quit``.
 
         Raises:
             StackError: the stack did not get ready.
@@ -81,7 +92,7 @@ class Supervisor:
         try:
             for service in self._services.fixed:
                 self._start(service)
-            self._follow_pool()
+            self._adjust_workers()
             if self._wait_until_ready():
                 s = self._services
                 connection = Connection(s.url, s.token, s.prometheus_url, s.grafana_url)
@@ -89,29 +100,29 @@ class Supervisor:
                 self._on_ready(connection)
             while not self._quit.wait(_TICK_SECONDS):
                 self._restart_dead()
-                with self._again_later("the workers cannot be followed"):
-                    self._follow_pool()
+                with self._tried_again("the workers cannot be adjusted"):
+                    self._adjust_workers()
         finally:
             with suppress(OSError):
                 self._home.connection_file.unlink(missing_ok=True)
             self._end_all()
 
     def quit(self) -> None:
-        """End everything soon."""
+        """Have ``run`` end everything and return."""
         self._quit.set()
 
     @contextmanager
-    def _again_later(self, what: str) -> Iterator[None]:
-        """Go on where the disk is full, or the like: the next tick tries again. Say it once."""
+    def _tried_again(self, failure: str) -> Iterator[None]:
+        """Survive an error such as a full disk, as the next tick tries again. Log it once."""
         try:
             yield
         except (OSError, StackError) as error:
-            if self._troubles.get(what) != str(error):
-                self._troubles[what] = str(error)
-                log.error("%s, trying again: %s", what, error)
+            if self._failing.get(failure) != str(error):
+                self._failing[failure] = str(error)
+                log.error("%s, trying again: %s", failure, error)
         else:
-            if self._troubles.pop(what, None) is not None:
-                log.info("no more: %s", what)
+            if self._failing.pop(failure, None) is not None:
+                log.info("no more: %s", failure)
 
     def _prepare(self) -> None:
         self._home.pool_spec.unlink(missing_ok=True)
@@ -122,24 +133,26 @@ class Supervisor:
                 self._write_targets(service.name, [service])
 
     def _copy_prometheus_folder(self) -> None:
-        """Put the configuration where its scrape targets are; rules of an older version go."""
+        """Copy the configuration beside the scrape targets, without rules of an older version."""
         source, home = prometheus_folder(), self._home.prometheus
         shutil.rmtree(home / "rules", ignore_errors=True)
-        # Without the modes of the originals, which are everyone's to read.
+        # copyfile: the originals may be read by everyone, the copies must not.
         shutil.copytree(source / "rules", home / "rules", copy_function=shutil.copyfile)
         shutil.copyfile(source / "prometheus.yml", home / "prometheus.yml")
 
     def _wait_until_ready(self) -> bool:
-        """Return whether everything works, but for workers that do not; false when told to quit."""
+        """Wait until the services work; false if ``quit`` was called meanwhile.
+
+        A worker that does not work in time is passed over.
+        """
         deadline = time.monotonic() + _READY_SECONDS
         while not self._quit.wait(0.05):
             late = time.monotonic() > deadline
-            waiting = [
-                *(child for child in self._needed() if not _works(child)),
-                *(c for c in self._workers_there() if not (late or _keeps_ending(c) or _works(c))),
-            ]
+            waiting = [child for child in self._required() if not child.works()]
+            if not late:
+                waiting += [c for c in self._workers_now() if not (c.keeps_ending or c.works())]
             if not waiting:
-                self._name_workers_that_do_not_work()
+                self._warn_of_failing_workers()
                 return True
             if late:
                 names = ", ".join(child.service.name for child in waiting)
@@ -150,18 +163,21 @@ class Supervisor:
             self._check_none_keeps_ending()
         return False
 
-    def _needed(self) -> list[_Child]:
-        """Return the parts without which there is no stack."""
+    def _fixed_names(self) -> set[str]:
+        return {service.name for service in self._services.fixed}
+
+    def _required(self) -> list[_Child]:
+        """Return the processes without which the stack is not ready, workers left aside."""
         fixed = [self._children.get(service.name) for service in self._services.fixed]
         return [child for child in fixed if child is not None and not child.service.optional]
 
-    def _workers_there(self) -> list[_Child]:
-        fixed = {service.name for service in self._services.fixed}
+    def _workers_now(self) -> list[_Child]:
+        fixed = self._fixed_names()
         return [child for name, child in self._children.items() if name not in fixed]
 
-    def _name_workers_that_do_not_work(self) -> None:
-        for child in self._workers_there():
-            if not _works(child):
+    def _warn_of_failing_workers(self) -> None:
+        for child in self._workers_now():
+            if not child.works():
                 log_file = self._log_file(child.service)
                 log.warning(
                     "the stack starts without %s, which is tried again; the end of %s:\n%s",
@@ -169,15 +185,15 @@ class Supervisor:
                 )
 
     def _check_none_keeps_ending(self) -> None:
-        for child in self._needed():
-            if _keeps_ending(child):
+        for child in self._required():
+            if child.keeps_ending:
                 log_file = self._log_file(child.service)
                 raise StackError(
-                    f"{child.service.name} ended {_ends(child)} times while the stack started; "
+                    f"{child.service.name} ended {child.ends} times while the stack started; "
                     f"the end of {log_file}:\n{_last_lines(log_file)}"
                 )
 
-    def _start(self, service: Service, pause: float = 0.0, ended: int = 0) -> None:
+    def _start(self, service: Service, pause: float = 0.0, restarts: int = 0) -> None:
         with self._open_log(service) as output:
             try:
                 process = subprocess.Popen(
@@ -189,7 +205,7 @@ class Supervisor:
                     stderr=subprocess.STDOUT,
                     # Ctrl-C in a terminal is for the supervisor, which ends the rest in order.
                     start_new_session=True,
-                    # No other thread is there to deadlock.
+                    # Safe: the supervisor has no other thread that could hold a lock.
                     preexec_fn=functools.partial(_end_with, os.getpid()),  # noqa: PLW1509
                 )
             except OSError as error:
@@ -198,14 +214,14 @@ class Supervisor:
                     return
                 raise StackError(f"cannot start {service.name}: {error}") from error
         log.info("started %s (process %d)", service.name, process.pid)
-        self._children[service.name] = _Child(service, process, time.monotonic(), pause, ended)
+        self._children[service.name] = _Child(service, process, time.monotonic(), pause, restarts)
 
     def _open_log(self, service: Service) -> BinaryIO:
-        """Open a service's log; where the disk has no room for one, it runs without."""
+        """Open a service's log, or /dev/null where the log cannot be written."""
         try:
             return self._log_file(service).open("ab")
         except OSError as error:
-            log.error("what %s says is lost until it is started again: %s", service.name, error)
+            log.error("%s has no log until it is restarted: %s", service.name, error)
             return Path(os.devnull).open("ab")
 
     def _log_file(self, service: Service) -> Path:
@@ -222,44 +238,41 @@ class Supervisor:
                 self._give_up(child)
                 continue
             pause = min(max(1.0, child.pause * 2), _LONGEST_PAUSE_SECONDS) if again_soon else 0.0
-            with self._again_later(f"{child.service.name} ended with code {code} and cannot start"):
-                self._start(child.service, pause, child.ended + 1)
-                log.warning("%s ended with code %d; started it again", child.service.name, code)
+            with self._tried_again(f"{child.service.name} ended with code {code} and cannot start"):
+                self._start(child.service, pause, child.restarts + 1)
+                log.warning("%s ended with code %d; restarted it", child.service.name, code)
 
     def _give_up(self, child: _Child) -> None:
         log_file = self._log_file(child.service)
         log.warning("%s keeps ending, and is left out; see %s", child.service.name, log_file)
         del self._children[child.service.name]
 
-    def _follow_pool(self) -> None:
-        """Have as many workers as the controller's pool wants, and say which there are."""
+    def _adjust_workers(self) -> None:
+        """Run as many workers as the controller's pool asks for, and report which there are."""
         wanted = self._pool.read_wanted() or self._workers
         services = [self._services.worker(number) for number in range(wanted)]
         for service in services:
             if service.name not in self._children:
-                with self._again_later(f"{service.name} cannot be started"):
+                with self._tried_again(f"{service.name} cannot be started"):
                     self._start(service)
-        fixed = {service.name for service in self._services.fixed}
-        surplus = self._children.keys() - fixed - {service.name for service in services}
+        surplus = self._children.keys() - self._fixed_names() - {s.name for s in services}
         self._end([self._children.pop(name) for name in surplus])
         status = [
-            self._view(self._children[service.name])
+            self._worker_status(self._children[service.name])
             for service in services
             if service.name in self._children
         ]
         if status != self._pool.read_status():
-            # In this order: who sees the status sees that all is written.
+            # In this order: who reads the status may rely on the targets.
             self._write_targets("workers", services)
             self._pool.write_status(status)
 
-    def _view(self, child: _Child) -> LocalWorker:
-        code = child.process.poll()
+    def _worker_status(self, child: _Child) -> LocalWorker:
+        name, code = child.service.name, child.process.poll()
         if code is None:
-            return LocalWorker(child.service.name, alive=True)
+            return LocalWorker(name, alive=True)
         log_file = self._log_file(child.service)
-        return LocalWorker(
-            child.service.name, False, f"its agent ended with {code}: see {log_file}"
-        )
+        return LocalWorker(name, False, f"its agent ended with {code}: see {log_file}")
 
     def _write_targets(self, job: str, services: Iterable[Service]) -> None:
         by_path: dict[str, list[str]] = {}
@@ -273,9 +286,8 @@ class Supervisor:
         write_atomically(path, json.dumps(groups))
 
     def _end_all(self) -> None:
-        """End the workers first, so that what they still have to say is heard; Prometheus last."""
-        fixed = {service.name for service in self._services.fixed}
-        self._end([c for name, c in self._children.items() if name not in fixed])
+        """End the workers first, so that the master gets their last messages; Prometheus last."""
+        self._end(self._workers_now())
         for service in reversed(self._services.fixed):
             if service.name in self._children:
                 self._end([self._children[service.name]])
@@ -302,22 +314,5 @@ def _end_with(supervisor: int) -> None:
         os._exit(1)
 
 
-def _ends(child: _Child) -> int:
-    return child.ended + (child.process.poll() is not None)
-
-
-def _keeps_ending(child: _Child) -> bool:
-    return _ends(child) >= _ENDS_WHILE_STARTING
-
-
 def _last_lines(path: Path) -> str:
     return "\n".join(path.read_text(errors="replace").splitlines()[-_LAST_LINES:])
-
-
-def _works(child: _Child) -> bool:
-    service = child.service
-    if child.process.poll() is not None:
-        return False
-    if service.port is None:
-        return True
-    return answers(f"http://{service.address}{service.health_path}", login=service.login)

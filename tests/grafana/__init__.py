@@ -1,1 +1,1 @@
-"""Tests of the dashboards: their form, their references, and that every query finds data."""
+"""Tests of the dashboards: they are current, hang together, and every query finds data."""

@@ -1,165 +1,147 @@
 """Asks Prometheus what Grafana would ask it for a dashboard: variables, annotations and panels."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from master.reading.promql import Found, PrometheusClient
-from tests.grafana.dashboards import Dashboard, Panel, Target, Variable
-from tests.grafana.templating import (
-    Chosen,
-    Scope,
-    TimeRange,
-    fixed_options,
-    offered_labels,
-    options_in,
-    seconds,
-    variable_argument,
-)
+from tests.grafana.dashboards import REFERENCE, Dashboard, Json, variable_argument
 
-_EVERYTHING = '{__name__=~".+"}'
+# Grafana chooses the step of a range for one point a pixel.
+_POINTS = 1000
+# Of the local stack's Prometheus.
+_SCRAPE_SECONDS = 2.0
+_SPECIAL = re.compile(r"[$^*{}\[\]'+?.()|]")
+_SECONDS = {"": _SCRAPE_SECONDS, "2s": 2.0, "100ms": 0.1}
 
 
 @dataclass(frozen=True)
 class View:
-    """What a user looks at: a stretch of time, and the runs chosen where there is a choice."""
+    """What a user looks at: a stretch of time in Unix seconds, and the chosen runs."""
 
     name: str
-    range: TimeRange
+    first: float
+    last: float
     run_ids: tuple[str, ...]
     """The first one, where only one can be chosen."""
+
+    def step(self, least: float) -> float:
+        """Return the seconds between two points of a graph, at least as many as given."""
+        return max(least, round((self.last - self.first) / _POINTS, 3))
+
+    def built_in(self, least: float) -> dict[str, str]:
+        """Return the values of Grafana's own variables, for a query with this least step."""
+        step = self.step(least)
+        return {
+            "__rate_interval": f"{max(step + least, 4 * least) * 1000:.0f}ms",
+            "__range": f"{self.last - self.first:.0f}s",
+        }
 
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked at one place of a dashboard."""
+    """What is asked at one place of a dashboard, with the values of its variables."""
 
     place: str
     """The panel's title, ``variable NAME`` or ``annotation NAME``."""
-    ref_id: str
+    ref: str
     expr: str
     instant: bool
-    step: float
-    """Seconds between two values; of no meaning for an instant query."""
-    scope: Scope
+    least_step: float
+    variables: Mapping[str, str]
+    options: tuple[str, ...] | None = None
+    """The values that a variable offers; None for a query that is no variable's."""
 
-    @property
-    def text(self) -> str:
-        """What is asked, with all variables filled in."""
-        return self.scope.fill(self.expr)
+    def text(self, view: View) -> str:
+        """Return the query with all variables filled in.
+
+        Raises:
+            KeyError: there is no variable of a name.
+        """
+        known = {**view.built_in(self.least_step), **self.variables}
+        return REFERENCE.sub(lambda found: known[found["braced"] or found["plain"]], self.expr)
 
     def asking(self, expr: str) -> "Query":
         """Return the query that asks something else at the same place."""
-        return replace(self, expr=expr)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A variable, and the values that it offers."""
-
-    name: str
-    query: Query
-    options: tuple[str, ...]
+        return replace(self, expr=expr, options=None)
 
 
 class Grafana:
     """Asks for one view of a dashboard."""
 
-    def __init__(self, prometheus: PrometheusClient, scrape_interval: float, view: View) -> None:
+    def __init__(self, prometheus: PrometheusClient, view: View) -> None:
         self._prometheus = prometheus
-        self._scrape_interval = scrape_interval
         self._view = view
 
-    def choose(self, board: Dashboard) -> tuple[list[Asked], Scope]:
-        """Return what each variable offers, and what is then chosen of it.
+    def queries(self, board: Dashboard) -> Iterator[Query]:
+        """Yield what variables, annotations and panels ask; variables are asked at once.
 
-        As in Grafana, that is All where there is such a choice, else the first value; of runs,
-        those of the view.
+        A repeated panel asks for each value of its variable.
         """
-        scope = Scope(built_in=self._view.range.built_in(self._scrape_interval))
-        asked = []
+        chosen: dict[str, str] = {}
+        offered: dict[str, tuple[str, ...]] = {}
         for variable in board.variables:
-            options = tuple(self._options(variable, scope))
-            step = self._view.range.step(self._scrape_interval)
-            query = Query(f"variable {variable.name}", "", variable.query, False, step, scope)
-            asked.append(Asked(variable.name, query, options))
-            scope = scope.choose(variable.name, self._chosen(variable, options))
-        return asked, scope
-
-    def queries(self, board: Dashboard, scope: Scope, asked: Sequence[Asked]) -> Iterator[Query]:
-        """Yield what the annotations and panels ask; a repeated panel's for each value."""
+            if variable["type"] == "query":
+                name, expr = variable["name"], variable_argument(variable["definition"])
+                query = Query(f"variable {name}", "", expr, False, _SCRAPE_SECONDS, chosen)
+                offered[name] = self._options(variable, query)
+                yield replace(query, options=offered[name])
+                chosen = {**chosen, name: self._choice(variable, offered[name])}
         for one in board.annotations:
-            step = self._view.range.step(seconds(one.step))
-            yield Query(f"annotation {one.name}", "", one.expr, False, step, scope)
-        repeats = {row.title: row.repeat for row in board.panels if row.type == "row"}
+            step = _SECONDS[one["step"]]
+            yield Query(f"annotation {one['name']}", "", one["expr"], False, step, chosen)
         for panel in board.panels:
-            by = panel.repeat or repeats.get(panel.row, "")
-            options = next((one.options for one in asked if one.name == by), None)
-            if options is None:
-                yield from self._panel_queries(panel, scope)
-            for option in options or ():
-                yield from self._panel_queries(panel, scope.choose(by, Chosen((option,))))
+            by = panel.get("repeat")
+            for scope in [{**chosen, by: one} for one in offered[by]] if by else [chosen]:
+                for target in panel["targets"]:
+                    least = _SECONDS[target.get("interval", "")]
+                    ref, instant = target["refId"], target["instant"]
+                    yield Query(panel["title"], ref, target["expr"], instant, least, scope)
 
     def ask(self, query: Query) -> list[Found]:
         """Return the series that have a number in the answer.
 
         Raises:
             PrometheusError: the query is refused.
+            KeyError: there is no variable of a name.
         """
-        over = self._view.range
+        text, view = query.text(self._view), self._view
         if query.instant:
-            found = self._prometheus.query(query.text, over.last)
+            found = self._prometheus.query(text, view.last)
         else:
-            first = over.first - over.first % query.step
-            times = (round(moment * 1000) for moment in (first, over.last, query.step))
-            found = self._prometheus.query_range(query.text, *times)
+            step = view.step(query.least_step)
+            times = (view.first - view.first % step, view.last, step)
+            found = self._prometheus.query_range(text, *(round(one * 1000) for one in times))
         return [one for one in found if any(value != "NaN" for value in one.values)]
 
-    def _panel_queries(self, panel: Panel, scope: Scope) -> Iterator[Query]:
-        for target in panel.targets:
-            if target.expr:
-                yield from self._target_queries(panel, target, scope)
+    def _options(self, variable: Json, query: Query) -> tuple[str, ...]:
+        """Return the values that a variable offers, sorted."""
+        view, text = self._view, query.text(self._view)
+        if variable["regex"]:
+            # It picks the values out of series that are written as text.
+            pattern = re.compile(variable["regex"].strip("/").replace("(?<", "(?P<"))
+            found = [_as_text(one) for one in self._prometheus.query(text, view.last)]
+            values = {match["value"] for one in found for match in pattern.finditer(one)}
+        else:
+            label = variable["definition"].removesuffix(")").rpartition(", ")[2]
+            series = self._prometheus.series(
+                text, round(view.first * 1000), round(view.last * 1000)
+            )
+            values = {one[label] for one in series if label in one}
+        return tuple(sorted(values))
 
-    def _target_queries(self, panel: Panel, target: Target, scope: Scope) -> Iterator[Query]:
-        asked = target.interval or panel.json.get("interval") or ""
-        least = seconds(scope.fill(asked)) or self._scrape_interval
-        scope = replace(scope, built_in=self._view.range.built_in(least))
-        step = self._view.range.step(least)
-        for instant in [True] * target.instant + [False] * target.range:
-            yield Query(panel.title, target.ref_id, target.expr, instant, step, scope)
-
-    def _options(self, variable: Variable, scope: Scope) -> list[str]:
-        if variable.type == "datasource":
-            return ["mlbench-prometheus"]
-        if variable.type != "query":
-            return fixed_options(variable)
-        return options_in(self._found(variable, scope), scope.fill(variable.regex))
-
-    def _found(self, variable: Variable, scope: Scope) -> list[str]:
-        """Return the texts that a variable's query finds."""
-        over = self._view.range
-        argument = scope.fill(variable_argument(variable.query))
-        if variable.query.startswith("query_result("):
-            return [_text(one) for one in self._prometheus.query(argument, over.last)]
-        if not variable.query.startswith("label_values("):
-            raise ValueError(f"variables that ask for {variable.query} are not known here")
-        [label] = offered_labels(variable)
-        times = (round(over.first * 1000), round(over.last * 1000))
-        series = self._prometheus.series(argument or _EVERYTHING, *times)
-        return [one[label] for one in series if label in one]
-
-    def _chosen(self, variable: Variable, options: tuple[str, ...]) -> Chosen:
-        many = variable.multi or variable.include_all
-        runs = tuple(one for one in self._view.run_ids if one in options)
-        if runs and "run_id" in offered_labels(variable):
-            return Chosen(runs if variable.multi else runs[:1], is_list=many)
-        if variable.include_all:
-            return Chosen(options, is_list=True, all_value=variable.all_value)
-        return Chosen(options[:1], is_list=many)
+    def _choice(self, variable: Json, options: Sequence[str]) -> str:
+        """Return what is chosen: the runs of the view, else All if there is such a choice."""
+        if variable["regex"]:
+            options = [one for one in self._view.run_ids if one in options]
+        elif variable["includeAll"] and "allValue" in variable:
+            all_value: str = variable["allValue"]
+            return all_value
+        if not variable["multi"]:
+            return next(iter(options), "")
+        return "|".join(_SPECIAL.sub(lambda found: rf"\\{found.group()}", one) for one in options)
 
 
-def _text(found: Found) -> str:
-    """Return a series as ``query_result`` gives it to a variable's regex."""
-    labels = {key: value for key, value in found.labels.items() if key != "__name__"}
-    inside = ",".join(f'{key}="{value}"' for key, value in labels.items())
-    name = found.labels.get("__name__", "")
-    return f"{name}{{{inside}}} {found.values[-1]} {found.times[-1] * 1000:.0f}"
+def _as_text(found: Found) -> str:
+    labels = (f'{key}="{value}"' for key, value in found.labels.items())
+    return f"{{{','.join(labels)}}}"

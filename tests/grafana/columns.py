@@ -3,88 +3,57 @@
 import re
 from collections.abc import Iterable
 
-from tests.grafana.dashboards import Json, Panel
-from tests.grafana.references import texts
+from tests.grafana.dashboards import Json, texts
 
-_IN_LINK = re.compile(r"__data\.fields(?:\[[\"']([^\"']+)[\"']\]|\.(\w+))")
-_NUMBER = re.compile(r"-?[\d.]*")
-_ALWAYS = frozenset({"Time", "Value"})
+_IN_LINK = re.compile(r"__data\.fields\.(\w+)")
 
 
-def is_table(panel: Panel) -> bool:
-    """Return whether the panel's answers are tables, whose columns are the labels."""
-    return bool(panel.targets) and all(one.format == "table" for one in panel.targets)
-
-
-def unknown_columns(panel: Panel, labels: Iterable[str]) -> set[str]:
+def unknown_columns(panel: Json, labels: Iterable[str]) -> set[str]:
     """Return the columns that a panel speaks of and does not have.
 
     Args:
-        panel: one of which ``is_table`` says so.
+        panel: one whose answers are tables, with the labels as columns.
         labels: of the series that its queries find.
     """
-    values = {f"Value #{one.ref_id}" for one in panel.targets}
-    known = _ALWAYS | values | set(labels)
-    mentioned = {a or b for _, text in texts(panel.json) for a, b in _IN_LINK.findall(text)}
-    for step in panel.transformations:
-        known |= _made(step["id"], step["options"])
-        mentioned |= _used(step["id"], step["options"])
-    if not any(step["id"] == "groupingToMatrix" for step in panel.transformations):
+    values = {f"Value #{one['refId']}" for one in panel["targets"]}
+    known = {"Time", "Value", *values, *labels}
+    mentioned = {name for _, text in texts(panel) for name in _IN_LINK.findall(text)}
+    for step in panel["transformations"]:
+        made, used = _columns_of(step["id"], step["options"])
+        known |= made
+        mentioned |= used
+    if not any(step["id"] == "groupingToMatrix" for step in panel["transformations"]):
         # A matrix has a column for each value of a label.
-        mentioned |= _styled(panel)
+        mentioned |= {one["matcher"]["options"] for one in panel["fieldConfig"]["overrides"]}
+        mentioned |= {one["displayName"] for one in panel["options"].get("sortBy", ())}
     return mentioned - known
 
 
-def _styled(panel: Panel) -> set[str]:
-    """Return the columns that look different, or that the rows are ordered by."""
-    overrides = panel.json.get("fieldConfig", {}).get("overrides", ())
-    matchers = [one["matcher"] for one in overrides]
-    orders = panel.json.get("options", {}).get("sortBy") or ()
-    return {one["options"] for one in matchers if one["id"] == "byName"} | {
-        one["displayName"] for one in orders
-    }
-
-
-def _made(kind: str, options: Json) -> set[str]:
-    """Return the columns that a transformation makes."""
-    match kind:
-        case "organize":
-            return set(options["renameByName"].values())
-        case "groupBy":
-            return {
-                f"{name} ({aggregation})"
-                for name, field in options["fields"].items()
-                for aggregation in field["aggregations"]
-            }
-        case "groupingToMatrix":
-            # Grafana's versions differ in what they call the first column.
-            return {options["rowField"], f"{options['rowField']}\\{options['columnField']}"}
-        case "calculateField":
-            return {options["alias"]}
-    return set()
-
-
-def _used(kind: str, options: Json) -> set[str]:
-    """Return the columns that a transformation needs."""
-    found: Iterable[str] = ()
+def _columns_of(kind: str, options: Json) -> tuple[set[str], set[str]]:
+    """Return the columns that a transformation makes, and those that it needs."""
+    made: Iterable[str] = ()
+    used: Iterable[str] = ()
     match kind:
         case "organize":
             # It may also leave out or order columns, which only some machines have.
-            found = options["renameByName"]
+            made, used = options["renameByName"].values(), options["renameByName"]
         case "groupBy":
-            found = options["fields"]
+            fields = options["fields"]
+            made = [f"{name} ({how})" for name in fields for how in fields[name]["aggregations"]]
+            used = fields
         case "groupingToMatrix":
-            found = (options["rowField"], options["columnField"], options["valueField"])
+            row, column = options["rowField"], options["columnField"]
+            # Grafana's versions differ in what they call the first column.
+            made, used = (row, f"{row}\\{column}"), (row, column, options["valueField"])
         case "calculateField":
-            binary = options.get("binary") or {}
-            sides = (binary.get("left", ""), binary.get("right", ""))
-            found = (one for one in sides if not _NUMBER.fullmatch(one))
+            made = (options["alias"],)
+            used = (options["binary"]["left"], options["binary"]["right"])
         case "joinByField":
-            found = (options["byField"],)
+            used = (options["byField"],)
         case "sortBy":
-            found = (one["field"] for one in options["sort"])
+            used = [one["field"] for one in options["sort"]]
         case "convertFieldType":
-            found = (one["targetField"] for one in options["conversions"])
-        case "filterFieldsByName":
-            found = options.get("include", {}).get("names", ())
-    return set(found)
+            used = [one["targetField"] for one in options["conversions"]]
+        case "filterByValue":
+            used = [one["fieldName"] for one in options["filters"]]
+    return set(made), set(used)

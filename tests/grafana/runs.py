@@ -17,8 +17,7 @@ from mlbench.stack import launch
 from tests.chain.test_nothing_is_lost import run_to_end
 from tests.conftest import wait_for
 from tests.grafana.asking import View
-from tests.grafana.recorded import recorded_names
-from tests.grafana.templating import TimeRange
+from tests.prometheus.reading import read_rules
 
 # How long before and after the runs a view of them reaches.
 _MARGIN_SECONDS = 4.0
@@ -57,7 +56,7 @@ def _use(client: ApiClient, prometheus: PrometheusClient) -> Used:
     ended = [_run_digits(client, 2, slow), _run_digits(client, 1, {"goal": "80"})]
     finished = _view("finished", ended, _moment(ended[-1].finished_at))
     # At the end of that view no run is active.
-    wait_for(lambda: time.time() > finished.range.last, what="the time of the next run begins")
+    wait_for(lambda: time.time() > finished.last, what="the time of the next run begins")
     # It learns too slowly to reach its goal: it trains until the stack is stopped.
     endless = {"learning_rate": "1e-9", "epochs": "100000"}
     active = _order_digits(client, "active", 2, endless)
@@ -86,13 +85,13 @@ def _all_is_seen(prometheus: PrometheusClient, run: Run) -> bool:
     """
     before = time.time() - _MARGIN_SECONDS
     epoch_ended = f'{names.RUN_METRIC}{{run_id="{run.id}",metric="{names.VAL_ACCURACY}"}}'
-    recorded = [f'{{__name__="{rule}",run_id="{run.id}"}}' for rule in sorted(recorded_names())]
+    recorded = [f'{{__name__="{rule}",run_id="{run.id}"}}' for rule in read_rules("record")]
     return all(prometheus.query(query, before) for query in (epoch_ended, *recorded))
 
 
 def _view(name: str, runs: list[Run], until: float) -> View:
-    over = TimeRange(_moment(runs[0].created_at) - _MARGIN_SECONDS, until + _MARGIN_SECONDS)
-    return View(name, over, tuple(str(run.id) for run in runs))
+    first, last = _moment(runs[0].created_at) - _MARGIN_SECONDS, until + _MARGIN_SECONDS
+    return View(name, first, last, tuple(str(run.id) for run in runs))
 
 
 def _moment(text: str | None) -> float:

@@ -191,8 +191,9 @@ def test_the_master_answers_to_its_names(render: Render) -> None:
     }
 
 
-def test_the_controller_knows_manifest_owner_and_grafana(render: Render) -> None:
-    api, controller = _containers(render("limits.bandwidth=100"))
+def test_the_controller_knows_manifest_owner_and_a_grafana_of_yours(render: Render) -> None:
+    grafana = ("grafana.enabled=false", "grafana.url=http://g:3000", "grafana.existingSecret=g")
+    api, controller = _containers(render("limits.bandwidth=100", *grafana))
     environment = _environment(controller)
     assert (
         environment.items()
@@ -204,10 +205,15 @@ def test_the_controller_knows_manifest_owner_and_grafana(render: Render) -> None
             "MLBENCH_LIMIT_BANDWIDTH": "100",
             "MLBENCH_PROMETHEUS_URL": "http://mlbench:$(MLBENCH_PROMETHEUS_PASSWORD)"
             "@r-mlbench-prometheus:9090",
-            "GRAFANA_URL": "http://r-mlbench-grafana:80",
+            "GRAFANA_URL": "http://g:3000",
         }.items()
     )
+    assert "GRAFANA_TOKEN" in environment
     assert "GRAFANA_URL" not in _environment(api)
+    # The bundled one reads files, so nobody but itself needs its password.
+    assert not [
+        name for c in _containers(render()) for name in _environment(c) if "GRAFANA" in name
+    ]
 
 
 def test_a_password_comes_before_what_holds_it(render: Render) -> None:

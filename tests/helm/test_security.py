@@ -150,7 +150,6 @@ def test_secrets_of_the_users_are_taken_instead(render: Render) -> None:
         ("mine", "MLBENCH_TOKEN"),
         ("mine", "MLBENCH_AGENT_SECRET"),
         ("mine", "MLBENCH_PROMETHEUS_PASSWORD"),
-        ("mine", "GRAFANA_PASSWORD"),
         ("mine", "GF_SECURITY_ADMIN_PASSWORD"),
         ("postgres", "DATABASE_URL"),
     }

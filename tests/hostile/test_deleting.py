@@ -75,6 +75,7 @@ def poll_until(done: Callable[[], bool], database: Database) -> float:
     return longest
 
 
+@pytest.mark.both_databases
 def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Database) -> None:
     run = make_long_log()
     see_pod("bystander")
@@ -143,7 +144,6 @@ def test_samples_for_a_run_that_is_being_swept_are_refused(
     assert sweeping.sweep()
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_file_from_before_is_brought_to_shrink(database: Database, database_url: str) -> None:
     database.execute_sql("PRAGMA auto_vacuum = none")
     database.execute_sql("VACUUM")

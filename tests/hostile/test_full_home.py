@@ -84,7 +84,7 @@ def test_the_stack_outlives_a_full_disk_and_makes_up_for_it(
     victim.send_signal(signal.SIGKILL)
     wait_for(lambda: victim.pid not in {part.pid for part in children(supervisor.pid)})
     wait_for(lambda: len(children(supervisor.pid)) == 5, what="what died is started again")
-    told = "the workers cannot be followed, trying again: [Errno 28] No space left on device"
+    told = "the workers cannot be adjusted, trying again: [Errno 28] No space left on device"
     wait_for(lambda: told in output.read_text(), what="it says so")
     time.sleep(1)  # five more tries
     assert supervisor.poll() is None
@@ -97,7 +97,7 @@ def test_the_stack_outlives_a_full_disk_and_makes_up_for_it(
     assert pool.read_status()[2] == LocalWorker("worker-2", alive=True)
     [group] = json.loads((home.prometheus / "targets" / "workers.json").read_text())
     assert len(group["targets"]) == 3
-    wait_for(lambda: "no more: the workers cannot be followed" in output.read_text())
+    wait_for(lambda: "no more: the workers cannot be adjusted" in output.read_text())
 
 
 def test_it_ends_in_order_on_a_full_disk(supervisor: subprocess.Popen[bytes], small: Path) -> None:
@@ -112,7 +112,7 @@ def test_it_ends_in_order_on_a_full_disk(supervisor: subprocess.Popen[bytes], sm
 def test_a_start_on_a_full_disk_says_so(small: Path) -> None:
     fill(small)
     done = subprocess.run(
-        [sys.executable, "-m", "mlbench.stack", "--workers", "1"],
+        [sys.executable, "-m", "mlbench.stack.launch", "--workers", "1"],
         env={**os.environ, names.ENV_HOME: str(small / "home")},
         capture_output=True,
         text=True,

@@ -112,6 +112,7 @@ def test_the_worst_batch_takes_bounded_memory_and_room(
     assert KeptSample.select().where(KeptSample.owner == run_owner(run.id)).count() <= 10_001
 
 
+@pytest.mark.both_databases
 def test_what_the_database_refuses_is_kept_as_malformed_and_the_rest_goes_on(
     database: Database, run: Run, delivery: Delivery, prometheus: PrometheusClient
 ) -> None:

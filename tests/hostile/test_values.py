@@ -5,6 +5,7 @@ import math
 import time
 from typing import Any
 
+import pytest
 from falcon.testing import TestClient
 from peewee import PostgresqlDatabase
 
@@ -56,6 +57,7 @@ WAYS_TO_READ: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.both_databases
 def test_every_value_is_refused_by_its_field_or_can_be_read(
     api: TestClient, run: Run, delivery: Delivery
 ) -> None:
@@ -98,6 +100,7 @@ def test_an_exit_at_an_impossible_time_is_refused(api: TestClient, run: Run) -> 
     assert api.simulate_get(f"/api/runs/{run.id}/events/").status_code == 200
 
 
+@pytest.mark.both_databases
 def test_an_impossible_time_that_is_stored_already_is_shown_as_the_nearest(
     api: TestClient, run: Run
 ) -> None:

@@ -178,6 +178,7 @@ def test_odd_values_in_parameters(sender: Sender, route: Route) -> None:
     sender.send(route, query="%ff=%ff&&==&" + "a=1&" * 1_000)
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("route", [route for route in ALL_ROUTES if route[0] in {"POST", "PUT"}])
 def test_odd_bodies(sender: Sender, route: Route) -> None:
     for body in ODD_BODIES:
@@ -213,6 +214,7 @@ def test_one_odd_value_among_good_ones(sender: Sender, here: Run, template: str)
             sender.send(("POST", template), body=encode(good | {name: odd}))
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("kind", ["run", "pod"])
 def test_a_metric_that_no_database_can_hold(sender: Sender, kind: str) -> None:
     for owner in ("", "/{owner}"):

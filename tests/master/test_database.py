@@ -17,6 +17,8 @@ from master.recording.streams import StreamKey
 from tests.master.making import make_run
 from tests.postgres import PostgresServer, serve
 
+pytestmark = pytest.mark.both_databases
+
 # Reads, and writes what it read plus one: counts lose where two do so at once.
 _COUNT_UP = """
 import sys

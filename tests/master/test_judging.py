@@ -50,6 +50,7 @@ def record_accuracy(run: Run, values: Mapping[float, float], rank: int = 0) -> N
     record(run, b"".join(lines), rank)
 
 
+@pytest.mark.both_databases
 def test_a_result_is_the_same_before_and_after_delivery(
     started_at: float, reader: SeriesReader, delivery: Delivery
 ) -> None:

@@ -27,6 +27,8 @@ from master.recording.samples import Sample
 from master.settings import Limits
 from tests.master.making import line, make_ranks, make_run, post, record
 
+pytestmark = pytest.mark.both_databases
+
 LIMITS = Limits(workers=4, cpus=2)
 
 

@@ -71,6 +71,7 @@ def reload(rank: Rank) -> Rank:
     return found
 
 
+@pytest.mark.both_databases
 def test_a_whole_conversation(run: Run, rank_0: Rank) -> None:
     assert poll("other", IDLE).do == "wait"
     begun = poll("w-0", IDLE)
@@ -164,6 +165,7 @@ def test_an_exit_is_never_in_the_future(run: Run, rank_0: Rank) -> None:
     assert exited_at <= time.time()
 
 
+@pytest.mark.both_databases
 def test_an_exit_closes_all_streams_also_those_never_written(run: Run, rank_0: Rank) -> None:
     poll("w-0", report("exited", run))
     assert {(s.name, s.final_size) for s in Stream.select()} == {(name, 0) for name in STREAMS}
@@ -181,6 +183,7 @@ def test_an_agent_in_no_pod_that_the_pool_knows_counts_for_nothing(
     assert not reload(rank_0).reported
 
 
+@pytest.mark.both_databases
 def test_every_poll_is_a_heartbeat(database: Database) -> None:
     see_pod("w-0")
     before = time.time()
@@ -258,6 +261,7 @@ def test_a_process_that_was_over_before_its_agent_could_report(run: Run, rank_0:
     assert reload(rank_0).reported_at == 12.5
 
 
+@pytest.mark.both_databases
 def test_a_failure_is_noted_once_also_while_the_process_runs_on(run: Run, rank_0: Rank) -> None:
     poll("w-0", report("running", run, failure="cut short"))
     poll("w-0", report("running", run, failure="then replaced"))

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from worker.agent.attempt import Assignment, Attempt
+from mlbench.assignment import Assignment
+from worker.agent.attempt import Attempt
 from worker.agent.backoff import Backoff
 from worker.agent.clock import Clock
 from worker.agent.facts import Facts

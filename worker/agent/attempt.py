@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from mlbench import names
+from mlbench.assignment import Assignment
 from mlbench.names import StreamName
 from worker.agent.cgroup import killed_for_memory, memory_limit
 from worker.agent.files import own_folder, read_json, remove, write_json
@@ -30,49 +30,10 @@ _FILES: Mapping[StreamName, str] = {
 _ASSIGNMENT, _EXIT, _COUNTERS = "assignment.json", "exit.json", "counters"
 # As the master takes them.
 _HIGHEST_CODE = 255
-_HIGHEST_NUMBER = 2**31 - 1
 _LONGEST_FAILURE = 500
 _ROOM_FOR_WORDS_BYTES = 16 << 10
 # What a process is given as exit code if its agent ended with it: the guard killed it.
 _KILLED = -9
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """What the master wants to be run here."""
-
-    run_id: int
-    attempt: int
-    rank: int
-    world_size: int
-    master_addr: str
-    master_port: int
-    command: tuple[str, ...]
-    cpus: tuple[int, ...]
-    keeps_checkpoints: bool
-    working_dir: str | None = None
-    """The folder that the command starts in; None for the agent's own."""
-    seed: int | None = None
-    deadline_at: float | None = None
-    """When training shall end, in Unix seconds by the master's clock."""
-
-    @classmethod
-    def from_fields(cls, fields: Any) -> "Assignment":
-        """Return the assignment that a JSON object describes.
-
-        Raises:
-            ValueError: it describes none.
-        """
-        try:
-            command, cpus = tuple(fields["command"]), tuple(fields["cpus"])
-            found = cls(**{**fields, "command": command, "cpus": cpus})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"no assignment: {error}") from error
-        # They become part of paths.
-        for number in (found.run_id, found.attempt, found.rank):
-            if type(number) is not int or not 0 <= number <= _HIGHEST_NUMBER:
-                raise ValueError(f"no assignment: {number!r:.20} is no number of a rank")
-        return found
 
 
 class Attempt:

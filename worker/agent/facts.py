@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Thread
 
-from worker.agent.attempt import Assignment
+from mlbench.assignment import Assignment
 from worker.agent.clock import Offset
 from worker.agent.git import git_state
 from worker.agent.gpus import Gpus, read_gpus

@@ -85,15 +85,7 @@ http://{{ include "mlbench.prometheusUser" (index . 0) }}:$(MLBENCH_PROMETHEUS_P
 mlbench
 {{- end }}
 
-{{- define "mlbench.grafanaUrl" -}}
-{{- if .Values.grafana.enabled -}}
-http://{{ include "mlbench.fullname" . }}-grafana:{{ .Values.grafana.service.port }}
-{{- else -}}
-{{ .Values.grafana.url }}
-{{- end }}
-{{- end }}
-
-{{/* How a browser calls it, where that is known. */}}
+{{/* How a browser calls Grafana, where that is known. */}}
 {{- define "mlbench.grafanaBrowserUrl" -}}
 {{- $ingress := .Values.grafana.ingress -}}
 {{- if .Values.grafana.publicUrl -}}

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from master.controller.actions import Action, Assign, Count, End, StopRanks, WriteOff
+from master.controller.actions import Action, Assign, Count, End, MarkLost, StopRanks
 from master.controller.decisions import decide
-from master.controller.views import RankView, RunView, World
-from tests.master.controller.test_decisions import (
-    COMPLETE,
+from master.controller.world import RankView, RunView, World
+from tests.master.controller.worlds import (
+    COUNTED,
     NOW,
     ORDERED,
+    POLICY,
     RUNNING,
     WORLD,
     workers,
@@ -48,7 +49,8 @@ class Simulation:
     def _world(self) -> World:
         there = tuple(worker for worker in workers(3) if worker.name not in self.dead)
         waited = self.now - self.since
-        return replace(WORLD, waited=waited, run=self.run, workers=there, usual_workers=3)
+        policy = replace(POLICY, min_workers=3)
+        return replace(WORLD, waited=waited, run=self.run, workers=there, policy=policy)
 
     def _pass_second(self) -> None:
         self.now += 1
@@ -95,13 +97,13 @@ class Simulation:
             case StopRanks(_, reason):
                 told = tuple(replace(rank, stopping=True) for rank in run.ranks)
                 self.run = replace(run, ranks=told, stop_reason=reason)
-            case WriteOff(_, _, number, heard_at, why):
+            case MarkLost(_, _, number, heard_at, why):
                 ranks = list(run.ranks)
                 at = ranks[number].exited_at or heard_at
                 ranks[number] = replace(ranks[number], lost=why, exited_at=at)
                 self.run = replace(run, ranks=tuple(ranks))
             case Count():
-                self.run = replace(run, delivery=COMPLETE)
+                self.run = replace(run, delivery=COUNTED)
             case End():
                 self.end = self.end or action
 

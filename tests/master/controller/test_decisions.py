@@ -3,98 +3,52 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from master.controller.actions import Action, Assign, End, Scale, StopRanks, Wait, WriteOff
-from master.controller.decisions import decide
-from master.controller.views import RankView, RunView, WorkerView, World
+from master.controller.actions import Action, Assign, Count, End, MarkLost, Scale, StopRanks, Wait
+from master.controller.decisions import decide, size_pool
+from master.controller.world import RankView, RunView, WarmPool, WorkerView, World
 from master.pools.base import Shape
 from master.reading.counting import Counted
-
-NOW = 1_000_000.0
-
-RUNNING = RankView(
-    rank=0,
-    worker="w-0",
-    pod_uid="uid-0",
-    reported=True,
-    stopping=False,
-    exit_code=None,
-    exited_at=None,
-    held=0,
-    streams_complete=False,
-    seen_at=NOW - 0.2,
-    silent=0.0,
-    forgotten=False,
-    replaced=False,
-    trouble="",
-    lost="",
+from tests.master.controller.worlds import (
+    ALONE,
+    COUNTED,
+    NOW,
+    ORDERED,
+    POLICY,
+    RUN,
+    RUNNING,
+    STOPPING,
+    WORLD,
+    exited,
+    lost,
+    with_ranks,
+    workers,
 )
-RUN = RunView(
-    id=7,
-    attempt=1,
-    num_workers=2,
-    shape=Shape(),
-    max_restarts=0,
-    stop_requested=False,
-    deadline_seconds=None,
-    overdue=-math.inf,
-    waiting="",
-    stop_reason="",
-    ranks=(RUNNING, replace(RUNNING, rank=1, worker="w-1", pod_uid="uid-1")),
-    delivered=True,
-    delivery=None,
-)
-ORDERED = replace(RUN, attempt=0, ranks=())
-COMPLETE = Counted(recorded=10, in_prometheus=8, kept=2)
 
-
-def workers(count: int, busy: Sequence[int] = (), silent: float = 0.0) -> tuple[WorkerView, ...]:
-    return tuple(WorkerView(f"w-{i}", i, i in busy, silent) for i in range(count))
-
-
-WORLD = World(
-    waited=60.0,
-    idle=0.0,
-    run=None,
-    unwanted=(),
-    workers=workers(2),
-    waits_for="",
-    warm=None,
-    usual_workers=2,
-    start_seconds=120.0,
-    idle_seconds=60.0,
-)
+JUST_NOW = replace(WORLD, waited=0.0)
+DEADLINE = "stopped at its deadline of 60 s"
+BOTH = Assign(7, 1, ("w-0", "w-1"))
+ONE_THERE = Wait(7, "1 of 2 workers are there")
+SHORTAGE = "only 1 of 2 workers were there within 120 s"
 
 
 def decide_for(run: RunView, world: World = WORLD) -> list[Action]:
-    """Return what is to be done about the run, the size of the pool left out."""
+    """Return what to do about the run, without the size of the pool."""
     first, *rest = decide(replace(world, run=run))
     assert isinstance(first, Scale)
     return rest
 
 
-def with_ranks(*ranks: RankView, **changes: object) -> RunView:
-    numbered = tuple(
-        replace(r, rank=i, worker=f"w-{i}", pod_uid=f"uid-{i}") for i, r in enumerate(ranks)
-    )
-    return replace(RUN, ranks=numbered, **changes)  # type: ignore[arg-type]
-
-
-def exited(code: int, at: float = NOW - 1) -> RankView:
-    return replace(RUNNING, exit_code=code, exited_at=at, streams_complete=True)
-
-
-def lost(why: str = "w-1 was not heard of for 31 s", at: float = NOW - 31) -> RankView:
-    return replace(RUNNING, lost=why, exited_at=at, seen_at=at, silent=NOW - at)
+def end_of(run: RunView, world: World = WORLD) -> End:
+    [end] = decide_for(run, world)
+    assert isinstance(end, End)
+    return end
 
 
 # --- Beginning. ---
-
-
-def test_begins_once_enough_workers_are_free_and_fresh() -> None:
-    assert decide_for(ORDERED) == [Assign(7, 1, ("w-0", "w-1"))]
 
 
 @pytest.mark.parametrize(
@@ -103,13 +57,16 @@ def test_begins_once_enough_workers_are_free_and_fresh() -> None:
         (workers(1), 1),
         (workers(2, busy=[1]), 1),
         (workers(2, silent=10), 0),
-        # Heard of before a pause, and not since.
+        # Not heard of since a pause.
         (workers(2, silent=math.inf), 0),
-        # A third one is about to be ended: the pool shrinks to two.
+        # The pool shrinks to two, so the third is about to be ended.
         (workers(3, busy=[0]), 1),
     ],
 )
-def test_waits_while_workers_are_missing(there: tuple[WorkerView, ...], usable: int) -> None:
+def test_waits_for_free_workers_that_were_heard_of(
+    there: tuple[WorkerView, ...], usable: int
+) -> None:
+    assert decide_for(ORDERED) == [BOTH]
     waiting = Wait(7, f"{usable} of 2 workers are there")
     assert decide_for(ORDERED, replace(WORLD, workers=there)) == [waiting]
     told = replace(ORDERED, waiting=waiting.why)
@@ -118,166 +75,352 @@ def test_waits_while_workers_are_missing(there: tuple[WorkerView, ...], usable: 
 
 def test_the_pool_knows_better_what_a_run_waits_for() -> None:
     no_room = "the cluster has room for 1 of 2 workers: 0/1 nodes are available"
-    world = replace(WORLD, workers=workers(1), waits_for=no_room)
+    world = replace(ALONE, waits_for=no_room)
     assert decide_for(ORDERED, world) == [Wait(7, no_room)]
-    late, world = replace(ORDERED, waiting=no_room), replace(world, waited=121.0)
-    [end] = decide_for(late, world)
-    assert end == End(7, "FAILED", f"only 1 of 2 workers were there within 120 s; {no_room}")
-    assert decide_for(late, replace(world, start_seconds=600)) == []
+    late = replace(world, waited=121.0)
+    assert decide_for(ORDERED, late) == [End(7, "FAILED", f"{SHORTAGE}; {no_room}")]
 
 
-def test_a_worker_that_is_still_free_of_an_ended_run_is_used() -> None:
-    world = replace(WORLD, workers=workers(4, busy=[1]), usual_workers=4)
+def test_a_larger_pool_has_other_workers_for_a_run() -> None:
+    policy = replace(POLICY, min_workers=4)
+    world = replace(WORLD, workers=workers(4, busy=[1]), policy=policy)
     assert decide_for(ORDERED, world) == [Assign(7, 1, ("w-0", "w-2"))]
 
 
 def test_a_run_whose_workers_do_not_come_fails() -> None:
-    still = Wait(7, "1 of 2 workers are there")
-    alone = replace(WORLD, workers=workers(1))
-    assert decide_for(ORDERED, replace(alone, waited=120.0)) == [still]
-    reason = "only 1 of 2 workers were there within 120 s"
-    assert decide_for(ORDERED, replace(alone, waited=121.0)) == [End(7, "FAILED", reason)]
+    assert decide_for(ORDERED, replace(ALONE, waited=120.0)) == [ONE_THERE]
+    late = replace(ALONE, waited=121.0)
+    assert decide_for(ORDERED, late) == [End(7, "FAILED", SHORTAGE)]
+    patient = replace(late, policy=replace(POLICY, start_seconds=600))
+    assert decide_for(ORDERED, patient) == [ONE_THERE]
 
 
-def test_runs_stopped_in_the_queue_end_while_another_goes_on() -> None:
-    world = replace(WORLD, unwanted=(8, 9))
-    going_on = with_ranks(RUNNING, RUNNING)
-    assert decide_for(going_on, world) == [End(8, "STOPPED"), End(9, "STOPPED")]
-
-
-def test_a_run_stopped_before_it_began_ends() -> None:
+def test_runs_that_are_stopped_before_they_begin_end() -> None:
+    world = replace(WORLD, stopped_in_queue=(8, 9))
+    assert decide_for(RUN, world) == [End(8, "STOPPED"), End(9, "STOPPED")]
     assert decide_for(replace(ORDERED, stop_requested=True)) == [End(7, "STOPPED")]
 
 
 # --- Going on. ---
 
 
-def test_a_run_that_goes_well_is_left_alone() -> None:
-    assert decide_for(RUN) == []
-    assert decide_for(with_ranks(RUNNING, exited(0))) == []
+@pytest.mark.parametrize("ranks", [(RUNNING, RUNNING), (RUNNING, exited(0))])
+def test_a_run_that_goes_well_is_left_alone(ranks: Sequence[RankView]) -> None:
+    assert decide_for(with_ranks(*ranks)) == []
 
 
-@pytest.mark.parametrize("failed", [exited(1), exited(-9), lost()])
+@pytest.mark.parametrize(
+    "failed",
+    [
+        *(exited(1), exited(-9), lost()),
+        replace(exited(1), streams_complete=False),
+        replace(RUNNING, failure="its metrics file was replaced"),
+    ],
+)
 def test_one_failed_rank_stops_all(failed: RankView) -> None:
     assert decide_for(with_ranks(RUNNING, failed)) == [StopRanks(7)]
 
 
-def test_a_rank_that_failed_but_still_ships_stops_all_too() -> None:
-    shipping = replace(exited(1), streams_complete=False)
-    assert decide_for(with_ranks(RUNNING, shipping)) == [StopRanks(7)]
-
-
-def test_the_user_stops_all() -> None:
-    assert decide_for(replace(RUN, stop_requested=True)) == [StopRanks(7)]
-    # Also where one rank is through.
-    one_done = with_ranks(exited(0), RUNNING, stop_requested=True)
-    assert decide_for(one_done) == [StopRanks(7)]
-
-
-def test_ranks_are_told_to_stop_once() -> None:
-    stopping = replace(RUNNING, stopping=True)
-    assert decide_for(with_ranks(stopping, stopping, stop_requested=True)) == []
-    assert decide_for(with_ranks(stopping, replace(exited(1), stopping=True))) == []
-    # Interrupted between the two: say it again.
-    assert decide_for(with_ranks(stopping, RUNNING, stop_requested=True)) == [StopRanks(7)]
+def test_the_user_stops_all_ranks_once() -> None:
+    assert decide_for(with_ranks(exited(0), RUNNING, stop_requested=True)) == [StopRanks(7)]
+    assert decide_for(with_ranks(STOPPING, STOPPING, stop_requested=True)) == []
+    # The controller was killed between the two.
+    assert decide_for(with_ranks(STOPPING, RUNNING, stop_requested=True)) == [StopRanks(7)]
 
 
 # --- Losing a rank. ---
 
 
-def test_a_silent_worker_is_lost_after_30_seconds() -> None:
-    silent = replace(RUNNING, seen_at=NOW - 31, silent=30.0)
-    assert decide_for(with_ranks(RUNNING, silent)) == [], "the master did not hear for a second"
-    silent = replace(RUNNING, seen_at=NOW - 31, silent=31.0)
-    assert decide_for(with_ranks(RUNNING, silent)) == [
-        WriteOff(7, 1, 1, NOW - 31, "w-1 was not heard of for 31 s")
-    ]
-
-
-def test_a_worker_lost_before_it_ever_reported_is_lost() -> None:
-    never = replace(RUNNING, reported=False, seen_at=NOW - 31, silent=31.0)
-    [action] = decide_for(with_ranks(RUNNING, never))
-    assert isinstance(action, WriteOff)
-
-
-def test_silence_that_the_master_could_not_hear_is_not_held_against_workers() -> None:
-    """A laptop that slept, a database that was locked: agents poll again in a moment."""
-    assert decide_for(with_ranks(*[replace(RUNNING, seen_at=NOW - 3600, silent=2.0)] * 2)) == []
-
-
-def test_a_young_attempt_and_a_new_controller_wait_until_workers_are_heard_of() -> None:
-    silent = with_ranks(*[replace(RUNNING, seen_at=NOW - 3600, silent=3600.0)] * 2)
-    assert decide_for(silent, replace(WORLD, waited=30.0)) == []
-    gone = decide_for(silent, replace(WORLD, waited=31.0))
-    assert [type(action) for action in gone] == [WriteOff, WriteOff]
-
-
-def test_a_worker_that_exited_but_cannot_ship_the_rest_is_lost() -> None:
-    cut_off = replace(exited(0), streams_complete=False, silent=31.0)
-    [action] = decide_for(with_ranks(exited(0), cut_off))
-    assert isinstance(action, WriteOff)
-
-
-def test_a_rank_that_is_through_may_be_silent_and_forgotten() -> None:
-    through = replace(exited(0), silent=100.0, forgotten=True)
-    assert decide_for(with_ranks(through, through, delivery=COMPLETE)) == [End(7, "FINISHED")]
-
-
-def test_a_forgotten_rank_is_lost_at_once() -> None:
-    forgotten = replace(RUNNING, forgotten=True)
-    assert decide_for(with_ranks(RUNNING, forgotten)) == [
-        WriteOff(7, 1, 1, RUNNING.seen_at, "the agent of w-1 knows it no more")
-    ]
-
-
-def test_a_rank_whose_pod_was_replaced_is_lost_at_once() -> None:
-    replaced = replace(RUNNING, reported=False, replaced=True)
-    [lost_it] = decide_for(with_ranks(RUNNING, replaced))
-    words = "another pod has taken the place of w-1"
-    assert lost_it == WriteOff(7, 1, 1, RUNNING.seen_at, words)
-
-
-def test_what_the_pool_knows_of_a_lost_worker_is_told() -> None:
-    troubled = replace(RUNNING, forgotten=True, trouble="it used too much memory")
-    [lost_it] = decide_for(with_ranks(RUNNING, troubled))
-    assert isinstance(lost_it, WriteOff)
-    assert lost_it.why == "the agent of w-1 knows it no more; it used too much memory"
+@pytest.mark.parametrize(
+    ("rank", "why"),
+    [
+        # Seconds in which the master could not hear do not count.
+        (replace(RUNNING, seen_at=NOW - 3600, silent=30.0), ""),
+        (replace(RUNNING, silent=31.0), "w-1 was not heard of for 31 s"),
+        (replace(RUNNING, reported=False, silent=31.0), "w-1 was not heard of for 31 s"),
+        (
+            replace(exited(0), streams_complete=False, silent=31.0),
+            "w-1 was not heard of for 31 s",
+        ),
+        (replace(RUNNING, forgotten=True), "the agent of w-1 knows it no more"),
+        (
+            replace(RUNNING, forgotten=True, trouble="it used too much memory"),
+            "the agent of w-1 knows it no more; it used too much memory",
+        ),
+        (
+            replace(RUNNING, reported=False, replaced=True),
+            "another pod has taken the place of w-1",
+        ),
+        (replace(STOPPING, ending=60.0), ""),
+        (
+            replace(STOPPING, ending=61.0),
+            "w-1 did not end it within 60 s of being told to",
+        ),
+        (
+            replace(exited(0), streams_complete=False, stuck=61.0),
+            "the rest of what it wrote did not come from w-1 in 60 s",
+        ),
+        (
+            replace(exited(0), streams_complete=False, stopping=True, ending=601.0),
+            "w-1 was not done with it 600 s after being told to stop it",
+        ),
+    ],
+)
+def test_a_rank_is_lost(rank: RankView, why: str) -> None:
+    run = with_ranks(STOPPING, rank, stop_requested=True)
+    marked = [action for action in decide_for(run) if isinstance(action, MarkLost)]
+    assert marked == ([MarkLost(7, 1, 1, rank.seen_at, why)] if why else [])
 
 
 def test_a_rank_that_its_agent_never_begins_is_lost() -> None:
     waiting = with_ranks(RUNNING, replace(RUNNING, reported=False))
     assert decide_for(waiting, replace(WORLD, waited=120.0)) == []
     [action] = decide_for(waiting, replace(WORLD, waited=121.0))
-    assert action == WriteOff(7, 1, 1, RUNNING.seen_at, "w-1 did not begin it within 120 s")
+    assert action == MarkLost(7, 1, 1, RUNNING.seen_at, "w-1 did not begin it within 120 s")
+
+
+def test_a_young_attempt_and_a_new_controller_wait_until_workers_are_heard_of() -> None:
+    silent = with_ranks(*[replace(RUNNING, silent=3600.0)] * 2)
+    assert decide_for(silent, replace(WORLD, waited=30.0)) == []
+    gone = decide_for(silent, replace(WORLD, waited=31.0))
+    assert [type(action) for action in gone] == [MarkLost, MarkLost]
+
+
+def test_a_rank_that_is_through_may_be_silent_and_forgotten() -> None:
+    through = replace(exited(0), silent=100.0, forgotten=True)
+    assert decide_for(with_ranks(through, through, delivery=COUNTED)) == [End(7, "FINISHED")]
 
 
 def test_a_lost_rank_stays_lost_though_its_worker_is_back() -> None:
     """Otherwise ranks that were stopped because of it, and exited with 0, would look finished."""
     back = replace(lost(), seen_at=NOW, silent=0.0, exit_code=0, streams_complete=True)
-    ended = with_ranks(exited(0), back, delivery=COMPLETE)
-    [end] = decide_for(ended)
-    assert isinstance(end, End)
-    assert end.state == "FAILED"
+    assert end_of(with_ranks(exited(0), back, delivery=COUNTED)).state == "FAILED"
 
 
-# --- What an agent says of its rank. ---
+# --- Counting. ---
 
 
-def test_a_rank_that_has_failed_though_it_runs_on_stops_the_others() -> None:
-    run = with_ranks(replace(RUNNING, failure="its metrics file was replaced"), RUNNING)
-    assert decide_for(run) == [StopRanks(7)]
+@pytest.mark.parametrize("code", [0, 1])
+def test_samples_are_counted_once_everything_is_delivered(code: int) -> None:
+    ended = with_ranks(exited(0), exited(code))
+    assert decide_for(replace(ended, delivered=False), JUST_NOW) == []
+    assert decide_for(ended, JUST_NOW) == [Count(7)]
 
 
-def test_a_rank_that_has_failed_is_the_cause_however_the_others_ended() -> None:
-    failed = replace(exited(0), failure="its metrics file was replaced")
-    run = with_ranks(exited(-15, at=NOW - 2), failed, delivery=COMPLETE)
-    reason = "rank 1 on w-1: its metrics file was replaced"
-    assert decide_for(run) == [End(7, "FAILED", reason, 1)]
+@pytest.mark.parametrize("delivery", [Counted(10, 8, 1), Counted(10, 8, 3), Counted(0, 0, 1)])
+def test_a_run_whose_samples_do_not_add_up_fails(delivery: Counted) -> None:
+    missing = (
+        f"samples are missing: {delivery.recorded} recorded, "
+        f"{delivery.in_prometheus} in Prometheus, {delivery.kept} kept"
+    )
+    finished = with_ranks(exited(0), exited(0), delivery=delivery)
+    assert end_of(finished) == End(7, "FAILED", missing)
+    failed = with_ranks(exited(0), exited(3), delivery=delivery)
+    assert end_of(failed).reason == f"rank 1 on w-1 exited with code 3; {missing}"
 
 
-def test_a_deadline_does_not_hide_that_a_rank_has_failed() -> None:
-    failed = replace(exited(-15), failure="its metrics file was replaced")
-    run = with_ranks(failed, delivery=COMPLETE, stop_reason="stopped at its deadline of 60 s")
-    [end] = decide_for(run)
-    assert isinstance(end, End)
-    assert (end.state, end.failed_rank) == ("FAILED", 0)
+@pytest.mark.parametrize("delivered", [True, False])
+def test_only_a_run_that_is_to_be_finished_waits_long_for_its_count(delivered: bool) -> None:
+    failed = with_ranks(exited(-15), exited(1, at=NOW - 9), delivered=delivered)
+    later = replace(WORLD, waited=5.1)
+    reason = "rank 1 on w-1 exited with code 1"
+    assert decide_for(failed, later) == [End(7, "FAILED", reason, 1)]
+    assert decide_for(replace(failed, stop_requested=True), later) == [End(7, "STOPPED")]
+    good = with_ranks(exited(0), exited(0), delivered=delivered)
+    assert decide_for(good, replace(WORLD, waited=9999)) == ([Count(7)] if delivered else [])
+
+
+# --- What is named as the cause. ---
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cause"),
+    [
+        # The others failed because of it, or were stopped.
+        ((exited(-15, NOW - 2), exited(1, NOW - 5), exited(0, NOW - 9)), 1),
+        ((exited(2), exited(1)), 0),
+        ((exited(1, NOW - 20), lost(NOW - 31)), 1),
+        ((exited(1, NOW - 40), lost(NOW - 31)), 0),
+        # Its process ran on after its failure.
+        ((exited(-15, NOW - 2), replace(exited(0), failure="its metrics file was replaced")), 1),
+    ],
+)
+def test_the_first_failure_is_named(ranks: Sequence[RankView], cause: int) -> None:
+    assert end_of(with_ranks(*ranks, delivery=COUNTED)).failed_rank == cause
+
+
+def test_the_words_for_a_failure() -> None:
+    def reason(rank: RankView) -> str:
+        return end_of(with_ranks(exited(0), rank, delivery=COUNTED)).reason
+
+    assert reason(exited(-9)) == "rank 1 on w-1 was killed by signal 9 (SIGKILL)"
+    assert reason(lost()) == "rank 1 is lost: w-1 was not heard of for 31 s"
+    assert reason(replace(exited(0), failure="no disk")) == "rank 1 on w-1: no disk"
+
+
+@pytest.mark.parametrize("ranks", [[exited(-15)] * 2, [exited(0)] * 2, [exited(1), lost()]])
+def test_a_stopped_run_is_stopped_whatever_its_ranks_say(ranks: Sequence[RankView]) -> None:
+    stopped = with_ranks(*ranks, stop_requested=True, delivery=COUNTED)
+    assert end_of(stopped) == End(7, "STOPPED")
+
+
+# --- Restarts. ---
+
+FAILED = with_ranks(exited(1), exited(-15), max_restarts=1)
+
+
+def test_a_failed_attempt_is_followed_by_another() -> None:
+    assert decide_for(FAILED) == [Assign(7, 2, ("w-0", "w-1"))]
+    one_left = with_ranks(replace(exited(1), stopping=True), STOPPING, max_restarts=1)
+    assert decide_for(one_left) == [], "not before all its ranks are over"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        replace(FAILED, max_restarts=0),
+        replace(FAILED, attempt=2),
+        replace(FAILED, stop_requested=True),
+        replace(FAILED, deadline_seconds=60.0, overdue=0.0),
+        with_ranks(exited(0), exited(0), max_restarts=1),
+    ],
+)
+def test_no_other_attempt(run: RunView) -> None:
+    """No more than asked for, nor after a stop, the deadline, or success."""
+    assert decide_for(run, JUST_NOW) == [Count(7)]
+
+
+def test_a_restart_waits_for_workers_but_not_for_ever() -> None:
+    waiting = replace(ALONE, waited=120.0)
+    assert decide_for(FAILED, waiting) == [ONE_THERE]
+    assert decide_for(replace(FAILED, stop_requested=True), waiting) == [End(7, "STOPPED")]
+    past = replace(FAILED, deadline_seconds=60.0, overdue=1.0)
+    assert decide_for(past, waiting) == [End(7, "FAILED", "rank 0 on w-0 exited with code 1", 0)]
+    reason = f"rank 0 on w-0 exited with code 1; no restart: {SHORTAGE}"
+    assert decide_for(FAILED, replace(ALONE, waited=121.0)) == [End(7, "FAILED", reason, 0)]
+
+
+# --- Deadlines. ---
+
+
+def past(seconds: float, *ranks: RankView, deadline: float = 60.0, **changes: Any) -> RunView:
+    """Return a run whose deadline was so many seconds ago."""
+    run = with_ranks(*(ranks or (RUNNING, RUNNING)), **changes)
+    return replace(run, deadline_seconds=deadline, overdue=seconds)
+
+
+def stopped(*ranks: RankView, **changes: Any) -> RunView:
+    """Return a counted run that was stopped at its deadline."""
+    return past(32, *ranks, **{"stop_reason": DEADLINE, "delivery": COUNTED, **changes})
+
+
+@pytest.mark.parametrize(
+    ("deadline", "grace", "text"),
+    [
+        (1.0, 30, "1"),
+        (60.0, 30, "60"),
+        (300.0, 30, "300"),
+        (3600.0, 360, "3600"),
+        (1209600.5, 120960.05, "1209600.5"),
+    ],
+)
+def test_ranks_that_ignore_the_deadline_are_stopped_a_grace_later(
+    deadline: float, grace: float, text: str
+) -> None:
+    for ranks in ((RUNNING, RUNNING), (exited(0), RUNNING)):
+        assert decide_for(past(-1, *ranks, deadline=deadline)) == []
+        assert decide_for(past(grace, *ranks, deadline=deadline)) == []
+        late = past(grace + 1, *ranks, deadline=deadline)
+        assert decide_for(late) == [StopRanks(7, f"stopped at its deadline of {text} s")]
+    assert decide_for(past(grace + 1, STOPPING, STOPPING, deadline=deadline)) == []
+
+
+@pytest.mark.parametrize("code", [0, 1, 143, -9, -15])
+def test_a_run_stopped_at_its_deadline_is_finished_whatever_its_exit_codes(code: int) -> None:
+    assert end_of(stopped(exited(code), exited(0))) == End(7, "FINISHED", DEADLINE)
+    assert end_of(stopped(exited(code), exited(0), max_restarts=1)).state == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("run", "end"),
+    [
+        (past(5, exited(0), exited(0), delivery=COUNTED), End(7, "FINISHED")),
+        (
+            stopped(exited(-15), exited(-15), delivery=Counted(9, 8, 0)),
+            End(
+                7,
+                "FAILED",
+                f"{DEADLINE}; samples are missing: 9 recorded, 8 in Prometheus, 0 kept",
+            ),
+        ),
+        (stopped(exited(-15), exited(-15), stop_requested=True), End(7, "STOPPED")),
+        (
+            past(32, exited(1, NOW - 20), exited(-15), delivery=COUNTED),
+            End(7, "FAILED", "rank 0 on w-0 exited with code 1", 0),
+        ),
+        (
+            stopped(exited(-15, NOW), lost()),
+            End(7, "FAILED", f"{DEADLINE}; rank 1 is lost: w-1 was not heard of for 31 s", 1),
+        ),
+        (
+            stopped(replace(exited(-15), failure="its metrics file was replaced")),
+            End(
+                7,
+                "FAILED",
+                f"{DEADLINE}; rank 0 on w-0: its metrics file was replaced",
+                0,
+            ),
+        ),
+    ],
+)
+def test_how_a_run_past_its_deadline_ends(run: RunView, end: End) -> None:
+    assert end_of(run) == end
+
+
+def test_stops_and_failures_go_before_the_deadline() -> None:
+    assert decide_for(past(31, stop_requested=True)) == [StopRanks(7)]
+    assert decide_for(past(31, exited(1), RUNNING)) == [StopRanks(7)]
+    assert decide_for(past(-1, exited(1), exited(-15), max_restarts=1)) == [
+        Assign(7, 2, ("w-0", "w-1"))
+    ]
+
+
+# --- The size of the pool. ---
+
+SMALL = Shape(num_cpus=0.5)
+
+
+@pytest.mark.parametrize(("wanted", "fewest", "size"), [(1, 2, 2), (2, 2, 2), (5, 2, 5)])
+def test_the_pool_grows_to_what_the_run_needs(wanted: int, fewest: int, size: int) -> None:
+    run = replace(ORDERED, num_workers=wanted, shape=SMALL)
+    world = replace(WORLD, run=run, policy=replace(POLICY, min_workers=fewest))
+    assert size_pool(world) == Scale(size, SMALL)
+
+
+def test_the_pool_stays_warm_for_a_while_and_shrinks() -> None:
+    ended = replace(WORLD, warm=WarmPool(5, SMALL), idle=59.0)
+    assert decide(ended) == [Scale(5, SMALL)]
+    assert decide(replace(ended, idle=60.0)) == [Scale(2)]
+    assert size_pool(replace(ended, warm=WarmPool(1, SMALL))) == Scale(2, SMALL)
+
+
+def test_a_run_that_never_began_leaves_nothing_warm() -> None:
+    """Its workers may still wait for room, and would take it from others."""
+    assert size_pool(replace(WORLD, workers=workers(5), idle=1.0)) == Scale(2)
+
+
+def test_workers_stay_until_the_run_ends_except_lost_ones() -> None:
+    """The next attempt begins from the checkpoints that lie with them."""
+    run = with_ranks(RUNNING, exited(0), lost())
+    assert size_pool(replace(WORLD, run=run)).busy == {"uid-0", "uid-1"}
+
+
+def test_the_pool_never_shrinks_below_a_worker_with_a_rank() -> None:
+    """For instance when an administrator makes it smaller during a run."""
+    ranks = (
+        replace(RUNNING, worker="w-2", pod_uid="uid-2"),
+        replace(exited(1), rank=1, worker="w-3", pod_uid="uid-3"),
+    )
+    policy = replace(POLICY, min_workers=1)
+    world = replace(WORLD, run=replace(RUN, ranks=ranks), policy=policy)
+    assert size_pool(world) == Scale(4, Shape(), frozenset({"uid-2", "uid-3"}))

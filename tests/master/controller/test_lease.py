@@ -56,6 +56,7 @@ def hold(url: str) -> Iterator[Holder]:
         holder.process.communicate()
 
 
+@pytest.mark.both_databases
 @pytest.mark.usefixtures("database")
 def test_the_next_one_waits_until_the_first_is_killed(database_url: str) -> None:
     with hold(database_url) as first:

@@ -5,8 +5,11 @@ import socket
 from http.client import HTTPResponse
 
 import httpx
+import pytest
 
 from master.openapi.errors import Error
+
+pytestmark = pytest.mark.both_databases
 
 _BROKEN = {
     b"hello\r\n\r\n": 400,

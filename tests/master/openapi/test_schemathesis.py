@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from mlbench.pod_token import PodIdentity, derive
 from tests.conftest import AGENT_SECRET, USER_TOKEN
+
+pytestmark = pytest.mark.both_databases
 
 # Of the pod that the document's examples speak of.
 _AGENT_TOKEN = derive(PodIdentity("local-mlbench-worker-0", ""), AGENT_SECRET)

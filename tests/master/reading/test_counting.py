@@ -15,6 +15,7 @@ from tests.master.making import line, make_run, record, time_series
 HOUR = 3600.0
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("recorded", "in_prometheus", "kept", "agrees"),
     [(0, 0, 0, True), (5, 3, 2, True), (5, 3, 1, False), (5, 3, 3, False), (0, 0, 1, False)],

@@ -32,6 +32,7 @@ def search_all(run: Run, text: str) -> list[Match]:
     return matches
 
 
+@pytest.mark.both_databases
 def test_lines_that_have_the_text_in_any_case(run: Run) -> None:
     write(run, "eins\r\nZWÖLF Straßen\n\nzwölf\neins zwölf".encode())
     assert search(find(run), "zwölf", 0) == LogSearch(
@@ -90,6 +91,7 @@ def test_so_much_is_looked_through_for_one_answer(
     assert search_all(run, "last") == [Match(100, "last")]
 
 
+@pytest.mark.both_databases
 def test_a_log_that_is_deleted_meanwhile_ends_the_search(run: Run) -> None:
     write(run, b"one\n")
     log = find(run)
@@ -141,6 +143,7 @@ def test_it_finds_what_looking_at_each_line_finds(
         assert search_all(run, text) == expected
 
 
+@pytest.mark.both_databases
 def test_the_start_and_the_end_of_a_long_log_are_looked_through(run: Run) -> None:
     offset = 0
     for data in (b"needle 1", b" begins", b"needle 2\n" * 9, b"\nneedle 3\n"):

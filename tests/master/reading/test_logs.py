@@ -59,6 +59,7 @@ def test_nothing_written_yet(run: Run) -> None:
     assert list(whole(find(run))) == []
 
 
+@pytest.mark.both_databases
 def test_from_an_offset_on(run: Run) -> None:
     write(run, b"one\ntwo\n")
     assert page(find(run), 0) == piece("one\ntwo\n", 0, 8, 8)
@@ -67,6 +68,7 @@ def test_from_an_offset_on(run: Run) -> None:
     assert page(find(run), 999) == piece("", 8, 8, 8)
 
 
+@pytest.mark.both_databases
 def test_complete_once_the_process_has_ended_and_all_is_here(run: Run) -> None:
     def complete() -> list[bool]:
         log = find(run)
@@ -81,6 +83,7 @@ def test_complete_once_the_process_has_ended_and_all_is_here(run: Run) -> None:
     assert not before(find(run), 4).complete
 
 
+@pytest.mark.both_databases
 def test_a_long_log_comes_in_pages(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_PAGE_BYTES", 10)
     text = "0123456789" * 3 + "end"
@@ -115,6 +118,7 @@ def test_bytes_that_are_no_text_are_replaced(run: Run) -> None:
     assert page(find(run), 0) == piece("a\ufffdb\ufffd", 0, 5, 5, complete=True)
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("lines", "text"),
     [(0, ""), (1, "three"), (2, "two\nthree"), (3, "one\ntwo\nthree"), (99, "one\ntwo\nthree")],
@@ -173,6 +177,7 @@ def test_pieces_upwards_and_downwards_make_the_whole(
         assert read_upwards(log, offset) + data[offset:].decode(errors="replace") == text
 
 
+@pytest.mark.both_databases
 def test_ranks_streams_and_attempts_are_apart(run: Run) -> None:
     write(run, b"rank 0\n")
     streams.append(key(run, 1, "stdout"), 0, b"rank 1\n")
@@ -184,6 +189,7 @@ def test_ranks_streams_and_attempts_are_apart(run: Run) -> None:
     assert page(logs.find(run, 0, "stdout", attempt=1), 0).text == "rank 0\n"
 
 
+@pytest.mark.both_databases
 def test_a_log_that_is_deleted_meanwhile_breaks_off(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +211,7 @@ def write_long(run: Run, pieces: list[bytes], limit: int = 20) -> None:
         offset = streams.append(key(run, 0, "stdout"), offset, data, limit=limit)
 
 
+@pytest.mark.both_databases
 def test_a_line_stands_for_what_was_left_out(run: Run) -> None:
     write_long(run, [b"%09d\n" % number for number in range(200)])
     streams.close(run.id, 1, 0, {})

@@ -26,6 +26,8 @@ from master.recording.samples import Sample, series_name, split_name
 from tests.conftest import PrometheusServer, free_port
 from tests.master.making import line, make_pod, post, record, time_series
 
+pytestmark = pytest.mark.both_databases
+
 ALL = Selection()
 
 

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 
 from master.controller.settling import Settler
-from master.controller.verification import Verifier
 from master.models import Detail, KeptSample, Run, run_owner
 from master.reading.counting import Counted, count
 from master.reading.promql import PrometheusClient
@@ -31,13 +30,12 @@ class Case:
         self._writer = RemoteWriter(writes_to, timeout_seconds)
         self._prometheus = PrometheusClient(reads_from)
         self.delivery = Delivery(self._writer)
-        self.verifier = Verifier(self._prometheus, self.delivery)
-        self._settler = Settler(self.verifier, look_seconds=0.0)
+        self.settler = Settler(self._prometheus, self.delivery, look_seconds=0.0)
 
     def recount(self) -> None:
         """Count the runs, and have delivered again what Prometheus has lost of them."""
-        self._settler.recount()
-        self._settler.turn()
+        self.settler.recount()
+        self.settler.turn()
 
     def record_some(self) -> None:
         """Record on both ranks, and post one sample and a list."""

@@ -18,6 +18,8 @@ from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample
 from tests.master.making import key, line, make_run, post, record, time_series
 
+pytestmark = pytest.mark.both_databases
+
 Stored = dict[str, list[tuple[int, str]]]
 
 

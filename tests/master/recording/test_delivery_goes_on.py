@@ -104,6 +104,7 @@ def test_it_waits_also_if_prometheus_goes_in_the_midst_of_work(
     writer.close()
 
 
+@pytest.mark.both_databases
 def test_a_stream_that_fails_does_not_hold_up_the_others(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_stream_that_fails_does_not_hold_up_the_others(
     writer.close()
 
 
+@pytest.mark.both_databases
 def test_two_controllers_deliver_once(
     run: Run, delivery: Delivery, prometheus: PrometheusClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

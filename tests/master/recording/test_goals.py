@@ -11,6 +11,8 @@ from master.recording.goals import note_goals
 from master.recording.samples import Goal, Sample
 from tests.master.making import post, record
 
+pytestmark = pytest.mark.both_databases
+
 _GOAL = Goal("val", 97.0, lower_is_better=False)
 
 

@@ -84,10 +84,10 @@ def test_an_empty_disk_that_nobody_noticed(
     lose_the_disk(own_prometheus)
     own_prometheus.start()
     assert own_case.count().in_prometheus == 0
-    assert own_case.verifier.count(Run.get_by_id(own_case.run.id)) is None
+    assert own_case.settler.count(Run.get_by_id(own_case.run.id)) is None
     own_case.deliver_all()
     own_case.assert_complete()
-    assert own_case.verifier.count(Run.get_by_id(own_case.run.id)) == own_case.count()
+    assert own_case.settler.count(Run.get_by_id(own_case.run.id)) == own_case.count()
 
 
 def test_an_empty_disk_while_the_controller_was_away(

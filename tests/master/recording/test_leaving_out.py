@@ -33,6 +33,7 @@ def test_a_log_within_its_limit_is_held_whole(run: Run) -> None:
     assert read(stream, 0, LIMIT) == WHOLE[:LIMIT]
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("piece", [1, 10, 50])
 def test_the_start_and_the_end_are_held(run: Run, piece: int) -> None:
     stream = send(run, 1000, piece)
@@ -41,6 +42,7 @@ def test_the_start_and_the_end_are_held(run: Run, piece: int) -> None:
     assert sum(len(chunk.data) for chunk in Chunk.select()) == LIMIT
 
 
+@pytest.mark.both_databases
 def test_whole_chunks_are_left_out(run: Run) -> None:
     stream = send(run, 990, 30)
     assert (stream.gap_start, stream.gap_end) == (60, 930)
@@ -68,6 +70,7 @@ def test_the_size_at_the_end_counts_whatever_else_is_said(run: Run) -> None:
     assert streams.append(key(run, 0, "stdout"), 150, WHOLE[150:210], **said) == 200
 
 
+@pytest.mark.both_databases
 def test_a_lower_limit_is_reached_in_steps(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for offset in range(0, 500, 10):
         streams.append(key(run, 0, "stdout"), offset, WHOLE[offset : offset + 10])

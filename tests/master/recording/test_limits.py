@@ -6,6 +6,8 @@ from master.models import Run, SeriesName, run_owner
 from master.recording.limits import SeriesLimit, TooManySeriesError, admit, split, summarize
 from master.recording.samples import MALFORMED, Sample
 
+pytestmark = pytest.mark.both_databases
+
 KEYS = [(name, rank) for rank in "01" for name in "abc"]
 
 

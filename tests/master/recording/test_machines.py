@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from master.machine import StatedMachine
 from master.models import Rank, Run, run_owner
 from master.recording.delivery import Delivery
@@ -26,6 +28,7 @@ def deliver(delivery: Delivery) -> None:
         pass
 
 
+@pytest.mark.both_databases
 def test_each_rank_has_its_own_and_no_sample_is_counted(run: Run, delivery: Delivery) -> None:
     make_ranks(run)
     git = {"commit": "c", "dirty": True, "root": "/ü"}
@@ -43,6 +46,7 @@ def test_each_rank_has_its_own_and_no_sample_is_counted(run: Run, delivery: Deli
     assert (stream.delivered, stream.recorded) == (stream.size, 0)
 
 
+@pytest.mark.both_databases
 def test_the_first_statement_stays(run: Run, delivery: Delivery) -> None:
     make_ranks(run)
     record(run, stated(hostname="agent") + stated(hostname="training"))

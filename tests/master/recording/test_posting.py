@@ -89,6 +89,7 @@ def here(api: TestClient, run: Run, delivery: Delivery) -> Api:
 # --- Once. ---
 
 
+@pytest.mark.both_databases
 def test_the_same_body_adds_nothing(run: Run) -> None:
     for _ in range(3):
         store([sample(run, value=0.5, cumulative=True, metadata={"k": [1]})])
@@ -127,6 +128,7 @@ def test_any_difference_is_a_second_sample(run: Run, other: dict[str, Any]) -> N
     assert len(stored(run_owner(run.id))) == 2
 
 
+@pytest.mark.both_databases
 def test_threads_that_post_the_same_body_store_it_once(run: Run, database: Database) -> None:
     bodies = [[sample(run, value=i, name=f"m{j}") for j in range(i + 1)] for i in range(5)]
 
@@ -141,6 +143,7 @@ def test_threads_that_post_the_same_body_store_it_once(run: Run, database: Datab
     assert len(found) == len(set(map(str, found))) == 1 + 2 + 3 + 4 + 5
 
 
+@pytest.mark.both_databases
 def test_a_list_for_several_owners(run: Run) -> None:
     other, pod = make_run(), make_pod()
     body = [sample(run), sample(other, value=2), sample(run, run_id=None, pod_name=pod, value=3)]
@@ -153,6 +156,7 @@ def test_a_list_for_several_owners(run: Run) -> None:
 # --- All or nothing. ---
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("unknown", [{"run_id": 10**15}, {"run_id": None, "pod_name": "nobody"}])
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_an_unknown_owner_takes_the_whole_list_with_it(
@@ -166,6 +170,7 @@ def test_an_unknown_owner_takes_the_whole_list_with_it(
     assert not PostedBody.select().exists()
 
 
+@pytest.mark.both_databases
 def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
     Run.update(state="FINISHED").where(Run.id == run.id).execute()
     store([sample(run)])
@@ -242,6 +247,7 @@ VALUES: list[tuple[object, str]] = [
 ]
 
 
+@pytest.mark.both_databases
 def test_any_value_is_read_as_it_was_given(here: Api) -> None:
     for date in (OLD, now_text()):
         body = [
@@ -265,6 +271,7 @@ def test_a_number_alone_is_read_as_it_was_given(here: Api, value: int, text: str
 METADATA = [{}, [], "", 0, 1.5, False, "m", {"k": {"ü\n\0": [None, True, 2**63 - 1]}}, [[[[]]]]]
 
 
+@pytest.mark.both_databases
 def test_any_metadata_and_cumulative_come_back(here: Api, prometheus: PrometheusClient) -> None:
     """Both with what Prometheus takes, and with what is kept."""
     given = list(itertools.product([None, False, True], [None, *METADATA]))

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from master.models import Run
 from master.recording.delivery import Delivery
 from master.recording.run_settings import note_settings
@@ -20,6 +22,7 @@ def test_nothing_is_known_until_it_is_stated(run: Run) -> None:
     assert noted(run) == {}
 
 
+@pytest.mark.both_databases
 def test_the_last_statement_stands_in_place_of_those_before(run: Run) -> None:
     note_settings(run, [Settings({"a": 1, "b": 2}), Settings({"a": 3})])
     assert noted(run) == {"a": 3}

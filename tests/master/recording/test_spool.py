@@ -23,6 +23,8 @@ from tests.conftest import AGENT_TOKEN, USER_TOKEN, PrometheusServer, wait_for
 from tests.master.making import line, make_ranks, post, record
 from tests.master.recording.places import nothing_waits
 
+pytestmark = pytest.mark.both_databases
+
 LIMIT = 2_000
 
 

@@ -16,6 +16,8 @@ from master.recording.streams import POSTED, read, read_lines
 from mlbench.names import STREAMS
 from tests.master.making import find_stream, key, line, make_run, post, record
 
+pytestmark = pytest.mark.both_databases
+
 
 def held(run: Run) -> bytes:
     stream = find_stream(key(run))

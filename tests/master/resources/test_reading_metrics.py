@@ -201,7 +201,6 @@ def test_a_run_that_recorded_nothing(api: TestClient, run: Run) -> None:
     ]
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.mark.usefixtures("database")
 def test_without_prometheus_there_is_no_half_answer(
     settings: Settings, own_prometheus: PrometheusServer

@@ -19,6 +19,7 @@ def post(api: TestClient, **fields: Any) -> Any:
     return api.simulate_post("/api/runs/", body=json.dumps(ORDER | fields))
 
 
+@pytest.mark.both_databases
 def test_order_and_look(api: TestClient) -> None:
     before = time.time()
     answer = post(api, num_workers=3, num_cpus=1, max_restarts=2, args={"steps": 5})
@@ -90,6 +91,7 @@ def test_a_command_of_ones_own(api: TestClient) -> None:
     )
 
 
+@pytest.mark.both_databases
 def test_a_run_that_goes_on(api: TestClient) -> None:
     stated = {"device": "cpu", "rate": 0.1, "compile": False, "n": 2**63 - 1, "folder": None}
     goal = {"metric": "a", "value": 1.0, "lower_is_better": True}
@@ -116,6 +118,7 @@ def test_a_run_that_goes_on(api: TestClient) -> None:
     ]
 
 
+@pytest.mark.both_databases
 def test_runs_are_listed_from_the_oldest(api: TestClient) -> None:
     ids = [make_run(state="FINISHED").id for _ in range(3)]
     assert [run["id"] for run in api.simulate_get("/api/runs/").json] == ids
@@ -150,6 +153,7 @@ def test_a_list_asks_no_more_of_the_database_the_longer_it_is(
     assert queries() == of_one
 
 
+@pytest.mark.both_databases
 def test_a_second_run_conflicts_until_the_first_has_ended(api: TestClient) -> None:
     first = post(api).json["id"]
     answer = post(api)
@@ -207,6 +211,7 @@ def test_a_wrong_field_is_named(api: TestClient, fields: dict[str, Any], field: 
     assert not Run.select().exists()
 
 
+@pytest.mark.both_databases
 def test_all_of_mlbenchs_fields_as_a_form(api: TestClient) -> None:
     form = {
         "name": "custom",
@@ -262,6 +267,7 @@ def test_a_run_that_has_ended_stays_as_it_is(api: TestClient) -> None:
     assert api.simulate_post(f"/api/runs/{run.id}/stop").json == before
 
 
+@pytest.mark.both_databases
 def test_delete(api: TestClient) -> None:
     run = make_run()
     assert api.simulate_delete(f"/api/runs/{run.id}").status_code == 409

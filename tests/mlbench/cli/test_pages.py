@@ -40,7 +40,7 @@ def test_the_browser_is_led_to_the_pages_and_signed_in(mlbench: Mlbench, browser
     assert done.out == f"{connection.url}/?token={connection.token}\n"
     called = browser.with_name("called").read_text()
     assert connection.token not in called
-    assert stat.S_IMODE(mlbench.home.way_in.stat().st_mode) == 0o600
+    assert stat.S_IMODE(mlbench.home.sign_in_page.stat().st_mode) == 0o600
     answer = httpx.get(follow(called))
     assert (answer.status_code, answer.headers["Location"]) == (303, "/")
     assert "mlbench-session-" in answer.headers["Set-Cookie"]

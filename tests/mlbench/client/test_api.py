@@ -6,7 +6,8 @@ import pytest
 
 from mlbench import ApiClient, MLBenchError
 from mlbench.client import ApiError
-from mlbench.home import Home, NotConnectedError
+from mlbench.errors import NotConnectedError
+from mlbench.home import Home
 from tests.mlbench.client.scripted import Reply, serving
 
 

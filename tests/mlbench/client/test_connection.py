@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mlbench.client.connection import find_connection
-from mlbench.errors import MLBenchError
-from mlbench.home import Connection, Home, NotConnectedError
+from mlbench.errors import MLBenchError, NotConnectedError
+from mlbench.home import Connection, Home
 
 _URL = "http://10.0.0.7:8000"
 _LOCAL = Connection("http://127.0.0.1:8000", "local", "http://127.0.0.1:9090")

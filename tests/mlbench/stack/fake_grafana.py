@@ -1,7 +1,6 @@
-"""A program that stands where Grafana would: reads what Grafana reads, and answers as it does.
+"""A program that stands where Grafana would: keeps what it was told, and answers its health check.
 
-It takes ``server`` and ``--homepath``, fills in the provisioning files as Grafana does, has the
-dashboards and data sources that they name, and keeps what it was told in its data folder. With a
+It takes ``server`` and ``--homepath``, and reads the provisioning files as Grafana does. With a
 file ``broken`` beside it, it ends at once; with a file ``mute``, it never answers.
 """
 
@@ -10,13 +9,11 @@ import json
 import os
 import sys
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import yaml
-
-from tests.master.grafana.rules import GrafanaState
-from tests.master.grafana.server import GrafanaServer
 
 
 def main() -> None:
@@ -32,49 +29,22 @@ def main() -> None:
     data.mkdir(parents=True, exist_ok=True)
     if program.with_name("mute").exists():
         time.sleep(1000)
-    state = _provisioned(Path(os.environ["GF_PATHS_PROVISIONING"]))
-    state.passwords = {
-        os.environ["GF_SECURITY_ADMIN_USER"]: os.environ["GF_SECURITY_ADMIN_PASSWORD"]
+    told = {
+        "homepath": str(options.homepath),
+        "environ": dict(os.environ),
+        "datasources": _provisioned("datasources"),
+        "providers": _provisioned("dashboards", "providers"),
     }
-    told = {"homepath": str(options.homepath), "environ": dict(os.environ)}
     (data / "told.json").write_text(json.dumps(told))
-    assert os.environ["GF_SERVER_HTTP_ADDR"] == "127.0.0.1"
-    GrafanaServer(state, int(os.environ["GF_SERVER_HTTP_PORT"])).serve()
+    place = (os.environ["GF_SERVER_HTTP_ADDR"], int(os.environ["GF_SERVER_HTTP_PORT"]))
+    HTTPServer(place, _Health).serve_forever()
 
 
-def _provisioned(folder: Path) -> GrafanaState:
-    state = GrafanaState()
-    for file in (folder / "datasources").glob("*.yml"):
-        for number, source in enumerate(_filled_in(file)["datasources"], start=1):
-            read_only = not source.pop("editable")
-            source["basicAuth"] = source["basicAuth"] == "true"
-            source["secureJsonFields"] = {
-                key: True for key, value in source.pop("secureJsonData").items() if value
-            }
-            state.data_sources.append({"id": number, "version": 1, "readOnly": read_only, **source})
-    for file in (folder / "dashboards").glob("*.yml"):
-        for provider in _filled_in(file)["providers"]:
-            _read_dashboards(state, provider)
-    return state
+def _provisioned(kind: str, key: str = "") -> list[Any]:
+    """Return what the provisioning files of a kind list, with variables filled in as Grafana does.
 
-
-def _read_dashboards(state: GrafanaState, provider: dict[str, Any]) -> None:
-    uid, title = provider["folderUid"], provider["folder"]
-    state.folders[uid] = {"uid": uid, "title": title}
-    for number, file in enumerate(sorted(Path(provider["options"]["path"]).glob("*.json")), 1):
-        board = json.loads(file.read_text())
-        state.dashboards[board["uid"]] = {
-            "dashboard": {**board, "id": number, "version": 1},
-            "meta": {
-                "folderUid": uid,
-                "url": f"/d/{board['uid']}/board",
-                "provisioned": not provider["allowUiUpdates"],
-            },
-        }
-
-
-def _filled_in(file: Path) -> dict[str, Any]:
-    """Return a provisioning file's content: variables that are not set are empty."""
+    A variable that is not set is empty.
+    """
 
     def fill(value: Any) -> Any:
         if isinstance(value, dict):
@@ -85,9 +55,14 @@ def _filled_in(file: Path) -> dict[str, Any]:
             return os.environ.get(value.removeprefix("$"), "")
         return value
 
-    content: dict[str, Any] = fill(yaml.safe_load(file.read_text()))
-    assert content["apiVersion"] == 1
-    return content
+    files = (Path(os.environ["GF_PATHS_PROVISIONING"]) / kind).glob("*.yml")
+    return [one for file in files for one in fill(yaml.safe_load(file.read_text()))[key or kind]]
+
+
+class _Health(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/api/health" else 404)
+        self.end_headers()
 
 
 if __name__ == "__main__":

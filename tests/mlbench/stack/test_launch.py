@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from mlbench import ApiClient, names
+from mlbench.errors import StackError
 from mlbench.home import Connection, Home
 from mlbench.stack import launch
-from mlbench.stack.errors import StackError
 from tests.conftest import wait_for
 from tests.mlbench.conftest import wait_for_end
 from tests.mlbench.stack.processes import descendants, left
@@ -46,7 +46,7 @@ def test_starting_twice_is_starting_once(stack: Home) -> None:
     before = supervisor_of(stack)
     assert launch.wait_until_ready(stack) == stack.read_connection()
     second = subprocess.run(
-        [sys.executable, "-m", "mlbench.stack", "--workers", "1"],
+        [sys.executable, "-m", "mlbench.stack.launch", "--workers", "1"],
         env={**os.environ, names.ENV_HOME: str(stack.root)},
         capture_output=True,
         text=True,
@@ -59,6 +59,7 @@ def test_starting_twice_is_starting_once(stack: Home) -> None:
     assert httpx.get(f"{stack.read_connection().url}/readyz").is_success
 
 
+@pytest.mark.slow
 def test_a_killed_stack_leaves_nothing_and_can_be_started_again(
     own_stack: Home, prometheus_binary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +90,7 @@ def program(folder: Path, code: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_part_that_does_not_work_is_named_with_its_last_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +120,7 @@ def test_without_prometheus_nothing_is_started(
     assert not home.prometheus.exists()
 
 
+@pytest.mark.slow
 def test_a_start_that_takes_too_long_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,11 +152,3 @@ def test_ctrl_c_while_it_starts_ends_what_has_started(
     thread.join()
     assert len(started) >= 6
     assert left(started) == []
-
-
-def test_waiting_for_a_stack_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
-    with pytest.raises(StackError, match="the stack did not get ready"):
-        launch.wait_until_ready(home)
-    assert launch.running_supervisor(home) is None
-    assert launch.stop(home) is False

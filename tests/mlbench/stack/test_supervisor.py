@@ -156,13 +156,6 @@ def test_prometheus_is_told_which_workers_there_are(
     assert "scrape_configs" in (home.prometheus / "prometheus.yml").read_text()
 
 
-def test_what_a_former_controller_wanted_is_forgotten(start: Start, home: Home) -> None:
-    PoolFiles(home).write_wanted(7)
-    supervisor = start()
-    wait_for(home.connection_file.exists, what="the stack is ready")
-    assert len(pids(supervisor)) == 4
-
-
 def test_a_worker_that_keeps_ending_does_not_keep_the_stack_from_starting(
     start: Start, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,8 @@ SECONDS = 90.0
 SCRIPT = """
 import json, os, pathlib, sys
 from dataclasses import asdict
-from worker.agent.attempt import Assignment, Attempt
+from mlbench.assignment import Assignment
+from worker.agent.attempt import Attempt
 from worker.agent.machine import read_machine
 
 hoard = "kept = []\\nwhile True: kept.append(bytearray(10_000_000))"

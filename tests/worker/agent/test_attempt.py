@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mlbench import names
-from worker.agent.attempt import Assignment, Attempt
+from mlbench.assignment import Assignment
+from worker.agent.attempt import Attempt
 from worker.agent.process import Exit
 
 ASSIGNMENT = Assignment(

@@ -72,17 +72,11 @@
 {{- concat $hosts (.Values.master.allowedHosts | default list) | uniq | join "," -}}
 {{- end }}
 
-{{/* The Grafana that the controller keeps up to date. */}}
+{{/* The Grafana of yours that the controller pushes the dashboards to. */}}
 {{- define "mlbench.grafanaEnvironment" -}}
-{{- with include "mlbench.grafanaUrl" . }}
+{{- if .Values.grafana.url }}
 - name: GRAFANA_URL
-  value: {{ . | quote }}
-{{- end }}
-{{- if .Values.grafana.enabled }}
-{{ include "mlbench.secretEnv" (list . "GRAFANA_PASSWORD" "grafana-password") }}
-- name: GRAFANA_TOKEN
-  value: admin:$(GRAFANA_PASSWORD)
-{{- else if .Values.grafana.url }}
+  value: {{ .Values.grafana.url | quote }}
 - name: GRAFANA_TOKEN
   valueFrom:
     secretKeyRef:

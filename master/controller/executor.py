@@ -1,0 +1,176 @@
+"""The executor carries out what was decided. Each action may be repeated, and interrupted."""
+
+import logging
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from master.benchmarks import BENCHMARKS
+from master.controller.actions import (
+    Action,
+    Assign,
+    Count,
+    End,
+    MarkLost,
+    Scale,
+    StopRanks,
+    Wait,
+)
+from master.controller.settling import Settler
+from master.database import STATE, exclusive
+from master.models import Rank, Run
+from master.pools.base import Placement, Pool
+from master.reading import logs
+from master.recording import streams
+from master.runs import deadline_at
+from mlbench.assignment import Assignment
+from mlbench.names import ACTIVE_STATES
+
+log = logging.getLogger(__name__)
+
+_STDERR_LINES = 10
+# For ranks that leave the work to rank 0: with MPI, its command starts the others' processes.
+_NOTHING = ("true",)
+
+
+@dataclass(frozen=True)
+class Executor:
+    """Carries out actions on the database and the pool."""
+
+    pool: Pool
+    settler: Settler
+
+    def perform(self, action: Action) -> None:
+        """Carry out one action, without waiting for Prometheus or the cluster."""
+        match action:
+            case Scale(workers, shape, busy):
+                self.pool.scale(workers, shape, busy)
+            case Wait(run_id, why):
+                Run.update(waiting=why).where(Run.id == run_id).execute()
+            case Assign():
+                self._assign(action)
+            case StopRanks(run_id, reason):
+                log.info("run %d: stopping all ranks %s", run_id, reason)
+                _stop_ranks(run_id, reason)
+            case MarkLost():
+                _mark_lost(action)
+            case Count(run_id):
+                self.settler.ask(run_id)
+            case End():
+                _end(action)
+
+    def _assign(self, action: Assign) -> None:
+        run = Run.get_by_id(action.run_id)
+        placement = self.pool.place(action.workers, run.num_cpus)
+        if placement is None:
+            return
+        now = time.time()
+        run.attempt, run.started_at = action.attempt, run.started_at or now
+        with exclusive(STATE):
+            begun = (
+                Run.update(
+                    state="STARTED",
+                    attempt=run.attempt,
+                    started_at=run.started_at,
+                    delivery=None,
+                    waiting=None,
+                )
+                .where(
+                    Run.id == run.id,
+                    Run.attempt == run.attempt - 1,
+                    Run.state.in_(ACTIVE_STATES),
+                )
+                .execute()
+            )
+            if not begun:
+                return
+            for rank, pod in enumerate(placement.pods):
+                Rank.create(
+                    run=run.id,
+                    attempt=run.attempt,
+                    rank=rank,
+                    worker=pod.name,
+                    assigned_at=now,
+                    assignment=asdict(_assignment(run, rank, placement)),
+                    pod_uid=pod.uid or None,
+                    image=pod.image or None,
+                )
+        log.info("run %d: attempt %d begins on %s", run.id, run.attempt, ", ".join(action.workers))
+
+
+def _assignment(run: Run, rank: int, placement: Placement) -> Assignment:
+    hosts = [pod.ip for pod in placement.pods]
+    return Assignment(
+        run_id=run.id,
+        attempt=run.attempt,
+        rank=rank,
+        world_size=len(hosts),
+        master_addr=placement.master_addr,
+        master_port=placement.master_port,
+        command=tuple(command(run, rank, hosts, placement.python)),
+        cpus=placement.cpus[rank],
+        keeps_checkpoints=run.max_restarts > 0,
+        working_dir=run.working_dir,
+        seed=run.seed,
+        deadline_at=deadline_at(run),
+    )
+
+
+def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> Sequence[str]:
+    """Return the command of a rank: an official task, or the user's own.
+
+    Args:
+        run: the run.
+        rank: the rank.
+        hosts: the workers' addresses in order of rank.
+        python: the interpreter that has the official tasks.
+    """
+    if run.benchmark:
+        options = [part for key, value in run.args.items() for part in (f"--{key}", value)]
+        return [python, "-m", BENCHMARKS[run.benchmark].module, *options]
+    if rank > 0 and not run.run_all_nodes:
+        return _NOTHING
+    # Other braces stay as they are.
+    values = {
+        "{hosts}": ",".join(hosts),
+        "{rank}": str(rank),
+        "{run_id}": str(run.id),
+        "{backend}": run.backend,
+    }
+    words = shlex.split(run.command)
+    for name, value in values.items():
+        words = [word.replace(name, value) for word in words]
+    return [*words, *run.command_flags]
+
+
+def _stop_ranks(run_id: int, reason: str) -> None:
+    attempt = Run.select(Run.attempt).where(Run.id == run_id)
+    with exclusive(STATE):
+        Rank.update(stop=True).where(Rank.run == run_id, Rank.attempt == attempt).execute()
+        Run.update(reason=reason).where(Run.id == run_id, Run.state.in_(ACTIVE_STATES)).execute()
+
+
+def _mark_lost(action: MarkLost) -> None:
+    with exclusive(STATE):
+        rank = Rank.get(run=action.run_id, attempt=action.attempt, rank=action.rank)
+        if rank.lost:
+            return
+        rank.lost, rank.exited_at = action.why, rank.exited_at or action.seen_at
+        rank.save()
+        streams.close(action.run_id, action.attempt, action.rank, sizes={})
+    log.warning("run %d: rank %d is lost: %s", action.run_id, action.rank, action.why)
+
+
+def _end(end: End) -> None:
+    run = Run.get_by_id(end.run_id)
+    reason = end.reason
+    if end.failed_rank is not None:
+        stderr = logs.tail(logs.find(run, end.failed_rank, "stderr"), _STDERR_LINES).text.strip()
+        # PostgreSQL cannot store NUL in a text.
+        reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
+    with exclusive(STATE):
+        Run.update(state=end.state, reason=reason, finished_at=time.time(), waiting=None).where(
+            Run.id == end.run_id, Run.state.in_(ACTIVE_STATES)
+        ).execute()
+    log.info("run %d: %s %s", end.run_id, end.state, end.reason)

@@ -1,0 +1,244 @@
+"""Observe the world: read the database and the pool's pods into what decisions are made from."""
+
+import math
+import time
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
+
+from master.controller.world import PoolPolicy, RankView, RunView, WarmPool, WorkerView, World
+from master.database import snapshot
+from master.hearing import Heard, clock, heard
+from master.models import Pod, Rank, Run, Stream, Worker, run_owner
+from master.pods import is_same_pod
+from master.pools.base import RUNNING, PodStatus, Shape
+from master.reading.counting import Counted
+from master.recording.spool import has_room
+from master.recording.streams import METRICS
+from master.runs import deadline_at, find_active
+from mlbench.names import STREAMS
+
+# After a pause this long the controller was killed or its laptop slept: stopwatches begin anew.
+_PAUSE_SECONDS = 10.0
+# A rank's streams make progress in steps of this size: a trickle must not delay its end.
+_STEP_BYTES = 1 << 20
+# This is read ten times a second, with thousands of runs stored: no column more than needed.
+_SHAPE = (Run.num_workers, Run.num_cpus, Run.max_bandwidth, Run.gpu_enabled, Run.image)
+
+
+class Stopwatch:
+    """Measures for how long each thing has been seen without interruption."""
+
+    def __init__(self) -> None:
+        self._since: dict[Hashable, float] = {}
+        self._looked_at = float("-inf")
+
+    def look(self, now: float, *seen: Hashable) -> list[float]:
+        """Note what is seen now, and return for how many seconds each has been."""
+        since = self._since if now - self._looked_at <= _PAUSE_SECONDS else {}
+        self._since = {one: since.get(one, now) for one in seen}
+        self._looked_at = now
+        return [now - self._since[one] for one in seen]
+
+
+class Observer:
+    """Observes the world, and remembers for how long it has been as it is."""
+
+    def __init__(
+        self, policy: PoolPolicy, spool_bytes: int, monotonic: Callable[[], float] = clock
+    ) -> None:
+        """Begin to observe; ``spool_bytes`` of samples may wait for Prometheus."""
+        self._policy = policy
+        self._spool_bytes = spool_bytes
+        self._monotonic = monotonic
+        self._by_clock = Stopwatch()
+        # Counts only the seconds in which the master could hear its agents.
+        self._by_hearing = Stopwatch()
+
+    def observe(self, pods: list[PodStatus], waits_for: str = "") -> World:
+        """Return the world at one moment; ``waits_for`` says why more pods are not there."""
+        # In one transaction: half of an agent's report would look like a lost rank.
+        with snapshot():
+            run = find_active()
+            ended = Run.select(Run.id, Run.attempt, Run.finished_at, *_SHAPE).where(
+                Run.finished_at.is_null(False)
+            )
+            last = ended.order_by(Run.finished_at.desc()).first()
+            workers = {worker.name: worker for worker in Worker.select()}
+            hearing, now = heard(), time.time()
+            view = _view_run(run, workers, pods, hearing) if run else None
+            looked, started, waited, idle = self._by_clock.look(
+                self._monotonic(),
+                "looking",
+                ("started", run.id if run and run.started_at else None),
+                _phase(view),
+                ("idle", last.id if last and not run else None),
+            )
+            if run and view:
+                view = replace(
+                    view,
+                    overdue=_overdue(run, now, looked, started),
+                    ranks=self._time_endings(view, hearing),
+                )
+            return World(
+                policy=self._policy,
+                run=view,
+                stopped_in_queue=_stopped_in_queue(run),
+                workers=tuple(_view_workers(pods, workers, run, hearing)),
+                waits_for=waits_for,
+                warm=_view_warm(last),
+                waited=waited,
+                # Right even if the system clock was set back, or the controller has just started.
+                idle=max(idle, now - last.finished_at) if last and not run else 0.0,
+            )
+
+    def _time_endings(self, run: RunView, hearing: Heard) -> tuple[RankView, ...]:
+        """Return the ranks with ``ending`` and ``stuck``.
+
+        Time counts only while the master can hear the agents, and take what they send.
+        """
+        ending = [rank for rank in run.ranks if not rank.over and (rank.stopping or rank.exited)]
+        if ending and not has_room(self._spool_bytes):
+            ending = []
+        seconds = self._by_hearing.look(
+            hearing.seconds,
+            *((run.id, run.attempt, rank.rank) for rank in ending),
+            *(
+                (run.id, run.attempt, rank.rank, rank.exited, rank.held // _STEP_BYTES)
+                for rank in ending
+            ),
+        )
+        ranks = {rank.rank: rank for rank in run.ranks}
+        for i, rank in enumerate(ending):
+            ranks[rank.rank] = replace(rank, ending=seconds[i], stuck=seconds[i + len(ending)])
+        return tuple(ranks.values())
+
+
+def store_pods(pods: list[PodStatus]) -> None:
+    """Write the pool's pods into the table that the API reads."""
+    columns = ("name", "uid", "phase", "ip", "node", "labels")
+    rows = {pod.name: {column: getattr(pod, column) for column in columns} for pod in pods}
+    stored = {row["name"]: row for row in Pod.select().dicts().execute()}
+    for name in stored.keys() - rows.keys():
+        Pod.delete_by_id(name)
+    for name, row in rows.items():
+        if row != stored.get(name):
+            Pod.insert(row).on_conflict(conflict_target=[Pod.name], update=row).execute()
+
+
+def _phase(run: RunView | None) -> Hashable:
+    """Return the phase of a run: what it waits for changes with that."""
+    if run is None:
+        return None
+    return run.id, run.attempt, bool(run.ranks), all(rank.over for rank in run.ranks)
+
+
+def _overdue(run: Run, now: float, looked: float, started: float) -> float:
+    """Return for how many seconds the run was seen past its deadline; negative before it.
+
+    By the system clock, as tasks know it; if that was set back, by the time since the start.
+    """
+    due_at = deadline_at(run)
+    if due_at is None or run.deadline_seconds is None:
+        return -math.inf
+    return max(min(now - due_at, looked), started - run.deadline_seconds)
+
+
+def _view_workers(
+    pods: list[PodStatus], workers: dict[str, Worker], run: Run | None, hearing: Heard
+) -> Iterator[WorkerView]:
+    """Yield the workers that can be given a rank, if their agents have reported from this pod."""
+    # After the loss of a database, agents may still report a run of the same id.
+    next_attempt = (run.id, run.attempt + 1) if run else None
+    for pod in pods:
+        worker = workers.get(pod.name)
+        if worker is None or pod.phase != RUNNING or not pod.usable:
+            continue
+        if is_same_pod(pod.uid, worker.pod_uid):
+            busy = worker.state == "running" or (worker.run_id, worker.attempt) == next_attempt
+            # An agent heard before a pause may have gone in it.
+            silent = hearing.seconds - worker.heard if worker.heard >= hearing.since else math.inf
+            yield WorkerView(pod.name, pod.number, busy, silent)
+
+
+def _view_warm(last: Run | None) -> WarmPool | None:
+    if last is None or last.attempt == 0:
+        return None
+    return WarmPool(last.num_workers, _shape(last))
+
+
+def _shape(run: Run) -> Shape:
+    return Shape(run.num_cpus, run.max_bandwidth, run.gpu_enabled, run.image)
+
+
+def _stopped_in_queue(run: Run | None) -> tuple[int, ...]:
+    if run is None:
+        return ()
+    queued = Run.select(Run.id).where(
+        Run.id > run.id, Run.stop_requested, Run.state == "INITIALIZED"
+    )
+    return tuple(one.id for one in queued.order_by(Run.id))
+
+
+def _view_run(
+    run: Run, workers: dict[str, Worker], pods: list[PodStatus], hearing: Heard
+) -> RunView:
+    by_name = {pod.name: pod for pod in pods}
+    streams = list(Stream.select().where(Stream.owner == run_owner(run.id)))
+    ranks = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt).order_by(Rank.rank)
+    return RunView(
+        id=run.id,
+        attempt=run.attempt,
+        num_workers=run.num_workers,
+        shape=_shape(run),
+        max_restarts=run.max_restarts,
+        stop_requested=run.stop_requested,
+        deadline_seconds=run.deadline_seconds,
+        overdue=-math.inf,
+        waiting=run.waiting or "",
+        stop_reason=run.reason,
+        ranks=tuple(
+            _view_rank(rank, run, streams, workers.get(rank.worker), by_name, hearing)
+            for rank in ranks
+        ),
+        # Without the samples that users post: they may go on posting for ever.
+        delivered=all(s.delivered == s.size for s in streams if s.name == METRICS),
+        delivery=Counted(**run.delivery) if run.delivery else None,
+    )
+
+
+def _view_rank(
+    rank: Rank,
+    run: Run,
+    streams: list[Stream],
+    worker: Worker | None,
+    pods: dict[str, PodStatus],
+    hearing: Heard,
+) -> RankView:
+    own = [s for s in streams if (s.attempt, s.rank) == (rank.attempt, rank.rank)]
+    reports_it = worker is not None and (worker.run_id, worker.attempt) == (run.id, run.attempt)
+    return RankView(
+        rank=rank.rank,
+        worker=rank.worker,
+        pod_uid=rank.pod_uid or "",
+        reported=rank.reported,
+        stopping=rank.stop,
+        exit_code=rank.exit_code,
+        exited_at=rank.exited_at,
+        held=sum(stream.size for stream in own),
+        streams_complete=len([s for s in own if s.size == s.final_size]) == len(STREAMS),
+        seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
+        silent=hearing.seconds - (worker.heard if worker else 0),
+        forgotten=rank.reported and not reports_it,
+        replaced=worker is not None and not is_same_pod(rank.pod_uid, worker.pod_uid),
+        trouble=_trouble(rank, pods.get(rank.worker)),
+        lost=rank.lost,
+        failure=rank.failure,
+    )
+
+
+def _trouble(rank: Rank, pod: PodStatus | None) -> str:
+    """Return what is wrong with a rank's pod, unless that was before the rank came to it."""
+    if pod is None or not is_same_pod(rank.pod_uid, pod.uid):
+        return ""
+    # Clusters give times in whole seconds.
+    return pod.trouble if pod.troubled_at > rank.assigned_at - 1 else ""

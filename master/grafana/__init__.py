@@ -1,1 +1,0 @@
-"""The way to Grafana: its folder, data source and dashboards, and annotations of what runs did."""

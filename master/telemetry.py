@@ -1,0 +1,203 @@
+"""The /metrics of the API: its requests, the master and its spool, the newest runs, the pods."""
+
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import get_args
+
+import falcon
+from falcon import Request, Response
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
+from master.reading.counting import delivered_so_far
+from master.recording.spool import waiting_bytes
+from mlbench import names
+from mlbench.names import ACTIVE_STATES, RunState
+
+# The newest runs only, so that the number of series is bounded.
+_RUNS_SHOWN = 100
+
+_Values = Iterable[tuple[tuple[str, ...], float]]
+"""Label values, and the value of that series."""
+
+
+class RequestMiddleware:
+    """Counts and times requests by route, never by path: a path has ids in it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ("method", "route")
+        self._seconds = Histogram(
+            "mlbench_http_request_seconds", "Time to answer.", labels, registry=registry
+        )
+        self._requests = Counter(
+            "mlbench_http_requests_total", "Answers.", (*labels, "status"), registry=registry
+        )
+
+    def process_request(self, req: Request, resp: Response) -> None:
+        """Note when the request began."""
+        req.context.began = time.perf_counter()
+
+    def process_response(
+        self, req: Request, resp: Response, resource: object, req_succeeded: bool
+    ) -> None:
+        """Count the answer."""
+        method = req.method if req.method in falcon.HTTP_METHODS else "other"
+        labels = (method, req.uri_template or "none")
+        self._seconds.labels(*labels).observe(time.perf_counter() - req.context.began)
+        self._requests.labels(*labels, resp.status_code).inc()
+
+
+class DatabaseCollector(Collector):
+    """Reads the database at each scrape."""
+
+    def __init__(self, url: str, spool_limit_bytes: int) -> None:
+        """Tell of the master that browsers reach at ``url``, and how much its spool may hold."""
+        self._url = url
+        self._spool_limit_bytes = spool_limit_bytes
+
+    def describe(self) -> list[Metric]:
+        """Return nothing, so that registering does not read the database."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the series of the master, its runs and its pods."""
+        yield from self._master()
+        yield from _runs(list(Run.select().order_by(Run.id.desc()).limit(_RUNS_SHOWN)))
+        yield from _pods(list(Pod.select().order_by(Pod.name)))
+
+    def _master(self) -> Iterator[Metric]:
+        yield _gauge(
+            names.MASTER_INFO,
+            "Where a browser reaches the master.",
+            ("url", "version"),
+            [((self._url, version("mlbench")), 1.0)],
+        )
+        for name, help_text, value in (
+            (
+                "mlbench_spool_bytes",
+                "Bytes of recorded samples that wait for Prometheus.",
+                waiting_bytes(),
+            ),
+            (
+                "mlbench_spool_limit_bytes",
+                "Bytes that may wait: the master takes no samples beyond it.",
+                self._spool_limit_bytes,
+            ),
+            (
+                "mlbench_kept_samples",
+                "Samples that Prometheus cannot hold.",
+                KeptSample.select().count(),
+            ),
+        ):
+            yield GaugeMetricFamily(name, help_text, float(value))
+
+
+def _gauge(name: str, help_text: str, labels: Sequence[str], values: _Values) -> Metric:
+    family = GaugeMetricFamily(name, help_text, labels=labels)
+    for label_values, value in values:
+        family.add_metric(label_values, value)
+    return family
+
+
+def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
+    yield _gauge(
+        names.RUN_INFO,
+        "What the run is.",
+        ("run_id", "name", "benchmark", "backend", "workers"),
+        [((str(r.id), r.name, r.benchmark, r.backend, str(r.num_workers)), 1.0) for r in runs],
+    )
+    yield _gauge(
+        names.RUN_STATE,
+        "1 for the state that the run is in.",
+        ("run_id", "state"),
+        [
+            ((str(r.id), state), float(r.state == state))
+            for r in runs
+            for state in get_args(RunState)
+        ],
+    )
+    yield _gauge(
+        names.RUN_GOAL,
+        "The value that the run wants to reach.",
+        ("run_id", "metric"),
+        [((str(r.id), r.goal["metric"]), r.goal["value"]) for r in runs if r.goal],
+    )
+    yield _gauge(
+        names.RUN_SAMPLES,
+        "Samples of the run by place: delivered so far, or counted by query once it has ended.",
+        ("run_id", "place"),
+        [((str(r.id), place), samples) for r in runs for place, samples in _samples(r).items()],
+    )
+    lost = _lost_ranks(runs)
+    each: tuple[tuple[str, str, Callable[[Run], float | None]], ...] = (
+        (names.RUN_CREATED, "When the run was ordered.", lambda run: run.created_at),
+        (names.RUN_STARTED, "When the run got its workers.", lambda run: run.started_at),
+        (names.RUN_FINISHED, "When the run ended.", lambda run: run.finished_at),
+        (
+            names.RUN_GOAL_REACHED,
+            "When the run's goal was reached first.",
+            lambda run: run.goal_reached_at,
+        ),
+        (
+            names.RUN_TIME_TO_GOAL,
+            "Training time until the goal was reached, evaluation left out.",
+            lambda run: run.goal_train_seconds,
+        ),
+        (names.RUN_WORKERS, "Ranks of the run.", lambda run: run.num_workers),
+        (
+            names.RUN_ATTEMPTS,
+            "Attempts so far: more than 1 where ranks were restarted.",
+            lambda run: run.attempt,
+        ),
+        (
+            names.RUN_LOST_RANKS,
+            "Ranks of the latest attempt that were given up as lost.",
+            lambda run: lost[run.id],
+        ),
+        (
+            names.RUN_WAITING,
+            "Bytes of the active run's samples that wait for Prometheus.",
+            lambda run: waiting_bytes(run_owner(run.id)) if run.state in ACTIVE_STATES else None,
+        ),
+    )
+    for name, help_text, value in each:
+        found = [((str(run.id),), value(run)) for run in runs]
+        yield _gauge(name, help_text, ("run_id",), [(ls, v) for ls, v in found if v is not None])
+
+
+def _lost_ranks(runs: Sequence[Run]) -> Mapping[int, int]:
+    """Return how many ranks of its latest attempt each run has lost."""
+    lost = (
+        Rank.select(Rank.run)
+        .join(Run)
+        .where(Rank.run.in_(runs), Rank.attempt == Run.attempt, Rank.lost != "")
+    )
+    return Tally(rank.run_id for rank in lost)
+
+
+def _samples(run: Run) -> Mapping[str, int]:
+    if run.delivery is None and run.state in ACTIVE_STATES:
+        return asdict(delivered_so_far(run.id))
+    return run.delivery or {}
+
+
+def _pods(pods: Sequence[Pod]) -> Iterator[Metric]:
+    yield _gauge(
+        names.POD_INFO,
+        "What the pool says of the pod.",
+        ("pod", "phase", "node"),
+        [((pod.name, pod.phase, pod.node), 1.0) for pod in pods],
+    )
+    workers = Worker.select().where(Worker.name.in_([pod.name for pod in pods]))
+    yield _gauge(
+        names.POD_HEARTBEAT,
+        "When the pod's agent was last heard of.",
+        ("pod",),
+        [((worker.name,), worker.seen_at) for worker in workers],
+    )

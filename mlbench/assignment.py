@@ -1,0 +1,46 @@
+"""The assignment of a rank: what the master tells an agent to run."""
+
+from dataclasses import dataclass
+from typing import Any
+
+_HIGHEST_NUMBER = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One rank of one attempt. As JSON, it is part of the answer to an agent's poll."""
+
+    run_id: int
+    attempt: int
+    rank: int
+    world_size: int
+    master_addr: str
+    master_port: int
+    command: tuple[str, ...]
+    cpus: tuple[int, ...]
+    """The cores to run on; empty where the pod itself is limited."""
+    keeps_checkpoints: bool
+    """Whether another attempt may follow: saving takes time from the training."""
+    working_dir: str | None = None
+    """The folder that the command starts in; None for the agent's own."""
+    seed: int | None = None
+    deadline_at: float | None = None
+    """When training shall end, in Unix seconds by the master's clock."""
+
+    @classmethod
+    def from_fields(cls, fields: Any) -> "Assignment":
+        """Return the assignment that a JSON object describes.
+
+        Raises:
+            ValueError: it does not describe one.
+        """
+        try:
+            command, cpus = tuple(fields["command"]), tuple(fields["cpus"])
+            found = cls(**{**fields, "command": command, "cpus": cpus})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not an assignment: {error}") from error
+        # The agent makes paths of these.
+        for number in (found.run_id, found.attempt, found.rank):
+            if type(number) is not int or not 0 <= number <= _HIGHEST_NUMBER:
+                raise ValueError(f"not an assignment: {number!r:.20} is not a run, attempt or rank")
+        return found

@@ -1,0 +1,165 @@
+"""The dashboards are what the code makes, hang together, and name only what there is."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grafana import thresholds
+from mlbench import names, palette
+from tests.grafana.dashboards import REFERENCE, ROOT, Dashboard, load_all, texts, variables_in
+from tests.prometheus.reading import read_rules
+
+if TYPE_CHECKING:  # imported by itself, the SDK warns, and warnings are errors here
+    from grafana_foundation_sdk.models.dashboard import ThresholdsConfig
+
+BOARDS = load_all()
+RULES = read_rules("alert") | read_rules("record")
+
+# Variables that Grafana itself fills in.
+_BUILT_IN = frozenset(
+    {"__all", "__data", "__field", "__range", "__rate_interval", "__url_time_range"}
+)
+# Units that Grafana knows, of those that fit what is measured here.
+_UNITS = {
+    *("none", "short", "sci", "percent", "percentunit", "bytes", "Bps", "s", "ms"),
+    *("cps", "ops", "reqps", "wps", "watt", "dateTimeAsIso"),
+}
+_SERIES = re.compile(r"\b(?:mlbench|container|machine)_\w+|\b\w+:\w+:\w+")
+_OF_A_TYPE = re.compile(r"_(total|bucket|sum|count)$")
+_OF_A_MACHINE = re.compile(rf"{names.LOCAL_POD_PREFIX}\d|\d+\.\d+\.\d+\.\d+|\blocalhost\b")
+_BOARD_LINK = re.compile(r"/d/(?P<uid>[^/?]+)/\S*?\?(?P<query>\S*)")
+
+each_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
+
+
+def test_the_files_are_what_the_code_makes() -> None:
+    checked = subprocess.run(
+        [sys.executable, "-m", "grafana.build", "--check"],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert [board.uid for board in BOARDS] == [
+        f"mlbench-{page}" for page in ("compare", "run", "runs", "stack", "workers")
+    ]
+
+
+@each_board
+def test_prometheus_can_parse_every_query(board: Dashboard, promtool: Path, tmp_path: Path) -> None:
+    values = {"__range": "1h", "__rate_interval": "1m"}
+    rules = "".join(
+        f"  - alert: query {number}\n    expr: |-\n      "
+        + REFERENCE.sub(lambda found: values.get(found["plain"], "1"), expr)
+        + "\n"
+        for number, (_, expr) in enumerate(board.queries)
+    )
+    file = tmp_path / "queries.yml"
+    file.write_text(f"groups:\n- name: queries\n  rules:\n{rules}")
+    checked = subprocess.run(
+        [promtool, "check", "rules", file], text=True, capture_output=True, check=False
+    )
+    assert checked.returncode == 0, checked.stderr
+
+
+@each_board
+def test_every_variable_is_declared_before_its_use(board: Dashboard) -> None:
+    known = set(_BUILT_IN)
+    assert board.variables[0]["name"] == "datasource"
+    for variable in board.variables:
+        assert variables_in(variable) <= known, variable["name"]
+        known.add(variable["name"])
+    assert variables_in(board.json) <= known
+
+
+@each_board
+def test_links_lead_to_dashboards_and_set_variables_that_they_have(board: Dashboard) -> None:
+    variables = {one.uid: {each["name"] for each in one.variables} for one in BOARDS}
+    for _, text in texts(board.json):
+        for link in _BOARD_LINK.finditer(text):
+            passed = set(re.findall(r"var-(\w+)=", link["query"]))
+            assert passed <= variables[link["uid"]], text
+
+
+@each_board
+def test_panels_say_what_they_show_and_in_which_unit(board: Dashboard) -> None:
+    for panel in board.panels:
+        assert panel["title"]
+        assert panel["description"]
+        if not panel["targets"]:
+            continue
+        overrides = panel["fieldConfig"]["overrides"]
+        units = [
+            one["value"] for each in overrides for one in each["properties"] if one["id"] == "unit"
+        ]
+        for unit in [panel["fieldConfig"]["defaults"]["unit"], *units]:
+            assert unit in _UNITS or unit.startswith("suffix:"), panel["title"]
+
+
+@each_board
+def test_rates_follow_grafanas_interval_and_counters_are_shown_by_rates(board: Dashboard) -> None:
+    for place, expr in board.queries:
+        assert set(re.findall(r"\brate\(\w+(?:\{[^}]*\})?\[([^]]*)\]", expr)) <= {
+            "$__rate_interval"
+        }, place
+        counters = re.findall(r"(\w+\()?(\w+_total)\b", expr)
+        assert {function for function, _ in counters} <= {"rate(", "increase("}, place
+
+
+@each_board
+def test_nothing_names_one_machine_or_run(board: Dashboard) -> None:
+    for _, text in texts(board.json):
+        assert not _OF_A_MACHINE.search(text), text
+        assert not re.search(r"\b(run_id|pod|node|instance)=~?\"[^\"$.(]", text), text
+
+
+@each_board
+def test_every_series_is_one_that_the_code_exposes_or_a_rule_records(board: Dashboard) -> None:
+    named_in_code = {
+        _OF_A_TYPE.sub("", node.value)
+        for package in ("mlbench", "master", "worker", "exporter")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    for place, expr in board.queries:
+        for series in _SERIES.findall(expr):
+            exists = (
+                series in RULES if ":" in series else _OF_A_TYPE.sub("", series) in named_in_code
+            )
+            assert exists, f"{place}: there is no {series}"
+
+
+@each_board
+def test_start_goal_and_end_are_marked_also_of_short_runs(board: Dashboard) -> None:
+    marked = {names.RUN_STARTED, names.RUN_GOAL_REACHED, names.RUN_FINISHED}
+    assert {one for each in board.annotations for one in _SERIES.findall(each["expr"])} == marked
+    # Grafana looks for them once a minute unless told otherwise: a run may take 15 s. Up to
+    # Grafana 11 the annotation says it, from 12 on its query.
+    for one in board.annotations:
+        assert one["step"] == one["target"]["interval"] == "2s"
+
+
+@pytest.mark.parametrize(
+    ("shown", "rule", "limit"),
+    [
+        (thresholds.STRAGGLER, "MLBenchStraggler", r"ratio1m > ([\d.]+)"),
+        (thresholds.SPOOL, "MLBenchSpoolGrowing", r"> ([\d.]+) \* max"),
+        (thresholds.HEARTBEAT_AGE, "MLBenchWorkerLost", r"last30s > ([\d.]+)"),
+        (
+            thresholds.PROGRESS_AGE,
+            "run_rank:mlbench_worker_progress:limit_seconds",
+            r",\s+([\d.]+)\s+\)\s+unless",
+        ),
+    ],
+)
+def test_red_is_where_the_alert_fires(shown: "ThresholdsConfig", rule: str, limit: str) -> None:
+    [found] = re.findall(limit, RULES[rule]["expr"])
+    [red] = [step.value for step in shown.steps if step.color == palette.RED]
+    assert red == float(found)

@@ -1,0 +1,211 @@
+"""A small Grafana for tests: a real HTTP server that answers as Grafana's API is documented.
+
+Roles, conflicts and status codes are as documented. Tests ask for its faults.
+"""
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+Fault = Literal["", "hang", "garbage", "error page", "list", "500"]
+Json = dict[str, Any]
+
+VIEWER, EDITOR, ADMIN = "glsa_viewer", "glsa_editor", "glsa_admin"
+PASSWORD = "admin:pass:wörd"
+_ROLES = (VIEWER, EDITOR, ADMIN)
+
+# What only a data source's own page tells, not the list.
+_NOT_LISTED = frozenset({"basicAuthUser", "secureJsonFields", "version"})
+
+
+@dataclass
+class GrafanaServer:
+    """A running server: what it stores, and what it was asked."""
+
+    url: str = ""
+    folders: dict[str, Json] = field(default_factory=dict)
+    data_sources: list[Json] = field(default_factory=list)
+    dashboards: dict[str, Json] = field(default_factory=dict)
+    """By uid, as ``{"dashboard", "meta"}``."""
+    messages: dict[str, list[str]] = field(default_factory=dict)
+    """By uid, the messages of a dashboard's versions."""
+    log: list[tuple[str, str]] = field(default_factory=list)
+    """Method and path of each request."""
+    lists_versions_plainly: bool = False
+    """Whether versions are listed as Grafana 10 does, or as later ones do."""
+    fault: Fault = ""
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def written(self) -> list[str]:
+        """Return the paths of requests that were to change something."""
+        return [path for method, path in self.log if method != "GET"]
+
+
+class _RefusalError(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@contextmanager
+def serve_grafana(port: int = 0, path: str = "") -> Iterator[GrafanaServer]:
+    """Serve an empty Grafana on a port of this machine, below ``path``."""
+    state = GrafanaServer()
+    handler = type("Handler", (_Handler,), {"state": state, "base": path})
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    server.daemon_threads = True
+    state.url = f"http://127.0.0.1:{server.server_address[1]}{path}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield state
+    state.ended.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16  # head and body in one packet
+    state: GrafanaServer
+    base: str
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        self._handle()
+
+    def do_POST(self) -> None:
+        self._handle()
+
+    def do_PUT(self) -> None:
+        self._handle()
+
+    def _handle(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        path = urlsplit(self.path).path
+        route = path.removeprefix(f"{self.base}/api")
+        self.state.log.append((self.command, route))
+        match self.state.fault:
+            case "hang":
+                self.state.ended.wait(60)
+                self.close_connection = True
+            case "garbage":
+                self._send(200, b"\x00\xff{not json")
+            case "error page":
+                self._send(502, b"<html>a message of a proxy</html>")
+            case "list":
+                self._send(200, b'["something", "else"]')
+            case "500":
+                self._send(500, b'{"message": "database is locked"}')
+            case _ if not path.startswith(f"{self.base}/api/"):
+                self._send(404, b"<html>this message is no JSON</html>")
+            case _:
+                try:
+                    self._send(200, json.dumps(self._answer(route, body)).encode())
+                except _RefusalError as refusal:
+                    self._send(refusal.status, json.dumps({"message": str(refusal)}).encode())
+
+    def _send(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _answer(self, route: str, body: bytes) -> Any:  # noqa: PLR0911 - a line a route
+        state, content = self.state, json.loads(body) if self.command != "GET" else {}
+        if route == "/health":
+            return {"commit": "0", "database": "ok", "version": "10.0.0"}
+        role = self._role()
+        match (self.command, *route.split("/")[1:]):
+            case "GET", "folders", uid:
+                return _one(state.folders, uid)
+            case "POST", "folders":
+                _need(role, EDITOR, "folders:create")
+                return state.folders.setdefault(content["uid"], content)
+            case "GET", "datasources":
+                _need(role, ADMIN, "datasources:read")
+                return [
+                    {key: value for key, value in source.items() if key not in _NOT_LISTED}
+                    for source in state.data_sources
+                ]
+            case "POST", "datasources":
+                return _store_data_source(state, {"readOnly": False, "version": 0}, content)
+            case "GET", "datasources", "uid", uid:
+                return _one({one["uid"]: one for one in state.data_sources}, uid)
+            case "PUT", "datasources", "uid", uid:
+                source = _one({one["uid"]: one for one in state.data_sources}, uid)
+                return _store_data_source(state, source, content)
+            case "GET", "dashboards", "uid", uid:
+                return _one(state.dashboards, uid)
+            case "GET", "dashboards", "uid", uid, "versions":
+                versions = [{"message": one} for one in reversed(state.messages.get(uid, []))]
+                return versions if state.lists_versions_plainly else {"versions": versions}
+            case "POST", "dashboards", "db":
+                return _store_dashboard(state, content)
+        raise _RefusalError(404, "Not found")
+
+    def _role(self) -> str:
+        kind, _, value = self.headers.get("Authorization", "").partition(" ")
+        if kind == "Bearer" and value in _ROLES:
+            return value
+        if kind == "Basic" and base64.b64decode(value).decode() == PASSWORD:
+            return ADMIN
+        raise _RefusalError(401, "Invalid username or password")
+
+
+def _need(role: str, needed: str, permission: str) -> None:
+    if _ROLES.index(role) < _ROLES.index(needed):
+        raise _RefusalError(403, f"Permissions needed: {permission}")
+
+
+def _one(things: dict[str, Json], uid: str) -> Json:
+    if uid not in things:
+        raise _RefusalError(404, f"{uid} not found")
+    return things[uid]
+
+
+def _store_data_source(state: GrafanaServer, source: Json, content: Json) -> Json:
+    if source["readOnly"]:
+        raise _RefusalError(403, "Cannot update read-only data source")
+    if any(one["name"] == content["name"] for one in state.data_sources if one is not source):
+        raise _RefusalError(409, "data source with the same name already exists")
+    if content.get("version", source["version"]) != source["version"]:
+        raise _RefusalError(409, "Datasource has already been updated by someone else")
+    if source not in state.data_sources:
+        state.data_sources.append(source)
+    secrets = dict.fromkeys(content.pop("secureJsonData", {}), True)
+    kept = {**source.get("secureJsonFields", {}), **secrets}
+    source.update(
+        {"basicAuth": False, "basicAuthUser": "", "isDefault": False, **content},
+        secureJsonFields=kept,
+        version=source["version"] + 1,
+    )
+    return {"datasource": source}
+
+
+def _store_dashboard(state: GrafanaServer, content: Json) -> Json:
+    board, uid = content["dashboard"], content["dashboard"]["uid"]
+    found = state.dashboards.get(uid)
+    if content["folderUid"] not in state.folders:
+        raise _RefusalError(400, "folder not found")
+    if board.get("id"):
+        raise _RefusalError(404, "Dashboard not found")
+    if found and found["meta"]["provisioned"]:
+        raise _RefusalError(400, "Cannot save provisioned dashboard")
+    if found and not content.get("overwrite"):
+        raise _RefusalError(412, "A dashboard with the same uid already exists")
+    version = found["dashboard"]["version"] + 1 if found else 1
+    state.messages.setdefault(uid, []).append(content["message"])
+    state.dashboards[uid] = {
+        "dashboard": {**board, "id": len(state.messages), "version": version},
+        "meta": {"folderUid": content["folderUid"], "provisioned": False},
+    }
+    return {"uid": uid, "status": "success", "version": version}

@@ -1,0 +1,434 @@
+"""The executor: each action does what it says, also twice, also half done before."""
+
+import time
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import pytest
+from peewee import Database
+
+from master.controller.actions import Assign, Count, End, MarkLost, Scale, StopRanks, Wait
+from master.controller.decisions import decide
+from master.controller.executor import Executor, command
+from master.controller.observer import Observer, store_pods
+from master.controller.settling import Settler
+from master.models import Hearing, KeptSample, Rank, Run, run_owner
+from master.pools.base import Placement, PodStatus, Shape
+from master.reading.promql import PrometheusClient, PrometheusError
+from master.recording import streams
+from master.recording.delivery import Delivery
+from master.recording.samples import Sample
+from master.workers import Report, poll
+from mlbench.assignment import Assignment
+from tests.conftest import free_port
+from tests.master.controller.worlds import POLICY
+from tests.master.making import key, line, make_ranks, make_run, post, record
+
+
+@dataclass
+class FakePool:
+    """A pool that gives every rank the core of its number."""
+
+    scaled: list[tuple[int, Shape, AbstractSet[str]]] = field(default_factory=list)
+    gone: bool = False
+
+    def pods(self) -> list[PodStatus]:
+        return [_pod(f"w-{i}") for i in range(2)]
+
+    def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
+        self.scaled.append((workers, shape, busy))
+
+    def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement | None:
+        if self.gone:
+            return None
+        cores = tuple((i,) for i in range(len(workers)))
+        return Placement("10.0.0.1", 29500, cores, tuple(map(_pod, workers)))
+
+    def explain(self) -> str:
+        return ""
+
+
+def _pod(name: str) -> PodStatus:
+    number = int(name[-1])
+    made = PodStatus(name, number, "Running", "10.0.0.1", "n", {})
+    return replace(made, uid=f"uid-{number}", image=f"worker@sha256:{number}")
+
+
+@pytest.fixture
+def pool() -> FakePool:
+    return FakePool()
+
+
+@pytest.fixture
+def executor(pool: FakePool, prometheus: PrometheusClient, delivery: Delivery) -> Executor:
+    return Executor(pool, Settler(prometheus, delivery, look_seconds=0.0))
+
+
+@pytest.fixture
+def ordered(database: Database) -> Run:
+    return make_run(state="INITIALIZED", attempt=0, args={"steps": "5"})
+
+
+BEGIN = ("w-0", "w-1")
+
+
+def reload(run: Run) -> Run:
+    found: Run = Run.get_by_id(run.id)
+    return found
+
+
+def ranks(run: Run) -> list[Rank]:
+    return list(Rank.select().where(Rank.run == run).order_by(Rank.attempt, Rank.rank))
+
+
+def test_a_run_says_what_it_waits_for_until_it_begins(
+    executor: Executor, pool: FakePool, ordered: Run
+) -> None:
+    executor.perform(Wait(ordered.id, "no room"))
+    assert reload(ordered).waiting == "no room"
+    pool.gone = True
+    executor.perform(Assign(ordered.id, 1, BEGIN))
+    assert (reload(ordered).state, reload(ordered).attempt) == ("INITIALIZED", 0)
+    assert ranks(ordered) == []
+    pool.gone = False
+    executor.perform(Assign(ordered.id, 1, BEGIN))
+    assert (reload(ordered).state, reload(ordered).waiting) == ("STARTED", None)
+    assert [(rank.pod_uid, rank.image) for rank in ranks(ordered)] == [
+        ("uid-0", "worker@sha256:0"),
+        ("uid-1", "worker@sha256:1"),
+    ]
+
+
+def test_scale(executor: Executor, pool: FakePool) -> None:
+    executor.perform(Scale(3, Shape(0.5), frozenset({"uid-0"})))
+    assert pool.scaled == [(3, Shape(0.5), {"uid-0"})]
+
+
+@pytest.mark.both_databases
+def test_an_attempt_begins_once(executor: Executor, ordered: Run) -> None:
+    Run.update(seed=7, deadline_seconds=60.0, working_dir="/home/me").execute()
+    for workers in (BEGIN, ("w-2", "w-3")):
+        executor.perform(Assign(ordered.id, 1, workers))
+    begun = reload(ordered)
+    assert (begun.state, begun.attempt) == ("STARTED", 1)
+    assert begun.started_at is not None
+    assert begun.started_at == pytest.approx(time.time(), abs=10)
+    first, second = ranks(ordered)
+    assert (first.worker, second.worker) == BEGIN
+    told = Assignment.from_fields(second.assignment)
+    assert told.command[1:] == ("-m", "worker.tasks.steps", "--steps", "5")
+    assert asdict(replace(told, command=())) == {
+        "run_id": ordered.id,
+        "attempt": 1,
+        "rank": 1,
+        "world_size": 2,
+        "master_addr": "10.0.0.1",
+        "master_port": 29500,
+        "command": (),
+        "keeps_checkpoints": False,
+        "cpus": (1,),
+        "working_dir": "/home/me",
+        "seed": 7,
+        "deadline_at": begun.started_at + 60,
+    }
+
+
+def test_a_restart_keeps_the_start_and_counts_anew(executor: Executor, database: Database) -> None:
+    counted = {"recorded": 1, "in_prometheus": 1, "kept": 0}
+    run = make_run(started_at=5.0, deadline_seconds=60.0, delivery=counted, max_restarts=1)
+    make_ranks(run, exit_code=1)
+    executor.perform(Assign(run.id, 2, ("w-1", "w-0")))
+    begun = reload(run)
+    assert (begun.attempt, begun.started_at, begun.delivery) == (2, 5.0, None)
+    _, _, *later = ranks(run)
+    assert [(r.attempt, r.rank, r.worker) for r in later] == [(2, 0, "w-1"), (2, 1, "w-0")]
+    told = Assignment.from_fields(later[0].assignment)
+    assert (told.deadline_at, told.keeps_checkpoints) == (65.0, True)
+
+
+@pytest.mark.parametrize("state", ["FINISHED", "FAILED", "STOPPED"])
+def test_nothing_begins_after_the_end(executor: Executor, ordered: Run, state: str) -> None:
+    Run.update(state=state).execute()
+    executor.perform(Assign(ordered.id, 1, BEGIN))
+    assert (reload(ordered).state, ranks(ordered)) == (state, [])
+
+
+@pytest.mark.parametrize(
+    ("order", "rank", "words"),
+    [
+        (
+            {"benchmark": "steps", "args": {"steps": "20", "rate": "10"}},
+            1,
+            ["python", "-m", "worker.tasks.steps", "--steps", "20", "--rate", "10"],
+        ),
+        (
+            {
+                "id": 8,
+                "backend": "nccl",
+                "command": "train --run_id {run_id} 'a b' --rank={rank} {hosts} {backend} {x} {}",
+            },
+            1,
+            ["train", "--run_id", "8", "a b", "--rank=1", "10.0.0.1,10.0.0.2", "nccl", "{x}", "{}"],
+        ),
+        (
+            {"command": "train", "gpu_enabled": True, "light_target": True},
+            1,
+            ["train", "--gpu", "--light"],
+        ),
+        ({"command": "mpirun train", "run_all_nodes": False}, 0, ["mpirun", "train"]),
+        ({"command": "mpirun train", "run_all_nodes": False}, 1, ["true"]),
+    ],
+)
+def test_commands(order: dict[str, Any], rank: int, words: list[str]) -> None:
+    run = Run(**{"benchmark": "", **order})
+    assert list(command(run, rank, ["10.0.0.1", "10.0.0.2"], "python")) == words
+
+
+@pytest.mark.both_databases
+def test_stop_all_ranks_of_this_attempt_and_run(executor: Executor, run: Run) -> None:
+    make_ranks(run)
+    run.attempt = 2
+    run.save()
+    make_ranks(run)
+    other = make_run()
+    make_ranks(other)
+    for _ in range(2):
+        executor.perform(StopRanks(run.id))
+        assert [rank.stop for rank in ranks(run)] == [False, False, True, True]
+    assert reload(run).reason == ""
+    executor.perform(StopRanks(run.id, "stopped at its deadline of 5 s"))
+    assert reload(run).reason == "stopped at its deadline of 5 s"
+    assert [rank.stop for rank in ranks(other)] == [False, False]
+
+
+@pytest.mark.both_databases
+def test_a_rank_is_lost_for_good(executor: Executor, run: Run) -> None:
+    make_ranks(run)
+    record(run, b"half a li")
+    for why, seen_at in (("silent", 5.0), ("gone", 6.0)):
+        executor.perform(MarkLost(run.id, 1, 0, seen_at, why))
+    lost, other = ranks(run)
+    assert (lost.lost, lost.exited_at) == ("silent", 5.0)
+    assert (other.lost, other.exited_at) == ("", None)
+    assert streams.append(key(run), 9, b"ne\n") == 9, "what is held is all there will be"
+
+
+def test_a_rank_that_exited_before_it_was_lost_keeps_its_time(executor: Executor, run: Run) -> None:
+    make_ranks(run, exit_code=0, exited_at=3.0)
+    executor.perform(MarkLost(run.id, 1, 0, 5.0, "silent"))
+    assert ranks(run)[0].exited_at == 3.0
+
+
+def test_samples_are_counted(executor: Executor, run: Run, delivery: Delivery) -> None:
+    record(run, line(time.time(), a=1, b="text"))
+    delivery.deliver_waiting()
+    # Posted just now, and not yet delivered.
+    post(run_owner(run.id), [Sample("c", "", time.time_ns() // 1000, 1.0)])
+    for _ in range(2):
+        executor.perform(Count(run.id))
+        executor.settler.turn()
+        assert reload(run).delivery == {"recorded": 3, "in_prometheus": 2, "kept": 1}
+
+
+def test_without_prometheus_nothing_is_counted(
+    pool: FakePool, run: Run, delivery: Delivery
+) -> None:
+    record(run, line(time.time(), a=1))
+    delivery.deliver_waiting()
+    absent = PrometheusClient(f"http://127.0.0.1:{free_port()}")
+    settler = Settler(absent, delivery)
+    Executor(pool, settler).perform(Count(run.id))
+    with pytest.raises(PrometheusError):
+        settler.turn()
+    assert reload(run).delivery is None
+    absent.close()
+
+
+@pytest.mark.both_databases
+def test_the_first_end_counts(executor: Executor, run: Run) -> None:
+    Run.update(waiting="no room").execute()
+    executor.perform(End(run.id, "FAILED", "because"))
+    ended = reload(run)
+    assert (ended.state, ended.reason, ended.waiting) == ("FAILED", "because", None)
+    assert ended.finished_at == pytest.approx(time.time(), abs=10)
+    executor.perform(End(run.id, "FINISHED"))
+    assert (reload(run).state, reload(run).finished_at) == ("FAILED", ended.finished_at)
+
+
+@pytest.mark.both_databases
+def test_the_reason_ends_with_what_the_rank_wrote_last(executor: Executor, run: Run) -> None:
+    wrote = b"".join(b"line %d\n" % i for i in range(20)) + b"\x00 \xff \xc3\xbc\n"
+    streams.append(key(run, 1, "stderr"), 0, wrote)
+    executor.perform(End(run.id, "FAILED", "rank 1 failed", failed_rank=1))
+    lines = reload(run).reason.splitlines()
+    last = [*(f"line {i}" for i in range(11, 20)), "\ufffd \ufffd \u00fc"]
+    assert lines == ["rank 1 failed", *last]
+
+
+# --- All of it together: observer, decisions and executor, with agents that only poll. ---
+
+
+class Agent:
+    """An agent that does what it is told, and whose process ends when the test says so."""
+
+    def __init__(self, pod: str) -> None:
+        self.pod = pod
+        self.who = {"ip": "10.0.0.1", "pod_uid": pod.replace("w", "uid")}
+        self.report: dict[str, object] = {"state": "idle", **self.who}
+
+    def poll(self) -> None:
+        reply = poll(self.pod, Report.model_validate(self.report))
+        if reply.assignment is not None:
+            about = {k: reply.assignment[k] for k in ("run_id", "attempt", "rank")}
+            self.report = {"state": "running", **self.who, **about}
+        elif reply.do == "stop":
+            self.stop()
+
+    def stop(self) -> None:
+        if self.report["state"] == "running":
+            self.exit(-15)
+        else:
+            self.report = {"state": "idle", **self.who}
+
+    def exit(self, code: int, **sizes: int) -> None:
+        ended = {"exit_code": code, "exited_at": time.time(), "sizes": sizes}
+        self.report = self.report | {"state": "exited"} | ended
+
+
+class StubbornAgent(Agent):
+    """An agent that is heard of, and does not stop when it is told to."""
+
+    def stop(self) -> None:
+        pass
+
+
+@dataclass
+class Loop:
+    """The controller's loop, without its sleep."""
+
+    executor: Executor
+    run: Run
+    agents: list[Agent] = field(default_factory=lambda: [Agent("w-0"), Agent("w-1")])
+    seconds: float = 0.0
+    spool_bytes: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        self.observer = Observer(POLICY, self.spool_bytes, lambda: self.seconds)
+
+    def turn(self, times: int = 1) -> None:
+        for _ in range(times):
+            pods = self.executor.pool.pods() or []
+            store_pods(pods)
+            for agent in self.agents:
+                agent.poll()
+            for action in decide(self.observer.observe(pods)):
+                self.executor.perform(action)
+            self.executor.settler.turn()
+
+    def pass_time(self, seconds: int) -> None:
+        """Have the master hear its agents for this long."""
+        for _ in range(0, seconds, 5):
+            self.seconds += 5
+            Hearing.update(seconds=Hearing.seconds + 5).execute()
+            self.turn()
+
+    @property
+    def state(self) -> str:
+        return str(reload(self.run).state)
+
+
+@pytest.fixture
+def loop(executor: Executor, ordered: Run) -> Loop:
+    Hearing.create(id=1, seconds=1, since=0)
+    return Loop(executor, ordered)
+
+
+@pytest.mark.both_databases
+def test_a_rank_that_fails_and_a_restart_that_does_not(loop: Loop) -> None:
+    Run.update(max_restarts=1).execute()
+    loop.turn(3)
+    assert loop.state == "STARTED"
+    loop.agents[1].exit(1)
+    loop.turn(5)
+    assert (loop.state, reload(loop.run).attempt) == ("STARTED", 2)
+    loop.turn(2)
+    for agent in loop.agents:
+        assert (agent.report["state"], agent.report["attempt"]) == ("running", 2)
+        agent.exit(0)
+    loop.turn(4)
+    assert loop.state == "FINISHED"
+    loop.turn(2)
+    assert [agent.report["state"] for agent in loop.agents] == ["idle", "idle"]
+
+
+@pytest.mark.parametrize("turns", range(7))
+def test_stop_at_any_moment(loop: Loop, turns: int) -> None:
+    """Also just after a rank was assigned, and before its agent has heard of it."""
+    loop.turn(turns)
+    Run.update(stop_requested=True).execute()
+    loop.turn(6)
+    assert loop.state == "STOPPED"
+    loop.turn(2)
+    assert [agent.report["state"] for agent in loop.agents] == ["idle", "idle"]
+
+
+def test_a_run_that_ignores_its_deadline_is_finished_and_the_next_one_begins(loop: Loop) -> None:
+    Run.update(deadline_seconds=5.0).execute()
+    following = make_run(state="INITIALIZED", attempt=0)
+    loop.turn(3)
+    assert loop.state == "STARTED"
+    loop.seconds += 5
+    loop.turn(2)
+    assert ranks(loop.run)[0].exit_code is None, "it may still evaluate"
+    for _ in range(4):
+        loop.seconds += 9
+        loop.turn()
+    loop.turn(6)
+    ended = reload(loop.run)
+    assert (ended.state, ended.reason) == ("FINISHED", "stopped at its deadline of 5 s")
+    assert [rank.exit_code for rank in ranks(loop.run)] == [-15, -15]
+    loop.turn(4)
+    assert reload(following).state == "STARTED"
+
+
+def test_a_run_ends_though_an_agent_never_stops_its_rank(loop: Loop) -> None:
+    loop.agents[1] = StubbornAgent("w-1")
+    loop.turn(3)
+    Run.update(stop_requested=True).execute()
+    loop.pass_time(60)
+    assert loop.state == "STARTED"
+    loop.pass_time(20)
+    loop.turn(3)
+    assert loop.state == "STOPPED"
+    assert ranks(loop.run)[1].lost == "w-1 did not end it within 60 s of being told to"
+
+
+@pytest.mark.parametrize("spool_bytes", [1 << 30, -1])
+def test_a_run_ends_though_bytes_never_come_unless_there_is_no_room_for_them(
+    loop: Loop, spool_bytes: int
+) -> None:
+    loop = replace(loop, spool_bytes=spool_bytes)
+    loop.agents[1] = StubbornAgent("w-1")
+    loop.turn(3)
+    loop.agents[1].exit(0, metrics=2**60)
+    loop.agents[0].exit(0)
+    loop.pass_time(60)
+    assert loop.state == "STARTED"
+    loop.pass_time(20)
+    reason = "rank 1 is lost: the rest of what it wrote did not come from w-1 in 60 s"
+    ended = ("FAILED", reason) if spool_bytes > 0 else ("STARTED", "")
+    assert (loop.state, reload(loop.run).reason) == ended
+
+
+def test_missing_samples_fail_the_run(loop: Loop) -> None:
+    loop.turn(3)
+    KeptSample.create(
+        owner=run_owner(loop.run.id), metric="a", rank="", time_us=0, value="from nowhere"
+    )
+    for agent in loop.agents:
+        agent.exit(0)
+    loop.turn(4)
+    reason = "samples are missing: 0 recorded, 0 in Prometheus, 1 kept"
+    assert (loop.state, reload(loop.run).reason) == ("FAILED", reason)

@@ -1,0 +1,332 @@
+"""What the controller sees of the database and the pool."""
+
+import math
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from master.controller.observer import Observer, Stopwatch, store_pods
+from master.controller.world import RankView, RunView, WarmPool, WorkerView
+from master.models import Hearing, Pod, Rank, Run, Stream
+from master.pools.base import PodStatus, Shape
+from master.recording import streams
+from master.recording.samples import Sample
+from tests.master.controller.worlds import POLICY
+from tests.master.making import key, line, make_ranks, make_run, make_worker, post, record
+
+pytestmark = [pytest.mark.usefixtures("database")]
+
+
+def pod(number: int, phase: str = "Running") -> PodStatus:
+    return PodStatus(f"w-{number}", number, phase, "127.0.0.1", "here", {"app": "mlbench"})
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def observer(clock: Clock) -> Observer:
+    return Observer(POLICY, 1 << 20, clock)
+
+
+def see_run(observer: Observer) -> RunView:
+    run = observer.observe([]).run
+    assert run is not None
+    return run
+
+
+def see_rank(observer: Observer) -> RankView:
+    """Return rank 0 as the controller sees it."""
+    return see_run(observer).ranks[0]
+
+
+def test_an_empty_world(observer: Observer) -> None:
+    world = observer.observe([], "no room")
+    assert (world.run, world.workers, world.warm, world.policy) == (None, (), None, POLICY)
+    assert (world.waited, world.idle, world.waits_for) == (0.0, 0.0, "no room")
+
+
+# --- Workers and pods. ---
+
+
+@pytest.mark.both_databases
+def test_workers_are_running_pods_that_were_heard_of(observer: Observer) -> None:
+    Hearing.create(id=1, seconds=100, since=40)
+    make_worker("w-0", heard=95)
+    make_worker("w-1", state="running", heard=39)
+    make_worker("w-2", state="exited", seen_at=6.0)
+    make_worker("w-3")
+    make_worker("stranger")
+    world = observer.observe([pod(0), pod(1), pod(2), pod(3, "Failed"), pod(4)])
+    assert [(w.name, w.busy) for w in world.workers] == [
+        ("w-0", False),
+        ("w-1", True),
+        ("w-2", False),
+    ]
+    assert world.workers[0] == WorkerView("w-0", 0, busy=False, silent=5)
+    assert world.workers[1].silent == math.inf, "it was not heard of since a pause"
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        ({"uid": "uid-1"}, True),
+        # A pod of the same name before it may have said a second ago that it is idle.
+        ({"uid": "uid-2"}, False),
+        ({"uid": "uid-1", "usable": False}, False),
+        ({"uid": "uid-1", "phase": "Terminating"}, False),
+    ],
+)
+def test_an_agent_counts_only_in_the_pod_that_there_is(
+    observer: Observer, change: dict[str, Any], counts: bool
+) -> None:
+    make_worker("w-0", pod_uid="uid-1")
+    assert bool(observer.observe([replace(pod(0), **change)]).workers) is counts
+
+
+@pytest.mark.parametrize(("attempt", "busy"), [(1, True), (2, False)])
+def test_an_agent_that_reports_what_is_still_to_come_is_busy(
+    observer: Observer, attempt: int, busy: bool
+) -> None:
+    """A database that was lost had a run of this id: its agents do not report this one."""
+    ordered = make_run(state="INITIALIZED", attempt=0)
+    make_worker("w-0", state="exited", run_id=ordered.id, attempt=attempt)
+    [worker] = observer.observe([pod(0)]).workers
+    assert worker.busy is busy
+
+
+def test_the_workers_of_the_last_run_are_warm(observer: Observer) -> None:
+    make_run(5, state="FINISHED", finished_at=10.0, num_cpus=0.5, image="me/train:1")
+    made = Shape(num_cpus=0.5, image="me/train:1")
+    assert observer.observe([]).warm == WarmPool(5, made)
+    make_run(9, state="STOPPED", attempt=0, finished_at=20.0)
+    assert observer.observe([]).warm is None
+
+
+@pytest.mark.both_databases
+def test_pods_are_stored_for_the_api() -> None:
+    store_pods([pod(0), pod(1)])
+    assert [p.name for p in Pod.select().order_by(Pod.name)] == ["w-0", "w-1"]
+    store_pods([pod(1, "Failed"), pod(2)])
+    assert {p.name: p.phase for p in Pod.select()} == {"w-1": "Failed", "w-2": "Running"}
+    assert Pod.get_by_id("w-2").labels == {"app": "mlbench"}
+    store_pods([])
+    assert not Pod.select().exists()
+
+
+# --- The run. ---
+
+
+@pytest.mark.both_databases
+def test_the_active_run_and_when_the_last_one_ended(observer: Observer) -> None:
+    make_run(state="FAILED", finished_at=time.time() - 10)
+    make_run(state="STOPPED", finished_at=time.time() - 5)
+    world = observer.observe([])
+    assert world.run is None
+    assert world.idle == pytest.approx(5, abs=2)
+    ordered = make_run(
+        5,
+        state="INITIALIZED",
+        attempt=0,
+        max_restarts=3,
+        num_cpus=2.0,
+        max_bandwidth=20.0,
+        gpu_enabled=True,
+        waiting="no room",
+    )
+    make_run(state="INITIALIZED", attempt=0)
+    stopped = make_run(state="INITIALIZED", attempt=0, stop_requested=True)
+    world = observer.observe([])
+    assert world.stopped_in_queue == (stopped.id,)
+    assert world.run == RunView(
+        id=ordered.id,
+        attempt=0,
+        num_workers=5,
+        shape=Shape(2.0, 20.0, gpu_enabled=True),
+        max_restarts=3,
+        stop_requested=False,
+        deadline_seconds=None,
+        overdue=-math.inf,
+        waiting="no room",
+        stop_reason="",
+        ranks=(),
+        delivered=True,
+        delivery=None,
+    )
+
+
+def test_a_deadline_counts_from_the_start(observer: Observer, clock: Clock) -> None:
+    make_run(state="INITIALIZED", attempt=0, deadline_seconds=60.0)
+    assert see_run(observer).overdue == -math.inf
+    Run.update(started_at=time.time() - 50, reason="it is time").execute()
+    assert see_run(observer).overdue == pytest.approx(-10, abs=2)
+    assert see_run(observer).stop_reason == "it is time"
+    Run.update(started_at=time.time() - 3600).execute()
+    assert see_run(observer).overdue == 0, "the controller has just come, or the laptop slept"
+    clock.now += 9
+    assert see_run(observer).overdue == 9
+
+
+def test_a_deadline_comes_though_the_clock_was_set_back(observer: Observer, clock: Clock) -> None:
+    make_run(started_at=time.time() + 3600, deadline_seconds=20.0)
+    found = []
+    for _ in range(5):
+        found.append(see_run(observer).overdue)
+        clock.now += 9
+    assert found == [-20, -11, -2, 7, 16]
+
+
+def test_workers_go_though_the_clock_was_set_back(observer: Observer, clock: Clock) -> None:
+    make_run(state="FINISHED", finished_at=time.time() + 3600)
+    assert observer.observe([]).idle == 0
+    clock.now += 9
+    assert observer.observe([]).idle == 9
+
+
+def test_each_phase_of_a_run_has_its_own_time(observer: Observer, clock: Clock) -> None:
+    run = make_run(state="INITIALIZED", attempt=0)
+
+    def waited() -> float:
+        clock.now += 5
+        return observer.observe([]).waited
+
+    assert [waited(), waited()] == [0, 5]
+    run.attempt = 1
+    make_ranks(run)
+    run.save()
+    assert [waited(), waited()] == [0, 5]
+    Rank.update(lost="silent").execute()
+    assert [waited(), waited()] == [0, 5]
+
+
+def test_a_stopwatch_begins_anew_after_a_pause_and_for_what_was_not_there() -> None:
+    watch = Stopwatch()
+    assert watch.look(0, "a") == [0]
+    assert watch.look(9, "b", "a") == [0, 9]
+    assert watch.look(19, "a", "b") == [19, 10]
+    assert watch.look(19, "b") == [10]
+    assert watch.look(19, "b", "a") == [10, 0]
+    assert watch.look(29.1, "b", "a") == [0, 0]
+
+
+def test_delivered_is_what_ranks_recorded_not_what_users_post(run: Run, observer: Observer) -> None:
+    make_ranks(run)
+    post(f"run/{run.id}", [Sample("a", "", 0, 1.0)])
+    streams.append(key(run, 0, "stdout"), 0, b"text")
+    assert see_run(observer).delivered
+    record(run, line(1.0, a=1))
+    assert not see_run(observer).delivered
+
+
+# --- Its ranks. ---
+
+
+@pytest.mark.both_databases
+def test_a_rank_from_its_assignment_to_its_end(run: Run, observer: Observer) -> None:
+    make_ranks(run, assigned_at=100.0)
+    rank = see_rank(observer)
+    assert (rank.rank, rank.worker, rank.seen_at) == (0, "w-0", 100.0)
+    assert (rank.reported, rank.forgotten, rank.lost) == (False, False, "")
+
+    make_worker("w-0", seen_at=90.0)
+    assert see_rank(observer).seen_at == 100.0
+    Hearing.create(id=1, seconds=12, since=1)
+    make_worker("w-0", state="running", run_id=run.id, attempt=1, seen_at=110.0, heard=10)
+    Rank.update(reported=True).execute()
+    rank = see_rank(observer)
+    assert (rank.reported, rank.forgotten, rank.seen_at) == (True, False, 110.0)
+    assert rank.silent == 2
+
+    streams.append(key(run), 0, b"abc")
+    streams.close(run.id, 1, 0, {"metrics": 4})
+    Rank.update(exit_code=3, exited_at=120.0, stop=True).execute()
+    rank = see_rank(observer)
+    assert (rank.exit_code, rank.exited_at, rank.stopping) == (3, 120.0, True)
+    assert not rank.streams_complete
+    streams.append(key(run), 3, b"d")
+    assert see_rank(observer).streams_complete
+
+
+def test_streams_are_complete_if_all_three_are(run: Run, observer: Observer) -> None:
+    make_ranks(run)
+    for name in ("stdout", "stderr", "metrics"):
+        assert not see_rank(observer).streams_complete
+        streams.append(key(run, 0, name), 0, b"x")
+        Stream.update(final_size=1).execute()
+    assert see_rank(observer).streams_complete
+
+
+@pytest.mark.parametrize(
+    ("says", "forgotten"),
+    [
+        ({"run_id": None, "attempt": None}, True),
+        ({"run_id": 1, "attempt": 1}, True),
+        ({"attempt": 2}, True),
+        ({}, False),
+    ],
+)
+def test_a_rank_is_forgotten_if_its_agent_reports_another(
+    run: Run, observer: Observer, says: dict[str, int | None], forgotten: bool
+) -> None:
+    make_ranks(run, reported=True)
+    make_worker("w-0", **({"run_id": run.id, "attempt": 1} | says))
+    assert see_rank(observer).forgotten is forgotten
+
+
+@pytest.mark.parametrize(
+    ("given_to", "says", "replaced"),
+    [
+        ("uid-1", "uid-1", False),
+        ("uid-1", "uid-2", True),
+        # The workers of one machine.
+        (None, "", False),
+    ],
+)
+def test_a_rank_whose_pod_was_replaced(
+    run: Run, observer: Observer, given_to: str | None, says: str, replaced: bool
+) -> None:
+    make_ranks(run, pod_uid=given_to)
+    assert not see_rank(observer).replaced, "no other pod was heard of"
+    make_worker("w-0", pod_uid=says)
+    assert see_rank(observer).replaced is replaced
+
+
+@pytest.mark.parametrize(
+    ("change", "trouble"),
+    [
+        ({}, "no memory"),
+        ({"troubled_at": 1000.0}, "no memory"),
+        ({"troubled_at": 900.0}, ""),
+        ({"uid": "uid-2"}, ""),
+    ],
+)
+def test_what_is_wrong_with_a_pod_since_it_has_its_rank(
+    run: Run, observer: Observer, change: dict[str, Any], trouble: str
+) -> None:
+    make_ranks(run, pod_uid="uid-1", assigned_at=1000.5)
+    troubled = replace(pod(0), **{"uid": "uid-1", "trouble": "no memory", **change})
+    seen = observer.observe([troubled]).run
+    assert seen is not None
+    assert [rank.trouble for rank in seen.ranks] == [trouble, ""]
+    assert [rank.pod_uid for rank in seen.ranks] == ["uid-1", "uid-1"]
+
+
+def test_only_the_ranks_of_this_attempt_count(run: Run, observer: Observer) -> None:
+    make_ranks(run, lost="silent")
+    run.attempt = 2
+    run.save()
+    make_ranks(run, ["w-5", "w-6"])
+    assert see_run(observer).attempt == 2
+    assert (see_rank(observer).worker, see_rank(observer).lost) == ("w-5", "")

@@ -1,0 +1,82 @@
+"""Worlds for decisions to be made in."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from master.controller.world import PoolPolicy, RankView, RunView, WorkerView, World
+from master.pools.base import Shape
+from master.reading.counting import Counted
+
+NOW = 1_000_000.0
+
+RUNNING = RankView(
+    rank=0,
+    worker="w-0",
+    pod_uid="uid-0",
+    reported=True,
+    stopping=False,
+    exit_code=None,
+    exited_at=None,
+    held=0,
+    streams_complete=False,
+    seen_at=NOW - 0.2,
+    silent=0.0,
+    forgotten=False,
+    replaced=False,
+    trouble="",
+    lost="",
+)
+STOPPING = replace(RUNNING, stopping=True)
+RUN = RunView(
+    id=7,
+    attempt=1,
+    num_workers=2,
+    shape=Shape(),
+    max_restarts=0,
+    stop_requested=False,
+    deadline_seconds=None,
+    overdue=-math.inf,
+    waiting="",
+    stop_reason="",
+    ranks=(RUNNING, replace(RUNNING, rank=1, worker="w-1", pod_uid="uid-1")),
+    delivered=True,
+    delivery=None,
+)
+ORDERED = replace(RUN, attempt=0, ranks=())
+COUNTED = Counted(recorded=10, in_prometheus=8, kept=2)
+
+
+def workers(count: int, busy: Sequence[int] = (), silent: float = 0.0) -> tuple[WorkerView, ...]:
+    return tuple(WorkerView(f"w-{i}", i, i in busy, silent) for i in range(count))
+
+
+POLICY = PoolPolicy(min_workers=2, start_seconds=120.0, idle_seconds=60.0)
+WORLD = World(
+    policy=POLICY,
+    run=None,
+    stopped_in_queue=(),
+    workers=workers(2),
+    waits_for="",
+    warm=None,
+    waited=60.0,
+    idle=0.0,
+)
+ALONE = replace(WORLD, workers=workers(1))
+
+
+def with_ranks(*ranks: RankView, **changes: Any) -> RunView:
+    numbered = tuple(
+        replace(r, rank=i, worker=f"w-{i}", pod_uid=f"uid-{i}") for i, r in enumerate(ranks)
+    )
+    return replace(RUN, ranks=numbered, **changes)
+
+
+def exited(code: int, at: float = NOW - 1) -> RankView:
+    return replace(RUNNING, exit_code=code, exited_at=at, streams_complete=True)
+
+
+def lost(at: float = NOW - 31) -> RankView:
+    why = "w-1 was not heard of for 31 s"
+    return replace(RUNNING, lost=why, exited_at=at, seen_at=at, silent=NOW - at)

@@ -1,1 +1,0 @@
-"""Tests of what the API says to Prometheus."""

@@ -1,0 +1,91 @@
+"""The controller's push: tried until Grafana has taken everything, and never waited for."""
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+import master.grafana
+from master.grafana import GrafanaPusher
+from master.settings import GrafanaSettings
+from mlbench import ApiClient, names
+from mlbench.home import Home
+from tests.chain.processes import service
+from tests.conftest import free_port, wait_for
+from tests.grafana_server import ADMIN, GrafanaServer, serve_grafana
+from tests.mlbench.conftest import wait_for_end
+from tests.ordering import order_steps
+
+
+def test_a_grafana_that_is_down_at_first_gets_everything_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(master.grafana, "_FIRST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(master.grafana, "_LONGEST_PAUSE_SECONDS", 0.1)
+    registry, port = CollectorRegistry(), free_port()
+    url = f"http://127.0.0.1:{port}"
+    pusher = GrafanaPusher(GrafanaSettings(url, ADMIN, "http://prometheus:9090"), registry)
+    thread = threading.Thread(target=pusher.run, args=(threading.Event(),))
+    thread.start()
+
+    def requests(outcome: str) -> float:
+        return (
+            registry.get_sample_value("mlbench_grafana_requests_total", {"outcome": outcome}) or 0
+        )
+
+    wait_for(lambda: requests("failed") >= 5, what="it was tried five times")
+    warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    assert warnings == [f"Grafana at {url} cannot be reached; runs go on, and it is tried again"]
+    assert requests("done") == 0
+    with serve_grafana(port) as server:
+        thread.join(10)
+        assert not thread.is_alive()
+        assert requests("done") == len(server.log)
+        assert "mlbench-run" in server.dashboards
+
+
+@pytest.mark.parametrize(
+    ("url", "token", "said"),
+    [("not an address", ADMIN, "address must be like"), ("http://h", "", "set $GRAFANA_TOKEN")],
+)
+def test_wrong_settings_are_told_and_do_not_hold_the_end(
+    caplog: pytest.LogCaptureFixture, url: str, token: str, said: str
+) -> None:
+    pusher = GrafanaPusher(GrafanaSettings(url, token, "http://p:9090"), CollectorRegistry())
+    stop = threading.Event()
+    thread = threading.Thread(target=pusher.run, args=(stop,))
+    thread.start()
+    wait_for(lambda: said in caplog.text, what="it is told")
+    stop.set()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def server() -> Iterator[GrafanaServer]:
+    with serve_grafana() as server:
+        yield server
+
+
+@pytest.fixture
+def home(
+    server: GrafanaServer, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Home:
+    """A stack whose controller is told of a Grafana that hangs."""
+    server.fault = "hang"
+    monkeypatch.setenv(names.ENV_GRAFANA_URL, server.url)
+    monkeypatch.setenv(names.ENV_GRAFANA_TOKEN, ADMIN)
+    found: Home = request.getfixturevalue("own_stack")
+    return found
+
+
+def test_a_run_does_not_wait_for_a_grafana_that_hangs(home: Home, server: GrafanaServer) -> None:
+    with ApiClient.from_home(home) as client:
+        run = order_steps(client, "not-held", steps=20)
+        assert wait_for_end(client, run).state == "FINISHED"
+    assert ("GET", "/health") in server.log
+    controller = service(home, "master.controller")
+    controller.terminate()
+    controller.wait(4)  # less than one request to Grafana takes

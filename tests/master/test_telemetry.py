@@ -1,0 +1,216 @@
+"""What the API's /metrics says; promtool finds nothing to complain about."""
+
+import subprocess
+import time
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from falcon.testing import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from master.app import create_app
+from master.models import Pod, run_owner
+from master.reading.promql import PrometheusClient
+from master.recording import streams
+from master.recording.delivery import Delivery
+from master.recording.samples import Sample
+from master.settings import Settings
+from tests.master.making import line, make_pod, make_ranks, make_run, make_worker, post, record
+
+
+def scrape(api: TestClient) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Return the labels and value of every series, by name."""
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families(api.simulate_get("/metrics").text):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+def value(api: TestClient, name: str, **labels: str) -> float | None:
+    """Return the value of the only series that has these labels."""
+    found = [v for ls, v in scrape(api).get(name, []) if labels.items() <= ls.items()]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+@pytest.mark.both_databases
+def test_promtool_finds_nothing_to_complain_about(api: TestClient, promtool: Path) -> None:
+    def check() -> None:
+        answer = api.simulate_get("/metrics")
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        command = [str(promtool), "check", "metrics"]
+        done = subprocess.run(command, input=answer.content, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+    check()
+    make_run(state="FINISHED", started_at=1.0, finished_at=2.0, goal_reached_at=1.5)
+    make_worker(make_pod())
+    make_run(goal={"metric": 'ü "\\\n', "value": 97.0, "lower_is_better": False})
+    api.simulate_get("/api/runs")
+    check()
+
+
+# --- Requests. ---
+
+
+def test_requests_are_counted_by_route_and_status(api: TestClient) -> None:
+    for run_id in (1, 2):
+        api.simulate_get(f"/api/runs/{run_id}")
+    api.simulate_get("/api/runs", headers={"Authorization": ""})
+    for path in ("/nothing", "/nowhere"):
+        api.simulate_get(path)
+    counted = {
+        (ls["method"], ls["route"], ls["status"]): v
+        for ls, v in scrape(api)["mlbench_http_requests_total"]
+    }
+    assert counted == {
+        ("GET", "/api/runs/{run_id:int}", "404"): 2,
+        ("GET", "/api/runs", "401"): 1,
+        ("GET", "none", "404"): 2,
+    }
+    timed = {(ls["route"]): v for ls, v in scrape(api)["mlbench_http_request_seconds_count"]}
+    assert timed["/api/runs/{run_id:int}"] == 2
+
+
+@pytest.mark.filterwarnings("ignore:Unknown REQUEST_METHOD")
+def test_strange_methods_make_no_series_of_their_own(api: TestClient) -> None:
+    for method in ("BREW", "X" * 20, "get"):
+        assert api.simulate_request(method, "/api/runs").status_code in {400, 405}
+    methods = {ls["method"] for ls, _ in scrape(api)["mlbench_http_requests_total"]}
+    assert methods == {"other"}
+
+
+# --- The master. ---
+
+
+def test_what_waits_and_what_is_kept(api: TestClient, delivery: Delivery) -> None:
+    run = make_run()
+    streams.append(streams.StreamKey(run_owner(run.id), 1, 0, "stdout"), 0, b"not a sample")
+    assert value(api, "mlbench_spool_bytes") == 0
+    stream = record(run, line(time.time(), a=1, text="kept"))
+    post(run_owner(run.id), [Sample("b", "", 0, 1.0)])
+    waiting = value(api, "mlbench_spool_bytes")
+    assert waiting is not None
+    assert waiting > stream.size
+    delivery.deliver_waiting()
+    assert value(api, "mlbench_spool_bytes") == 0
+    assert value(api, "mlbench_kept_samples") == 2
+
+
+def test_where_a_browser_reaches_it_and_how_much_may_wait(
+    settings: Settings, api: TestClient, prometheus: PrometheusClient
+) -> None:
+    app = create_app(replace(settings, url="http://example.org/m", spool_bytes=5), prometheus)
+    [(labels, _)] = scrape(TestClient(app))["mlbench_master_info"]
+    assert labels == {"url": "http://example.org/m", "version": version("mlbench")}
+    assert value(TestClient(app), "mlbench_spool_limit_bytes") == 5
+
+
+# --- Pods. ---
+
+
+def test_pods_and_when_they_were_heard_of(api: TestClient) -> None:
+    heard, silent = make_pod(), make_pod()
+    make_worker(heard, seen_at=12.5)
+    make_worker("gone")
+    Pod.update(phase="Pending").where(Pod.name == silent).execute()
+    found = scrape(api)
+    assert [labels for labels, _ in found["mlbench_pod_info"]] == [
+        {"pod": pod, "phase": "Running" if pod == heard else "Pending", "node": "here"}
+        for pod in sorted([heard, silent])
+    ]
+    assert found["mlbench_pod_heartbeat_timestamp_seconds"] == [({"pod": heard}, 12.5)]
+
+
+# --- Runs. ---
+
+
+def test_a_run_is_described(api: TestClient) -> None:
+    run = make_run(
+        num_workers=3,
+        created_at=10.5,
+        started_at=11.0,
+        goal={"metric": "val", "value": 97.0, "lower_is_better": False},
+    )
+    run_id = str(run.id)
+    found = scrape(api)
+    what = {"name": "made", "benchmark": "steps", "backend": "gloo", "workers": "3"}
+    assert found["mlbench_run_info"] == [({"run_id": run_id, **what}, 1)]
+    assert found["mlbench_run_goal"] == [({"run_id": run_id, "metric": "val"}, 97.0)]
+    assert value(api, "mlbench_run_created_timestamp_seconds", run_id=run_id) == 10.5
+    assert value(api, "mlbench_run_started_timestamp_seconds", run_id=run_id) == 11.0
+    assert value(api, "mlbench_run_workers", run_id=run_id) == 3
+    assert value(api, "mlbench_run_attempts", run_id=run_id) == 1
+    for name in (
+        "mlbench_run_finished_timestamp_seconds",
+        "mlbench_run_goal_reached_timestamp_seconds",
+        "mlbench_run_time_to_goal_seconds",
+    ):
+        assert name not in found
+
+
+def test_a_goal_that_was_reached_has_its_time(api: TestClient) -> None:
+    run_id = str(make_run(goal_reached_at=20.5, goal_train_seconds=4.25).id)
+    assert value(api, "mlbench_run_goal_reached_timestamp_seconds", run_id=run_id) == 20.5
+    assert value(api, "mlbench_run_time_to_goal_seconds", run_id=run_id) == 4.25
+
+
+@pytest.mark.parametrize("state", ["INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"])
+def test_a_run_is_in_one_state(api: TestClient, state: str) -> None:
+    make_run(state=state)
+    states = {ls["state"]: v for ls, v in scrape(api)["mlbench_run_state"]}
+    assert len(states) == 5
+    assert {name for name, is_it in states.items() if is_it} == {state}
+
+
+def test_the_newest_hundred_runs_are_shown(api: TestClient) -> None:
+    ids = [make_run(state="FINISHED").id for _ in range(103)]
+    shown = {int(labels["run_id"]) for labels, _ in scrape(api)["mlbench_run_info"]}
+    assert shown == set(ids[3:])
+
+
+@pytest.mark.both_databases
+def test_the_lost_ranks_of_the_latest_attempt_are_counted(api: TestClient) -> None:
+    run = make_run(attempt=1)
+    make_ranks(run, lost="gone")
+    run.attempt = 2
+    run.save()
+    one, _ = make_ranks(run)
+    assert value(api, "mlbench_run_lost_ranks", run_id=str(run.id)) == 0
+    one.lost = "gone too"
+    one.save()
+    assert value(api, "mlbench_run_lost_ranks", run_id=str(run.id)) == 1
+
+
+def samples(api: TestClient, run_id: int) -> dict[str, float]:
+    found = scrape(api)["mlbench_run_samples"]
+    return {labels["place"]: v for labels, v in found if labels["run_id"] == str(run_id)}
+
+
+@pytest.mark.both_databases
+def test_the_samples_of_an_active_run_are_those_delivered_so_far(
+    api: TestClient, delivery: Delivery
+) -> None:
+    run = make_run()
+    stream = record(run, line(time.time(), a=1, b=2, text="kept"))
+    assert samples(api, run.id) == {"recorded": 0, "in_prometheus": 0, "kept": 0}
+    assert value(api, "mlbench_run_waiting_bytes", run_id=str(run.id)) == stream.size
+    delivery.deliver_waiting()
+    assert samples(api, run.id) == {"recorded": 3, "in_prometheus": 2, "kept": 1}
+    assert value(api, "mlbench_run_waiting_bytes", run_id=str(run.id)) == 0
+
+
+@pytest.mark.parametrize(
+    ("counted", "shown"), [({"recorded": 5, "in_prometheus": 3, "kept": 1},) * 2, (None, {})]
+)
+def test_the_samples_of_an_ended_run_are_those_counted(
+    api: TestClient, counted: Any, shown: dict[str, float]
+) -> None:
+    run = make_run(state="STOPPED", delivery=counted)
+    make_run()
+    assert samples(api, run.id) == shown
+    assert value(api, "mlbench_run_waiting_bytes", run_id=str(run.id)) is None
