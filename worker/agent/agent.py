@@ -10,11 +10,9 @@ from pathlib import Path
 
 from mlbench.assignment import Assignment
 from worker.agent.attempt import Attempt
-from worker.agent.backoff import Backoff
-from worker.agent.clock import Clock
 from worker.agent.facts import Facts
 from worker.agent.files import remove
-from worker.agent.link import Link, LinkError, RefusedError, Reply
+from worker.agent.link import Backoff, Clock, Link, LinkError, RefusedError, Reply
 from worker.agent.scraped import WorkerCollector
 from worker.agent.shipper import Shipper
 

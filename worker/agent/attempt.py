@@ -15,10 +15,17 @@ from pathlib import Path
 from mlbench import names
 from mlbench.assignment import Assignment
 from mlbench.names import StreamName
-from worker.agent.cgroup import killed_for_memory, memory_limit
-from worker.agent.files import own_folder, read_json, remove, write_json
+from worker.agent.files import (
+    LogFile,
+    MetricsFile,
+    StreamFile,
+    own_folder,
+    read_json,
+    remove,
+    write_json,
+)
+from worker.agent.machine import killed_for_memory, memory_limit
 from worker.agent.process import NOT_STARTED, Exit, TrainingProcess
-from worker.agent.streamfile import LogFile, MetricsFile, StreamFile
 
 log = logging.getLogger(__name__)
 

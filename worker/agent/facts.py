@@ -9,12 +9,9 @@ from pathlib import Path
 from threading import Thread
 
 from mlbench.assignment import Assignment
-from worker.agent.clock import Offset
-from worker.agent.git import git_state
-from worker.agent.gpus import Gpus, read_gpus
-from worker.agent.machine import read_machine
-from worker.agent.python import Pythons, python_of
-from worker.agent.source import find_source
+from worker.agent.link import Offset
+from worker.agent.machine import Gpus, read_gpus, read_machine
+from worker.agent.software import Pythons, find_source, git_state, python_of
 
 # A driver that takes longer to wake up is not waited for.
 _PATIENCE_SECONDS = 5.0

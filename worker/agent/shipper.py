@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from mlbench.names import STREAMS, StreamName
 from worker.agent.attempt import Attempt
-from worker.agent.backoff import Backoff
-from worker.agent.link import Link, LinkError, RefusedError
+from worker.agent.link import Backoff, Link, LinkError, RefusedError
 
 log = logging.getLogger(__name__)
 

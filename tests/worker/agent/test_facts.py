@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.worker.agent.repository import git
 from tests.worker.agent.test_attempt import ASSIGNMENT
-from worker.agent.clock import Offset
 from worker.agent.facts import Facts, bounded
+from worker.agent.link import Offset
 
 
 def state(command: str, folder: Path | None, offset: Offset | None = None) -> dict[str, object]:
