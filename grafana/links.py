@@ -69,10 +69,7 @@ def other_boards(*, from_history: bool) -> list[DashboardLink]:
     Those about a moment keep the time of a page about a moment; those about many runs have their
     own.
     """
-    return [
-        _tagged(HISTORY, keep_time=from_history),
-        _tagged(MOMENT, keep_time=not from_history),
-    ]
+    return [_tagged(HISTORY, keep_time=from_history), _tagged(MOMENT, keep_time=not from_history)]
 
 
 def _tagged(tag: str, *, keep_time: bool) -> DashboardLink:

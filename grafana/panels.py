@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
-from typing import Final
+from typing import Final, TypedDict
 
 from grafana_foundation_sdk.models import common, text
 from grafana_foundation_sdk.models.dashboard import (
@@ -16,9 +16,12 @@ from grafana_foundation_sdk.models.dashboard import (
     GridPos,
     MatcherConfig,
     Panel,
+    ThresholdsConfig,
+    ValueMapping,
 )
 
 from grafana.queries import DATASOURCE, Query
+from grafana.thresholds import GOOD
 from mlbench import palette
 
 # The options are those of Grafana 10.0: later ones know by this what to bring up to date.
@@ -35,20 +38,50 @@ BY_THRESHOLD: Final = FieldColor(mode=FieldColorModeId.THRESHOLDS)
 NO_DATA: Final = "No data in this time range"
 
 
+class Look(TypedDict, total=False):
+    """Keywords that every kind of panel takes, besides those of its own."""
+
+    width: int
+    """Of 24 columns; 8 by default."""
+    height: int
+    unit: str
+    """As Grafana names it; a plain number by default."""
+    decimals: int | None
+    most: float | None
+    """The highest value of the scale."""
+    colours: ThresholdsConfig
+    mappings: Sequence[ValueMapping]
+    no_value: str
+    """What is shown where there is no data."""
+    overrides: Overrides
+    transformations: Sequence[DataTransformerConfig]
+
+
 def panel(
     kind: str,
     title: str,
     description: str,
     queries: Sequence[Query],
-    *,
-    width: int,
-    height: int,
     options: object,
-    defaults: FieldConfig,
-    overrides: Overrides | None = None,
-    transformations: Sequence[DataTransformerConfig] = (),
+    look: Look,
+    *,
+    color: FieldColor | None = None,
+    least: float | None = None,
+    custom: object = None,
 ) -> Panel:
-    """Return a panel of any kind, ``width`` of 24 columns wide."""
+    """Return a panel of any kind that shows data.
+
+    Args:
+        kind: Grafana's name of it.
+        title: unique on its board.
+        description: what is shown, how to read it, and what is bad.
+        queries: what Prometheus is asked.
+        options: of the kind.
+        look: what the board says, over the defaults of the kind.
+        color: how series get their colours.
+        least: the lowest value of the scale.
+        custom: field options of the kind.
+    """
     return Panel(
         type_val=kind,
         title=title,
@@ -57,13 +90,23 @@ def panel(
         targets=[
             query.target(letter) for query, letter in zip(queries, ascii_uppercase, strict=False)
         ],
-        grid_pos=GridPos(w=width, h=height),
+        grid_pos=GridPos(w=look.get("width", 8), h=look.get("height", 8)),
         options=options,
         field_config=FieldConfigSource(
-            defaults=defaults,
-            overrides=[_override(*item) for item in (overrides or {}).items()],
+            defaults=FieldConfig(
+                unit=look.get("unit", "none"),
+                decimals=look.get("decimals"),
+                min_val=least,
+                max_val=look.get("most"),
+                color=color,
+                thresholds=look.get("colours", GOOD),
+                mappings=list(look["mappings"]) if "mappings" in look else None,
+                no_value=look.get("no_value", NO_DATA),
+                custom=custom,
+            ),
+            overrides=[_override(*item) for item in look.get("overrides", {}).items()],
         ),
-        transformations=list(transformations),
+        transformations=list(look.get("transformations", ())),
         plugin_version=_PLUGIN_VERSION,
     )
 
@@ -127,15 +170,17 @@ def legend(*, table: bool) -> common.VizLegendOptions:
 
 def words(title: str, description: str, markdown: str, *, width: int, height: int) -> Panel:
     """Return a text, which may hold links and variables."""
-    return panel(
-        "text",
-        title,
-        description,
-        (),
-        width=width,
-        height=height,
+    return Panel(
+        type_val="text",
+        title=title,
+        description=description,
+        datasource=DATASOURCE,
+        targets=[],
+        grid_pos=GridPos(w=width, h=height),
         options=text.Options(mode=text.TextMode.MARKDOWN, content=markdown),
-        defaults=FieldConfig(),
+        field_config=FieldConfigSource(defaults=FieldConfig(), overrides=[]),
+        transformations=[],
+        plugin_version=_PLUGIN_VERSION,
     )
 
 

@@ -68,6 +68,11 @@ def history(ref: str, expr: str, interval: str | None = None) -> Query:
     return Query(expr, ref=ref, table=True, interval=interval)
 
 
+def rate(selector: str) -> str:
+    """Return the increase of a counter per second, over a span that fits the graph."""
+    return f"rate({selector}[$__rate_interval])"
+
+
 def latest(selector: str) -> str:
     """Return the newest value of the time range, also of a run or worker that has gone since."""
     return f"last_over_time({selector}[$__range])"

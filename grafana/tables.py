@@ -2,19 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Unpack
 
 from grafana_foundation_sdk.models import common, table
-from grafana_foundation_sdk.models.dashboard import (
-    FieldConfig,
-    Panel,
-    ThresholdsConfig,
-    ValueMapping,
-)
+from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig, ValueMapping
 
 from grafana.links import DataLink
-from grafana.panels import panel
+from grafana.panels import Look, panel
 from grafana.queries import Query
-from grafana.thresholds import GOOD
 from grafana.transformations import step
 
 
@@ -68,9 +63,7 @@ def rows(
     columns: Sequence[Column],
     sort_by: str,
     descending: bool = False,
-    width: int = 24,
-    height: int = 9,
-    no_value: str,
+    **look: Unpack[Look],
 ) -> Panel:
     """Return a table. Rows of the queries that agree in all labels they share become one."""
     refs = [query.ref for query in queries]
@@ -80,41 +73,30 @@ def rows(
     }
     unused = [f"Value #{ref}" for ref in refs if ref not in source_to_field]
     titles = {column.source: column.title or column.source for column in columns}
-    return panel(
-        "table",
-        title,
-        description,
-        queries,
-        width=width,
-        height=height,
-        options=table.Options(
-            show_header=True,
-            cell_height=common.TableCellHeight.SM,
-            sort_by=[common.TableSortByFieldState(display_name=sort_by, desc=descending)],
-            footer=common.TableFooterOptions(show=False, reducer=["sum"]),
+    look = Look(width=24, height=9, unit="short") | look
+    look["overrides"] = {titles[column.source]: column.properties() for column in columns}
+    look["transformations"] = [
+        step("merge"),
+        step(
+            "organize",
+            excludeByName=dict.fromkeys(("Time", "Value", *unused), True),
+            indexByName={name: at for at, name in enumerate(source_to_field.values())},
+            renameByName={
+                name: titles[source]
+                for source, name in source_to_field.items()
+                if titles[source] != name
+            },
         ),
-        defaults=FieldConfig(
-            unit="short",
-            thresholds=GOOD,
-            no_value=no_value,
-            custom=common.TableFieldOptions(
-                align=common.FieldTextAlignment.AUTO,
-                cell_options=common.TableAutoCellOptions(),
-                filterable=True,
-            ),
-        ),
-        overrides={titles[column.source]: column.properties() for column in columns},
-        transformations=[
-            step("merge"),
-            step(
-                "organize",
-                excludeByName=dict.fromkeys(("Time", "Value", *unused), True),
-                indexByName={name: at for at, name in enumerate(source_to_field.values())},
-                renameByName={
-                    name: titles[source]
-                    for source, name in source_to_field.items()
-                    if titles[source] != name
-                },
-            ),
-        ],
+    ]
+    options = table.Options(
+        show_header=True,
+        cell_height=common.TableCellHeight.SM,
+        sort_by=[common.TableSortByFieldState(display_name=sort_by, desc=descending)],
+        footer=common.TableFooterOptions(show=False, reducer=["sum"]),
     )
+    cells = common.TableFieldOptions(
+        align=common.FieldTextAlignment.AUTO,
+        cell_options=common.TableAutoCellOptions(),
+        filterable=True,
+    )
+    return panel("table", title, description, queries, options, look, custom=cells)

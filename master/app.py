@@ -7,24 +7,30 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from master import errors, media
 from master.auth import TokenMiddleware
 from master.models import open_database
-from master.openapi import document
 from master.origin import OriginMiddleware
 from master.reading.gate import Gate
 from master.reading.promql import PrometheusClient
 from master.reading.series import SeriesReader
 from master.recording.limits import SeriesLimit
 from master.recording.spool import Spool
-from master.resources.benchmarks import BenchmarksResource
-from master.resources.events import EventsResource
-from master.resources.health import HealthResource, OwnMetricsResource, ReadyResource
-from master.resources.info import InfoResource
+from master.resources.health import (
+    HealthResource,
+    OpenApiResource,
+    OwnMetricsResource,
+    ReadyResource,
+)
+from master.resources.info import BenchmarksResource, InfoResource
 from master.resources.logs import LogsResource
-from master.resources.manifest import ManifestResource
 from master.resources.metrics import MetricsResource, OwnerMetricsResource
-from master.resources.openapi import OpenApiResource
 from master.resources.pods import PodsResource
 from master.resources.results import CompareResource, ResultResource
-from master.resources.runs import RunResource, RunsResource, RunStopResource
+from master.resources.runs import (
+    EventsResource,
+    ManifestResource,
+    RunResource,
+    RunsResource,
+    RunStopResource,
+)
 from master.resources.workers import PollResource, StreamResource
 from master.settings import Settings
 from master.telemetry import DatabaseCollector, RequestMiddleware
@@ -59,42 +65,43 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     spool = Spool(settings.spool_bytes)
     limit = SeriesLimit(settings.limits.series)
     reader = SeriesReader(prometheus)
-    app.add_route("/api/pods", PodsResource())
-    app.add_route("/api/metrics", MetricsResource(spool, limit, reader))
-    app.add_route("/api/metrics/{owner}", OwnerMetricsResource(reader))
-    app.add_route("/api/runs", RunsResource(settings.limits))
-    app.add_route("/api/runs/{run_id:int}", RunResource())
-    app.add_route("/api/runs/{run_id:int}/stop", RunStopResource())
-    app.add_route("/api/runs/{run_id:int}/logs", LogsResource())
-    app.add_route("/api/runs/{run_id:int}/events", EventsResource())
-    app.add_route("/api/runs/{run_id:int}/manifest", ManifestResource())
-    app.add_route("/api/runs/{run_id:int}/result", ResultResource(reader))
-    app.add_route("/api/compare", CompareResource(reader))
-    app.add_route("/api/benchmarks", BenchmarksResource())
-    app.add_route("/api/info", InfoResource(settings))
-
-    # The agents' two.
-    app.add_route("/api/workers/{pod}/poll", PollResource())
-    app.add_route(
-        "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}",
-        StreamResource(spool, settings.log_bytes),
-    )
-
-    # For probes, Prometheus and tools.
-    app.add_route("/healthz", HealthResource())
-    app.add_route("/readyz", ReadyResource(prometheus))
-    app.add_route("/metrics", OwnMetricsResource(registry))
-    app.add_route("/openapi.json", OpenApiResource(document.build()))
-
-    # The web pages.
+    routes: dict[str, object] = {
+        "/api/pods": PodsResource(),
+        "/api/metrics": MetricsResource(spool, limit, reader),
+        "/api/metrics/{owner}": OwnerMetricsResource(reader),
+        "/api/runs": RunsResource(settings.limits),
+        "/api/runs/{run_id:int}": RunResource(),
+        "/api/runs/{run_id:int}/stop": RunStopResource(),
+        "/api/runs/{run_id:int}/logs": LogsResource(),
+        "/api/runs/{run_id:int}/events": EventsResource(),
+        "/api/runs/{run_id:int}/manifest": ManifestResource(),
+        "/api/runs/{run_id:int}/result": ResultResource(reader),
+        "/api/compare": CompareResource(reader),
+        "/api/benchmarks": BenchmarksResource(),
+        "/api/info": InfoResource(settings),
+        # The agents' two.
+        "/api/workers/{pod}/poll": PollResource(),
+        "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}": StreamResource(
+            spool, settings.log_bytes
+        ),
+        # For probes, Prometheus and tools.
+        "/healthz": HealthResource(),
+        "/readyz": ReadyResource(prometheus),
+        "/metrics": OwnMetricsResource(registry),
+    }
+    routes["/openapi.json"] = OpenApiResource(routes)
     door = Door(shells, settings.token, https=settings.url.startswith("https://"))
-    app.add_route("/", PageResource(door, "workers"))
-    app.add_route("/runs", PageResource(door, "runs"))
-    app.add_route("/runs/{run_id:int}", PageResource(door, "run"))
-    app.add_route("/compare", PageResource(door, "compare"))
-    app.add_route("/signin", SignInResource(door))
-    app.add_route("/signout", SignOutResource(door))
-    app.add_route("/static/{version}/{path:path}", StaticResource(static))
+    pages: dict[str, object] = {
+        "/": PageResource(door, "workers"),
+        "/runs": PageResource(door, "runs"),
+        "/runs/{run_id:int}": PageResource(door, "run"),
+        "/compare": PageResource(door, "compare"),
+        "/signin": SignInResource(door),
+        "/signout": SignOutResource(door),
+        "/static/{version}/{path:path}": StaticResource(static),
+    }
+    for route, resource in {**routes, **pages}.items():
+        app.add_route(route, resource)
     return app
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from master import rules
-from master.recording.samples import Goal
 from master.rules import Rules
 from mlbench.names import VAL_ACCURACY
+from mlbench.records import Goal
 
 # As PyTorch names them. A task finds out by itself whether its PyTorch has a backend.
 _TORCH_BACKENDS = ("gloo", "nccl", "mpi")

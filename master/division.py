@@ -6,7 +6,7 @@ from typing import Any
 from master.benchmarks import BENCHMARKS
 from master.models import Run
 from mlbench.names import ACTIVE_STATES
-from mlbench.results import Division
+from mlbench.records import Division
 from mlbench.run_settings import Setting
 
 # Kernels round limits.

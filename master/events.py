@@ -2,58 +2,36 @@
 
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from master.exits import describe_exit
 from master.models import Rank, Run
 from master.runs import reason_of
+from master.times import seconds_to_text
+from mlbench.records import EventKind, RunEvent
 
-Kind = Literal[
-    "created",
-    "ready",
-    "restarted",
-    "started",
-    "goal",
-    "exited",
-    "lost",
-    "finished",
-    "failed",
-    "stopped",
-]
-_ORDER = {kind: place for place, kind in enumerate(get_args(Kind))}
-_ENDS: dict[str, Kind] = {"FINISHED": "finished", "FAILED": "failed", "STOPPED": "stopped"}
+_ORDER = {kind: place for place, kind in enumerate(get_args(EventKind))}
+_ENDS: dict[str, EventKind] = {"FINISHED": "finished", "FAILED": "failed", "STOPPED": "stopped"}
 # What an agent ends a process with that is to be stopped.
 _STOPPED_BY = (-signal.SIGTERM, -signal.SIGKILL)
 
 
-@dataclass(frozen=True)
-class Event:
-    """Something that happened to a run."""
-
-    time: float
-    """In Unix seconds; an exit and a goal by the worker's clock, all else by the master's."""
-    kind: Kind
-    attempt: int
-    """0 before the first one."""
-    rank: int | None
-    """The rank that it happened to; None for the run as a whole."""
-    text: str
-    """What happened, in a sentence."""
-
-
-def events_of(run: Run) -> list[Event]:
+def events_of(run: Run) -> list[RunEvent]:
     """Return what has happened to a run by now, in order of time."""
     attempts: dict[int, list[Rank]] = {}
     for rank in _ranks(run):
         attempts.setdefault(rank.attempt, []).append(rank)
-    found = [Event(run.created_at, "created", 0, None, "The run was ordered")]
+    found = [_event(run.created_at, "created", 0, None, "The run was ordered")]
     for ranks in attempts.values():
         found += _beginning(ranks)
         found += _ends_of_ranks(run, ranks)
     found += _goal(run, attempts)
     found += _end(run)
     return sorted(found, key=lambda event: (event.time, _ORDER[event.kind]))
+
+
+def _event(seconds: float, kind: EventKind, attempt: int, rank: int | None, text: str) -> RunEvent:
+    return RunEvent(seconds_to_text(seconds), kind, attempt, rank, text)
 
 
 def _ranks(run: Run) -> Iterable[Rank]:
@@ -69,21 +47,21 @@ def _ranks(run: Run) -> Iterable[Rank]:
     return found
 
 
-def _beginning(ranks: Sequence[Rank]) -> Iterator[Event]:
+def _beginning(ranks: Sequence[Rank]) -> Iterator[RunEvent]:
     attempt, begun_at = ranks[0].attempt, ranks[0].assigned_at
     if attempt == 1:
         text = f"{_count(ranks, 'worker', 'workers')} ready"
-        yield Event(begun_at, "ready", attempt, None, text)
+        yield _event(begun_at, "ready", attempt, None, text)
     else:
         text = f"Attempt {attempt} began: {_count(ranks, 'worker', 'workers')} ready"
-        yield Event(begun_at, "restarted", attempt, None, text)
+        yield _event(begun_at, "restarted", attempt, None, text)
     reported = [rank.reported_at for rank in ranks if rank.reported_at is not None]
     if len(reported) == len(ranks):
         text = f"{_count(ranks, 'rank', 'ranks')} running"
-        yield Event(max(reported), "started", attempt, None, text)
+        yield _event(max(reported), "started", attempt, None, text)
 
 
-def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[Event]:
+def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
     """Yield the ranks that were lost or ended with an error of their own."""
     failed = [rank for rank in ranks if rank.exit_code]
     # Once the first has failed, the others are stopped.
@@ -97,12 +75,12 @@ def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[Event]:
         code = rank.exit_code
         if rank.failure:
             text = f"{place}: {rank.failure}"
-            yield Event(at, "exited", rank.attempt, rank.rank, text)
+            yield _event(at, "exited", rank.attempt, rank.rank, text)
         elif code and (rank is first or not rank.stop or code not in _STOPPED_BY):
             text = f"{place} {describe_exit(code)}"
-            yield Event(at, "exited", rank.attempt, rank.rank, text)
+            yield _event(at, "exited", rank.attempt, rank.rank, text)
         if rank.lost:
-            yield Event(at, "lost", rank.attempt, rank.rank, f"{place} is lost: {rank.lost}")
+            yield _event(at, "lost", rank.attempt, rank.rank, f"{place} is lost: {rank.lost}")
 
 
 def _over_at(rank: Rank) -> float:
@@ -114,7 +92,7 @@ def _was_to_stop(run: Run) -> bool:
     return run.state != "FAILED" and bool(run.stop_requested or run.reason)
 
 
-def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[Event]:
+def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
     reached_at = run.goal_reached_at
     if reached_at is None:
         return
@@ -123,7 +101,7 @@ def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[Event]:
     seconds = run.goal_train_seconds
     after = "" if seconds is None else f" after {seconds:.1f} s of training"
     text = f"The goal was reached{after}{what}"
-    yield Event(reached_at, "goal", max(began, default=1), None, text)
+    yield _event(reached_at, "goal", max(began, default=1), None, text)
 
 
 def _goal_text(goal: Mapping[str, Any]) -> str:
@@ -131,14 +109,14 @@ def _goal_text(goal: Mapping[str, Any]) -> str:
     return f"{goal['metric']} {sign} {goal['value']:.15g}"
 
 
-def _end(run: Run) -> Iterator[Event]:
+def _end(run: Run) -> Iterator[RunEvent]:
     if run.finished_at is None or run.state not in _ENDS:
         return
     kind = _ENDS[run.state]
     how = "was stopped" if kind == "stopped" else kind
     why = reason_of(run).partition("\n")[0]
     text = f"The run {how}: {why}" if why else f"The run {how}"
-    yield Event(run.finished_at, kind, run.attempt, None, text)
+    yield _event(run.finished_at, kind, run.attempt, None, text)
 
 
 def _count(ranks: Sequence[Rank], one: str, several: str) -> str:

@@ -1,67 +1,41 @@
-"""What a rank runs on and with: the facts that its agent states, and that the API shows."""
+"""The machine that an agent states: checked before it is stored."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import asdict
+from math import isfinite
 
-from pydantic import BaseModel, ConfigDict, Field
+from mlbench.records import StatedMachine
 
-from master.fields import NO_NUL
-
-_Text = Annotated[str, Field(max_length=1024, pattern=NO_NUL)]
-_Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]
-
-
-class _Facts(BaseModel):
-    """Facts, None for what cannot be told; others that are stated are left out."""
-
-    model_config = ConfigDict(
-        strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+_LONGEST_TEXT = 1024
 
 
-class GitState(_Facts):
-    """The repository that holds a run's code."""
+def read_machine(fields: object) -> StatedMachine:
+    """Return the machine that a JSON object states; what else it states is left out.
 
-    commit: _Text
-    dirty: bool | None = None
-    """Whether it has changes that the commit does not."""
-    root: _Text | None = None
-    """Its folder."""
-
-
-class Machine(_Facts):
-    """What a rank runs on and with."""
-
-    hostname: _Text | None = None
-    os: _Text | None = None
-    architecture: _Text | None = None
-    cpu_model: _Text | None = None
-    cpus: _Bytes | None = None
-    """Cores that the worker may run on."""
-    cpu_limit: float | None = None
-    """How many cores' worth of time it may use; None if that is not limited."""
-    bandwidth_limit: float | None = None
-    """How many Mbit/s it may send; None if that is not limited."""
-    memory_bytes: _Bytes | None = None
-    memory_limit_bytes: _Bytes | None = None
-    """How many of them it may use; None if that is not limited."""
-    gpus: list[_Text] = []
-    """The models of its GPUs, one entry each."""
-    gpu_driver: _Text | None = None
-    python: _Text | None = None
-    """The version of the Python that the command begins with or its script names.
-
-    For other commands, of the agent's.
+    Raises:
+        ValueError: a fact is of another type, or cannot be stored.
     """
-    mlbench: _Text | None = None
-    packages: dict[_Text, _Text] = {}
-    """The distributions that this Python has installed, with their versions."""
-    git: GitState | None = None
-    """None where the code lies in no repository."""
+    if not isinstance(fields, Mapping):
+        raise ValueError("a machine must be a JSON object")
+    # Which ranks are on it is not for one of them to say.
+    machine = StatedMachine.from_fields({**fields, "ranks": ()})
+    _check_storable(asdict(machine))
+    return machine
 
 
-class StatedMachine(Machine):
-    """What a rank runs on and with, and its clock when the process was about to start."""
-
-    clock_offset_seconds: float | None = None
-    """By how much it was ahead of the master's."""
-    clock_uncertainty_seconds: float | None = None
+def _check_storable(fact: object) -> None:
+    match fact:
+        case str():
+            fact.encode()
+            if len(fact) > _LONGEST_TEXT or "\0" in fact:
+                raise ValueError(f"a text has at most {_LONGEST_TEXT} characters, and no NUL")
+        case int() | float():
+            if not (isfinite(fact) and -(2**63) <= fact < 2**63):
+                raise ValueError("a number is finite, and has 64 bits at most")
+        case dict():
+            for name, part in fact.items():
+                _check_storable(name)
+                _check_storable(part)
+        case tuple():
+            for part in fact:
+                _check_storable(part)

@@ -12,7 +12,8 @@ from master.accuracy import Accuracy, Evaluation
 from master.reading.columns import ByRank, Column, Columns, by_rank, finite_by_rank
 from mlbench import names
 from mlbench.names import PHASES
-from mlbench.results import Cost, Division, Result, Target
+from mlbench.records import Division
+from mlbench.results import Cost, Result, Target
 
 # A larger number counts nothing.
 _LARGEST_COUNT = 2**53

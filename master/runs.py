@@ -1,17 +1,28 @@
-"""Runs: store an order, find, stop, delete."""
+"""Runs: store an order, find, describe, stop, delete."""
 
+import dataclasses
 import time
 import uuid
+from collections.abc import Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 import falcon
+from peewee import Expression
 
-from master.database import STATE, exclusive
+from master.database import STATE, database, exclusive, snapshot
 from master.feasibility import check
-from master.models import Deletion, Run, Stream, deleted_owner, run_owner
+from master.models import Deletion, Rank, Run, Stream, deleted_owner, run_owner
 from master.orders import RunOrder
 from master.recording.limits import describe_refused
 from master.settings import Limits
+from master.times import seconds_to_text
+from mlbench import records
 from mlbench.names import ACTIVE_STATES
+
+_COLUMNS = frozenset(Run._meta.fields)
+_UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
 
 
 def create(order: RunOrder, limits: Limits) -> Run:
@@ -29,27 +40,75 @@ def create(order: RunOrder, limits: Limits) -> Run:
                 description=f"run {active.id} ({active.name}) is active: wait until it has ended, "
                 "stop it, or let this one wait with queue=true"
             )
+        resolved = {
+            "benchmark": order.task.name if order.task else "",
+            "args": order.all_args,
+            "image": order.custom_image_name or "",
+            "command": order.custom_image_command or "",
+            "backend": order.backend_name,
+            "run_all_nodes": order.runs_on_all,
+            "max_bandwidth": order.wanted_bandwidth(limits),
+        }
         return Run.create(
+            **order.model_dump(include=set(_COLUMNS)) | resolved,
             job_id=str(uuid.uuid4()),
-            name=order.name,
-            benchmark=order.task.name if order.task else "",
-            args=order.all_args,
-            image=order.custom_image_name or "",
-            command=order.custom_image_command or "",
-            working_dir=order.working_dir,
-            backend=order.backend_name,
-            run_all_nodes=order.runs_on_all,
-            num_workers=order.num_workers,
-            num_cpus=order.num_cpus,
-            max_bandwidth=order.wanted_bandwidth(limits),
-            gpu_enabled=order.gpu_enabled,
-            light_target=order.light_target,
-            seed=order.seed,
-            deadline_seconds=order.deadline_seconds,
-            max_restarts=order.max_restarts,
             state="INITIALIZED",
             created_at=time.time(),
         )
+
+
+def describe(run: Run) -> records.Run:
+    """Return a run as the API shows it."""
+    return _describe(run, _ranks_by_run(Run.id == run.id).get(run.id, ()))
+
+
+def describe_from(first_id: int) -> list[records.Run]:
+    """Return the runs from an id on, the oldest first, all as they are at one moment."""
+    wanted = Run.id >= first_id
+    with snapshot():
+        found = list(Run.select().where(wanted).order_by(Run.id))
+        ranks = _ranks_by_run(wanted)
+    return [_describe(run, ranks.get(run.id, ())) for run in found]
+
+
+def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
+    others = {
+        "created_at": seconds_to_text(run.created_at),
+        "started_at": seconds_to_text(run.started_at),
+        "finished_at": seconds_to_text(run.finished_at),
+        "goal_reached_at": seconds_to_text(run.goal_reached_at),
+        "reason": reason_of(run),
+        "waiting": run.waiting or ("" if is_counted(run) else _UNCOUNTED),
+        "goal": goal_of(run),
+        "delivery": records.Delivery(**run.delivery) if run.delivery else None,
+        "ranks": ranks,
+    }
+    return records.Run(**columns_of(run, records.Run) | others)
+
+
+def goal_of(run: Run) -> records.Goal | None:
+    """Return what a run's task trains for; None for a task without a goal."""
+    return records.Goal(**run.goal) if run.goal else None
+
+
+def columns_of(run: Run, record: type[records.Record]) -> dict[str, Any]:
+    """Return the columns of a run that a record has fields for, by name."""
+    parts = dataclasses.fields(record)
+    return {part.name: getattr(run, part.name) for part in parts if part.name in _COLUMNS}
+
+
+def _ranks_by_run(wanted: Expression) -> Mapping[int, tuple[records.Rank, ...]]:
+    """Return the ranks of the latest attempts of some runs, by the run's id: in one query."""
+    rows = (
+        Rank.select(Rank.run, Rank.rank, Rank.worker, Rank.exit_code)
+        .join(Run)
+        .where(wanted, Rank.attempt == Run.attempt)
+        .order_by(Rank.run, Rank.rank)
+    )
+    return {
+        run_id: tuple(records.Rank(*row[1:]) for row in its)
+        for run_id, its in groupby(database.execute(rows), itemgetter(0))
+    }
 
 
 def find_active() -> Run | None:

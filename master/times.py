@@ -1,6 +1,7 @@
 """Times as the API writes and reads them: UTC, ``2018-08-03T09:21:29.347000Z``."""
 
 from datetime import UTC, datetime, timedelta
+from typing import overload
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -17,6 +18,10 @@ def to_text(time_us: int) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+@overload
+def seconds_to_text(seconds: float) -> str: ...
+@overload
+def seconds_to_text(seconds: None) -> None: ...
 def seconds_to_text(seconds: float | None) -> str | None:
     """Return Unix seconds as the API writes them; nothing for nothing.
 

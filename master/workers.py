@@ -21,6 +21,7 @@ from master.models import Rank
 from master.pods import is_same_pod
 from master.recording import streams
 from mlbench.names import ACTIVE_STATES, StreamName
+from mlbench.records import AgentState
 
 # However many workers there are, together they poll this often at most.
 _POLLS_PER_SECOND = 200
@@ -82,7 +83,7 @@ class Report(BaseModel):
         json_schema_extra={"oneOf": [_branch(state, needed) for state, needed in _NEEDED.items()]},
     )
 
-    state: Literal["idle", "running", "exited"]
+    state: AgentState
     ip: str = Field(max_length=64, pattern=NO_NUL)
     pod_uid: str = Field(default="", max_length=64, pattern=NO_NUL)
     """Which pod it is in, where a cluster uses names again."""

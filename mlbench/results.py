@@ -1,31 +1,23 @@
 """What runs reached, as the master computes it and everybody reads it: frozen records.
 
-Each knows its JSON: ``to_fields`` writes what ``from_fields`` reads. A figure that was not
-recorded, or that is no finite number, is None there. Seconds, samples and joules are base units.
+A figure that was not recorded, or that is no finite number, is None in their JSON. Seconds,
+samples and joules are base units.
 """
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-Division = Literal["closed", "open"]
+from mlbench.records import Division, Goal, Record
+
+Target = Goal
 
 # MLBench's own time for "accuracy after time".
 DEFAULT_AFTER_SECONDS = 7200.0
 
 
 @dataclass(frozen=True)
-class Target:
-    """The metric that a run is judged by, and the value that it shall reach."""
-
-    metric: str
-    value: float
-    lower_is_better: bool = False
-
-
-@dataclass(frozen=True)
-class TimeToAccuracy:
+class TimeToAccuracy(Record):
     """When the target was reached first."""
 
     training_seconds: float | None
@@ -35,7 +27,7 @@ class TimeToAccuracy:
 
 
 @dataclass(frozen=True)
-class AccuracyAfterTime:
+class AccuracyAfterTime(Record):
     """What the model of a certain time reaches: its last evaluation within that time."""
 
     limit_seconds: float
@@ -49,7 +41,7 @@ class AccuracyAfterTime:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(Record):
     """What a run occupied, and what that costs."""
 
     worker_seconds: float
@@ -63,7 +55,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Record):
     """The target's metric over time, thinned out: columns of the same length."""
 
     wall_seconds: tuple[float, ...]
@@ -73,7 +65,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Record):
     """The figures of one run, computed from its stored series."""
 
     run_id: int
@@ -85,7 +77,7 @@ class Result:
     division: Division
     departures: tuple[str, ...]
     """Where a run of the closed division leaves the rules of its task, a sentence each."""
-    target: Target | None
+    target: Goal | None
     time_to_accuracy: TimeToAccuracy | None
     """None where the target was not reached, or there is none."""
     accuracy_after_time: AccuracyAfterTime | None
@@ -112,28 +104,9 @@ class Result:
     """Of its GPUs, while it ran; None where that was not measured."""
     curve: Curve | None
 
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> "Result":
-        """Return the result that the API describes."""
-        return cls(
-            **{
-                **_known(cls, fields),
-                "departures": tuple(fields["departures"]),
-                "target": _part(Target, fields["target"]),
-                "time_to_accuracy": _part(TimeToAccuracy, fields["time_to_accuracy"]),
-                "accuracy_after_time": _part(AccuracyAfterTime, fields["accuracy_after_time"]),
-                "cost": _part(Cost, fields["cost"]),
-                "curve": _curve(fields["curve"]),
-            }
-        )
-
-    def to_fields(self) -> dict[str, Any]:
-        """Return the result as JSON holds it."""
-        return _json_object(asdict(self))
-
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Record):
     """A figure over several runs of one kind."""
 
     count: int
@@ -154,7 +127,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(Record):
     """Runs that differ in nothing but their seed, name and moment."""
 
     label: str
@@ -185,7 +158,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Value:
+class Value(Record):
     """One of the values that a fact has, and the runs that have it."""
 
     value: str
@@ -193,7 +166,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Record):
     """A fact in which runs differ."""
 
     name: str
@@ -206,7 +179,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Record):
     """Several runs beside each other."""
 
     comparable: Literal["yes", "no", "unknown"]
@@ -216,70 +189,3 @@ class Comparison:
     """In order of workers; the first is what the others are compared with."""
     results: tuple[Result, ...]
     """In the order in which the runs were named."""
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> "Comparison":
-        """Return the comparison that the API describes."""
-        return cls(
-            comparable=fields["comparable"],
-            differences=tuple(_difference(one) for one in fields["differences"]),
-            groups=tuple(_group(one) for one in fields["groups"]),
-            results=tuple(Result.from_fields(one) for one in fields["results"]),
-        )
-
-    def to_fields(self) -> dict[str, Any]:
-        """Return the comparison as JSON holds it."""
-        return _json_object(asdict(self))
-
-
-_SUMMARIES = (
-    "training_seconds_to_accuracy",
-    "wall_seconds_to_accuracy",
-    "accuracy_after_time",
-    "samples_per_second",
-    "communication_share",
-    "worker_seconds",
-    "energy_joules",
-)
-
-
-def _group(fields: Mapping[str, Any]) -> Group:
-    summaries = {name: _part(Summary, fields[name]) for name in _SUMMARIES}
-    return Group(**{**_known(Group, fields), **summaries, "run_ids": tuple(fields["run_ids"])})
-
-
-def _difference(fields: Mapping[str, Any]) -> Difference:
-    values = tuple(Value(one["value"], tuple(one["run_ids"])) for one in fields["values"])
-    return Difference(**{**_known(Difference, fields), "values": values})
-
-
-def _curve(fields: Mapping[str, Any] | None) -> Curve | None:
-    if fields is None:
-        return None
-    return Curve(**{name: tuple(column) for name, column in _known(Curve, fields).items()})
-
-
-def _part(record: type[Any], fields: Mapping[str, Any] | None) -> Any:
-    return record(**_known(record, fields)) if fields else None
-
-
-def _known(record: type[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that a record has: a newer master may say more."""
-    return {name: fields[name] for name in record.__dataclass_fields__ if name in fields}
-
-
-def _json_object(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _json_value(value) for name, value in fields.items()}
-
-
-def _json_value(value: Any) -> Any:
-    """Return a value with None for each number that JSON cannot hold."""
-    match value:
-        case float() if not math.isfinite(value):
-            return None
-        case dict():
-            return _json_object(value)
-        case tuple():
-            return [_json_value(one) for one in value]
-        case _:
-            return value

@@ -110,7 +110,6 @@ SCALING: Final = (
         column("speed-up", f"{_curve(_SPEEDUP, '$1')} or {_curve(_IDEAL, 'ideal $1')}"),
         column("workers", _WORKERS),
         x="workers",
-        unit="none",
         x_unit="none",
         points=VisibilityMode.ALWAYS,
         least=0,

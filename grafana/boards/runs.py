@@ -60,7 +60,6 @@ ACTIVE: Final = (
         "Active run",
         "The run that trains now. A click leads to it.",
         value(_active(by("run_id, name", "mlbench_run_info")), "{{name}}"),
-        unit="none",
         width=5,
         show=BigValueTextMode.NAME,
         links=(links.run_now(),),
@@ -88,7 +87,6 @@ ACTIVE: Final = (
         "Epoch",
         "The epoch that the active run has come to.",
         value(_active(by("run_id", f'mlbench_run_metric{{metric="{names.EPOCH}"}}')), "epoch"),
-        unit="none",
         decimals=0,
         no_value="No run is active",
     ),
@@ -113,7 +111,6 @@ ACTIVE: Final = (
         "Queue",
         "Runs that wait: for the active run to end, or for workers.",
         value(f"count({_QUEUED}) or vector(0)", "waiting"),
-        unit="none",
         width=3,
     ),
 )
@@ -176,10 +173,7 @@ ALL: Final = rows(
     column("throughput", _shown(latest("run:mlbench_run_throughput:mean"))),
     column("attempts", _shown(latest("mlbench_run_attempts"))),
     column("recorded", _shown(_samples("recorded"))),
-    column(
-        "missing",
-        _shown(f"{_samples('recorded')} - {_samples('in_prometheus|kept')}"),
-    ),
+    column("missing", _shown(f"{_samples('recorded')} - {_samples('in_prometheus|kept')}")),
     column("from", _shown(_FROM)),
     column("to", _shown(_TO)),
     columns=(
@@ -226,9 +220,5 @@ BOARD: Final = Board(
         ),
     ),
     annotations=run_events('run_id!=""'),
-    rows=(
-        Row("Now", ACTIVE),
-        Row("Goal and queue", CURVES),
-        Row("Results", (ALL,)),
-    ),
+    rows=(Row("Now", ACTIVE), Row("Goal and queue", CURVES), Row("Results", (ALL,))),
 )

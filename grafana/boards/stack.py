@@ -8,38 +8,45 @@ from grafana.board import Board, Row
 from grafana.figures import figure
 from grafana.graphs import lines, timeline
 from grafana.panels import fixed
-from grafana.queries import age, by, column, graph, value
+from grafana.queries import Query, age, by, column, graph, rate, value
 from grafana.tables import Column, rows
 from mlbench import palette
 
-_RATE: Final = "[$__rate_interval]"
 _JOBS: Final = 'job=~"prometheus|master|controller|exporter|workers"'
 
 
 def _latency(histogram: str, labels: str = "") -> str:
     """Return the seconds in which half and 95 in 100 requests are answered, for format()."""
     group = f"le, {labels}" if labels else "le"
-    return f"histogram_quantile({{}}, sum by ({group}) (rate({histogram}_bucket{_RATE})))"
+    return f"histogram_quantile({{}}, sum by ({group}) ({rate(f'{histogram}_bucket')}))"
+
+
+def _total_rate(counter: str) -> str:
+    return f"sum({rate(counter)})"
+
+
+def _rates(counter: str, labels: str) -> Query:
+    """Ask for the rate of a counter by some of its labels, which name the curves."""
+    legend = " ".join(f"{{{{{label}}}}}" for label in labels.split(", "))
+    return graph(f"sum by ({labels}) ({rate(counter)})", legend)
 
 
 _HTTP = _latency("mlbench_http_request_seconds")
 _HTTP_BY_ROUTE = _latency("mlbench_http_request_seconds", "method, route")
 _WRITER = _latency("mlbench_writer_request_seconds")
-_ERRORS = f'sum(rate(mlbench_http_requests_total{{status=~"5.."}}{_RATE})) or vector(0)'
+_ERRORS = _total_rate('mlbench_http_requests_total{status=~"5.."}') + " or vector(0)"
 
 HEADLINE: Final = (
     figure(
         "Firing alerts",
         "Alerts that fire now, of the stack and of runs. The table below names them.",
         value('count(ALERTS{alertname=~"MLBench.*",alertstate="firing"}) or vector(0)', "firing"),
-        unit="none",
         colours=thresholds.ANY_IS_BAD,
     ),
     figure(
         "Targets down",
         "What Prometheus cannot scrape: of that, every page shows the past.",
         value(f"count(up{{{_JOBS}}} == 0) or vector(0)", "down"),
-        unit="none",
         colours=thresholds.ANY_IS_BAD,
     ),
     figure(
@@ -69,7 +76,6 @@ HEADLINE: Final = (
             'sum(increase(mlbench_writer_samples_total{outcome="refused"}[$__range])) or vector(0)',
             "refused",
         ),
-        unit="none",
         decimals=0,
         colours=thresholds.ANY_IS_BAD,
     ),
@@ -140,10 +146,7 @@ MASTER: Final = (
         "Requests by route",
         "Requests a second that the master answers. Agents poll and ship; the rest are users, "
         "pages and tools.",
-        graph(
-            f"sum by (method, route) (rate(mlbench_http_requests_total{_RATE}))",
-            "{{method}} {{route}}",
-        ),
+        _rates("mlbench_http_requests_total", "method, route"),
         unit="reqps",
         width=12,
         table=True,
@@ -152,7 +155,7 @@ MASTER: Final = (
         "Requests by status",
         "Requests a second by HTTP status. 5xx is the master's own fault, or says (503) that its "
         "database or its spool cannot take more now.",
-        graph(f"sum by (status) (rate(mlbench_http_requests_total{_RATE}))", "{{status}}"),
+        _rates("mlbench_http_requests_total", "status"),
         unit="reqps",
         width=6,
         overrides={"/^5/": fixed(palette.RED), "/^2/": fixed(palette.GREEN)},
@@ -177,8 +180,7 @@ MASTER: Final = (
         "CPU of the processes",
         "Processor cores that master, controller, exporter and Prometheus use themselves: what "
         "observing costs.",
-        graph(f"sum by (job) (rate(process_cpu_seconds_total{{{_JOBS}}}{_RATE}))", "{{job}}"),
-        unit="none",
+        _rates(f"process_cpu_seconds_total{{{_JOBS}}}", "job"),
         width=6,
     ),
     lines(
@@ -195,7 +197,7 @@ WRITER: Final = (
         "Values delivered",
         "Recorded values a second that the controller brought to Prometheus; that it kept, because "
         "Prometheus cannot hold them; and that Prometheus refused.",
-        graph(f"sum by (outcome) (rate(mlbench_writer_samples_total{_RATE}))", "{{outcome}}"),
+        _rates("mlbench_writer_samples_total", "outcome"),
         unit="cps",
         overrides={"refused": fixed(palette.RED), "delivered": fixed(palette.GREEN)},
         no_value="The controller is not scraped",
@@ -203,7 +205,7 @@ WRITER: Final = (
     lines(
         "Write requests",
         "Requests a second to Prometheus by what became of them: unavailable ones are tried again.",
-        graph(f"sum by (outcome) (rate(mlbench_writer_requests_total{_RATE}))", "{{outcome}}"),
+        _rates("mlbench_writer_requests_total", "outcome"),
         unit="reqps",
         overrides={
             "refused": fixed(palette.RED),
@@ -233,9 +235,7 @@ WRITER: Final = (
         "Reconciles",
         "How often a second the controller compares what should be with what is. Failed ones say "
         "why in its log.",
-        graph(
-            f"sum by (outcome) (rate(mlbench_controller_reconciles_total{_RATE}))", "{{outcome}}"
-        ),
+        _rates("mlbench_controller_reconciles_total", "outcome"),
         unit="ops",
         overrides={"failed": fixed(palette.RED), "done": fixed(palette.GREEN)},
         no_value="The controller is not scraped",
@@ -244,7 +244,7 @@ WRITER: Final = (
         "Requests to Grafana",
         "Requests of the controller to the Grafana that it keeps up to date, if it keeps one. A "
         "failed one disturbs no run and is tried again.",
-        graph(f"sum by (outcome) (rate(mlbench_grafana_requests_total{_RATE}))", "{{outcome}}"),
+        _rates("mlbench_grafana_requests_total", "outcome"),
         unit="reqps",
         overrides={"failed": fixed(palette.RED), "done": fixed(palette.GREEN)},
         no_value="The controller keeps no Grafana up to date",
@@ -310,21 +310,17 @@ PROMETHEUS: Final = (
     lines(
         "Samples stored",
         "Samples a second that Prometheus stores, scraped and recorded, and those that came late.",
-        graph(f"sum(rate(prometheus_tsdb_head_samples_appended_total{_RATE}))", "stored"),
-        graph(
-            f"sum(rate(prometheus_tsdb_head_out_of_order_samples_appended_total{_RATE}))", "late"
-        ),
+        graph(_total_rate("prometheus_tsdb_head_samples_appended_total"), "stored"),
+        graph(_total_rate("prometheus_tsdb_head_out_of_order_samples_appended_total"), "late"),
         unit="cps",
     ),
     lines(
         "Samples refused",
         "Samples a second that Prometheus does not take: out of order, too old, or a second value "
         "at the same time. Anything but 0 needs a look at the writer above.",
-        graph(
-            f"sum(rate(prometheus_target_scrapes_sample_out_of_order_total{_RATE}))", "scraped late"
-        ),
-        graph(f"sum(rate(prometheus_tsdb_out_of_order_samples_total{_RATE}))", "out of order"),
-        graph(f"sum(rate(prometheus_tsdb_too_old_samples_total{_RATE}))", "too old"),
+        graph(_total_rate("prometheus_target_scrapes_sample_out_of_order_total"), "scraped late"),
+        graph(_total_rate("prometheus_tsdb_out_of_order_samples_total"), "out of order"),
+        graph(_total_rate("prometheus_tsdb_too_old_samples_total"), "too old"),
         unit="cps",
     ),
     lines(
@@ -338,8 +334,8 @@ PROMETHEUS: Final = (
         "Write-ahead log",
         "Bytes a second that Prometheus writes to its log, and writes a second that failed: those "
         "lose samples when Prometheus dies.",
-        graph(f"sum(rate(prometheus_tsdb_wal_completed_pages_total{_RATE})) * 32768", "written"),
-        graph(f"sum(rate(prometheus_tsdb_wal_writes_failed_total{_RATE}))", "failed writes"),
+        graph(_total_rate("prometheus_tsdb_wal_completed_pages_total") + " * 32768", "written"),
+        graph(_total_rate("prometheus_tsdb_wal_writes_failed_total"), "failed writes"),
         unit="Bps",
         overrides={"failed writes": fixed(palette.RED) | {"unit": "wps"}},
     ),
@@ -357,8 +353,8 @@ PROMETHEUS: Final = (
     lines(
         "Rule failures",
         "Rules a second that could not be evaluated, and evaluations that were skipped.",
-        graph(f"sum(rate(prometheus_rule_evaluation_failures_total{_RATE}))", "failed"),
-        graph(f"sum(rate(prometheus_rule_group_iterations_missed_total{_RATE}))", "skipped"),
+        graph(_total_rate("prometheus_rule_evaluation_failures_total"), "failed"),
+        graph(_total_rate("prometheus_rule_group_iterations_missed_total"), "skipped"),
         unit="ops",
     ),
     lines(

@@ -1,5 +1,6 @@
 """Workers: every worker pod, what it does and what it uses. The first page to open."""
 
+from functools import partial
 from typing import Final
 
 from grafana_foundation_sdk.models.common import BigValueTextMode
@@ -10,18 +11,22 @@ from grafana.annotations import run_events
 from grafana.board import Board, Row
 from grafana.figures import bars, figure
 from grafana.graphs import distribution, lines, timeline
-from grafana.queries import CORES, age, by, column, graph, history, value
+from grafana.queries import CORES, age, by, column, graph, history, rate, value
 from grafana.tables import Column, rows
 from grafana.transformations import states
 
 PODS: Final = 'pod=~"$pod"'
 _NODES: Final = 'node=~"$node"'
-_RATE: Final = "[$__rate_interval]"
 
-_CPU = f"sum by (pod) (rate(container_cpu_usage_seconds_total{{{PODS}}}{_RATE}))"
+
+def _rate_by_pod(counter: str) -> str:
+    return f"sum by (pod) ({rate(f'{counter}{{{PODS}}}')})"
+
+
+_CPU = _rate_by_pod("container_cpu_usage_seconds_total")
 _MEMORY = f"sum by (pod) (container_memory_working_set_bytes{{{PODS}}})"
-_RECEIVED = f"sum by (pod) (rate(container_network_receive_bytes_total{{{PODS}}}{_RATE}))"
-_SENT = f"sum by (pod) (rate(container_network_transmit_bytes_total{{{PODS}}}{_RATE}))"
+_RECEIVED = _rate_by_pod("container_network_receive_bytes_total")
+_SENT = _rate_by_pod("container_network_transmit_bytes_total")
 _GPU = f"avg by (pod) (mlbench_gpu_utilization_ratio{{{PODS}}})"
 _SILENT_FOR = by("pod", age(f"mlbench_pod_heartbeat_timestamp_seconds{{{PODS}}}"))
 _PRESENT = by("pod", f"mlbench_pod_info{{{PODS}}}")
@@ -36,19 +41,16 @@ HEADLINE: Final = (
         "Workers",
         "Worker pods, whatever they do.",
         value(f"count({_PRESENT}) or vector(0)", "workers"),
-        unit="none",
     ),
     figure(
         "Working",
         "Workers that have a rank of a run.",
         value(f"count({_WORKING}) or vector(0)", "working"),
-        unit="none",
     ),
     figure(
         "Not running",
         "Worker pods that are not in the phase Running: pending, or failed.",
         value(f"count({_NOT_RUNNING}) or vector(0)", "not running"),
-        unit="none",
         colours=thresholds.ANY_IS_BAD,
     ),
     figure(
@@ -125,7 +127,6 @@ EVERYONE: Final = (
         "One small graph for each worker, all to the same scale: the cores that it uses. One that "
         "looks different from the others is worth a look.",
         graph(_CPU, "{{pod}}"),
-        unit="none",
         decimals=2,
         width=24,
         height=8,
@@ -198,83 +199,59 @@ HISTORY: Final = (
     ),
 )
 
+_by_worker = partial(lines, width=12, table=True, no_value="No worker")
 BY_WORKER: Final = (
-    lines(
+    _by_worker(
         "CPU cores by worker",
         "Processor cores that each worker uses.",
         graph(_CPU, "{{pod}}"),
         unit=CORES,
-        width=12,
-        table=True,
-        no_value="No worker",
     ),
-    lines(
+    _by_worker(
         "Memory by worker",
         "Memory that each worker holds and that cannot be freed. The kernel kills a worker that "
         "reaches its limit.",
         graph(_MEMORY, "{{pod}}"),
         unit="bytes",
-        width=12,
-        table=True,
-        no_value="No worker",
     ),
-    lines(
+    _by_worker(
         "Network in by worker",
         "Bytes a second that each worker receives.",
         graph(_RECEIVED, "{{pod}}"),
         unit="Bps",
-        width=12,
-        table=True,
         no_value=_OWN_NETWORK,
     ),
-    lines(
+    _by_worker(
         "Network out by worker",
         "Bytes a second that each worker sends.",
         graph(_SENT, "{{pod}}"),
         unit="Bps",
-        width=12,
-        table=True,
         no_value=_OWN_NETWORK,
     ),
-    lines(
+    _by_worker(
         "Threads by worker",
         "Threads of all processes of each worker. Many more than cores slow each other down.",
         graph(f"sum by (pod) (container_threads{{{PODS}}})", "{{pod}}"),
-        unit="none",
-        width=12,
-        table=True,
-        no_value="No worker",
     ),
-    lines(
+    _by_worker(
         "Disk by worker",
         "Bytes a second that each worker reads and writes.",
-        graph(
-            f"sum by (pod) (rate(container_fs_reads_bytes_total{{{PODS}}}{_RATE}))",
-            "{{pod}} reads",
-        ),
-        graph(
-            f"sum by (pod) (rate(container_fs_writes_bytes_total{{{PODS}}}{_RATE}))",
-            "{{pod}} writes",
-        ),
+        graph(_rate_by_pod("container_fs_reads_bytes_total"), "{{pod}} reads"),
+        graph(_rate_by_pod("container_fs_writes_bytes_total"), "{{pod}} writes"),
         unit="Bps",
-        width=12,
-        table=True,
-        no_value="No worker",
     ),
 )
 
-_NO_GPU = "No worker uses a GPU"
+_gpus = partial(lines, table=True, no_value="No worker uses a GPU")
 GPU: Final = (
-    lines(
+    _gpus(
         "GPU use",
         "Share of the time in which each GPU computes, whoever uses it.",
         graph(f"mlbench_gpu_utilization_ratio{{{_NODES}}}", "{{node}} GPU {{gpu}} {{pod}}"),
         unit="percentunit",
         most=1,
-        table=True,
-        no_value=_NO_GPU,
     ),
-    lines(
+    _gpus(
         "GPU memory",
         "Share of each GPU's memory that is taken.",
         graph(
@@ -284,16 +261,12 @@ GPU: Final = (
         ),
         unit="percentunit",
         most=1,
-        table=True,
-        no_value=_NO_GPU,
     ),
-    lines(
+    _gpus(
         "GPU power",
         "Power that each GPU draws.",
         graph(f"mlbench_gpu_power_watts{{{_NODES}}}", "{{node}} GPU {{gpu}} {{pod}}"),
         unit="watt",
-        table=True,
-        no_value=_NO_GPU,
     ),
 )
 

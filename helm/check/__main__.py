@@ -10,7 +10,9 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from helm.check import helm4, prometheus, sizes
+from helm.check import helm4
+from helm.check.kubernetes import SchemaChecker, newest_version, size_errors
+from helm.check.prometheus import promtool_errors
 from helm.check.rendering import (
     CHART,
     ChartError,
@@ -19,7 +21,6 @@ from helm.check.rendering import (
     values_files,
     worker_documents,
 )
-from helm.check.schemas import SchemaChecker, newest_version
 
 # The oldest that the chart is for has no schemas to validate with: it must render.
 _OLDEST = "1.20"
@@ -27,7 +28,7 @@ _VALIDATED = ("1.25", "1.31", newest_version())
 
 
 def main() -> int:
-    """Check all, tell what is wrong, and return the exit code."""
+    """Print the errors, and return 1 if there are any."""
     helm, promtool = Helm(os.environ["HELM"]), os.environ["PROMTOOL"]
     checker = SchemaChecker()
     with TemporaryDirectory() as folder:
@@ -39,9 +40,9 @@ def main() -> int:
             except ChartError as error:
                 found = [str(error)]
             print(f"{file.stem}: {'ok' if not found else 'WRONG'}", flush=True)
-            wrong += [f"{file.name}: {complaint}" for complaint in found]
-    for complaint in wrong:
-        print(complaint, file=sys.stderr)
+            wrong += [f"{file.name}: {error}" for error in found]
+    for line in wrong:
+        print(line, file=sys.stderr)
     if not wrong:
         print(
             f"The chart is right: {len(values_files())} files of values, Kubernetes {_OLDEST} to "
@@ -55,11 +56,11 @@ def _helm3(helm: Helm, promtool: str, checker: SchemaChecker, file: Path) -> lis
     found: list[str] = []
     for version in (_OLDEST, *_VALIDATED):
         documents = helm.render(f"{version}.0", "--values", file, operator=knows_operator(file))
-        found += sizes.complaints(documents)
+        found += size_errors(documents)
         if version == _OLDEST:
-            found += prometheus.complaints(promtool, documents)
+            found += promtool_errors(promtool, documents)
         else:
-            found += checker.complaints([*documents, *worker_documents(documents)], version)
+            found += checker.errors([*documents, *worker_documents(documents)], version)
     return found
 
 
@@ -67,8 +68,8 @@ def _helm4(archive: Path, checker: SchemaChecker, file: Path) -> list[str]:
     values = yaml.safe_load(file.read_text()) or {}
     documents = helm4.render(archive, values)
     return [
-        *(f"Helm 4: {complaint}" for complaint in helm4.lint(archive, values, _VALIDATED[-1])),
-        *checker.complaints([*documents, *worker_documents(documents)], _VALIDATED[-1]),
+        *(f"Helm 4: {error}" for error in helm4.lint(archive, values, _VALIDATED[-1])),
+        *checker.errors([*documents, *worker_documents(documents)], _VALIDATED[-1]),
     ]
 
 

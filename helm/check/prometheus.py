@@ -1,4 +1,4 @@
-"""Checking what Prometheus is told: by its configuration, or by the operator's kinds."""
+"""Checking what Prometheus is configured with, by its own files or by the operator's kinds."""
 
 import re
 import subprocess
@@ -15,11 +15,11 @@ _DISCOVERY = "kubernetes_sd_configs"
 _MONITORS = ("PodMonitor", "ServiceMonitor")
 
 
-def complaints(promtool: str, documents: Sequence[Document]) -> list[str]:
-    """Return what promtool says against the configurations and rules among the objects."""
+def promtool_errors(promtool: str, documents: Sequence[Document]) -> list[str]:
+    """Return the errors that promtool finds in the configurations and rules among the objects."""
     with TemporaryDirectory() as folder:
         written = [*_bundled(documents, Path(folder)), *_operators(documents, Path(folder))]
-        return [complaint for file in written if (complaint := _check(promtool, file))]
+        return [error for file in written if (error := _check(promtool, file))]
 
 
 def _bundled(documents: Sequence[Document], folder: Path) -> list[Path]:

@@ -1,1 +1,1 @@
-"""``/openapi.json``: what the API says of itself. The operations of each noun have a file."""
+"""The OpenAPI document, built from the routes and from what stands at each of their methods."""

@@ -1,46 +1,27 @@
-"""The OpenAPI document, made of the operations of every noun."""
+"""The builder of the OpenAPI 3.1 document: routes and records in, JSON out."""
 
 import inspect
 import re
-from functools import cache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from master.auth import Access
-from master.openapi import (
-    benchmarks,
-    errors,
-    events,
-    health,
-    info,
-    logs,
-    manifest,
-    metrics,
-    pods,
-    results,
-    runs,
-    workers,
-)
-from master.openapi.forms import to_form
-from master.openapi.operation import JAVASCRIPT, JSON, Answer, Operation, Parameter, Request
-from master.openapi.parameters import OF_PATHS
+from master.auth import Access, access_of
+from master.openapi import examples
+from master.openapi.operation import Operation, Parameter, Schema
+from mlbench.names import STREAMS
+from mlbench.records import Error, Record
 
-OPERATIONS: tuple[Operation, ...] = (
-    *pods.OPERATIONS,
-    *metrics.OPERATIONS,
-    *runs.OPERATIONS,
-    *logs.OPERATIONS,
-    *events.OPERATIONS,
-    *manifest.OPERATIONS,
-    *results.OPERATIONS,
-    *benchmarks.OPERATIONS,
-    *info.OPERATIONS,
-    *workers.OPERATIONS,
-    *health.OPERATIONS,
-)
+JSON = "application/json"
+# JSON by another name.
+_JAVASCRIPT = "text/javascript"
+_FORM = "application/x-www-form-urlencoded"
+_BYTES = "application/octet-stream"
+_METHODS = ("get", "post", "put", "delete")
 
 _DESCRIPTION = """\
 Order runs, follow them, read and add metrics.
@@ -51,10 +32,27 @@ truth value does for it.
 - With `text/javascript` in the Accept header, JSON is called by that name.
 - Every error is JSON with `status` and `message`.
 """
-_FORM = "application/x-www-form-urlencoded"
-_BYTES = "application/octet-stream"
 
-_SECURITY: dict[Access, tuple[str, ...]] = {
+_PATH_PARAMETERS = {
+    parameter.name: parameter
+    for parameter in (
+        Parameter("run_id", {"type": "integer"}, "The run.", 1, required=True),
+        Parameter("rank", {"type": "integer"}, "The rank.", 0, required=True),
+        Parameter("stream", {"type": "string", "enum": STREAMS}, "Which.", "stdout", required=True),
+        Parameter(
+            "owner",
+            {"type": "string"},
+            "A pod's name, or a run's id with `metric_type=run`.",
+            "1",
+            required=True,
+        ),
+        Parameter(
+            "pod", {"type": "string"}, "The worker's name.", "local-mlbench-worker-0", required=True
+        ),
+    )
+}
+
+_SECURITY: Mapping[Access, tuple[str, ...]] = {
     "open": (),
     "user": ("user_bearer", "user_basic"),
     "agent": ("agent_bearer", "agent_basic"),
@@ -69,13 +67,63 @@ _SECURITY_SCHEMES = {
 }
 
 
-@cache
-def build() -> dict[str, Any]:
-    """Return the document, ready for JSON."""
+@dataclass(frozen=True)
+class _Failure:
+    """An answer that is an error."""
+
+    name: str
+    description: str
+    example: str
+    """Of its message."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The type of each header that comes along."""
+
+
+_FAILURES = {
+    400: _Failure("BadRequest", "A field of the request is wrong.", "rank: run 3 has ranks 0 to 1"),
+    401: _Failure(
+        "NoToken",
+        "No token was shown.",
+        "Authorization: show the token, as `Bearer TOKEN` or as the password of HTTP Basic",
+        {"WWW-Authenticate": "string"},
+    ),
+    403: _Failure("Forbidden", "Not with this token or from this page.", "this route is for users"),
+    404: _Failure("NotFound", "There is no such thing.", "run_id: there is no run 12"),
+    409: _Failure("Conflict", "Not in the state that it is in.", "run 3 is active: stop it first"),
+    413: _Failure("BodyTooLarge", "The body is too large.", "body: at most 1048576 bytes"),
+    414: _Failure("UrlTooLong", "The URL is too long.", "Request Line is too large (8192 > 4094)"),
+    421: _Failure(
+        "ForeignHost", "For another host.", "Host: this master is localhost (not 'a.com')"
+    ),
+    431: _Failure("HeadersTooLarge", "The headers are too large.", "limit request headers fields"),
+    502: _Failure(
+        "Incomplete",
+        "Prometheus has lost or forgotten samples, so there is no whole answer any more.",
+        "Prometheus has 10 of the 411 samples of run 7: it lost or forgot the rest "
+        "(retention, a lost disk)",
+    ),
+    503: _Failure(
+        "Unavailable", "Not for the moment.", "Prometheus is not ready", {"Retry-After": "integer"}
+    ),
+}
+_FAILURES_OF_ALL = (400, 403, 414, 431)
+_FAILURES_OF_ACCESS: Mapping[Access, tuple[int, ...]] = {
+    "open": (),
+    "user": (401, 421),
+    "agent": (401, 421),
+}
+
+
+def build(routes: Mapping[str, object]) -> dict[str, Any]:
+    """Return the document of the resources at these routes, ready for JSON."""
     schemas = _Schemas()
     paths: dict[str, dict[str, Any]] = {}
-    for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method] = _describe(operation, schemas)
+    for route, resource in routes.items():
+        path = path_of(route)
+        paths[path] = {
+            method: _describe(one, path, resource, method, schemas)
+            for method, one in operations_of(resource)
+        }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -88,17 +136,41 @@ def build() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": schemas.components,
-            "responses": errors.components(),
+            "responses": {
+                failure.name: _describe_failure(status, failure)
+                for status, failure in _FAILURES.items()
+            },
             "securitySchemes": _SECURITY_SCHEMES,
         },
     }
 
 
-class _WithoutTitles(GenerateJsonSchema):
-    """A title would only repeat the field's name."""
+def path_of(route: str) -> str:
+    """Return a route as the document writes it: no converters, and the API's end with a slash."""
+    path = re.sub(r":\w+}", "}", route)
+    return f"{path}/" if path.startswith("/api/") else path
+
+
+def operations_of(resource: object) -> Iterator[tuple[str, Operation]]:
+    """Yield the methods of a resource, and what stands at each.
+
+    Raises:
+        AttributeError: nothing stands there.
+    """
+    for method in _METHODS:
+        if responder := getattr(resource, f"on_{method}", None):
+            yield method, responder.operation
+
+
+class _Generator(GenerateJsonSchema):
+    """Leaves out titles, which only repeat a field's name, and the defaults of answers."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        answers = self.mode == "serialization"
+        return self.generate_inner(schema["schema"]) if answers else super().default_schema(schema)
 
 
 class _Schemas:
@@ -106,13 +178,13 @@ class _Schemas:
 
     def __init__(self) -> None:
         self.components: dict[str, Any] = {}
-        self.of(errors.Error, "serialization")
+        self.of(Error, "serialization")
 
     def of(self, model: Any, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
         """Return the schema of a model, or of a type made of such."""
         schema = TypeAdapter(model).json_schema(
             mode=mode,
-            schema_generator=_WithoutTitles,
+            schema_generator=_Generator,
             ref_template="#/components/schemas/{model}",
         )
         self.components |= schema.pop("$defs", {})
@@ -122,29 +194,36 @@ class _Schemas:
         return {"$ref": f"#/components/schemas/{schema['title']}"}
 
 
-def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
-    text = inspect.cleandoc(operation.docstring)
-    variables = [OF_PATHS[name] for name in re.findall(r"{(\w+)}", operation.path)]
+def _describe(
+    operation: Operation, path: str, resource: object, method: str, schemas: _Schemas
+) -> dict[str, Any]:
+    text = inspect.getdoc(getattr(resource, f"on_{method}")) or ""
+    access = access_of(resource)
+    variables = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", path)]
+    failures = sorted({*_FAILURES_OF_ALL, *_FAILURES_OF_ACCESS[access], *operation.errors})
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": text.partition("\n")[0],
         "description": text,
         "parameters": [
-            *(_parameter(variable, "path") for variable in variables),
-            *(_parameter(parameter, "query") for parameter in operation.parameters),
+            *(_describe_parameter(variable, "path") for variable in variables),
+            *(_describe_parameter(parameter, "query") for parameter in operation.parameters),
         ],
         "responses": {
-            str(operation.answer.status): _answer(operation.answer, schemas),
-            **errors.references(operation.access, operation.errors),
+            str(operation.status): _describe_answer(operation, schemas),
+            **{
+                str(status): {"$ref": f"#/components/responses/{_FAILURES[status].name}"}
+                for status in failures
+            },
         },
-        "security": [{scheme: []} for scheme in _SECURITY[operation.access]],
+        "security": [{scheme: []} for scheme in _SECURITY[access]],
     }
-    if operation.request is not None:
-        described["requestBody"] = _request(operation.request, schemas)
+    if operation.body is not None:
+        described["requestBody"] = _describe_body(operation, schemas)
     return described
 
 
-def _parameter(parameter: Parameter, where: str) -> dict[str, Any]:
+def _describe_parameter(parameter: Parameter, where: str) -> dict[str, Any]:
     described = {
         "name": parameter.name,
         "in": where,
@@ -155,27 +234,84 @@ def _parameter(parameter: Parameter, where: str) -> dict[str, Any]:
     return described if parameter.example is None else {**described, "example": parameter.example}
 
 
-def _request(request: Request, schemas: _Schemas) -> dict[str, Any]:
-    examples = {name: {"value": example} for name, example in request.examples.items()}
-    if request.model is None:
-        content = {_BYTES: {"schema": {"type": "string", "format": "binary"}, "examples": examples}}
-    else:
-        schema = schemas.of(request.model, "validation")
-        content = {JSON: {"schema": schema, "examples": examples}}
-    if request.form is not None:
-        name = schemas.of(request.form, "validation")["$ref"].rpartition("/")[2]
+def _describe_body(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    shown = {name: {"value": body} for name, body in examples.BODIES[operation.name].items()}
+    if operation.body is bytes:
+        schema = {"type": "string", "format": "binary"}
+        # A piece of a stream may be empty.
+        return {"required": False, "content": {_BYTES: {"schema": schema, "examples": shown}}}
+    schema = schemas.of(operation.body, "validation")
+    content = {JSON: {"schema": schema, "examples": shown}}
+    if operation.form is not None:
+        name = schemas.of(operation.form, "validation")["$ref"].rpartition("/")[2]
         content[_FORM] = {"schema": to_form(schemas.components[name])}
-    # A piece of a stream may be empty.
-    return {"required": request.model is not None, "content": content}
+    return {"required": True, "content": content}
 
 
-def _answer(answer: Answer, schemas: _Schemas) -> dict[str, Any]:
-    content: dict[str, Any] = {kind: {"schema": schema} for kind, schema in answer.also.items()}
-    if answer.model is not None:
+def _describe_answer(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    content: dict[str, Any] = {kind: {"schema": schema} for kind, schema in operation.files.items()}
+    if operation.model is not None:
         as_json = {
-            "schema": schemas.of(answer.model, "serialization"),
-            "example": answer.example,
+            "schema": schemas.of(operation.model, "serialization"),
+            "example": _to_json(examples.ANSWERS[operation.name]),
         }
-        content = {JSON: as_json, JAVASCRIPT: as_json, **content}
-    described: dict[str, Any] = {"description": answer.description}
+        content = {JSON: as_json, _JAVASCRIPT: as_json, **content}
+    described: dict[str, Any] = {"description": operation.answer}
     return {**described, "content": content} if content else described
+
+
+def _describe_failure(status: int, failure: _Failure) -> dict[str, Any]:
+    content = {
+        "schema": {"$ref": f"#/components/schemas/{Error.__name__}"},
+        "example": Error(status, failure.example).to_fields(),
+    }
+    headers = {name: {"schema": {"type": of}} for name, of in failure.headers.items()}
+    return {
+        "description": failure.description,
+        **({"headers": headers} if headers else {}),
+        "content": {JSON: content, _JAVASCRIPT: content},
+    }
+
+
+def _to_json(example: Any) -> Any:
+    match example:
+        case Record():
+            return example.to_fields()
+        case list():
+            return [_to_json(one) for one in example]
+        case dict():
+            return {name: _to_json(one) for name, one in example.items()}
+        case _:
+            return example
+
+
+# --- Forms: the fields are texts, and what is no text is JSON. ---
+
+_NULL: Schema = {"type": "null"}
+# As Python and JSON spell them, and as numbers.
+_TRUTH_VALUE: Schema = {"type": "string", "enum": ["true", "false", "True", "False", "1", "0"]}
+_AS_JSON: Schema = {"type": "string", "contentMediaType": "application/json"}
+
+
+def to_form(schema: Schema) -> dict[str, Any]:
+    """Return the schema of a form, given that of the same model as a JSON object.
+
+    A form has no null: a field is left out instead.
+    """
+    properties = {name: _to_form_field(part) for name, part in schema["properties"].items()}
+    return {**schema, "properties": properties}
+
+
+def _to_form_field(schema: Schema) -> dict[str, Any]:
+    choices = [choice for choice in schema.get("anyOf", []) if choice != _NULL]
+    kept = {key: value for key, value in schema.items() if key not in {"anyOf", "default"}}
+    if len(choices) == 1:
+        kept |= choices[0]
+    elif choices:
+        kept["anyOf"] = choices
+    if kept.get("type") == "boolean":
+        return {**kept, **_TRUTH_VALUE}
+    if kept.get("type") == "object" or not kept.keys() & {"type", "anyOf", "$ref"}:
+        described = {"description": kept["description"]} if "description" in kept else {}
+        return {**described, **_AS_JSON}
+    return kept

@@ -1,28 +1,20 @@
-"""What the document says of one operation: a method of a route."""
+"""What stands at a resource's ``on_get``, ``on_post``… for the OpenAPI document."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel
 
-from master.auth import Access, access_of
-
-Method = Literal["get", "post", "put", "delete"]
 Schema = Mapping[str, Any]
+_Method = TypeVar("_Method", bound=Callable[..., None])
 
-JSON = "application/json"
-JAVASCRIPT = "text/javascript"
+# The largest number that the API reads in a path or a query.
+_LARGEST = 10**18 - 1
 
-Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-"""A time in UTC, to the microsecond, such as ``2018-08-03T09:21:29.347960Z``."""
-
-
-class View(BaseModel):
-    """Something as the API shows it: these fields, all of them, and no other."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+WHOLE: Schema = {"type": "integer", "minimum": 0, "maximum": _LARGEST}
+ABOVE_0: Schema = {"type": "integer", "minimum": 1, "maximum": _LARGEST}
 
 
 @dataclass(frozen=True)
@@ -37,52 +29,35 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Request:
-    """The body that an operation takes."""
-
-    model: Any
-    """A pydantic model, or a type made of such; None for plain bytes."""
-    examples: Mapping[str, Any]
-    """By name."""
-    form: type[BaseModel] | None = None
-    """What it may be as a form; None if it cannot be one."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What an operation answers if all goes well."""
-
-    description: str
-    model: Any = None
-    """What the JSON holds; None for an answer that is not JSON."""
-    example: Any = None
-    status: int = HTTPStatus.OK
-    also: Mapping[str, Schema] = field(default_factory=dict)
-    """Schemas by media type, of answers that are not JSON."""
-
-
-@dataclass(frozen=True)
 class Operation:
-    """A method of a route. Its description is the docstring of the resource's method."""
+    """A method of a route. Its summary and description are the method's docstring."""
 
-    resource: type
-    method: Method
-    path: str
-    """As the document writes it: with a slash at the end, and without converters."""
     name: str
-    answer: Answer
+    """The ``operationId``, by which ``master.openapi.examples`` has its examples."""
+    answer: str
+    """What a good answer is, in words."""
+    model: Any = None
+    """What its JSON holds: a record, or a type made of such. None for one that is not JSON."""
+    status: int = HTTPStatus.OK
+    files: Mapping[str, Schema] = field(default_factory=dict)
+    """Schemas of answers that are not JSON, by media type."""
     parameters: tuple[Parameter, ...] = ()
     """Of the query."""
-    request: Request | None = None
+    body: Any = None
+    """What the request's body holds: a pydantic model, or a type made of such; ``bytes``."""
+    form: type[BaseModel] | None = None
+    """What the body may be as a form; None if it cannot be one."""
     errors: tuple[int, ...] = ()
     """Besides those that all routes have."""
 
-    @property
-    def access(self) -> Access:
-        """Who may use it."""
-        return access_of(self.resource)
 
-    @property
-    def docstring(self) -> str:
-        """What the resource says of its method."""
-        return getattr(self.resource, f"on_{self.method}").__doc__ or ""
+def operation(
+    name: str, answer: str, model: Any = None, **facts: Any
+) -> Callable[[_Method], _Method]:
+    """Describe a resource's method for the document; see ``Operation``."""
+
+    def describe(method: _Method) -> _Method:
+        method.operation = Operation(name, answer, model, **facts)  # type: ignore[attr-defined]
+        return method
+
+    return describe

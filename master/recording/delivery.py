@@ -20,7 +20,6 @@ from peewee import EXCLUDED, chunked
 from prometheus_client import CollectorRegistry
 
 from master.database import exclusive
-from master.machine import StatedMachine
 from master.models import Detail, KeptSample, Series, Stream, find_run
 from master.recording.goals import note_goals
 from master.recording.limits import admit, note_refused, split, summarize
@@ -31,7 +30,6 @@ from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableE
 from master.recording.run_settings import note_settings
 from master.recording.samples import (
     MALFORMED,
-    Goal,
     Sample,
     SeriesKey,
     Settings,
@@ -51,6 +49,7 @@ from master.recording.streams import (
     waiting,
 )
 from master.settings import Limits
+from mlbench.records import Goal, StatedMachine
 
 log = logging.getLogger(__name__)
 

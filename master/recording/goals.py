@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from master.models import Run
-from master.recording.samples import Goal, Sample
+from master.recording.samples import Sample
 from mlbench import names
 from mlbench.goal import reaches
+from mlbench.records import Goal
 
 
 def note_goals(run: Run, goals: Sequence[Goal], samples: Sequence[Sample]) -> None:

@@ -1,9 +1,10 @@
 """The machine of a rank: what it runs on and with, as its agent states it in its stream."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
-from master.machine import StatedMachine
 from master.models import Rank, Run, Stream
+from mlbench.records import StatedMachine
 
 
 def note_machine(run: Run, stream: Stream, stated: Sequence[StatedMachine]) -> None:
@@ -12,7 +13,7 @@ def note_machine(run: Run, stream: Stream, stated: Sequence[StatedMachine]) -> N
     The agent does so before it starts the process, which so cannot take its place.
     """
     if stated:
-        Rank.update(machine=stated[0].model_dump()).where(
+        Rank.update(machine=asdict(stated[0])).where(
             Rank.run == run,
             Rank.attempt == stream.attempt,
             Rank.rank == stream.rank,

@@ -11,8 +11,9 @@ import orjson
 
 from master import times
 from master.exact import LONG_NUMBER, loads_exactly, loads_fast
-from master.machine import StatedMachine
+from master.machine import read_machine
 from mlbench import names
+from mlbench.records import Goal, StatedMachine
 from mlbench.run_settings import Setting, check_settings
 
 # A line that is no sample is kept under this name: seen by its author, and counted like the rest.
@@ -33,15 +34,6 @@ class Sample(NamedTuple):
     cumulative: bool | None = None
     """As its client gave it, as is ``metadata``: None where it gave none."""
     metadata: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What a run wants to reach."""
-
-    metric: str
-    value: float
-    lower_is_better: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +226,7 @@ def _goal(goal: Any) -> Goal:
 def _machine(machine: object, size: int) -> StatedMachine:
     if size > MAX_MACHINE_BYTES:
         raise _MalformedLineError(f"a machine is stated in at most {MAX_MACHINE_BYTES} bytes")
-    return StatedMachine.model_validate(machine)
+    return read_machine(machine)
 
 
 @lru_cache(4096)

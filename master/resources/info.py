@@ -1,11 +1,15 @@
-"""``/api/info/``: what this installation is, what a run may ask for, and where else to look."""
+"""``/api/info/`` and ``/api/benchmarks/``: the installation, and what a run may ask of it."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
 
 from falcon import Request, Response
 
+from master.benchmarks import BENCHMARKS, IMAGES, Benchmark
+from master.openapi.operation import operation
 from master.settings import Limits, Settings
+from mlbench import records
+from mlbench.records import BandwidthLimit, Info, Place, RunLimits
 
 
 @dataclass(frozen=True)
@@ -14,31 +18,57 @@ class InfoResource:
 
     settings: Settings
 
+    @operation("get_info", "The installation.", Info)
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with its version, its limits, and the Grafana and Prometheus beside it."""
         settings = self.settings
         # A cluster's Prometheus is for the master alone.
         prometheus_url = settings.prometheus_url if settings.pool == "local" else None
-        resp.media = {
-            "version": version("mlbench"),
-            "pool": settings.pool,
-            "workers": settings.workers,
-            "limits": _limits(settings.limits),
-            "grafana": _place(settings.grafana_public_url),
-            "prometheus": _place(prometheus_url),
-        }
+        resp.media = Info(
+            version=version("mlbench"),
+            pool=settings.pool,
+            workers=settings.workers,
+            limits=_limits(settings.limits),
+            grafana=_place(settings.grafana_public_url),
+            prometheus=_place(prometheus_url),
+        )
 
 
-def _limits(limits: Limits) -> dict[str, object]:
+def _limits(limits: Limits) -> RunLimits:
     is_local = limits.pool == "local"
-    return {
-        "workers": limits.workers,
-        "cpus": float(limits.cpus),
-        "whole_cpus": is_local,
-        "bandwidth": None if is_local else {"most": limits.bandwidth or None},
-        "gpus": limits.gpus,
-    }
+    return RunLimits(
+        workers=limits.workers,
+        cpus=float(limits.cpus),
+        whole_cpus=is_local,
+        bandwidth=None if is_local else BandwidthLimit(limits.bandwidth or None),
+        gpus=limits.gpus,
+    )
 
 
-def _place(url: str | None) -> dict[str, str] | None:
-    return {"url": url} if url else None
+def _place(url: str | None) -> Place | None:
+    return Place(url) if url else None
+
+
+class BenchmarksResource:
+    """What ``benchmark`` of a run may name."""
+
+    @operation("list_benchmarks", "All official tasks.", list[records.Benchmark])
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with every official task: its goals, and which fields of a run it knows."""
+        resp.media = [_describe(benchmark) for benchmark in BENCHMARKS.values()]
+
+
+def _describe(benchmark: Benchmark) -> records.Benchmark:
+    images = (name for name, image in IMAGES.items() if image.benchmark == benchmark.name)
+    return records.Benchmark(
+        name=benchmark.name,
+        description=benchmark.description,
+        goal=benchmark.goal,
+        light_goal=benchmark.light_goal,
+        has_light_target=bool(benchmark.light_args),
+        takes_seed=benchmark.seeded,
+        takes_gpu=benchmark.on_gpu,
+        backends=benchmark.backends,
+        rules=benchmark.rules,
+        images=tuple(images),
+    )

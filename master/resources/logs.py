@@ -8,15 +8,59 @@ from falcon import Request, Response
 from master import runs
 from master.errors import BadFieldError
 from master.models import Run
+from master.openapi.operation import ABOVE_0, WHOLE, Parameter, operation
 from master.reading import log_search, logs
 from master.resources.params import choice, whole_number
+from mlbench.records import LogPage, LogSearch
 
 MAX_SEARCH_LENGTH = 500
+
+
+_PARAMETERS = (
+    Parameter("rank", WHOLE, "Whose log.", example=0),
+    Parameter(
+        "stream",
+        {"type": "string", "enum": ["stdout", "stderr"], "default": "stdout"},
+        "Which of the two.",
+        example="stdout",
+    ),
+    Parameter("attempt", ABOVE_0, "Of which attempt; by default the latest."),
+    Parameter("offset", WHOLE, "Where to begin, in bytes.", example=0),
+    Parameter("tail", WHOLE, "The last lines, this many; `offset` is then unused."),
+    Parameter(
+        "before",
+        WHOLE,
+        "The lines that end at this byte, at most 256 KiB of them, to read upwards; `offset` and "
+        "`tail` are then unused.",
+    ),
+    Parameter(
+        "search",
+        {"type": "string", "minLength": 1, "maxLength": MAX_SEARCH_LENGTH},
+        "The lines from `offset` on that have this text, whatever the case of its letters: at most "
+        "200, in at most 32 MiB; `tail` and `before` are then unused.",
+    ),
+    Parameter(
+        "format",
+        {"type": "string", "enum": ["json", "text"], "default": "json"},
+        "A piece as JSON, or the whole log as a text file.",
+        example="json",
+    ),
+)
 
 
 class LogsResource:
     """A rank's stdout or stderr."""
 
+    @operation(
+        "get_logs",
+        "A piece of the log, or the lines that `search` has found.",
+        LogPage | LogSearch,
+        files={
+            "text/plain; charset=utf-8": {"type": "string", "examples": ["epoch 1: loss 0.31\n"]}
+        },
+        parameters=_PARAMETERS,
+        errors=(404,),
+    )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the text from ``offset`` on, or with another piece of a rank's log.
 

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Annotated
 
 import falcon
 from falcon import Request, Response
+from pydantic import Field
 
 from master import runs, times
 from master.errors import BadFieldError
+from master.openapi.operation import ABOVE_0, Parameter, Schema, operation
 from master.reading import answers
 from master.reading.answers import Answer
 from master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
@@ -24,6 +26,61 @@ from master.resources.params import (
     read_bodies,
     whole_number,
 )
+from mlbench.records import Count, Echo, Point
+
+_SELECTION = (
+    Parameter(
+        "since",
+        {"type": "string", "format": "date-time"},
+        "Only points newer than this; `2018-08-03 09:21:29.347960` is UTC too.",
+        example="2018-08-03T09:21:29.347960Z",
+    ),
+    Parameter(
+        "until",
+        {"type": "string", "format": "date-time"},
+        "Only points up to this time, which is included.",
+        example="2038-08-03T09:21:29Z",
+    ),
+    Parameter(
+        "metric_type",
+        {"type": "string", "enum": ["pod", "run"], "default": "pod"},
+        "Whose series: what was recorded for runs, or the resource use of pods.",
+        example="run",
+    ),
+    Parameter(
+        "metric_filter",
+        {"type": "array", "items": {"type": "string"}},
+        "Only the series of this name, such as `train_loss @ 0`, or of this metric, such as "
+        "`train_loss`, whatever its rank. Given several times: of any of them.",
+        example=["train_loss", "learning_rate"],
+    ),
+    Parameter(
+        "summarize",
+        ABOVE_0,
+        "At most this many points of each series: averages of as many points each. In JSON, `min` "
+        "and `max` keep the spikes.",
+        example=100,
+    ),
+    Parameter("last_n", ABOVE_0, "Only this many points of each series, the newest.", example=10),
+    Parameter(
+        "format",
+        {"type": "string", "enum": list(answers.FORMATS), "default": "json"},
+        "JSON, a zip file with a JSON file for each series, or CSV with a header.",
+        example="json",
+    ),
+)
+_FILES: dict[str, Schema] = {
+    "text/csv": {
+        "type": "string",
+        "examples": [
+            "series,date,value,cumulative,metadata\r\n"
+            "train_loss @ 0,2026-03-01T09:21:31.000000Z,0.31,,\r\n"
+        ],
+    },
+    "application/zip": {"type": "string", "contentMediaType": "application/zip"},
+}
+_PostedList = Annotated[list[PostedSample], Field(min_length=1, max_length=MAX_SAMPLES)]
+_Series = dict[str, list[Point]]
 
 
 @dataclass(frozen=True)
@@ -34,12 +91,30 @@ class MetricsResource:
     limit: SeriesLimit
     reader: SeriesReader
 
+    @operation(
+        "list_metrics",
+        "The series of each pod by its name, or of each run by its id. A text in place of the "
+        "series says that Prometheus has lost some of their samples.",
+        dict[str, _Series | str],
+        files=_FILES,
+        parameters=_SELECTION,
+        errors=(503,),
+    )
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with the series of each pod, or of each run."""
         selection, form = _selection(req), _format(req)
         everything = answers.all_pods if _kind(req) == "pod" else answers.all_runs
         _send(resp, everything(self.reader, selection, form))
 
+    @operation(
+        "add_metrics",
+        "The sample as it was given, or how many samples the list had. They can be read.",
+        Echo | Count,
+        status=201,
+        body=PostedSample | _PostedList,
+        form=PostedSample,
+        errors=(404, 413, 503),
+    )
     def on_post(self, req: Request, resp: Response) -> None:
         """Add one sample, or a list of them, to runs or pods. After the answer they can be read."""
         posted = read_bodies(req, PostedSample, MAX_SAMPLES)
@@ -47,10 +122,10 @@ class MetricsResource:
         resp.status = falcon.HTTP_CREATED
         if isinstance(posted, list):
             posting.store(posted, self.limit)
-            resp.media = {"count": len(posted)}
+            resp.media = Count(len(posted))
         else:
             posting.store([posted], self.limit)
-            resp.media = _to_media(posted)
+            resp.media = _echo(posted).to_fields()
 
 
 @dataclass(frozen=True)
@@ -59,6 +134,14 @@ class OwnerMetricsResource:
 
     reader: SeriesReader
 
+    @operation(
+        "get_metrics",
+        "The series by name, each in order of time.",
+        _Series,
+        files=_FILES,
+        parameters=_SELECTION,
+        errors=(404, 502, 503),
+    )
     def on_get(self, req: Request, resp: Response, owner: str) -> None:
         """Answer with the series by name, each in order of time."""
         selection, form = _selection(req), _format(req)
@@ -71,10 +154,9 @@ class OwnerMetricsResource:
         _send(resp, answer)
 
 
-def _to_media(posted: PostedSample) -> dict[str, Any]:
-    given = {name: value for name, value in posted if value is not None}
+def _echo(posted: PostedSample) -> Echo:
     date = times.to_text(times.to_microseconds(posted.date))
-    return given | {"date": date, "value": str(posted.value)}
+    return Echo(**dict(posted) | {"date": date, "value": str(posted.value)})
 
 
 def _send(resp: Response, answer: Answer) -> None:

@@ -1,18 +1,21 @@
 """``/api/pods/``: the worker pods."""
 
-from typing import Any
+from typing import cast
 
 from falcon import Request, Response
 
 from master.models import Pod, Rank, Run, Worker
+from master.openapi.operation import operation
 from master.pods import is_same_pod
 from master.times import seconds_to_text
+from mlbench import records
 from mlbench.names import ACTIVE_STATES
 
 
 class PodsResource:
     """All worker pods."""
 
+    @operation("list_pods", "All worker pods, by name.", list[records.Pod])
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with every worker pod: the run and rank that it has, and what its agent said."""
         active = (
@@ -20,28 +23,26 @@ class PodsResource:
             .join(Run)
             .where(Run.state.in_(ACTIVE_STATES), Rank.attempt == Run.attempt)
         )
-        ranks = {rank.worker: (rank.run_id, rank.rank) for rank in active}
+        ranks = {rank.worker: rank for rank in active}
         agents = {worker.name: worker for worker in Worker.select()}
         resp.media = [
-            _to_media(pod, ranks.get(pod.name, (None, None)), agents.get(pod.name))
+            _describe(pod, ranks.get(pod.name), agents.get(pod.name))
             for pod in Pod.select().order_by(Pod.name)
         ]
 
 
-def _to_media(
-    pod: Pod, place: tuple[int | None, int | None], agent: Worker | None
-) -> dict[str, Any]:
-    run_id, rank = place
-    heard = agent is not None and is_same_pod(pod.uid, agent.pod_uid)
-    return {
-        "name": pod.name,
+def _describe(pod: Pod, rank: Rank | None, agent: Worker | None) -> records.Pod:
+    if agent is not None and not is_same_pod(pod.uid, agent.pod_uid):
+        agent = None
+    return records.Pod(
+        name=pod.name,
         # As the original wrote it: a Python dictionary's text.
-        "labels": str(pod.labels),
-        "phase": pod.phase,
-        "ip": pod.ip,
-        "node": pod.node,
-        "run_id": run_id,
-        "rank": rank,
-        "state": agent.state if agent and heard else None,
-        "seen_at": seconds_to_text(agent.seen_at) if agent and heard else None,
-    }
+        labels=str(pod.labels),
+        phase=pod.phase,
+        ip=pod.ip,
+        node=pod.node,
+        run_id=rank.run_id if rank else None,
+        rank=rank.rank if rank else None,
+        state=cast("records.AgentState", agent.state) if agent else None,
+        seen_at=seconds_to_text(agent.seen_at) if agent else None,
+    )

@@ -9,14 +9,45 @@ from master import runs
 from master.errors import BadFieldError
 from master.judging import Wish, judge, judge_together
 from master.models import Run
+from master.openapi.operation import Parameter, operation
 from master.reading.series import SeriesReader
 from master.recording.samples import MAX_NAME_LENGTH
 from master.resources.params import parse_whole_number
-from mlbench.results import Target
+from mlbench.results import Comparison, Result, Target
 
 MOST_RUNS = 200
 # Of seconds, and of the price of one.
 LARGEST = 1e12
+
+_NUMBER = r"[+-]?[0-9]{1,50}(\.[0-9]{1,50})?([eE][+-]?[0-9]{1,2})?"
+_ID = "[0-9]{1,18}"
+_CRITERIA = (
+    Parameter(
+        "goal",
+        {"type": "string", "pattern": rf"^[^ \x00][^\x00]*(>=|<=){_NUMBER}$"},
+        "The target, `METRIC>=VALUE` or `METRIC<=VALUE`; by default each run's own goal.",
+        example="val_global_Prec@1>=97",
+    ),
+    Parameter(
+        "after",
+        {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST},
+        "The seconds of accuracy after time; by default the run's deadline, else two hours.",
+        example=3600,
+    ),
+    Parameter(
+        "price",
+        {"type": "number", "minimum": 0, "maximum": LARGEST},
+        "What a worker costs in a second, in whatever currency.",
+        example=0.0001,
+    ),
+)
+_RUNS = Parameter(
+    "runs",
+    {"type": "string", "pattern": f"^{_ID}(,{_ID}){{0,{MOST_RUNS - 1}}}$"},
+    f"The ids of 1 to {MOST_RUNS} runs, each once.",
+    example="1,3",
+    required=True,
+)
 
 
 @dataclass(frozen=True)
@@ -25,10 +56,17 @@ class ResultResource:
 
     reader: SeriesReader
 
+    @operation(
+        "get_result",
+        "What the run reached.",
+        Result,
+        parameters=_CRITERIA,
+        errors=(404, 502, 503),
+    )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the figures of the run, computed from its series; so far, if it goes on."""
         wish = _wish(req)
-        resp.media = judge(self.reader, runs.find(run_id), wish).to_fields()
+        resp.media = judge(self.reader, runs.find(run_id), wish)
 
 
 @dataclass(frozen=True)
@@ -37,13 +75,20 @@ class CompareResource:
 
     reader: SeriesReader
 
+    @operation(
+        "compare_runs",
+        "The runs side by side.",
+        Comparison,
+        parameters=(_RUNS, *_CRITERIA),
+        errors=(404, 502, 503),
+    )
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with the figures of some runs, and of groups of them that are alike.
 
         Also with what they differ in, and whether that keeps them from being compared.
         """
         wish, found = _wish(req), _runs(req)
-        resp.media = judge_together(self.reader, found, wish).to_fields()
+        resp.media = judge_together(self.reader, found, wish)
 
 
 def _runs(req: Request) -> list[Run]:

@@ -10,6 +10,7 @@ from master.auth import Access, asking_pod
 from master.database import check_room
 from master.errors import BadFieldError
 from master.models import Rank, Run, run_owner
+from master.openapi.operation import WHOLE, Parameter, operation
 from master.pods import is_replaced, is_same_pod
 from master.recording import streams
 from master.recording.spool import Spool
@@ -17,6 +18,7 @@ from master.resources.params import read_body, read_bytes, whole_number
 from master.serving.wire import waited_seconds
 from mlbench.names import ACTIVE_STATES, STREAMS
 from mlbench.pod_token import PodIdentity
+from mlbench.records import Held
 
 _MAX_CHUNK_BYTES = 4 << 20
 
@@ -26,6 +28,13 @@ class PollResource:
 
     access: Access = "agent"
 
+    @operation(
+        "poll",
+        "What to do, and when to ask again.",
+        workers.Reply,
+        body=workers.Report,
+        errors=(413,),
+    )
     def on_post(self, req: Request, resp: Response, pod: str) -> None:
         """Note what the agent reports, and answer with what it should do.
 
@@ -49,6 +58,25 @@ class StreamResource:
     """How much of each log is held."""
     access: Access = "agent"
 
+    @operation(
+        "ship_stream",
+        "The offset to go on from: all before it is held, or left out.",
+        Held,
+        parameters=(
+            Parameter("attempt", WHOLE, "The run's attempt.", example=1, required=True),
+            Parameter(
+                "offset", WHOLE, "Where the body begins in the stream.", example=0, required=True
+            ),
+            Parameter(
+                "written",
+                WHOLE,
+                "How long the stream is by now. The answer may lead past what is left out of a "
+                "long log.",
+            ),
+        ),
+        body=bytes,
+        errors=(404, 409, 413, 503),
+    )
     def on_put(self, req: Request, resp: Response, run_id: int, rank: int, stream: str) -> None:
         """Store what is new of the body, which begins at ``offset``; answer with the offset held.
 
@@ -77,7 +105,7 @@ class StreamResource:
             limit=self.log_bytes if is_log else None,
             written=whole_number(req, "written", default=0) or 0,
         )
-        resp.media = {"offset": held}
+        resp.media = Held(held)
 
 
 def _check_open(run: Run, attempt: int, rank: int, asking: PodIdentity) -> None:

@@ -107,7 +107,7 @@ def bench(
         called = name or make_name(code.title, room=longest_suffix(counts, repeats))
         wanted = cells(called, counts, seeds)
         earlier = find_earlier(wanted, client.get_runs().result().value)
-        check_earlier(earlier, order, official.fields.get("rules", {}) if official else {})
+        check_earlier(earlier, order, official.rules if official else {})
         show = _Progress(wanted, earlier, quiet=json)
         try:
             ended = _run_all(client, order, earlier, show, queue=queue)

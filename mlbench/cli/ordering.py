@@ -155,7 +155,7 @@ def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -
     Raises:
         WrongCallError: a seed is asked for, and the task takes none.
     """
-    if benchmark is None or benchmark.fields["takes_seed"]:
+    if benchmark is None or benchmark.takes_seed:
         return (1 if seed is None else seed) + repeat
     if seed is not None:
         raise WrongCallError(f"--seed: {benchmark.name} takes none; leave it out")

@@ -3,9 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from helm.check.rendering import Document, worker_documents
+from helm.check.rendering import Document, find_documents, worker_documents, worker_manifest
 
 _KINDS = ("Deployment", "StatefulSet", "DaemonSet")
+A_GRAFANA_OF_YOURS = (
+    "grafana.enabled=false",
+    "grafana.url=http://g:3000",
+    "grafana.existingSecret=g",
+)
 
 
 def pod_specs(documents: Sequence[Document]) -> Iterator[tuple[str, Any]]:
@@ -20,3 +25,20 @@ def pod_specs(documents: Sequence[Document]) -> Iterator[tuple[str, Any]]:
 def containers(spec: Any) -> list[Any]:
     """Return a pod's containers, those that begin it first."""
     return [*spec.get("initContainers", ()), *spec["containers"]]
+
+
+def master_containers(documents: Sequence[Document]) -> tuple[Any, Any]:
+    """Return the containers of the API and of the controller."""
+    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
+    api, controller = master["spec"]["template"]["spec"]["containers"]
+    return api, controller
+
+
+def worker_spec(documents: Sequence[Document]) -> Any:
+    """Return the spec of a worker's pod."""
+    return worker_manifest(documents)["statefulSet"]["spec"]["template"]["spec"]
+
+
+def environment(container: Any) -> dict[str, Any]:
+    """Return a container's variables; None for a value that comes from a Secret."""
+    return {entry["name"]: entry.get("value") for entry in container["env"]}

@@ -7,24 +7,19 @@ import pytest
 
 from helm.check.rendering import (
     CHART,
-    Document,
     Helm,
     find_documents,
     worker_documents,
     worker_manifest,
 )
 from tests.helm.conftest import Render
-from tests.helm.pods import pod_specs
-
-
-def _environment(container: Any) -> dict[str, Any]:
-    return {entry["name"]: entry.get("value") for entry in container["env"]}
-
-
-def _containers(documents: list[Document]) -> tuple[Any, Any]:
-    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
-    api, controller = master["spec"]["template"]["spec"]["containers"]
-    return api, controller
+from tests.helm.pods import (
+    A_GRAFANA_OF_YOURS,
+    environment,
+    master_containers,
+    pod_specs,
+    worker_spec,
+)
 
 
 def test_objects_have_the_names_by_which_they_find_each_other(render: Render) -> None:
@@ -42,6 +37,8 @@ def test_objects_have_the_names_by_which_they_find_each_other(render: Render) ->
         ("Service", "r-mlbench-grafana"),
     }
     assert ("StatefulSet", "r-mlbench-worker") not in found, "the controller's"
+    services = [name for kind, name in found if kind == "Service" and "master" in name]
+    assert len(services) == 1, "clients find the API by it"
 
 
 def test_everything_has_the_originals_labels_and_kubernetes_own(render: Render) -> None:
@@ -58,60 +55,25 @@ def test_everything_has_the_originals_labels_and_kubernetes_own(render: Render) 
         assert document["metadata"]["labels"]["team"] == "research"
 
 
+_INGRESS = ("grafana.ingress.enabled=true", "grafana.ingress.host=g.example.org")
+
+
 @pytest.mark.parametrize(
     ("values", "url"),
     [
         ((), None),
-        (
-            ("grafana.ingress.enabled=true", "grafana.ingress.host=g.example.org"),
-            "http://g.example.org",
-        ),
-        (
-            (
-                "grafana.ingress.enabled=true",
-                "grafana.ingress.host=g.example.org",
-                "grafana.ingress.tlsSecret=tls",
-            ),
-            "https://g.example.org",
-        ),
+        (_INGRESS, "http://g.example.org"),
+        ((*_INGRESS, "grafana.ingress.tlsSecret=tls"), "https://g.example.org"),
         (("grafana.publicUrl=http://127.0.0.1:3000",), "http://127.0.0.1:3000"),
-        (
-            ("grafana.enabled=false", "grafana.url=http://g:3000", "grafana.existingSecret=g"),
-            "http://g:3000",
-        ),
-        (
-            (
-                "grafana.enabled=false",
-                "grafana.url=http://g:3000",
-                "grafana.existingSecret=g",
-                "grafana.publicUrl=https://g.example.org",
-            ),
-            "https://g.example.org",
-        ),
-        (("grafana.enabled=false",), None),
+        (A_GRAFANA_OF_YOURS, "http://g:3000"),
     ],
 )
 def test_the_web_pages_know_how_a_browser_reaches_grafana(
     render: Render, values: tuple[str, ...], url: str | None
 ) -> None:
-    api, _ = _containers(render(*values))
-    assert _environment(api).get("GRAFANA_PUBLIC_URL") == url
-    assert "GRAFANA_TOKEN" not in _environment(api)
-
-
-def test_the_bundled_grafana_may_be_framed(render: Render) -> None:
-    (grafana,) = find_documents(render(), "Deployment", "r-mlbench-grafana")
-    (container,) = grafana["spec"]["template"]["spec"]["containers"]
-    assert _environment(container)["GF_SECURITY_ALLOW_EMBEDDING"] == "true"
-
-
-def test_one_service_and_one_pod_are_the_masters(render: Render) -> None:
-    services = [
-        service["metadata"]["name"]
-        for service in find_documents(render(), "Service")
-        if service["metadata"]["labels"]["component"] == "master"
-    ]
-    assert services == ["r-mlbench-master"]
+    api, _ = master_containers(render(*values))
+    assert environment(api).get("GRAFANA_PUBLIC_URL") == url
+    assert "GRAFANA_TOKEN" not in environment(api)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +81,7 @@ def test_one_service_and_one_pod_are_the_masters(render: Render) -> None:
 )
 def test_the_api_has_port_80_where_pods_may(render: Render, kube_version: str, port: int) -> None:
     documents = render(kube_version=kube_version)
-    api, _ = _containers(documents)
+    api, _ = master_containers(documents)
     assert [p["containerPort"] for p in api["ports"]] == [port]
     assert f"0.0.0.0:{port}" in api["args"]
     specs = dict(pod_specs(documents))
@@ -166,8 +128,7 @@ def test_the_workers_are_what_the_controller_expects(render: Render) -> None:
 
 
 def test_workers_call_the_services_port(render: Render) -> None:
-    manifest = worker_manifest(render("master.service.port=8080"))
-    args = manifest["statefulSet"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    args = worker_spec(render("master.service.port=8080"))["containers"][0]["args"]
     assert args[args.index("--master") + 1] == "http://r-mlbench-master:8080"
 
 
@@ -178,10 +139,10 @@ def test_the_master_answers_to_its_names(render: Render) -> None:
         "master.ingress.tlsSecret=tls",
         "master.allowedHosts={bench.internal}",
     )
-    api, _ = _containers(documents)
-    environment = _environment(api)
-    assert environment["MLBENCH_URL"] == "https://mlbench.example.org"
-    assert set(environment["MLBENCH_ALLOWED_HOSTS"].split(",")) == {
+    api, _ = master_containers(documents)
+    told = environment(api)
+    assert told["MLBENCH_URL"] == "https://mlbench.example.org"
+    assert set(told["MLBENCH_ALLOWED_HOSTS"].split(",")) == {
         "r-mlbench-master",
         "r-mlbench-master.ns",
         "r-mlbench-master.ns.svc",
@@ -192,11 +153,10 @@ def test_the_master_answers_to_its_names(render: Render) -> None:
 
 
 def test_the_controller_knows_manifest_owner_and_a_grafana_of_yours(render: Render) -> None:
-    grafana = ("grafana.enabled=false", "grafana.url=http://g:3000", "grafana.existingSecret=g")
-    api, controller = _containers(render("limits.bandwidth=100", *grafana))
-    environment = _environment(controller)
+    api, controller = master_containers(render("limits.bandwidth=100", *A_GRAFANA_OF_YOURS))
+    told = environment(controller)
     assert (
-        environment.items()
+        told.items()
         >= {
             "MLBENCH_POOL": "kubernetes",
             "MLBENCH_NAMESPACE": "ns",
@@ -208,18 +168,17 @@ def test_the_controller_knows_manifest_owner_and_a_grafana_of_yours(render: Rend
             "GRAFANA_URL": "http://g:3000",
         }.items()
     )
-    assert "GRAFANA_TOKEN" in environment
-    assert "GRAFANA_URL" not in _environment(api)
+    assert "GRAFANA_TOKEN" in told
+    assert "GRAFANA_URL" not in environment(api)
     # The bundled one reads files, so nobody but itself needs its password.
     assert not [
-        name for c in _containers(render()) for name in _environment(c) if "GRAFANA" in name
+        name for c in master_containers(render()) for name in environment(c) if "GRAFANA" in name
     ]
 
 
 def test_a_password_comes_before_what_holds_it(render: Render) -> None:
     """Or Kubernetes would not put it there."""
-    grafana = ("grafana.enabled=false", "grafana.url=http://g:3000", "grafana.existingSecret=g")
-    for container in _containers(render(*grafana)):
+    for container in master_containers(render(*A_GRAFANA_OF_YOURS)):
         names = [entry["name"] for entry in container["env"]]
         holders = [
             entry["name"]
@@ -235,17 +194,14 @@ def test_grafana_is_told_the_password_apart_from_the_address(render: Render) -> 
     """Whoever looks at dashboards may read the address."""
     (grafana,) = find_documents(render(), "Deployment", "r-mlbench-grafana")
     (container,) = grafana["spec"]["template"]["spec"]["containers"]
-    told = _environment(container)
+    told = environment(container)
     assert told["MLBENCH_PROMETHEUS_URL"] == "http://r-mlbench-prometheus:9090"
     assert (told["MLBENCH_PROMETHEUS_BASIC_AUTH"], told["MLBENCH_PROMETHEUS_USER"]) == (
         "true",
         "mlbench",
     )
     assert "MLBENCH_PROMETHEUS_PASSWORD" in told
-
-
-def test_without_a_bandwidth_limit_none_is_told(render: Render) -> None:
-    assert "MLBENCH_LIMIT_BANDWIDTH" not in _environment(_containers(render())[0])
+    assert told["GF_SECURITY_ALLOW_EMBEDDING"] == "true", "the web pages show its panels"
 
 
 def test_the_state_is_on_a_claim_that_goes_with_the_release(render: Render) -> None:
@@ -280,14 +236,6 @@ def test_dashboards_are_those_of_the_repository(render: Render) -> None:
     assert {
         name: json.loads(text) for config in labelled for name, text in config["data"].items()
     } == {file.name: json.loads(file.read_text()) for file in folder.glob("*.json")}
-
-
-def test_the_test_can_be_repeated_and_leaves_nothing(render: Render) -> None:
-    (pod,) = find_documents(render(), "Pod")
-    assert pod["metadata"]["annotations"] == {
-        "helm.sh/hook": "test",
-        "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
-    }
 
 
 @pytest.mark.parametrize(("most", "asked"), [(1, "1"), (8, "2")])

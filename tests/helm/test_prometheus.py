@@ -20,6 +20,7 @@ from helm.check.prometheus import without_kubernetes
 from helm.check.rendering import VALUES, Document, Helm, find_documents
 from tests.conftest import PrometheusServer, free_port, wait_for
 from tests.helm.conftest import Render
+from tests.helm.pods import environment, master_containers
 
 _PROMETHEUS = Path(__file__).parents[2] / "prometheus"
 _JOBS = ("master", "controller", "exporter", "workers")
@@ -207,7 +208,6 @@ def test_without_an_operator_its_kinds_are_left_out(render: Render) -> None:
 def test_an_existing_prometheus_is_used_instead(render: Render) -> None:
     documents = render(file=VALUES / "prometheus.yaml")
     assert find_documents(documents, "StatefulSet") == []
-    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
-    for container in master["spec"]["template"]["spec"]["containers"]:
-        environment = {entry["name"]: entry.get("value") for entry in container["env"]}
-        assert environment["MLBENCH_PROMETHEUS_URL"] == "http://prometheus.monitoring:9090"
+    for container in master_containers(documents):
+        told = environment(container)["MLBENCH_PROMETHEUS_URL"]
+        assert told == "http://prometheus.monitoring:9090"

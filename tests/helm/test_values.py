@@ -15,26 +15,19 @@ from helm.check.rendering import (
     ChartError,
     Helm,
     find_documents,
-    worker_manifest,
 )
 from tests.helm.conftest import Render
+from tests.helm.pods import environment, master_containers, worker_spec
 
 
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
         ("limits.wrokers=3", "limits: Additional property wrokers is not allowed"),
-        ("limitz.workers=3", "Additional property limitz is not allowed"),
         ("limits.workers=0", "limits.workers: Must be greater than or equal to 1"),
-        ("limits.cpu=0", "limits.cpu: Must be greater than 0"),
         ("limits.cpu=0m", "limits.cpu: Does not match pattern"),
-        ("limits.cpu=two", "limits.cpu: Does not match pattern"),
-        ("limits.bandwidth=-1", "limits.bandwidth: Must be greater than 0"),
-        ("limits.gpu=1.5", "limits.gpu: Invalid type. Expected: integer"),
         ("master.service.type=Public", "master.service.type must be one of"),
-        ("master.image.pullPolicy=Sometimes", "master.image.pullPolicy must be one of"),
         ("grafana.url=http://me:secret@grafana", "grafana.url: Does not match pattern"),
-        ("weave.enabled=true", "weave.enabled: Weave Net ended in 2024"),
         ("prometheus.enabled=false", "prometheus.url: set it"),
         ("prometheus.url=http://here:9090", "prometheus.url: set prometheus.enabled to false"),
         ("grafana.url=http://here:3000", "grafana.url: set grafana.enabled to false"),
@@ -43,7 +36,6 @@ from tests.helm.conftest import Render
         ("worker.replicas=9", "worker.replicas: 9 idle workers are more than limits.workers"),
         ("worker.resources.limits.cpu=2", "a worker's cores are set by limits.cpu"),
         ("extraLabels.app=mine", 'extraLabels: Property name of "app" does not match'),
-        ("worker.labels.team=a b", "worker.labels.team: Does not match pattern"),
         ("prometheus.scrapeInterval=30s", "prometheus.scrapeInterval: Does not match pattern"),
     ],
 )
@@ -84,43 +76,27 @@ def test_large_numbers_of_a_file_stay_whole(helm: Helm, tmp_path: Path) -> None:
     """As Helm reads them they are floating point, which prints 1e+06."""
     file = tmp_path / "values.yaml"
     file.write_text("limits: {bandwidth: 1000000}\nworker: {startSeconds: 2000000}\n")
-    (master,) = find_documents(
-        helm.render("1.31.0", "--values", file), "Deployment", "r-mlbench-master"
-    )
-    container = master["spec"]["template"]["spec"]["containers"][0]
-    told = {entry["name"]: entry.get("value") for entry in container["env"]}
-    assert (told["MLBENCH_LIMIT_BANDWIDTH"], told["MLBENCH_START_SECONDS"]) == (
-        "1000000",
-        "2000000",
-    )
-
-
-def test_weave_says_that_bandwidth_needs_no_plugin(render: Render) -> None:
-    with pytest.raises(ChartError, match="Bandwidth limits need no network plugin"):
-        render("weave.enabled=true")
+    api, _ = master_containers(helm.render("1.31.0", "--values", file))
+    told = environment(api)
+    assert told["MLBENCH_LIMIT_BANDWIDTH"] == "1000000"
+    assert told["MLBENCH_START_SECONDS"] == "2000000"
 
 
 @pytest.mark.parametrize(
-    ("cpu", "threads"),
-    [("8", "8"), ("8000m", "8"), ("500m", "1"), ("1.5", "2"), ("1500m", "2"), ("0.25", "1")],
+    ("cpu", "threads"), [("8", "8"), ("500m", "1"), ("1.5", "2"), ("1500m", "2")]
 )
 def test_cores_are_in_kubernetes_notation(render: Render, cpu: str, threads: str) -> None:
     documents = render(f"limits.cpu={cpu}")
-    spec = worker_manifest(documents)["statefulSet"]["spec"]["template"]["spec"]
-    (worker,) = spec["containers"]
+    (worker,) = worker_spec(documents)["containers"]
     resources = worker["resources"]
     assert resources["limits"]["cpu"] == resources["requests"]["cpu"] == cpu
-    environment = {entry["name"]: entry.get("value") for entry in worker["env"]}
-    assert environment["OMP_NUM_THREADS"] == threads
-    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
-    for container in master["spec"]["template"]["spec"]["containers"]:
-        told = {entry["name"]: entry.get("value") for entry in container["env"]}
-        assert told["MLBENCH_LIMIT_CPUS"] == cpu
+    assert environment(worker)["OMP_NUM_THREADS"] == threads
+    for container in master_containers(documents):
+        assert environment(container)["MLBENCH_LIMIT_CPUS"] == cpu
 
 
 def test_a_persistent_disk_is_mounted_read_only(render: Render) -> None:
-    documents = render("gcePersistentDisk.enabled=true", "gcePersistentDisk.pdName=my-disk")
-    spec = worker_manifest(documents)["statefulSet"]["spec"]["template"]["spec"]
+    spec = worker_spec(render("gcePersistentDisk.enabled=true", "gcePersistentDisk.pdName=my-disk"))
     (volume,) = (v for v in spec["volumes"] if v["name"] == "datasets")
     assert volume["gcePersistentDisk"]["pdName"] == "my-disk"
     (mount,) = (m for m in spec["containers"][0]["volumeMounts"] if m["name"] == "datasets")
@@ -130,9 +106,8 @@ def test_a_persistent_disk_is_mounted_read_only(render: Render) -> None:
 def test_pull_secrets_are_each_parts_own_or_the_common_one(render: Render) -> None:
     documents = render("imagePullSecret=common", "worker.imagePullSecret=of-worker")
     (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
-    worker = worker_manifest(documents)["statefulSet"]
     assert master["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "common"}]
-    assert worker["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "of-worker"}]
+    assert worker_spec(documents)["imagePullSecrets"] == [{"name": "of-worker"}]
 
 
 def test_a_release_name_that_is_too_long_is_refused(helm: Helm) -> None:

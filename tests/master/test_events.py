@@ -6,6 +6,7 @@ import pytest
 
 from master.events import events_of
 from master.models import Run
+from master.times import parse
 from tests.master.making import make_ranks, make_run
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -19,7 +20,7 @@ def made(**fields: Any) -> Run:
 
 def rows(run: Run) -> list[Row]:
     return [
-        (event.time, event.kind, event.attempt, event.rank, event.text)
+        (parse(event.time) / 1e6, event.kind, event.attempt, event.rank, event.text)
         for event in events_of(Run.get_by_id(run.id))
     ]
 

@@ -1,18 +1,19 @@
 """What the manifest of a run says, before and after its ranks have stated their machines."""
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from master import manifest
-from master.machine import Machine, StatedMachine
 from master.models import Rank, Run
+from mlbench.records import Goal, Limits, RankOnMachine, StatedMachine
 from tests.master.making import make_ranks, make_run
 
 
 def state(run: Run, rank: int, **facts: Any) -> None:
     """Store what a rank of the run's attempt runs on."""
-    machine = StatedMachine(**facts).model_dump()
+    machine = asdict(StatedMachine(**facts))
     Rank.update(machine=machine).where(
         Rank.run == run, Rank.attempt == run.attempt, Rank.rank == rank
     ).execute()
@@ -31,50 +32,34 @@ def test_what_was_ordered(run: Run) -> None:
         max_restarts=1,
     )
     said = manifest.build(ordered)
-    assert said["division"] == "open"
-    assert said["departures"] == []
-    assert (said["image"], said["command"], said["working_dir"], said["seed"]) == (
+    assert said.division == "open"
+    assert said.departures == ()
+    assert (said.image, said.command, said.working_dir, said.seed) == (
         "me/train:1",
         "python train.py",
         "/code",
         3,
     )
-    assert said["run_all_nodes"] is False
-    assert said["limits"] == {
-        "num_workers": 2,
-        "num_cpus": 1.5,
-        "max_bandwidth": None,
-        "gpu_enabled": False,
-        "light_target": False,
-        "max_restarts": 1,
-        "deadline_seconds": 60.0,
-    }
-    assert (said["started_at"], said["finished_at"]) == (None, None)
+    assert said.run_all_nodes is False
+    assert said.limits == Limits(2, 1.5, None, False, False, 1, 60.0)
+    assert (said.started_at, said.finished_at) == (None, None)
 
 
 def test_what_the_task_states(database: object) -> None:
     settings = {"batch_size": 128, "data": "digits", "data_sha256": "ab", "seed": 1}
-    goal = {"metric": "a", "value": 1.0, "lower_is_better": True}
+    goal: dict[str, Any] = {"metric": "a", "value": 1.0, "lower_is_better": True}
     said = manifest.build(make_run(settings=settings, goal=goal))
-    assert (said["settings"], said["goal"]) == (settings, goal)
-    assert said["data"] == {"data": "digits", "data_sha256": "ab"}
+    assert (said.settings, said.goal) == (settings, Goal(**goal))
+    assert said.data == {"data": "digits", "data_sha256": "ab"}
 
 
 def test_nothing_is_known_of_the_machines_before_they_are_stated(run: Run) -> None:
     waiting = make_run(state="INITIALIZED", attempt=0)
-    assert (manifest.build(waiting)["machines"], manifest.build(waiting)["ranks"]) == ([], [])
+    assert (manifest.build(waiting).machines, manifest.build(waiting).ranks) == ((), ())
     make_ranks(run, image="worker@sha256:1")
     said = manifest.build(run)
-    assert said["machines"] == []
-    assert said["ranks"][1] == {
-        "rank": 1,
-        "pod": "w-1",
-        "hostname": None,
-        "image": "worker@sha256:1",
-        "cpus": [],
-        "clock_offset_seconds": None,
-        "clock_uncertainty_seconds": None,
-    }
+    assert said.machines == ()
+    assert said.ranks[1] == RankOnMachine(1, "w-1", None, "worker@sha256:1", (), None, None)
 
 
 def test_equal_machines_are_told_once(run: Run) -> None:
@@ -83,12 +68,12 @@ def test_equal_machines_are_told_once(run: Run) -> None:
     state(run, 1, hostname="a", cpus=4)
     state(run, 2, hostname="b", cpus=2, packages={}, clock_offset_seconds=-0.25)
     said = manifest.build(run)
-    assert [
-        (machine["ranks"], machine["hostname"], machine["cpus"]) for machine in said["machines"]
-    ] == [([0, 2], None, 2), ([1], "a", 4)]
-    assert said["machines"][0].keys() == {"ranks", *Machine.model_fields}
-    assert [rank["hostname"] for rank in said["ranks"]] == ["a", "a", "b", None]
-    assert [rank["clock_offset_seconds"] for rank in said["ranks"]] == [0.5, None, -0.25, None]
+    assert [(machine.ranks, machine.hostname, machine.cpus) for machine in said.machines] == [
+        ((0, 2), None, 2),
+        ((1,), "a", 4),
+    ]
+    assert [rank.hostname for rank in said.ranks] == ["a", "a", "b", None]
+    assert [rank.clock_offset_seconds for rank in said.ranks] == [0.5, None, -0.25, None]
 
 
 def test_it_is_of_the_latest_attempt(run: Run) -> None:
@@ -99,9 +84,9 @@ def test_it_is_of_the_latest_attempt(run: Run) -> None:
     make_ranks(run, assignment={"cpus": [4, 5]})
     state(run, 1, hostname="second")
     said = manifest.build(run)
-    assert said["attempts"] == 2
-    assert [machine["hostname"] for machine in said["machines"]] == ["second"]
-    assert [rank["cpus"] for rank in said["ranks"]] == [[4, 5], [4, 5]]
+    assert said.attempts == 2
+    assert [machine.hostname for machine in said.machines] == ["second"]
+    assert [rank.cpus for rank in said.ranks] == [(4, 5), (4, 5)]
 
 
 @pytest.mark.parametrize("dirty", [True, False])
@@ -109,24 +94,24 @@ def test_a_closed_run_of_changed_code_departs(run: Run, dirty: bool) -> None:
     make_ranks(run)
     state(run, 0, git={"commit": "c", "dirty": dirty})
     said = manifest.build(run)
-    assert said["division"] == "closed"
-    assert any("not committed" in sentence for sentence in said["departures"]) == dirty
+    assert said.division == "closed"
+    assert any("not committed" in sentence for sentence in said.departures) == dirty
 
 
 def test_what_older_agents_did_not_state_is_not_known(run: Run) -> None:
     make_ranks(run)
-    stated = StatedMachine(hostname="a").model_dump()
+    stated = asdict(StatedMachine(hostname="a"))
     del stated["bandwidth_limit"]
     Rank.update(machine=stated).execute()
-    [machine] = manifest.build(run)["machines"]
-    assert machine["bandwidth_limit"] is None
+    [machine] = manifest.build(run).machines
+    assert machine.bandwidth_limit is None
 
 
 def test_an_ordered_limit_that_is_not_in_force_departs(database: object) -> None:
     limited = make_run(benchmark="steps", max_bandwidth=20.0)
     make_ranks(limited)
     state(limited, 0, bandwidth_limit=20.0)
-    assert manifest.build(limited)["departures"] == []
+    assert manifest.build(limited).departures == ()
     state(limited, 1, bandwidth_limit=None)
-    [sentence] = manifest.build(limited)["departures"]
+    [sentence] = manifest.build(limited).departures
     assert sentence == "the bandwidth of workers was not limited to 20 Mbit/s"

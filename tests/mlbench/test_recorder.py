@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 import torch
 
-from master.recording.samples import Goal, Sample, Settings, parse_lines
+from master.recording.samples import Sample, Settings, parse_lines
 from mlbench.recorder import Recorder, Value, to_float
+from mlbench.records import Goal
 
 
 @pytest.fixture

@@ -1,28 +1,38 @@
-"""promtool finds nothing wrong with configuration and rules, and they do what their cases say."""
+"""Every alert says how bad it is, what happened and what to do; every rule has its cases.
 
-import subprocess
-from pathlib import Path
+``make check`` lets promtool check the configuration and try the cases.
+"""
 
 import pytest
 
-from tests.prometheus.reading import FOLDER, TESTS, read_cases, read_rules
+from tests.prometheus.reading import ROOT, Rule, read_cases, read_rules
+
+ALERTS = read_rules("alert")
+alerts = pytest.mark.parametrize(("name", "alert"), ALERTS.items(), ids=ALERTS)
 
 
-def run(*command: Path | str) -> None:
-    done = subprocess.run(command, text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+@alerts
+def test_an_alert_says_how_bad_it_is_and_what_to_do(name: str, alert: Rule) -> None:
+    assert alert["labels"]["severity"] in {"critical", "warning"}
+    assert alert["annotations"].keys() == {"summary", "description", "runbook"}
+    assert alert["annotations"]["runbook"] == f"docs/runbooks/{name}.md"
+    assert (ROOT / alert["annotations"]["runbook"]).is_file()
 
 
-def test_the_configuration_and_its_rules_are_valid(promtool: Path) -> None:
-    run(promtool, "check", "config", "--lint=all", "--lint-fatal", FOLDER / "prometheus.yml")
-
-
-@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)
-def test_the_rules_do_what_their_cases_say(promtool: Path, path: Path) -> None:
-    run(promtool, "test", "rules", path)
+@alerts
+def test_an_alert_has_cases_in_which_it_fires_and_in_which_it_does_not(
+    name: str, alert: Rule
+) -> None:
+    cases = [case for case in read_cases("alert_rule_test") if case["alertname"] == name]
+    assert {bool(case["exp_alerts"]) for case in cases} == {True, False}
+    fired = [one for case in cases for one in case["exp_alerts"] if "run_id" in one["exp_labels"]]
+    told = [one["exp_annotations"]["description"] for one in fired]
+    for one, description in zip(fired, told, strict=True):
+        assert f"Run {one['exp_labels']['run_id']}" in description
+    assert not told or any("Run 1 (digits-1)" in description for description in told)
 
 
 @pytest.mark.parametrize("name", read_rules("record"))
-def test_every_recording_rule_has_a_case_with_values(name: str) -> None:
+def test_a_recording_rule_has_a_case_with_values(name: str) -> None:
     shown = [case["expr"] for case in read_cases("promql_expr_test") if case["exp_samples"]]
     assert any(name in expression for expression in shown)

@@ -7,11 +7,9 @@ from grafana_foundation_sdk.models.dashboard import VariableSort
 from grafana import thresholds, variables
 from grafana.annotations import run_events
 from grafana.board import Board, Row
-from grafana.boards.run.headline import HEADLINE
-from grafana.boards.run.learning import LEARNING
+from grafana.boards.run.learning import HEADLINE, LEARNING
 from grafana.boards.run.queries import BAND, PHASES, RUN, over_ranks
-from grafana.boards.run.ranks import MASTER, RANK_TABLE
-from grafana.boards.run.resources import GPU, RESOURCES
+from grafana.boards.run.ranks import GPU, MASTER, RANK_TABLE, RESOURCES
 from grafana.boards.run.speed import SPEED, STEPS
 from grafana.graphs import lines, timeline
 from grafana.panels import repeated
@@ -81,10 +79,7 @@ BOARD: Final = Board(
             description="Which ranks to show, where a panel shows ranks.",
         ),
         variables.query(
-            "goal",
-            "Goal metric",
-            f"label_values(mlbench_run_goal{{{RUN}}}, metric)",
-            hidden=True,
+            "goal", "Goal metric", f"label_values(mlbench_run_goal{{{RUN}}}, metric)", hidden=True
         ),
         variables.query(
             "other_metric",

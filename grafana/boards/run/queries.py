@@ -3,11 +3,7 @@
 from typing import Final
 
 from grafana.panels import band
-from grafana.queries import (
-    by,
-    latest,
-    while_running,
-)
+from grafana.queries import by, latest, while_running
 from mlbench import names
 
 RUN: Final = 'run_id="$run_id"'

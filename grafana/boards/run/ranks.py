@@ -1,15 +1,13 @@
-"""The run's ranks in a table, and the way to their logs and to all that was recorded."""
+"""The run's ranks: where each ran, how to get at its logs, and what its worker used."""
 
+from functools import partial
 from typing import Final
 
 from grafana import links, thresholds
-from grafana.boards.run.queries import RANKS
+from grafana.boards.run.queries import RANKS, of_its_pods
+from grafana.graphs import lines
 from grafana.panels import words
-from grafana.queries import (
-    by,
-    column,
-    latest,
-)
+from grafana.queries import CORES, by, column, graph, latest, rate
 from grafana.tables import Column, rows
 from mlbench import names
 
@@ -64,4 +62,69 @@ the address that `mlbench up` prints. In a terminal: `mlbench logs ${run_id}`, \
 """,
     width=7,
     height=9,
+)
+
+_by_worker = partial(lines, width=12, table=True)
+RESOURCES: Final = (
+    _by_worker(
+        "CPU cores by worker",
+        "Processor cores that each worker uses. Two workers on a machine of two cores have to "
+        "share them; a worker below its share waits for something.",
+        graph(of_its_pods(rate("container_cpu_usage_seconds_total")), "rank {{rank}} {{pod}}"),
+        unit=CORES,
+    ),
+    _by_worker(
+        "Memory by worker",
+        "Memory that each worker holds and that cannot be freed. A curve that climbs all the "
+        "time is a leak; at its limit, if it has one, a worker is killed.",
+        graph(of_its_pods("container_memory_working_set_bytes"), "rank {{rank}} {{pod}}"),
+        unit="bytes",
+    ),
+    _by_worker(
+        "Network by worker",
+        "Bytes a second that each worker receives (above) and sends (below).",
+        graph(of_its_pods(rate("container_network_receive_bytes_total")), "rank {{rank}} receives"),
+        graph(
+            "-(" + of_its_pods(rate("container_network_transmit_bytes_total")) + ")",
+            "rank {{rank}} sends",
+        ),
+        unit="Bps",
+        least=None,
+        no_value="Not known: the workers share the network of their machine",
+    ),
+    _by_worker(
+        "Disk by worker",
+        "Bytes a second that each worker reads from disk (above) and writes to it (below).",
+        graph(of_its_pods(rate("container_fs_reads_bytes_total")), "rank {{rank}} reads"),
+        graph(
+            "-(" + of_its_pods(rate("container_fs_writes_bytes_total")) + ")",
+            "rank {{rank}} writes",
+        ),
+        unit="Bps",
+        least=None,
+    ),
+)
+
+_gpu = partial(lines, no_value="The run uses no GPU")
+GPU: Final = (
+    _gpu(
+        "GPU use by worker",
+        "Share of the time in which a GPU computes. Below 80 % the workers wait for data or for "
+        "each other.",
+        graph(of_its_pods("mlbench_gpu_utilization_ratio"), "rank {{rank}} {{pod}}"),
+        unit="percentunit",
+        most=1,
+    ),
+    _gpu(
+        "GPU memory by worker",
+        "Memory of its GPUs that each worker holds.",
+        graph(of_its_pods("mlbench_gpu_memory_used_bytes"), "rank {{rank}} {{pod}}"),
+        unit="bytes",
+    ),
+    _gpu(
+        "GPU power by worker",
+        "Power that each worker's GPUs draw.",
+        graph(of_its_pods("mlbench_gpu_power_watts"), "rank {{rank}} {{pod}}"),
+        unit="watt",
+    ),
 )

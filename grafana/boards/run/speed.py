@@ -7,13 +7,7 @@ from grafana.boards.run.queries import PHASES, RANKS, RUN, by_rank, over_ranks
 from grafana.figures import bars, figure
 from grafana.graphs import lines
 from grafana.panels import PHASE_COLOURS
-from grafana.queries import (
-    graph,
-    latest,
-    recorded,
-    value,
-    while_running,
-)
+from grafana.queries import graph, latest, rate, recorded, value, while_running
 from mlbench import names
 
 SPEED: Final = (
@@ -23,8 +17,7 @@ SPEED: Final = (
         "while the run evaluates or stands still.",
         graph(
             while_running(
-                f"sum by (run_id) (rate(mlbench_worker_samples_total{{{RUN}}}[$__rate_interval]))",
-                RUN,
+                f"sum by (run_id) ({rate(f'mlbench_worker_samples_total{{{RUN}}}')})", RUN
             ),
             "samples/s",
         ),
@@ -44,10 +37,7 @@ SPEED: Final = (
         "Communication share",
         "Share of the training time that ranks spend on exchanging gradients, waiting for each "
         "other included. A high share says that more workers will not help much.",
-        graph(
-            f"run:mlbench_worker_communication:share1m{{{RUN}}}",
-            "communication",
-        ),
+        graph(f"run:mlbench_worker_communication:share1m{{{RUN}}}", "communication"),
         unit="percentunit",
         decimals=1,
         width=3,
@@ -61,7 +51,6 @@ SPEED: Final = (
         "How many times as long the slowest rank computes for a step as the median rank. Only its "
         "own work counts, so a rank that waits for another is not blamed. Around 1 is good.",
         graph(f"run:mlbench_worker_straggler:ratio1m{{{RUN}}}", "slowest"),
-        unit="none",
         decimals=2,
         width=3,
         height=8,
@@ -85,7 +74,6 @@ SPEED: Final = (
         "Alerts of this run",
         "How many alerts fire for this run now. The timeline at the end of the page names them.",
         value(f'count(ALERTS{{{RUN},alertstate="firing"}}) or vector(0)', "firing"),
-        unit="none",
         width=3,
         height=8,
         colours=thresholds.ANY_IS_BAD,
@@ -112,10 +100,7 @@ STEPS: Final = (
         "Where the time goes",
         "Share of each phase in the training time of the last minute, all ranks together. What "
         "is not forward, backward or optimizer is the price of training on several workers.",
-        graph(
-            f"run_phase:mlbench_worker_phase_seconds:share1m{{{RUN}}}",
-            "{{phase}}",
-        ),
+        graph(f"run_phase:mlbench_worker_phase_seconds:share1m{{{RUN}}}", "{{phase}}"),
         unit="percentunit",
         most=1,
         stacked=True,
@@ -146,7 +131,6 @@ STEPS: Final = (
             by_rank(f"run_rank:mlbench_worker_straggler:ratio1m{{{RANKS}}}"),
             "rank {{rank}} on {{pod}}",
         ),
-        unit="none",
         decimals=2,
         width=12,
         least=0.8,

@@ -1,6 +1,7 @@
 """The document is valid, names every route and parameter, and its examples are real."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import falcon
@@ -8,37 +9,63 @@ import pytest
 from falcon.testing import Result, TestClient
 from openapi_schema_validator import OAS31Validator, oas31_format_checker
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from pydantic import BaseModel
 
 from master.models import Run
-from master.openapi import document
-from master.openapi.document import OPERATIONS
-from master.openapi.operation import Operation
-from master.openapi.parameters import OF_PATHS
+from master.openapi.document import to_form
 from tests.conftest import as_pod
 from tests.master.routes import WEB_ROUTES, fill, routes_of
 
-DOCUMENT = document.build()
+Document = Mapping[str, Any]
 AGENT = as_pod("local-mlbench-worker-0")
 
 
-def send(api: TestClient, operation: Operation, body: Any = None) -> Result:
-    """Send a request with the example of every parameter."""
-    usual = {name: str(parameter.example) for name, parameter in OF_PATHS.items()}
-    # Run 1 is active, so that it cannot be deleted.
-    run = {"run_id": "2"} if operation.method == "delete" else {}
-    is_bytes = operation.request is not None and operation.request.model is None
-    return api.simulate_request(
-        operation.method.upper(),
-        fill(operation.path, usual | run),
-        params={one.name: one.example for one in operation.parameters if one.example is not None},
-        headers=AGENT if operation.access == "agent" else None,
-        **{"body" if is_bytes else "json": body},
-    )
+@dataclass(frozen=True)
+class Described:
+    """An operation of the document."""
+
+    method: str
+    path: str
+    facts: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.facts["operationId"])
+
+    def examples(self, where: str) -> dict[str, Any]:
+        """Return the examples of its parameters in the path or the query, by name."""
+        found = [one for one in self.facts["parameters"] if one["in"] == where]
+        return {one["name"]: one["example"] for one in found if "example" in one}
+
+    def bodies(self) -> list[tuple[str, Any]]:
+        """Return the examples of its body, each with its media type."""
+        content = self.facts.get("requestBody", {"content": {}})["content"]
+        return [
+            (kind, one["value"])
+            for kind, described in content.items()
+            for one in described.get("examples", {}).values()
+        ]
 
 
-def check(schema: Any, value: Any) -> None:
+@pytest.fixture
+def document(api: TestClient) -> Document:
+    """The document, as it is served to everyone."""
+    found: Document = TestClient(api.app).simulate_get("/openapi.json").json
+    return found
+
+
+@pytest.fixture
+def operations(document: Document) -> list[Described]:
+    return [
+        Described(method, path, facts)
+        for path, methods in document["paths"].items()
+        for method, facts in methods.items()
+    ]
+
+
+def check(document: Document, schema: Any, value: Any) -> None:
     """Make sure that a value is what a schema of the document says."""
-    whole = {**schema, "components": DOCUMENT["components"]}
+    whole = {**schema, "components": document["components"]}
     OAS31Validator(whole, format_checker=oas31_format_checker).validate(value)
 
 
@@ -56,40 +83,38 @@ def examples_in(node: Any) -> Iterator[tuple[Any, Any]]:
             yield from examples_in(entry)
 
 
-def test_it_is_valid() -> None:
-    OpenAPIV31SpecValidator(DOCUMENT).validate()
+def test_it_is_valid(document: Document) -> None:
+    OpenAPIV31SpecValidator(document).validate()
 
 
-def test_it_is_served_to_everyone(api: TestClient) -> None:
-    answer = TestClient(api.app).simulate_get("/openapi.json")
-    assert answer.status_code == 200
-    assert answer.json == DOCUMENT
-
-
-def test_it_names_the_routes_that_there_are(api: TestClient) -> None:
-    described = {
-        (method.upper(), path.rstrip("/"))
-        for path, methods in DOCUMENT["paths"].items()
-        for method in methods
-    }
+def test_it_names_the_routes_that_there_are(api: TestClient, operations: list[Described]) -> None:
+    described = {(one.method.upper(), one.path.rstrip("/")) for one in operations}
     there_are = routes_of(api) - set(WEB_ROUTES)
     assert described == {(method, path.replace(":int", "")) for method, path in there_are}
-    assert len({operation.name for operation in OPERATIONS}) == len(OPERATIONS)
+    assert len({one.name for one in operations}) == len(operations)
 
 
-def test_every_operation_has_words_and_every_answer_an_example() -> None:
-    for operation in OPERATIONS:
-        assert operation.docstring, operation.name
-        has_example = operation.answer.example is not None
-        assert has_example == (operation.answer.model is not None), operation.name
-        assert operation.request is None or operation.request.examples, operation.name
+def test_every_operation_has_words_and_every_json_an_example(operations: list[Described]) -> None:
+    for operation in operations:
+        assert operation.facts["summary"], operation.name
+        assert "requestBody" not in operation.facts or operation.bodies(), operation.name
+        for answer in operation.facts["responses"].values():
+            for kind, content in answer.get("content", {}).items():
+                assert "json" not in kind or "example" in content, operation.name
 
 
-def test_every_example_is_what_its_schema_says() -> None:
-    found = list(examples_in(DOCUMENT))
-    assert len(found) > len(OPERATIONS)
+def test_every_example_is_what_its_schema_says(document: Document) -> None:
+    found = list(examples_in(document))
+    assert len(found) > len(document["paths"])
     for schema, example in found:
-        check(schema, example)
+        check(document, schema, example)
+
+
+def test_every_field_of_several_words_is_described_once(document: Document) -> None:
+    machine = document["components"]["schemas"]["Machine"]["properties"]
+    assert machine["cpus"]["description"] == "Cores that the worker may run on."
+    assert "title" not in machine["cpus"]
+    assert "default" not in machine["cpus"]
 
 
 @pytest.fixture
@@ -110,22 +135,65 @@ def read(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 def test_the_application_reads_and_answers_what_the_examples_say(
-    api: TestClient, example_run: Run, read: set[str]
+    api: TestClient,
+    example_run: Run,
+    document: Document,
+    operations: list[Described],
+    read: set[str],
 ) -> None:
-    for operation in OPERATIONS:
+    for operation in operations:
         read.clear()
-        for body in operation.request.examples.values() if operation.request else [None]:
-            check_answer(operation, send(api, operation, body))
-        assert read == {parameter.name for parameter in operation.parameters}, operation.name
+        for kind, body in operation.bodies() or [("", None)]:
+            check_answer(document, operation, send(api, operation, kind, body))
+        described = {one["name"] for one in operation.facts["parameters"] if one["in"] == "query"}
+        assert read == described, operation.name
 
 
-def check_answer(operation: Operation, answer: Result) -> None:
+def send(api: TestClient, operation: Described, kind: str, body: Any) -> Result:
+    """Send a request with the example of every parameter."""
+    is_agents = operation.facts["security"][:1] == [{"agent_bearer": []}]
+    # Run 1 is active, so that it cannot be deleted.
+    run = {"run_id": "2"} if operation.method == "delete" else {}
+    return api.simulate_request(
+        operation.method.upper(),
+        fill(operation.path, {k: str(v) for k, v in operation.examples("path").items()} | run),
+        params=operation.examples("query"),
+        headers=AGENT if is_agents else None,
+        **{"body" if kind == "application/octet-stream" else "json": body},
+    )
+
+
+def check_answer(document: Document, operation: Described, answer: Result) -> None:
     """Make sure that an answer is one that the document describes as the good one."""
-    assert answer.status_code == operation.answer.status, f"{operation.name}: {answer.text}"
-    responses = DOCUMENT["paths"][operation.path][operation.method]["responses"]
-    content = responses[str(answer.status_code)].get("content")
-    if content is None:
+    good, described = next(iter(operation.facts["responses"].items()))
+    assert answer.status_code == int(good), f"{operation.name}: {answer.text}"
+    if "content" not in described:
         assert answer.content == b"", operation.name
         return
-    schema = content[answer.headers["Content-Type"]]["schema"]
-    check(schema, answer.text if operation.answer.model is None else answer.json)
+    kind = answer.headers["Content-Type"]
+    said = answer.json if kind == "application/json" else answer.text
+    check(document, described["content"][kind]["schema"], said)
+
+
+class Body(BaseModel):
+    """What a form may be made of."""
+
+    name: str
+    number: int | None = 3
+    either: int | str | None = None
+    truth: bool = False
+    args: dict[str, str] = {}
+    anything: Any = None
+
+
+def test_a_form_has_texts_and_no_null() -> None:
+    form = to_form(Body.model_json_schema())
+    fields = form["properties"]
+    as_json = {"type": "string", "contentMediaType": "application/json"}
+    assert form["required"] == ["name"]
+    assert fields["number"]["type"] == "integer"
+    assert [one["type"] for one in fields["either"]["anyOf"]] == ["integer", "string"]
+    assert fields["args"] == fields["anything"] == as_json
+    for spelled in fields["truth"]["enum"]:
+        read = Body.model_validate({"name": "a", "truth": spelled})
+        assert read.truth == (spelled.lower() in {"true", "1"})

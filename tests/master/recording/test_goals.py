@@ -8,7 +8,8 @@ import pytest
 from master.models import Run, find_run, pod_owner, run_owner
 from master.recording.delivery import Delivery
 from master.recording.goals import note_goals
-from master.recording.samples import Goal, Sample
+from master.recording.samples import Sample
+from mlbench.records import Goal
 from tests.master.making import post, record
 
 pytestmark = pytest.mark.both_databases

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from master.machine import StatedMachine
+from master.machine import read_machine
 from master.models import Rank, Run, run_owner
 from master.recording.delivery import Delivery
 from master.recording.machines import note_machine
@@ -40,7 +40,7 @@ def test_each_rank_has_its_own_and_no_sample_is_counted(run: Run, delivery: Deli
     deliver(delivery)
     assert hostnames(run) == ["a", "b"]
     machine = Rank.get(run=run, rank=0).machine
-    assert machine == StatedMachine.model_validate(json.loads(data)["machine"]).model_dump()
+    assert machine == read_machine(json.loads(data)["machine"]).to_fields()
     assert machine["git"] == git
     stream = stream.get_by_id(stream.id)
     assert (stream.delivered, stream.recorded) == (stream.size, 0)

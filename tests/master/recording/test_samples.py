@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from master.machine import GitState, StatedMachine
 from master.recording.samples import (
     MALFORMED,
     MAX_MACHINE_BYTES,
     MAX_TEXT_LENGTH,
-    Goal,
     Sample,
     Settings,
     Stated,
@@ -24,6 +22,7 @@ from master.recording.samples import (
     to_posted_lines,
     whole_lines,
 )
+from mlbench.records import GitState, Goal, StatedMachine
 
 RECEIVED_US = 1_800_000_000_000_000
 
@@ -75,7 +74,7 @@ def test_settings_are_no_samples() -> None:
 
 def test_a_machine_is_no_sample() -> None:
     facts = {"hostname": "a", "cpu_limit": 2, "gpus": ["x"], "git": {"commit": "c", "dirty": None}}
-    stated = StatedMachine(hostname="a", cpu_limit=2.0, gpus=["x"], git=GitState(commit="c"))
+    stated = StatedMachine(hostname="a", cpu_limit=2.0, gpus=("x",), git=GitState(commit="c"))
     assert parse(json.dumps({"time": 1, "machine": facts | {"of a later version": 1}})) == [stated]
 
 

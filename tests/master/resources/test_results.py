@@ -15,7 +15,6 @@ from master.settings import Settings
 from mlbench import results
 from tests.conftest import USER_TOKEN, free_port
 from tests.master.making import line, make_ranks, make_run, record
-from tests.master.openapi.test_document import DOCUMENT, check
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 
@@ -42,12 +41,9 @@ def compare(api: TestClient, *runs: object, **params: Any) -> Result:
     return api.simulate_get("/api/compare/", params={"runs": ",".join(map(str, runs)), **params})
 
 
-def test_a_result_is_what_the_document_says_and_the_client_reads(
-    api: TestClient, judged: Run
-) -> None:
+def test_a_result_is_what_the_client_reads(api: TestClient, judged: Run) -> None:
     answer = get_result(api, judged.id)
     assert answer.status_code == 200
-    check({"$ref": "#/components/schemas/Result"}, answer.json)
     found = results.Result.from_fields(answer.json)
     assert found.to_fields() == answer.json
     assert found.time_to_accuracy == results.TimeToAccuracy(10.0, 20.0)
@@ -130,13 +126,10 @@ def test_no_such_run(api: TestClient, judged: Run) -> None:
         assert answer.json["message"].endswith(f"there is no run {judged.id + 1}")
 
 
-def test_a_comparison_is_what_the_document_says_and_the_client_reads(
-    api: TestClient, judged: Run
-) -> None:
+def test_a_comparison_is_what_the_client_reads(api: TestClient, judged: Run) -> None:
     other = make_run(state="FAILED", goal={**_GOAL, "value": 90.0}, settings={"batch_size": 64})
     answer = compare(api, other.id, judged.id, price=1)
     assert answer.status_code == 200
-    check({"$ref": "#/components/schemas/Comparison"}, answer.json)
     found = results.Comparison.from_fields(answer.json)
     assert found.to_fields() == answer.json
     assert [one.run_id for one in found.results] == [other.id, judged.id]
@@ -197,11 +190,3 @@ def test_without_prometheus_it_says_to_try_again(settings: Settings, judged: Run
         assert answer.status_code == 503
         assert "Retry-After" in answer.headers
     away.close()
-
-
-def test_the_document_knows_both_shapes() -> None:
-    schemas = DOCUMENT["components"]["schemas"]
-    for kind in (results.Result, results.Comparison, results.Group, results.Summary):
-        schema = schemas[kind.__name__]
-        assert set(schema["properties"]) == set(kind.__dataclass_fields__)
-        assert schema["additionalProperties"] is False

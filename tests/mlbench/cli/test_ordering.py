@@ -144,8 +144,8 @@ def test_a_name_leaves_the_room_that_is_asked_for() -> None:
 
 
 def test_each_repeat_has_the_next_seed_where_there_is_one() -> None:
-    digits = Benchmark("digits", "", {"takes_seed": True})
-    steps = Benchmark("steps", "", {"takes_seed": False})
+    digits = Benchmark("digits", "", takes_seed=True)
+    steps = Benchmark("steps", "", takes_seed=False)
     assert [seed_of_repeat(digits, None, repeat) for repeat in range(3)] == [1, 2, 3]
     assert [seed_of_repeat(digits, 7, repeat) for repeat in range(3)] == [7, 8, 9]
     assert [seed_of_repeat(None, 0, repeat) for repeat in range(2)] == [0, 1]

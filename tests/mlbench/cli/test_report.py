@@ -61,7 +61,6 @@ _RUN = Run(
     goal=Goal("val_global_Prec@1", 97.0, lower_is_better=False),
     delivery=Delivery(recorded=12345, in_prometheus=12344, kept=1),
     ranks=(),
-    fields={},
 )
 
 
@@ -241,7 +240,7 @@ def test_a_narrow_terminal_does_not_cut_the_names_of_runs(
 
 
 def test_before_the_first_run_the_list_says_how_to_start_one(paper: io.StringIO) -> None:
-    report.show_runs([], [Pod("w-0", "{}", "Running", None, run_id=7)])
+    report.show_runs([], [Pod("w-0", "{}", "Running", "", run_id=7)])
     assert shown(paper)[0] == "no runs yet; `mlbench run digits` starts one"
     assert shown(paper)[-1] == "w-0 Running 7 -"
 

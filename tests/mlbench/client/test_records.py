@@ -8,6 +8,7 @@ import pytest
 
 from mlbench.client import Benchmark, Goal, Info, Point, Run, RunLimits, Sample
 from mlbench.client.points import to_series, to_text
+from mlbench.records import BandwidthLimit
 
 _RUN = {"id": 1, "name": "a", "state": "STARTED", "reason": "", "num_workers": 2, "attempt": 1}
 _RUN |= {"created_at": "", "started_at": None, "finished_at": None, "delivery": None}
@@ -23,7 +24,7 @@ def test_what_a_later_master_adds_is_passed_over_and_kept() -> None:
 
 
 def test_what_a_run_waits_for_may_be_left_out() -> None:
-    assert Run.from_fields(_RUN).waiting is None
+    assert Run.from_fields(_RUN).waiting == ""
     assert Run.from_fields({**_RUN, "waiting": "no room"}).waiting == "no room"
 
 
@@ -32,9 +33,9 @@ def test_an_installation_in_a_cluster_may_limit_bandwidth() -> None:
     fields = {"version": "0.1.0", "pool": "kubernetes", "workers": 2, "prometheus": None}
     fields |= {"grafana": {"url": "https://g"}, "limits": {**limits, "gpus": 1}, "new": 1}
     info = Info.from_fields(fields)
-    assert info.limits == RunLimits(
-        8, 0.5, whole_cpus=False, can_limit_bandwidth=True, bandwidth=250.0, gpus=1
-    )
+    bandwidth = BandwidthLimit(250.0)
+    assert info.limits == RunLimits(8, 0.5, whole_cpus=False, bandwidth=bandwidth, gpus=1)
+    assert info.limits.can_limit_bandwidth
     assert (info.grafana_url, info.prometheus_url) == ("https://g", None)
     assert info.fields["new"] == 1
 

@@ -1,0 +1,579 @@
+"""Every record of the API, once: what the master answers, the document describes, clients read.
+
+The attributes are the JSON's, in its order. ``mlbench.results`` has the records of results.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from mlbench.names import ACTIVE_STATES, RunState
+from mlbench.run_settings import Setting
+
+
+class _DateTime:
+    """Has the OpenAPI document call a text a date-time."""
+
+    @staticmethod
+    def __get_pydantic_json_schema__(schema: Any, handler: Any) -> dict[str, Any]:
+        return {**handler(schema), "format": "date-time"}
+
+
+Time = Annotated[str, _DateTime]
+"""A time in UTC, to the microsecond, such as ``2018-08-03T09:21:29.347960Z``."""
+
+Division = Literal["closed", "open"]
+AgentState = Literal["idle", "running", "exited"]
+
+EventKind = Literal[
+    "created",
+    "ready",
+    "restarted",
+    "started",
+    "goal",
+    "exited",
+    "lost",
+    "finished",
+    "failed",
+    "stopped",
+]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the API answers with."""
+
+    # For the schemas of the OpenAPI document, which pydantic makes of these dataclasses.
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {
+        "extra": "forbid",
+        "use_attribute_docstrings": True,
+        "json_schema_serialization_defaults_required": True,
+    }
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the record that a JSON object describes; what it does not know is passed over.
+
+        Raises:
+            ValueError: a field is missing, or of another type.
+        """
+        # The agent of a worker has the standard library only; it uses records, but never reads one.
+        import msgspec  # noqa: PLC0415
+
+        try:
+            record = msgspec.convert(fields, cls)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"no {cls.__name__} that this version reads: {error}") from error
+        record.__dict__["_fields"] = fields
+        return record
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the record as JSON holds it: numbers that are not finite are None."""
+        import msgspec  # noqa: PLC0415
+
+        # Of a record that it has read, msgspec writes no field that has its default.
+        fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(asdict(self)))
+        return fields
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """All that the API said, also what this version has no attribute for."""
+        said: Mapping[str, Any] = self.__dict__.get("_fields", {})
+        return said
+
+
+def _leave_out_null(schema: dict[str, Any]) -> None:
+    """Describe a record whose optional fields are left out where they are None."""
+    for name, described in schema["properties"].items():
+        if name not in schema["required"]:
+            choices = described.pop("anyOf", [])
+            described.update(next((one for one in choices if one != {"type": "null"}), {}))
+
+
+@dataclass(frozen=True)
+class SparseRecord(Record):
+    """A record whose optional fields are left out of the JSON where they are None."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {
+        **Record.__pydantic_config__,
+        "json_schema_serialization_defaults_required": False,
+        "json_schema_extra": _leave_out_null,
+    }
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the record as JSON holds it."""
+        return {name: part for name, part in super().to_fields().items() if part is not None}
+
+
+# --- Runs ---
+
+
+@dataclass(frozen=True)
+class Goal(Record):
+    """The metric that a run is judged by, and the value that it has to reach."""
+
+    metric: str
+    value: float
+    lower_is_better: bool = False
+
+
+@dataclass(frozen=True)
+class Delivery(Record):
+    """Where the run's samples are: recorded = in_prometheus + kept."""
+
+    recorded: int
+    in_prometheus: int
+    kept: int
+    """What Prometheus cannot hold; the API reads these too."""
+
+
+@dataclass(frozen=True)
+class Rank(Record):
+    """A rank of the run's latest attempt."""
+
+    rank: int
+    pod: str
+    """The worker that runs it."""
+    exit_code: int | None
+    """None until it has ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Record):
+    """A run."""
+
+    id: int
+    name: str
+    created_at: Time
+    started_at: Time | None
+    finished_at: Time | None
+    state: RunState
+    reason: str
+    """Why it failed, or was stopped at its deadline; else empty."""
+    waiting: str = ""
+    """What it waits for: before it begins, between attempts, or to be counted; else empty."""
+    job_id: str = ""
+    job_metadata: Mapping[str, Any] = field(default_factory=dict)
+    benchmark: str = ""
+    """The official task; empty where the run brought its own command."""
+    args: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
+    """The run's own image; empty for an official task."""
+    command: str = ""
+    """What the run's own image runs."""
+    working_dir: str | None = None
+    """The folder that the command starts in; None: the worker's own."""
+    backend: str = ""
+    run_all_nodes: bool = True
+    num_workers: int
+    num_cpus: float | None = None
+    """Cores of each worker; None if they are not limited."""
+    max_bandwidth: float | None = None
+    """Mbit/s that each worker may send; None if it is not limited."""
+    gpu_enabled: bool = False
+    light_target: bool = False
+    seed: int | None = None
+    deadline_seconds: float | None = None
+    """After its start, when training shall end; None: never."""
+    max_restarts: int = 0
+    attempt: int
+    """0 until it starts, then 1, and one more for each restart."""
+    stop_requested: bool = False
+    settings: Mapping[str, Setting] | None = None
+    """What the task runs with, as it says itself; None until it does."""
+    goal: Goal | None
+    goal_reached_at: Time | None = None
+    """When a recorded value reached the goal first; None: not yet."""
+    goal_train_seconds: float | None = None
+    """Training time until then; None where it was not recorded."""
+    delivery: Delivery | None
+    """None until its samples are counted: by its end, or soon after it was stopped or failed."""
+    ranks: tuple[Rank, ...]
+
+    @property
+    def active(self) -> bool:
+        """Whether the run has not ended."""
+        return self.state in ACTIVE_STATES
+
+
+@dataclass(frozen=True)
+class RunEvent(Record):
+    """Something that happened to a run."""
+
+    time: Time
+    """An exit and a goal by the worker's clock, all else by the master's."""
+    kind: EventKind
+    """`ready`: the workers are there; `started`: all ranks run; `restarted`: a later attempt began;
+    `goal`: the goal was reached; `exited`: a rank ended with an error; `lost`: it was given up."""
+    attempt: int
+    """0 before the first one."""
+    rank: int | None
+    """The rank that it happened to; None for the run as a whole."""
+    text: str
+    """What happened, in a sentence."""
+
+
+# --- What a run's result depends on ---
+
+
+@dataclass(frozen=True)
+class GitState(Record):
+    """The repository that holds a run's code."""
+
+    commit: str
+    dirty: bool | None = None
+    """Whether it has changes that the commit does not; None where that is unknown."""
+    root: str | None = None
+    """Its folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine(Record):
+    """What ranks run on and with, as their agents state it; None for what cannot be told.
+
+    Several machines that differ in nothing but their `hostname` are one, whose `hostname` is None.
+    """
+
+    ranks: tuple[int, ...] = ()
+    hostname: str | None = None
+    os: str | None = None
+    """The distribution and its kernel."""
+    architecture: str | None = None
+    cpu_model: str | None = None
+    cpus: int | None = None
+    """Cores that the worker may run on."""
+    cpu_limit: float | None = None
+    """How many cores' worth of time it may use; None if that is not limited."""
+    bandwidth_limit: float | None = None
+    """How many Mbit/s it may send; None if that is not limited."""
+    memory_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    """How many of them it may use; None if that is not limited."""
+    gpus: tuple[str, ...] = ()
+    """The models of its GPUs, one entry each."""
+    gpu_driver: str | None = None
+    python: str | None = None
+    """The version of the Python that the command begins with or its script names.
+
+    For other commands, of the agent's.
+    """
+    mlbench: str | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """The distributions that this Python has installed, with their versions."""
+    git: GitState | None = None
+    """None where the code lies in no repository."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatedMachine(Machine):
+    """A machine, and its clock when the process was about to start."""
+
+    clock_offset_seconds: float | None = None
+    """By how much it was ahead of the master's."""
+    clock_uncertainty_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class RankOnMachine(Record):
+    """Where a rank ran."""
+
+    rank: int
+    pod: str
+    hostname: str | None
+    image: str | None
+    """The image that its pod ran, with its digest; None where it ran none."""
+    cpus: tuple[int, ...]
+    """The cores that it was bound to; empty if it was to none."""
+    clock_offset_seconds: float | None
+    """By how much the worker's clock was ahead of the master's when the rank was started."""
+    clock_uncertainty_seconds: float | None
+    """The offset is right to within this: half the shortest round trip."""
+
+
+@dataclass(frozen=True)
+class Limits(Record):
+    """What the run was given, and how far it may go."""
+
+    num_workers: int
+    num_cpus: float | None
+    """Cores of each worker; None if they are not limited."""
+    max_bandwidth: float | None
+    """Mbit/s that each worker may send; None if it is not limited."""
+    gpu_enabled: bool
+    light_target: bool
+    max_restarts: int
+    deadline_seconds: float | None
+
+
+@dataclass(frozen=True)
+class Versions(Record):
+    """What keeps the run now; what it ran with is told of each machine."""
+
+    mlbench: str
+    """The master's."""
+
+
+@dataclass(frozen=True)
+class Manifest(Record):
+    """What a run's result depends on."""
+
+    run_id: int
+    name: str
+    division: Division
+    """Closed for an official task, open for a command of one's own."""
+    departures: tuple[str, ...]
+    """Where a run of the closed division leaves the rules of its task, a sentence each."""
+    benchmark: str
+    image: str
+    command: str
+    working_dir: str | None
+    args: Mapping[str, str]
+    run_all_nodes: bool
+    backend: str
+    seed: int | None
+    settings: Mapping[str, Setting] | None
+    """What the task ran with, as it says itself; None until it does."""
+    goal: Goal | None
+    data: Mapping[str, Setting]
+    """The settings that say what it was trained on: all whose names begin with `data`."""
+    limits: Limits
+    attempts: int
+    created_at: Time
+    started_at: Time | None
+    finished_at: Time | None
+    versions: Versions
+    machines: tuple[Machine, ...]
+    """Of the latest attempt; empty until its ranks have started."""
+    ranks: tuple[RankOnMachine, ...]
+
+
+# --- Series and logs ---
+
+
+@dataclass(frozen=True)
+class Point(SparseRecord):
+    """A value at a time. ``cumulative`` and ``metadata`` are there where they were given.
+
+    ``min`` and ``max`` are there where the value is an average of several points: of their finite
+    numbers.
+    """
+
+    date: Time
+    value: str
+    cumulative: bool | None = None
+    metadata: Any = None
+    min: str | None = None
+    max: str | None = None
+
+    @property
+    def number(self) -> float:
+        """The value as a number.
+
+        Raises:
+            ValueError: the value is a text.
+        """
+        return float(self.value)
+
+
+@dataclass(frozen=True)
+class LogPage(Record):
+    """A piece of what a rank wrote."""
+
+    rank: int
+    stream: str
+    attempt: int
+    text: str
+    start: int
+    """Where the text begins, in bytes."""
+    offset: int
+    """Where the next piece begins, in bytes."""
+    size: int
+    """Bytes of the log so far."""
+    complete: bool
+    """Whether the process has ended and this is the last piece."""
+
+
+@dataclass(frozen=True)
+class LogMatch(Record):
+    """A line that has the text."""
+
+    offset: int
+    """Where the line begins, in bytes."""
+    text: str
+    """The line, cut at 500 characters."""
+
+
+@dataclass(frozen=True)
+class LogSearch(Record):
+    """The lines that have a text."""
+
+    rank: int
+    stream: str
+    attempt: int
+    matches: tuple[LogMatch, ...]
+    start: int
+    """Where the search began, in bytes."""
+    offset: int
+    """Where to go on, in bytes."""
+    size: int
+    """Bytes of the log so far."""
+    complete: bool
+    """Whether all that there is by now was looked through."""
+
+
+# --- What runs run on, and may ask for ---
+
+
+@dataclass(frozen=True)
+class Pod(Record):
+    """A worker pod."""
+
+    name: str
+    labels: str
+    """A Python dictionary's text, as MLBench wrote it."""
+    phase: str
+    """As Kubernetes names it, such as ``Running``."""
+    ip: str
+    node: str = ""
+    run_id: int | None = None
+    """The active run that it works for."""
+    rank: int | None = None
+    """Its rank in that run."""
+    state: AgentState | None = None
+    """What its agent said last that it does; None before it was heard of."""
+    seen_at: Time | None = None
+    """When its agent was last heard of."""
+
+
+@dataclass(frozen=True)
+class Benchmark(Record):
+    """An official task."""
+
+    name: str
+    """What ``benchmark`` of a run may be."""
+    description: str
+    goal: Goal | None = None
+    """What it trains for if nothing else is said; None for a task without a goal."""
+    light_goal: Goal | None = None
+    """What it trains for with `light_target`; None where that has no meaning."""
+    has_light_target: bool = False
+    """Whether a run may ask for a goal that is reached sooner, with ``light_target``."""
+    takes_seed: bool = False
+    """Whether a run may say ``seed``."""
+    takes_gpu: bool = False
+    """Whether a run may say ``gpu_enabled``."""
+    backends: tuple[str, ...] = ()
+    """What a run's ``backend`` may be; empty where its ranks do not communicate."""
+    rules: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
+    """The values that its settings may have in the closed division, the usual one first."""
+    images: tuple[str, ...] = ()
+    """MLBench's images of it: what a run's ``image_name`` may be too, with any tag."""
+
+
+@dataclass(frozen=True)
+class BandwidthLimit(Record):
+    """How much bandwidth a run may ask for."""
+
+    most: float | None
+    """Mbit/s that a worker may send; ``null``: any number."""
+
+
+@dataclass(frozen=True)
+class RunLimits(Record):
+    """What a run may ask for."""
+
+    workers: int
+    """The most of them."""
+    cpus: float
+    """The most cores of a worker."""
+    whole_cpus: bool
+    """Whether a worker gets whole cores only."""
+    bandwidth: BandwidthLimit | None
+    """``null`` where it cannot be limited."""
+    gpus: int
+    """GPUs of a worker of a run that asks for them; 0 where there are none."""
+
+    @property
+    def can_limit_bandwidth(self) -> bool:
+        """Whether a run may ask for a bandwidth."""
+        return self.bandwidth is not None
+
+
+@dataclass(frozen=True)
+class Place(Record):
+    """Something else to look at, as a browser reaches it."""
+
+    url: str
+
+
+@dataclass(frozen=True)
+class Info(Record):
+    """An installation."""
+
+    version: str
+    pool: Literal["local", "kubernetes"]
+    """Where the workers are."""
+    workers: int
+    """How many idle ones are kept."""
+    limits: RunLimits
+    grafana: Place | None
+    prometheus: Place | None
+    """That of a local stack; a cluster's is not for browsers."""
+
+    @property
+    def grafana_url(self) -> str | None:
+        """Grafana, as a browser reaches it; None where there is none."""
+        return self.grafana.url if self.grafana else None
+
+    @property
+    def prometheus_url(self) -> str | None:
+        """The Prometheus of a local stack; None elsewhere."""
+        return self.prometheus.url if self.prometheus else None
+
+
+# --- Answers to what is sent, and errors ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class Echo(SparseRecord):
+    """A sample as it was given, with one of ``run_id`` and ``pod_name``."""
+
+    run_id: int | None = None
+    pod_name: str | None = None
+    name: str
+    date: Time
+    value: str
+    cumulative: bool | None = None
+    metadata: Any = None
+
+
+@dataclass(frozen=True)
+class Count(Record):
+    """How many samples a list had."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class Held(Record):
+    """How much of a stream the master has."""
+
+    offset: int
+    """In bytes: where the next chunk begins."""
+
+
+@dataclass(frozen=True)
+class Health(Record):
+    """All is well."""
+
+    status: Literal["ok"] = "ok"
+
+
+@dataclass(frozen=True)
+class Error(Record):
+    """What went wrong."""
+
+    status: int
+    """The answer's status code again."""
+    message: str
+    """Which field or part of the request is wrong, and what would be right."""
