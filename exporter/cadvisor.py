@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from exporter import series
-from exporter.sample import WORKER, Sample, SourceError
-from exporter.series import Series
+from exporter.series import WORKER, Sample, Series, SourceError
 
 _INFIX: Final = "-mlbench-worker-"
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from exporter.sample import Sample, Source, SourceError
-from exporter.series import Family, Series
+from exporter.series import Family, Sample, Series, Source, SourceError
 
 log = logging.getLogger(__name__)
 

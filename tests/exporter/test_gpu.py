@@ -8,9 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from exporter import series
-from exporter.sources import gpu
-from exporter.sources.gpu import GpuSource
+from exporter import gpu, series
+from exporter.gpu import GpuSource
 
 from .conftest import StartPod
 from .exporting import exporter, promtool_says, values

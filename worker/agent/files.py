@@ -15,7 +15,7 @@ import tempfile
 import threading
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,15 @@ _MARK_BYTES = 64
 _LONGEST_HOLE_BYTES = 1 << 20
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
 _ADVICE = "open it for appending ('a'), or use mlbench.Tracker"
+
+
+def create_stream(path: Path) -> int:
+    """Create a file for a stream, and return a descriptor.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    return os.open(path, _CREATE, 0o600)
 
 
 def open_regular(path: Path) -> int | None:
@@ -128,25 +137,11 @@ class StreamFile(ABC):
     """
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
+        """``descriptor`` is that of ``create_stream`` or ``open_regular``."""
         self.path = path
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._restart()
-
-    @classmethod
-    def create(cls, path: Path) -> Self:
-        """Make an empty one, or raise an OSError."""
-        return cls(path, os.open(path, _CREATE, 0o600))
-
-    @classmethod
-    def find(cls, path: Path) -> Self:
-        """Return the one that a former agent left."""
-        return cls(path, open_regular(path))
-
-    @classmethod
-    def missing(cls, path: Path) -> Self:
-        """Return one without bytes, for one that could not be made."""
-        return cls(path, None)
 
     def append(self, data: bytes) -> None:
         """Append text of the agent's own, in full or not at all.

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from mlbench.records import Machine
+
 _CPU_MODEL = re.compile(r"(?:model name|cpu)\s*:\s*(.*\S)")
 
 
@@ -41,27 +43,8 @@ _NVML = "libnvidia-ml.so.1"
 _LONGEST_GPU_NAME = 96  # as NVML has it, for a version too
 
 
-@dataclass(frozen=True)
-class Machine:
-    """A machine, as its operating system shows it to this process; None for what it does not."""
-
-    hostname: str
-    os: str
-    """The distribution and its kernel."""
-    architecture: str
-    cpu_model: str | None
-    cpus: int
-    """Cores that this process may run on."""
-    cpu_limit: float | None
-    """How many cores' worth of time it may use."""
-    bandwidth_limit: float | None
-    """How many Mbit/s it may send."""
-    memory_bytes: int
-    memory_limit_bytes: int | None
-
-
 def read_machine(root: Path = Path("/")) -> Machine:
-    """Return the facts; ``root`` is where the files of the operating system are."""
+    """Return the facts of this machine; ``root`` holds the files of the operating system."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit = memory_limit(root)
     return Machine(

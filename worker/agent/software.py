@@ -17,6 +17,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from mlbench import names
+from mlbench.records import GitState
 
 _LONGEST_ANSWER_BYTES = 1 << 20
 # As for an import, the first of several of the same name counts. The folders' times of change tell
@@ -125,16 +126,6 @@ def _existing(path: Path) -> Path | None:
         return path.resolve() if path.is_file() else None
     except (OSError, ValueError):  # too long for a path, or a NUL in it
         return None
-
-
-@dataclass(frozen=True)
-class GitState:
-    """The state of the repository that holds a run's code."""
-
-    commit: str
-    dirty: bool | None
-    """Whether a tracked file was changed, or the code itself is not tracked; None if unknown."""
-    root: str | None
 
 
 def git_state(source: Path | None, environ: Mapping[str, str]) -> GitState | None:

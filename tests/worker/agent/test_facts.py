@@ -48,12 +48,6 @@ def test_what_cannot_be_told_is_none(tmp_path: Path) -> None:
     assert found["packages"] == {}
 
 
-def test_a_relative_script_of_the_agents_own_folder(script: Path) -> None:
-    found = state(f"python {os.path.relpath(script)}", None)
-    assert isinstance(found["git"], dict)
-    assert found["git"]["root"] == str(script.parent.parent)
-
-
 def test_what_is_stated_has_bounds(tmp_path: Path) -> None:
     packages = {f"package-{number}": "1" * 5000 for number in range(1000)}
     found = bounded({"hostname": "h" * 5000, "git": {"commit": "c" * 5000}, "packages": packages})

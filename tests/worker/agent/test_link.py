@@ -8,7 +8,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from tests.conftest import free_port
 from worker.agent.link import Backoff, Clock, Link, LinkError, Offset, RefusedError, offset_by
 
 
@@ -110,27 +109,12 @@ def test_an_answer_that_makes_no_sense(server: type[Handler], link: Link, answer
         link.poll("pod-0", {})
 
 
-def test_nobody_there() -> None:
-    with pytest.raises(LinkError):
-        Link(f"http://127.0.0.1:{free_port()}", "secret").poll("pod-0", {})
-
-
-def test_a_wrong_url_is_named() -> None:
-    with pytest.raises(ValueError, match="ftp://x"):
-        Link("ftp://x", "secret")
-
-
 def test_backoff_doubles_with_jitter_up_to_a_limit() -> None:
     backoff = Backoff(first=1.0, longest=8.0)
     for longest in (1, 2, 4, 8, 8, 8):
         assert longest / 2 <= backoff.seconds() <= longest
     backoff.reset()
     assert backoff.seconds() <= 1
-
-
-def test_a_round_trip_tells_the_offset_to_half_of_itself() -> None:
-    assert offset_by(100.0, 100.5, 90.0) == Offset(10.25, 0.25)
-    assert offset_by(100.0, 100.0, 107.0) == Offset(-7.0, 0.0)
 
 
 @pytest.mark.parametrize("read_after", [0.0, 0.1, 0.4])

@@ -1,6 +1,5 @@
 """Image files become batches: which part of each, in which order, and what is broken is named."""
 
-import math
 import os
 import re
 import subprocess
@@ -24,7 +23,6 @@ from worker.data.image_loader import (
     TrainingBatches,
     ValidationBatches,
     centre_crop,
-    loading_processes,
     random_box,
     random_crop,
 )
@@ -68,20 +66,6 @@ def test_area_and_ratio_of_crops_are_within_bounds_and_cover_them() -> None:
     assert 1.32 < ratios.max() < 4 / 3 + 0.01
 
 
-def test_area_is_uniform_and_ratio_on_a_logarithmic_scale() -> None:
-    # Where every draw fits, nothing is drawn again: a small crop of a large image.
-    generator = rng()
-    boxes = np.array([random_box(3000, 3000, generator) for _ in range(_DRAWS)])
-    left, upper, right, lower = boxes.T
-    areas = (right - left) * (lower - upper) / 3000**2
-    small = areas[areas < 0.5]
-    counts, _ = np.histogram(small, bins=4, range=(0.08, 0.5))
-    assert counts == pytest.approx(np.full(4, len(small) / 4), rel=0.15)
-    wide = np.log((right - left) / (lower - upper))[areas < 0.5]
-    assert wide.mean() == pytest.approx(0, abs=0.02)
-    assert wide.std() == pytest.approx(math.log(4 / 3) / math.sqrt(3), rel=0.05)
-
-
 @pytest.mark.parametrize(
     ("size", "expected"),
     [
@@ -98,17 +82,6 @@ def test_of_a_very_long_image_the_centre_is_taken(size: tuple[int, int], expecte
         assert 0 <= upper < lower <= size[1]
 
 
-def test_half_of_the_crops_are_mirrored(ramp: Path) -> None:
-    crops = [random_crop(ramp, 8, rng(seed)).astype(int) for seed in range(400)]
-    rising = [crop[0, -1, 0] > crop[0, 0, 0] for crop in crops]
-    assert 160 < sum(rising) < 240
-
-
-def test_the_same_random_numbers_give_the_same_crop(ramp: Path) -> None:
-    assert np.array_equal(random_crop(ramp, 32, rng(5)), random_crop(ramp, 32, rng(5)))
-    assert not np.array_equal(random_crop(ramp, 32, rng(5)), random_crop(ramp, 32, rng(6)))
-
-
 # --- What becomes of the pixels. ---
 
 
@@ -119,26 +92,6 @@ def test_the_centre_is_in_the_middle_of_the_shorter_side_at_256(ramp: Path) -> N
     brightness = crop[112, :, 0].astype(float)
     assert brightness[0] == pytest.approx(255 * 144.5 / 512, abs=1.5)
     assert brightness[-1] == pytest.approx(255 * 367.5 / 512, abs=1.5)
-
-
-def test_a_smaller_image_is_enlarged(tmp_path: Path) -> None:
-    Image.new("RGB", (3, 2), (10, 20, 30)).save(tmp_path / "small.png")
-    for crop in (
-        centre_crop(tmp_path / "small.png", 64),
-        random_crop(tmp_path / "small.png", 64, rng()),
-    ):
-        assert crop.shape == (64, 64, 3)
-        assert (crop == [10, 20, 30]).all()
-
-
-def test_resizing_does_not_skip_pixels(tmp_path: Path) -> None:
-    # Black and white columns, each a pixel wide: without antialiasing some crop would be of one.
-    stripes = np.zeros((512, 512, 3), dtype=np.uint8)
-    stripes[:, ::2] = 255
-    Image.fromarray(stripes).save(tmp_path / "stripes.png")
-    crop = centre_crop(tmp_path / "stripes.png", 56).astype(float)
-    assert crop.min() > 110
-    assert crop.max() < 145
 
 
 @pytest.mark.parametrize(
@@ -160,13 +113,6 @@ def test_any_colours_become_rgb(tmp_path: Path, mode: str, suffix: str) -> None:
         assert crop.shape == (16, 16, 3)
         assert crop.dtype == np.uint8
         assert crop.min() >= 253
-
-
-def test_the_name_need_not_tell_the_format(tmp_path: Path) -> None:
-    # One of ImageNet's files is a PNG.
-    path = tmp_path / "image.JPEG"
-    Image.new("RGB", (40, 30), "white").save(path, format="png")
-    assert centre_crop(path, 16).min() == 255
 
 
 def test_a_broken_image_is_named(tmp_path: Path) -> None:
@@ -258,12 +204,6 @@ def test_an_epoch_has_whole_batches_of_different_images(files: ImageFiles) -> No
     assert len({image.numpy().tobytes() for image in images}) == 20
 
 
-def test_epochs_and_seeds_differ(files: ImageFiles) -> None:
-    first = torch.cat([batch.images for batch in training(files)])
-    for other in (training(files, epoch=1), training(files, seed=4)):
-        assert not torch.equal(first, torch.cat([batch.images for batch in other]))
-
-
 def test_an_image_looks_otherwise_in_the_next_epoch(folder: Path, tmp_path: Path) -> None:
     [image] = (folder / "train" / "n01440764").glob("*_0.JPEG")
     for part in ("train", "val"):
@@ -277,11 +217,6 @@ def test_an_image_looks_otherwise_in_the_next_epoch(folder: Path, tmp_path: Path
         for epoch in range(5)
     }
     assert len(looks) == 5
-
-
-def test_a_batch_that_cannot_be_shared_out_is_refused(files: ImageFiles) -> None:
-    with pytest.raises(DataError, match=f"a batch of {_IMAGES + 1} must hold"):
-        TrainingBatches(files, _IMAGES + 1, World(), 0, 0, Loading(32, 0, _CPU))
 
 
 def test_images_are_normalized_and_lie_pixel_by_pixel(files: ImageFiles) -> None:
@@ -302,11 +237,6 @@ def test_every_image_is_validated_once_in_order(files: ImageFiles) -> None:
     assert torch.cat([batch.labels for batch in batches]).tolist() == files.labels.tolist()
 
 
-def test_a_rank_without_images_has_no_batches(files: ImageFiles) -> None:
-    shards = [files.shard(World(rank, 2 * _IMAGES)) for rank in range(2)]
-    assert [len(validation(shard, 4)) for shard in shards] == [0, 1]
-
-
 @pytest.mark.parametrize("processes", [0, 1])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, processes: int) -> None:
     folder = make_image_folder(tmp_path, images=2)
@@ -314,11 +244,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, processes: int) -> 
     broken.write_bytes(b"\xff\xd8\xff")
     with pytest.raises(DataError, match=re.escape(f"the image {broken} cannot be read")):
         validation(read_image_folder(folder).validation, 2, processes)
-
-
-def test_there_is_at_most_one_process_for_each_core() -> None:
-    cores = len(os.sched_getaffinity(0))
-    assert [loading_processes(wanted) for wanted in (0, 1, cores + 1)] == [0, 1, cores]
 
 
 def test_the_processes_end_with_a_killed_training_process(tmp_path: Path) -> None:

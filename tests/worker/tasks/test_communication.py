@@ -10,8 +10,7 @@ import torch
 from mlbench import names
 from tests.conftest import wait_for
 from tests.worker.ranks import Rank, finish, start_ranks
-from worker.tasks.communication import COLLECTIVES, Config, Message, count_wrong
-from worker.training import options
+from worker.tasks.communication import COLLECTIVES, Message
 from worker.training.distributed import World
 
 _TASK = ("-m", "worker.tasks.communication")
@@ -73,31 +72,6 @@ def test_the_figures_are_what_nccl_tests_calls_so(measured: tuple[list[Rank], st
                 assert algorithm == pytest.approx(line[names.MESSAGE_BYTES] / seconds)
                 assert bus == pytest.approx(algorithm * factor)
                 assert wrong == 0
-
-
-def test_the_table_shows_what_is_recorded(measured: tuple[list[Rank], str]) -> None:
-    ranks, printed = measured
-    printed_lines = printed.splitlines()
-    titles = [line for line in printed_lines if "ranks" in line]
-    assert titles == [
-        f"{operation}, {dtype}, {len(ranks)} ranks, gloo"
-        for dtype in ("float32", "int8")
-        for operation in _OPERATIONS
-    ]
-    rows = [line.split() for line in printed_lines if line.split()[0].isdecimal()]
-    lines = [
-        (line, operation, dtype)
-        for dtype in ("float32", "int8")
-        for operation in _OPERATIONS
-        for line in recorded(ranks[0], operation, dtype)
-    ]
-    for row, (line, operation, dtype) in zip(rows, lines, strict=True):
-        size, count, rounds, micros, _, _, wrong = row
-        assert int(size) == line[names.MESSAGE_BYTES]
-        assert int(count) == int(size) // {"float32": 4, "int8": 1}[dtype]
-        assert (rounds, wrong) == ("5", "0")
-        seconds = line[names.message_metric(operation, dtype, "seconds")]
-        assert float(micros) == pytest.approx(seconds * 1e6, abs=0.06)
 
 
 def test_all_ranks_make_progress_and_rank_0_alone_tells(measured: tuple[list[Rank], str]) -> None:
@@ -179,42 +153,6 @@ def test_a_rank_fails_soon_when_its_peer_is_killed(tmp_path: Path) -> None:
     assert "WorldError: rank 0 of 2" in errors
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["--dtypes=float32,int16"], "--dtypes must be among float32, float64, float16, bfloat16"),
-        (["--dtypes="], "--dtypes must be among"),
-        (
-            ["--backend=mpi", "--dtypes=float16"],
-            "--dtypes with mpi must not be bfloat16 or float16",
-        ),
-        (["--backend=nccl", "--device=cpu"], "--device must be cuda, or auto, with nccl"),
-        (["--operations=all_reduce,reduce"], "--operations must be among all_reduce, broadcast"),
-        (["--min-bytes=0"], "--min-bytes must be"),
-        (["--max-bytes=3"], "--max-bytes must be"),
-        (["--factor=1"], "--factor must be"),
-        (["--seconds=nan"], "--seconds must be"),
-        (["--seconds=inf"], "--seconds must be"),
-        (["--rounds=4"], "--rounds must be at least 5"),
-        (["--warmup=0"], "--warmup must be"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_bad_value_is_refused(
-    given: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as exited:
-        options.parse(Config, given)
-    assert exited.value.code == 2
-    assert said in capsys.readouterr().err
-
-
-def test_the_sizes_are_the_ones_that_are_documented() -> None:
-    sizes = list(Config().sizes())
-    assert sizes == [4 * 2**i for i in range(27)]
-    assert sizes[-1] == 256 << 20
-
-
 _CPU = torch.device("cpu")
 _DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.int64]
 _RANKS = 3
@@ -273,12 +211,6 @@ def test_a_result_that_never_came_or_lies_elsewhere_is_wrong(operation: str) -> 
     for wrong in (torch.zeros_like(right), right.roll(1), right.roll(1_024), right.flip(0)):
         given[1].whole = wrong
         assert collective.count_wrong(given[1]) > 1_000
-
-
-def test_values_shorter_than_the_pattern_are_compared_with_its_beginning() -> None:
-    pattern = torch.arange(251.0)
-    assert count_wrong(torch.arange(7.0), pattern) == 0
-    assert count_wrong(torch.arange(7.0) + 1, pattern) == 7
 
 
 @pytest.mark.parametrize(

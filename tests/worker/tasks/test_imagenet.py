@@ -2,9 +2,6 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +13,7 @@ from torch.nn import functional
 from mlbench import names
 from tests.worker.data.image_files import make_image_folder
 from tests.worker.ranks import Rank, finish, start_ranks
-from worker.tasks.imagenet import Bottleneck, Config, ResNet50, decay_weights_only
-from worker.training import options
+from worker.tasks.imagenet import Bottleneck, ResNet50, decay_weights_only
 
 _RATE = 0.3
 _TASK = (
@@ -36,13 +32,6 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(names.ENV_DATASETS, str(folder))
         yield
-
-
-@pytest.fixture
-def noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Images whose classes cannot be told apart, so that no goal ends the training."""
-    make_image_folder(tmp_path / "imagenet", _IMAGES // 2, colours={"a": 0, "b": 0})
-    monkeypatch.setenv(names.ENV_DATASETS, str(tmp_path))
 
 
 @pytest.fixture(scope="module")
@@ -103,60 +92,6 @@ def test_the_same_seed_gives_the_same_losses(two: list[Rank], tmp_path: Path) ->
         assert rank.series(names.VAL_LOSS)[:1] == same.series(names.VAL_LOSS)
 
 
-@pytest.mark.usefixtures("noise")
-def test_after_the_deadline_it_evaluates_and_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Though images of the epoch have been loaded already."""
-    monkeypatch.setenv(names.ENV_DEADLINE, "1")
-    ranks = start_ranks(tmp_path, 1, *_TASK, "--loaders=1")
-    finish(ranks)
-    assert len(ranks[0].series(names.TRAIN_LOSS)) == 1
-    assert len(ranks[0].series(names.VAL_ACCURACY)) == 1
-
-
-@pytest.mark.usefixtures("noise")
-def test_it_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoints = tmp_path / "checkpoints"
-    monkeypatch.setenv(names.ENV_CHECKPOINTS, str(checkpoints))
-
-    def train() -> list[float]:
-        ranks = start_ranks(tmp_path, 1, *_TASK, "--epochs=2", "--loaders=1")
-        finish(ranks)
-        return ranks[0].series(names.TRAIN_LOSS)
-
-    losses = train()
-    _, after_second_epoch = sorted(checkpoints.iterdir())
-    after_second_epoch.unlink()
-    # Both record into the same file.
-    assert train() == losses + losses[_STEPS:]
-
-
-def test_without_images_it_says_where_they_should_be(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, *_TASK],
-        env=os.environ | {names.ENV_DATASETS: str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert f"DataError: the images are missing: there is no folder {tmp_path}" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--image-size", "31"), ("--loaders", "-1"), ("--momentum", "0"), ("--goal", "101")],
-)
-def test_a_bad_value_is_refused(
-    option: str, value: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as exited:
-        options.parse(Config, [f"{option}={value}"])
-    assert exited.value.code == 2
-    assert f"{option} must be" in capsys.readouterr().err
-
-
 # --- The algorithm of the paper. ---
 
 
@@ -208,13 +143,6 @@ def test_its_layers_are_those_of_the_paper_s_table(model: ResNet50) -> None:
     assert found == _TABLE
 
 
-def test_images_are_halved_in_3x3_convolutions(model: ResNet50) -> None:
-    strides = [block.conv.stride[0] for block in blocks(model)]
-    assert strides == [1, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1, 1, 1, 2, 1, 1]
-    ones = [c.stride[0] for b in blocks(model) for c in (b.reduce, b.expand)]
-    assert set(ones) == {1}
-
-
 def test_convolutions_start_normal_and_the_classifier_small(model: ResNet50) -> None:
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
@@ -249,24 +177,6 @@ def test_overwriting_changes_no_value_and_no_gradient() -> None:
         torch.autograd.grad((found * weights).sum(), inputs), expected, strict=True
     ):
         assert torch.equal(gradient, other)
-
-
-def test_every_parameter_that_can_gets_a_gradient() -> None:
-    torch.manual_seed(2)
-    model = ResNet50(classes=4)
-    loss = functional.cross_entropy(model(torch.randn(4, 3, 64, 64)), torch.arange(4))
-    loss.backward()  # type: ignore[no-untyped-call]
-    # While the scale of a block's last norm is 0, nothing flows into the layers before it.
-    inner = {
-        id(parameter)
-        for block in blocks(model)
-        for layer in (block.reduce, block.norm1, block.conv, block.norm2, block.expand)
-        for parameter in layer.parameters()
-    }
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None
-        assert parameter.grad.any() == (id(parameter) not in inner), name
-        assert parameter.grad.isfinite().all(), name
 
 
 def blocks(model: ResNet50) -> list[Bottleneck]:

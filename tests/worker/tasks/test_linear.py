@@ -10,8 +10,7 @@ import torch
 from mlbench import names
 from tests.worker.data.libsvm.files import make, make_regression
 from tests.worker.ranks import Rank, finish, start_ranks
-from worker.tasks.linear import LOSSES, Config, Fit, Loss, RecentSteps
-from worker.training import options
+from worker.tasks.linear import LOSSES, Fit, Loss, RecentSteps
 from worker.training.distributed import World
 
 _TASK = ("-m", "worker.tasks.linear", "--dataset", "made", "--batch-size", "50")
@@ -168,26 +167,6 @@ def test_what_cannot_be_trained_is_said(
     _, errors = rank.output()
     assert rank.returncode == 1
     assert said in errors
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("--batch-size", "0"),
-        ("--learning-rate", "nan"),
-        ("--decay", "2"),
-        ("--l2", "-1"),
-        ("--record-every", "0"),
-        ("--seed", "-1"),
-    ],
-)
-def test_a_bad_value_is_refused(
-    option: str, value: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as exited:
-        options.parse(Config, [f"{option}={value}"])
-    assert exited.value.code == 2
-    assert f"{option} must be" in capsys.readouterr().err
 
 
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["ridge"]

@@ -159,15 +159,6 @@ with join_world() as world:
 """
 
 
-def test_alone() -> None:
-    assert World().prepare(lambda: 7) == 7
-
-
-def test_an_error_alone() -> None:
-    with pytest.raises(ZeroDivisionError):
-        World().prepare(lambda: 1 // 0)
-
-
 def test_the_slowest_is_waited_for(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, "-c", _SLOW)
     assert [rank.output() for rank in ranks] == [("0\n", ""), ("1\n", "")]
@@ -189,11 +180,6 @@ def make_model() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 4)
     )
-
-
-@without_gpu
-def test_auto_takes_what_there_is() -> None:
-    assert set_up(ModelOptions(), World()).device == torch.device("cpu")
 
 
 @without_gpu
@@ -224,16 +210,6 @@ def test_model_and_images_get_the_memory_format(channels_last: bool) -> None:
     model = execution.place(make_model())
     assert images.is_contiguous(memory_format=wanted)
     assert next(model.parameters()).is_contiguous(memory_format=wanted)
-
-
-def test_the_memory_format_changes_no_number() -> None:
-    images = torch.rand(4, 3, 8, 8)
-    answers = []
-    for channels_last in (True, False):
-        execution = set_up(replace(_CPU, channels_last=channels_last), World())
-        answers.append(execution.place(make_model())(execution.images(images)))
-    one, other = answers
-    assert torch.allclose(one, other, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -270,20 +246,6 @@ def test_a_compiled_model_answers_the_same() -> None:
         [sys.executable, "-c", _COMPILE], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False True\n"
-
-
-def test_not_compiled_it_stays_itself() -> None:
-    model = make_model()
-    assert set_up(_CPU, World()).compiled(model) is model
-
-
-def test_it_says_what_it_runs_on() -> None:
-    assert set_up(_CPU, World()).describe() == {
-        "device": "cpu",
-        "device_name": "cpu",
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-    }
 
 
 # Fills and frees a large tensor again and again, and prints how many pages the kernel gave.

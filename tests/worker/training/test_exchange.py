@@ -152,30 +152,6 @@ class Tripling(World):
 _INPUTS, _LABELS = torch.rand(5, 4), torch.tensor([0, 1, 2, 0, 1])
 
 
-def test_alone_gradients_stay_what_they_are_until_they_are_cleared() -> None:
-    plain, model = make_model(), make_model()
-    exchange = make_exchange(ExchangeOptions(), model, World())
-    add_gradients(plain, _INPUTS, _LABELS)
-    for _ in range(2):
-        exchange.clear()
-        add_gradients(model, _INPUTS, _LABELS)
-        exchange.average()
-        assert all(map(torch.equal, gradients(plain), gradients(model)))
-
-
-class Translated(nn.Module):
-    """Like the modules of torch.compile, it has a length that cannot be asked for."""
-
-    def __len__(self) -> int:
-        raise TypeError("it does not support len()")
-
-
-def test_a_translated_model_is_what_is_called() -> None:
-    model, translated = make_model(), Translated()
-    assert make_exchange(ExchangeOptions(), model, World(), translated).model is translated
-    assert make_exchange(ExchangeOptions(), model, World()).model is model
-
-
 @pytest.mark.parametrize("way", ["flat", "per-layer"])
 def test_the_mean_reaches_every_parameter(way: str) -> None:
     plain, model = make_model(), make_model()
@@ -199,25 +175,6 @@ def test_flat_gradients_lie_in_one_piece_as_their_parameters_do() -> None:
     assert bias.grad is not None
     assert weight.grad.is_contiguous(memory_format=torch.channels_last)
     assert bias.grad.data_ptr() == weight.grad.data_ptr() + 4 * weight.numel()
-
-
-class Rank1(World):
-    """A rank that is given ones by rank 0."""
-
-    def broadcast_(self, tensor: torch.Tensor, source: int = 0) -> None:
-        """Receive."""
-        tensor.fill_(1)
-
-
-def test_broadcast_replaces_every_parameter_and_training_goes_on() -> None:
-    model = make_model()
-    make_exchange(ExchangeOptions("per-layer"), model, Rank1(1, 2))
-    assert all(parameter.eq(1).all() for parameter in model.parameters())
-    assert all(parameter.requires_grad for parameter in model.parameters())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
-    add_gradients(model, _INPUTS, _LABELS)
-    optimizer.step()
-    assert not all(parameter.eq(1).all() for parameter in model.parameters())
 
 
 def test_running_statistics_become_their_mean() -> None:

@@ -7,9 +7,8 @@ from typing import TypeAlias, TypeVar
 import pynvml
 
 from exporter import series
-from exporter.proc import read_owners
-from exporter.sample import Sample, SourceError
-from exporter.series import Series
+from exporter.processes import read_owners
+from exporter.series import Sample, Series, SourceError
 
 Handle: TypeAlias = pynvml.c_nvmlDevice_t
 Answer = TypeVar("Answer")

@@ -18,7 +18,7 @@ from http.client import HTTPException, HTTPResponse, HTTPSConnection, Incomplete
 from pathlib import Path
 
 from exporter.cadvisor import WorkerPods, parse
-from exporter.sample import Sample, SourceError
+from exporter.series import Sample, SourceError
 
 PATH = "/metrics/cadvisor"
 
