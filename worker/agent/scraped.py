@@ -54,27 +54,27 @@ _OWN: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     f"{_HISTOGRAM}_sum": ("histogram", frozenset()),
     names.WORKER_PROGRESS: ("gauge", frozenset()),
 }
-"""The series that mlbench.totals keeps: their kind, and their labels beside run and rank."""
+"""The series of mlbench.totals: their kind, and their labels beside run and rank."""
 
 _PARSING_ERRORS = (ValueError, TypeError, RuntimeError, RecursionError, struct.error)
 
 
 class WorkerCollector(Collector):
-    """Collects what there is of the current attempt, or of the last one until the next begins."""
+    """Collects the series of the current attempt, or of the last one until the next begins."""
 
     def __init__(self, pod: str) -> None:
         self._pod = pod
         self._idle = True
         self._attempt: Attempt | None = None
         self._told: Attempt | None = None
-        """Whose omissions the log has been told of."""
+        """The attempt whose omissions are logged already."""
 
     def show(self, attempt: Attempt) -> None:
-        """Collect an attempt's totals from now on."""
+        """Collect the series of an attempt from now on."""
         self._attempt, self._idle = attempt, False
 
     def show_idle(self) -> None:
-        """Say that no rank runs; the last totals stay, for a scrape that has yet to come."""
+        """Report that no rank runs; the last totals stay for the next scrape."""
         self._idle = True
 
     def collect(self) -> Iterator[Metric]:
@@ -104,11 +104,11 @@ class WorkerCollector(Collector):
         yield from published.families
 
     def _tell(self, attempt: Attempt, published: "Published") -> None:
-        """Log what is left out of what the process publishes: once for an attempt."""
+        """Log the process's series that are left out, once for an attempt."""
         if published.left_out and self._told is not attempt:
             self._told = attempt
             left_out = "; ".join(published.left_out)
-            log.warning("not passed on of what %s publishes: %s", attempt.folder.name, left_out)
+            log.warning("series of %s that are left out: %s", attempt.folder.name, left_out)
 
 
 def _run_and_rank(attempt: Attempt) -> tuple[str, str]:
@@ -117,31 +117,31 @@ def _run_and_rank(attempt: Attempt) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Published:
-    """What a process has published, as far as it may be passed on."""
+    """The series of a process that are passed on."""
 
     families: Sequence[Metric]
     left_out: Sequence[str]
-    """What was not passed on, and why, in words; not all of it where that is much."""
+    """Some of the series that were left out, and why."""
 
 
 @dataclass(frozen=True)
 class _Content:
-    """What a file holds, or the beginning of it."""
+    """The content of a file, or the beginning of it."""
 
     name: str
     kind: str
     mode: str
-    """How the values of several processes make one, of gauges."""
+    """Of a gauge: how the values of several processes are combined."""
     process: str
     data: bytes
 
 
 def read_published(folder: Path, rank: Mapping[str, str]) -> Published:
-    """Return what a process has published, summed over its subprocesses.
+    """Return the series of a process, summed over its subprocesses.
 
     Args:
-        folder: of prometheus-client's files; it need not be there.
-        rank: the labels of the run and rank that the process is: its totals carry no other.
+        folder: holds prometheus-client's files; it need not exist.
+        rank: the labels of the process's run and rank, which its own totals must have.
     """
     left_out: dict[str, None] = {}
     families: dict[str, Metric] = {}
@@ -149,7 +149,7 @@ def read_published(folder: Path, rank: Mapping[str, str]) -> Published:
         _collect(families, content, rank, left_out)
     passed: list[Metric] = []
     room = _MOST_SERIES
-    # The own ones first: the others may fill what is left.
+    # Our own series first; the others get the room that is left.
     for family in sorted(families.values(), key=lambda one: _OF_OTHERS.match(one.name) is None):
         summed = _sum_up(family, left_out)
         if len(summed) > room:
@@ -162,7 +162,7 @@ def read_published(folder: Path, rank: Mapping[str, str]) -> Published:
 
 
 def _read_files(folder: Path, left_out: dict[str, None]) -> Iterator[_Content]:
-    """Yield what the files hold, up to a limit for all together."""
+    """Yield the content of the files, up to a limit for all together."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
@@ -185,9 +185,9 @@ def _read_files(folder: Path, left_out: dict[str, None]) -> Iterator[_Content]:
 
 
 def _read_file(name: str, folder: int, most: int, left_out: dict[str, None]) -> bytes:
-    """Return the used part of a regular file; nothing of what else may lie there."""
+    """Return the used part of a regular file; nothing of anything else."""
     try:
-        # A named pipe would otherwise keep its reader waiting.
+        # Non-blocking, so as not to wait for the writer of a named pipe.
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except OSError as error:
         left_out[f"{name}: {error.strerror}"] = None
@@ -213,7 +213,7 @@ def _collect(
     rank: Mapping[str, str],
     left_out: dict[str, None],
 ) -> None:
-    """Add a file's entries to the families, up to the first that makes no sense."""
+    """Add a file's entries to the families, up to the first that is malformed."""
     try:
         for key, value, timestamp, _ in _entries(content.data):
             family_name, name, labels, help_text = json.loads(key)
@@ -239,7 +239,7 @@ def _entries(data: bytes) -> Iterator[tuple[str, float, float, int]]:
 
 
 def _may_pass(kind: str, family: Any, name: Any, labels: Any, rank: Mapping[str, str]) -> bool:
-    """Return whether a series is well formed, and the process's to publish."""
+    """Return whether a series is well formed and the process may publish it."""
     if not (_is_name(family) and _is_name(name) and _are_labels(labels)):
         return False
     if not name.startswith(family) or name.removeprefix(family) not in _SUFFIXES:
@@ -273,7 +273,7 @@ def _is_value(text: Any) -> bool:
 
 
 def _sum_up(family: Metric, left_out: dict[str, None]) -> list[Sample]:
-    """Return a family's samples, one for each series; none if they make no sense."""
+    """Return a family's samples, one for each series; none if they are malformed."""
     try:
         [summed] = MultiProcessCollector._accumulate_metrics({family.name: family}, accumulate=True)
     except _PARSING_ERRORS as error:

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import nn
 
 from tests.conftest import free_port
-from tests.worker.ranks import start_ranks
+from tests.worker.ranks import finish, start_ranks
 from worker.training.distributed import (
     DeviceError,
     ModelOptions,
@@ -240,6 +240,7 @@ print(translated is model, torch.allclose(translated(images), model(images), ato
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++")
 def test_a_compiled_model_answers_the_same() -> None:
     done = subprocess.run(
@@ -263,12 +264,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def _page_faults(mode: str) -> int:
-    done = subprocess.run(
-        [sys.executable, "-c", _STEPS, mode], capture_output=True, text=True, check=True
+def test_kept_memory_costs_no_page_faults(tmp_path: Path) -> None:
+    kept, given_back = (
+        int(finish(start_ranks(tmp_path, 1, "-c", _STEPS, mode))[0])
+        for mode in ("keep", "give back")
     )
-    return int(done.stdout)
-
-
-def test_kept_memory_costs_no_page_faults() -> None:
-    assert _page_faults("keep") < _page_faults("give back") / 20
+    assert kept < given_back / 20
