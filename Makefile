@@ -24,9 +24,9 @@ PYTEST = $(WITH_PROMETHEUS) KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" $(BIN)/pytest -n 2 --dist worksteal
 
 test: install ## run the tests that are done in five minutes
-	$(PYTEST) -m 'not slow' --ignore tests/hostile
+	$(PYTEST) -m 'not slow and not cluster'
 
-test-all: install ## run all tests, the slow ones too
+test-all: install ## run all tests but those on a cluster, the slow ones too
 	$(PYTEST)
 
 check: install ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, shell syntax
@@ -72,9 +72,7 @@ e2e: install ## install the chart in the cluster of $KUBECONFIG, and test the wh
 	[ -n "$$E2E_IMAGES" ] || tests/e2e/build-images.sh
 	$(WITH_PROMETHEUS) HELM="$$(scripts/get-helm.sh)" \
 		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" && export HELM MLBENCH_CORE && \
-		MLBENCH_TEST_WORKER_IMAGE="$${E2E_IMAGES:-localhost/mlbench}/worker:$${E2E_TAG:-e2e}" \
-			$(BIN)/pytest $$(find tests -name '*_on_cluster.py') && \
-		$(BIN)/pytest -s tests/e2e
+		$(BIN)/pytest -s -m cluster
 
 clean: ## remove what was installed and cached here; your runs and results stay
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -29,7 +29,6 @@ from master.models import Run, Stream, open_database, run_owner
 from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.stack import launch
-from tests.chain.processes import service
 from tests.hostile.silencers import (
     endless_body,
     half_body,
@@ -38,7 +37,7 @@ from tests.hostile.silencers import (
     occupied,
     oldest_answer,
 )
-from tests.ordering import order_steps
+from tests.stacks import order_steps, service
 
 AGENTS = 1000
 RUNS = 10_000

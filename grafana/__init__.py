@@ -1,8 +1,8 @@
-"""The dashboards: Python that is read and changed, JSON in ``dashboards/`` that Grafana loads."""
+"""The generator of the dashboards: ``python -m grafana.build`` writes ``dashboards/*.json``."""
 
 import warnings
 
-# The SDK would rather see the dashboards of Grafana 12. Grafana 10 and 11 cannot read those.
+# The SDK warns that this schema is deprecated, but Grafana 10 and 11 read no newer one.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
-    import grafana_foundation_sdk.models.dashboard  # noqa: F401 - for its warning alone
+    import grafana_foundation_sdk.models.dashboard  # noqa: F401 - only to silence its warning

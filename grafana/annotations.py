@@ -1,4 +1,4 @@
-"""Annotations: a run's start, goal and end on the time axis of every graph."""
+"""Annotations: the start, goal and end of runs on the time axis of every graph."""
 
 from typing import Final
 
@@ -8,14 +8,14 @@ from grafana_foundation_sdk.models.dashboard import AnnotationQuery
 from grafana.queries import DATASOURCE, Query, by
 from mlbench.palette import BLUE, GREEN, GREY
 
-# Grafana looks once a minute otherwise, and finds nothing of a run that took less. Up to Grafana 11
-# the annotation says it, from 12 on its query.
+# Without it Grafana looks once a minute, and misses the events of shorter runs. Up to version 11 it
+# reads the annotation's step, from 12 on the interval of its query.
 _STEP: Final = "2s"
 _GRAFANA: Final = DataSourceRef(type_val="grafana", uid="-- Grafana --")
 
 
 def run_events(runs: str) -> list[AnnotationQuery]:
-    """Return start, goal and end of the runs that the label selector ``runs`` names."""
+    """Return the annotations of the runs that the label selector ``runs`` names."""
     return [
         _built_in(),
         _event("Run started", "started", runs, BLUE),
@@ -25,7 +25,7 @@ def run_events(runs: str) -> list[AnnotationQuery]:
 
 
 def _event(title: str, event: str, runs: str, colour: str) -> AnnotationQuery:
-    # The value is the time, so all points of a series are one event.
+    # The value is the time of the event, so all points of a series are one event.
     expr = by("run_id", f"mlbench_run_{event}_timestamp_seconds{{{runs}}}") + " * 1000"
     return AnnotationQuery(
         name=title,

@@ -1,4 +1,4 @@
-"""A dashboard: rows of panels, laid out from left to right and from top to bottom."""
+"""A dashboard: rows of panels, placed from left to right and from top to bottom."""
 
 import json
 import zlib
@@ -21,14 +21,14 @@ from grafana_foundation_sdk.models.dashboard import (
 
 from grafana.links import HISTORY, MOMENT, other_boards
 
-# Of Grafana 10.0. Later ones bring it up to date when they load it.
+# Of Grafana 10.0. Later versions migrate it when they load it.
 _SCHEMA_VERSION = 38
 _GRID_WIDTH = 24
 
 
 @dataclass(frozen=True)
 class Row:
-    """Panels under a heading. What only some want to see is collapsed."""
+    """Panels under a heading; collapsed if few users need them."""
 
     title: str
     panels: Sequence[Panel]
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Board:
-    """A dashboard, as it stands in its file in ``boards/``."""
+    """A dashboard, as defined in its file in ``boards/``."""
 
     uid: str
     title: str
@@ -46,13 +46,13 @@ class Board:
     """The file that it is generated from."""
     time_from: str
     history: bool
-    """Whether it is about many runs over days, and not about one time."""
+    """Whether it shows many runs over days, rather than one stretch of time."""
     variables: Sequence[VariableModel]
     annotations: Sequence[AnnotationQuery]
     rows: Sequence[Row]
 
     def to_json(self) -> str:
-        """Return the dashboard as Grafana reads it, the same text every time.
+        """Return the dashboard's JSON, the same text every time.
 
         Raises:
             ValueError: two panels or rows have the same title, and so the same id.
@@ -70,23 +70,23 @@ class Board:
             refresh="5s",
             schema_version=_SCHEMA_VERSION,
             version=1,
-            panels=_laid_out(self.rows),
+            panels=_lay_out(self.rows),
             templating=DashboardDashboardTemplating(list_val=list(self.variables)),
             annotations=AnnotationContainer(list_val=list(self.annotations)),
             links=other_boards(from_history=self.history),
         )
-        plain = json.loads(json.dumps(dashboard, cls=JSONEncoder), object_hook=_in_sight)
+        plain = json.loads(json.dumps(dashboard, cls=JSONEncoder), object_hook=_drop_placement)
         return json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _in_sight(value: dict[str, object]) -> dict[str, object]:
-    """Drop the SDK's wish to put all links and annotations into a menu of Grafana 12."""
+def _drop_placement(value: dict[str, object]) -> dict[str, object]:
+    """Drop the SDK's default that hides links and annotations in a menu of Grafana 12."""
     if value.get("placement") == "inControlsMenu":
         del value["placement"]
     return value
 
 
-def _laid_out(rows: Sequence[Row]) -> list[Panel | RowPanel]:
+def _lay_out(rows: Sequence[Row]) -> list[Panel | RowPanel]:
     placed: list[Panel | RowPanel] = []
     y = 0
     for row in rows:
@@ -105,7 +105,7 @@ def _laid_out(rows: Sequence[Row]) -> list[Panel | RowPanel]:
 
 
 def _flow(panels: Sequence[Panel], y: int) -> int:
-    """Place the panels side by side, a new line where one is full; return where they end."""
+    """Place the panels side by side, in lines; return the ``y`` below them."""
     x = line_height = 0
     for panel in panels:
         assert panel.grid_pos is not None
@@ -118,7 +118,7 @@ def _flow(panels: Sequence[Panel], y: int) -> int:
 
 
 def _number(panels: Sequence[Panel | RowPanel]) -> None:
-    """Give each panel an id of its title, so that a new panel leaves those of the others alone."""
+    """Set each panel's id from its title, so that a new panel does not change other ids."""
     ids: dict[int, str] = {}
     for panel in panels:
         kind = "row" if isinstance(panel, RowPanel) else "panel"

@@ -1,4 +1,4 @@
-"""Writes the dashboards' JSON: ``python -m grafana.build``, with ``--check`` only compares it."""
+"""Write the dashboards' JSON: ``python -m grafana.build``; ``--check`` only compares it."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent / "dashboards"
 
 
 def main() -> int:
-    """Write ``grafana/dashboards/*.json``; with ``--check`` return 1 where a file differs."""
+    """Write ``grafana/dashboards/*.json``; with ``--check``, return 1 if a file differs."""
     parser = argparse.ArgumentParser(prog="python -m grafana.build", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, fail if out of date")
     wanted = {f"{board.uid}.json": board.to_json() for board in BOARDS}

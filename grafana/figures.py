@@ -1,4 +1,4 @@
-"""Figures: the newest value, as a number, a dial or a bar."""
+"""Panels that show the newest value: as a number, a dial or a bar."""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -22,7 +22,10 @@ def figure(
     links: Sequence[DataLink] = (),
     **look: Unpack[Look],
 ) -> Panel:
-    """Return the newest value as a large figure. ``field`` takes a text column, ``/^state$/``."""
+    """Return the newest value as a large figure.
+
+    ``field`` shows a text column instead, such as ``/^state$/``.
+    """
     graph = common.BigValueGraphMode.AREA if sparkline else common.BigValueGraphMode.NONE
     options = stat.Options(
         graph_mode=graph,

@@ -1,4 +1,4 @@
-"""Graphs: values over time, over something else than time, and states over time."""
+"""Panels that show values or states over time, or values over something else than time."""
 
 from typing import Unpack
 
@@ -26,7 +26,11 @@ def lines(
     limits: ThresholdsConfig | None = None,
     **look: Unpack[Look],
 ) -> Panel:
-    """Return series over time. ``limits`` are drawn as dashed lines; ``table`` is for many."""
+    """Return a graph over time.
+
+    The scale reaches down to ``least``. ``table`` lists many series beside the graph with their
+    maximum, ``stacked`` draws series on top of each other, ``limits`` become dashed lines.
+    """
     curve = _curve(fill_opacity=60 if stacked else 8, soft_min=least)
     if stacked:
         curve.stacking = common.StackingConfig(mode=common.StackingMode.NORMAL)
@@ -57,7 +61,7 @@ def against(
     least: float | None = None,
     **look: Unpack[Look],
 ) -> Panel:
-    """Return curves over something else than time: the column ``x``, in ascending order."""
+    """Return curves over the column ``x``, whose values ascend, instead of over time."""
     curve = _curve(points=points, soft_min=least)
     curve.span_nulls = True
     of_x = {x: {"unit": x_unit, "custom.axisLabel": x}}
@@ -91,7 +95,7 @@ def stacked_bars(
     stacking: common.StackingMode = common.StackingMode.NORMAL,
     **look: Unpack[Look],
 ) -> Panel:
-    """Return one stacked bar for each row of a table whose column ``x`` names it."""
+    """Return a stacked bar for each row of a table; the column ``x`` names the bars."""
     options = barchart.Options(
         x_field=x,
         orientation=common.VizOrientation.HORIZONTAL,
@@ -116,7 +120,7 @@ def stacked_bars(
 
 
 def distribution(title: str, description: str, query: Query, *, unit: str) -> Panel:
-    """Return how many series have which value, over time: the same for two and for hundreds."""
+    """Return a heatmap: how many series have which value over time, readable for hundreds."""
     options = heatmap.Options(
         calculate=True,
         calculation=common.HeatmapCalculationOptions(
@@ -147,7 +151,7 @@ def distribution(title: str, description: str, query: Query, *, unit: str) -> Pa
 
 
 def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
-    """Return a strip for each series, coloured by its state."""
+    """Return a strip for each series, coloured by its state over time."""
     hidden = legend(table=False)
     hidden.show_legend = False
     options = statetimeline.Options(

@@ -1,21 +1,21 @@
-"""Links: between the dashboards, from a row or a value to its run, and to the master."""
+"""Links between the dashboards, from a row or value to its run, and to the master."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from grafana_foundation_sdk.models.dashboard import DashboardLink, DashboardLinkType
 
-# Tags of the dashboards: about many runs over days, or about what happens at one time.
+# Tags of dashboards that show many runs over days, or one stretch of time.
 HISTORY: Final = "history"
 MOMENT: Final = "moment"
 
-# Keeps the data source and the time range of the page that is left.
+# Keeps the data source of the page that is left.
 _HERE: Final = "var-datasource=${datasource}"
 
 
 @dataclass(frozen=True)
 class DataLink:
-    """A link on values: where a click on them leads."""
+    """A link on the values of a panel."""
 
     title: str
     url: str
@@ -26,35 +26,24 @@ class DataLink:
         return {"title": self.title, "url": self.url, "targetBlank": self.new_tab}
 
 
-def run_of_row(run_id: str = "run_id") -> DataLink:
-    """Lead from a table's row, which has the columns ``from`` and ``to``, to its run."""
-    return DataLink(
-        "Open the run",
-        f"/d/mlbench-run/mlbench-run?{_HERE}&var-run_id=${{__data.fields.{run_id}}}"
-        "&from=${__data.fields.from}&to=${__data.fields.to}",
-    )
+_RUN: Final = f"/d/mlbench-run/mlbench-run?{_HERE}&var-run_id="
 
-
-def run_now() -> DataLink:
-    """Lead from a series with the label ``run_id`` to its run, over the same time."""
-    return DataLink(
-        "Open the run",
-        f"/d/mlbench-run/mlbench-run?{_HERE}"
-        "&var-run_id=${__field.labels.run_id}&${__url_time_range}",
-    )
-
-
-def run_of_worker() -> DataLink:
-    """Lead from a worker's row to the run that it works for, over the same time."""
-    return DataLink(
-        "Open the run",
-        f"/d/mlbench-run/mlbench-run?{_HERE}"
-        "&var-run_id=${__data.fields.run_id}&${__url_time_range}",
-    )
+# From a table row, which has the columns "from" and "to", to its run.
+RUN_OF_ROW: Final = DataLink(
+    "Open the run",
+    _RUN + "${__data.fields.run_id}&from=${__data.fields.from}&to=${__data.fields.to}",
+)
+# The same from a row or a series, in the same time range.
+RUN_OF_WORKER: Final = DataLink(
+    "Open the run", _RUN + "${__data.fields.run_id}&${__url_time_range}"
+)
+RUN_OF_SERIES: Final = DataLink(
+    "Open the run", _RUN + "${__field.labels.run_id}&${__url_time_range}"
+)
 
 
 def log_of_rank(stream: str) -> DataLink:
-    """Lead from a rank's row to what it wrote, on the master."""
+    """Return the link of a rank's row to its log on the master."""
     return DataLink(
         f"End of its {stream}",
         "${master:raw}/api/runs/${run_id}/logs/"
@@ -64,10 +53,9 @@ def log_of_rank(stream: str) -> DataLink:
 
 
 def other_boards(*, from_history: bool) -> list[DashboardLink]:
-    """Lead to the other dashboards, with the variables that they share.
+    """Return links to the other dashboards, which keep the common variables.
 
-    Those about a moment keep the time of a page about a moment; those about many runs have their
-    own.
+    The time range is kept between dashboards with the same tag.
     """
     return [_tagged(HISTORY, keep_time=from_history), _tagged(MOMENT, keep_time=not from_history)]
 

@@ -1,4 +1,4 @@
-"""What all panels share: size, queries, overrides, and the same look everywhere."""
+"""What all kinds of panels share: size, queries, units, colours and overrides."""
 
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
@@ -24,11 +24,11 @@ from grafana.queries import DATASOURCE, Query
 from grafana.thresholds import GOOD
 from mlbench import palette
 
-# The options are those of Grafana 10.0: later ones know by this what to bring up to date.
+# The options are those of Grafana 10.0; later versions migrate them by this number.
 _PLUGIN_VERSION: Final = "10.0.0"
 
 Overrides = Mapping[str, Mapping[str, object]]
-"""What is different for a series or column: its name, or ``/a pattern/``, to its properties."""
+"""Properties of single series or columns, by name or ``/pattern/``."""
 
 TOOLTIP: Final = common.VizTooltipOptions(
     mode=common.TooltipDisplayMode.MULTI, sort=common.SortOrder.DESCENDING
@@ -120,16 +120,16 @@ def _override(name: str, properties: Mapping[str, object]) -> DashboardFieldConf
 
 
 def fixed(colour: str) -> dict[str, object]:
-    """Return the property of an override that gives a series its colour."""
+    """Return the properties of a series with a colour of its own."""
     return {"color": FieldColor(mode=FieldColorModeId.FIXED, fixed_color=colour)}
 
 
-# Of series that are named for a phase.
+# For series that are named after phases.
 PHASE_COLOURS: Final[Overrides] = {phase: fixed(colour) for phase, colour in palette.PHASE.items()}
 
 
 def dashed(colour: str) -> dict[str, object]:
-    """Return the properties of a series that is a mark to compare with, such as the goal."""
+    """Return the properties of a series to compare with, such as the goal."""
     return fixed(colour) | {
         "custom.lineStyle": common.LineStyle(fill="dash", dash=[10, 10]),
         "custom.fillOpacity": 0,
@@ -139,7 +139,7 @@ def dashed(colour: str) -> dict[str, object]:
 
 
 def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
-    """Return overrides that fill the space between two series, and mute both."""
+    """Return overrides that fill the space between two series in grey."""
     edge: dict[str, object] = {"custom.lineWidth": 0, "custom.showPoints": "never"} | fixed(
         palette.GREY
     )
@@ -150,7 +150,7 @@ def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
 
 
 def legend(*, table: bool) -> common.VizLegendOptions:
-    """Return a list below, or, of many series, a table beside that sorts them by their maximum."""
+    """Return a legend: a list below, or a table beside the graph, for many series."""
     if not table:
         return common.VizLegendOptions(
             display_mode=common.LegendDisplayMode.LIST,
@@ -168,8 +168,8 @@ def legend(*, table: bool) -> common.VizLegendOptions:
     )
 
 
-def words(title: str, description: str, markdown: str, *, width: int, height: int) -> Panel:
-    """Return a text, which may hold links and variables."""
+def markdown(title: str, description: str, content: str, *, width: int, height: int) -> Panel:
+    """Return a panel with Markdown text, in which Grafana fills in variables."""
     return Panel(
         type_val="text",
         title=title,
@@ -177,7 +177,7 @@ def words(title: str, description: str, markdown: str, *, width: int, height: in
         datasource=DATASOURCE,
         targets=[],
         grid_pos=GridPos(w=width, h=height),
-        options=text.Options(mode=text.TextMode.MARKDOWN, content=markdown),
+        options=text.Options(mode=text.TextMode.MARKDOWN, content=content),
         field_config=FieldConfigSource(defaults=FieldConfig(), overrides=[]),
         transformations=[],
         plugin_version=_PLUGIN_VERSION,
@@ -185,7 +185,7 @@ def words(title: str, description: str, markdown: str, *, width: int, height: in
 
 
 def repeated(template: Panel, variable: str, *, per_line: int) -> Panel:
-    """Return the panel once for each value of a variable."""
+    """Repeat the panel for each value of a variable."""
     template.repeat = variable
     template.repeat_direction = "h"
     template.max_per_row = per_line

@@ -1,4 +1,4 @@
-"""Queries: how Prometheus is asked, and the pieces of PromQL that the boards share."""
+"""Queries to Prometheus, and the PromQL that the boards share."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,27 +8,27 @@ from grafana_foundation_sdk.models.prometheus import Dataquery, PromQueryFormat,
 
 DATASOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-# A unit that Grafana does not know.
+# Grafana has no unit for it.
 CORES: Final = "suffix: cores"
 
-# Recorded values come as fast as the steps, not at the pace of the scrapes.
+# Recorded values come with each step, more often than scrapes.
 RECORDED_INTERVAL: Final = "100ms"
 
 
 @dataclass(frozen=True)
 class Query:
-    """One question to Prometheus."""
+    """A query of a panel."""
 
     expr: str
     legend: str = "__auto"
     ref: str = ""
-    """What the answer's column is called in a table; a letter if it does not matter."""
+    """Its name, which is also that of its column in a table; a letter by default."""
     instant: bool = False
     table: bool = False
     interval: str | None = None
 
     def target(self, letter: str) -> Dataquery:
-        """Return the query as a panel holds it."""
+        """Return the query as Grafana stores it, named ``letter`` if it has no name."""
         return Dataquery(
             datasource=DATASOURCE,
             expr=self.expr,
@@ -44,27 +44,27 @@ class Query:
 
 
 def graph(expr: str, legend: str) -> Query:
-    """Ask for scraped series over time."""
+    """Return a query for scraped series over time."""
     return Query(expr, legend)
 
 
 def recorded(expr: str, legend: str) -> Query:
-    """Ask for recorded series over time, every step of them where there is room."""
+    """Return a query for recorded series over time, in full resolution where there is room."""
     return Query(expr, legend, interval=RECORDED_INTERVAL)
 
 
 def value(expr: str, legend: str) -> Query:
-    """Ask for the values at the end of the time range."""
+    """Return a query for the values at the end of the time range."""
     return Query(expr, legend, instant=True)
 
 
 def column(ref: str, expr: str) -> Query:
-    """Ask for a table's column: the values at the end of the time range, with their labels."""
+    """Return a query for a table's column: the values at the end of the time range, with labels."""
     return Query(expr, ref=ref, instant=True, table=True)
 
 
 def history(ref: str, expr: str, interval: str | None = None) -> Query:
-    """Ask for a table's column over time."""
+    """Return a query for a table's column over time."""
     return Query(expr, ref=ref, table=True, interval=interval)
 
 
@@ -74,30 +74,30 @@ def rate(selector: str) -> str:
 
 
 def latest(selector: str) -> str:
-    """Return the newest value of the time range, also of a run or worker that has gone since."""
+    """Return the newest value in the time range, also of a run or worker that is gone now."""
     return f"last_over_time({selector}[$__range])"
 
 
 def age(timestamp: str) -> str:
-    """Return the seconds since a time, as of the scrape: no older because nobody scraped."""
+    """Return the seconds between a timestamp and its scrape."""
     return f"timestamp({timestamp}) - {timestamp}"
 
 
 def by(labels: str, expr: str) -> str:
-    """Return one series for each value of the labels: without those of the scrape."""
+    """Return one series for each value of the labels, without the labels of the scrape."""
     return f"max by ({labels}) ({expr})"
 
 
 def moment(event: str, runs: str = "") -> str:
-    """Return when runs were created, started, finished, or reached their goal.
+    """Return the time when runs were created, started, finished or reached their goal.
 
-    ``runs`` selects them: ``{run_id="$run_id"}``; all of them if empty.
+    ``runs`` is a selector such as ``{run_id="$run_id"}``; all runs if empty.
     """
     return by("run_id", latest(f"mlbench_run_{event}_timestamp_seconds{runs}"))
 
 
 def duration(runs: str = "") -> str:
-    """Return the seconds since runs started, up to their end if they have ended."""
+    """Return the seconds from the start of runs to their end, or to now."""
     started = moment("started", runs)
     ended = f"({moment('finished', runs)} or on (run_id) {started} * 0 + time())"
     return f"{ended} - on (run_id) {started}"
@@ -106,8 +106,9 @@ def duration(runs: str = "") -> str:
 def progress(value: str, goal: str, reached: str) -> str:
     """Return how near each run is to its goal, from 0 to 1.
 
-    ``value`` and ``goal`` have the labels ``run_id`` and ``metric``. A goal that is not ``reached``
-    yet lies above the value if higher is better, and below if lower is: so it works for both.
+    ``value`` and ``goal`` have the labels ``run_id`` and ``metric``. As long as the goal is not
+    ``reached``, it lies above the value if higher is better and below it if lower is better, so the
+    smaller of both ratios is the progress.
     """
     return (
         f"max by (run_id) ({reached} * 0 + 1)"
@@ -117,9 +118,9 @@ def progress(value: str, goal: str, reached: str) -> str:
 
 
 def while_running(expr: str, run: str) -> str:
-    """Return a graph that ends where the run does, not when Prometheus forgets its last value.
+    """Return an expression that ends with its run, not minutes later when the value is stale.
 
-    ``run`` selects the runs: ``run_id="$run_id"``.
+    ``run`` is a label selector such as ``run_id="$run_id"``.
     """
     return (
         f"({expr}) unless on (run_id) "

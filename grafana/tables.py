@@ -1,4 +1,4 @@
-"""Tables: a row for each run, worker or rank, its columns from as many queries."""
+"""Tables: a row for each run, worker or rank, with columns from several queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ from grafana.transformations import step
 
 @dataclass(frozen=True)
 class Column:
-    """A column: which label or query it shows, and how."""
+    """A column of a table."""
 
     source: str
-    """The ``ref`` of a query, for its value; else a label of the answers."""
+    """What it shows: the value of the query with this ``ref``, or else a label."""
     title: str = ""
     unit: str = ""
     decimals: int | None = None
@@ -27,12 +27,12 @@ class Column:
     mappings: Sequence[ValueMapping] = ()
     links: Sequence[DataLink] = field(default_factory=tuple)
     gauge: float | None = None
-    """The value at which a bar in the cell is full."""
+    """Draw a bar in the cell, full at this value."""
     hidden: bool = False
-    """Not shown, but there for links."""
+    """Whether it is only there for links."""
 
     def properties(self) -> dict[str, object]:
-        """Return what is different for the column, as Grafana names it."""
+        """Return the column's properties, as Grafana names them."""
         found: dict[str, object] = {"noValue": "-"}
         if self.unit:
             found["unit"] = self.unit
@@ -65,7 +65,7 @@ def rows(
     descending: bool = False,
     **look: Unpack[Look],
 ) -> Panel:
-    """Return a table. Rows of the queries that agree in all labels they share become one."""
+    """Return a table. Rows of different queries are merged if their common labels agree."""
     refs = [query.ref for query in queries]
     source_to_field = {
         column.source: f"Value #{column.source}" if column.source in refs else column.source

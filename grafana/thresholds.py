@@ -1,4 +1,4 @@
-"""What values mean: where they turn bad, and the colours and words of states, on every board."""
+"""Thresholds of values, and the colours and words of states, the same on every board."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -19,7 +19,7 @@ from mlbench.palette import BLUE, GREEN, GREY, ORANGE, RED, YELLOW
 
 
 def thresholds(start: str, steps: Mapping[float, str] | None = None) -> ThresholdsConfig:
-    """Return ``start`` as the colour of the lowest values, and the colours from each step on."""
+    """Return thresholds: ``start`` colours the lowest values, each step those above it."""
     return ThresholdsConfig(
         mode=ThresholdsMode.ABSOLUTE,
         steps=[
@@ -33,19 +33,19 @@ PLAIN: Final = thresholds(BLUE)
 GOOD: Final = thresholds(GREEN)
 ANY_IS_BAD: Final = thresholds(GREEN, {1: RED})
 
-# The alert MLBenchStraggler speaks at 1.2.
+# The alert MLBenchStraggler fires above 1.2.
 STRAGGLER: Final = thresholds(GREEN, {1.1: YELLOW, 1.2: RED})
 COMMUNICATION: Final = thresholds(GREEN, {0.3: YELLOW, 0.6: RED})
-# The alert MLBenchSpoolGrowing speaks at 0.5.
+# The alert MLBenchSpoolGrowing fires above 0.5.
 SPOOL: Final = thresholds(GREEN, {0.25: YELLOW, 0.5: RED})
 EFFICIENCY: Final = thresholds(RED, {0.5: YELLOW, 0.8: GREEN})
-# After 15 s the alert MLBenchWorkerLost speaks, after 30 s the master gives a worker up.
+# The alert MLBenchWorkerLost fires after 15 s; the master gives a worker up after 30 s.
 HEARTBEAT_AGE: Final = thresholds(GREEN, {5: YELLOW, 15: RED})
 PROGRESS_AGE: Final = thresholds(GREEN, {10: YELLOW, 30: RED})
 GOAL_PROGRESS: Final = thresholds(ORANGE, {0.9: YELLOW, 1: GREEN})
 
 
-def words(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
+def value_map(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
     """Return mappings from values to (text, colour)."""
     return [
         ValueMap(
@@ -57,16 +57,16 @@ def words(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
     ]
 
 
-RUN_STATE: Final = words({state: (state, colour) for state, colour in palette.RUN_STATE.items()})
-POD_PHASE: Final = words({phase: (phase, colour) for phase, colour in palette.POD_PHASE.items()})
-UP: Final = words({"0": ("down", RED), "1": ("up", GREEN)})
-PROCESS: Final = words({"0": ("ended", GREY), "1": ("running", GREEN)})
-SEVERITY: Final = words({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
-FIRING: Final = words({"1": ("firing", RED)})
+RUN_STATE: Final = value_map({key: (key, colour) for key, colour in palette.RUN_STATE.items()})
+POD_PHASE: Final = value_map({key: (key, colour) for key, colour in palette.POD_PHASE.items()})
+UP: Final = value_map({"0": ("down", RED), "1": ("up", GREEN)})
+PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
+SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
+FIRING: Final = value_map({"1": ("firing", RED)})
 
-# Texts such as "run 3 rank 12", coloured by the rank's last digit.
+# For texts such as "run 3 rank 12": a colour for each last digit of the rank.
 RANK_COLOURS: Final[list[ValueMapping]] = [
-    *words({"idle": ("idle", GREY)}),
+    *value_map({"idle": ("idle", GREY)}),
     *(
         RegexMap(
             options=DashboardRegexMapOptions(
@@ -75,21 +75,12 @@ RANK_COLOURS: Final[list[ValueMapping]] = [
             )
         )
         for digit, colour in enumerate(
-            (
-                "blue",
-                "green",
-                "orange",
-                "purple",
-                "yellow",
-                "semi-dark-blue",
-                "semi-dark-green",
-                "semi-dark-orange",
-                "semi-dark-purple",
-                "semi-dark-yellow",
-            )
+            f"{shade}{colour}"
+            for shade in ("", "semi-dark-")
+            for colour in ("blue", "green", "orange", "purple", "yellow")
         )
     ),
 ]
 
-# The end of a run's time range in a link, in milliseconds; 0 is that of a run that goes on.
-STILL_RUNNING: Final = words({"0": ("now", BLUE)})
+# In links, the end of a run's time range in milliseconds; 0 if it is still running.
+STILL_RUNNING: Final = value_map({"0": ("now", BLUE)})

@@ -1,4 +1,4 @@
-r"""Transformations: how answers are joined and turned before they are drawn.
+r"""Transformations: how the answers of queries are joined and reshaped before they are drawn.
 
 Grafana versions differ in what they call the first column of a matrix (``row\column`` or ``row``),
 so both names are given. A ``groupBy`` adds its aggregation to a column's name.
@@ -15,9 +15,9 @@ def step(kind: str, **options: object) -> DataTransformerConfig:
 
 
 def over(x: str, curves: Sequence[str]) -> list[DataTransformerConfig]:
-    """Turn the columns over time ``x`` and ``curves`` into curves over ``x``.
+    """Turn the columns ``x`` and ``curves``, both over time, into curves over ``x``.
 
-    A value of ``x`` that comes again, such as a step after a restart, shows the later value.
+    Where a value of ``x`` comes twice, such as a step after a restart, the later value counts.
     """
     return [
         step("joinByField", byField="Time", mode="outer"),
@@ -29,9 +29,9 @@ def over(x: str, curves: Sequence[str]) -> list[DataTransformerConfig]:
 
 
 def averaged_over(x: str, value: str, curve: str) -> list[DataTransformerConfig]:
-    """Turn rows with a ``value`` and, from the query after it, ``x`` into curves of the means.
+    """Turn the queries ``value`` and ``x``, in this order, into curves of mean values over ``x``.
 
-    The label ``curve`` says which curve a row belongs to.
+    The label ``curve`` tells to which curve a row belongs.
     """
     column = f"Value #{x}"
     return [
@@ -46,10 +46,10 @@ def averaged_over(x: str, value: str, curve: str) -> list[DataTransformerConfig]
 
 
 def since_start(value: str, start: str, curve: str, x: str) -> list[DataTransformerConfig]:
-    """Turn samples with their times into a curve for each ``curve``, over the time since a start.
+    """Turn samples into curves over the time since the start of their runs.
 
-    ``value`` is the query of the samples; ``start``, after it, that of the time in milliseconds
-    from which each run counts, with the label ``curve``.
+    ``value`` is the query of the samples, and ``start``, after it, that of the start times in
+    milliseconds. The label ``curve`` tells to which curve a row belongs.
     """
     without_time = step("organize", excludeByName={"Time": True}, indexByName={}, renameByName={})
     without_time.filter_val = MatcherConfig(id_val="byRefId", options=start)
@@ -67,7 +67,7 @@ def since_start(value: str, start: str, curve: str, x: str) -> list[DataTransfor
 
 
 def matrix(row: str, column: str, value: str, *, x: str) -> list[DataTransformerConfig]:
-    """Turn rows into a table: ``row`` downwards, called ``x``, and ``column`` sidewards."""
+    """Turn rows into a matrix of the columns ``row``, which is renamed to ``x``, and ``column``."""
     return [
         step(
             "groupingToMatrix",
@@ -81,17 +81,17 @@ def matrix(row: str, column: str, value: str, *, x: str) -> list[DataTransformer
 
 
 def states(column: str, state: str) -> list[DataTransformerConfig]:
-    """Turn rows with times into a strip for each ``column``, that shows the text ``state``."""
+    """Turn rows with times into a strip for each ``column`` that shows the text ``state``."""
     return [*matrix("Time", column, state, x="time"), _converted("time", "time")]
 
 
 def renamed(titles: dict[str, str]) -> DataTransformerConfig:
-    """Give columns other names."""
+    """Rename columns."""
     return step("organize", excludeByName={}, indexByName={}, renameByName=titles)
 
 
 def _grouped(keys: Sequence[str], values: Sequence[str], keep: str) -> DataTransformerConfig:
-    """Make one row of those that agree in the keys; ``keep`` says what of their values."""
+    """Group rows by the keys; ``keep`` is how values are aggregated."""
     key: dict[str, object] = {"operation": "groupby", "aggregations": []}
     aggregated: dict[str, object] = {"operation": "aggregate", "aggregations": [keep]}
     return step("groupBy", fields=dict.fromkeys(keys, key) | dict.fromkeys(values, aggregated))
@@ -102,7 +102,7 @@ def _sorted(column: str) -> DataTransformerConfig:
 
 
 def _present(column: str) -> DataTransformerConfig:
-    """Keep the rows that have a value in the column."""
+    """Keep only rows with a value in the column."""
     there = {"id": "isNotNull", "options": {}}
     return step(
         "filterByValue",

@@ -4,15 +4,12 @@ import falcon
 from falcon import Request, Response
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-from master import errors, media
-from master.auth import TokenMiddleware
+from master import errors, http
+from master.access import OriginMiddleware, TokenMiddleware
 from master.models import open_database
-from master.origin import OriginMiddleware
-from master.reading.gate import Gate
-from master.reading.promql import PrometheusClient
+from master.reading.promql import CircuitBreaker, PrometheusClient
 from master.reading.series import SeriesReader
-from master.recording.limits import SeriesLimit
-from master.recording.spool import Spool
+from master.recording.limits import SeriesLimit, Spool
 from master.resources.health import (
     HealthResource,
     OpenApiResource,
@@ -56,7 +53,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret))
     app.add_middleware(policy.AnswersMiddleware())
     app.req_options.strip_url_path_trailing_slash = True
-    media.install(app)
+    http.write_json(app)
     static = assets.load()
     shells = Shells(static.prefix, policy.page_headers(settings.grafana_public_url))
     errors.install(app)
@@ -109,5 +106,5 @@ def get_app() -> falcon.App[Request, Response]:
     """Return the app as the environment wants it, for gunicorn: ``master.app:get_app()``."""
     settings = Settings.from_environ()
     open_database(settings.database_url, settings.reserve_bytes)
-    prometheus = PrometheusClient(settings.prometheus_url, _PATIENCE_SECONDS, Gate())
+    prometheus = PrometheusClient(settings.prometheus_url, _PATIENCE_SECONDS, CircuitBreaker())
     return create_app(settings, prometheus)

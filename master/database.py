@@ -1,13 +1,16 @@
-"""The database: connecting to it, and the kinds of transaction that the master uses.
+"""The database: connecting to it, the kinds of transaction, and room on its disk.
 
-SQLite in WAL mode by default, PostgreSQL by its URL. Both behave alike here: what runs inside
-``exclusive`` for one key happens one after the other, and ``snapshot`` sees one moment.
+SQLite in WAL mode by default, or PostgreSQL by its URL. Both behave alike: transactions of
+``exclusive`` with one key run one after the other, and ``snapshot`` sees one moment.
 """
 
+import os
 import select
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from peewee import (
@@ -19,7 +22,7 @@ from peewee import (
 )
 from playhouse.db_url import parse
 
-from master.reserve import Reserve
+from master.errors import ServiceUnavailableError
 from mlbench.errors import MLBenchError
 
 database = DatabaseProxy()
@@ -27,52 +30,103 @@ database = DatabaseProxy()
 _BUSY_MS = 30_000
 _SQLITE_PRAGMAS = {
     "busy_timeout": _BUSY_MS,
-    "auto_vacuum": "incremental",  # of a new file: the others are told by `sweeping`
-    "secure_delete": 0,  # or what is deleted is written once more, as zeros
+    "auto_vacuum": "incremental",  # of new files: `sweeping` converts older ones
+    "secure_delete": 0,  # do not overwrite what is deleted
     "journal_size_limit": 16 << 20,
     "journal_mode": "wal",  # readers and the one writer do not wait for each other
     "synchronous": "normal",  # a killed process loses nothing
     "foreign_keys": 1,
 }
 
-# The keys of `exclusive`: the runs' state, or one owner's streams and samples.
+# A key of `exclusive`: the state of runs. The others are owners of streams and samples.
 STATE = "state"
 
-# SQLite has one writer at a time. A thread that finds the database locked sleeps for a while, so
-# threads of one process queue here instead.
+# SQLite has one writer at a time. A thread that finds the database locked would sleep, so threads
+# of one process queue here instead.
 _sqlite_writer = threading.RLock()
 
 
 class DatabaseURLError(MLBenchError):
-    """The URL of the database is none that the master can use."""
+    """The URL of the database cannot be used."""
+
+
+class NoRoomError(ServiceUnavailableError):
+    """The database's disk is too full for logs and samples."""
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """A file that keeps room on a database's disk, for what must be written on a full one.
+
+    When the disk is nearly full, logs and samples are refused first. Then, before the state of runs
+    is written, the file is deleted; it is made again once there is room. Threads and processes may
+    share it.
+    """
+
+    path: Path
+    size: int
+    """Its bytes; 0 for no reserve."""
+
+    def check_room(self) -> None:
+        """Raise NoRoomError if less than the reserve is free."""
+        if self.size and (free := self._free()) < self.size:
+            raise NoRoomError(
+                f"the disk of the database is full: {free} bytes are free, and below {self.size} "
+                "no logs and samples are taken: delete runs, or make room; nothing was stored"
+            )
+
+    def make_room(self) -> None:
+        """Delete the file if little is free besides, or make it again if much is."""
+        if not self.size:
+            return
+        free = self._free()
+        if free < self.size // 4:
+            self.path.unlink(missing_ok=True)
+        elif free >= 2 * self.size and not self.path.exists():
+            self._make()
+
+    def _make(self) -> None:
+        # If the file system cannot reserve room, or has none, there is no reserve.
+        with suppress(OSError):
+            file = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            try:
+                os.posix_fallocate(file, 0, self.size)
+            except OSError:
+                self.path.unlink(missing_ok=True)
+            finally:
+                os.close(file)
+
+    def _free(self) -> int:
+        found = os.statvfs(self.path.parent)
+        return found.f_bavail * found.f_frsize
 
 
 class _Sqlite(SqliteDatabase):
-    """SQLite, with a reserve on its disk."""
+    """SQLite with a reserve on its disk."""
 
     def __init__(self, database: str, *, reserve_bytes: int, **arguments: Any) -> None:
         super().__init__(database, **arguments)
-        self.reserve = Reserve.beside(database, reserve_bytes)
+        self.reserve = Reserve(Path(f"{database}.reserve"), reserve_bytes)
 
     def rollback(self) -> Any:
-        """Roll back, unless SQLite has: on a full disk it does, and the error is to be that."""
+        """Roll back, unless SQLite has done so itself, as it does on a full disk."""
         return super().rollback() if self.connection().in_transaction else None
 
 
 class _Postgresql(PostgresqlDatabase):
-    """PostgreSQL, to which each thread connects again after the server has dropped it."""
+    """PostgreSQL, to which each thread connects again after the server closed its connection."""
 
     def cursor(self, named_cursor: str | None = None) -> Any:
-        """Return a cursor of a connection that works, unless it breaks in a transaction."""
+        """Return a cursor, of a new connection if the server has closed the old one."""
         if not self.is_closed() and not self.in_transaction() and _is_dropped(self.connection()):
             self.close()
         return PostgresqlDatabase.cursor(self, named_cursor)
 
 
 def connect(url: str, reserve_bytes: int = 0) -> Database:
-    """Return the database of a URL, to which each thread connects at its first query.
+    """Return the database of a URL. Each thread connects at its first query.
 
-    ``reserve_bytes`` on SQLite's disk are set aside for writing the state of runs.
+    ``reserve_bytes`` of SQLite's disk are kept for the state of runs.
 
     Raises:
         DatabaseURLError: it names neither a file of SQLite nor a database of PostgreSQL.
@@ -93,7 +147,7 @@ def connect(url: str, reserve_bytes: int = 0) -> Database:
 
 @contextmanager
 def exclusive(key: str) -> Iterator[None]:
-    """Run a writing transaction, alone among those of the same key, in any process."""
+    """Run a writing transaction; no other with this key runs meanwhile, in any process."""
     if isinstance(database.obj, _Sqlite):
         if key == STATE:
             database.obj.reserve.make_room()
@@ -107,10 +161,10 @@ def exclusive(key: str) -> Iterator[None]:
 
 @contextmanager
 def impatient(seconds: float) -> Iterator[None]:
-    """Run a writing transaction that waits for others, and for the server, so long at most.
+    """Run a writing transaction that waits this long at most, for others and for the server.
 
     Raises:
-        OperationalError: it had to wait longer, or the database cannot be written.
+        OperationalError: that was not enough, or the database cannot be written.
     """
     milliseconds = int(seconds * 1000)
     if not isinstance(database.obj, _Sqlite):
@@ -133,32 +187,28 @@ def impatient(seconds: float) -> Iterator[None]:
 
 
 def check_room() -> None:
-    """Make sure that the disk has room for logs and samples, as far as that can be known.
-
-    Raises:
-        NoRoomError: it is too full.
-    """
+    """Raise NoRoomError if SQLite's disk has no room for logs and samples."""
     if isinstance(database.obj, _Sqlite):
         database.obj.reserve.check_room()
 
 
 @contextmanager
 def snapshot() -> Iterator[None]:
-    """Run a reading transaction that sees the database as it is at its first query."""
+    """Run a reading transaction that sees the database as of its first query."""
     isolation = () if isinstance(database.obj, SqliteDatabase) else ("REPEATABLE READ",)
     with database.atomic(*isolation):
         yield
 
 
 def run_sql(sql: str, *values: object) -> Any:
-    """Run a statement with ``?`` for its values, and return the driver's cursor."""
+    """Run a statement that has ``?`` for its values, and return the driver's cursor."""
     return database.execute_sql(sql.replace("?", database.param), values)
 
 
 def _is_dropped(connection: Any) -> bool:
-    """Return whether the server has ended a connection on which nothing is under way.
+    """Return whether the server has closed an idle connection.
 
-    It says so when it ends; nothing else makes such a connection readable.
+    It says so when it does, and nothing else makes an idle connection readable.
     """
     if connection.closed:
         return True
@@ -168,5 +218,5 @@ def _is_dropped(connection: Any) -> bool:
 
 
 def connect_tables(opened: Database) -> None:
-    """Let all tables use this database from now on."""
+    """Connect all tables to this database."""
     database.initialize(opened)

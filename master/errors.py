@@ -1,4 +1,4 @@
-"""Errors as the API answers them: JSON with ``status`` and ``message``, whatever went wrong."""
+"""Errors, and how the API answers them: JSON with ``status`` and ``message``, whatever it is."""
 
 import logging
 
@@ -7,10 +7,7 @@ from falcon import Request, Response
 from peewee import InterfaceError, OperationalError, PeeweeException
 from pydantic import ValidationError
 
-from master.reading.completeness import LostSamplesError
-from master.reading.promql import PrometheusError
-from master.recording.spool import SpoolFullError
-from master.reserve import NoRoomError
+from mlbench.errors import MLBenchError
 
 log = logging.getLogger(__name__)
 
@@ -22,13 +19,18 @@ class BadFieldError(falcon.HTTPBadRequest):
         super().__init__(description=f"{field}: {problem}")
 
 
+class ServiceUnavailableError(MLBenchError):
+    """Something cannot be done: 503 and Retry-After, or 502 where asking again does not help."""
+
+    may_pass = True
+    """Whether asking again may help."""
+
+
 def install(app: falcon.App[Request, Response]) -> None:
     """Make every error of the app a JSON answer."""
     app.set_error_serializer(serialize)
     app.add_error_handler(ValidationError, _answer_validation)
-    app.add_error_handler(PrometheusError, _answer_prometheus)
-    app.add_error_handler(SpoolFullError, _answer_full)
-    app.add_error_handler(NoRoomError, _answer_full)
+    app.add_error_handler(ServiceUnavailableError, _answer_unavailable)
     app.add_error_handler(OperationalError, _answer_database)
     app.add_error_handler(InterfaceError, _answer_database)
     app.add_error_handler(Exception, _answer_unexpected)
@@ -65,19 +67,12 @@ def _sentence(problem: object) -> str:
     return f"{field}: {message}{given}"
 
 
-def _answer_prometheus(
-    req: Request, resp: Response, error: PrometheusError, params: dict[str, object]
+def _answer_unavailable(
+    req: Request, resp: Response, error: ServiceUnavailableError, params: dict[str, object]
 ) -> None:
-    if isinstance(error, LostSamplesError) and not error.may_pass:
-        # Asking again would not help.
-        raise falcon.HTTPBadGateway(description=str(error))
-    raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
-
-
-def _answer_full(
-    req: Request, resp: Response, error: SpoolFullError | NoRoomError, params: dict[str, object]
-) -> None:
-    raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
+    if error.may_pass:
+        raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
+    raise falcon.HTTPBadGateway(description=str(error))
 
 
 def _answer_database(

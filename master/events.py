@@ -4,7 +4,6 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
-from master.exits import describe_exit
 from master.models import Rank, Run
 from master.runs import reason_of
 from master.times import seconds_to_text
@@ -121,3 +120,13 @@ def _end(run: Run) -> Iterator[RunEvent]:
 
 def _count(ranks: Sequence[Rank], one: str, several: str) -> str:
     return f"1 {one} is" if len(ranks) == 1 else f"{len(ranks)} {several} are"
+
+
+def describe_exit(exit_code: int) -> str:
+    """Return an exit code in words: a negative one is the signal that killed the process."""
+    if exit_code >= 0:
+        return f"exited with code {exit_code}"
+    try:
+        return f"was killed by signal {-exit_code} ({signal.Signals(-exit_code).name})"
+    except ValueError:
+        return f"was killed by signal {-exit_code}"

@@ -1,4 +1,4 @@
-"""JSON whose numbers keep their value: one that no float holds is read as its text."""
+"""Parsing JSON without rounding: numbers that no float holds become texts."""
 
 import json
 import math
@@ -8,14 +8,14 @@ from typing import Any
 
 import orjson
 
-# It may not fit 64 bits: orjson would round it.
+# orjson rounds whole numbers beyond 64 bits.
 LONG_NUMBER = re.compile(rb"[1-9][0-9]{18}")
-# What orjson takes for no JSON, and Python's own may read. To try in vain takes it long.
+# What orjson refuses and Python's parser, which is slow, may take.
 _OF_PYTHON = re.compile(rb"NaN|Infinity|[eE]\+?[0-9]{3}|[0-9]{300}")
 
 
 def loads(data: bytes) -> Any:
-    """Return what JSON says; also NaN and Infinity, whole numbers of any size, and 1e400 as text.
+    """Parse JSON, also NaN and Infinity, whole numbers of any size, and 1e400 as a text.
 
     Raises:
         ValueError: it is no JSON, or has a number of more digits than Python converts.
@@ -25,7 +25,7 @@ def loads(data: bytes) -> Any:
 
 
 def loads_fast(data: bytes) -> Any:
-    """Return what ``loads`` does, for JSON in which ``LONG_NUMBER`` finds nothing."""
+    """Do what ``loads`` does, for JSON in which ``LONG_NUMBER`` finds nothing."""
     try:
         return orjson.loads(data)
     except ValueError:
@@ -35,7 +35,7 @@ def loads_fast(data: bytes) -> Any:
 
 
 def loads_exactly(data: bytes) -> Any:
-    """Return what ``loads`` does, slowly."""
+    """Do what ``loads`` does, slowly."""
     return json.loads(data, parse_float=_to_float, parse_int=_to_int)
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from master import runs
-from master.division import departures, division
 from master.models import Rank, Run
+from master.results.division import division, rule_violations
 from master.times import seconds_to_text
 from mlbench.records import Limits, Machine, Manifest, RankOnMachine, Versions
 
@@ -23,7 +23,7 @@ def build(run: Run) -> Manifest:
     others = {
         "run_id": run.id,
         "division": division(run),
-        "departures": tuple(departures(run, [rank.machine for rank in ranks if rank.machine])),
+        "departures": tuple(rule_violations(run, [rank.machine for rank in ranks if rank.machine])),
         "goal": runs.goal_of(run),
         "data": {name: value for name, value in settings.items() if name.startswith("data")},
         "limits": Limits(**runs.columns_of(run, Limits)),

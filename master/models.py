@@ -1,4 +1,4 @@
-"""The tables: runs and their ranks, workers and pods, streams, and what Prometheus cannot hold."""
+"""The tables: runs and ranks, workers and pods, streams, and samples outside of Prometheus."""
 
 import json
 from typing import Any
@@ -28,10 +28,10 @@ from master.migrations import bring_up_to_date
 
 
 class LastingIdField(AutoField):
-    """A number that is never used again, also after its row was deleted."""
+    """An id that is never used again, even after its row was deleted."""
 
     def ddl(self, ctx: Context) -> NodeList:
-        """Return the column's definition; only SQLite has to be told."""
+        """Return the column's definition, which SQLite alone needs to differ."""
         definition = super().ddl(ctx)
         on_sqlite = isinstance(database.obj, SqliteDatabase)
         return NodeList((definition, SQL("AUTOINCREMENT"))) if on_sqlite else definition
@@ -41,11 +41,11 @@ class JSONField(TextField):
     """A value stored as JSON text."""
 
     def db_value(self, value: Any) -> str | None:
-        """Return the JSON text."""
+        """Serialize."""
         return None if value is None else json.dumps(value)
 
     def python_value(self, value: str | None) -> Any:
-        """Return what the JSON text says."""
+        """Deserialize."""
         return None if value is None else json.loads(value)
 
 
@@ -55,23 +55,23 @@ class _Table(Model):
 
 
 class Run(_Table):
-    """One run of a benchmark, from its order to its end. Times are Unix seconds, UTC."""
+    """One run of a benchmark. Times are Unix seconds."""
 
-    # Series outlive runs.
+    # Its series outlive it.
     id = LastingIdField()
     job_id = CharField()
     name = CharField()
     benchmark = CharField()
-    """The official task; empty where ``command`` says what to run."""
+    """The official task; empty for a ``command``."""
     args = JSONField()
     image = TextField(default="")
     command = TextField(default="")
-    """With ``{hosts}``, ``{rank}``, ``{run_id}`` and ``{backend}`` to be filled in."""
+    """May contain ``{hosts}``, ``{rank}``, ``{run_id}`` and ``{backend}``."""
     working_dir = TextField(null=True)
-    """The folder that ``command`` starts in; null for the agent's own."""
+    """The folder in which ``command`` starts; null for the agent's own."""
     backend = CharField(default="gloo")
     run_all_nodes = BooleanField(default=True)
-    """Whether every rank runs the command, or rank 0 alone."""
+    """Whether all ranks run the command, or rank 0 alone."""
     num_workers = IntegerField()
     num_cpus = DoubleField(null=True)
     max_bandwidth = DoubleField(null=True)
@@ -81,34 +81,34 @@ class Run(_Table):
     seed = BigIntegerField(null=True)
     max_restarts = IntegerField(default=0)
     deadline_seconds = DoubleField(null=True)
-    """After its start, when training shall end; null for a run without one."""
+    """When training shall end, after its start."""
 
     state = CharField(index=True)
     attempt = IntegerField(default=0)
     stop_requested = BooleanField(default=False)
     reason = TextField(default="")
     waiting = TextField(null=True)
-    """What it waits for, before it begins or between attempts; null once it goes on."""
+    """What it waits for, before it begins or between attempts."""
     created_at = DoubleField()
     started_at = DoubleField(null=True)
     finished_at = DoubleField(null=True, index=True)
 
     goal = JSONField(null=True)
-    """``{"metric", "value", "lower_is_better"}``, or null."""
+    """``{"metric", "value", "lower_is_better"}``"""
     goal_reached_at = DoubleField(null=True)
-    """When a recorded value reached the goal first."""
+    """When a recorded value first reached the goal."""
     goal_train_seconds = DoubleField(null=True)
-    """Training time until then, evaluation left out; null where it was not recorded."""
+    """Training time until then, without evaluation."""
     settings = JSONField(null=True)
-    """What the task runs with, by name, or null until it says so."""
+    """The settings that the task has stated, by name."""
     redeliveries = IntegerField(default=0)
-    """How often all samples were delivered again, as Prometheus had lost some."""
+    """How often its samples were delivered again, as Prometheus had lost some."""
     refused = JSONField(null=True)
-    """``{"first", "samples", "most"}`` of the series beyond those that it may have, or null."""
+    """``{"first", "samples", "most"}``: the series beyond its limit."""
     delivery = JSONField(null=True)
-    """``{"recorded", "in_prometheus", "kept"}`` once every stream is complete, or null."""
+    """``{"recorded", "in_prometheus", "kept"}``: its samples, counted at its end."""
     settled_at = DoubleField(null=True, index=True)
-    """When its samples were counted for the last time, an hour after its end; null until then."""
+    """When its samples were counted for the last time, an hour after its end."""
 
     @property
     def command_flags(self) -> list[str]:
@@ -118,7 +118,7 @@ class Run(_Table):
 
 
 class Rank(_Table):
-    """One rank of one attempt: which worker runs it, and how it went."""
+    """One rank of one attempt."""
 
     run = ForeignKeyField(Run, backref="ranks", on_delete="CASCADE")
     run_id: int
@@ -126,33 +126,33 @@ class Rank(_Table):
     rank = IntegerField()
     worker = CharField()
     pod_uid = CharField(null=True)
-    """What tells its pod from a later one of the same name; null where pods have none."""
+    """Tells its pod from a later one of the same name; null where pods have no uid."""
     image = TextField(null=True)
-    """The image, with its digest, that the pod runs; null where it runs none."""
+    """The pod's image with its digest; null where it runs none."""
     assignment = JSONField()
-    """What the agent is told to start."""
+    """The fields of an ``mlbench.assignment.Assignment``."""
     assigned_at = DoubleField()
     reported = BooleanField(default=False)
-    """Whether the agent has said that it has this assignment."""
+    """Whether the agent has reported it."""
     reported_at = DoubleField(null=True)
-    """When it said so first; when the process exited, if it ran too short a time for that."""
+    """When it did first; when the process exited, if that was sooner."""
     stop = BooleanField(default=False)
     exit_code = IntegerField(null=True)
     exited_at = DoubleField(null=True)
     """When it exited; when it was last heard of, if it is lost."""
     lost = TextField(default="")
-    """Why it was written off, for good; empty for a rank that was not."""
+    """Why it was given up; empty for a rank that was not."""
     failure = TextField(default="")
-    """Why it has failed, however its process ends, as its agent says; empty if it has not."""
+    """Why it has failed whatever its exit code, as its agent says; empty if it has not."""
     machine = JSONField(null=True)
-    """What it ran on and with, as its agent states it; null until then."""
+    """What it ran on and with, as its agent has stated it."""
 
     class Meta:
         indexes = ((("run", "attempt", "rank"), True),)
 
 
 class Worker(_Table):
-    """An agent: what it said last."""
+    """The last report of an agent."""
 
     name = CharField(primary_key=True)
     state = CharField()
@@ -160,28 +160,28 @@ class Worker(_Table):
     attempt = IntegerField(null=True)
     ip = CharField()
     pod_uid = CharField(default="")
-    """Of the pod that it is in; empty where pods have none."""
+    """The uid of its pod; empty where pods have none."""
     seen_at = DoubleField()
-    """When that was."""
+    """When it came."""
     heard = BigIntegerField(default=0)
-    """How many seconds the master had heard then (``master/hearing.py``)."""
+    """The heard seconds then (``master/hearing.py``)."""
 
 
 class Hearing(_Table):
-    """For how long the master has heard its agents: a single row."""
+    """The heard seconds (``master/hearing.py``): a single row."""
 
     id = IntegerField(primary_key=True)
     seconds = BigIntegerField()
     since = BigIntegerField()
-    """How many seconds there were when the last pause ended."""
+    """The same at the end of the last pause."""
 
 
 class Pod(_Table):
-    """A worker pod, as the pool sees it."""
+    """A worker pod as the pool sees it."""
 
     name = CharField(primary_key=True)
     uid = CharField(default="")
-    """What tells it from a later one of the same name; empty where names are not used again."""
+    """Tells it from a later pod of the same name; empty where pods have no uid."""
     phase = CharField()
     ip = CharField()
     node = CharField()
@@ -200,30 +200,30 @@ class Stream(_Table):
     rank = IntegerField()
     name = CharField()
     size = BigIntegerField(default=0)
-    """Bytes held: the offset of the next chunk."""
+    """The bytes held, which is the offset of the next chunk."""
     final_size = BigIntegerField(null=True)
-    """Bytes that there will be, once the process has ended."""
+    """The size when it is complete, known once the process has ended."""
     delivered = BigIntegerField(default=0)
-    """Bytes whose samples are in Prometheus or kept; always at the end of a line."""
+    """The bytes whose samples are in Prometheus or kept; always whole lines."""
     recorded = BigIntegerField(default=0)
-    """Samples among the delivered bytes."""
+    """The samples in these bytes."""
     gap_start = BigIntegerField(default=0)
-    """Where what was left out of a long log begins; 0 where nothing was."""
+    """Where the gap in a long log begins, of which only start and end are held; 0 without one."""
     gap_end = BigIntegerField(default=0)
-    """Where it ends. Chunks in between count for nothing, and are about to go."""
+    """Where the gap ends. Chunks in it are about to be deleted."""
 
     class Meta:
         indexes = ((("owner", "attempt", "rank", "name"), True),)
 
 
-# The few with something to deliver, among those of all runs that ever were.
+# Finds the few streams that wait for delivery among those of all runs.
 Stream.add_index(
     Stream.index(Stream.name, where=Stream.delivered < Stream.size, name="stream_waiting")
 )
 
 
 class Chunk(_Table):
-    """A piece of a stream. Those of samples are the spool, and go once their run is settled."""
+    """A piece of a stream. Chunks of samples are the spool, deleted once their run is settled."""
 
     stream = ForeignKeyField(Stream, backref="chunks", on_delete="CASCADE")
     offset = BigIntegerField()
@@ -234,7 +234,7 @@ class Chunk(_Table):
 
 
 class Series(_Table):
-    """A series that Prometheus has: how much of it, from when to when. ``rank`` may be empty."""
+    """What Prometheus has of a series. ``rank`` may be empty."""
 
     owner = TextField()
     metric = TextField()
@@ -242,14 +242,14 @@ class Series(_Table):
     first_ms = BigIntegerField()
     last_ms = BigIntegerField()
     samples = BigIntegerField(default=0)
-    """How many samples were delivered to Prometheus."""
+    """How many were delivered."""
 
     class Meta:
         primary_key = CompositeKey("owner", "metric", "rank")
 
 
 class SeriesName(_Table):
-    """A series that its owner may have: it has so many, and is given no more."""
+    """A series that its owner has, of which there is a limit."""
 
     owner = TextField()
     metric = TextField()
@@ -276,7 +276,7 @@ class KeptSample(_Table):
 
 
 class Detail(_Table):
-    """What posted samples carry that Prometheus has no place for, a batch of one series a row."""
+    """The fields of posted samples that Prometheus cannot hold, for a batch of one series."""
 
     id = BigAutoField()
     owner = TextField()
@@ -285,14 +285,14 @@ class Detail(_Table):
     first_ms = BigIntegerField()
     last_ms = BigIntegerField()
     samples = JSONField()
-    """``[[time_us, cumulative, metadata], …]`` in order of time; null for what was not given."""
+    """``[[time_us, cumulative, metadata], …]`` in order of time."""
 
     class Meta:
         indexes = ((("owner", "metric", "rank", "last_ms"), False),)
 
 
 class PostedBody(_Table):
-    """A body that was posted and stored: the same one again adds nothing."""
+    """The digest of a body that was posted: posting it again adds nothing."""
 
     owner = TextField()
     digest = BlobField()
@@ -302,7 +302,7 @@ class PostedBody(_Table):
 
 
 class Deletion(_Table):
-    """An owner that was deleted, as long as rows of it are left to be swept."""
+    """A deleted owner of which rows are left to be swept."""
 
     owner = TextField(primary_key=True)
 
@@ -313,18 +313,18 @@ TABLES = (
     Deletion,
 )
 
-# What belongs to an owner, and goes with it.
+# The tables whose rows belong to an owner, and are deleted with it.
 OWNED = (Stream, Series, SeriesName, KeptSample, Detail, PostedBody)
 
 
 def open_database(url: str, reserve_bytes: int = 0) -> Database:
-    """Connect the tables to a database, and bring it up to date.
+    """Connect the tables to a database, and bring its schema up to date.
 
-    ``reserve_bytes`` on SQLite's disk are set aside for writing the state of runs.
+    ``reserve_bytes`` of SQLite's disk are kept for the state of runs.
 
     Raises:
-        DatabaseURLError: it is none that can be used.
-        NewerSchemaError: a newer version of MLBench has used it.
+        DatabaseURLError: the URL cannot be used.
+        NewerSchemaError: a newer version of MLBench has used the database.
     """
     opened = connect(url, reserve_bytes)
     connect_tables(opened)
@@ -338,12 +338,12 @@ def run_owner(run_id: int) -> str:
 
 
 def deleted_owner(owner: str) -> str:
-    """Return whose the streams of a deleted owner are until they are swept: nobody finds them."""
+    """Return the owner of a deleted owner's streams until they are swept."""
     return f"deleted/{owner}"
 
 
 def find_run(owner: str) -> Run | None:
-    """Return the run that owns; nothing for a pod, or for a run that was deleted."""
+    """Return the run of an owner; None for a pod, or for a run that was deleted."""
     kind, _, run_id = owner.partition("/")
     found: Run | None = Run.get_or_none(Run.id == int(run_id)) if kind == "run" else None
     return found

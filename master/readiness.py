@@ -1,4 +1,4 @@
-"""Whether the database can be written: asked by writing."""
+"""Whether the database can be written, tested by writing."""
 
 import threading
 import time
@@ -10,11 +10,11 @@ from master.database import impatient
 from master.models import Deletion
 from mlbench.errors import MLBenchError
 
-# Who waits longer for a write may as well be told that there is none.
+# A write that takes longer counts as failed.
 _SECONDS = 2.0
-# Anybody may ask: what was found this lately still holds.
+# Anybody may ask, so a result is used again for this long.
 _FRESH_SECONDS = 0.5
-# A row that nobody sees, as it is gone when the transaction ends.
+# The row is deleted in the same transaction, so nobody sees it.
 _TRIED = "nobody"
 
 
@@ -24,7 +24,7 @@ class NotWritableError(MLBenchError):
 
 @dataclass
 class WriteTest:
-    """Tries to write, at most now and then. Threads may share it."""
+    """Tests whether the database can be written, not too often. Threads may share it."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _problem: str | None = None
@@ -34,7 +34,7 @@ class WriteTest:
         """Make sure that the database can be written.
 
         Raises:
-            NotWritableError: it cannot; the text says why.
+            NotWritableError: it cannot be written.
         """
         with self._lock:
             if time.monotonic() - self._tried_at > _FRESH_SECONDS:
@@ -46,7 +46,7 @@ class WriteTest:
 
 
 def _try() -> str | None:
-    """Write a row and take it back; return what went wrong."""
+    """Write a row and delete it; return what went wrong."""
     try:
         with impatient(_SECONDS):
             Deletion.create(owner=_TRIED)

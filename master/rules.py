@@ -1,7 +1,6 @@
-"""The rules of the closed division: which values the settings of each official task may have.
+"""The rules of the closed division: the permitted values of each official task's settings.
 
-What a task states of itself and its data is held against them by name. The first value is the one
-that a task has by itself. Every option of a task is here or among those that are free.
+A task's default comes first. Every option of a task is in its rules or among the free ones.
 """
 
 from collections.abc import Mapping
@@ -10,12 +9,12 @@ from mlbench.run_settings import Setting
 
 Rules = Mapping[str, tuple[Setting, ...]]
 
-# What is compared: hardware and systems, the random start, and what tells how much is measured.
+# Hardware and systems, the random seed, and how much is measured: what runs are compared by.
 FREE = frozenset(
     {
         *("backend", "device", "exchange", "precision", "channels_last", "compile", "loaders"),
         "seed",
-        # Of tasks without training.
+        # Options of tasks without training.
         *("operations", "dtypes", "min_bytes", "max_bytes", "factor", "steps", "rate"),
     }
 )
@@ -58,7 +57,7 @@ _LINEAR: Rules = {
     "learning_rate": (4.0,),
     "decay": (0.5,),
     "l2": (1e-6,),
-    # It costs time.
+    # Recording costs time.
     "record_every": (25,),
 }
 
@@ -66,7 +65,7 @@ LOGISTIC_REGRESSION: Rules = {"model": ("logistic",), "goal": (89.0, 80.0), **_L
 RIDGE_REGRESSION: Rules = {"model": ("ridge",), "goal": (None,), **_LINEAR}
 LINEAR_SVM: Rules = {"model": ("svm",), "goal": (89.0, 80.0), **_LINEAR}
 
-# How each message is measured; which ones are, is free.
+# How a message is measured. Which messages are measured is free.
 COMMUNICATION: Rules = {"seconds": (0.5,), "rounds": (1000,), "warmup": (5,), "check": (True,)}
 
 DIGITS: Rules = {

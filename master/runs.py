@@ -12,9 +12,8 @@ import falcon
 from peewee import Expression
 
 from master.database import STATE, database, exclusive, snapshot
-from master.feasibility import check
 from master.models import Deletion, Rank, Run, Stream, deleted_owner, run_owner
-from master.orders import RunOrder
+from master.orders import RunOrder, check_feasible
 from master.recording.limits import describe_refused
 from master.settings import Limits
 from master.times import seconds_to_text
@@ -32,7 +31,7 @@ def create(order: RunOrder, limits: Limits) -> Run:
         BadFieldError: it asks for more than the pool can give (400).
         falcon.HTTPConflict: a run is active, and this one shall not wait for it (409).
     """
-    check(order, limits)
+    check_feasible(order, limits)
     with exclusive(STATE):
         active = find_active()
         if active is not None and not order.queue:

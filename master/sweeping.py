@@ -1,7 +1,7 @@
-"""Sweeping: what was deleted goes in small steps, and SQLite's file gives back its room.
+"""Sweeping: delete the rows of deleted runs in small steps, and shrink SQLite's file.
 
-Others write between two steps, and a step begins from what is: who is killed is succeeded by who
-comes next. PostgreSQL gives room back by itself (autovacuum).
+Others can write between two steps. Each step begins from what the database says, so a controller
+that is killed loses nothing. PostgreSQL frees its room by itself (autovacuum).
 """
 
 import logging
@@ -17,14 +17,14 @@ from master.models import OWNED, Chunk, Deletion, Stream, deleted_owner
 
 log = logging.getLogger(__name__)
 
-# One step takes so long.
+# The duration of a step.
 _STEP_SECONDS = 0.02
-# One statement deletes so many rows: no row is larger than a chunk.
+# The rows that one statement deletes; none is larger than a chunk.
 _ROWS = 10
-# One transaction gives back so many pages. A few more stay: they are used again.
+# The pages that one transaction frees, and those that stay to be used again.
 _PAGES = 8
 _SPARE_PAGES = 512
-# Larger files are not copied behind the user's back.
+# Larger files are not converted, which copies them, without the user's knowledge.
 _QUICKLY_COPIED_BYTES = 256 << 20
 _INCREMENTAL = 2
 _IDLE_SECONDS = 0.5
@@ -32,21 +32,21 @@ _AFTER_ERROR_SECONDS = 5.0
 
 
 def run(stop: threading.Event) -> None:
-    """Sweep for ever, and rest as long as each step took: half of the time is others'."""
-    let_shrink()
+    """Sweep until told to stop, and rest after each step for as long as it took."""
+    convert_file()
     patience = 0.0
     while not stop.wait(patience):
         begun = time.monotonic()
         try:
-            # SQLite takes the longer for a page, the more of them are free: give back first.
-            patience = time.monotonic() - begun if give_back() or sweep() else _IDLE_SECONDS
+            # Shrink first: the more pages are free, the longer SQLite takes for each.
+            patience = time.monotonic() - begun if shrink() or sweep() else _IDLE_SECONDS
         except Exception:
             patience = _AFTER_ERROR_SECONDS
             log.exception("sweeping failed, trying again")
 
 
 def sweep() -> bool:
-    """Delete a little of what belongs to a deleted owner; return whether there was one."""
+    """Delete some rows of a deleted owner; return whether there was one."""
     deletion = Deletion.select().first()
     if deletion is None:
         return False
@@ -59,29 +59,29 @@ def sweep() -> bool:
     return True
 
 
-def give_back() -> bool:
-    """Make SQLite's file smaller by a few of the pages that it does not use; return whether."""
+def shrink() -> bool:
+    """Cut some unused pages off SQLite's file; return whether there were any."""
     if not _free_pages():
         return False
     end = time.monotonic() + _STEP_SECONDS
     while (free := _free_pages()) and time.monotonic() < end:
-        # Each in a transaction of its own. As a query, it would give back one page.
+        # As a script, each is a transaction of its own; as a query, it would free one page.
         database.connection().executescript(f"PRAGMA incremental_vacuum({_PAGES})")
     if not free:
-        # The file is cut where the log's pages are written into it. Nobody waits for this.
+        # A checkpoint cuts the file. A passive one waits for nobody.
         database.execute_sql("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
     return True
 
 
-def let_shrink() -> None:
-    """Bring an older SQLite file into the form that can become smaller, if that is quick."""
+def convert_file() -> None:
+    """Convert a SQLite file that cannot shrink into one that can, if that is quick."""
     if not isinstance(database.obj, SqliteDatabase) or _is_incremental():
         return
     file = Path(database.obj.database)
     size = file.stat().st_size
     if size > _QUICKLY_COPIED_BYTES or shutil.disk_usage(file.parent).free < 3 * size:
         log.warning(
-            "%s does not become smaller when runs are deleted, though its room is used again: "
+            "%s does not shrink when runs are deleted, though its room is used again: "
             "stop MLBench, then run: sqlite3 %s 'PRAGMA auto_vacuum=incremental; VACUUM'",
             file,
             file,
@@ -90,15 +90,15 @@ def let_shrink() -> None:
     try:
         database.execute_sql("VACUUM")
     except OperationalError as error:
-        log.warning("%s could not be copied, so it does not become smaller: %s", file, error)
+        log.warning("%s could not be converted, so it does not shrink: %s", file, error)
 
 
 def _sweep_stream(owner: str) -> bool:
-    """Delete the last chunks of a stream, or one that has none; return whether there was one."""
+    """Delete the last chunks of a stream, or the stream if it has none; return whether it could."""
     stream = Stream.get_or_none(Stream.owner == deleted_owner(owner))
     if stream is None:
         return False
-    # From the end on, so that pages at the end of SQLite's file tend to go first.
+    # From the end, so that pages at the end of SQLite's file tend to be freed first.
     offsets = Chunk.select(Chunk.offset).where(Chunk.stream == stream)
     last = offsets.order_by(Chunk.offset.desc()).limit(_ROWS)
     if not Chunk.delete().where(Chunk.stream == stream, Chunk.offset.in_(last)).execute():
@@ -107,7 +107,7 @@ def _sweep_stream(owner: str) -> bool:
 
 
 def _sweep_rows(owner: str) -> bool:
-    """Delete some rows of a table that has any; return whether there were any."""
+    """Delete some rows of the first table that has any; return whether one had."""
     place = "ctid" if not isinstance(database.obj, SqliteDatabase) else "rowid"
     for table in OWNED:
         name = table._meta.table_name
@@ -119,7 +119,7 @@ def _sweep_rows(owner: str) -> bool:
 
 
 def _free_pages() -> int:
-    """Return how many pages could be given back."""
+    """Return how many pages can be cut off."""
     if not isinstance(database.obj, SqliteDatabase) or not _is_incremental():
         return 0
     return max(0, _pragma("freelist_count") - _SPARE_PAGES)

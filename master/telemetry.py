@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from master.reading.counting import delivered_so_far
-from master.recording.spool import waiting_bytes
+from master.recording.limits import waiting_bytes
 from mlbench import names
 from mlbench.names import ACTIVE_STATES, RunState
 

@@ -16,11 +16,11 @@ from pydantic import (
 
 from master import times
 from master.database import STATE, exclusive, run_sql
-from master.fields import NO_NUL, refuse_truth_value
-from master.models import Rank
-from master.pods import is_same_pod
+from master.http import NO_NUL, refuse_truth_value
+from master.models import Pod, Rank
 from master.recording import streams
 from mlbench.names import ACTIVE_STATES, StreamName
+from mlbench.pod_token import PodIdentity
 from mlbench.records import AgentState
 
 # However many workers there are, together they poll this often at most.
@@ -213,3 +213,17 @@ def _current_rank(pod: str) -> Rank | None:
         return None
     current: Rank = Rank.get_by_id(found[0])
     return current
+
+
+def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:
+    """Return whether an agent that says this uid is in the pod that has the other one.
+
+    Workers of one machine have none, and of older runs it is not known: it may be.
+    """
+    return not pod_uid or pod_uid == agent_uid
+
+
+def is_replaced(identity: PodIdentity) -> bool:
+    """Return whether the pool has seen another pod of this name."""
+    pod = Pod.get_or_none(Pod.name == identity.name)
+    return pod is not None and not is_same_pod(pod.uid, identity.uid)

@@ -1,13 +1,18 @@
 """What tests share: the real Prometheus, databases of both kinds, and stacks of their own."""
 
+import os
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import certifi
 import httpx
 import pytest
 from falcon.testing import TestClient
@@ -18,6 +23,7 @@ from master.app import create_app
 from master.models import TABLES, open_database
 from master.reading.promql import PrometheusClient
 from master.settings import LOOPBACK_HOSTS, Limits, Settings
+from mlbench import ApiClient
 from mlbench.errors import StackError
 from mlbench.home import Home
 from mlbench.pod_token import PodIdentity, derive
@@ -26,6 +32,8 @@ from mlbench.stack.services import find_prometheus
 from tests.postgres import PostgresServer, serve
 
 _CONFIG = Path(__file__).parents[1] / "prometheus" / "prometheus.yml"
+
+_ROOM_IN_MEMORY = 4 << 30
 
 USER_TOKEN = "user-token"
 AGENT_SECRET = "agent-secret"
@@ -48,10 +56,11 @@ def as_pod(name: str, uid: str = "") -> dict[str, str]:
 
 def wait_for(condition: Callable[[], object], seconds: float = 20.0, what: str = "") -> None:
     """Wait until a condition holds; fail if it does not in time."""
-    deadline = time.monotonic() + seconds
+    deadline, pause = time.monotonic() + seconds, 0.005
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.1)
 
 
 @pytest.fixture(scope="session")
@@ -156,6 +165,35 @@ def postgres_database(postgres: PostgresServer) -> Iterator[str]:
         yield name
 
 
+def pytest_configure() -> None:
+    """Keep what tests write in memory, where there is room: SQLite and Prometheus sync often."""
+    memory = Path("/dev/shm")
+    if memory.is_dir() and shutil.disk_usage(memory).free > _ROOM_IN_MEMORY:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Add to the file of $MLBENCH_SKIPPED why each test was skipped."""
+    if path := os.environ.get("MLBENCH_SKIPPED"):
+        with Path(path).open("a") as file:
+            for report in terminalreporter.stats.get("skipped", []):
+                file.write(f"{report.longrepr[2].removeprefix('Skipped: ')}\n")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_are_read_once() -> Iterator[None]:
+    """Have all clients of httpx share one context for TLS: making one takes 25 ms."""
+    create, shared = ssl.create_default_context, ssl.create_default_context(cafile=certifi.where())
+
+    def reuse(*args: Any, cafile: str | None = None, **options: Any) -> ssl.SSLContext:
+        usual = cafile == certifi.where() and not args and not options
+        return shared if usual else create(*args, cafile=cafile, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", reuse)
+        yield
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests that are marked `both_databases` once over each kind of database."""
     marked = metafunc.definition.get_closest_marker("both_databases")
@@ -209,22 +247,45 @@ def api(
     prometheus.close()
 
 
+@contextmanager
+def running_stack(
+    prometheus_binary: Path, root: Path, workers: int = 2, **environ: str
+) -> Iterator[Home]:
+    """Run a whole local stack until the block ends, with these settings in its environment."""
+    home = Home(root)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"PROMETHEUS": str(prometheus_binary), **environ}.items():
+            patch.setenv(name, value)
+        launch.start_detached(home, workers=workers, port=None)
+    try:
+        yield home
+    finally:
+        launch.stop(home)
+
+
 @pytest.fixture(scope="session")
 def stack(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """A whole local stack with two workers, for tests that leave it as it was."""
-    yield from _run_stack(prometheus_binary, tmp_path_factory.mktemp("stack"))
+    with running_stack(prometheus_binary, tmp_path_factory.mktemp("stack")) as home:
+        yield home
 
 
 @pytest.fixture
 def own_stack(prometheus_binary: Path, tmp_path: Path) -> Iterator[Home]:
     """A whole local stack with two workers, for a test that kills parts of it."""
-    yield from _run_stack(prometheus_binary, tmp_path / "stack")
+    with running_stack(prometheus_binary, tmp_path / "stack") as home:
+        yield home
 
 
-def _run_stack(binary: Path, root: Path) -> Iterator[Home]:
-    home = Home(root)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PROMETHEUS", str(binary))
-        launch.start_detached(home, workers=2, port=None)
-    yield home
-    launch.stop(home)
+@pytest.fixture
+def client(stack: Home) -> Iterator[ApiClient]:
+    """Calls the shared stack; stops what a test has left running there."""
+    with ApiClient.from_home(stack) as client:
+        yield client
+        active = [run for run in client.get_runs().result().value if run.active]
+        for run in reversed(active):
+            client.stop_run(run.id).result()
+        wait_for(
+            lambda: not any(client.get_run(run.id).result().value.active for run in active),
+            what="what was left running ends",
+        )

@@ -1,1 +1,1 @@
-"""The dashboards, one file each, which reads from top to bottom like the page does."""
+"""The dashboards; each file reads from top to bottom like its page."""

@@ -1,4 +1,4 @@
-"""Compare: several runs side by side, from how they learn to what more workers bring."""
+"""The page that compares runs: how they learn, and what more workers bring."""
 
 from typing import Final
 
@@ -17,11 +17,11 @@ from grafana.transformations import averaged_over, matrix, since_start
 from mlbench import names, palette
 
 _RUNS: Final = 'run_id=~"$runs"'
-# Ranks agree on what was measured over the whole validation set; what was posted has no rank.
+# All ranks record the same value for the whole validation set; posted values have no rank.
 _MEASURED: Final = f'mlbench_run_metric{{{_RUNS},metric="$metric",rank=~"0|"}}'
 _PHASES: Final = "|".join(names.phase_metric(phase) for phase in names.PHASES)
 
-# What comes with each step, and totals: no result to compare, and far too many values.
+# Metrics of each step, and totals: they are no results, and have far too many values.
 _NO_RESULT: Final = "|".join(
     (
         names.TRAIN_LOSS,
@@ -34,7 +34,7 @@ _NO_RESULT: Final = "|".join(
     )
 )
 
-# Each run with a label "run" that says what it is: "3 resnet-a (4 workers)".
+# Each run with a label "run" such as "3 resnet-a (4 workers)".
 _INFO: Final = by(
     "run_id, run, benchmark",
     f"label_replace(label_join({latest(f'mlbench_run_info{{{_RUNS}}}')}, "
@@ -44,7 +44,7 @@ _INFO: Final = by(
 
 
 def _of_runs(selector: str) -> str:
-    """Return the newest value of each run, with what it is."""
+    """Return the newest value of each run, with the labels of ``_INFO``."""
     return f"{by('run_id', latest(selector))} * on (run_id) group_left (run, benchmark) {_INFO}"
 
 
@@ -55,24 +55,24 @@ _STARTED = _of_runs(f"mlbench_run_started_timestamp_seconds{{{_RUNS}}}")
 _REACHED = _of_runs(f"mlbench_run_goal_reached_timestamp_seconds{{{_RUNS}}}")
 _FINISHED = by("run_id", latest(f"mlbench_run_finished_timestamp_seconds{{{_RUNS}}}"))
 
-# The yardstick: of each benchmark, the chosen runs with the fewest workers.
+# The baseline: for each benchmark, the chosen runs with the fewest workers.
 _FEWEST = f"min by (benchmark) ({_WORKERS})"
-_YARDSTICK = f"({_WORKERS}) == on (benchmark) group_left () {_FEWEST}"
+_BASELINE = f"({_WORKERS}) == on (benchmark) group_left () {_FEWEST}"
 
 
-def _yardstick_of(expr: str) -> str:
-    return f"avg by (benchmark) ({expr} and on (run_id) ({_YARDSTICK}))"
+def _baseline_of(expr: str) -> str:
+    return f"avg by (benchmark) ({expr} and on (run_id) ({_BASELINE}))"
 
 
 def _curve(expr: str, name: str) -> str:
-    """Return the values with the label "curve", in which ``$1`` stands for the benchmark."""
+    """Return the values with a label "curve", in which ``$1`` stands for the benchmark."""
     return f'label_replace({expr}, "curve", "{name}", "benchmark", "(.*)")'
 
 
 _IDEAL = f"({_WORKERS}) / on (benchmark) group_left () {_FEWEST}"
-_SPEEDUP = f"({_THROUGHPUT}) / on (benchmark) group_left () {_yardstick_of(_THROUGHPUT)}"
+_SPEEDUP = f"({_THROUGHPUT}) / on (benchmark) group_left () {_baseline_of(_THROUGHPUT)}"
 _EFFICIENCY = f"({_SPEEDUP}) / ({_IDEAL})"
-_SOONER = f"{_yardstick_of(_TIME_TO_GOAL)} / on (benchmark) group_right () ({_TIME_TO_GOAL})"
+_SOONER = f"{_baseline_of(_TIME_TO_GOAL)} / on (benchmark) group_right () ({_TIME_TO_GOAL})"
 
 LEARNING: Final = (
     against(
@@ -188,7 +188,7 @@ TABLE: Final = rows(
     column("from", f"({by('run_id', _STARTED)} - 5) * 1000"),
     column("to", f"({_FINISHED} + 30) * 1000 or on (run_id) {by('run_id', _STARTED)} * 0"),
     columns=(
-        Column("run", width=300, links=(links.run_of_row(),)),
+        Column("run", width=300, links=(links.RUN_OF_ROW,)),
         Column("benchmark"),
         Column("state", mappings=thresholds.RUN_STATE),
         Column("workers", unit="none", decimals=0),

@@ -1,4 +1,4 @@
-"""Runs: the active one on top, what waits behind it, and the results of all."""
+"""The page of all runs: the active one, the queue, and the results."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ def _active(expr: str) -> str:
 
 
 def _shown(expr: str) -> str:
-    """Return a column of the runs that the variables choose."""
+    """Return a value for each run that the variables choose."""
     return f"{by('run_id', expr)} and on (run_id) {_CHOSEN}"
 
 
@@ -51,7 +51,7 @@ _RESULT = (
 )
 _PROGRESS = progress(_RESULT, _GOAL, moment("goal_reached"))
 _VALUE = by("run_id, metric", 'mlbench_run_metric{metric=~"$goals"}')
-# What the detail page shows: a little more than the run, so that its last scrapes are seen.
+# The time range of a run's own page: a little longer than the run, for its last scrapes.
 _FROM = f"(({moment('started')} or on (run_id) {moment('created')}) - 5) * 1000"
 _TO = f"({moment('finished')} + 30) * 1000 or on (run_id) {moment('created')} * 0"
 
@@ -62,7 +62,7 @@ ACTIVE: Final = (
         value(_active(by("run_id, name", "mlbench_run_info")), "{{name}}"),
         width=5,
         show=BigValueTextMode.NAME,
-        links=(links.run_now(),),
+        links=(links.RUN_OF_SERIES,),
         no_value="No run is active",
     ),
     dial(
@@ -177,8 +177,8 @@ ALL: Final = rows(
     column("from", _shown(_FROM)),
     column("to", _shown(_TO)),
     columns=(
-        Column("run_id", "run", width=60, links=(links.run_of_row(),)),
-        Column("name", width=230, links=(links.run_of_row(),)),
+        Column("run_id", "run", width=60, links=(links.RUN_OF_ROW,)),
+        Column("name", width=230, links=(links.RUN_OF_ROW,)),
         Column("state", width=110, mappings=thresholds.RUN_STATE),
         Column("benchmark"),
         Column("workers", unit="none", decimals=0, width=80),

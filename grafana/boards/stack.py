@@ -1,4 +1,4 @@
-"""Stack health: whether what the other pages show is whole, and where it gets stuck if not."""
+"""The page of the stack's health: whether the other pages are complete, and why if not."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _JOBS: Final = 'job=~"prometheus|master|controller|exporter|workers"'
 
 
 def _latency(histogram: str, labels: str = "") -> str:
-    """Return the seconds in which half and 95 in 100 requests are answered, for format()."""
+    """Return the answer time in seconds, with a place for the quantile, for ``format()``."""
     group = f"le, {labels}" if labels else "le"
     return f"histogram_quantile({{}}, sum by ({group}) ({rate(f'{histogram}_bucket')}))"
 
@@ -26,7 +26,7 @@ def _total_rate(counter: str) -> str:
 
 
 def _rates(counter: str, labels: str) -> Query:
-    """Ask for the rate of a counter by some of its labels, which name the curves."""
+    """Return a query for the rate of a counter by some labels, which name the curves."""
     legend = " ".join(f"{{{{{label}}}}}" for label in labels.split(", "))
     return graph(f"sum by ({labels}) ({rate(counter)})", legend)
 

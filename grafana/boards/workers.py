@@ -1,4 +1,4 @@
-"""Workers: every worker pod, what it does and what it uses. The first page to open."""
+"""The page of all worker pods: what each does, and what it uses."""
 
 from functools import partial
 from typing import Final
@@ -107,7 +107,7 @@ TABLE: Final = rows(
         Column("pod", width=240),
         Column("phase", width=100, mappings=thresholds.POD_PHASE),
         Column("node"),
-        Column("run_id", "run", width=80, links=(links.run_of_worker(),)),
+        Column("run_id", "run", width=80, links=(links.RUN_OF_WORKER,)),
         Column("rank", width=80),
         Column("cpu", "CPU", unit=CORES, decimals=2),
         Column("memory", unit="bytes"),

@@ -25,12 +25,14 @@ from master.controller.settling import Settler
 from master.controller.world import PoolPolicy
 from master.grafana import GrafanaPusher
 from master.models import open_database
-from master.pools.choose import open_pool
+from master.pools.base import Pool
+from master.pools.local import LocalPool
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
-from master.recording.metering import MeasuredWriter, WriterMetrics
+from master.recording.remote_write import RemoteWriter, WriterMetrics
 from master.runs import find_active
 from master.settings import SharedSettings
+from mlbench.pool import PoolFiles
 from mlbench.serving import serve_metrics
 from mlbench.signals import on_termination
 
@@ -39,7 +41,7 @@ log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1
 # While there is no run, this many ticks in a row only look whether there is one.
 _IDLE_TICKS = 9
-_LONGEST_PATIENCE_SECONDS = 5.0
+_LONGEST_BACKOFF_SECONDS = 5.0
 
 
 def main() -> None:
@@ -63,11 +65,11 @@ def main() -> None:
         return
     open_database(settings.database_url, settings.reserve_bytes)
 
-    pool = open_pool(settings, registry, stop)
+    pool = _open_pool(settings, registry, stop)
     policy = PoolPolicy(settings.workers, settings.start_seconds, settings.idle_seconds)
     observer = Observer(policy, settings.spool_bytes)
-    writer = MeasuredWriter(settings.prometheus_url, written)
-    delivery = Delivery(writer, written, settings.limits.series)
+    writer = RemoteWriter(settings.prometheus_url, metrics=written)
+    delivery = Delivery(writer, settings.limits.series)
     prometheus = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
     settler = Settler(prometheus, delivery)
     executor = Executor(pool, settler)
@@ -92,6 +94,17 @@ def main() -> None:
     deliverer.join()
 
 
+def _open_pool(
+    settings: SharedSettings, registry: CollectorRegistry, stop: threading.Event
+) -> Pool:
+    if settings.pool == "local":
+        return LocalPool(PoolFiles(settings.home))
+    # Only a controller in a cluster has the package kubernetes.
+    from master.pools import kubernetes  # noqa: PLC0415
+
+    return kubernetes.open_pool(settings.limits, registry, stop)
+
+
 class _Loop:
     """The loop of the controller, and its metrics."""
 
@@ -112,8 +125,8 @@ class _Loop:
 
     def run(self, reconcile: Callable[[], None], stop: threading.Event) -> None:
         """Reconcile until told to stop, less often while it fails or there is no run."""
-        patience, idle_ticks = _TICK_SECONDS, 0
-        while not stop.wait(patience):
+        backoff, idle_ticks = _TICK_SECONDS, 0
+        while not stop.wait(backoff):
             try:
                 if idle_ticks and find_active() is None:
                     idle_ticks -= 1
@@ -123,11 +136,11 @@ class _Loop:
                 # Nothing is lost by trying again: every turn begins from what is.
                 log.exception("reconciling failed, trying again")
                 self._reconciles.labels("failed").inc()
-                patience = min(patience * 2, _LONGEST_PATIENCE_SECONDS)
+                backoff = min(backoff * 2, _LONGEST_BACKOFF_SECONDS)
             else:
                 self._reconciles.labels("done").inc()
                 self._done_at.set_to_current_time()
-                patience, idle_ticks = _TICK_SECONDS, _IDLE_TICKS
+                backoff, idle_ticks = _TICK_SECONDS, _IDLE_TICKS
 
 
 if __name__ == "__main__":

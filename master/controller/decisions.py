@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from master.controller.actions import Action, Assign, Count, End, MarkLost, Scale, StopRanks, Wait
 from master.controller.world import RankView, RunView, World
-from master.exits import describe_exit
+from master.events import describe_exit
 from master.pools.base import Shape
 from master.reading.counting import Counted
 

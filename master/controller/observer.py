@@ -9,12 +9,12 @@ from master.controller.world import PoolPolicy, RankView, RunView, WarmPool, Wor
 from master.database import snapshot
 from master.hearing import Heard, clock, heard
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
-from master.pods import is_same_pod
 from master.pools.base import RUNNING, PodStatus, Shape
 from master.reading.counting import Counted
-from master.recording.spool import has_room
+from master.recording.limits import has_room
 from master.recording.streams import METRICS
 from master.runs import deadline_at, find_active
+from master.workers import is_same_pod
 from mlbench.names import STREAMS
 
 # After a pause this long the controller was killed or its laptop slept: stopwatches begin anew.

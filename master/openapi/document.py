@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from master.auth import Access, access_of
+from master.access import Access, access_of
 from master.openapi import examples
 from master.openapi.operation import Operation, Parameter, Schema
 from mlbench.names import STREAMS

@@ -1,111 +1,117 @@
-"""The Kubernetes API: one request at a time, with a time limit, and with errors in words."""
+"""The Kubernetes API, through the official client: time limits for all calls, errors in words."""
 
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from urllib.parse import urlencode
+from typing import Any
 
-import urllib3
 from kubernetes.client import ApiClient, Configuration
+from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.dynamic import DynamicClient
+from kubernetes.watch.watch import iter_resp_lines
+from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError
 
-from master.pools.objects import Object, to_line
+from master.pools.manifests import Object
+from master.pools.status import to_line
 from mlbench.errors import MLBenchError
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 15.0
 _APPLY = "application/apply-patch+yaml"
-# Whose fields an apply sets, and takes away again.
-_MANAGER = "mlbench"
-_ERROR = 400
-_MOST_WORDS = 500
+_FIELD_MANAGER = "mlbench"
+_LONGEST_MESSAGE = 500
 
 
 class ApiError(MLBenchError):
-    """The cluster's API refuses a request, or does not answer."""
+    """The cluster refuses a request, or does not answer."""
 
     def __init__(self, status: int, message: str, retry_seconds: float = 0.0) -> None:
-        """Note what was answered: status 0 if nothing was."""
+        """Note the answer's status; 0 if there was none."""
         super().__init__(message)
         self.status = status
         self.retry_seconds = retry_seconds
-        """How long the cluster wants to be left alone."""
+        """How long the cluster asks to be left alone."""
 
 
 class Api:
     """The API of the cluster that this process runs in, or that ``$KUBECONFIG`` names."""
 
-    def __init__(self, count: Callable[[str, str], None] = lambda verb, outcome: None) -> None:
-        """Prepare for requests; ``count`` is told the verb and the outcome of each.
+    def __init__(self, count: Callable[[str, str], None] = lambda verb, status: None) -> None:
+        """Prepare for requests; ``count`` is called with the verb and the status of each.
 
         Raises:
-            ApiError: nothing says where the cluster is.
+            ApiError: there is no configuration of a cluster.
         """
-        self._settings = Configuration()
+        settings = Configuration()
+        # Callers try again by themselves.
+        settings.retries = False
         try:
             if "KUBERNETES_SERVICE_HOST" in os.environ:
-                load_incluster_config(client_configuration=self._settings)
+                load_incluster_config(client_configuration=settings)
             else:
-                load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=self._settings)
+                load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=settings)
         except ConfigException as error:
             raise ApiError(0, f"no way to the cluster's API: {error}") from error
-        self._http = ApiClient(self._settings).rest_client.pool_manager
+        # All paths are known, and discovery would have no time limit.
+        self._client = DynamicClient(ApiClient(settings), discoverer=lambda *_: None)
         self._count = count
 
     def get(self, path: str, **query: str) -> Object:
         """Return an object, or a list of them.
 
         Raises:
-            ApiError: it cannot be had.
+            ApiError: the cluster refuses, or does not answer.
         """
-        return self._request("GET", path, query)
+        return _read(self._request("GET", path, query))
 
     def apply(self, path: str, wanted: Object) -> Object:
-        """Make an object what is wanted, whether it is there or not, and return it.
+        """Create an object or change it to what is wanted (server-side apply), and return it.
 
         Raises:
-            ApiError: the cluster refuses.
+            ApiError: the cluster refuses, or does not answer.
         """
-        query = {"fieldManager": _MANAGER, "force": "true"}
-        return self._request("PATCH", path, query, wanted, _APPLY)
+        query = {"fieldManager": _FIELD_MANAGER, "force": "true"}
+        return _read(self._request("PATCH", path, query, body=wanted, content_type=_APPLY))
 
     def delete(self, path: str, uid: str, grace_seconds: int | None = None) -> None:
-        """Delete an object, if it is there and still the one with this uid.
+        """Delete an object, if it is there and still has this uid.
 
         Args:
-            path: where it is.
-            uid: what tells it from a later one of the same name.
-            grace_seconds: how long it may take to end; None: as long as it says itself.
+            path: the object's path.
+            uid: tells it from a later object of the same name.
+            grace_seconds: how long it may take to end; None for its own default.
 
         Raises:
-            ApiError: the cluster refuses.
+            ApiError: the cluster refuses, or does not answer.
         """
         options: Object = {"preconditions": {"uid": uid}}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         try:
-            self._request("DELETE", path, {}, options)
+            _read(self._request("DELETE", path, {}, body=options))
         except ApiError as error:
-            # Another has done it.
+            # It has been deleted already.
             if error.status not in (404, 409):
                 raise
 
     def watch(
         self, path: str, query: Mapping[str, str], seconds: int
     ) -> Iterator[tuple[str, Object]]:
-        """Yield what happens to objects, with its kind, for so many seconds at most.
+        """Yield the changes of objects, each with its kind, for so many seconds at most.
 
         Raises:
-            ApiError: it cannot be watched, or nothing was heard for so long.
+            ApiError: the watch is refused or breaks off, or nothing was heard for so long.
         """
         query = {**query, "watch": "1", "timeoutSeconds": str(seconds)}
-        answer = self._send("WATCH", path, query, None, "", seconds + 1)
+        answer = self._request("WATCH", path, query, read_seconds=seconds + 1)
         try:
-            for line in _lines(answer):
+            for line in filter(None, iter_resp_lines(answer)):
                 event = json.loads(line)
                 if event["type"] == "ERROR":
-                    raise _refusal(event["object"].get("code", 0), event["object"], 0.0)
+                    status = event["object"]
+                    raise ApiError(status.get("code", 0), _message(status))
                 yield event["type"], event["object"]
         except HTTPError as error:
             raise ApiError(0, _describe(error)) from error
@@ -119,101 +125,66 @@ class Api:
         verb: str,
         path: str,
         query: Mapping[str, str],
-        body: Object | None = None,
-        content: str = "application/json",
-    ) -> Object:
-        answer = self._send(verb, path, query, body, content, _ANSWER_SECONDS)
-        try:
-            found: Object = json.loads(answer.read())
-        except HTTPError as error:
-            raise ApiError(0, _describe(error)) from error
-        except ValueError as error:
-            raise ApiError(0, f"its answer is no JSON: {error}") from error
-        finally:
-            answer.release_conn()
-        return found
-
-    def _send(
-        self,
-        verb: str,
-        path: str,
-        query: Mapping[str, str],
-        body: Object | None,
-        content: str,
-        read_seconds: float,
-    ) -> urllib3.BaseHTTPResponse:
+        read_seconds: float = _ANSWER_SECONDS,
+        **options: Any,
+    ) -> BaseHTTPResponse:
         """Send a request, and return the answer before its body is read."""
+        status = "error"
         try:
-            answer = self._http.request(
+            answer: BaseHTTPResponse = self._client.request(
                 "GET" if verb == "WATCH" else verb,
-                f"{self._settings.host}{path}?{urlencode(query)}",
-                body=None if body is None else json.dumps(body),
-                headers=self._headers(content if body is not None else ""),
-                timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=read_seconds),
-                retries=False,
-                preload_content=False,
+                path,
+                query_params=list(query.items()),
+                serialize=False,
+                _request_timeout=(_CONNECT_SECONDS, read_seconds),
+                **options,
             )
+            status = str(answer.status)
+        except ApiException as error:
+            status = str(error.status or status)
+            raise _refusal(error) from error
         except HTTPError as error:
-            self._count(verb, "error")
             raise ApiError(0, _describe(error)) from error
         except (OSError, ConfigException) as error:
-            self._count(verb, "error")
+            # A pod's token is renewed every hour, and read again for that.
             raise ApiError(0, f"this pod's own access to it cannot be read: {error}") from error
-        self._count(verb, str(answer.status))
-        if answer.status < _ERROR:
-            return answer
-        try:
-            text = answer.read()
-        except HTTPError:
-            text = b""
         finally:
-            answer.release_conn()
-        raise _refusal(answer.status, _parse_status(text), _retry_after(answer))
-
-    def _headers(self, content: str) -> dict[str, str]:
-        headers = {"Accept": "application/json"}
-        if content:
-            headers["Content-Type"] = content
-        # A pod's token changes every hour: this reads it again now and then.
-        token = self._settings.get_api_key_with_prefix("BearerToken", alias="authorization")
-        if token:
-            headers["Authorization"] = token
-        return headers
+            self._count(verb, status)
+        return answer
 
 
-def _lines(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """Yield the lines of an answer as they come."""
-    rest = b""
-    for piece in answer.stream(amt=None):
-        *lines, rest = (rest + piece).split(b"\n")
-        yield from filter(None, lines)
+def _read(answer: BaseHTTPResponse) -> Object:
+    try:
+        found: Object = json.loads(answer.data)
+    except HTTPError as error:
+        raise ApiError(0, _describe(error)) from error
+    except ValueError as error:
+        raise ApiError(0, f"its answer is no JSON: {error}") from error
+    finally:
+        answer.release_conn()
+    return found
 
 
-def _parse_status(text: bytes) -> Object:
-    """Return what the cluster says of an error; what is between may say it otherwise."""
+def _refusal(error: ApiException) -> ApiError:
+    body = error.body if error.status else error.reason
+    text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "")
     try:
         status = json.loads(text)
     except ValueError:
         status = None
-    if isinstance(status, dict):
-        return status
-    words = text.decode(errors="replace").strip()
-    # A proxy's page is not for those who wait for a run.
-    return {"message": "" if words.startswith("<") else words}
+    if not isinstance(status, dict):
+        # From a proxy in between, whose HTML nobody wants to read.
+        status = {"message": "" if text.strip().startswith("<") else text}
+    retry_after = str((error.headers or {}).get("Retry-After", ""))
+    retry_seconds = float(retry_after) if retry_after.isdecimal() else 0.0
+    code = error.status or 0
+    return ApiError(code, _message(status) or f"status {code}, no reason given", retry_seconds)
 
 
-def _refusal(code: int, status: Object, retry_seconds: float) -> ApiError:
-    message = to_line(status.get("message") or status.get("reason"))
-    return ApiError(code, message[:_MOST_WORDS] or f"status {code}, no reason given", retry_seconds)
-
-
-def _retry_after(answer: urllib3.BaseHTTPResponse) -> float:
-    text = answer.headers.get("Retry-After", "")
-    return float(text) if text.isdecimal() else 0.0
+def _message(status: Object) -> str:
+    return to_line(status.get("message") or status.get("reason"))[:_LONGEST_MESSAGE]
 
 
 def _describe(error: HTTPError) -> str:
-    """Return why there was no answer, without the addresses of objects."""
-    cause = getattr(error, "reason", None) or error
-    words = str(cause).rpartition(">: ")[2]
-    return words[:_MOST_WORDS] or type(cause).__name__
+    """Return why there was no answer, without the addresses of Python's objects."""
+    return str(error).rpartition(">: ")[2][:_LONGEST_MESSAGE] or type(error).__name__

@@ -1,4 +1,4 @@
-"""What every pool can do: the interface between the controller and where worker pods come from."""
+"""The interface between the controller and a pool, which is where worker pods come from."""
 
 import math
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ TERMINATING = "Terminating"
 
 @dataclass(frozen=True)
 class Shape:
-    """What a run asks of each of its worker pods. The default one is the pool's usual shape."""
+    """What a run asks of each worker pod; by default, what the pool gives without being asked."""
 
     num_cpus: float | None = None
-    """Cores of a worker; None: as many as the pool usually gives."""
+    """Cores."""
     max_bandwidth: float | None = None
-    """Mbit/s that a worker may send; None: what the pool usually lets it."""
+    """Mbit/s that the pod may send."""
     gpu_enabled: bool = False
     image: str = ""
-    """The image that the run's command is in; empty: the pool's own."""
+    """The image that has the run's command; empty for the pool's own."""
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,21 @@ class PodStatus:
     number: int
     """From 0. The pool shrinks from the highest number down."""
     phase: str
-    """As Kubernetes says it: Pending, Running, Failed; Terminating for one that is being ended."""
+    """Kubernetes' word, or Terminating once it is being ended."""
     ip: str
     """Empty before it has one."""
     node: str
     labels: dict[str, str]
     uid: str = ""
-    """What tells it from a later one of the same name; empty where names are not used again."""
+    """Tells it from a later pod of the same name; empty where names are not used again."""
     image: str = ""
     """The image that it runs, with its digest; empty where it runs none."""
     usable: bool = True
-    """Whether it is as ``scale`` last asked for, and stays: others are given no rank."""
+    """Whether it may be given a rank: it is as ``scale`` asked last, and stays."""
     trouble: str = ""
     """Why it does not run, or ended when it last did; empty if nothing is known."""
     troubled_at: float = math.inf
-    """When that was, in Unix seconds; infinite where it still is."""
+    """When that was, in Unix seconds; infinite if it is so now."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Placement:
     pods: tuple[PodStatus, ...]
     """By rank: the pod of its worker."""
     python: str = "python3"
-    """The Python that has the official tasks, as the workers find it."""
+    """The interpreter on the workers that has the official tasks."""
 
 
 class Pool(Protocol):
-    """A source of worker pods. Every call is safe to repeat, and returns at once."""
+    """A source of worker pods. Every call returns at once, and may be repeated."""
 
     def pods(self) -> list[PodStatus] | None:
         """Return the worker pods in the order of their numbers; None while they are not known."""
@@ -71,18 +71,11 @@ class Pool(Protocol):
     def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
         """Ask for this many worker pods of a shape; they come and go in their own time.
 
-        Args:
-            workers: how many there should be.
-            shape: what they should be like.
-            busy: the uids of the pods of the run that goes on, which stay as they are.
+        ``busy`` has the uids of the active run's pods, which stay as they are.
         """
 
     def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement | None:
-        """Decide where these workers, by rank, meet, and what each may use.
-
-        Returns:
-            None if one of them is not there any more, or is about to go.
-        """
+        """Decide where these workers, in order of rank, meet; None if one of them has to go."""
 
     def explain(self) -> str:
         """Return in words why pods that were asked for are not there; empty if nothing is known."""

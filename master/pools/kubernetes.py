@@ -1,7 +1,7 @@
 """The Kubernetes pool: worker pods of a StatefulSet, which this process makes, changes and ends.
 
-Reflectors see what is, ``scale`` says what should be, and one thread of its own makes the one into
-the other: the controller never waits for the cluster, and every step can be done again.
+Reflectors see what there is, ``scale`` says what is wanted, and one thread brings the cluster
+there: the controller never waits for the cluster, and every step may be repeated.
 """
 
 import logging
@@ -10,54 +10,83 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from http import HTTPStatus
 from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, Counter
 
 from master.pools.api import Api, ApiError
 from master.pools.base import TERMINATING, Placement, PodStatus, Shape
-from master.pools.manifests import Manifest, Usual, make_stateful_set, own
-from master.pools.objects import Object
+from master.pools.manifests import (
+    Manifest,
+    Object,
+    PodDefaults,
+    add_owner,
+    load,
+    make_stateful_set,
+)
 from master.pools.plan import (
     Apply,
     Delete,
     Step,
     Wanted,
+    explain_pods,
     is_usable,
     plan,
     read_object,
     surplus,
 )
 from master.pools.reflector import Reflector
-from master.pools.seen import SeenPod, read_pod
-from master.pools.waiting import explain_pods, explain_refusal
-from master.settings import ClusterSettings
+from master.pools.status import SeenPod, read_pod
+from master.settings import ClusterSettings, Limits
 
 log = logging.getLogger(__name__)
 
 _MASTER_PORT = 29500
-# What no watch tells of, such as a pod whose node is dead, is looked for this often.
+# Some things no watch tells, such as a pod whose node is dead.
 _LOOK_SECONDS = 5.0
-_FIRST_PATIENCE_SECONDS = 0.5
-_LONGEST_PATIENCE_SECONDS = 10.0
-# As long as the cluster itself may ask to be left alone.
-_LONGEST_WISH_SECONDS = 60.0
-_GOING = 409
-# No answer, and too many requests: another one would not go better.
-_WORTH_NO_OTHER_STEP = (0, 429)
+_FIRST_BACKOFF_SECONDS = 0.5
+_LONGEST_BACKOFF_SECONDS = 10.0
+_LONGEST_RETRY_AFTER_SECONDS = 60.0
+# After no answer, or too many requests, other steps would not go better.
+_GIVE_UP_ON = (0, HTTPStatus.TOO_MANY_REQUESTS)
 
 Seen = TypeVar("Seen")
+
+
+def open_pool(
+    limits: Limits, registry: CollectorRegistry, stop: threading.Event
+) -> "KubernetesPool":
+    """Return the pool that the environment describes, at work until told to stop.
+
+    Raises:
+        SettingsError, ManifestError, ApiError: it cannot be opened.
+    """
+    requests = Counter(
+        "mlbench_kubernetes_requests_total",
+        "Requests to the API of the cluster, by their answer's status; error: there was none.",
+        ("verb", "status"),
+        registry=registry,
+    )
+    settings = ClusterSettings.from_environ()
+    api = Api(lambda verb, status: requests.labels(verb, status).inc())
+    defaults = PodDefaults(limits.cpus, limits.bandwidth, limits.gpus)
+    pool = KubernetesPool(api, settings, load(settings.manifest), defaults)
+    pool.start(stop)
+    return pool
 
 
 class KubernetesPool:
     """Worker pods ``{release}-mlbench-worker-0…`` in a cluster."""
 
     def __init__(
-        self, api: Api, settings: ClusterSettings, manifest: Manifest, usual: Usual
+        self, api: Api, settings: ClusterSettings, manifest: Manifest, defaults: PodDefaults
     ) -> None:
-        """Prepare; nothing is asked of the cluster yet."""
+        """Prepare, without a request to the cluster."""
         self._api = api
         self._settings = settings
         self._manifest = manifest
-        self._usual = usual
+        self._defaults = defaults
         self._core = f"/api/v1/namespaces/{settings.namespace}"
         self._apps = f"/apis/apps/v1/namespaces/{settings.namespace}"
         labels = ",".join(f"{name}={value}" for name, value in manifest.labels.items())
@@ -69,17 +98,17 @@ class KubernetesPool:
         self._sets = self._reflect(
             f"{self._apps}/statefulsets", _named(manifest.stateful_set), read_object
         )
-        # Held while it is decided which pods end, and while ranks are placed: never on the same.
+        # Held while it is decided which pods end, and which are usable: no pod is both.
         self._lock = threading.Lock()
         self._asked: tuple[int, Shape] | None = None
         self._wanted: Wanted | None = None
-        # None: nothing was decided yet, so which pods stay is not known either.
+        # The uids of pods whose end was decided; None before the first decision.
         self._doomed: frozenset[str] | None = None
         self._owner: Object | None = None
         self._refusal = ""
 
     def start(self, stop: threading.Event) -> None:
-        """Begin to look and to work, until told to stop."""
+        """Look and work until told to stop, in threads."""
         for reflector in (self._pods, self._services, self._sets):
             reflector.start(stop)
         threading.Thread(target=self._run, args=(stop,), name="worker pods", daemon=True).start()
@@ -94,10 +123,10 @@ class KubernetesPool:
             return [self._status(pod) for pod in pods]
 
     def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
-        """Say what there should be; the cluster is told soon, if that is not what there is."""
+        """Say what is wanted; the cluster is changed soon, if it has anything else."""
         with self._lock:
             if self._wanted is None or self._asked != (workers, shape):
-                made = make_stateful_set(self._manifest, self._usual, shape, workers)
+                made = make_stateful_set(self._manifest, self._defaults, shape, workers)
                 self._wanted = Wanted(self._manifest.service, made, frozenset(busy))
                 self._asked = workers, shape
             elif self._wanted.busy != busy:
@@ -133,48 +162,39 @@ class KubernetesPool:
         return next((trouble for one in reflectors if (trouble := one.trouble())), "")
 
     def _status(self, pod: SeenPod) -> PodStatus:
-        doomed, wanted = self._doomed, self._wanted
-        return PodStatus(
-            name=pod.name,
-            number=pod.number,
-            phase=TERMINATING if doomed and pod.uid in doomed else pod.phase,
-            ip=pod.ip,
-            node=pod.node,
-            labels=pod.labels,
-            uid=pod.uid,
-            image=pod.image,
-            usable=not (wanted is None or doomed is None) and is_usable(pod, wanted, doomed),
-            trouble=pod.trouble,
-            troubled_at=pod.troubled_at,
-        )
+        if self._wanted is None or self._doomed is None:
+            return pod
+        usable = is_usable(pod, self._wanted, self._doomed)
+        ends = pod.uid in self._doomed
+        return replace(pod, usable=usable, phase=TERMINATING if ends else pod.phase)
 
     def _run(self, stop: threading.Event) -> None:
-        patience = _FIRST_PATIENCE_SECONDS
+        backoff = _FIRST_BACKOFF_SECONDS
         while not stop.is_set():
             self._changed.clear()
             try:
                 self._work()
                 self._note_refusal("")
-                patience = _FIRST_PATIENCE_SECONDS
+                backoff = _FIRST_BACKOFF_SECONDS
                 self._changed.wait(_LOOK_SECONDS)
             except ApiError as error:
-                self._note_refusal(explain_refusal(error))
-                stop.wait(max(patience, min(error.retry_seconds, _LONGEST_WISH_SECONDS)))
-                patience = min(2 * patience, _LONGEST_PATIENCE_SECONDS)
+                self._note_refusal(_explain_refusal(error))
+                stop.wait(max(backoff, min(error.retry_seconds, _LONGEST_RETRY_AFTER_SECONDS)))
+                backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
             except Exception:
-                # Nothing is lost by trying again: every time begins from what is.
+                # Every turn begins from what is, so nothing is lost by trying again.
                 log.exception("looking after the worker pods failed, trying again")
-                stop.wait(_LONGEST_PATIENCE_SECONDS)
+                stop.wait(_LONGEST_BACKOFF_SECONDS)
 
     def _work(self) -> None:
-        """Do what there is to do.
+        """Bring the cluster to what is wanted.
 
         Raises:
-            ApiError: the cluster does not let a step be done.
+            ApiError: a step failed; the others were done.
         """
         steps = self._decide(self._owner or self._find_owner())
         if any(isinstance(step, Apply) for step in steps):
-            # What is made for an owner that has gone, the cluster would take away again.
+            # The cluster deletes what belongs to an owner that is gone.
             steps = self._decide(self._find_owner())
         refused: ApiError | None = None
         for step in steps:
@@ -182,21 +202,21 @@ class KubernetesPool:
                 self._perform(step)
             except ApiError as error:
                 refused = error
-                if error.status in _WORTH_NO_OTHER_STEP:
+                if error.status in _GIVE_UP_ON:
                     break
         if refused:
             raise refused
 
     def _decide(self, owner: Object) -> list[Step]:
-        """Return what there is to do, and hold on to which pods end by it."""
+        """Return the steps, and remember which pods end."""
         with self._lock:
             pods, services, sets = self._pods.seen(), self._services.seen(), self._sets.seen()
             if self._wanted is None or pods is None or services is None or sets is None:
                 return []
             wanted = replace(
                 self._wanted,
-                service=own(self._wanted.service, owner),
-                stateful_set=own(self._wanted.stateful_set, owner),
+                service=add_owner(self._wanted.service, owner),
+                stateful_set=add_owner(self._wanted.stateful_set, owner),
             )
             there = list(pods.values())
             doomed = surplus(wanted, sets, there, first=self._doomed is None)
@@ -220,20 +240,16 @@ class KubernetesPool:
                 self._api.delete(path, pod.uid, 0 if at_once else None)
 
     def _find_owner(self) -> Object:
-        """Return the Deployment that all belongs to.
-
-        Raises:
-            ApiError: it is not there, or about to go.
-        """
+        """Return the Deployment that everything belongs to."""
         name = self._settings.owner
         owner = self._api.get(f"{self._apps}/deployments/{name}")
         if "deletionTimestamp" in owner["metadata"]:
-            raise ApiError(_GOING, f"the Deployment {name} is being deleted")
+            raise ApiError(HTTPStatus.CONFLICT, f"the Deployment {name} is being deleted")
         self._owner = owner
         return owner
 
     def _note_refusal(self, refusal: str) -> None:
-        """Say in the log what is wrong when that changes, and when it is over."""
+        """Log a refusal when it changes, and its end."""
         if refusal and refusal != self._refusal:
             log.warning("%s", refusal)
         if self._refusal and not refusal:
@@ -248,3 +264,15 @@ class KubernetesPool:
 
 def _named(made: Object) -> dict[str, str]:
     return {"fieldSelector": f"metadata.name={made['metadata']['name']}"}
+
+
+def _explain_refusal(error: ApiError) -> str:
+    match error.status:
+        case 0:
+            return f"the cluster's API does not answer: {error}"
+        case HTTPStatus.FORBIDDEN:
+            return f"the cluster refuses to make worker pods (403 Forbidden): {error}"
+        case HTTPStatus.BAD_REQUEST | HTTPStatus.UNPROCESSABLE_ENTITY:
+            return f"the cluster finds the worker pods invalid ({error.status}): {error}"
+        case _:
+            return f"the cluster cannot make worker pods ({error.status}): {error}"

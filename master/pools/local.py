@@ -1,6 +1,6 @@
 """The local pool: worker processes on this machine, which the stack's supervisor starts and ends.
 
-The pool writes how many there should be, the supervisor follows and writes which there are.
+The pool writes how many are wanted, the supervisor writes which there are.
 """
 
 import os
@@ -39,13 +39,13 @@ class LocalPool:
         ]
 
     def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
-        """Tell the supervisor how many workers to run: they are of one shape."""
+        """Tell the supervisor how many workers to run; they are all of one shape."""
         self.files.write_wanted(workers)
 
     def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement | None:
         """Let the workers meet at a free port, and share the cores out among them."""
         cores = sorted(os.sched_getaffinity(0))
-        # The API takes whole cores only for this pool.
+        # For this pool, the API takes whole cores only.
         whole = None if num_cpus is None else int(num_cpus)
         by_name = {pod.name: pod for pod in self.pods()}
         if not all(name in by_name for name in workers):
@@ -63,9 +63,9 @@ class LocalPool:
 def share_cores(
     cores: Sequence[int], workers: int, num_cpus: int | None
 ) -> tuple[tuple[int, ...], ...]:
-    """Return each worker's cores: ``num_cpus`` of them, by default an equal share, at least one.
+    """Return each worker's cores: ``num_cpus``, or an equal share, but at least one.
 
-    Workers get cores of their own as long as there are enough; past that they go round.
+    No two workers share a core as long as there are enough.
     """
     each = min(num_cpus or max(1, len(cores) // workers), len(cores))
     return tuple(

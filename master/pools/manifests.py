@@ -1,4 +1,4 @@
-"""What worker pods are in a cluster: the manifest, with a run's shape laid over it."""
+"""The objects of a cluster's pool: the chart's manifest, changed to a run's shape."""
 
 import copy
 import hashlib
@@ -6,14 +6,17 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from master.pools.base import Shape
-from master.pools.objects import Object
 from mlbench.errors import MLBenchError
 
-# The label that tells pods of one template from those of another.
+Object = dict[str, Any]
+"""A Kubernetes object as JSON, of which we look at some fields."""
+
+# The label of pods that names their template, by a digest of it.
 SHAPE_LABEL = "mlbench.shape"
-# The annotation that tells whether an object is as it was last made.
+# The annotation that names what was last applied, by a digest of it.
 APPLIED = "mlbench.applied"
 WORKER = "worker"
 _AGENT_IN_ANY_IMAGE = ["python3", "-I", "/run/mlbench/agent.pyz"]
@@ -21,19 +24,19 @@ _GPUS = "nvidia.com/gpu"
 
 
 class ManifestError(MLBenchError):
-    """The file that says what worker pods are cannot be used."""
+    """The manifest of the workers cannot be used."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What the administrator has said of worker pods."""
+    """The objects of the pool as the administrator wants them, for pods of the default shape."""
 
     service: Object
     stateful_set: Object
     limit_bandwidth: Object
-    """The init container that limits what a pod can send."""
+    """The init container that limits a pod's bandwidth."""
     bring_agent: Object
-    """The init container that brings the agent into a pod of any image."""
+    """The init container that copies the agent into a pod of any image."""
 
     @property
     def name(self) -> str:
@@ -49,22 +52,22 @@ class Manifest:
 
 
 @dataclass(frozen=True)
-class Usual:
-    """What pods get where a run says no more than that."""
+class PodDefaults:
+    """What a pod gets where the run's shape does not say."""
 
     cpus: float
-    """Cores of a pod, as the manifest has them."""
+    """Cores, as in the manifest."""
     bandwidth: float
-    """Mbit/s that a pod may send; 0: as much as it can."""
+    """Mbit/s that it may send; 0 for no limit."""
     gpus: int
-    """GPUs of a pod, where a run asks for any."""
+    """GPUs, if the run asks for any."""
 
 
 def load(path: Path) -> Manifest:
     """Read the manifest.
 
     Raises:
-        ManifestError: it cannot be read, or lacks what is needed; the text says what.
+        ManifestError: it cannot be read, or something is missing.
     """
     try:
         stated = json.loads(path.read_text())
@@ -84,20 +87,20 @@ def load(path: Path) -> Manifest:
     return manifest
 
 
-def make_stateful_set(manifest: Manifest, usual: Usual, shape: Shape, workers: int) -> Object:
+def make_stateful_set(
+    manifest: Manifest, defaults: PodDefaults, shape: Shape, workers: int
+) -> Object:
     """Return the StatefulSet with so many pods of a shape."""
     made = copy.deepcopy(manifest.stateful_set)
     made["spec"]["replicas"] = workers
-    _lay_over(made["spec"]["template"], manifest, usual, shape)
+    _apply_shape(made["spec"]["template"], manifest, defaults, shape)
     return made
 
 
-def own(made: Object, owner: Object) -> Object:
-    """Return an object that goes with its owner, with the annotation that tells it from others.
+def add_owner(made: Object, owner: Object) -> Object:
+    """Return a Service or StatefulSet that is deleted with its owner, annotated with its digest.
 
-    Args:
-        made: a Service or StatefulSet.
-        owner: the Deployment, as the cluster shows it.
+    ``owner`` is the Deployment as the cluster shows it.
     """
     owned = copy.deepcopy(made)
     owned["metadata"]["ownerReferences"] = [
@@ -113,38 +116,38 @@ def own(made: Object, owner: Object) -> Object:
 
 
 def shape_of(stateful_set: Object) -> str:
-    """Return what the label says on the pods of a StatefulSet that was made here."""
+    """Return the shape label of the pods of a StatefulSet that was made here."""
     label: str = stateful_set["spec"]["template"]["metadata"]["labels"][SHAPE_LABEL]
     return label
 
 
 def applied(made: Object) -> str:
-    """Return what the annotation says; empty for an object that was not made here."""
+    """Return the digest in the annotation; empty for an object that was not made here."""
     annotation: str = (made["metadata"].get("annotations") or {}).get(APPLIED, "")
     return annotation
 
 
 def _complete(manifest: Manifest) -> None:
-    """Write out what is usual, but must be said here."""
+    """Write out what is defaults, but must be said here."""
     pod = manifest.stateful_set["spec"]["template"]["spec"]
     containers = pod["containers"]
     for holder in (manifest.service.get("spec") or {}, *containers):
         for port in holder.get("ports") or []:
-            # An apply must say it on Kubernetes before 1.23.
+            # Before Kubernetes 1.23, an apply must state it.
             port.setdefault("protocol", "TCP")
     first = pod.get("initContainers") or []
     for container in (*containers, *first, manifest.limit_bandwidth, manifest.bring_agent):
-        # What a container wrote last is in the pod's status then, for the user to read.
+        # So the last output of a failed container is in the pod's status, for the user to read.
         container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
 
 
-def _lay_over(template: Object, manifest: Manifest, usual: Usual, shape: Shape) -> None:
-    """Make a pod template one of a shape."""
+def _apply_shape(template: Object, manifest: Manifest, defaults: PodDefaults, shape: Shape) -> None:
+    """Change a pod template to a shape."""
     pod, worker = template["spec"], _worker(template)
     if shape.gpu_enabled:
-        worker.setdefault("resources", {}).setdefault("limits", {})[_GPUS] = str(usual.gpus)
+        worker.setdefault("resources", {}).setdefault("limits", {})[_GPUS] = str(defaults.gpus)
     first = []
-    if bandwidth := shape.max_bandwidth or usual.bandwidth:
+    if bandwidth := shape.max_bandwidth or defaults.bandwidth:
         limiter = copy.deepcopy(manifest.limit_bandwidth)
         _set_env(limiter, "MLBENCH_BANDWIDTH_MBIT", f"{bandwidth:.15g}")
         first.append(limiter)
@@ -153,9 +156,9 @@ def _lay_over(template: Object, manifest: Manifest, usual: Usual, shape: Shape) 
         first.append(copy.deepcopy(manifest.bring_agent))
     if first:
         pod["initContainers"] = [*first, *(pod.get("initContainers") or [])]
-    if shape.num_cpus not in (None, usual.cpus):
+    if shape.num_cpus not in (None, defaults.cpus):
         _set_env(worker, "OMP_NUM_THREADS", str(max(1, math.ceil(shape.num_cpus))))
-        # A pod needs as many cores as the largest of its containers that begin it.
+        # A pod needs as many cores as the largest of its init containers.
         for container in (worker, *(pod.get("initContainers") or [])):
             _limit_cpus(container, shape.num_cpus)
     template["metadata"].setdefault("labels", {})[SHAPE_LABEL] = _digest(template)

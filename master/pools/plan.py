@@ -1,6 +1,6 @@
-"""What a cluster's pool has to do: from what should be and what is seen to a list of steps.
+"""The plan of a cluster's pool: from what is wanted and what is seen to a list of steps.
 
-No clock, no network: everything comes in as an argument, so every case can be tested.
+Pure functions: no clock, no network.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,34 +8,33 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from master.pools.base import RUNNING, TERMINATING
-from master.pools.manifests import applied, shape_of
-from master.pools.objects import Object
-from master.pools.seen import SeenPod
+from master.pools.manifests import Object, applied, shape_of
+from master.pools.status import SeenPod
 
-# A pod that has not ended this long after it must have is on a node that is dead.
+# A pod that has not ended this long after it must have is on a dead node.
 OVERDUE_SECONDS = 60.0
-# Every container of such a pod has ended, and with these phases no other is started.
+# In these phases no container of a pod runs, or is started again.
 _OVER = ("Failed", "Succeeded")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What should be."""
+    """What the cluster should have."""
 
     service: Object
     stateful_set: Object
     busy: AbstractSet[str]
-    """The uids of the pods that the run which goes on has, and keeps."""
+    """The uids of the active run's pods, which stay."""
 
     @property
     def workers(self) -> int:
-        """How many pods there should be."""
+        """The number of pods."""
         workers: int = self.stateful_set["spec"]["replicas"]
         return workers
 
     @property
     def shape(self) -> str:
-        """The label of the pods that there should be."""
+        """The shape label of the pods."""
         return shape_of(self.stateful_set)
 
 
@@ -44,19 +43,19 @@ class SeenObject:
     """A Service or StatefulSet as the cluster shows it."""
 
     applied: str
-    """Which one it is of those that were ever wanted."""
+    """The digest of what was last applied."""
     owner: str
-    """The uid of what it goes with; empty where that has gone and left it."""
+    """The uid of its owner; empty if it has none."""
     replicas: int | None
     followed: bool
-    """Whether the cluster has taken notice of its latest change."""
+    """Whether the cluster's controller has observed its latest change."""
     going: bool
     """Whether it is being deleted."""
 
 
 @dataclass(frozen=True)
 class Apply:
-    """Make a Service or StatefulSet what is wanted."""
+    """Create or change a Service or StatefulSet."""
 
     wanted: Object
 
@@ -67,14 +66,14 @@ class Delete:
 
     pod: SeenPod
     at_once: bool = False
-    """Without waiting for its node, which does not answer."""
+    """Whether not to wait for its node, which does not answer."""
 
 
 Step = Apply | Delete
 
 
 def read_object(found: Object) -> SeenObject:
-    """Return what the JSON of a Service or StatefulSet says."""
+    """Read the JSON of a Service or StatefulSet."""
     generation = found["metadata"].get("generation", 0)
     observed = (found.get("status") or {}).get("observedGeneration", generation)
     return SeenObject(
@@ -94,21 +93,21 @@ def plan(
     doomed: AbstractSet[str],
     now: float,
 ) -> list[Step]:
-    """Return what is to be done now, nothing where all is as it should be.
+    """Return what to do now; nothing where all is as wanted.
 
     Args:
-        wanted: what should be.
+        wanted: what the cluster should have.
         services: the Services seen, by name.
         stateful_sets: the StatefulSets seen, by name.
         pods: the worker pods seen.
-        doomed: the uids of pods whose end was decided before; no one counts on them any more.
+        doomed: the uids of the pods whose end was decided before.
         now: in Unix seconds.
     """
     steps: list[Step] = []
     if _differs(wanted.service, services):
         steps.append(Apply(wanted.service))
     if _differs(wanted.stateful_set, stateful_sets):
-        # Until it is as wanted and seen to be, it would make the old pods again.
+        # Before it is seen to be as wanted, it would make the old pods again.
         return [*steps, Apply(wanted.stateful_set)]
     if not stateful_sets[_name(wanted.stateful_set)].followed:
         return steps
@@ -118,15 +117,16 @@ def plan(
 def surplus(
     wanted: Wanted, stateful_sets: Mapping[str, SeenObject], pods: Sequence[SeenPod], *, first: bool
 ) -> frozenset[str]:
-    """Return the uids of the pods that the cluster ends, or is about to, as there are too many.
+    """Return the uids of the pods beyond the wanted size, which the cluster ends.
 
-    They go even if the pool grows again meanwhile: the cluster may be ending them already.
+    They count as ended even if the pool grows again meanwhile: the cluster may have begun.
 
     Args:
-        wanted: what should be.
+        wanted: what the cluster should have.
         stateful_sets: the StatefulSets seen, by name.
         pods: the worker pods seen.
-        first: whether nothing was decided before: then what there is may be a former wish.
+        first: whether this process decides for the first time, so that one before it may have
+            made the StatefulSet smaller.
     """
     size = wanted.workers
     found = stateful_sets.get(_name(wanted.stateful_set))
@@ -136,18 +136,40 @@ def surplus(
 
 
 def fits(pod: SeenPod, wanted: Wanted) -> bool:
-    """Return whether a pod is as wanted.
-
-    What a run began with is good for all of it, though the manifest has changed since.
-    """
+    """Return whether a pod is as wanted. The active run keeps its pods, whatever their shape."""
     in_shape = pod.shape == wanted.shape or pod.uid in wanted.busy
     return in_shape and 0 <= pod.number < wanted.workers
 
 
 def is_usable(pod: SeenPod, wanted: Wanted, doomed: AbstractSet[str]) -> bool:
-    """Return whether a pod may be given a rank: it is as wanted, and nobody is about to end it."""
+    """Return whether a pod may be given a rank: it runs, is as wanted, and stays."""
     runs = pod.phase == RUNNING and bool(pod.ip)
     return runs and fits(pod, wanted) and pod.uid not in doomed
+
+
+def explain_pods(pods: Sequence[SeenPod], wanted: Wanted, ask: str) -> str:
+    """Return in words why not all wanted pods run; empty if they do.
+
+    ``ask`` is the command that tells why pods are not even made.
+    """
+    workers = wanted.workers
+    made = [pod for pod in pods if fits(pod, wanted) and pod.phase != TERMINATING]
+    for pod in made:
+        if pod.trouble and not pod.running:
+            return f"{pod.trouble} ({pod.name})"
+    for pod in made:
+        if pod.unschedulable:
+            room = sum(one.scheduled for one in made)
+            return f"the cluster has room for {room} of {workers} workers: {pod.unschedulable}"
+    there = f"{len(made)} of {workers} worker pods are made"
+    if ending := len(pods) - len(made):
+        return f"{there}; the former ones ({ending}) end first"
+    if len(made) < workers:
+        return f"{there}; if it stays so, {ask} tells why"
+    if pending := sum(not pod.running for pod in made):
+        started = f"{workers - pending} of {workers} worker pods have started"
+        return f"{started}; the others pull their image, or are being set up"
+    return ""
 
 
 def _differs(wanted: Object, seen: Mapping[str, SeenObject]) -> bool:
@@ -159,7 +181,7 @@ def _differs(wanted: Object, seen: Mapping[str, SeenObject]) -> bool:
 
 
 def _owner(made: Object) -> str:
-    """Return the uid of what an object goes with; empty if it goes with nothing."""
+    """Return the uid of an object's owner; empty if it has none."""
     return next((str(one["uid"]) for one in made["metadata"].get("ownerReferences") or []), "")
 
 

@@ -1,4 +1,4 @@
-"""A reflector: what there is in a cluster, by list and watch, never trusting the watch alone."""
+"""A reflector keeps up with objects of a cluster, by list and watch, never by the watch alone."""
 
 import logging
 import threading
@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from master.pools.api import Api, ApiError
-from master.pools.objects import Object
+from master.pools.manifests import Object
 
 log = logging.getLogger(__name__)
 
-# A watch lasts this long, also a silent one; then everything is listed again: at least every 30 s.
+# A watch lasts this long, even if it is silent. Then everything is listed again, so that what a
+# watch has missed is known within 30 s.
 _WATCH_SECONDS = 14
-_FIRST_PATIENCE_SECONDS = 0.5
-_LONGEST_PATIENCE_SECONDS = 10.0
+_FIRST_BACKOFF_SECONDS = 0.5
+_LONGEST_BACKOFF_SECONDS = 10.0
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
 
 Seen = TypeVar("Seen")
@@ -34,10 +35,10 @@ class Reflector(Generic[Seen]):
         """Prepare to look.
 
         Args:
-            api: where to look.
-            path: the path of the objects' kind.
+            api: the cluster's API.
+            path: the path of a kind of object.
             selector: the query that selects some of them.
-            read: makes of an object what is to be known of it.
+            read: makes a record of an object.
             changed: is called whenever something may have changed.
         """
         self._api = api
@@ -49,7 +50,7 @@ class Reflector(Generic[Seen]):
         self._trouble = ""
 
     def start(self, stop: threading.Event) -> None:
-        """Begin to look, until told to stop."""
+        """Look until told to stop, in a thread."""
         threading.Thread(
             target=self._run, args=(stop,), name=f"reflect {self._path}", daemon=True
         ).start()
@@ -63,29 +64,25 @@ class Reflector(Generic[Seen]):
         return self._trouble
 
     def _run(self, stop: threading.Event) -> None:
-        patience = _FIRST_PATIENCE_SECONDS
+        backoff = _FIRST_BACKOFF_SECONDS
         while not stop.is_set():
             began = time.monotonic()
-            asked_to_wait = 0.0
+            retry_seconds = 0.0
             try:
                 self._watch(self._list())
             except ApiError as error:
-                asked_to_wait = min(error.retry_seconds, _LONGEST_PATIENCE_SECONDS)
+                retry_seconds = min(error.retry_seconds, _LONGEST_BACKOFF_SECONDS)
             except Exception:
-                # Who does not look any more would take what was for what is.
+                # If this thread ended, the past would be taken for the present.
                 log.exception("looking at the cluster failed (%s), trying again", self._path)
             if time.monotonic() - began > _WATCH_SECONDS / 2:
-                patience = _FIRST_PATIENCE_SECONDS
+                backoff = _FIRST_BACKOFF_SECONDS
                 continue
-            stop.wait(max(patience, asked_to_wait))
-            patience = min(2 * patience, _LONGEST_PATIENCE_SECONDS)
+            stop.wait(max(backoff, retry_seconds))
+            backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
 
     def _list(self) -> str:
-        """Take in everything, and return the version that this was.
-
-        Raises:
-            ApiError: it cannot be listed; said in the log when that begins.
-        """
+        """List everything, and return the version that this was."""
         try:
             found = self._api.get(self._path, **self._selector)
             version: str = found["metadata"]["resourceVersion"]
@@ -101,11 +98,7 @@ class Reflector(Generic[Seen]):
         return version
 
     def _watch(self, version: str) -> None:
-        """Take in what changes, for a while.
-
-        Raises:
-            ApiError: the watch broke off, or its version is too old: all is listed again.
-        """
+        """Follow the changes since a version, for a while."""
         until = time.monotonic() + _WATCH_SECONDS
         query = {**self._selector, "resourceVersion": version}
         for kind, changed in self._api.watch(self._path, query, _WATCH_SECONDS):
@@ -125,7 +118,7 @@ class Reflector(Generic[Seen]):
         self._changed()
 
     def _note_trouble(self, trouble: str) -> None:
-        """Say in the log what is wrong when that begins, and when it is over."""
+        """Log the beginning and the end of trouble."""
         if trouble and not self._trouble:
             log.warning("the cluster cannot be seen (%s): %s", self._path, trouble)
         if self._trouble and not trouble:

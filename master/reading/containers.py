@@ -1,4 +1,4 @@
-"""Pods' resource figures: the ``container_*`` series that Prometheus scrapes from exporters."""
+"""Resource figures of pods: the ``container_*`` series that Prometheus scrapes from exporters."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,61 +6,49 @@ from dataclasses import dataclass
 from functools import partial
 
 from master.reading import windows
-from master.reading.points import Pieces, join
+from master.reading.points import Pieces, Read, join
 from master.reading.promql import Found, PrometheusClient, quote, select
-from master.reading.selection import Read, Selection
+from master.reading.selection import Selection
 from master.reading.windows import Span
 
 _PREFIX = "container_"
-# Where a figure was scraped from is no part of what it is about, and changes with each start.
+# These tell where a figure was scraped from, and change when an exporter is started again.
 _SCRAPE_LABELS = {"__name__", "pod", "job", "instance"}
-# Pods that have no more samples together are read in one query.
+# Up to so many samples are read in one query.
 _AT_ONCE = 200_000
-# So many pods are asked for in a query.
+# Pods in a query.
 _PODS = 100
 
 Figures = list[tuple[str, Read]]
-"""A pod's series in order of their names, and how to read each."""
+"""The series of a pod by name, and how to read each."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """What one exporter tells of one thing, over time."""
+    """A figure of one container, maybe in several series of Prometheus."""
 
     metric: str
     labels: Mapping[str, str]
-    """Those that tell it from others of the same metric, or could."""
+    """All labels but those of the scrape."""
 
-    def is_of(self, labels: Mapping[str, str]) -> bool:
-        """Return whether a series of Prometheus holds it."""
+    def is_in(self, labels: Mapping[str, str]) -> bool:
+        """Return whether the series with these labels holds it."""
         return labels["__name__"] == self.metric and all(
             labels.get(name, "") == value for name, value in self.labels.items()
         )
 
     def selector(self, pod: str) -> str:
-        """Return what selects its series in Prometheus."""
+        """Write the selector of its series."""
         return select({"__name__": self.metric, "pod": pod, **self.labels})
 
 
 def read(
-    prometheus: PrometheusClient, pod: str, selection: Selection, now_ms: int
-) -> Iterator[tuple[str, Read]]:
-    """Yield the series of a pod in order of their names, and how to read each, up to now.
-
-    A series is called what Prometheus calls it. Where a pod has several of one name, as it does
-    with several containers, the labels that differ are added: ``container_x{container="a"}``.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
-    """
-    for _, figures in read_all(prometheus, [pod], selection, now_ms):
-        yield from figures
-
-
-def read_all(
     prometheus: PrometheusClient, pods: Sequence[str], selection: Selection, now_ms: int
 ) -> Iterator[tuple[str, Figures]]:
-    """Yield each pod with its series, as ``read`` does: of many pods in few queries.
+    """Yield each pod with its series up to now, in few queries however many pods these are.
+
+    Series have their name in Prometheus. Where a pod has several of a name, as with several
+    containers, the labels that differ are added: ``container_x{container="a"}``.
 
     Raises:
         PrometheusError: Prometheus gives no answer.
@@ -84,44 +72,35 @@ def read_all(
 def _read_some(
     prometheus: PrometheusClient, wanted: Mapping[str, list[tuple[str, _Figure]]], span: Span
 ) -> Iterator[tuple[str, Figures]]:
-    """Yield each pod with its series: in one query, unless there is too much of them."""
+    """Yield each pod with its series, read in one query unless that would be too much."""
     pods = list(wanted)
     metrics = sorted({figure.metric for figures in wanted.values() for _, figure in figures})
     if metrics and _count(prometheus, metrics, pods, span) > _AT_ONCE:
         if len(pods) == 1:
             [(pod, figures)] = wanted.items()
-            yield (
-                pod,
-                [
-                    (name, partial(windows.read, prometheus, figure.selector(pod), span))
-                    for name, figure in figures
-                ],
+            reads = (
+                partial(windows.read, prometheus, one.selector(pod), span) for _, one in figures
             )
+            yield pod, list(zip((name for name, _ in figures), reads, strict=True))
             return
         for half in (pods[: len(pods) // 2], pods[len(pods) // 2 :]):
             yield from _read_some(prometheus, {pod: wanted[pod] for pod in half}, span)
         return
-    answers = (
-        windows.read_at_once(prometheus, _selector("|".join(metrics), pods), span)
-        if metrics
-        else []
-    )
-    by_pod: dict[str, list[Found]] = {}
-    for one in answers:
-        by_pod.setdefault(one.labels["pod"], []).append(one)
+    by_pod: dict[str, list[Found]] = {pod: [] for pod in pods}
+    if metrics:
+        selector = _selector("|".join(metrics), pods)
+        for one in windows.read_at_once(prometheus, selector, span):
+            by_pod[one.labels["pod"]].append(one)
     for pod, figures in wanted.items():
-        answers = by_pod.get(pod, [])
-        yield (
-            pod,
-            [
-                (name, partial(_points, [one for one in answers if figure.is_of(one.labels)], span))
-                for name, figure in figures
-            ],
-        )
+        named: Figures = []
+        for name, figure in figures:
+            series = [one for one in by_pod[pod] if figure.is_in(one.labels)]
+            named.append((name, partial(_points, series, span)))
+        yield pod, named
 
 
 def _selector(metrics: str, pods: Sequence[str]) -> str:
-    """Return what selects the series of pods whose names match an expression."""
+    """Write the selector of pods' series whose names match a regular expression."""
     return f"{{__name__=~{quote(metrics)},pod=~{quote('|'.join(map(re.escape, pods)))}}}"
 
 
@@ -141,7 +120,7 @@ def _wanted(found: Sequence[Mapping[str, str]], selection: Selection) -> list[tu
 
 
 def _figures(found: Sequence[Mapping[str, str]]) -> list[tuple[str, _Figure]]:
-    """Return what the series are about, in order of their names on the API."""
+    """Return the figures in some series, by their names on the API."""
     by_metric: dict[str, list[Mapping[str, str]]] = {}
     for labels in found:
         by_metric.setdefault(labels["__name__"], []).append(labels)
@@ -160,9 +139,9 @@ def _figures(found: Sequence[Mapping[str, str]]) -> list[tuple[str, _Figure]]:
 def _count(
     prometheus: PrometheusClient, metrics: Sequence[str], pods: Sequence[str], span: Span
 ) -> int:
-    """Return how many samples there are of the metrics, in one query."""
+    """Count the samples of the metrics in one query."""
     counts = [
-        # Counting drops the name, so something else must tell the results apart.
+        # Counting drops the name; this label tells the results apart.
         f"label_replace(sum(count_over_time({_selector(metric, pods)}[{span.length_ms}ms])),"
         f'"n","{n}","","")'
         for n, metric in enumerate(metrics)

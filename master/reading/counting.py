@@ -1,4 +1,4 @@
-"""Counting a run's samples: what was recorded, what Prometheus holds, what is kept."""
+"""Counting a run's samples: recorded, in Prometheus, kept."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ from mlbench import names
 
 @dataclass(frozen=True)
 class Counted:
-    """Where a run's samples are. Nothing is lost when the three agree."""
+    """Where a run's samples are. None is lost where the three agree."""
 
     recorded: int
-    """Samples that the run's streams held."""
+    """Samples in the run's streams."""
     in_prometheus: int
     """Samples that a query finds."""
     kept: int
-    """Samples that Prometheus cannot hold, in the database."""
+    """Samples in the database, as Prometheus cannot hold them."""
 
     @property
     def agrees(self) -> bool:
@@ -28,12 +28,12 @@ class Counted:
 
     @property
     def lost(self) -> int:
-        """How many samples are nowhere; negative where some are in two places."""
+        """How many samples are nowhere; negative if some are in two places."""
         return self.recorded - self.in_prometheus - self.kept
 
     @property
     def disagreement(self) -> str:
-        """What does not add up, in words; empty where every sample is in one place."""
+        """A sentence on what is missing; empty where the three agree."""
         if self.agrees:
             return ""
         return (
@@ -54,7 +54,7 @@ def count(prometheus: PrometheusClient, run_id: int) -> Counted:
 
 
 def delivered_so_far(run_id: int) -> Counted:
-    """Return where a run's samples are as the database has it: Prometheus is not asked."""
+    """Return where a run's samples are by the database alone, without asking Prometheus."""
     owner = run_owner(run_id)
     sent = Series.select(fn.SUM(Series.samples)).where(Series.owner == owner).scalar()
     return Counted(_recorded(owner), int(sent or 0), _kept(owner))
@@ -71,7 +71,7 @@ def _kept(owner: str) -> int:
 
 
 def span_of(owner: str) -> Span | None:
-    """Return from when to when Prometheus has samples of an owner; nothing if it has none."""
+    """Return the time of an owner's samples in Prometheus; None if it has none."""
     first_ms, last_ms = (
         Series.select(fn.MIN(Series.first_ms), fn.MAX(Series.last_ms))
         .where(Series.owner == owner)
@@ -85,7 +85,7 @@ def _count_in_prometheus(prometheus: PrometheusClient, run_id: int) -> int:
     if span is None:
         return 0
     selector = f"{names.RUN_METRIC}{{run_id={quote(str(run_id))}}}"
-    # Newer versions of Prometheus leave out the first instant of a range, hence one more.
+    # Newer versions of Prometheus leave out the first instant of a range.
     found = prometheus.query(
         f"sum(count_over_time({selector}[{span.length_ms}ms]))", span.last_ms / 1000
     )

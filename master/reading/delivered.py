@@ -1,166 +1,189 @@
-"""What Prometheus has of an owner's samples, up to what the database knew to be delivered."""
+"""Reading from Prometheus what the database knows was delivered: all of it, or an error."""
 
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from master.models import find_run
 from master.reading import windows
-from master.reading.completeness import Memory, check, to_the_end
-from master.reading.points import Pieces, Points
-from master.reading.promql import PrometheusClient, select
-from master.reading.selection import Read, Selection
-from master.reading.stored import Delivered, Stored
+from master.reading.points import Pieces, Points, Read
+from master.reading.promql import PrometheusClient, PrometheusError, select
+from master.reading.selection import Selection
+from master.reading.stored import Stored
 from master.reading.windows import Span
-from master.recording.samples import SeriesKey
-from master.recording.sending import labels, series_key
+from master.recording.samples import SeriesKey, prometheus_labels, series_key
+from mlbench.names import ACTIVE_STATES
 
-# An owner with no more samples is read in one query, which is much faster than one for each series.
+# Up to so many samples are read in one query, much faster than in one for each series.
 _AT_ONCE = 200_000
-# So many metrics are named in a query. Who wants more wants most of what there is.
+# Metrics that are named in a query; who wants more gets those of all.
 _NAMED = 50
+# For so long, what was found to be complete is not counted again.
+_FRESH_SECONDS = 10.0
+_MOST_REMEMBERED = 1_000
 
 Spans = Mapping[SeriesKey, Span]
 
 
-def read(
-    prometheus: PrometheusClient,
-    stored: Stored,
-    keys: Sequence[SeriesKey],
-    selection: Selection,
-    whole: Memory,
-) -> Mapping[SeriesKey, Read]:
-    """Return how to read each of the series that Prometheus has samples of.
+class LostSamplesError(PrometheusError):
+    """Prometheus has lost or forgotten samples that it was given.
 
-    Of a series of which only the last points are wanted, no more may be read than holds these.
-    ``whole`` remembers which series are known to be.
-
-    Raises:
-        LostSamplesError: it no longer has all of them.
-        PrometheusError: Prometheus gives no answer.
+    ``may_pass`` tells whether they will be delivered again, as those of an active run are.
     """
-    known = {key: stored.delivered[key] for key in keys if key in stored.delivered}
-    spans = {key: _span(one, selection) for key, one in known.items()}
-    spans = {key: span for key, span in spans.items() if span.length_ms}
-    if not spans:
-        return {}
-    last_n = selection.last_n if selection.summarize is None else None
-    ends = spans
-    if last_n is not None:
-        ends = {key: _end(known[key], span, last_n) for key, span in spans.items()}
-    if _expect(prometheus, stored, spans) <= _AT_ONCE:
-        found = _read_at_once(prometheus, stored.owner, ends)
-        if any(len(found[key]) < (last_n or 0) and ends[key] != spans[key] for key in spans):
-            found, ends = _read_at_once(prometheus, stored.owner, spans), spans
-        all_of = [key for key, span in ends.items() if span == known[key].span]
-        check(stored, {key: len(found[key]) for key in all_of})
-        if len(all_of) < len(ends):
-            _check_parts(prometheus, stored, selection, ends.keys() - {*all_of}, whole)
-        return {key: partial(_piece, points) for key, points in found.items()}
-    _check_parts(prometheus, stored, selection, spans.keys(), whole)
-    return {
-        key: partial(_read_end, prometheus, stored, key, ends[key], span, last_n)
-        for key, span in spans.items()
-    }
+
+    def __init__(self, owner: str, found: int, samples: int) -> None:
+        kind, _, name = owner.partition("/")
+        super().__init__(
+            f"Prometheus has {found} of the {samples} samples of {kind} {name}: "
+            "it lost or forgot the rest (retention, a lost disk)"
+        )
+        run = find_run(owner)
+        self.may_pass = run is not None and run.state in ACTIVE_STATES
 
 
-def _check_parts(
-    prometheus: PrometheusClient,
-    stored: Stored,
-    selection: Selection,
-    keys: AbstractSet[SeriesKey],
-    whole: Memory,
-) -> None:
-    """Make sure that series are whole of which a part is to be read, or that are read in pieces.
+@dataclass(frozen=True)
+class RecentChecks:
+    """Remembers for a short time what was found to be complete. Threads may share it."""
 
-    Of a part alone it is not known how much there should be. A pod outlives what Prometheus
-    remembers of it, so of a pod nothing is made sure: what is left may well be all of that part.
-    """
-    wanted = (stored.owner, selection.names)
-    if find_run(stored.owner) is None or whole.holds(wanted):
-        return
-    selector = _selector(stored.owner, sorted(keys))
-    span = _around({key: stored.delivered[key].span for key in keys})
-    found = dict.fromkeys(keys, 0)
-    for one in windows.count(prometheus, selector, span):
-        if (key := series_key(one.labels)) in found:
-            found[key] = int(one.values[0])
-    check(stored, found)
-    whole.note(wanted)
+    _checked: dict[object, float] = field(default_factory=dict)
+
+    def has(self, what: object) -> bool:
+        """Return whether this was found to be complete lately."""
+        return time.monotonic() - self._checked.get(what, float("-inf")) < _FRESH_SECONDS
+
+    def add(self, what: object) -> None:
+        """Remember that this was found to be complete just now."""
+        if len(self._checked) >= _MOST_REMEMBERED:
+            self._checked.clear()
+        self._checked[what] = time.monotonic()
 
 
-def _span(known: Delivered, selection: Selection) -> Span:
-    # A posted sample may be later by a part of the millisecond that Prometheus has.
-    return Span(
-        max(known.first_ms, selection.after_us // 1000),
-        min(known.last_ms, selection.until_us // 1000),
-    )
+@dataclass(frozen=True)
+class DeliveredReader:
+    """Reads an owner's series from Prometheus."""
 
+    prometheus: PrometheusClient
+    stored: Stored
+    selection: Selection
+    checks: RecentChecks
 
-def _end(known: Delivered, span: Span, last_n: int) -> Span:
-    """Return the end of a span, in which there are so many samples if they come evenly."""
-    length_ms = 2 * last_n * (known.last_ms - known.first_ms) // max(1, known.samples)
-    return Span(max(span.first_ms, span.last_ms - length_ms), span.last_ms)
+    def read(self, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, Read]:
+        """Return how to read those of the series that Prometheus has samples of.
 
+        For the last points of a series, only its end may be read.
 
-def _expect(prometheus: PrometheusClient, stored: Stored, spans: Spans) -> int:
-    """Return how many samples there are in the spans, or somewhat more."""
-    known = [stored.delivered[key] for key in spans]
-    samples = sum(one.samples for one in known)
-    from_first = all(
-        span.first_ms == one.first_ms for span, one in zip(spans.values(), known, strict=True)
-    )
-    if all(one.samples for one in known) and (from_first or samples <= _AT_ONCE):
-        return samples
-    counted = windows.count(prometheus, _selector(stored.owner, list(spans)), _around(spans))
-    return sum(int(one.values[0]) for one in counted)
+        Raises:
+            LostSamplesError: Prometheus has not all of them any more.
+            PrometheusError: Prometheus gives no answer.
+        """
+        # A posted sample may be later by a fraction of its millisecond in Prometheus.
+        after_ms, until_ms = self.selection.after_us // 1000, self.selection.until_us // 1000
+        spans = {
+            key: Span(max(known.span.first_ms, after_ms), min(known.span.last_ms, until_ms))
+            for key in keys
+            if (known := self.stored.delivered.get(key))
+        }
+        spans = {key: span for key, span in spans.items() if span.length_ms}
+        if not spans:
+            return {}
+        # As many points at the end of a series are enough; 0 if it is wanted whole.
+        last_n = 0 if self.selection.summarize else self.selection.last_n or 0
+        ends = {key: self._end(key, span, last_n) for key, span in spans.items()}
+        if self._expected_samples(spans) <= _AT_ONCE:
+            found = self._query(ends)
+            if any(len(found[key]) < last_n and ends[key] != spans[key] for key in spans):
+                found, ends = self._query(spans), spans
+            whole = {key: len(found[key]) for key in ends if self._is_whole(key, ends[key])}
+            self._check(whole)
+            self._check_counts([key for key in ends if key not in whole])
+            return {key: partial(iter, [some] if some else []) for key, some in found.items()}
+        self._check_counts(list(spans))
+        read = self._read_windows
+        return {key: partial(read, key, ends[key], span, last_n) for key, span in spans.items()}
 
+    def _end(self, key: SeriesKey, span: Span, last_n: int) -> Span:
+        """Return the part of a span that has the last points, if samples come evenly."""
+        if not last_n:
+            return span
+        known = self.stored.delivered[key]
+        length_ms = 2 * last_n * (known.span.length_ms - 1) // max(1, known.samples)
+        return Span(max(span.first_ms, span.last_ms - length_ms), span.last_ms)
 
-def _read_at_once(
-    prometheus: PrometheusClient, owner: str, spans: Spans
-) -> dict[SeriesKey, Points]:
-    points = dict.fromkeys(spans, Points((), ()))
-    selector = _selector(owner, list(spans))
-    for one in windows.read_at_once(prometheus, selector, _around(spans)):
-        key = series_key(one.labels)
-        if key in spans:
-            points[key] = windows.to_points(one, spans[key])
-    return points
+    def _expected_samples(self, spans: Spans) -> int:
+        """Return an upper bound of the samples in the spans."""
+        known = {key: self.stored.delivered[key] for key in spans}
+        samples = sum(one.samples for one in known.values())
+        from_first = all(span.first_ms == known[key].span.first_ms for key, span in spans.items())
+        if all(one.samples for one in known.values()) and (from_first or samples <= _AT_ONCE):
+            return samples
+        counted = windows.count(self.prometheus, self._selector(list(spans)), _around(spans))
+        return sum(int(one.values[0]) for one in counted)
 
+    def _query(self, spans: Spans) -> dict[SeriesKey, Points]:
+        points = dict.fromkeys(spans, Points((), ()))
+        selector = self._selector(list(spans))
+        for one in windows.read_at_once(self.prometheus, selector, _around(spans)):
+            key = series_key(one.labels)
+            if key in spans:
+                points[key] = windows.to_points(one, spans[key])
+        return points
 
-def _read_end(
-    prometheus: PrometheusClient,
-    stored: Stored,
-    key: SeriesKey,
-    end: Span,
-    span: Span,
-    last_n: int | None,
-) -> Pieces:
-    """Yield what is in a span, or just in its end if that is as many as are wanted."""
-    read = partial(windows.read, prometheus, _selector(stored.owner, [key]))
-    if end != span and sum(len(piece) for piece in read(end)) >= (last_n or 0):
-        span = end
-    pieces = read(span)
-    yield from to_the_end(stored, key, pieces) if span == stored.delivered[key].span else pieces
+    def _read_windows(self, key: SeriesKey, end: Span, span: Span, last_n: int) -> Pieces:
+        """Yield a span of a series, or only its end if that has all points wanted."""
+        read = partial(windows.read, self.prometheus, self._selector([key]))
+        if end != span and sum(len(piece) for piece in read(end)) >= last_n:
+            span = end
+        found = 0
+        for piece in read(span):
+            found += len(piece)
+            yield piece
+        if self._is_whole(key, span):
+            self._check({key: found})
 
+    def _is_whole(self, key: SeriesKey, span: Span) -> bool:
+        return span == self.stored.delivered[key].span
 
-def _piece(points: Points) -> Pieces:
-    if points:
-        yield points
+    def _check_counts(self, keys: Sequence[SeriesKey]) -> None:
+        """Check by counting that series are complete of which a part is to be read, or much.
+
+        A pod outlives Prometheus's memory of it, so the series of pods may have lost their start.
+        """
+        wanted = (self.stored.owner, self.selection.names)
+        if not keys or find_run(self.stored.owner) is None or self.checks.has(wanted):
+            return
+        span = _around({key: self.stored.delivered[key].span for key in keys})
+        counted = windows.count(self.prometheus, self._selector(sorted(keys)), span)
+        samples = {series_key(one.labels): int(one.values[0]) for one in counted}
+        self._check({key: samples.get(key, 0) for key in keys})
+        self.checks.add(wanted)
+
+    def _check(self, found: Mapping[SeriesKey, int]) -> None:
+        """Check that Prometheus has as many samples of whole series as were delivered.
+
+        Raises:
+            LostSamplesError: it has fewer.
+            PrometheusError: they were deleted, or are being delivered again.
+        """
+        wanted = {key: self.stored.delivered[key].samples for key in found}
+        if all(found[key] >= samples for key, samples in wanted.items()):
+            return
+        self.stored.check()
+        left = sum(min(found[key], samples) for key, samples in wanted.items())
+        raise LostSamplesError(self.stored.owner, left, sum(wanted.values()))
+
+    def _selector(self, keys: Sequence[SeriesKey]) -> str:
+        """Write a selector of these series: exact for a single one, else maybe of more."""
+        metric, rank = keys[0]
+        wanted = prometheus_labels(self.stored.owner, (metric, "")) | {"rank": rank}
+        if len(keys) == 1:
+            return select(wanted)
+        del wanted["rank"], wanted["metric"]
+        metrics = sorted({metric for metric, _ in keys})
+        return select(wanted, {"metric": metrics} if len(metrics) <= _NAMED else None)
 
 
 def _around(spans: Spans) -> Span:
     return Span(
         min(span.first_ms for span in spans.values()), max(span.last_ms for span in spans.values())
     )
-
-
-def _selector(owner: str, keys: Sequence[SeriesKey]) -> str:
-    """Return what selects these series of an owner: just them if they are one, else maybe more."""
-    metric, rank = keys[0]
-    wanted = labels(owner, (metric, "")) | {"rank": rank}
-    if len(keys) == 1:
-        return select(wanted)
-    del wanted["rank"], wanted["metric"]
-    metrics = sorted({metric for metric, _ in keys})
-    return select(wanted, {"metric": metrics} if len(metrics) <= _NAMED else None)

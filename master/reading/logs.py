@@ -1,27 +1,33 @@
-"""Reading what a rank wrote to stdout and stderr, a piece at a time.
+"""Reading and searching what a rank wrote to stdout and stderr, a piece at a time.
 
-Offsets count bytes. A piece's text is what its bytes say, from ``start`` to before ``offset``, and
-pieces that follow each other make the whole: none begins or ends within a character. For what was
-left out of a long log stands a line that says how much it is.
+Offsets count bytes. A page is the text of the bytes from ``start`` to before ``offset``, and pages
+that follow each other make the whole: none begins or ends within a character. The gap of a long log
+reads as a line that says how much was left out.
 """
 
 import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from master.models import Run, Stream, run_owner
 from master.recording.streams import read
 from mlbench.errors import MLBenchError
 
-# One answer holds at most this much; a reader goes on from its `offset`.
+# The most bytes of a page, of one read upwards, and of the last lines.
 _PAGE_BYTES = 1 << 20
-# The last lines of a stream are looked for in this much of its end.
-_TAIL_BYTES = 64 << 10
-# Upwards, a reader gets at most this much at a time.
 _BEFORE_BYTES = 256 << 10
-# What the later bytes of a character are, of which it has at most three.
-_LATER = range(0x80, 0xC0)
-_MOST_LATER = 3
+_TAIL_BYTES = 64 << 10
+# UTF-8: the bytes of a character after its first, of which it has at most three.
+_CONTINUATION = range(0x80, 0xC0)
+_MOST_CONTINUATION = 3
+_CHARACTER_BYTES = 4
+# The most bytes that one answer searches, its most matches, and the most characters of one.
+_SEARCHED_BYTES = 32 << 20
+_MATCHES = 200
+_SHOWN_CHARACTERS = 500
+# Bytes that are searched at a time, so that memory does not grow with the log or its lines.
+_SEARCH_PIECE = 256 << 10
 
 
 class LogGoneError(MLBenchError):
@@ -30,7 +36,7 @@ class LogGoneError(MLBenchError):
 
 @dataclass(frozen=True)
 class Log:
-    """One of the two streams of a rank's attempt, as long as it was when it was found."""
+    """Stdout or stderr of one attempt of a rank, with the length it had when it was found."""
 
     attempt: int
     stream: Stream | None
@@ -43,31 +49,31 @@ class Log:
 
     @property
     def ended(self) -> bool:
-        """Whether the process has ended, and all that it wrote is held."""
+        """Whether the process has ended and all its output is held."""
         return self.stream is not None and self.stream.size == self.stream.final_size
 
     @property
     def gap(self) -> tuple[int, int]:
-        """Where what was left out begins and ends; nothing was if both are the same."""
+        """Start and end of what was left out; equal if nothing was."""
         return (self.stream.gap_start, self.stream.gap_end) if self.stream else (0, 0)
 
     @property
     def length(self) -> int | None:
-        """Bytes of the whole as ``whole`` yields it; None as long as it may change meanwhile."""
+        """Bytes that ``whole`` yields; None if they may change while it is read."""
         gap_start, gap_end = self.gap
         if gap_end and not self.ended:
             return None
         return self.size - (gap_end - gap_start) + len(self.left_out(gap_start).encode())
 
     def part(self, position: int) -> tuple[int, int]:
-        """Return the bounds of the start, the gap or the end of the log, whichever goes on here."""
+        """Return the bounds of the part, before, in or behind the gap, that goes on here."""
         gap_start, gap_end = self.gap
         if gap_start == gap_end or position >= gap_end:
             return gap_end, self.size
         return self.gap if position >= gap_start else (0, gap_start)
 
     def left_out(self, start: int, end: int | None = None) -> str:
-        """Return the line for what was left out between two offsets; empty where nothing was."""
+        """Return the line for the part of the gap between two offsets; empty if there is none."""
         gap_start, gap_end = self.gap
         count = min(gap_end, gap_end if end is None else end) - max(start, gap_start)
         if count <= 0:
@@ -76,7 +82,7 @@ class Log:
         return f"{newline}… {count:,} bytes left out here …\n"
 
     def read(self, start: int, end: int) -> bytes:
-        """Return the bytes from ``start`` to before ``end``, up to the first that is not held."""
+        """Return the bytes from ``start`` to before ``end``, up to the first not held."""
         if self.stream is None or self.part(start) == self.gap != (0, 0):
             return b""
         return read(self.stream, start, min(end, self.part(start)[1]))
@@ -84,34 +90,60 @@ class Log:
 
 @dataclass(frozen=True)
 class LogPage:
-    """A piece of a log: its text, and the bytes that it stands for."""
+    """A piece of a log."""
 
     attempt: int
     text: str
     start: int
     """The offset of the text's first byte."""
     offset: int
-    """Where the next piece begins."""
+    """The start of the next page."""
     size: int
     """Bytes of the log so far."""
     complete: bool
-    """Whether the process has ended and this is the last piece."""
+    """Whether the process has ended and this is the last page."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A line that contains a text."""
+
+    offset: int
+    """Of the line's first byte."""
+    text: str
+    """The line without its end, cut at 500 characters."""
+
+
+@dataclass(frozen=True)
+class LogSearch:
+    """The lines found in a part of a log."""
+
+    attempt: int
+    matches: list[Match]
+    start: int
+    """Where the search began."""
+    offset: int
+    """Where to go on."""
+    size: int
+    """Bytes of the log so far."""
+    complete: bool
+    """Whether the log was searched to its end."""
 
 
 def find(run: Run, rank: int, name: str, attempt: int | None = None) -> Log:
-    """Return what a rank wrote to the stream of this name, in the latest attempt or another."""
+    """Find a rank's stream in the latest attempt, or in another one."""
     attempt = run.attempt if attempt is None else attempt
     found = Stream.get_or_none(owner=run_owner(run.id), attempt=attempt, rank=rank, name=name)
     return Log(attempt, found)
 
 
 def page(log: Log, offset: int) -> LogPage:
-    """Return what there is from an offset on."""
+    """Return the page that begins at an offset."""
     start = min(offset, log.size)
     if text := log.left_out(start) if start in range(*log.gap) else "":
-        # A character that was cut off is left out as well.
+        # The rest of a character that the gap cuts is left out too.
         _, end = log.gap
-        end += _character_start(log.read(end, end + _MOST_LATER))
+        end += _character_start(log.read(end, end + _MOST_CONTINUATION))
         return LogPage(log.attempt, text, start, end, log.size, log.ended and end == log.size)
     return _to_page(log, start, log.read(start, start + _PAGE_BYTES))
 
@@ -127,7 +159,7 @@ def tail(log: Log, lines: int) -> LogPage:
 
 
 def before(log: Log, end: int) -> LogPage:
-    """Return the lines that end at an offset: whole ones, unless one is longer than an answer."""
+    """Return the lines up to an offset: whole ones, unless one is longer than a page."""
     end = min(end, log.size)
     floor, _ = log.part(max(0, end - 1))
     if text := log.left_out(floor, end) if floor in range(*log.gap) else "":
@@ -135,21 +167,21 @@ def before(log: Log, end: int) -> LogPage:
     start = max(floor, end - _BEFORE_BYTES)
     data = log.read(start, end)
     if start > floor:
-        # The line that begins before the data; the byte before tells if none does.
+        # Skip the line that begins before the data; the byte before tells whether one does.
         first = (log.read(start - 1, start) + data).find(b"\n", 0, len(data))
         cut = _character_start(data) if first < 0 else first
         start, data = start + cut, data[cut:]
-    # What follows is known to the reader: nothing is left to it.
+    # The reader has the following page already, which takes no more bytes.
     return _to_page(log, start, data, whole=end < log.size)
 
 
 def whole(log: Log) -> Iterator[bytes]:
-    """Yield all bytes of a log, as long as it was when it was found.
+    """Yield all bytes of a log, up to the length that it had when it was found.
 
-    Of one that had a gap already, what is left out meanwhile is missing as well, and said to be.
+    If it had a gap already, the gap may grow while it is read.
 
     Raises:
-        LogGoneError: it was deleted meanwhile, or got its first gap.
+        LogGoneError: the log was deleted meanwhile, or got its first gap.
     """
     position, end = 0, log.size
     while position < end:
@@ -160,17 +192,17 @@ def whole(log: Log) -> Iterator[bytes]:
             yield data
             position += len(data)
         else:
-            log = _look_again(log, position)
+            log = _reload(log, position)
 
 
-def _look_again(log: Log, position: int) -> Log:
-    """Return a log of which a byte is not held any more, as it is now.
+def _reload(log: Log, position: int) -> Log:
+    """Load a log again of which a byte is not held any more.
 
     Raises:
-        LogGoneError: it was deleted, or is not as long any more as was said.
+        LogGoneError: it was deleted, or got its first gap after its length was announced.
     """
     assert log.stream is not None
-    # A deleted one belongs to somebody else, as long as it is there at all.
+    # A deleted stream gets another owner before it is swept.
     stream = Stream.get_or_none(Stream.id == log.stream.id, Stream.owner == log.stream.owner)
     found = Log(log.attempt, stream)
     if log.length is None and position in range(*found.gap):
@@ -179,9 +211,9 @@ def _look_again(log: Log, position: int) -> Log:
 
 
 def _to_page(log: Log, start: int, data: bytes, *, whole: bool = False) -> LogPage:
-    """Return the piece that begins with ``data``; a character cut off is left to the next one.
+    """Make a page of ``data``; a cut character at its end is left to the next page.
 
-    ``whole`` says that the piece must end with the data.
+    With ``whole``, the page takes all of the data.
     """
     end = start + len(data)
     complete = log.ended and end == log.size
@@ -194,8 +226,87 @@ def _to_page(log: Log, start: int, data: bytes, *, whole: bool = False) -> LogPa
 
 
 def _character_start(data: bytes) -> int:
-    """Return the position of the first byte that does not go on with a character before."""
-    later = 0
-    while later < min(_MOST_LATER, len(data)) and data[later] in _LATER:
-        later += 1
-    return later
+    """Return the position of the first byte that begins a character."""
+    position = 0
+    while position < min(_MOST_CONTINUATION, len(data)) and data[position] in _CONTINUATION:
+        position += 1
+    return position
+
+
+def search(log: Log, text: str, offset: int) -> LogSearch:
+    """Search the lines from an offset on, as many as one answer may have; case does not count.
+
+    A line that has not ended is searched, and will be searched again from its start. Of a line that
+    is longer than one answer searches, the next search takes the rest for a line. What was left out
+    of a long log is not searched.
+    """
+    needle = text.casefold()
+    start = position = min(offset, log.size)
+    matches: list[Match] = []
+    complete = False
+    while (
+        not complete
+        and len(matches) < _MATCHES
+        and position - start <= _SEARCHED_BYTES - _SEARCH_PIECE
+    ):
+        if position in range(*log.gap):
+            _, position = log.gap
+        data = log.read(position, position + _SEARCH_PIECE)
+        lines = data[: data.rfind(b"\n") + 1]
+        if lines:
+            room = _MATCHES - len(matches)
+            found = list(islice(_matching(lines, needle), room))
+            matches += [Match(position + at, _show(line)) for at, line in found]
+            at, line = found[-1] if len(found) == room else (0, lines[:-1])
+            position += at + len(line) + 1
+        else:
+            long = _search_line(log, needle, position, start + _SEARCHED_BYTES)
+            if long.end == position < log.size:
+                break  # the log was deleted meanwhile
+            if long.found:
+                head = log.read(position, position + _SHOWN_CHARACTERS * _CHARACTER_BYTES)
+                matches.append(Match(position, _show(head)))
+            complete = long.end == log.size
+            position = position if long.is_open else long.end
+    return LogSearch(log.attempt, matches, start, position, log.size, complete)
+
+
+@dataclass(frozen=True)
+class _SearchedLine:
+    found: bool
+    end: int
+    """Where the line, or the part of it that was searched, ends."""
+    is_open: bool
+    """Whether the process may still write more of the line."""
+
+
+def _search_line(log: Log, needle: str, start: int, limit: int) -> _SearchedLine:
+    """Search the line that begins at ``start``, however long it is, up to a limit."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    found, text, position, newline = False, "", start, b""
+    while not newline and (data := log.read(position, min(position + _SEARCH_PIECE, limit))):
+        line, newline, _ = data.partition(b"\n")
+        # A match may begin in one piece and end in the next.
+        text = text[-len(needle) :] + decoder.decode(line).casefold()
+        found = found or needle in text
+        position += len(line) + len(newline)
+    found = found or needle in text + decoder.decode(b"", final=True)
+    is_open = position == log.size and not (newline or log.ended)
+    return _SearchedLine(found, position, is_open)
+
+
+def _matching(lines: bytes, needle: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that contain the text, without their ends, and where each begins."""
+    folded = lines.decode(errors="replace").casefold()
+    if needle not in folded:
+        return
+    position = 0
+    for line, folded_line in zip(lines.split(b"\n"), folded.split("\n"), strict=True):
+        if needle in folded_line:
+            yield position, line
+        position += len(line) + 1
+
+
+def _show(line: bytes) -> str:
+    head = line[: _SHOWN_CHARACTERS * _CHARACTER_BYTES].partition(b"\n")[0].removesuffix(b"\r")
+    return head.decode(errors="replace")[:_SHOWN_CHARACTERS]

@@ -1,28 +1,27 @@
-"""The points of one series, as columns: what is read, merged and written in pieces."""
+"""Points of a series as columns, which are read, merged and written in pieces."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-# A piece holds about this many points at most, so that memory does not grow with the answer.
+# About the most points of a piece, so that memory does not grow with the answer.
 PIECE = 40_000
 
 
 class Note(NamedTuple):
-    """What there is to say of a value besides; None for what there is not."""
+    """More about a value: what its client posted along with it, or extremes of an average."""
 
     cumulative: bool | None
-    """As its client gave it, as is ``metadata``."""
     metadata: Any
     minimum: str | None = None
-    """Of the finite numbers that the value stands for, if it stands for several points."""
+    """The smallest finite number of an average, as ``maximum`` is the largest."""
     maximum: str | None = None
 
 
 class Point(NamedTuple):
-    """A value at a time; numbers are spelled as Prometheus spells them."""
+    """A value at a time. Numbers are written as Prometheus writes them."""
 
     time_us: int
     value: str
@@ -33,7 +32,7 @@ class Point(NamedTuple):
 
     @property
     def note(self) -> Note | None:
-        """What there is to say of the value; None for nothing."""
+        """The note on the value, if any."""
         note = Note(*self[2:])
         return None if note == _NOTHING else note
 
@@ -48,7 +47,7 @@ class Points:
     times_us: Sequence[int]
     values: Sequence[str]
     notes: Mapping[int, Note] = field(default_factory=dict)
-    """By position, where there is one."""
+    """By position."""
 
     def __len__(self) -> int:
         return len(self.times_us)
@@ -65,21 +64,24 @@ class Points:
         return Points(self.times_us[start:end], self.values[start:end], notes)
 
     def between(self, after_us: int, until_us: int) -> "Points":
-        """Return the points that are later than ``after_us``, up to ``until_us``."""
+        """Return the points later than ``after_us``, up to ``until_us``."""
         times = self.times_us
         return self.part(bisect_right(times, after_us), bisect_right(times, until_us))
 
     def split(self, time_us: int) -> tuple["Points", "Points"]:
-        """Return the points up to a time, and the later ones."""
+        """Split into the points up to a time and the later ones."""
         middle = bisect_right(self.times_us, time_us)
         return self.part(0, middle), self.part(middle, len(self))
 
 
 Pieces = Iterator[Points]
 
+Read = Callable[[], Pieces]
+"""Reads a series from its start. It may be called again."""
+
 
 def from_points(points: Iterable[Point]) -> Points:
-    """Return points, which are in order of time, as columns."""
+    """Make columns of points in order of time."""
     rows = list(points)
     return Points(
         [row.time_us for row in rows],
@@ -89,10 +91,10 @@ def from_points(points: Iterable[Point]) -> Points:
 
 
 def merge(first: Pieces, second: Pieces) -> Pieces:
-    """Yield the points of both in order of time; at the same time, those of ``first`` first."""
+    """Merge two series in order of time; at the same time, points of ``first`` come first."""
     left, right = next(first, None), next(second, None)
     while left is not None and right is not None:
-        # One is taken whole, of the other what comes before all that may follow the first.
+        # The piece that ends first is taken whole, with what comes before its end in the other.
         if left.times_us[-1] <= right.times_us[-1]:
             earlier, right = right.split(left.times_us[-1] - 1)
             yield join([left, earlier])
@@ -108,7 +110,7 @@ def merge(first: Pieces, second: Pieces) -> Pieces:
 
 
 def join(parts: Sequence[Points]) -> Points:
-    """Return the points of all parts in order of time; at the same time, in order of the parts."""
+    """Join parts in order of time; at the same time, in order of the parts."""
     parts = [part for part in parts if part]
     if len(parts) == 1:
         return parts[0]

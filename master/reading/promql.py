@@ -1,22 +1,97 @@
-"""Asking Prometheus: the query API, as the few calls that we need of it."""
+"""The client of Prometheus's query API."""
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import orjson
 
-from master.reading.gate import Gate, PrometheusError, SilentError
+from master.errors import ServiceUnavailableError
 from mlbench.login import split_login
 
-__all__ = ["Found", "PrometheusClient", "PrometheusError", "quote", "select"]
-
 _CONNECT_SECONDS = 3.0
-# Of the probe, which asks for nothing that takes time.
 _READY_SECONDS = 3.0
+# Queries under way at a time; another one waits so long for one of them to end.
+_AT_ONCE = 8
+_QUEUE_SECONDS = 1.0
+# After so many queries in a row without an answer, the circuit is open for a while.
+_FAILURES = 3
+_OPEN_SECONDS = 5.0
+
+
+class PrometheusError(ServiceUnavailableError):
+    """Prometheus gave no answer to a query."""
+
+
+class NoAnswerError(PrometheusError):
+    """Prometheus cannot be reached, or does not answer in time."""
+
+
+class CircuitBreaker:
+    """Lets few threads ask Prometheus at a time, and none for a while once it is silent.
+
+    After that, a single query finds out whether Prometheus answers again.
+    """
+
+    def __init__(
+        self, open_seconds: float = _OPEN_SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._open_seconds = open_seconds
+        self._clock = clock
+        self._slots = threading.BoundedSemaphore(_AT_ONCE)
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._open_until = float("-inf")
+
+    @contextmanager
+    def query(self) -> Iterator[None]:
+        """Run the block as a query, and count whether it raises ``NoAnswerError``.
+
+        Raises:
+            PrometheusError: the circuit is open, or too many queries are under way.
+        """
+        self._check()
+        if not self._slots.acquire(timeout=_QUEUE_SECONDS):
+            raise PrometheusError(
+                f"{_AT_ONCE} queries of Prometheus are under way already: try again later"
+            )
+        try:
+            self._enter()
+            yield
+        except NoAnswerError:
+            self._count_failure()
+            raise
+        else:
+            self._failures, self._open_until = 0, float("-inf")
+        finally:
+            self._slots.release()
+
+    def _check(self) -> None:
+        seconds = self._open_until - self._clock()
+        if seconds > 0:
+            raise PrometheusError(
+                f"Prometheus did not answer {_FAILURES} times in a row: it is asked again in "
+                f"{seconds:.0f} s"
+            )
+
+    def _enter(self) -> None:
+        with self._lock:
+            # It may have opened while this thread waited for a slot.
+            self._check()
+            if self._failures >= _FAILURES:
+                # The others wait for the outcome of this query.
+                self._open_until = self._clock() + self._open_seconds
+
+    def _count_failure(self) -> None:
+        with self._lock:
+            self._failures += 1
+            if self._failures >= _FAILURES:
+                self._open_until = self._clock() + self._open_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,64 +106,53 @@ class Found:
 
 
 class PrometheusClient:
-    """Asks one Prometheus."""
+    """Queries a Prometheus server.
 
-    def __init__(self, url: str, timeout_seconds: float = 30.0, gate: Gate | None = None) -> None:
-        """Ask at a URL, and wait so long for an answer; through a gate, if there is one."""
-        # The password must not be in the errors, which tell the address.
+    All queries raise ``PrometheusError`` if it cannot be reached, is not ready, or refuses them.
+    """
+
+    def __init__(
+        self, url: str, timeout_seconds: float = 30.0, breaker: CircuitBreaker | None = None
+    ) -> None:
+        # The URL is part of errors, so the password must not be in it.
         self._url, login = split_login(url)
-        self._passing = gate.passing if gate else nullcontext
+        self._guard = breaker.query if breaker else nullcontext
         timeout = httpx.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds))
-        # Compressing an answer takes Prometheus longer than sending it to a neighbour.
+        # Prometheus takes longer to compress an answer than to send it to a neighbour.
         self._client = httpx.Client(
             timeout=timeout, auth=login, headers={"Accept-Encoding": "identity"}
         )
 
     def query(self, promql: str, time: float | None = None) -> list[Found]:
-        """Return the answer to an instant query, evaluated at ``time`` (now, if not given).
+        """Evaluate an instant query at ``time``, or now.
 
         A range selector such as ``up[5m]`` returns raw samples; an instant vector one each.
-
-        Raises:
-            PrometheusError: Prometheus cannot be reached, is not ready, or refuses the query.
         """
         form = {"query": promql} if time is None else {"query": promql, "time": f"{time:.3f}"}
-        return [_to_found(one) for one in self._ask("query", form)["result"]]
+        return [_to_found(one) for one in self._post("query", form)["result"]]
 
     def query_range(self, promql: str, first_ms: int, last_ms: int, step_ms: int) -> list[Found]:
-        """Return the answer to a query, evaluated at every step from the first time to the last.
-
-        Raises:
-            PrometheusError: Prometheus cannot be reached, is not ready, or refuses the query.
-        """
+        """Evaluate a query at every step from the first time to the last."""
         form = {
             "query": promql,
             "start": f"{first_ms / 1000:.3f}",
             "end": f"{last_ms / 1000:.3f}",
             "step": f"{step_ms / 1000:.3f}",
         }
-        return [_to_found(one) for one in self._ask("query_range", form)["result"]]
+        return [_to_found(one) for one in self._post("query_range", form)["result"]]
 
     def series(self, selector: str, first_ms: int, last_ms: int) -> list[dict[str, str]]:
-        """Return the labels of every series that has samples between two times.
-
-        Raises:
-            PrometheusError: Prometheus cannot be reached, is not ready, or refuses the query.
-        """
+        """Return the labels of every series with samples between two times."""
         form = {
             "match[]": selector,
             "start": f"{first_ms / 1000:.3f}",
             "end": f"{last_ms / 1000:.3f}",
         }
-        found: list[dict[str, str]] = self._ask("series", form)
+        found: list[dict[str, str]] = self._post("series", form)
         return found
 
     def began(self) -> str:
-        """Return when Prometheus was started, as it writes it: another one has another time.
-
-        Raises:
-            PrometheusError: Prometheus cannot be reached, or is not ready.
-        """
+        """Return when Prometheus was started; a restarted one has another time."""
         url = f"{self._url}/api/v1/status/runtimeinfo"
         try:
             answer = self._client.get(url).raise_for_status()
@@ -108,32 +172,29 @@ class PrometheusClient:
         """Close the connections."""
         self._client.close()
 
-    def _ask(self, call: str, form: Mapping[str, str]) -> Any:
+    def _post(self, call: str, form: Mapping[str, str]) -> Any:
+        """Make a call of the API, and return the data of its answer."""
         asked = form.get("query") or form["match[]"]
+        with self._guard():
+            try:
+                content = self._client.post(f"{self._url}/api/v1/{call}", data=form).content
+            except httpx.HTTPError as error:
+                raise NoAnswerError(f"Prometheus gave no answer to {asked}: {error}") from error
         try:
-            with self._passing():
-                content = self._post(call, form)
-            answer = orjson.loads(_flat(content))
+            answer = orjson.loads(_flatten(content))
         except ValueError as error:
             raise PrometheusError(f"Prometheus gave no answer to {asked}: {error}") from error
         if answer.get("status") != "success":
             raise PrometheusError(f"Prometheus refused {asked}: {answer.get('error')}")
         return answer["data"]
 
-    def _post(self, call: str, form: Mapping[str, str]) -> bytes:
-        try:
-            return self._client.post(f"{self._url}/api/v1/{call}", data=form).content
-        except httpx.HTTPError as error:
-            asked = form.get("query") or form["match[]"]
-            raise SilentError(f"Prometheus gave no answer to {asked}: {error}") from error
 
+def _flatten(answer: bytes) -> bytes:
+    """Rewrite the samples of each series from [[t,"v"],[t,"v"]] to [[t,"v",t,"v"]].
 
-def _flat(answer: bytes) -> bytes:
-    """Return an answer with the samples of a series, [[t,"v"],[t,"v"]], as [[t,"v",t,"v"]].
-
-    A list for each sample would take most of the time that reading takes.
+    Parsing a list for each sample would take most of the time of reading.
     """
-    # In a label's value, the quote has a backslash before it.
+    # In the value of a label, the quote has a backslash before it.
     return answer.replace(b'\\"],[', b'\\"]\\u002c[').replace(b'"],[', b'",')
 
 
@@ -143,18 +204,17 @@ def _to_found(one: Mapping[str, Any]) -> Found:
 
 
 def quote(value: str) -> str:
-    """Return a value as a PromQL string: in quotes, with what is special escaped."""
+    """Write a value as a PromQL string, in quotes."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def select(labels: Mapping[str, str], any_of: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Return the selector of the series that have these labels; an empty one means without it.
+    """Write the selector of the series with these labels; an empty value means without the label.
 
-    Of a label in ``any_of``, they have one of the values.
+    Labels in ``any_of`` have one of several values.
     """
     equal = [f"{name}={quote(value)}" for name, value in labels.items()]
-    # Prometheus matches the whole value.
     among = [
         f"{name}=~{quote('|'.join(map(re.escape, values)))}"
         for name, values in (any_of or {}).items()

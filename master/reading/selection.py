@@ -1,56 +1,51 @@
-"""Which points a reader wants of a series: what is newer, fewer of them, the last ones."""
+"""Choosing points of a series: by time, the last ones, or averages."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 
 from master import times
-from master.reading.points import Note, Pieces, Point, Points, from_points
+from master.reading.points import Note, Pieces, Point, Points, Read, from_points
 from master.recording.samples import number_or_text, spell, split_name
 
-# Before the year 1, the first that the API can write.
+# Before and after all times that the API can write.
 BEFORE_ALL_US = times.EARLIEST_US - 1
-# After the year 9999, the last one.
-AFTER_ALL_US = 253_402_300_800_000_000
-
-Read = Callable[[], Pieces]
-"""Reads a series from its beginning, as often as it is called."""
+AFTER_ALL_US = times.LATEST_US + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which points a reader wants."""
+    """The series and points that a reader wants."""
 
     after_us: int = BEFORE_ALL_US
-    """Only points newer than this."""
+    """Only points later than this."""
     until_us: int = AFTER_ALL_US
     """Only points up to this."""
     names: tuple[str, ...] = ()
-    """Only the series of these names, or of these metrics whatever their rank; empty for all."""
+    """Only series of these names, or of these metrics with any rank; empty for all."""
     summarize: int | None = None
-    """At most this many points of each series: averages of as many points each, with extremes."""
+    """At most so many points of each series: averages of equally many points, with extremes."""
     last_n: int | None = None
-    """Only this many points of each series, the newest."""
+    """Only the newest so many points of each series."""
 
     @property
     def metrics(self) -> frozenset[str]:
-        """The metrics that the names may mean; empty for all."""
+        """The metrics that the names may stand for; empty for all."""
         return frozenset(metric for name in self.names for metric in (name, split_name(name)[0]))
 
     def wants(self, *names: str) -> bool:
-        """Return whether a series that goes by these names is wanted."""
+        """Return whether a series is wanted that goes by any of these names."""
         return not self.names or any(name in self.names for name in names)
 
     def within(self, first_us: int, last_us: int) -> "Selection":
-        """Return the selection of what lies in a time as well."""
+        """Limit the selection to a time."""
         return replace(
             self, after_us=max(self.after_us, first_us - 1), until_us=min(self.until_us, last_us)
         )
 
     def apply(self, read: Read) -> Pieces:
-        """Yield what is wanted of a series whose points lie between the two times."""
+        """Yield the averages, or last points, of a series that has been limited to the time."""
         if self.summarize is not None:
             read = _summarized(read, self.summarize)
         if self.last_n is not None:
@@ -81,7 +76,7 @@ def _skip(read: Read, surplus: int) -> Pieces:
 
 @dataclass(slots=True)
 class _Group:
-    """Consecutive points that become one."""
+    """Consecutive points to average."""
 
     size: int = 0
     numbers: int = 0
@@ -113,7 +108,7 @@ class _Group:
             self.maximum = max(self.maximum, *finite)
 
     def point(self) -> Point:
-        """Return the average of the numbers, at the time of the first; else the last text."""
+        """Return the average of the numbers at the time of the first; else the last text."""
         if not self.numbers:
             assert self.text is not None
             return self.text

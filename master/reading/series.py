@@ -1,21 +1,19 @@
-"""Reading a run's or a pod's samples: from Prometheus, from what still waits, from what is kept."""
+"""Reading a run's or a pod's series: choose, fetch from every place, merge, thin out."""
 
-import heapq
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from itertools import groupby
-from operator import itemgetter
+from itertools import chain
 from typing import Any
 
-from master.models import KeptSample, Pod, Series, Stream, pod_owner, run_owner
-from master.reading import containers, delivered, stored
-from master.reading.completeness import Memory
-from master.reading.points import Pieces, Points, merge
+from master.models import KeptSample, Pod, Rank, Run, Series, Stream, pod_owner, run_owner
+from master.reading import containers, stored
+from master.reading.delivered import DeliveredReader, RecentChecks
+from master.reading.points import Pieces, Read, merge
 from master.reading.promql import PrometheusClient
-from master.reading.selection import Read, Selection
-from master.recording.samples import SeriesKey, series_name
+from master.reading.selection import Selection
+from master.recording.samples import series_name
 
 NamedSeries = Iterator[tuple[str, Pieces]]
 """Series in order of their names, none of them empty; each is read before the next."""
@@ -23,104 +21,79 @@ NamedSeries = Iterator[tuple[str, Pieces]]
 
 @dataclass(frozen=True)
 class SeriesReader:
-    """Merges all places where a sample can be, in order of time."""
+    """Reads series from Prometheus, from samples that wait for it, and from kept samples.
+
+    What it returns raises ``PrometheusError``, maybe in the middle, if Prometheus gives no answer
+    or has lost samples.
+    """
 
     prometheus: PrometheusClient
-    _whole: Memory = field(default_factory=Memory)
+    _checks: RecentChecks = field(default_factory=RecentChecks)
 
     def run(self, run_id: int, selection: Selection) -> NamedSeries:
-        """Yield a run's series: ``train_loss @ 0`` for a rank's, else ``train_loss``.
-
-        Raises:
-            PrometheusError: Prometheus gives no answer, or has lost samples; maybe in the middle of
-                it all.
-        """
-        return _select(_unite(self._recorded(run_owner(run_id), selection)), selection)
+        """Yield a run's series: ``train_loss @ 0`` for a rank's, else ``train_loss``."""
+        return self._read(run_owner(run_id), (), selection)
 
     def pod(self, pod: str, selection: Selection) -> NamedSeries:
-        """Yield a pod's series: resource figures from the exporter, and posted samples.
-
-        Raises:
-            PrometheusError: Prometheus gives no answer, or has lost samples; maybe in the middle of
-                it all.
-        """
-        found = heapq.merge(
-            self._recorded(pod_owner(pod), selection),
-            containers.read(self.prometheus, pod, selection, time.time_ns() // 1_000_000),
-            key=itemgetter(0),
-        )
-        return _select(_unite(found), selection)
+        """Yield a pod's series: resource figures from the exporter, and posted samples."""
+        for _, figures in containers.read(self.prometheus, [pod], selection, _now_ms()):
+            yield from self._read(pod_owner(pod), figures, selection)
 
     def pods(self, selection: Selection) -> Iterator[tuple[str, NamedSeries]]:
-        """Yield each known pod, in order of their names, with its series as ``pod`` does.
-
-        Raises:
-            PrometheusError: Prometheus gives no answer, or has lost samples; maybe in the middle of
-                it all.
-        """
+        """Yield each known pod with its series, in order of their names."""
         pods = sorted({pod.name for pod in Pod.select(Pod.name)} | _pods_in(Stream))
         posted = _posted_pods(selection.names)
-        now_ms = time.time_ns() // 1_000_000
-        for pod, figures in containers.read_all(self.prometheus, pods, selection, now_ms):
-            # Most pods have nothing but their figures: the database is not asked about each.
-            recorded = self._recorded(pod_owner(pod), selection) if pod in posted else ()
-            found = heapq.merge(recorded, figures, key=itemgetter(0))
-            yield pod, _select(_unite(found), selection)
+        for pod, figures in containers.read(self.prometheus, pods, selection, _now_ms()):
+            # Most pods have nothing but figures: the database is not asked about each.
+            owner = pod_owner(pod) if pod in posted else None
+            yield pod, self._read(owner, figures, selection)
 
-    def _recorded(self, owner: str, selection: Selection) -> Iterator[tuple[str, Read]]:
-        # The database first: a sample on its way from there to Prometheus is then still among
-        # those that wait, and left out of what Prometheus says.
-        found = stored.look(owner, selection.metrics)
-        keys = sorted((series_name(*key), key) for key in found.keys)
-        wanted = [(name, key) for name, key in keys if selection.wants(name, key[0])]
-        from_prometheus = delivered.read(
-            self.prometheus, found, [key for _, key in wanted], selection, self._whole
+    def pods_of(self, run: Run, selection: Selection) -> Iterator[tuple[str, NamedSeries]]:
+        """Yield each pod of a run with its series during the run."""
+        during = selection.within(
+            round(run.created_at * 1e6), round((run.finished_at or time.time()) * 1e6)
         )
-        for name, key in wanted:
-            yield name, partial(_merge, found, key, from_prometheus.get(key), selection)
-        found.check()
+        ranks = Rank.select(Rank.worker).where(Rank.run == run.id).distinct()
+        for pod in sorted(rank.worker for rank in ranks):
+            yield pod, self.pod(pod, during)
+
+    def _read(
+        self, owner: str | None, figures: Iterable[tuple[str, Read]], selection: Selection
+    ) -> NamedSeries:
+        """Yield an owner's series, and the figures that were scraped of it."""
+        reads: dict[str, list[Read]] = {}
+        # The database first: a sample that is delivered meanwhile is then read as waiting, and
+        # lies behind what is read from Prometheus.
+        found = stored.load(owner, selection.metrics) if owner else None
+        if found is not None:
+            keys = [key for key in found.keys if selection.wants(series_name(*key), key[0])]
+            delivered = DeliveredReader(self.prometheus, found, selection, self._checks).read(keys)
+            for key in sorted(keys):
+                read = partial(found.merge, key, delivered.get(key), selection.after_us)
+                reads.setdefault(series_name(*key), []).append(read)
+        for name, figure in figures:
+            reads.setdefault(name, []).append(figure)
+        for name in sorted(reads):
+            pieces = selection.apply(partial(_merge, reads[name], selection))
+            if (first := next(pieces, None)) is not None:
+                yield name, chain([first], pieces)
+        if found is not None:
+            found.check()
 
 
-def _merge(
-    found: stored.Stored, key: SeriesKey, from_prometheus: Read | None, selection: Selection
-) -> Pieces:
-    pieces: Pieces = iter(())
-    if from_prometheus is not None:
-        pieces = (found.with_details(key, points) for points in from_prometheus())
-    if key in found.kept:
-        pieces = merge(pieces, found.read_kept(key, selection.after_us))
-    if key in found.waiting:
-        pieces = merge(pieces, found.waiting[key].read())
-    for piece in pieces:
+def _merge(reads: Sequence[Read], selection: Selection) -> Pieces:
+    """Merge series of one name, and limit them to the selected time."""
+    for piece in reduce(merge, [read() for read in reads]):
         if points := piece.between(selection.after_us, selection.until_us):
             yield points
 
 
-def _unite(series: Iterable[tuple[str, Read]]) -> Iterator[tuple[str, Read]]:
-    """Yield series of one name as one."""
-    for name, same in groupby(series, key=itemgetter(0)):
-        yield name, partial(_merge_all, [read for _, read in same])
-
-
-def _merge_all(reads: list[Read]) -> Pieces:
-    return reduce(merge, [read() for read in reads])
-
-
-def _select(series: Iterable[tuple[str, Read]], selection: Selection) -> NamedSeries:
-    for name, read in series:
-        pieces = selection.apply(read)
-        first = next(pieces, None)
-        if first is not None:
-            yield name, _chain(first, pieces)
-
-
-def _chain(first: Points, rest: Pieces) -> Pieces:
-    yield first
-    yield from rest
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _posted_pods(names: Sequence[str]) -> set[str]:
-    """Return the pods that samples were posted for, maybe of these metrics; of any for none."""
+    """Return the pods with posted samples; with names, those that may have samples of them."""
     if not names:
         return _pods_in(Stream)
     # In the order in which samples move on, so that none is missed.

@@ -1,78 +1,133 @@
-"""What the database holds of an owner's samples, as it was at one moment."""
+"""What the database has of an owner's samples: what waits, what is kept, what was delivered."""
 
+import re
+import threading
+import time
+from array import array
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 from peewee import ModelSelect, fn
 
 from master.database import database, snapshot
-from master.models import Deletion, Detail, KeptSample, Series
-from master.reading.points import Note, Pieces, Point, Points, from_points
+from master.models import Deletion, Detail, KeptSample, Series, Stream
+from master.reading.points import Note, Pieces, Point, Points, Read, from_points, merge
 from master.reading.promql import PrometheusError
-from master.reading.waiting import Waiting, read_waiting
 from master.reading.windows import Span
-from master.recording.samples import SeriesKey
+from master.recording.delivery import BATCH_BYTES
+from master.recording.plan import plan
+from master.recording.samples import MALFORMED, Sample, SeriesKey, spell
+from master.recording.streams import POSTED, parse, read_batch, waiting
 
-# Rows of one query: no query stays open between two pieces of an answer. Each may be of 64 KiB.
+# Rows of one query, each of up to 64 KiB. No query stays open between two pieces of an answer.
 _ROWS = 1_000
+# Points in a piece of waiting samples.
+_POINTS = 10_000
+# About a second's work each: searching lines that name a metric, and parsing lines.
+_MOST_SEARCHED_BYTES = 64 << 20
+_MOST_PARSED_BYTES = 8 << 20
+# One thread at a time parses more than a batch, as several would only slow each other down.
+_LOCK_SECONDS = 1.0
+_parsing = threading.Lock()
+
+
+class BehindError(PrometheusError):
+    """So much waits for Prometheus that it cannot be read in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What Prometheus has of a series."""
+    """The samples of a series that Prometheus has."""
 
-    first_ms: int
-    last_ms: int
+    span: Span
+    """From the first to the last."""
     samples: int
-    """How many; 0 if that is not known."""
+    """0 if the number is not known."""
 
-    @property
-    def span(self) -> Span:
-        """From the first to the last."""
-        return Span(self.first_ms, self.last_ms)
+
+@dataclass(slots=True)
+class Waiting:
+    """Samples of a series that wait for delivery, in little memory."""
+
+    times_us: "array[int]" = field(default_factory=lambda: array("q"))
+    numbers: "array[float]" = field(default_factory=lambda: array("d"))
+    texts: dict[int, str] = field(default_factory=dict)
+    notes: dict[int, Note] = field(default_factory=dict)
+
+    def add(self, sample: Sample, time_us: int) -> None:
+        """Add a sample with the time that readers see."""
+        i = len(self.times_us)
+        self.times_us.append(time_us)
+        if isinstance(sample.value, str):
+            self.texts[i] = sample.value
+            self.numbers.append(0.0)
+        else:
+            self.numbers.append(sample.value)
+        if sample.cumulative is not None or sample.metadata is not None:
+            self.notes[i] = Note(sample.cumulative, sample.metadata)
+
+    def read(self) -> Pieces:
+        """Yield the samples in order of time."""
+        order = sorted(range(len(self.times_us)), key=self.times_us.__getitem__)
+        for start in range(0, len(order), _POINTS):
+            some = order[start : start + _POINTS]
+            yield Points(
+                [self.times_us[i] for i in some],
+                [self.texts[i] if i in self.texts else spell(self.numbers[i]) for i in some],
+                {new: self.notes[old] for new, old in enumerate(some) if old in self.notes},
+            )
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What the database knew of an owner's samples."""
+    """An owner's samples, as the database has them at one moment."""
 
     owner: str
     delivered: Mapping[SeriesKey, Delivered]
     waiting: Mapping[SeriesKey, Waiting]
     kept: Mapping[SeriesKey, int]
-    """By series: the newest id among its kept samples. Later ones were waiting."""
+    """The newest id among the kept samples of a series. Later ones were still waiting."""
     details: Mapping[SeriesKey, int]
-    """The same of its details."""
+    """The newest id among the details of a series."""
     metrics: Collection[str] = ()
-    """Of which metrics this is; of all, if of none."""
+    """The metrics that were asked for; empty for all."""
 
     @property
     def keys(self) -> set[SeriesKey]:
-        """All series that have samples anywhere."""
+        """All series with samples anywhere."""
         return {*self.delivered, *self.waiting, *self.kept}
 
     def check(self) -> None:
-        """Make sure that nothing of it was taken away since, as deletion and rewinding do.
+        """Check that no samples were deleted, or rewound to be delivered again, since.
 
         Raises:
-            PrometheusError: something was.
+            PrometheusError: some were.
         """
-        now = _delivered(self.owner, self.metrics)
+        now = _load_delivered(self.owner, self.metrics)
         is_less = any(
             key not in now or now[key].samples < had.samples for key, had in self.delivered.items()
         )
-        # What is left of a deleted run is swept bit by bit.
+        # Rows of a deleted run are left for a while.
         if is_less or Deletion.select().where(Deletion.owner == self.owner).exists():
             raise PrometheusError(
                 f"{self.owner} was deleted or delivered anew meanwhile: ask again"
             )
 
-    def read_kept(self, key: SeriesKey, after_us: int) -> Pieces:
+    def merge(self, key: SeriesKey, delivered: Read | None, after_us: int) -> Pieces:
+        """Merge the delivered points of a series, from Prometheus, with what is stored of it."""
+        pieces = delivered() if delivered else iter(())
+        if key in self.details:
+            pieces = (self._add_details(key, points) for points in pieces)
+        if key in self.kept:
+            pieces = merge(pieces, self._read_kept(key, after_us))
+        if key in self.waiting:
+            pieces = merge(pieces, self.waiting[key].read())
+        return pieces
+
+    def _read_kept(self, key: SeriesKey, after_us: int) -> Pieces:
         """Yield the kept samples of a series that are later than a time, in order of time."""
-        if key not in self.kept:
-            return
         kept = KeptSample
         query = _select(kept, self.owner, key, self.kept[key]).order_by(kept.time_us, kept.id)
         query = query.select(
@@ -81,18 +136,21 @@ class Stored:
         rows = list(database.execute(query.where(kept.time_us > after_us)))
         while rows:
             yield from_points(
-                Point(time_us, value, _flag(cumulative), _json(metadata))
+                Point(
+                    time_us,
+                    value,
+                    None if cumulative is None else bool(cumulative),
+                    metadata and orjson.loads(metadata),
+                )
                 for time_us, _, value, cumulative, metadata in rows
             )
             time_us, newest = rows[-1][:2]
-            # Both, so that the database can begin where the last rows ended.
+            # Both conditions, so that the database can use the index.
             later = (kept.time_us >= time_us) & ((kept.time_us > time_us) | (kept.id > newest))
             rows = list(database.execute(query.where(later))) if len(rows) == _ROWS else []
 
-    def with_details(self, key: SeriesKey, points: Points) -> Points:
-        """Return points from Prometheus with what was posted along with them."""
-        if key not in self.details:
-            return points
+    def _add_details(self, key: SeriesKey, points: Points) -> Points:
+        """Add to points from Prometheus what was posted along with them."""
         first_ms, last_ms = points.times_us[0] // 1000, points.times_us[-1] // 1000
         rows = _select(Detail, self.owner, key, self.details[key]).where(
             Detail.last_ms >= first_ms, Detail.first_ms <= last_ms
@@ -109,35 +167,46 @@ class Stored:
         return Points(times, points.values, notes)
 
 
-def look(owner: str, metrics: Collection[str] = ()) -> Stored:
-    """Return what the database holds now of an owner's samples: of these metrics, or of all.
+def load(owner: str, metrics: Collection[str] = ()) -> Stored:
+    """Load what the database has of an owner's samples: of some metrics, or of all.
 
     Raises:
         BehindError: too much waits for Prometheus.
     """
     with snapshot():
-        delivered = _delivered(owner, metrics)
+        delivered = _load_delivered(owner, metrics)
+        last_ms = {key: one.span.last_ms for key, one in delivered.items()}
         return Stored(
             owner,
             delivered,
-            read_waiting(owner, metrics, {key: one.last_ms for key, one in delivered.items()}),
-            _newest(KeptSample, owner, metrics),
-            _newest(Detail, owner, metrics),
+            _load_waiting(owner, metrics, last_ms),
+            _newest_ids(KeptSample, owner, metrics),
+            _newest_ids(Detail, owner, metrics),
             metrics,
         )
 
 
-def _delivered(owner: str, metrics: Collection[str]) -> dict[SeriesKey, Delivered]:
-    rows = Series.select().where(_belongs(Series, owner, metrics))
+def _load_delivered(owner: str, metrics: Collection[str]) -> dict[SeriesKey, Delivered]:
+    rows = Series.select().where(_is_of(Series, owner, metrics))
     return {
-        (row.metric, row.rank): Delivered(row.first_ms, row.last_ms, row.samples) for row in rows
+        (row.metric, row.rank): Delivered(Span(row.first_ms, row.last_ms), row.samples)
+        for row in rows
     }
 
 
-def _belongs(table: type[Any], owner: str, metrics: Collection[str]) -> Any:
-    belongs = table.owner == owner
-    # Some databases take few values; who names more metrics wants most of what there is.
-    return belongs & table.metric.in_(list(metrics)) if 0 < len(metrics) <= _ROWS else belongs
+def _newest_ids(table: type[Any], owner: str, metrics: Collection[str]) -> dict[SeriesKey, int]:
+    query = (
+        table.select(table.metric, table.rank, fn.MAX(table.id))
+        .where(_is_of(table, owner, metrics))
+        .group_by(table.metric, table.rank)
+    )
+    return {(metric, rank): newest for metric, rank, newest in database.execute(query)}
+
+
+def _is_of(table: type[Any], owner: str, metrics: Collection[str]) -> Any:
+    is_of = table.owner == owner
+    # Some databases take few values; who names more metrics wants most of them.
+    return is_of & table.metric.in_(list(metrics)) if 0 < len(metrics) <= _ROWS else is_of
 
 
 def _select(table: type[Any], owner: str, key: SeriesKey, newest: int) -> ModelSelect:
@@ -148,18 +217,91 @@ def _select(table: type[Any], owner: str, key: SeriesKey, newest: int) -> ModelS
     return query
 
 
-def _newest(table: type[Any], owner: str, metrics: Collection[str]) -> dict[SeriesKey, int]:
-    query = (
-        table.select(table.metric, table.rank, fn.MAX(table.id))
-        .where(_belongs(table, owner, metrics))
-        .group_by(table.metric, table.rank)
+def _load_waiting(
+    owner: str, metrics: Collection[str], last_ms: dict[SeriesKey, int]
+) -> dict[SeriesKey, Waiting]:
+    """Parse the samples that wait for delivery, each with the time that it will have later.
+
+    ``last_ms`` has the newest millisecond of each series in Prometheus.
+
+    Raises:
+        BehindError: they are too many, or another thread parses as many.
+    """
+    streams = waiting(owner)
+    size = sum(stream.size - stream.delivered for stream in streams)
+    if size <= BATCH_BYTES:
+        return _parse_waiting(streams, metrics, last_ms)
+    if size > (_MOST_SEARCHED_BYTES if _can_search(metrics) else _MOST_PARSED_BYTES):
+        raise _behind(owner, size, "more than can be read")
+    if not _parsing.acquire(timeout=_LOCK_SECONDS):
+        raise _behind(owner, size, "and others are reading as much")
+    try:
+        return _parse_waiting(streams, metrics, last_ms)
+    finally:
+        _parsing.release()
+
+
+def _parse_waiting(
+    streams: list[Stream], metrics: Collection[str], last_ms: dict[SeriesKey, int]
+) -> dict[SeriesKey, Waiting]:
+    now_us = time.time_ns() // 1000
+    found: dict[SeriesKey, Waiting] = {}
+    for stream, lines in _find_lines(streams, metrics):
+        samples = (
+            one
+            for one in parse(stream, lines, now_us)
+            if isinstance(one, Sample) and (not metrics or one.metric in metrics)
+        )
+        planned = plan(samples, last_ms, now_us // 1000)
+        for key, to_send in planned.send.items():
+            last_ms[key] = to_send[-1].time_us // 1000
+            for sample in to_send:
+                # Prometheus has milliseconds; those of posted samples are kept beside.
+                fraction_us = 0 if stream.name == POSTED else sample.time_us % 1000
+                found.setdefault(key, Waiting()).add(sample, sample.time_us - fraction_us)
+        for sample in planned.keep:
+            found.setdefault(sample[:2], Waiting()).add(sample, sample.time_us)
+    return found
+
+
+def _find_lines(streams: list[Stream], metrics: Collection[str]) -> list[tuple[Stream, bytes]]:
+    """Return the waiting lines that may name one of the metrics, batch by batch.
+
+    Raises:
+        BehindError: they are too many to be parsed.
+    """
+    found = []
+    size = 0
+    for stream in streams:
+        position = stream.delivered
+        # In the batches in which they will be delivered.
+        while batch := read_batch(stream, position, BATCH_BYTES):
+            position += len(batch)
+            lines = _lines_naming(metrics, batch) if _can_search(metrics) else batch
+            found.append((stream, lines))
+            size += len(lines)
+            if size > _MOST_PARSED_BYTES:
+                raise _behind(stream.owner, size, "more than can be read")
+    return found
+
+
+def _can_search(metrics: Collection[str]) -> bool:
+    """Return whether the lines of these metrics name them; malformed lines do not."""
+    return bool(metrics) and MALFORMED not in metrics
+
+
+def _lines_naming(metrics: Collection[str], lines: bytes) -> bytes:
+    """Return the lines that may name one of the metrics."""
+    # A line with a backslash may spell any name.
+    plain = [re.escape(orjson.dumps(metric)[1:-1]) for metric in metrics]
+    names = re.compile(b"|".join([rb"\\", *plain]))
+    if not names.search(lines):
+        return b""
+    return b"".join(line for line in lines.splitlines(keepends=True) if names.search(line))
+
+
+def _behind(owner: str, size: int, why: str) -> BehindError:
+    return BehindError(
+        f"{size:,} bytes of samples of {owner.replace('/', ' ')} wait for Prometheus, which is "
+        f"behind, {why}: ask again later, or for fewer metrics; nothing is lost"
     )
-    return {(metric, rank): newest for metric, rank, newest in database.execute(query)}
-
-
-def _flag(value: int | None) -> bool | None:
-    return None if value is None else bool(value)
-
-
-def _json(text: str | None) -> Any:
-    return None if text is None else orjson.loads(text)

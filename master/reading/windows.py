@@ -1,4 +1,7 @@
-"""Reading Prometheus in pieces: one query for what is small, windows of time for what is large."""
+"""Reading raw samples from Prometheus: at once, or window by window where there are many.
+
+All of it raises ``PrometheusError`` if Prometheus gives no answer.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,52 +9,38 @@ from dataclasses import dataclass
 from master.reading.points import PIECE, Pieces, Points, join
 from master.reading.promql import Found, PrometheusClient
 
-# Prometheus answers with 11,000 steps at most; so many are enough to find windows.
+# Steps of a query that counts samples; Prometheus answers with at most 11,000.
 _BUCKETS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From one millisecond to another, both included."""
+    """A range of time, both milliseconds included."""
 
     first_ms: int
     last_ms: int
 
     @property
     def length_ms(self) -> int:
-        """How many milliseconds these are; none where there is nothing in between."""
+        """Its length; 0 if the end lies before the start."""
         return max(0, self.last_ms - self.first_ms + 1)
 
 
 def count(prometheus: PrometheusClient, selector: str, span: Span) -> list[Found]:
-    """Return how many samples each selected series has, or one more.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
-    """
+    """Count the samples of each selected series, maybe with one just before the span."""
     return prometheus.query(f"count_over_time({selector}[{span.length_ms}ms])", span.last_ms / 1000)
 
 
 def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> list[Found]:
-    """Return all samples in a span; those of one millisecond more may be among them.
+    """Read all samples in a span, and maybe those of the millisecond before.
 
-    Older versions of Prometheus include the first instant of a range, newer ones do not: a range
-    that is sure to hold all may hold one instant too many.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
+    Older versions of Prometheus include the first instant of a range, newer ones do not.
     """
     return prometheus.query(f"{selector}[{span.length_ms}ms]", span.last_ms / 1000)
 
 
 def read(prometheus: PrometheusClient, selector: str, span: Span) -> Pieces:
-    """Yield what a selector finds in a span, window by window.
-
-    What several series have at one time follows each other.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
-    """
+    """Yield the samples in a span, those of all selected series together in order of time."""
     for window in _windows(prometheus, selector, span):
         found = read_at_once(prometheus, selector, window)
         if points := join([to_points(one, window) for one in found]):
@@ -59,16 +48,13 @@ def read(prometheus: PrometheusClient, selector: str, span: Span) -> Pieces:
 
 
 def to_points(found: Found, span: Span) -> Points:
-    """Return the samples of a series that are in a span."""
-    points = Points(
-        [round(seconds * 1000) * 1000 for seconds in found.times],
-        found.values,
-    )
+    """Return the samples of a series in a span as points."""
+    points = Points([round(seconds * 1000) * 1000 for seconds in found.times], found.values)
     return points.between(span.first_ms * 1000 - 1, span.last_ms * 1000)
 
 
 def _windows(prometheus: PrometheusClient, selector: str, span: Span) -> Iterator[Span]:
-    """Yield spans one after the other, each with no more samples than a piece may hold."""
+    """Split a span into windows with no more samples than a piece may hold."""
     step_ms = max(1, -(-span.length_ms // _BUCKETS))
     first_end = span.first_ms + step_ms - 1
     last_end = first_end + (span.length_ms - 1) // step_ms * step_ms

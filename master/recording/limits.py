@@ -1,65 +1,88 @@
-"""The limit of series: which of an owner's are admitted, first come, first served.
+"""Limits on the samples that are taken: the series of an owner, and the bytes that may wait."""
 
-A series that was admitted once always is, so a batch that is delivered again is cut alike.
-"""
-
+import threading
+import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from peewee import chunked
+from peewee import chunked, fn
 
-from master.database import database, exclusive
-from master.models import Run, SeriesName
+from master.database import NoRoomError, check_room, database, exclusive
+from master.errors import ServiceUnavailableError
+from master.models import Run, SeriesName, Stream
 from master.recording.samples import MALFORMED, Sample, SeriesKey, series_name
+from master.recording.streams import OF_SAMPLES
 from mlbench.errors import MLBenchError
 
-# Rows in one statement: databases have a limit on its parameters.
+# Rows in one statement: databases limit its parameters.
 _ROWS = 500
-# So many names are told of those that are refused, and so many known ones remembered.
-_TOLD = 10
+# Names in a message about refused series.
+_NAMES_SHOWN = 10
+# Admitted series that are held in memory.
 _REMEMBERED = 100_000
+# Waiting bytes are counted anew after so long.
+_FRESH_SECONDS = 0.5
+_ADVICE = "put what varies into a step or a value"
 
 
 class TooManySeriesError(MLBenchError):
     """An owner would have more series than it may."""
 
 
-def admit(owner: str, keys: Iterable[SeriesKey], most: int) -> Collection[SeriesKey]:
-    """Admit what an owner has room for of these series; return the others."""
-    new, _ = _new(owner, keys, most)
+class SpoolFullError(ServiceUnavailableError):
+    """No more samples can be taken until Prometheus has taken some."""
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The samples of a batch that are admitted, and those of series beyond the limit."""
+
+    admitted: Sequence[Sample]
+    refused: Sequence[Sample]
+
+
+def admit(
+    owner: str, samples: Sequence[Sample], delivered: Collection[SeriesKey], most: int
+) -> Admission:
+    """Admit the samples of as many series as an owner may have, first come, first served.
+
+    A series once admitted stays so: a batch that is delivered again is cut alike.
+
+    Args:
+        owner: whose samples these are.
+        samples: a batch of them.
+        delivered: series that were delivered, and so admitted, before.
+        most: how many series an owner may have.
+    """
+    unsent = [key for key in dict.fromkeys(s[:2] for s in samples) if key not in delivered]
+    new, _ = _new_series(owner, unsent, most)
     if not new:
-        return ()
+        return Admission(samples, ())
     with exclusive(owner):
-        new, room = _new(owner, new, most)
+        new, room = _new_series(owner, new, most)
         _add(owner, new[:room])
-    return frozenset(new[room:])
-
-
-def split(
-    samples: Sequence[Sample], refused: Collection[SeriesKey]
-) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    """Return the samples that are admitted, and those that are not."""
+    refused = frozenset(new[room:])
     if not refused:
-        return samples, ()
-    return (
+        return Admission(samples, ())
+    return Admission(
         [sample for sample in samples if sample[:2] not in refused],
         [sample for sample in samples if sample[:2] in refused],
     )
 
 
 def summarize(refused: Sequence[Sample], rank: str, now_us: int, most: int) -> Sample:
-    """Return the one sample that is kept of those that are refused."""
+    """Return the one sample that is kept in place of all refused ones."""
     names = list(dict.fromkeys(series_name(*sample[:2]) for sample in refused))
-    told = ", ".join(names[:_TOLD]) + (", …" if len(names) > _TOLD else "")
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
     text = (
         f"{len(refused):,} samples of {len(names):,} series beyond the limit of {most:,} "
-        f"are refused: {told}"
+        f"are refused: {shown}"
     )
     return Sample(MALFORMED, rank, now_us, text)
 
 
-def note_refused(run: Run, refused: Sequence[Sample], most: int) -> None:
-    """Have a run say what was refused of it so far."""
+def store_refused(run: Run, refused: Sequence[Sample], most: int) -> None:
+    """Add refused samples to those that the run reports."""
     if not refused:
         return
     before = run.refused or {"first": series_name(*refused[0][:2]), "samples": 0}
@@ -68,15 +91,12 @@ def note_refused(run: Run, refused: Sequence[Sample], most: int) -> None:
 
 
 def describe_refused(run: Run) -> str:
-    """Return what was refused of a run in a sentence; an empty one for nothing."""
+    """Describe a run's refused samples in a sentence; empty if there are none."""
     if not run.refused:
         return ""
     first, samples, most = (run.refused[name] for name in ("first", "samples", "most"))
     more = f" and {samples - 1:,} more are" if samples > 1 else " is"
     return f"{_excess(f'run {run.id}', most)}: a sample of {first!r}{more} refused; {_ADVICE}"
-
-
-_ADVICE = "put what varies into a step or a value"
 
 
 def _excess(owner: str, most: int) -> str:
@@ -91,16 +111,16 @@ class SeriesLimit:
     _known: set[tuple[str, SeriesKey]] = field(default_factory=set)
 
     def check(self, owner: str, keys: Iterable[SeriesKey]) -> None:
-        """Admit all of these series, which are mostly the ones of before.
+        """Admit all of these series.
 
         Raises:
-            TooManySeriesError: an owner has no room for all of them, so none was admitted.
+            TooManySeriesError: there is no room for all of them; none is admitted.
         """
         wanted = [key for key in keys if (owner, key) not in self._known]
         if not wanted:
             return
         with exclusive(owner):
-            new, room = _new(owner, wanted, self.most)
+            new, room = _new_series(owner, wanted, self.most)
             if len(new) > room:
                 told = f"{series_name(*new[room])!r} is refused; {_ADVICE}"
                 raise TooManySeriesError(
@@ -112,10 +132,10 @@ class SeriesLimit:
         self._known.update((owner, key) for key in wanted)
 
 
-def _new(owner: str, keys: Iterable[SeriesKey], most: int) -> tuple[list[SeriesKey], int]:
+def _new_series(owner: str, keys: Iterable[SeriesKey], most: int) -> tuple[list[SeriesKey], int]:
     """Return the series that an owner does not have yet, and how many more it may have.
 
-    What says that there are too many is no part of them.
+    Malformed lines, by which excess is reported, need no room.
     """
     if not (wanted := [key for key in dict.fromkeys(keys) if key[0] != MALFORMED]):
         return [], 0
@@ -128,3 +148,49 @@ def _add(owner: str, keys: Iterable[SeriesKey]) -> None:
     rows = ({"owner": owner, "metric": metric, "rank": rank} for metric, rank in keys)
     for some in chunked(rows, _ROWS):
         SeriesName.insert_many(some).execute()
+
+
+def waiting_bytes(owner: str | None = None) -> int:
+    """Return how many bytes of samples have not been delivered: an owner's, or all."""
+    waiting = Stream.select(fn.SUM(Stream.size - Stream.delivered)).where(
+        OF_SAMPLES, Stream.delivered < Stream.size
+    )
+    if owner is not None:
+        waiting = waiting.where(Stream.owner == owner)
+    return int(waiting.scalar() or 0)
+
+
+def has_room(limit_bytes: int) -> bool:
+    """Return whether the disk has room, and no more than ``limit_bytes`` of samples wait."""
+    try:
+        check_room()
+    except NoRoomError:
+        return False
+    return waiting_bytes() <= limit_bytes
+
+
+@dataclass
+class Spool:
+    """Bounds the samples that wait for Prometheus. Threads may share it."""
+
+    limit_bytes: int
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _waiting: int = 0
+    _counted_at: float = float("-inf")
+
+    def check_room(self) -> None:
+        """Raise an error if no more samples can be taken.
+
+        Raises:
+            SpoolFullError: more than ``limit_bytes`` wait already.
+            NoRoomError: the disk is full.
+        """
+        check_room()
+        with self._lock:
+            if time.monotonic() - self._counted_at > _FRESH_SECONDS:
+                self._waiting, self._counted_at = waiting_bytes(), time.monotonic()
+        if self._waiting > self.limit_bytes:
+            raise SpoolFullError(
+                f"{self._waiting} bytes of samples wait for Prometheus, and at most "
+                f"{self.limit_bytes} may: try again later, nothing was stored"
+            )

@@ -1,7 +1,4 @@
-"""Where each sample goes: to Prometheus, or among the kept.
-
-No clock, no network, no database: everything comes in as an argument.
-"""
+"""Deciding where each sample goes: to Prometheus, or among the kept. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,22 +6,22 @@ from dataclasses import dataclass
 
 from master.recording.samples import Sample, SeriesKey
 
-# A sample from the future makes Prometheus refuse every sample of today, so none is let in.
+# After a sample from the future, Prometheus refuses every sample of today.
 FUTURE_MS = 60_000
-# Below `out_of_order_time_window` in prometheus.yml: older ones are refused for ever.
+# Below `out_of_order_time_window` in prometheus.yml; Prometheus refuses older samples.
 PAST_MS = 23 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which samples go to Prometheus, by series and in order of time, and which are kept."""
+    """The samples to send to Prometheus, by series and in order of time, and those to keep."""
 
     send: Mapping[SeriesKey, Sequence[Sample]]
     """Numbers, in strictly increasing milliseconds."""
     keep: Sequence[Sample]
 
     def without(self, refused: set[tuple[SeriesKey, int]]) -> "Plan":
-        """Return the plan that keeps what Prometheus refused, by series and millisecond."""
+        """Return a plan that keeps the samples that Prometheus refused, by series and ms."""
         send: dict[SeriesKey, list[Sample]] = {}
         keep = list(self.keep)
         for key, samples in self.send.items():
@@ -39,8 +36,8 @@ class Plan:
 def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: int) -> Plan:
     """Decide where each sample goes.
 
-    ``last_ms`` holds the newest millisecond that Prometheus has of each series. What is not later
-    is kept, as there may be another value at its time.
+    ``last_ms`` has the newest millisecond of each series in Prometheus. Samples that are not later
+    are kept, as Prometheus may have another value at their time.
     """
     by_series: defaultdict[SeriesKey, list[Sample]] = defaultdict(list)
     for sample in samples:
@@ -48,7 +45,7 @@ def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: in
     send: dict[SeriesKey, list[Sample]] = {}
     keep: list[Sample] = []
     for key, found in by_series.items():
-        # Of those in one millisecond the first to arrive stays first, also if sent once more.
+        # Sorting is stable: of one millisecond, the first to arrive is sent, also the next time.
         found.sort(key=_millisecond)
         earliest = max(now_ms - PAST_MS, last_ms.get(key, 0) + 1)
         if sent := _send(found, earliest, now_ms + FUTURE_MS, keep):
@@ -59,7 +56,7 @@ def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: in
 def _send(
     samples: Sequence[Sample], earliest: int, latest: int, keep: list[Sample]
 ) -> list[Sample]:
-    """Return what of a series goes to Prometheus; add the rest to ``keep``."""
+    """Return the samples of a series to send; add the others to ``keep``."""
     sent = []
     for sample in samples:
         ms = _millisecond(sample)

@@ -1,16 +1,20 @@
-"""The streams of posted samples: each body stored once, however often it is sent.
+"""The streams of posted samples: each body is stored once, however often it is sent.
 
-In SQL, as peewee would take longer to spell these statements than the database to run them: clients
-post samples one at a time. Such a stream has attempt 0 and rank -1.
+Such a stream has attempt 0 and rank -1. Clients post samples one at a time, so bodies that arrive
+together share a transaction, and the statements are SQL: composing them with peewee takes longer
+than running them.
 """
 
 import hashlib
-from collections.abc import Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import falcon
 
 from master.database import exclusive, run_sql
-from master.recording.group_commit import GroupCommit
 
 _FIND = "SELECT id FROM stream WHERE owner = ? AND attempt = 0 AND rank = -1 AND name = 'posted'"
 _OPEN = (
@@ -26,6 +30,8 @@ _REMEMBER = (
     "INSERT INTO postedbody (owner, digest) VALUES {} ON CONFLICT DO NOTHING RETURNING digest"
 )
 
+Item = TypeVar("Item")
+
 
 def has_posted(owner: str) -> bool:
     """Return whether samples were ever posted for an owner."""
@@ -33,17 +39,61 @@ def has_posted(owner: str) -> bool:
 
 
 def open_posted(owner: str) -> None:
-    """Begin the stream of an owner's posted samples, if there is none."""
+    """Create the stream of an owner's posted samples, if there is none."""
     run_sql(_OPEN, owner)
 
 
 def append_posted(owner: str, lines: bytes) -> None:
-    """Add a body's lines to the stream of an owner's posted samples, if they are not there yet.
+    """Append a body's lines to the stream of an owner's posted samples, unless it has them.
 
     Raises:
         falcon.HTTPNotFound: there is no such stream, or no more (404).
     """
     _group.write((owner, lines))
+
+
+@dataclass
+class _Entry(Generic[Item]):
+    item: Item
+    done: bool = False
+    error: BaseException | None = None
+
+
+class GroupCommit(Generic[Item]):
+    """Writes items one group after the other: all that threads bring while one is being written."""
+
+    def __init__(self, write_all: Callable[[Sequence[Item]], None]) -> None:
+        """Write by ``write_all``, which may be called again with any of the items if it raises."""
+        self._write_all = write_all
+        self._waiting: deque[_Entry[Item]] = deque()
+        self._writing = threading.Lock()
+
+    def write(self, item: Item) -> None:
+        """Write an item, and return once it is written.
+
+        Raises:
+            Exception: what ``write_all`` raised for this item.
+        """
+        entry = _Entry(item)
+        self._waiting.append(entry)
+        with self._writing:
+            # Another thread may have written it meanwhile.
+            if not entry.done:
+                self._write([self._waiting.popleft() for _ in range(len(self._waiting))])
+        if entry.error is not None:
+            raise entry.error
+
+    def _write(self, batch: Sequence[_Entry[Item]]) -> None:
+        try:
+            self._write_all([entry.item for entry in batch])
+        except BaseException as error:
+            if len(batch) > 1:
+                for entry in batch:
+                    self._write([entry])
+                return
+            batch[0].error = error
+        for entry in batch:
+            entry.done = True
 
 
 def _append_all(bodies: Sequence[tuple[str, bytes]]) -> None:
@@ -55,7 +105,7 @@ def _append_all(bodies: Sequence[tuple[str, bytes]]) -> None:
 
 
 def _append(owner: str, bodies: dict[bytes, bytes]) -> None:
-    """Store the bodies, by their digest, that are new."""
+    """Store those of the bodies, which come by their digests, that are new."""
     with exclusive(owner):
         remember = _REMEMBER.format(", ".join(["(?, ?)"] * len(bodies)))
         values = [value for digest in bodies for value in (owner, digest)]

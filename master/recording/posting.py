@@ -1,4 +1,4 @@
-"""Samples that clients post: checked, stored once, and readable from then on."""
+"""Posted samples: checking them, and storing them once."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ from pydantic import (
 from master import runs, times
 from master.database import exclusive
 from master.errors import BadFieldError
-from master.fields import NO_NUL, refuse_truth_value
+from master.http import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank, Stream, pod_owner, run_owner
 from master.recording.limits import SeriesLimit, TooManySeriesError
 from master.recording.posted import append_posted, has_posted, open_posted
@@ -46,14 +46,14 @@ def _check_value(value: object) -> int | float | str:
     return value
 
 
-# By hand: of a union, pydantic reports why it is none of its parts.
+# One message of our own: for a union, pydantic reports one for each of its parts.
 Value = Annotated[
     int | float | str, PlainValidator(_check_value, json_schema_input_type=int | float | Text)
 ]
 
 
 def _only(owner: str, other: str) -> JsonValue:
-    """Return the schema of a sample that has the one owner and not the other."""
+    """Return the JSON schema of a sample with the one owner and not the other."""
     return {
         "required": [owner],
         "properties": {owner: {"not": {"type": "null"}}, other: {"type": "null"}},
@@ -81,7 +81,7 @@ class PostedSample(BaseModel):
 
     @property
     def owner(self) -> str:
-        """The owner of the stream that it belongs to."""
+        """The owner of its stream."""
         if self.run_id is not None:
             return run_owner(self.run_id)
         assert self.pod_name is not None
@@ -113,10 +113,10 @@ class PostedSample(BaseModel):
 
 
 def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
-    """Store samples, each owner's in one transaction. The same body again adds nothing.
+    """Store samples, those of an owner in one transaction. The same body again adds nothing.
 
     Raises:
-        BadFieldError: a run or pod would have more series than it may; nothing is stored (400).
+        BadFieldError: a run or pod would have too many series; nothing is stored (400).
         falcon.HTTPNotFound: there is no such run or pod; nothing is stored (404).
     """
     by_owner: dict[str, list[PostedSample]] = {}
@@ -130,7 +130,7 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
         _check_series(owner, samples, limit)
     for owner, sample in newcomers.items():
         with exclusive(owner):
-            # Once more, as it may have been deleted just now.
+            # Again, as it may have been deleted meanwhile.
             _check_known(sample)
             open_posted(owner)
     for owner, samples in by_stream.items():
@@ -138,10 +138,10 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
 
 
 def find_pod(name: str) -> str:
-    """Return the name of a pod that there is, or that has run a rank or has samples.
+    """Return the name, if there is or was a pod of it.
 
     Raises:
-        falcon.HTTPNotFound: there never was such a pod (404).
+        falcon.HTTPNotFound: no such pod exists, has run a rank or has samples (404).
     """
     known = (
         Stream.select().where(Stream.owner == pod_owner(name)),

@@ -8,38 +8,42 @@ The message is ``prometheus.WriteRequest`` of prompb/remote.proto and prompb/typ
     Sample       { double value = 1; int64 timestamp = 2; }
 """
 
+import logging
 import struct
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import cramjam
 import httpx
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from mlbench.errors import MLBenchError
 from mlbench.login import split_login
+
+log = logging.getLogger(__name__)
 
 _HEADERS = {
     "Content-Encoding": "snappy",
     "Content-Type": "application/x-protobuf",
     "X-Prometheus-Remote-Write-Version": "0.1.0",
 }
-# A negative number is written as its two's complement of 64 bits.
+# Negative numbers are encoded as their two's complement of 64 bits.
 _HIGH_57_BITS = (1 << 57) - 1
-# Of what is in the request; others are of who sends it, or how much.
+# Answers about the content of a request.
 _REFUSALS = (400, 413, 422)
-# Some versions answer it with 500, as if it might pass.
+# Some versions answer this with 500, as if it were worth trying again.
 _TOO_OLD = "too old sample"
+# The size of a request before compression, about.
+_REQUEST_BYTES = 4 << 20
 
 
 class RefusedError(MLBenchError):
-    """Prometheus refused the request for what is in it; none of it may be taken as stored."""
+    """Prometheus refused a request for its content, and may have stored none of it."""
 
 
 class UnavailableError(MLBenchError):
-    """Prometheus did not take the request, for a reason that may pass: send it again later.
-
-    ``retry_after`` is the seconds that it asked to wait; nothing if it did not say.
-    """
+    """Prometheus cannot take requests now; ``retry_after`` is how many seconds it asks to wait."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -48,7 +52,7 @@ class UnavailableError(MLBenchError):
 
 @dataclass(frozen=True, slots=True)
 class TimeSeries:
-    """A series' labels, and its samples as two columns of the same length."""
+    """The labels of a series, and its samples as two columns of the same length."""
 
     labels: Mapping[str, str]
     times_ms: Sequence[int]
@@ -57,13 +61,13 @@ class TimeSeries:
 
     @property
     def encoded_bytes(self) -> int:
-        """About how many bytes of a request it takes."""
-        # No character takes more than four bytes, no sample more than 24.
+        """An upper bound on its bytes in a request."""
+        # A character takes at most four bytes, a sample at most 24.
         texts = sum(len(name) + 4 * len(value) for name, value in self.labels.items())
         return texts + 24 * len(self.times_ms)
 
     def halves(self) -> tuple["TimeSeries", "TimeSeries"]:
-        """Return the first and the second half of the samples."""
+        """Split the samples in the middle."""
         half = len(self.times_ms) // 2
         return (
             TimeSeries(self.labels, self.times_ms[:half], self.values[:half]),
@@ -72,29 +76,117 @@ class TimeSeries:
 
 
 def encode(series: Sequence[TimeSeries]) -> bytes:
-    """Return the uncompressed WriteRequest. Labels are sorted by name, as Prometheus asks."""
+    """Encode a WriteRequest, uncompressed. Labels are sorted by name, as Prometheus requires."""
     return b"".join([_field(1, _encode_series(one)) for one in series])
 
 
-class RemoteWriter:
-    """Sends series to one Prometheus."""
+class WriterMetrics:
+    """Metrics of the requests to Prometheus, and of where samples went."""
 
-    def __init__(self, prometheus_url: str, timeout_seconds: float = 10.0) -> None:
-        # The password must not be in the errors, which tell the address.
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "mlbench_writer_requests_total",
+            "Remote-write requests by Prometheus's answer.",
+            ("outcome",),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "mlbench_writer_request_seconds", "Time until Prometheus answered.", registry=registry
+        )
+        self._success = Gauge(
+            "mlbench_writer_success_timestamp_seconds",
+            "When Prometheus last accepted a request.",
+            registry=registry,
+        )
+        self._samples = Counter(
+            "mlbench_writer_samples_total",
+            "Samples by where they went: to Prometheus, or kept as it cannot hold or refused them.",
+            ("outcome",),
+            registry=registry,
+        )
+        # A counter that does not begin at 0 would hide its first increase.
+        for answer in ("accepted", "refused", "unavailable"):
+            self._requests.labels(answer)
+        for outcome in ("delivered", "kept", "refused"):
+            self._samples.labels(outcome)
+
+    def count_request(self, answer: str, seconds: float) -> None:
+        """Count a request that was accepted, refused, or found Prometheus unavailable."""
+        self._requests.labels(answer).inc()
+        self._seconds.observe(seconds)
+        if answer == "accepted":
+            self._success.set_to_current_time()
+
+    def count_samples(self, delivered: int, kept: int, refused: int) -> None:
+        """Count the samples of a batch; those that Prometheus refused are not among the kept."""
+        self._samples.labels("delivered").inc(delivered)
+        self._samples.labels("kept").inc(kept)
+        self._samples.labels("refused").inc(refused)
+
+
+class RemoteWriter:
+    """Sends series to a Prometheus server."""
+
+    def __init__(
+        self,
+        prometheus_url: str,
+        timeout_seconds: float = 10.0,
+        metrics: WriterMetrics | None = None,
+    ) -> None:
+        self.metrics = metrics or WriterMetrics(CollectorRegistry())
+        # The URL is part of errors, so the password must not be in it.
         url, login = split_login(prometheus_url)
         self._url = f"{url}/api/v1/write"
         self._client = httpx.Client(timeout=timeout_seconds, auth=login)
 
     def send(self, series: Sequence[TimeSeries]) -> None:
-        """Send the series in one request.
+        """Send series in one request.
 
-        An answer of success is no proof: Prometheus drops some samples silently, so count later.
+        Success is no proof that all samples are stored: Prometheus drops some silently.
 
         Raises:
-            RefusedError: Prometheus found a sample that it cannot take; it may have stored none.
-            UnavailableError: no answer, or one that asks to try again.
+            RefusedError: Prometheus cannot take one of the samples.
+            UnavailableError: Prometheus gave no answer, or asks to try again.
         """
-        body = bytes(cramjam.snappy.compress_raw(encode(series)))
+        began = time.perf_counter()
+        answer = "accepted"
+        try:
+            self._post(bytes(cramjam.snappy.compress_raw(encode(series))))
+        except RefusedError:
+            answer = "refused"
+            raise
+        except UnavailableError:
+            answer = "unavailable"
+            raise
+        finally:
+            self.metrics.count_request(answer, time.perf_counter() - began)
+
+    def send_all(self, series: Iterable[TimeSeries]) -> list[TimeSeries]:
+        """Send series in requests of a bounded size; return the single samples that were refused.
+
+        Raises:
+            UnavailableError: Prometheus cannot take anything now.
+        """
+        return [
+            refused for request in _requests(series) for refused in self._send_or_split(request)
+        ]
+
+    def _send_or_split(self, series: Sequence[TimeSeries]) -> list[TimeSeries]:
+        """Send series; a refused request is halved until its bad samples are alone."""
+        try:
+            self.send(series)
+        except RefusedError as error:
+            if len(series) > 1:
+                half = len(series) // 2
+                return self._send_or_split(series[:half]) + self._send_or_split(series[half:])
+            [one] = series
+            if len(one.times_ms) > 1:
+                return [refused for half in one.halves() for refused in self._send_or_split([half])]
+            log.warning("Prometheus refused a sample, so it is kept: %s: %s", one, error)
+            return [one]
+        return []
+
+    def _post(self, body: bytes) -> None:
         try:
             response = self._client.post(self._url, content=body, headers=_HEADERS)
         except httpx.HTTPError as error:
@@ -113,8 +205,22 @@ class RemoteWriter:
         self._client.close()
 
 
+def _requests(series: Iterable[TimeSeries]) -> Iterator[list[TimeSeries]]:
+    """Group series into requests of a bounded size."""
+    request: list[TimeSeries] = []
+    size = 0
+    for one in series:
+        if request and size + one.encoded_bytes > _REQUEST_BYTES:
+            yield request
+            request, size = [], 0
+        request.append(one)
+        size += one.encoded_bytes
+    if request:
+        yield request
+
+
 def _retry_after(response: httpx.Response) -> float | None:
-    """Return the seconds of a Retry-After header; one that gives a date is passed over."""
+    """Return the seconds of a Retry-After header; None for a date."""
     text = response.headers.get("Retry-After", "")
     return float(text) if text.isdecimal() else None
 
@@ -134,9 +240,9 @@ def _encode_series(series: TimeSeries) -> bytes:
 
 
 class _SampleLayouts(dict[int, tuple[Callable[..., bytes], bytes, bytes]]):
-    """How to write a sample, by its time without the low seven bits.
+    """How to encode a sample, by its time without the low seven bits.
 
-    Samples of the same 128 ms share it, and most of the work of encoding with it.
+    Samples of the same 128 ms share a layout, and with it most of the work.
     """
 
     def __missing__(self, high_bits: int) -> tuple[Callable[..., bytes], bytes, bytes]:
@@ -148,7 +254,7 @@ class _SampleLayouts(dict[int, tuple[Callable[..., bytes], bytes, bytes]]):
 
 
 def _field(number: int, data: bytes) -> bytes:
-    """Return a length-delimited field."""
+    """Encode a length-delimited field."""
     return bytes([number << 3 | 2]) + _varint(len(data)) + data
 
 

@@ -1,4 +1,4 @@
-"""What streams of samples say: the lines that ranks write, and those of posted samples."""
+"""Samples: parsing the lines of a stream, and the names and values of series."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,12 +16,11 @@ from mlbench import names
 from mlbench.records import Goal, StatedMachine
 from mlbench.run_settings import Setting, check_settings
 
-# A line that is no sample is kept under this name: seen by its author, and counted like the rest.
+# Lines that cannot be parsed are kept as samples of this metric, so that their author sees them.
 MALFORMED = "malformed"
 
-
 SeriesKey = tuple[str, str]
-"""A series among its owner's: metric and rank, which may be empty."""
+"""Metric and rank of one of an owner's series. The rank may be empty."""
 
 
 class Sample(NamedTuple):
@@ -32,21 +31,21 @@ class Sample(NamedTuple):
     time_us: int
     value: float | str
     cumulative: bool | None = None
-    """As its client gave it, as is ``metadata``: None where it gave none."""
+    """As the client gave it; None if it gave none."""
     metadata: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a run's task runs with."""
+    """The settings of a run's task, by name."""
 
     values: Mapping[str, Setting]
 
 
-Stated = Sample | Goal | Settings | StatedMachine
-"""What a line of a stream may say."""
+Statement = Sample | Goal | Settings | StatedMachine
+"""The content of a line of a stream."""
 
-# In Unix seconds: what the API can write as a date.
+# Unix seconds that the API can write as a date.
 _EARLIEST, _LATEST = times.EARLIEST_US // 10**6, times.LATEST_US // 10**6
 
 # Outside of these, Prometheus writes a power of ten.
@@ -56,12 +55,11 @@ MAX_NAME_LENGTH = 200
 MAX_RANK_LENGTH = 64
 MAX_TEXT_LENGTH = 64 << 10
 MAX_MACHINE_BYTES = 64 << 10
-# Of what is no sample, so much of a line is shown, and so many lines of a batch.
+# Of each malformed line, and of a batch, so much is kept.
 _SHOWN_CHARACTERS = 4096
 _SHOWN_LINES = 100
-# A float is any whole number up to here.
+# Floats hold every whole number up to here, and so of up to so many digits.
 _EXACT_INTEGERS = 2**53
-# Every whole number of so few digits is a float.
 _EXACT_DIGITS = 15
 
 
@@ -69,13 +67,13 @@ class _MalformedLineError(ValueError):
     pass
 
 
-def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Stated]:
-    """Yield the samples, goals, settings and machines of whole lines, in order.
+def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Statement]:
+    """Parse the lines that a rank wrote.
 
-    ``received_us`` dates lines that cannot be understood. Of many such lines, the first are given
-    out, and one sample that says how many more there are.
+    A malformed line becomes a sample of its text, dated ``received_us``. Of many, the first do, and
+    one more sample counts the others.
     """
-    # Scanned at once, as a search in each line would take longer than reading it.
+    # One search in all lines, as one in each takes longer than parsing it.
     read_json = loads_exactly if LONG_NUMBER.search(data) else loads_fast
     last_step: tuple[int, Any] | None = None
     malformed = 0
@@ -95,10 +93,10 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Stated]:
             if "machine" in fields:
                 yield _machine(fields["machine"], len(line))
                 continue
-            # In full before the first is given out: a line counts as a whole or not at all.
+            # All before the first is yielded: a line counts as a whole or not at all.
             found = _samples(fields, rank, time_us)
-            # The step is a series of its own, in which Prometheus can hold one value per
-            # millisecond: lines of the same one share it.
+            # The step is a series too. Prometheus holds one value of it per millisecond, so lines
+            # of the same millisecond share one.
             step = fields.get("step")
             if step is not None and last_step != (time_us // 1000, step):
                 found.append(Sample(names.STEP, rank, time_us, number_or_text(step)))
@@ -114,40 +112,54 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Stated]:
 
 
 def parse_posted(data: bytes) -> Iterator[Sample]:
-    """Yield the samples of whole lines that ``to_posted_lines`` wrote."""
+    """Parse the lines that ``to_posted_lines`` wrote."""
     for line in data.splitlines():
         metric, rank, time_us, value, cumulative, metadata = orjson.loads(line)
         yield Sample(metric, rank, time_us, number_or_text(value), cumulative, metadata)
 
 
 def to_posted_lines(samples: Iterable[Sample]) -> bytes:
-    """Return the lines that ``parse_posted`` reads back as these samples, each once."""
+    """Write samples as lines for ``parse_posted``, each once."""
     # NaN and infinity are no JSON, so numbers are spelled as texts.
     lines = (orjson.dumps((*s[:3], spell(s.value), *s[4:])) for s in samples)
     return b"".join(line + b"\n" for line in dict.fromkeys(lines))
 
 
 def series_name(metric: str, rank: str) -> str:
-    """Return the name of a series on the API, as MLBench writes it: ``train_loss @ 0``."""
+    """Return the name of a series on the API: ``train_loss @ 0``, or ``train_loss``."""
     return f"{metric} @ {rank}" if rank else metric
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return metric and rank of a name on the API; the rank is empty where the name has none."""
+    """Split the name of a series on the API into metric and rank, which may be empty."""
     metric, separator, rank = name.rpartition(" @ ")
     return (metric, rank) if separator and rank.isdecimal() and metric else (name, "")
 
 
+def prometheus_labels(owner: str, key: SeriesKey) -> dict[str, str]:
+    """Return the labels of a series in Prometheus."""
+    kind, _, name = owner.partition("/")
+    metric, rank = key
+    if kind == "pod":
+        return {"__name__": names.POD_METRIC, "pod": name, "metric": metric}
+    labels = {"__name__": names.RUN_METRIC, "run_id": name, "metric": metric}
+    return labels | {"rank": rank} if rank else labels
+
+
+def series_key(labels: Mapping[str, str]) -> SeriesKey:
+    """Return the key of the series that has these labels in Prometheus."""
+    return labels["metric"], labels.get("rank", "")
+
+
 def whole_lines(data: bytes) -> bytes:
-    """Return the part of the data that ends with its last line end."""
+    """Return the data up to its last line end."""
     return data[: data.rfind(b"\n") + 1]
 
 
 def number_or_text(value: object) -> float | str:
-    """Return a float where the value is a number or spells one, and the float is that number.
+    """Return a number, or the text of one, as a float; any other text as it is.
 
-    Else return its text: also that of a number too large or too small, or of a whole number with
-    more digits than a float holds.
+    A number that no float holds exactly (too large, too small, too many digits) stays a text.
 
     Raises:
         ValueError: the value is neither a number nor a text.
@@ -166,7 +178,7 @@ def _float_or_text(text: str) -> float | str:
         number = float(text)
     except ValueError:
         return text
-    # float() also reads 1_000, blanks and the digits of any script: nobody means these as a number.
+    # float() also reads 1_000, blanks and the digits of any script.
     plain = text.isascii() and "_" not in text and text == text.strip()
     return number if plain and _is_exact(text, number) else text
 
@@ -176,7 +188,7 @@ def _is_exact(text: str, number: float) -> bool:
         return "n" in text.lower()  # inf, infinity and nan, but not 1e400
     if not number:
         return not text.lower().partition("e")[0].strip("+-0.")
-    # Python converts no text of thousands of digits; a finite number has 309 at most.
+    # int() refuses thousands of digits, but a finite float has 309 at most.
     digits = text.lstrip("+-").lstrip("0")
     return len(digits) <= _EXACT_DIGITS or not digits.isdecimal() or int(digits) == abs(int(number))
 
@@ -231,11 +243,6 @@ def _machine(machine: object, size: int) -> StatedMachine:
 
 @lru_cache(4096)
 def _name(value: object) -> str:
-    """Return a metric's name.
-
-    Raises:
-        ValueError: it is none, or longer than 200 characters.
-    """
     name = _text(value)
     if not 0 < len(name) <= MAX_NAME_LENGTH:
         raise _MalformedLineError(f"a name has 1 to {MAX_NAME_LENGTH} characters")
@@ -243,7 +250,6 @@ def _name(value: object) -> str:
 
 
 def _rank(stated: object) -> str:
-    """Return the rank that a line states, as a number or as a text."""
     is_number = isinstance(stated, int) and not isinstance(stated, bool)
     rank = str(stated) if is_number else _text(stated)
     if len(rank) > MAX_RANK_LENGTH:
@@ -252,12 +258,10 @@ def _rank(stated: object) -> str:
 
 
 def _text(value: object) -> str:
-    """Return a text, if it is one that Prometheus and every database take.
-
-    JSON can spell half of a character pair, and NUL.
+    """Return a text that Prometheus and every database can store.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is too long, has NUL or half a surrogate pair, or is no text.
     """
     if not isinstance(value, str):
         raise _MalformedLineError("names must be texts")
@@ -270,8 +274,8 @@ def _text(value: object) -> str:
 
 
 def show(data: bytes) -> str:
-    """Return the beginning of data that may be anything, as a text that can be stored."""
-    # No character takes more than four bytes.
+    """Return the beginning of any data as a text that can be stored."""
+    # A character has at most four bytes.
     text = data[: 4 * _SHOWN_CHARACTERS].decode(errors="replace")
     text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     if len(data) <= 4 * _SHOWN_CHARACTERS and len(text) <= _SHOWN_CHARACTERS:

@@ -1,4 +1,8 @@
-"""Streams: append-only bytes, held exactly once however often they are sent."""
+"""Streams: append-only bytes, held exactly once however often they are sent.
+
+Of a long log, the start stays and the end as far as there is room. What is left out in between is
+the stream's gap, in whole chunks. Offsets stay those of the whole log.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -7,20 +11,21 @@ from peewee import Case, fn
 
 from master.database import exclusive
 from master.models import Chunk, Detail, KeptSample, Run, Series, Stream, find_run, run_owner
-from master.recording.leaving_out import leave_out
-from master.recording.samples import Stated, parse_lines, parse_posted, whole_lines
+from master.recording.samples import Statement, parse_lines, parse_posted, whole_lines
 from mlbench.names import STREAMS, StreamName
 
 METRICS = "metrics"
 POSTED = "posted"
-# As many are deleted in a moment, which is how long others wait.
-_FEW_CHUNKS = 16
 OF_SAMPLES = Stream.name.in_([METRICS, POSTED])
+# Chunks of samples that are deleted in one transaction; other writers wait as long.
+_FORGOTTEN_AT_ONCE = 16
+# Chunks of a log's gap that are deleted with each append.
+_GAP_CHUNKS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
 class StreamKey:
-    """Which stream: whose, of which attempt and rank."""
+    """The key of a stream."""
 
     owner: str
     attempt: int
@@ -31,18 +36,17 @@ class StreamKey:
 def append(
     key: StreamKey, offset: int, data: bytes, *, limit: int | None = None, written: int = 0
 ) -> int:
-    """Store the part of ``data`` that is new, and return the offset held from now on.
+    """Store the part of ``data`` that is new, and return the offset to send next.
 
-    ``data`` begins at ``offset`` of the stream. What is held already is left alone; where a gap
-    would be left, nothing is stored, nor is anything past the end of a closed stream. Either way
-    the answer tells the sender where to go on.
+    Bytes that are held already are skipped. Nothing is stored where ``data`` begins behind the end
+    of the stream, nor past the end of a closed stream.
 
     Args:
         key: the stream.
-        offset: where in it the data begins.
-        data: a piece of it.
-        limit: how many bytes are held, half from the start and half from the end; None for all.
-        written: how many bytes the sender has, if it says so: what would be left out, it can skip.
+        offset: where ``data`` begins in the stream.
+        data: a piece of the stream.
+        limit: bytes to hold of a log, half from its start and half from its end; None for all.
+        written: bytes that the sender has, if it says so: it is led past what would be left out.
     """
     with exclusive(key.owner):
         stream = _open(key)
@@ -52,25 +56,25 @@ def append(
         if new:
             _extend(stream, new)
         if limit is not None:
-            leave_out(stream, limit, written if stream.final_size is None else stream.final_size)
+            _leave_out(stream, limit, written if stream.final_size is None else stream.final_size)
         return int(stream.size)
 
 
 def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
-    """Note how long each stream of a rank is, now that its process has ended.
+    """Set the final size of each stream of a rank whose process has ended.
 
-    Where no size is given, what is held is all that there will be.
+    A stream without a size ends with what is held.
     """
     with exclusive(run_owner(run_id)):
         for name in STREAMS:
             stream = _open(StreamKey(run_owner(run_id), attempt, rank, name))
-            # A process can cut its file short, behind what was shipped.
+            # A process can cut its file to less than was shipped.
             stream.final_size = max(sizes.get(name, 0), stream.size)
             stream.save()
 
 
 def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
-    """Note that closed streams will not get as long as was said: a rank's files were taken away."""
+    """Lower the final sizes of closed streams: the rest of the rank's files is gone."""
     owner = run_owner(run_id)
     with exclusive(owner):
         for name in STREAMS:
@@ -82,28 +86,28 @@ def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int
 
 
 def waiting(owner: str | None = None) -> list[Stream]:
-    """Return the streams whose samples have not all been delivered: an owner's, or all."""
+    """Return the streams with undelivered samples: an owner's, or all."""
     found = Stream.select().where(OF_SAMPLES, Stream.delivered < Stream.size)
     if owner is not None:
         found = found.where(Stream.owner == owner)
-    # In full before any write: SQLite refuses to write while an older read is open.
+    # A list, as SQLite refuses to write while an older read is open.
     return list(found.order_by(Stream.id))
 
 
 def waits(owner: str) -> bool:
-    """Return whether samples of an owner's ranks wait; those that users post may do so for ever."""
+    """Return whether samples of an owner's ranks wait; posted ones may do so for ever."""
     return any(stream.name == METRICS for stream in waiting(owner))
 
 
-def parse(stream: Stream, lines: bytes, received_us: int) -> Iterator[Stated]:
-    """Yield what whole lines of a stream say; ``received_us`` dates those that say nothing."""
+def parse(stream: Stream, lines: bytes, received_us: int) -> Iterator[Statement]:
+    """Parse whole lines of a stream; ``received_us`` dates malformed ones."""
     if stream.name == POSTED:
         return parse_posted(lines)
     return parse_lines(lines, str(stream.rank), received_us)
 
 
 def read(stream: Stream, start: int, end: int) -> bytes:
-    """Return the bytes of a stream from ``start`` to before ``end``, up to the first not held."""
+    """Return the bytes from ``start`` to before ``end``, up to the first that is not held."""
     pieces, position = [], start
     for chunk in _chunks(stream, start, end):
         if chunk.offset > position:
@@ -115,16 +119,23 @@ def read(stream: Stream, start: int, end: int) -> bytes:
 
 
 def read_lines(stream: Stream, start: int, end: int) -> bytes:
-    """Return what ``read`` does, up to its last line end. A closed stream's last may lack it."""
+    """Read whole lines. The last line of a closed stream may lack its end."""
     data = read(stream, start, end)
     return data if start + len(data) == stream.final_size else whole_lines(data)
 
 
+def read_batch(stream: Stream, start: int, most_bytes: int) -> bytes:
+    """Read whole lines from ``start`` on; of a line longer than a batch, a part."""
+    end = start + most_bytes
+    lines = read_lines(stream, start, end)
+    return lines or (read(stream, start, end) if end <= stream.size else b"")
+
+
 def advance(stream: Stream, length: int, recorded: int) -> bool:
-    """Note that the next bytes of a stream, with so many samples, have been delivered.
+    """Move the delivered offset of a stream, and count the samples that it passed.
 
     Returns:
-        Whether the stream is still as it was read; it is not if its run was deleted meanwhile.
+        Whether it was moved; it is not where the run was deleted meanwhile.
     """
     moved: int = (
         Stream.update(delivered=Stream.delivered + length, recorded=Stream.recorded + recorded)
@@ -135,7 +146,7 @@ def advance(stream: Stream, length: int, recorded: int) -> bool:
 
 
 def forget_delivered(owner: str) -> None:
-    """Delete the chunks of an owner's samples that have all been delivered."""
+    """Delete the chunks whose samples have all been delivered."""
     for stream in list(_of_samples(owner)):
         if stream.delivered == stream.size:
             Chunk.delete().where(Chunk.stream == stream).execute()
@@ -145,13 +156,14 @@ def forget_delivered(owner: str) -> None:
 
 
 def forget_some(owner: str) -> bool:
-    """Delete a few chunks of samples that were delivered, and return whether more may be left."""
+    """Delete a few chunks of delivered samples, and return whether more may be left."""
     with exclusive(owner):
         for stream in list(_of_samples(owner)):
             delivered = Chunk.select(Chunk.offset).where(
                 Chunk.stream == stream, Chunk.offset < _first_chunk(stream, stream.delivered)
             )
-            offsets = [one.offset for one in delivered.order_by(Chunk.offset).limit(_FEW_CHUNKS)]
+            some = delivered.order_by(Chunk.offset).limit(_FORGOTTEN_AT_ONCE)
+            offsets = [one.offset for one in some]
             if offsets:
                 Chunk.delete().where(Chunk.stream == stream, Chunk.offset <= offsets[-1]).execute()
                 return True
@@ -159,7 +171,7 @@ def forget_some(owner: str) -> bool:
 
 
 def rewind(owner: str) -> bool:
-    """Have all samples of an owner delivered again; return whether all of them are still here."""
+    """Deliver all samples of an owner again; return False if some of them are gone."""
     with exclusive(owner):
         found = [stream for stream in _of_samples(owner) if stream.size]
         if not all(_is_whole(stream) for stream in found):
@@ -167,7 +179,7 @@ def rewind(owner: str) -> bool:
         Stream.update(delivered=0, recorded=0).where(Stream.id.in_([s.id for s in found])).execute()
         for table in (Series, KeptSample, Detail):
             table.delete().where(table.owner == owner).execute()
-        # What was refused is refused again, and counted anew.
+        # Samples beyond the limit of series are refused, and counted, again.
         if (run := find_run(owner)) is not None:
             Run.update(refused=None).where(Run.id == run.id).execute()
         return True
@@ -210,3 +222,34 @@ def _first_chunk(stream: Stream, position: int) -> int:
         Chunk.stream == stream, Chunk.offset <= position
     )
     return offset.scalar() or 0
+
+
+def _leave_out(stream: Stream, limit: int, written: int) -> None:
+    """Widen the gap of a log that is longer than its limit, and skip what the sender need not send.
+
+    The log must be locked. As chunks stay whole, it holds a little more than ``limit`` bytes.
+    """
+    start = stream.gap_start or _first_chunk_from(stream, limit // 2)
+    end = max(stream.size, written) - (limit - limit // 2)
+    if start is None or end <= start:
+        return
+    if end < stream.size:
+        end = _first_chunk(stream, end)
+    if end > max(start, stream.gap_end):
+        stream.gap_start, stream.gap_end, stream.size = start, end, max(stream.size, end)
+        stream.save(only=[Stream.gap_start, Stream.gap_end, Stream.size])
+    in_gap = (Chunk.stream == stream) & Chunk.offset.between(stream.gap_start, stream.gap_end - 1)
+    offsets = Chunk.select(Chunk.offset).where(in_gap).order_by(Chunk.offset)
+    Chunk.delete().where(
+        Chunk.stream == stream, Chunk.offset.in_(offsets.limit(_GAP_CHUNKS_AT_ONCE))
+    ).execute()
+
+
+def _first_chunk_from(stream: Stream, position: int) -> int | None:
+    """Return the offset of the first chunk, held or still to come, that begins at a position."""
+    if stream.size < position:
+        return None
+    offset = Chunk.select(fn.MIN(Chunk.offset)).where(
+        Chunk.stream == stream, Chunk.offset >= max(position, 1)
+    )
+    return int(offset.scalar() or stream.size)

@@ -9,7 +9,7 @@ import falcon
 from falcon import Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from master.auth import Access
+from master.access import Access
 from master.openapi.document import build
 from master.openapi.operation import operation
 from master.readiness import NotWritableError, WriteTest

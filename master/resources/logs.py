@@ -7,10 +7,10 @@ from falcon import Request, Response
 
 from master import runs
 from master.errors import BadFieldError
+from master.http import choice, whole_number
 from master.models import Run
 from master.openapi.operation import ABOVE_0, WHOLE, Parameter, operation
-from master.reading import log_search, logs
-from master.resources.params import choice, whole_number
+from master.reading import logs
 from mlbench.records import LogPage, LogSearch
 
 MAX_SEARCH_LENGTH = 500
@@ -103,9 +103,9 @@ class _Wish:
             search,
         )
 
-    def find(self, log: logs.Log) -> logs.LogPage | log_search.LogSearch:
+    def find(self, log: logs.Log) -> logs.LogPage | logs.LogSearch:
         if self.search is not None:
-            return log_search.search(log, self.search, self.offset)
+            return logs.search(log, self.search, self.offset)
         if self.before is not None:
             return logs.before(log, self.before)
         if self.tail is not None:

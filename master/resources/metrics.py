@@ -1,5 +1,6 @@
 """``/api/metrics/``: the samples of a pod or a run, to read and to add to."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated
@@ -10,22 +11,22 @@ from pydantic import Field
 
 from master import runs, times
 from master.errors import BadFieldError
-from master.openapi.operation import ABOVE_0, Parameter, Schema, operation
-from master.reading import answers
-from master.reading.answers import Answer
-from master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
-from master.reading.series import SeriesReader
-from master.recording import posting
-from master.recording.limits import SeriesLimit
-from master.recording.posting import MAX_SAMPLES, PostedSample
-from master.recording.spool import Spool
-from master.resources.params import (
+from master.http import (
     choice,
     moment,
     parse_whole_number,
     read_bodies,
     whole_number,
 )
+from master.models import Run
+from master.openapi.operation import ABOVE_0, Parameter, Schema, operation
+from master.reading import formats
+from master.reading.formats import Answer, Kind, Owner
+from master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
+from master.reading.series import SeriesReader
+from master.recording import posting
+from master.recording.limits import SeriesLimit, Spool
+from master.recording.posting import MAX_SAMPLES, PostedSample
 from mlbench.records import Count, Echo, Point
 
 _SELECTION = (
@@ -64,7 +65,7 @@ _SELECTION = (
     Parameter("last_n", ABOVE_0, "Only this many points of each series, the newest.", example=10),
     Parameter(
         "format",
-        {"type": "string", "enum": list(answers.FORMATS), "default": "json"},
+        {"type": "string", "enum": list(formats.FORMATS), "default": "json"},
         "JSON, a zip file with a JSON file for each series, or CSV with a header.",
         example="json",
     ),
@@ -102,9 +103,9 @@ class MetricsResource:
     )
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with the series of each pod, or of each run."""
-        selection, form = _selection(req), _format(req)
-        everything = answers.all_pods if _kind(req) == "pod" else answers.all_runs
-        _send(resp, everything(self.reader, selection, form))
+        selection, kind, format_ = _selection(req), _kind(req), _format(req)
+        owners = self._pods(selection) if kind == "pod" else self._runs(selection)
+        _send(resp, formats.write_all(owners, kind, format_))
 
     @operation(
         "add_metrics",
@@ -127,6 +128,14 @@ class MetricsResource:
             posting.store([posted], self.limit)
             resp.media = _echo(posted).to_fields()
 
+    def _pods(self, selection: Selection) -> Iterator[Owner]:
+        for name, series in self.reader.pods(selection):
+            yield Owner("pod", name, series)
+
+    def _runs(self, selection: Selection) -> Iterator[Owner]:
+        for run in list(Run.select(Run.id, Run.created_at, Run.finished_at).order_by(Run.id)):
+            yield _run(self.reader, run, selection)
+
 
 @dataclass(frozen=True)
 class OwnerMetricsResource:
@@ -144,14 +153,19 @@ class OwnerMetricsResource:
     )
     def on_get(self, req: Request, resp: Response, owner: str) -> None:
         """Answer with the series by name, each in order of time."""
-        selection, form = _selection(req), _format(req)
+        selection, format_ = _selection(req), _format(req)
         if _kind(req) == "pod":
             pod = posting.find_pod(owner)
-            answer = answers.pod(self.reader, pod, selection, form)
+            found = Owner("pod", pod, self.reader.pod(pod, selection))
+            _send(resp, formats.write_one(found, format_, pod))
         else:
             run = runs.find(_run_id(owner))
-            answer = answers.run(self.reader, run, selection, form)
-        _send(resp, answer)
+            _send(resp, formats.write_one(_run(self.reader, run, selection), format_, run.name))
+
+
+def _run(reader: SeriesReader, run: Run, selection: Selection) -> Owner:
+    series, pods = reader.run(run.id, selection), reader.pods_of(run, selection)
+    return Owner("run", str(run.id), series, pods)
 
 
 def _echo(posted: PostedSample) -> Echo:
@@ -160,7 +174,7 @@ def _echo(posted: PostedSample) -> Echo:
 
 
 def _send(resp: Response, answer: Answer) -> None:
-    # What fails before the first piece is there can still be told; later, the answer breaks off.
+    # An error before the first piece is answered; a later one breaks the answer off.
     first = next(answer.pieces)
     resp.stream = chain([first], answer.pieces)
     resp.content_type = answer.content_type
@@ -168,12 +182,12 @@ def _send(resp: Response, answer: Answer) -> None:
         resp.downloadable_as = answer.file_name
 
 
-def _kind(req: Request) -> str:
-    return choice(req, "metric_type", ("pod", "run"), default="pod")
+def _kind(req: Request) -> Kind:
+    return "run" if choice(req, "metric_type", ("pod", "run"), default="pod") == "run" else "pod"
 
 
 def _format(req: Request) -> str:
-    return choice(req, "format", answers.FORMATS, default="json")
+    return choice(req, "format", formats.FORMATS, default="json")
 
 
 def _selection(req: Request) -> Selection:

@@ -7,12 +7,12 @@ from falcon import Request, Response
 
 from master import runs
 from master.errors import BadFieldError
-from master.judging import Wish, judge, judge_together
+from master.http import parse_whole_number
 from master.models import Run
 from master.openapi.operation import Parameter, operation
 from master.reading.series import SeriesReader
 from master.recording.samples import MAX_NAME_LENGTH
-from master.resources.params import parse_whole_number
+from master.results.query import ResultQuery, comparison_of, result_of
 from mlbench.results import Comparison, Result, Target
 
 MOST_RUNS = 200
@@ -65,8 +65,8 @@ class ResultResource:
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the figures of the run, computed from its series; so far, if it goes on."""
-        wish = _wish(req)
-        resp.media = judge(self.reader, runs.find(run_id), wish)
+        query = _query(req)
+        resp.media = result_of(self.reader, runs.find(run_id), query)
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class CompareResource:
 
         Also with what they differ in, and whether that keeps them from being compared.
         """
-        wish, found = _wish(req), _runs(req)
-        resp.media = judge_together(self.reader, found, wish)
+        query, found = _query(req), _runs(req)
+        resp.media = comparison_of(self.reader, found, query)
 
 
 def _runs(req: Request) -> list[Run]:
@@ -106,11 +106,11 @@ def _runs(req: Request) -> list[Run]:
     return [runs.find(run_id) for run_id in known]
 
 
-def _wish(req: Request) -> Wish:
+def _query(req: Request) -> ResultQuery:
     after_seconds = _number(req, "after")
     if after_seconds == 0:
         raise BadFieldError("after", "more than 0 seconds (not '0')")
-    return Wish(_target(req), after_seconds, _number(req, "price"))
+    return ResultQuery(_target(req), after_seconds, _number(req, "price"))
 
 
 def _target(req: Request) -> Target | None:

@@ -7,9 +7,9 @@ from falcon import Request, Response
 
 from master import manifest, runs
 from master.events import events_of
+from master.http import read_body, whole_number
 from master.openapi.operation import WHOLE, Parameter, operation
 from master.orders import RunOrder
-from master.resources.params import read_body, whole_number
 from master.settings import Limits
 from mlbench.records import Manifest, Run, RunEvent
 

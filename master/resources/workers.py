@@ -6,16 +6,16 @@ import falcon
 from falcon import Request, Response
 
 from master import runs, workers
-from master.auth import Access, asking_pod
+from master.access import Access, asking_pod
 from master.database import check_room
 from master.errors import BadFieldError
+from master.http import read_body, read_bytes, whole_number
 from master.models import Rank, Run, run_owner
 from master.openapi.operation import WHOLE, Parameter, operation
-from master.pods import is_replaced, is_same_pod
 from master.recording import streams
-from master.recording.spool import Spool
-from master.resources.params import read_body, read_bytes, whole_number
+from master.recording.limits import Spool
 from master.serving.wire import waited_seconds
+from master.workers import is_replaced, is_same_pod
 from mlbench.names import ACTIVE_STATES, STREAMS
 from mlbench.pod_token import PodIdentity
 from mlbench.records import Held

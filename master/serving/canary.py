@@ -1,7 +1,7 @@
-"""The canary: the master asks itself once a second, by the way that agents take, whether it hears.
+"""The canary: once a second, the master sends itself a request as agents do (a synthetic probe).
 
-A request of its own comes through the listener, the loop, a thread of the agents' lane and a write
-to the database. Only while such requests are answered is an agent's silence its own.
+The request goes through the listener, the loop, a thread of the agents' lane and a write to the
+database. Only while such requests are answered is an agent's silence its own fault.
 """
 
 import hmac
@@ -26,15 +26,15 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Canary:
-    """Sends heartbeats to an address, and has those answered that are its own."""
+    """Sends heartbeats to the master's own listener, and answers them."""
 
     def __init__(self, hear: Callable[[float], None]) -> None:
-        """Call ``hear`` for each heartbeat, with the time at which it was sent."""
+        """Call ``hear`` for each heartbeat that arrives, with the time when it was sent."""
         self._hear = hear
         self._secret = secrets.token_urlsafe()
 
     def answering(self, app: Application) -> Application:
-        """Return an app that answers heartbeats, and leaves all else to another."""
+        """Return an app that answers heartbeats, and has ``app`` answer everything else."""
 
         def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
             if environ["PATH_INFO"] != _PATH or not self._is_own(environ):
@@ -46,7 +46,7 @@ class Canary:
         return answer
 
     def start(self, listener: socket.socket) -> None:
-        """Send heartbeats to a listener for ever, in a thread."""
+        """Send heartbeats to a listener, in a thread, until the process ends."""
         threading.Thread(target=self._run, args=(listener,), name="canary", daemon=True).start()
 
     def _is_own(self, environ: dict[str, Any]) -> bool:
@@ -81,7 +81,7 @@ class Canary:
 
 
 def _address(listener: socket.socket) -> Any:
-    """Return where a listener is reached from here."""
+    """Return the address at which a listener is reached from here."""
     address = listener.getsockname()
     if isinstance(address, tuple):
         host, *rest = address

@@ -1,33 +1,52 @@
-"""Lanes: each kind of request has threads of its own, so that none waits for another kind."""
+"""Lanes: each kind of request has threads of its own, so that none waits for another (bulkheads).
+
+The loop chooses a lane by the head of a request, and from the head it knows how much of a body to
+wait for. Gunicorn parses and judges the request later: what looks odd here goes to it as it is.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from enum import Enum
 from typing import ParamSpec, TypeVar
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
+# Gunicorn refuses longer ones.
+_LONGEST_HEAD = 64 << 10
+# Agents ship chunks of up to 4 MiB.
+_LONGEST_BODY = 4 << 20
+
 
 class Lane(Enum):
-    """A kind of request, with how many threads it has and how many requests may wait for them."""
+    """A kind of request, with its number of threads and how many requests may wait for them."""
 
     POLLS = (4, 4096)
-    """What an agent says and is told, and the master's own heartbeat."""
+    """Agents' polls, and the master's own heartbeat."""
     STREAMS = (4, 4096)
-    """What agents ship."""
+    """Agents' streams."""
     PROBES = (2, 64)
-    """What probes and Prometheus ask, without a token."""
+    """Probes' and Prometheus's requests, which need no token."""
     OTHERS = (12, 512)
-    """What users ask."""
+    """Users' requests."""
     SLOW = (4, 64)
-    """Bodies that come while they are read: too large to wait for, or of unknown length."""
+    """Requests whose body is read as it comes: too large to wait for, or of unknown length."""
 
     def __init__(self, threads: int, most_waiting: int) -> None:
         self.threads = threads
         self.most_waiting = most_waiting
+
+
+@dataclass(frozen=True)
+class Head:
+    """How to serve a request, by its head."""
+
+    lane: Lane
+    whole: int
+    """The bytes of head and body to wait for before a thread takes the request."""
 
 
 _END = rb"/?(?:\?[^ ]*)? HTTP/1\.[01]\r\n"
@@ -36,15 +55,30 @@ _ROUTES = [
     (Lane.STREAMS, re.compile(rb"PUT /api/runs/[^/? ]+/ranks/[^/? ]+/[^/? ]+" + _END)),
     (Lane.PROBES, re.compile(rb"(?:GET|HEAD) /(?:healthz|readyz|metrics)" + _END)),
 ]
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*(?=\r\n)", re.IGNORECASE)
+_ODD = re.compile(rb"\r\n(?:transfer-encoding|expect|upgrade)[ \t]*:", re.IGNORECASE)
 
 
-def choose(head: bytes) -> Lane:
-    """Return the lane of a request, by its first line."""
-    return next((lane for lane, route in _ROUTES if route.match(head)), Lane.OTHERS)
+def find_head(arrived: bytes | bytearray) -> Head | None:
+    """Return the head that a request begins with; None while it is incomplete."""
+    end = arrived.find(b"\r\n\r\n", 0, _LONGEST_HEAD)
+    if end < 0:
+        # With another line end in it, it never will be complete.
+        never = len(arrived) >= _LONGEST_HEAD or re.search(rb"(?<!\r)\n", arrived)
+        return Head(Lane.SLOW, 0) if never else None
+    head = bytes(arrived[: end + 2])
+    lengths = _LENGTH.findall(head)
+    if len(lengths) > 1 or _ODD.search(head):
+        return Head(Lane.SLOW, 0)
+    length = int(lengths[0]) if lengths else 0
+    if length > _LONGEST_BODY:
+        return Head(Lane.SLOW, 0)
+    lane = next((lane for lane, route in _ROUTES if route.match(head)), Lane.OTHERS)
+    return Head(lane, end + 4 + length)
 
 
 class Lanes:
-    """The threads of all lanes. One thread alone may give them work."""
+    """The threads of all lanes. A single thread gives them work."""
 
     def __init__(self) -> None:
         self._pools = {
@@ -64,15 +98,15 @@ class Lanes:
         *args: _Arguments.args,
         **kwargs: _Arguments.kwargs,
     ) -> "Future[_Result]":
-        """Have a thread of the lane do something, after what was given to it before."""
+        """Have a thread of the lane do something, in order of submission."""
         self._given[lane] += 1
         return self._pools[lane].submit(work, *args, **kwargs)
 
     def note_done(self, lane: Lane) -> None:
-        """Note that something given to the lane is done."""
+        """Note that one submission to the lane is done."""
         self._given[lane] -= 1
 
     def shutdown(self, wait: bool = True) -> None:
-        """Take no more work; drop what waits."""
+        """Take no more work, and drop what waits."""
         for pool in self._pools.values():
             pool.shutdown(wait=wait, cancel_futures=True)

@@ -1,7 +1,8 @@
-"""A client's socket: never waited on by the loop, and by a thread only as long as the pace allows.
+"""A wire: a client's socket that the loop never waits on, and a thread never for long.
 
-Gunicorn's threads read and write it like a blocking socket. What the loop has received is read
-first. Of what is sent, the last piece may still be here when the thread is done: the loop sends it.
+Gunicorn's threads use it like a blocking socket. They first read what the loop has received, and
+the last piece of what they write may be left for the loop to send. A client must keep a pace, a
+minimum transfer rate, or is cut off.
 """
 
 import errno
@@ -9,15 +10,37 @@ import select
 import socket
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from master.serving.pace import Pace
-
+# How long a client may take without moving a byte.
+STALL_SECONDS = 10.0
+# The least that it moves on average, of the time in which the master waits for it.
+LEAST_BYTES_PER_SECOND = 16 << 10
 _PIECE_BYTES = 256 << 10
 
 
+@dataclass
+class Pace:
+    """The transfer rate of one direction of one request."""
+
+    waited: float = 0.0
+    moved: int = 0
+
+    def note(self, moved: int, waited: float = 0.0) -> None:
+        """Count bytes that were moved, and seconds that were waited for them."""
+        self.moved += moved
+        self.waited += waited
+
+    @property
+    def patience(self) -> float:
+        """How many seconds the next byte may take; none are left unless this is above 0."""
+        allowed = STALL_SECONDS + self.moved / LEAST_BYTES_PER_SECOND
+        return min(STALL_SECONDS, allowed - self.waited)
+
+
 def waited_seconds(environ: Mapping[str, Any]) -> float:
-    """Return for how long a request waited for a thread; 0 where it came by no wire."""
+    """Return for how long a request waited for a thread; 0 without a wire."""
     wire = environ.get("gunicorn.socket")
     return wire.waited if isinstance(wire, Wire) else 0.0
 
@@ -29,33 +52,33 @@ class Wire:
         opened.setblocking(False)
         self._socket = opened
         self.arrived = bytearray()
-        """What was received, and no thread has read yet."""
+        """What was received and not yet read."""
         self._unsent = memoryview(b"")
         self.over = False
-        """Whether nothing more comes or goes: the client has ended, or was too slow."""
+        """Whether nothing more can be moved: the client has gone, or was too slow."""
         self.status = 0
-        """How the last request was answered."""
+        """The status of the last answer."""
         self.whole_at = time.monotonic()
-        """When all of the request was there."""
+        """When the request was complete."""
         self.waited = 0.0
-        """For how long it then waited for a thread."""
+        """For how many seconds it then waited for a thread."""
         self._reading = Pace()
         self._writing = Pace()
 
-    # --- What the loop does. ---
+    # --- For the loop. ---
 
     @property
     def held(self) -> int:
-        """How many bytes are kept in memory for the client."""
+        """The bytes that are kept in memory for the client."""
         return len(self.arrived) + len(self._unsent)
 
     @property
     def is_sending(self) -> bool:
-        """Whether a part of the answer is still here."""
+        """Whether a part of the answer is left to send."""
         return bool(self._unsent)
 
     def receive(self) -> int:
-        """Take some of what has arrived, and return how many bytes."""
+        """Receive what has arrived, and return how many bytes."""
         try:
             data = self._socket.recv(_PIECE_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -67,7 +90,7 @@ class Wire:
         return len(data)
 
     def flush(self) -> bool:
-        """Send what can be sent now; return whether nothing is left, or can be sent any more."""
+        """Send what can be sent now, and return whether nothing is left to send."""
         try:
             self._push()
         except OSError:
@@ -80,11 +103,11 @@ class Wire:
         return self._writing.patience
 
     def note_waited(self, seconds: float) -> None:
-        """Count how long the client was waited for before it took more of its answer."""
+        """Count a wait for the client to take more of its answer."""
         self._writing.note(0, seconds)
 
     def begin(self) -> None:
-        """Begin another request: its pace is its own."""
+        """Begin another request, with a pace of its own."""
         self.whole_at = time.monotonic()
         self._reading, self._writing = Pace(), Pace()
         self.status = 0
@@ -100,7 +123,7 @@ class Wire:
             return True
 
     def end_sending(self) -> None:
-        """Tell the client that nothing more comes."""
+        """Tell the client that nothing more will come."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
@@ -114,10 +137,10 @@ class Wire:
         """Return the file descriptor."""
         return self._socket.fileno()
 
-    # --- What a thread of gunicorn does, as with a socket. ---
+    # --- For a thread of gunicorn, as if it were a blocking socket. ---
 
     def recv(self, size: int) -> bytes:
-        """Return what is there, once something is; nothing if the client has ended or is slow."""
+        """Return what has arrived, once something has; nothing if the client is gone or slow."""
         while not self.arrived and not self.over:
             if not (self.receive() or self.over or self._wait(select.POLLIN, self._reading)):
                 self._give_up()
@@ -127,11 +150,11 @@ class Wire:
         return data
 
     def unread(self, data: bytes) -> None:
-        """Take back what belongs to the next request."""
+        """Give back what belongs to the next request."""
         self.arrived[:0] = data
 
     def sendall(self, data: bytes) -> None:
-        """Send all of it, but for the last piece, which is kept where the client is not ready.
+        """Send all but the last piece, and of that as much as the client takes now.
 
         Raises:
             ConnectionResetError: the client has gone, or is too slow.
@@ -146,24 +169,24 @@ class Wire:
         self._push()
 
     def send(self, data: bytes) -> int:
-        """Send all of it, as ``sendall`` does, and return how much that is."""
+        """Send all, as ``sendall`` does, and return its length."""
         self.sendall(data)
         return len(data)
 
     def setblocking(self, flag: bool) -> None:
-        """Change nothing: it seems to block, and never does for long."""
+        """Do nothing: a wire has its own way of blocking."""
 
     def settimeout(self, seconds: float | None) -> None:
-        """Change nothing: it has deadlines of its own."""
+        """Do nothing: a wire has deadlines of its own."""
 
     def gettimeout(self) -> None:
-        """Return nothing: it seems to block."""
+        """Return None, as a blocking socket does."""
 
     def shutdown(self, how: int) -> None:
-        """Change nothing: the loop ends the connection once all is sent."""
+        """Do nothing: the loop ends the connection once all is sent."""
 
     def close(self) -> None:
-        """Change nothing: the loop closes the connection once all is sent."""
+        """Do nothing: the loop closes the connection once all is sent."""
 
     def _push(self) -> None:
         while self._unsent:
@@ -179,7 +202,7 @@ class Wire:
         self._unsent = memoryview(b"")
 
     def _wait(self, event: int, pace: Pace) -> bool:
-        """Wait until something can be received or sent; return whether that was in pace."""
+        """Wait until the socket is ready; return whether that was within the pace."""
         patience = pace.patience
         if patience <= 0:
             return False

@@ -1,11 +1,12 @@
 """Gunicorn's threaded worker, behind a loop in which requests and answers wait for slow clients.
 
-A thread takes a request once all of it is there, and is done once its answer is handed to the loop.
-Each kind of request has threads of its own (``lanes.py``). Clients have deadlines (``pace.py``),
-and where connections or memory run short, the connection that has waited longest yields.
+A thread takes a request once it is complete, and is done once its answer is handed to the loop.
+Each kind of request has threads of its own (``lanes.py``). Clients must keep a pace (``wire.py``),
+and when connections or memory run short, the connection that has waited longest is closed.
 """
 
 import errno
+import json
 import resource
 import selectors
 import socket
@@ -18,23 +19,40 @@ from typing import Any, cast
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from master.serving.connections import Connection, Waiting
-from master.serving.heads import find_head
-from master.serving.lanes import Lane, Lanes
-from master.serving.pace import LEAST_BYTES_PER_SECOND, STALL_SECONDS
-from master.serving.refusals import refusal
+from master.serving.lanes import Lane, Lanes, find_head
+from master.serving.wire import LEAST_BYTES_PER_SECOND, STALL_SECONDS
 
 _HEAD_SECONDS = 5.0
-# For the client to read its answer to the end, before the connection is closed under it.
+# A client gets this long to read its answer before the connection is closed.
 _LINGER_SECONDS = 2.0
-# Of requests and answers that wait.
+# The memory of all requests and answers that wait.
 _MOST_HELD_BYTES = 128 << 20
 _ACCEPTED_AT_ONCE = 64
-# Descriptors for databases, Prometheus and whatever else threads open.
+# Descriptors for databases, Prometheus and other things that threads open.
 _OWN_DESCRIPTORS = 256
 _SWEEP_SECONDS = 0.5
-# Who is answered sooner has hardly given up.
+# An agent that waits longer may have given up.
 _PATIENT_SECONDS = 1.0
-_SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+# The system has no descriptors or memory left.
+_SHORT_OF = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+def write_json_error(sock: socket.socket, status_int: int, reason: str, mesg: str) -> None:
+    """Answer a request that is not HTTP in JSON, as gunicorn's own function does in HTML."""
+    sock.sendall(_refusal(status_int, reason, mesg or reason))
+
+
+def _refusal(status: int, reason: str, message: str, *headers: str) -> bytes:
+    """Return an answer that is an error, after which the connection is closed."""
+    body = json.dumps({"status": status, "message": message})
+    lines = [
+        f"HTTP/1.1 {status} {reason}",
+        "Connection: close",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        *headers,
+    ]
+    return "\r\n".join([*lines, "", body]).encode("latin-1")
 
 
 class Worker(ThreadWorker):
@@ -58,7 +76,7 @@ class Worker(ThreadWorker):
         return cast("ThreadPoolExecutor", self._lanes)
 
     def run(self) -> None:
-        """Serve until told to end; then let what is under way come to its end."""
+        """Serve until told to end; then finish what is under way."""
         queue = self.method_queue
         self.poller.register(cast("int", queue.fileno()), selectors.EVENT_READ, queue.run_callbacks)
         self.set_accept_enabled(True)
@@ -91,12 +109,12 @@ class Worker(ThreadWorker):
     # --- A connection comes. ---
 
     def accept(self, listener: socket.socket) -> None:
-        """Take some of the connections that wait, so that others get their turn as well."""
+        """Accept some connections; the rest after other events had their turn."""
         for _ in range(_ACCEPTED_AT_ONCE):
             try:
                 opened, client = listener.accept()
             except OSError as error:
-                if error.errno in _SHORT and not self._make_room():
+                if error.errno in _SHORT_OF and not self._make_room():
                     # Until the next sweep: the listener would be readable at once again.
                     self.set_accept_enabled(False)
                 return
@@ -108,7 +126,7 @@ class Worker(ThreadWorker):
             self._await_request(conn)
 
     def _make_room(self) -> bool:
-        """Close the connection that yields; return whether there was one."""
+        """Close the connection that has waited longest; return whether there was one."""
         first = self._waiting.first()
         if first is not None:
             self._drop(first)
@@ -129,7 +147,7 @@ class Worker(ThreadWorker):
             self._make_room()
 
     def _go_on(self, conn: Connection) -> None:
-        """Give a request to a thread once it is whole; until then, say how long that may take."""
+        """Give a request to a thread if it is complete; otherwise set its deadline."""
         arrived, now = conn.wire.arrived, time.monotonic()
         if conn.head is None:
             if conn.deadline - now > _HEAD_SECONDS:
@@ -145,7 +163,7 @@ class Worker(ThreadWorker):
         conn.deadline = min(now + STALL_SECONDS, in_all)
 
     def enqueue_req(self, conn: TConn) -> None:
-        """Give a whole request to a thread of its lane."""
+        """Give a complete request to a thread of its lane."""
         conn = cast("Connection", conn)
         assert conn.head is not None
         lane = conn.head.lane
@@ -158,7 +176,7 @@ class Worker(ThreadWorker):
         )
 
     def handle(self, conn: TConn) -> bool:
-        """Answer a request, in a thread; not that of an agent that has given up meanwhile."""
+        """Answer a request in a thread, unless an agent has given it up meanwhile."""
         conn = cast("Connection", conn)
         wire = conn.wire
         wire.waited = time.monotonic() - wire.whole_at
@@ -170,7 +188,7 @@ class Worker(ThreadWorker):
     # --- An answer leaves. ---
 
     def finish_request(self, conn: TConn, fs: "Future[bool]") -> None:
-        """Send what is left of the answer; then wait for the next request, or end."""
+        """Send the rest of the answer, then wait for the next request or close."""
         conn = cast("Connection", conn)
         assert conn.head is not None
         self._lanes.note_done(conn.head.lane)
@@ -200,7 +218,7 @@ class Worker(ThreadWorker):
             self._unwatch(conn)
             self._send_rest(conn)
             return
-        # It has taken some, so it yields after those that take nothing.
+        # It has taken some, so connections that take nothing are closed before it.
         self._waiting.take(conn)
         conn.began, conn.deadline = now, now + conn.wire.patience
         self._waiting.put(conn)
@@ -216,7 +234,7 @@ class Worker(ThreadWorker):
         conn.wire.arrived.clear()
         conn.wire.begin()
         try:
-            conn.wire.sendall(refusal(status, reason, message, "Retry-After: 5"))
+            conn.wire.sendall(_refusal(status, reason, message, "Retry-After: 5"))
         except OSError:
             self._drop(conn)
             return
@@ -231,7 +249,7 @@ class Worker(ThreadWorker):
         then: Callable[[Connection], None],
         seconds: float,
     ) -> None:
-        """Have the loop call when the connection can be read or written, or cut it in time."""
+        """Have the loop call ``then`` when the connection is ready, or cut it after the time."""
         conn.began = time.monotonic()
         conn.deadline = conn.began + seconds
         self.poller.register(conn.wire.fileno(), event, partial(self._call, then, conn))
@@ -240,7 +258,7 @@ class Worker(ThreadWorker):
             self._make_room()
 
     def _call(self, then: Callable[[Connection], None], conn: Connection, _: Any) -> None:
-        # It may have been dropped by what was called before it, of the same events.
+        # A call for an earlier event of the same turn may have dropped it.
         if conn in self._waiting:
             then(conn)
 
@@ -250,7 +268,7 @@ class Worker(ThreadWorker):
             self.poller.unregister(conn.wire.fileno())
 
     def _cut(self, conn: Connection) -> None:
-        """End a connection whose time is over, with an answer if its request has begun."""
+        """Close a connection whose time is over, with an answer if its request has begun."""
         asks = bool(conn.wire.arrived) and not (conn.wire.is_sending or conn.wire.over)
         self._unwatch(conn)
         if asks:

@@ -11,7 +11,7 @@ from pathlib import Path
 import falcon
 from falcon import Request, Response
 
-from master.auth import Access
+from master.access import Access
 
 _FOLDER = Path(__file__).parent / "static"
 # Where the package has it. Importing the package would only cost time.

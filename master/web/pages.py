@@ -6,7 +6,7 @@ from urllib.parse import quote, unquote_plus
 
 from falcon import Request, Response
 
-from master.auth import Access
+from master.access import Access
 from master.web.signing import Door
 
 

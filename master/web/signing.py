@@ -9,9 +9,8 @@ import falcon
 from falcon import Request, Response
 from pydantic import BaseModel
 
-from master.auth import Access, is_token
-from master.resources.params import read_body
-from master.session import SESSION_SECONDS, cookie_name, make_session
+from master.access import SESSION_SECONDS, Access, cookie_name, is_token, make_session
+from master.http import read_body
 from master.web.shells import Shells
 
 _FIRST_PAGE = "/"

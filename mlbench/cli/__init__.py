@@ -1,8 +1,28 @@
-"""The command line: one file for each group of commands."""
+"""The command line: ``mlbench COMMAND``."""
+
+from collections.abc import Callable
 
 import typer
 
-from mlbench.cli import bench, comparing, download, grafana, pages, read, runs, stack
+from mlbench.cli import bench, compare, download, grafana, look, run, stack
+
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "up": stack.up,
+    "down": stack.down,
+    "demo": stack.demo,
+    "open": look.open_page,
+    "run": run.run,
+    "status": look.status,
+    "stop": run.stop,
+    "delete": run.delete,
+    "bench": bench.bench,
+    "compare": compare.compare,
+    "benchmarks": look.benchmarks,
+    "logs": look.logs,
+    "metrics": look.metrics,
+    "manifest": look.manifest,
+    "download": download.download,
+}
 
 app = typer.Typer(
     name="mlbench",
@@ -11,11 +31,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-stack.add_to(app)
-pages.add_to(app)
-runs.add_to(app)
-bench.add_to(app)
-comparing.add_to(app)
-read.add_to(app)
-download.add_to(app)
+for name, command in _COMMANDS.items():
+    app.command(name)(command)
 grafana.add_to(app)

@@ -1,34 +1,20 @@
-"""``mlbench bench``: a benchmark set, run by run, and its comparison."""
+"""``mlbench bench``: a set of runs on several numbers of workers, and their comparison."""
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from statistics import mean
+from typing import Annotated, Any
 
 import typer
 
-from mlbench.cli import outputs
-from mlbench.cli.alerts import AlertWatch
-from mlbench.cli.common import (
-    FAILED,
-    INTERRUPTED,
-    JsonOption,
-    connected,
-    err,
-)
-from mlbench.cli.comparing import write_and_show
-from mlbench.cli.live import follow
-from mlbench.cli.matrix import (
-    Cell,
-    cells,
-    check_earlier,
-    find_earlier,
-    longest_suffix,
-    read_workers,
-    seconds_left,
-)
-from mlbench.cli.options import (
+from mlbench.cli.common import FAILED, INTERRUPTED, JsonOption, UsageError, connected, err
+from mlbench.cli.compare import OutputsOption, check_files, write_and_show
+from mlbench.cli.live import AlertWatch, follow
+from mlbench.cli.order import (
+    LONGEST_NAME,
     ArgumentsArgument,
     BackendOption,
     BandwidthOption,
@@ -37,21 +23,21 @@ from mlbench.cli.options import (
     GpuOption,
     ImageOption,
     LightOption,
+    Order,
     QueueOption,
     RestartsOption,
     SettingsOption,
     TaskArgument,
+    make_name,
+    read_code,
+    read_settings,
 )
-from mlbench.cli.ordering import Order, make_name, read_code, read_order, seed_of_repeat
-from mlbench.cli.outputs import OutputsOption
-from mlbench.client import ApiClient, Run
+from mlbench.client import ApiClient, Benchmark, Run
 from mlbench.client.connection import find_connection
 from mlbench.report import figures
 
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(bench)
+# As many as the API compares at a time.
+_MOST_RUNS = 200
 
 
 def bench(
@@ -63,7 +49,7 @@ def bench(
     repeats: Annotated[int, typer.Option(min=1, help="Runs for each number of workers.")] = 5,
     name: Annotated[
         str | None,
-        typer.Option(help="Name of the set; the same one again goes on where it was interrupted."),
+        typer.Option(help="Name of the set; that of an interrupted one goes on with it."),
     ] = None,
     cpus: CpusOption = None,
     bandwidth: BandwidthOption = None,
@@ -87,13 +73,13 @@ def bench(
     """
     files = output or []
     with connected() as client:
-        outputs.check(files)
+        check_files(files)
         counts = read_workers(workers)
-        known = {one.name: one for one in client.get_benchmarks().result().value}
-        code = read_code(task, arguments or [], image, [*known])
-        order = read_order(
+        benchmarks = {one.name: one for one in client.get_benchmarks().result().value}
+        code = read_code(task, arguments or [], image, [*benchmarks])
+        order = Order(
             code,
-            settings=settings or [],
+            args=read_settings(code, settings),
             num_cpus=cpus,
             max_bandwidth=bandwidth,
             backend=backend,
@@ -102,54 +88,66 @@ def bench(
             restarts=restarts,
             deadline_seconds=deadline,
         )
-        official = known.get(code.benchmark or "")
-        seeds = [seed_of_repeat(official, seed, repeat) for repeat in range(repeats)]
-        called = name or make_name(code.title, room=longest_suffix(counts, repeats))
-        wanted = cells(called, counts, seeds)
-        earlier = find_earlier(wanted, client.get_runs().result().value)
-        check_earlier(earlier, order, official.rules if official else {})
-        show = _Progress(wanted, earlier, quiet=json)
+        benchmark = benchmarks.get(code.benchmark or "")
+        seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(repeats)]
+        room = len(_suffix(max(counts), repeats))
+        set_name = name or make_name(code.title, room)
+        planned = plan_runs(set_name, counts, seeds)
+        earlier = find_earlier(planned, client.get_runs().result().value)
+        check_earlier(earlier, order, benchmark.rules if benchmark else {})
+        progress = _Progress(planned, earlier, quiet=json)
         try:
-            ended = _run_all(client, order, earlier, show, queue=queue)
+            ended = _run_all(client, order, earlier, progress, queue=queue)
         except KeyboardInterrupt:
-            again = _again(None if name else called)
-            err.print(f"interrupted: this run goes on; for the rest: {again}", soft_wrap=True)
+            command = _command_to_go_on(None if name else set_name)
+            err.print(f"interrupted: this run goes on; for the rest: {command}", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
         finished = [run.id for run in ended if run.state == "FINISHED"]
-        missing = len(wanted) - len(finished)
+        missing = len(planned) - len(finished)
         if finished:
             comparison = client.compare(finished).result().value
             write_and_show(client, comparison, files, left_out=missing, as_json=json)
     if missing:
-        err.print(f"{missing} of {len(wanted)} runs did not finish, and are left out", style="red")
+        err.print(f"{missing} of {len(planned)} runs did not finish, and are left out", style="red")
         raise typer.Exit(FAILED)
 
 
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a set."""
+
+    name: str
+    num_workers: int
+    seed: int | None
+
+
 class _Progress:
-    """Says which run of how many goes on, and how long the rest takes."""
+    """Prints which run of how many goes on, and how long the rest takes."""
 
-    def __init__(self, wanted: Sequence[Cell], earlier: Mapping[Cell, Run], *, quiet: bool) -> None:
-        self.wanted = wanted
+    def __init__(
+        self, planned: Sequence[PlannedRun], earlier: Mapping[PlannedRun, Run], *, quiet: bool
+    ) -> None:
+        self.planned = planned
         self.quiet = quiet
-        self._waiting = [cell for cell in wanted if cell not in earlier or earlier[cell].active]
-        self._took: list[tuple[Cell, float]] = []
+        self._waiting = [one for one in planned if one not in earlier or earlier[one].active]
+        self._took: list[tuple[PlannedRun, float]] = []
 
-    def begin(self, cell: Cell) -> None:
-        """Tell that a run begins, or that it is there already."""
+    def begin(self, one: PlannedRun) -> None:
+        """Print that a run begins, or exists already."""
         left = seconds_left(self._took, self._waiting)
-        if cell not in self._waiting:
-            when = " is there already"
+        if one not in self._waiting:
+            when = " exists already"
         else:
             when = "" if left is None else f", about {figures.whole_seconds(left)} left"
-        self._print(f"run {self.wanted.index(cell) + 1} of {len(self.wanted)}: {cell.name}{when}")
+        self._print(f"run {self.planned.index(one) + 1} of {len(self.planned)}: {one.name}{when}")
 
-    def end(self, cell: Cell, run: Run) -> None:
-        """Tell how a run ended, and note how long it took."""
-        if cell in self._waiting:
-            self._waiting.remove(cell)
+    def end(self, one: PlannedRun, run: Run) -> None:
+        """Note how long a run took, and print why it failed if it did."""
+        if one in self._waiting:
+            self._waiting.remove(one)
         if run.started_at and run.finished_at:
             began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
-            self._took.append((cell, (ended - began).total_seconds()))
+            self._took.append((one, (ended - began).total_seconds()))
         if run.state != "FINISHED":
             self._print(f"run {run.id} ({run.name}): {run.state}: {run.reason}", style="red")
 
@@ -161,30 +159,158 @@ class _Progress:
 def _run_all(
     client: ApiClient,
     order: Order,
-    earlier: Mapping[Cell, Run],
-    show: _Progress,
+    earlier: Mapping[PlannedRun, Run],
+    progress: _Progress,
     *,
     queue: bool,
 ) -> list[Run]:
-    """Run what has not been run, and return all runs of the set."""
+    """Run what does not exist yet, one after the other, and return all runs of the set."""
     prometheus_url = find_connection().prometheus_url
     ended: list[Run] = []
-    for cell in show.wanted:
-        show.begin(cell)
-        run = earlier.get(cell)
+    for one in progress.planned:
+        progress.begin(one)
+        run = earlier.get(one)
         if run is None:
-            # Once the set has begun, it waits for what others order meanwhile.
+            # After the first run, the set waits for what others order meanwhile.
             waits = queue or bool(ended)
-            run = order.place(client, cell.name, cell.num_workers, cell.seed, queue=waits)
+            run = order.place(client, one.name, one.num_workers, one.seed, queue=waits)
         if run.active:
-            run = follow(client, run, AlertWatch(prometheus_url, run.id), quiet=show.quiet)
-        show.end(cell, run)
+            run = follow(client, run, AlertWatch(prometheus_url, run.id), quiet=progress.quiet)
+        progress.end(one, run)
         ended.append(run)
     return ended
 
 
-def _again(name: str | None) -> str:
-    """Return the command that goes on with this set: the same one, with the name it was given."""
+def _command_to_go_on(name: str | None) -> str:
+    """Return the command that was called, with the name of the set if it had none."""
     command, *words = sys.argv[1:]
-    named = ["--name", name] if name else []
-    return shlex.join(["mlbench", command, *named, *words])
+    return shlex.join(["mlbench", command, *(["--name", name] if name else []), *words])
+
+
+# --- Decisions, without side effects ---
+
+
+def read_workers(text: str) -> list[int]:
+    """Return the numbers in a text such as ``1,2,4``, in ascending order.
+
+    Raises:
+        UsageError: it has another form.
+    """
+    parts = text.split(",")
+    if not all(part.isascii() and part.isdecimal() and int(part) for part in parts):
+        raise UsageError(f"--workers {text}: give numbers separated by commas, e.g. 1,2,4")
+    return sorted({int(part) for part in parts})
+
+
+def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -> int | None:
+    """Return the seed of a repeat, the first of which is 0; None if the task takes no seed.
+
+    Raises:
+        UsageError: a seed is given for such a task.
+    """
+    if benchmark is None or benchmark.takes_seed:
+        return (1 if seed is None else seed) + repeat
+    if seed is not None:
+        raise UsageError(f"--seed: {benchmark.name} takes none; leave it out")
+    return None
+
+
+def plan_runs(name: str, workers: Sequence[int], seeds: Sequence[int | None]) -> list[PlannedRun]:
+    """Return the runs of a set in their order, with one repeat for each seed.
+
+    Each repeat runs on all numbers of workers, so that a slow drift of the machine affects all
+    alike. The largest number comes first: if there are too few workers, it is refused at once.
+
+    Raises:
+        UsageError: there are too many runs, or the name is too long.
+    """
+    if len(workers) * len(seeds) > _MOST_RUNS:
+        raise UsageError(f"that is {len(workers) * len(seeds)} runs; at most {_MOST_RUNS}")
+    longest = LONGEST_NAME - len(_suffix(max(workers), len(seeds)))
+    if len(name) > longest:
+        raise UsageError(f"--name {name}: at most {longest} characters")
+    return [
+        PlannedRun(name + _suffix(count, repeat), count, seed)
+        for repeat, seed in enumerate(seeds, 1)
+        for count in sorted(workers, reverse=True)
+    ]
+
+
+def _suffix(workers: int, repeat: int) -> str:
+    return f"-w{workers}-r{repeat}"
+
+
+def find_earlier(planned: Iterable[PlannedRun], runs: Iterable[Run]) -> dict[PlannedRun, Run]:
+    """Return the runs of a set that exist: the newest of each name, unless it has failed."""
+    newest = {run.name: run for run in runs}
+    found = {one: newest[one.name] for one in planned if one.name in newest}
+    return {one: run for one, run in found.items() if run.active or run.state == "FINISHED"}
+
+
+def check_earlier(
+    earlier: Mapping[PlannedRun, Run], order: Order, rules: Mapping[str, Sequence[Any]]
+) -> None:
+    """Make sure that earlier runs are what the set would order now.
+
+    ``rules`` has the values that the task permits for each option, its default first.
+
+    Raises:
+        UsageError: one differs.
+    """
+    for planned, run in earlier.items():
+        differing = [*_differing(planned, run, order), *_differing_args(run, order, rules)]
+        if differing:
+            raise UsageError(
+                f"run {run.id} ({run.name}) differs in {', '.join(differing)}: "
+                "choose another --name, or delete it"
+            )
+
+
+def _differing(planned: PlannedRun, run: Run, order: Order) -> list[str]:
+    code = order.code
+    wanted: dict[str, object] = {
+        "num_workers": planned.num_workers,
+        "seed": planned.seed,
+        "benchmark": code.benchmark or "",
+        "image": code.image or "",
+        "command": code.command or "",
+        "working_dir": code.working_dir,
+        "num_cpus": order.num_cpus,
+        "max_bandwidth": order.max_bandwidth,
+        "gpu_enabled": order.gpu,
+        "light_target": order.light,
+        "deadline_seconds": order.deadline_seconds,
+        "backend": (order.backend or code.default_backend or run.backend).lower(),
+    }
+    return [name for name, value in wanted.items() if getattr(run, name) != value]
+
+
+def _differing_args(run: Run, order: Order, rules: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return the options in which a run differs from an order of the same seed and goal."""
+    # The master adds these options by itself.
+    added = {"seed", "backend", *(["device"] if order.gpu else [])}
+    added |= {"goal"} if order.light else set()
+    names = {*run.args, *order.args}
+    return [
+        f"option {name}"
+        for name in sorted(names)
+        if run.args.get(name) != order.args.get(name)
+        and not (name not in order.args and name in added)
+        and not (name not in order.args and run.args[name] in map(str, rules.get(name, ())[:1]))
+    ]
+
+
+def seconds_left(
+    finished: Sequence[tuple[PlannedRun, float]], waiting: Sequence[PlannedRun]
+) -> float | None:
+    """Return how long the waiting runs will take, or None before the first run has ended.
+
+    The estimate of a run is the mean over runs with as many workers, or else over all.
+    """
+    if not finished:
+        return None
+    by_workers: dict[int, list[float]] = {}
+    for one, seconds in finished:
+        by_workers.setdefault(one.num_workers, []).append(seconds)
+    every = [seconds for _, seconds in finished]
+    return sum(mean(by_workers.get(one.num_workers, every)) for one in waiting)

@@ -1,4 +1,4 @@
-"""What all commands share: the client, finding a run, errors as exit codes, JSON."""
+"""What all commands share: the client, finding a run, errors as exit codes, printing."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -16,6 +16,7 @@ from mlbench.client.connection import find_connection
 from mlbench.errors import MLBenchError
 from mlbench.home import Connection
 
+# Exit codes.
 FAILED = 1
 WRONG_CALL = 2
 INTERRUPTED = 130
@@ -27,12 +28,12 @@ _HINTS = {
     421: f"${names.ENV_URL} must call it by a name or address that it knows",
 }
 
-# A pipe has no edge at which a line would have to be cut.
+# Wide enough that no line is cut in a pipe.
 _PIPE_WIDTH = 1000
 
 
 def _console(*, stderr: bool) -> Console:
-    # Names and values are the user's: printed as they are, with no meaning to [this] or :this:.
+    # Names and values are printed as they are: [this] and :this: mean nothing in them.
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = _PIPE_WIDTH
@@ -44,18 +45,20 @@ err = _console(stderr=True)
 
 RunArgument = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="Id or name of the run; of several with a name the newest."),
+    typer.Argument(
+        metavar="RUN", help="Id or name of the run; the newest, if several have the name."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-class WrongCallError(MLBenchError):
-    """The command was called with what cannot be."""
+class UsageError(MLBenchError):
+    """An argument or option is wrong."""
 
 
 @contextmanager
 def errors_as_exit_codes() -> Iterator[None]:
-    """Say what is wrong in one line, and exit with 2."""
+    """Print an error in one line, and exit with 2."""
     try:
         yield
     except MLBenchError as error:
@@ -65,9 +68,9 @@ def errors_as_exit_codes() -> Iterator[None]:
 
 @contextmanager
 def connected(connection: Connection | None = None) -> Iterator[ApiClient]:
-    """Give a client of a master; what goes wrong ends the command.
+    """Connect to a master: by default the one that the environment names, or the local stack.
 
-    ``connection`` is by default what the environment names, or else the running stack.
+    Errors in the block end the command.
     """
     with errors_as_exit_codes():
         place = connection or find_connection()
@@ -77,16 +80,16 @@ def connected(connection: Connection | None = None) -> Iterator[ApiClient]:
 
 @contextmanager
 def _hints(place: Connection) -> Iterator[None]:
-    """Say of a master elsewhere that lets nobody in what the environment may have wrong."""
+    """Add to a refusal by a master elsewhere what may be wrong in the environment."""
     try:
         yield
     except ApiError as error:
         if not place.elsewhere or error.status not in _HINTS:
             raise
-        # What a master says of a wrong token is where a local stack keeps the right one.
-        said = "the token" if error.status == _UNAUTHORIZED else f"({error})"
+        # The master's own text would tell where a local stack keeps the token.
+        refused = "the token" if error.status == _UNAUTHORIZED else f"({error})"
         hint = _HINTS[error.status]
-        raise MLBenchError(f"the master at {place.url} refuses {said}: {hint}") from error
+        raise MLBenchError(f"the master at {place.url} refuses {refused}: {hint}") from error
 
 
 def find_run(client: ApiClient, wanted: str) -> Run:
@@ -94,21 +97,26 @@ def find_run(client: ApiClient, wanted: str) -> Run:
 
     Raises:
         ApiError: there is no run with this id.
-        WrongCallError: there is no run with this name.
+        UsageError: there is no run with this name.
     """
     if wanted.isascii() and wanted.isdecimal():
         return client.get_run(int(wanted)).result().value
     named = [run for run in client.get_runs().result().value if run.name == wanted]
     if not named:
-        raise WrongCallError(f"there is no run {wanted!r}; `mlbench status` lists them")
+        raise UsageError(f"there is no run {wanted!r}; `mlbench status` lists them")
     return named[-1]
 
 
+def warn(text: str) -> None:
+    """Print a warning, unwrapped, to stderr."""
+    err.print(text, style="yellow", soft_wrap=True)
+
+
 def print_pairs(pairs: Iterable[tuple[str, str | Text]]) -> None:
-    """Print labels, each with its text beside it."""
+    """Print two columns: labels, and a text for each."""
     rows = list(pairs)
     if not out.is_terminal:
-        # In a pipe nothing is cut, so a table would fill every line up to the longest.
+        # A table would pad every line to the longest one, which nothing cuts in a pipe.
         width = max((len(label) for label, _ in rows), default=0)
         for label, text in rows:
             typer.echo(f"{label:<{width}}  {text}".rstrip())

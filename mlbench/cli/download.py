@@ -1,4 +1,4 @@
-"""``mlbench download``: a run's metrics as a file."""
+"""``mlbench download``: the metrics of a run as a file."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ from mlbench.cli.common import (
     INTERRUPTED,
     JsonOption,
     RunArgument,
-    WrongCallError,
+    UsageError,
     connected,
     err,
     find_run,
@@ -35,11 +35,6 @@ _FORMATS: tuple[Format, ...] = get_args(Format)
 _STDOUT = Path("-")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(download)
-
-
 def download(
     wanted: RunArgument,
     output: Annotated[
@@ -48,27 +43,27 @@ def download(
             "-o",
             "--output",
             metavar="FILE",
-            help="Where to; - is stdout, metrics_NAME.zip the default.",
+            help="File to write; - is stdout, metrics_NAME.zip the default.",
         ),
     ] = None,
     format: Annotated[  # noqa: A002 - the option's name
-        Format | None, typer.Option(help="Of the file; by default what its name ends with.")
+        Format | None, typer.Option(help="Format of the file; by default what its name ends with.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
     """Download a run's metrics: every value of every series."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # so that nothing is left behind then too
+        signal.signal(number, signal.default_int_handler)  # so that nothing is left behind
     with connected() as client:
         kind = format or _guess_format(output)
         if output == _STDOUT and (json or sys.stdout.isatty()):
-            raise WrongCallError("-o -: stdout must be a file or a pipe, without --json")
+            raise UsageError("-o -: stdout must be a file or a pipe, and --json must not be given")
         run = find_run(client, wanted)
         target = output or Path(f"metrics_{run.name}.{kind}")
         try:
             size = _save(client, run, kind, target)
         except KeyboardInterrupt:
-            err.print("interrupted, nothing is kept")
+            err.print("interrupted; nothing was written")
             raise typer.Exit(INTERRUPTED) from None
     if json:
         print_json({"file": str(target), "format": kind, "bytes": size})
@@ -82,13 +77,13 @@ def _guess_format(output: Path | None) -> Format:
     for known in _FORMATS:
         if output.suffix.lower() == f".{known}":
             return known
-    raise WrongCallError(
-        f"-o {output}: its name ends with none of {', '.join(_FORMATS)}: give --format"
+    raise UsageError(
+        f"-o {output}: its name ends with none of {', '.join(_FORMATS)}; give --format"
     )
 
 
 def _save(client: ApiClient, run: Run, kind: Format, target: Path) -> int:
-    """Write a run's metrics to a file or to stdout, and return how many bytes."""
+    """Write the metrics of a run to a file or to stdout, and return their size in bytes."""
     if target == _STDOUT:
         with _progress(run) as show:
             size = client.download(run.id, sys.stdout.buffer, format=kind, on_progress=show)
@@ -98,15 +93,15 @@ def _save(client: ApiClient, run: Run, kind: Format, target: Path) -> int:
         with _replacing(target) as file, _progress(run) as show:
             return client.download(run.id, file, format=kind, on_progress=show)
     except OSError as error:
-        raise WrongCallError(f"-o {target}: {error.strerror or error}") from None
+        raise UsageError(f"-o {target}: {error.strerror or error}") from None
 
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """Give a file that takes the place of ``target`` at the end, or else leaves nothing."""
+    """Open a draft that replaces ``target`` at the end, and is deleted after an error."""
     place = target.resolve()
     if place.exists() and not place.is_file():
-        raise WrongCallError(f"-o {target}: there is something that is no file")
+        raise UsageError(f"-o {target}: it exists and is no regular file")
     draft = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
         with draft.open("xb") as file:
@@ -118,7 +113,7 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _progress(run: Run) -> Iterator[Callable[[int, int | None], None]]:
-    """Draw a progress bar where there is a terminal, and give what to tell it."""
+    """Draw a progress bar on a terminal, and give the function that updates it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),

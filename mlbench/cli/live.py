@@ -1,11 +1,14 @@
-"""The live view of a run: its epoch, loss, accuracy, speed and time, until it ends."""
+"""What goes on now: how far a run is, and which alerts fire."""
 
+import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import httpx
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -14,18 +17,101 @@ from rich.table import Table
 from rich.text import Text
 
 from mlbench import names
-from mlbench.cli.alerts import Alert, AlertWatch
 from mlbench.cli.common import err
-from mlbench.cli.latest import latest, latest_count, samples_per_second
 from mlbench.client import ApiClient, ApiError, NoAnswerError, Run, Series
+from mlbench.errors import MLBenchError
+from mlbench.login import split_login
 from mlbench.report import figures
 
 _REFRESH_SECONDS = 0.3
-# How long a part of the stack may be away: the supervisor starts it again sooner.
+# How long a part of the stack may be away: the supervisor restarts it sooner.
 AWAY_SECONDS = 60.0
 _UNAVAILABLE = 503
+# Prometheus evaluates its rules every few seconds.
+_ALERTS_SECONDS = 2.0
+_PROMETHEUS_SECONDS = 5.0
 
 Value = TypeVar("Value")
+
+
+# --- Alerts ---
+
+
+class AlertsError(MLBenchError):
+    """The alerts cannot be read from Prometheus."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """An alert that fires."""
+
+    name: str
+    severity: str
+    text: str
+    """What is wrong, in a sentence."""
+    runbook: str
+    """The page that says what to do."""
+    run_id: int | None
+    """The run that it is about; None for a part of the stack."""
+
+
+def read_alerts(prometheus_url: str) -> list[Alert]:
+    """Return the alerts that fire, from Prometheus's ``GET /api/v1/alerts``.
+
+    Raises:
+        AlertsError: Prometheus does not answer, or something else does.
+    """
+    # Without the login: the error names the address.
+    url, login = split_login(prometheus_url)
+    try:
+        answer = httpx.get(
+            f"{url}/api/v1/alerts",
+            auth=login,
+            timeout=_PROMETHEUS_SECONDS,
+            trust_env=False,  # a proxy would not find an address of this machine
+        )
+        alerts = answer.raise_for_status().json()["data"]["alerts"]
+    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        raise AlertsError(
+            f"Prometheus at {url} does not tell which alerts fire: {error!r}"
+        ) from error
+    return [_to_alert(one) for one in alerts if one["state"] == "firing"]
+
+
+def _to_alert(fields: dict[str, Any]) -> Alert:
+    labels, annotations = fields["labels"], fields["annotations"]
+    run_id = labels.get("run_id", "")
+    return Alert(
+        name=labels["alertname"],
+        severity=labels.get("severity", ""),
+        text=annotations.get("description", ""),
+        runbook=annotations.get("runbook", ""),
+        run_id=int(run_id) if run_id.isdecimal() else None,
+    )
+
+
+class AlertWatch:
+    """The alerts of one run, read at most every 2 s; none while Prometheus does not answer."""
+
+    def __init__(self, prometheus_url: str | None, run_id: int) -> None:
+        self._prometheus_url = prometheus_url
+        self._run_id = run_id
+        self._read_at = float("-inf")
+        self._alerts: list[Alert] = []
+
+    def read(self) -> list[Alert]:
+        """Return the alerts that fire, or fired up to 2 s ago."""
+        if self._prometheus_url and time.monotonic() - self._read_at > _ALERTS_SECONDS:
+            try:
+                found = read_alerts(self._prometheus_url)
+            except AlertsError:
+                found = []
+            self._alerts = [alert for alert in found if alert.run_id == self._run_id]
+            self._read_at = time.monotonic()
+        return self._alerts
+
+
+# --- The progress of a run ---
 
 
 @dataclass(frozen=True)
@@ -37,13 +123,53 @@ class Progress:
     loss: float | None
     accuracy: float | None
     samples_per_second: float | None
+    """Over all ranks, in training time; None before the first epoch has ended."""
     seconds: float
+
+
+def progress(run: Run, series: Series, now: datetime) -> Progress:
+    """Return how far a run is, from the last value of each of its series."""
+    last = last_numbers(series)
+
+    def first_rank(metric: str) -> float | None:
+        return last[metric][0] if metric in last else None
+
+    def count(metric: str) -> int | None:
+        value = first_rank(metric)
+        return round(value) if value is not None and math.isfinite(value) else None
+
+    train_seconds = sum(last.get(names.TRAIN_SECONDS, ()))
+    samples = sum(last.get(names.SAMPLES, ()))
+    ranks = len(last.get(names.TRAIN_SECONDS, ()))
+    began = datetime.fromisoformat(run.started_at or run.created_at)
+    return Progress(
+        epoch=count(names.EPOCH),
+        step=count(names.STEP),
+        loss=first_rank(names.TRAIN_LOSS),
+        accuracy=first_rank(run.goal.metric) if run.goal else None,
+        samples_per_second=samples * ranks / train_seconds if samples and train_seconds else None,
+        seconds=(now - began).total_seconds(),
+    )
+
+
+def last_numbers(series: Series) -> dict[str, list[float]]:
+    """Return the last number of each metric, rank by rank; a series without a rank comes first."""
+    found: dict[str, dict[int, float]] = {}
+    for name, points in series.items():
+        metric, _, rank = name.rpartition(" @ ")
+        key, place = (metric, int(rank)) if metric and rank.isdecimal() else (name, -1)
+        for point in points:
+            with suppress(ValueError):  # a text
+                found.setdefault(key, {})[place] = point.number
+    return {
+        metric: [by_rank[rank] for rank in sorted(by_rank)] for metric, by_rank in found.items()
+    }
 
 
 def follow(client: ApiClient, run: Run, watch: AlertWatch, *, quiet: bool) -> Run:
     """Show a run and its alerts until it has ended, and return it.
 
-    On a terminal the view is redrawn in place; otherwise there is a line for each epoch.
+    On a terminal the view is redrawn in place; otherwise a line is printed for each epoch.
     """
     if quiet:
         return _follow_quietly(client, run)
@@ -51,24 +177,11 @@ def follow(client: ApiClient, run: Run, watch: AlertWatch, *, quiet: bool) -> Ru
     return show(client, run, watch)
 
 
-def progress(run: Run, series: Series, now: datetime) -> Progress:
-    """Return how far a run is, from the last value of each series."""
-    began = datetime.fromisoformat(run.started_at or run.created_at)
-    return Progress(
-        epoch=latest_count(series, names.EPOCH),
-        step=latest_count(series, names.STEP),
-        loss=latest(series, names.TRAIN_LOSS),
-        accuracy=latest(series, run.goal.metric) if run.goal else None,
-        samples_per_second=samples_per_second(series),
-        seconds=(now - began).total_seconds(),
-    )
-
-
 def patiently(ask: Callable[[], Value], seconds: float = AWAY_SECONDS) -> Value:
-    """Return what ``ask`` returns, also where a part of the stack is just being started again.
+    """Call ``ask`` until the master answers, for at most ``seconds``, and return the answer.
 
     Raises:
-        NoAnswerError, ApiError: it was away for longer than ``seconds``, or refused.
+        NoAnswerError, ApiError: it was away for longer, or refused.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -83,15 +196,11 @@ def patiently(ask: Callable[[], Value], seconds: float = AWAY_SECONDS) -> Value:
 
 def _observe(client: ApiClient, run: Run) -> tuple[Run, Progress]:
     now = patiently(lambda: client.get_run(run.id).result().value)
-    return now, progress(now, _last_values(client, run), datetime.now(UTC))
-
-
-def _last_values(client: ApiClient, run: Run) -> Series:
-    """Return the last value of each series; none while they cannot be read: the run goes on."""
     try:
-        return client.get_run_metrics(run.id, last_n=1).result().value
+        series = client.get_run_metrics(run.id, last_n=1).result().value
     except (NoAnswerError, ApiError):
-        return {}
+        series = {}  # they cannot be read now; the run goes on
+    return now, progress(now, series, datetime.now(UTC))
 
 
 def _follow_quietly(client: ApiClient, run: Run) -> Run:
@@ -104,22 +213,21 @@ def _follow_quietly(client: ApiClient, run: Run) -> Run:
 
 def _follow_in_lines(client: ApiClient, run: Run, watch: AlertWatch) -> Run:
     err.print(f"run {run.id} ({run.name}) on {_workers(run)}")
-    shown = None
-    waited_for = ""
-    told: set[str] = set()
+    epoch, waiting = None, ""
+    printed: set[str] = set()
     while run.active:
         time.sleep(_REFRESH_SECONDS)
         run, now = _observe(client, run)
-        # By name, as the text of one that goes on changes.
-        alerts = {alert.name: alert for alert in watch.look()}
-        for name in alerts.keys() - told:
-            err.print(_tell(alerts[name]), style="red")
-        told = {*alerts}
-        if (run.waiting or "") != waited_for:
-            waited_for = run.waiting or ""
+        # By name, as the text of an alert changes while it fires.
+        alerts = {alert.name: alert for alert in watch.read()}
+        for name in alerts.keys() - printed:
+            err.print(_alert_line(alerts[name]), style="red")
+        printed = {*alerts}
+        if (run.waiting or "") != waiting:
+            waiting = run.waiting or ""
             err.print(_phase(run, now), soft_wrap=True)
-        if now.epoch != shown:
-            shown = now.epoch
+        if now.epoch != epoch:
+            epoch = now.epoch
             err.print("  ".join(_cells(run, now)))
     return run
 
@@ -129,8 +237,8 @@ def _follow_in_place(client: ApiClient, run: Run, watch: AlertWatch) -> Run:
     with Live(console=err, refresh_per_second=8, transient=True) as live:
         while run.active:
             run, now = _observe(client, run)
-            told = (Text(_tell(alert), style="red") for alert in watch.look())
-            live.update(Group(_draw(run, now, spinner), *told))
+            alerts = (Text(_alert_line(alert), style="red") for alert in watch.read())
+            live.update(Group(_draw(run, now, spinner), *alerts))
             time.sleep(_REFRESH_SECONDS)
     return run
 
@@ -144,7 +252,7 @@ def _draw(run: Run, now: Progress, spinner: Spinner) -> RenderableType:
     return Group(spinner, table, ProgressBar(run.goal.value, now.accuracy, width=24))
 
 
-def _tell(alert: Alert) -> str:
+def _alert_line(alert: Alert) -> str:
     return f"{alert.name}: {alert.text} See {alert.runbook}."
 
 

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from mlbench import names
-from mlbench.cli import runs
 from mlbench.cli.common import (
     JsonOption,
     connected,
@@ -17,10 +16,11 @@ from mlbench.cli.common import (
     errors_as_exit_codes,
     out,
     print_json,
+    warn,
 )
-from mlbench.cli.ordering import Code, Order, make_name
-from mlbench.cli.pages import page_url
-from mlbench.cli.report import api_url
+from mlbench.cli.order import Code, Order, make_name
+from mlbench.cli.output import api_url, page_url
+from mlbench.cli.run import run_and_show
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
 from mlbench.stack import launch
@@ -33,13 +33,6 @@ PortOption = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(up)
-    app.command()(down)
-    app.command()(demo)
-
-
 def up(
     port: PortOption = None,
     workers: WorkersOption = 2,
@@ -50,10 +43,9 @@ def up(
     home = Home.from_environ()
     with errors_as_exit_codes():
         if os.environ.get(names.ENV_URL):
-            err.print(
+            warn(
                 f"${names.ENV_URL} is set: the other commands talk to the master there, "
-                "not to this stack",
-                style="yellow",
+                "not to this stack"
             )
         if launch.running_supervisor(home) is not None:
             _show("already running", launch.wait_until_ready(home), as_json=json)
@@ -87,7 +79,7 @@ def demo(
     In a terminal the stack stays up until Ctrl-C; otherwise it is stopped at the end.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # so that the stack is stopped then too
+        signal.signal(number, signal.default_int_handler)  # so that the stack is stopped
     home = Home.from_environ()
     was_running = launch.running_supervisor(home) is not None
     with errors_as_exit_codes():
@@ -101,14 +93,14 @@ def demo(
     code = 1
     try:
         with connected(connection) as client:
-            order = Order(Code(benchmark, benchmark=benchmark))
+            order = Order(Code(benchmark, benchmark=benchmark), args={})
             ordered = order.place(client, make_name(benchmark), workers, None, queue=False)
-            code = runs.watch(client, connection, ordered, stack_stays=was_running)
+            code = run_and_show(client, connection, ordered, stack_stays=was_running)
         if not was_running and sys.stdout.isatty() and code == 0:
-            asked = threading.Event()
-            on_termination(asked.set)
+            end = threading.Event()
+            on_termination(end.set)
             _show("still up, Ctrl-C stops it", connection, as_json=False)
-            asked.wait()
+            end.wait()
     finally:
         if not was_running:
             err.print("Stopping the stack…")

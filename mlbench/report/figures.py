@@ -1,4 +1,4 @@
-"""How figures are spelled in reports: their digits, their units, and what was not measured."""
+"""How figures are written in reports: digits, units, and ``-`` for what was not measured."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,13 +10,13 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 _SIGNIFICANT = 4
 _MOST_DECIMALS = 2
-# Below and above, zeros would hide the figure.
+# Outside of this range, numbers are written as 1.23e-06.
 _LEAST_PLAIN, _MOST_PLAIN = 1e-5, 1e12
 _MINUTE, _HOUR = 60, 3600
 
 
 def number(value: float | None, decimals: int | None = None) -> str:
-    """Return a number with about four digits that mean something, or with so many decimals."""
+    """Return a number with about four significant digits, or with ``decimals``."""
     if value is None:
         return NOTHING
     if value and not _LEAST_PLAIN <= abs(value) < _MOST_PLAIN:
@@ -26,13 +26,13 @@ def number(value: float | None, decimals: int | None = None) -> str:
 
 
 def column(values: Sequence[float | int | str | None]) -> list[str]:
-    """Return the cells of a column: all numbers with as many decimals as the largest needs."""
+    """Return the cells of a column, with as many decimals as the largest number needs."""
     decimals = _decimals(value for value in values if isinstance(value, float))
     return [_cell(value, decimals) for value in values]
 
 
 def seconds(value: float | None) -> str:
-    """Return a time in its largest units, such as ``5.12 s``, ``2 min 05 s``, ``1 h 20 min``."""
+    """Return a duration such as ``5.12 s``, ``2 min 05 s`` or ``1 h 20 min``."""
     if value is None:
         return NOTHING
     if round(value) < _MINUTE:
@@ -41,7 +41,7 @@ def seconds(value: float | None) -> str:
 
 
 def whole_seconds(value: float) -> str:
-    """Return a time that is only roughly known: the same, without fractions of a second."""
+    """Return a duration without fractions of a second, such as ``5 s``."""
     if round(value) < _MINUTE:
         return f"{value:.0f} s"
     if round(value) < _HOUR:

@@ -1,26 +1,73 @@
-"""The plots of a comparison: the metric over time, time to accuracy, speed-up, phases."""
+"""The plots of a comparison: the metric over time, time to accuracy, speed-up, phases.
 
+matplotlib draws them as SVG. Its colours stand for those of the page: ``_INK`` for texts and axes,
+``_FAINT`` for what lies behind, ``_SERIES`` for what is compared. At the end they are replaced by
+CSS names, so that one drawing suits a light page, a dark one, and paper.
+"""
+
+import io
+import re
 import textwrap
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from mlbench.report import figures
-from mlbench.report.drawing import DASHED, FAINT, INK, SERIES, canvas, to_svg
 from mlbench.report.tables import phase_names
 from mlbench.results import Comparison, Curve, Group, Result, Target
 
+_INK, _FAINT = "#010203", "#040506"
+_SERIES = tuple(f"#0a00{i:02x}" for i in range(7))
+_DASHED = (0, (5, 3))
+
+_PAGES_NAMES = {_INK: "currentColor", _FAINT: "var(--faint)"} | {
+    colour: f"var(--series-{i})" for i, colour in enumerate(_SERIES)
+}
+_WIDTH, _HEIGHT = 5.6, 3.6  # inches; the page scales them
+# As matplotlib types it, its parameters are a closed list that grows with its version.
+_STYLE: Any = {
+    "svg.fonttype": "none",  # texts stay texts, in the page's font
+    "svg.hashsalt": "mlbench",  # the same figures give the same drawing
+    "font.size": 10,
+    "text.color": _INK,
+    "text.parse_math": False,  # a dollar in a name is a dollar
+    "axes.labelcolor": _INK,
+    "axes.edgecolor": _FAINT,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": _FAINT,
+    "grid.alpha": 0.45,
+    "grid.linewidth": 0.6,
+    "xtick.color": _FAINT,
+    "ytick.color": _FAINT,
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 6,
+}
 _LINES = ("-", "--", ":", "-.")
 _LABEL_COLUMNS, _TICK_COLUMNS = 24, 16
 _MOST_LINES = 3
 _MOST_IN_LEGEND = 10
-# Where there are that many times more workers, each doubling takes the same distance.
+# The axis is logarithmic if the last group has this many times the workers of the first.
 _WIDE_RANGE = 8
-# How far the dots of a group lie apart from its first to its last, in places of groups.
+# The width of a group's dots, where 1 is the distance of two groups.
 _SPREAD = 0.3
-# How much higher the axis of times is than the longest.
+# The height of the axis, where 1 is the longest time.
 _ROOM = 1.08
 
 
@@ -48,7 +95,7 @@ def plots(comparison: Comparison) -> list[Plot]:
 
 
 def _metric_over_time(comparison: Comparison, target: Target, name: str) -> Plot | None:
-    """Draw the curves of the runs that a metric judges; ``target`` is the first such run's."""
+    """Plot the runs whose target has this metric; ``target`` is that of the first one."""
     curves = [
         (result, result.curve)
         for result in comparison.results
@@ -59,11 +106,14 @@ def _metric_over_time(comparison: Comparison, target: Target, name: str) -> Plot
     in_training = all(_has_training_time(curve) for _, curve in curves)
     places = {run: i for i, group in enumerate(comparison.groups) for run in group.run_ids}
     named: set[int] = set()
-    with canvas() as (figure, axes):
+    with _canvas() as (figure, axes):
         for result, curve in sorted(curves, key=lambda one: places[one[0].run_id]):
             place = places[result.run_id]
             times, values = _points(curve, in_training=in_training)
-            colour, line = SERIES[place % len(SERIES)], _LINES[place // len(SERIES) % len(_LINES)]
+            colour, line = (
+                _SERIES[place % len(_SERIES)],
+                _LINES[place // len(_SERIES) % len(_LINES)],
+            )
             # A single evaluation is no line.
             marker = "." if len(times) == 1 else ""
             label = None if place in named else _wrapped(comparison.groups[place].label)
@@ -76,7 +126,7 @@ def _metric_over_time(comparison: Comparison, target: Target, name: str) -> Plot
         axes.set_xlim(left=0)
         if len(named) <= _MOST_IN_LEGEND:
             axes.legend(loc="best")
-        svg = to_svg(figure, name)
+        svg = _to_svg(figure, name)
     return Plot(
         f"{target.metric} over {clock}",
         "Each line is a run; its dot is where it reached the goal.",
@@ -94,12 +144,12 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
         return None
     groups = comparison.groups
     scale_out = _differ_in_workers(groups)
-    with canvas() as (figure, axes):
+    with _canvas() as (figure, axes):
         for place, group in enumerate(groups):
             values = [seconds[run] for run in group.run_ids if run in seconds]
             step = _SPREAD / max(1, len(values) - 1)
             across = [place + step * (i - (len(values) - 1) / 2) for i in range(len(values))]
-            axes.scatter(across, values, s=34, color=SERIES[place % len(SERIES)], alpha=0.8)
+            axes.scatter(across, values, s=34, color=_SERIES[place % len(_SERIES)], alpha=0.8)
         means = [
             (place, summary.mean)
             for place, summary in enumerate(group.training_seconds_to_accuracy for group in groups)
@@ -108,10 +158,10 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
         axes.plot(
             [place for place, _ in means],
             [mean for _, mean in means],
-            # A line says that groups differ in their workers alone.
+            # Connected only if the groups differ in nothing but their workers.
             linestyle="-" if scale_out else "",
             linewidth=1,
-            color=INK,
+            color=_INK,
             marker="_",
             markersize=22,
             markeredgewidth=1.6,
@@ -122,7 +172,7 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
         axes.grid(visible=False, axis="x")
         axes.tick_params(axis="x", length=0)
         axes.set(xlabel="workers" if scale_out else "", ylabel="training time to the goal [s]")
-        svg = to_svg(figure, "time-to-accuracy")
+        svg = _to_svg(figure, "time-to-accuracy")
     caption = "Each dot is a run that reached the goal, each bar the mean of its group."
     return Plot("Time to accuracy", caption, svg)
 
@@ -135,14 +185,14 @@ def _speedup(groups: Sequence[Group]) -> Plot | None:
         ("time to accuracy", "o", [group.speedup for group in groups]),
         ("throughput", "s", [group.throughput_speedup for group in groups]),
     ]
-    # The first group alone is compared with itself.
+    # The first group is always 1: that alone is no measurement.
     measured = [one for one in lines if sum(value is not None for value in one[2]) > 1]
     if not measured:
         return None
-    with canvas() as (figure, axes):
+    with _canvas() as (figure, axes):
         ideal = [count / workers[0] for count in workers]
-        axes.plot(workers, ideal, color=INK, linestyle=DASHED, linewidth=1.1, label="ideal")
-        for colour, (label, marker, values) in zip(SERIES, measured, strict=False):
+        axes.plot(workers, ideal, color=_INK, linestyle=_DASHED, linewidth=1.1, label="ideal")
+        for colour, (label, marker, values) in zip(_SERIES, measured, strict=False):
             pairs = [(x, y) for x, y in zip(workers, values, strict=True) if y is not None]
             xs, ys = zip(*pairs, strict=True)
             axes.plot(xs, ys, color=colour, marker=marker, label=label)
@@ -158,7 +208,7 @@ def _speedup(groups: Sequence[Group]) -> Plot | None:
         axes.xaxis.set_major_locator(FixedLocator(workers))
         axes.set(xlabel="workers", ylabel=f"speed-up [{figures.TIMES}]")
         axes.legend(loc="upper left")
-        svg = to_svg(figure, "speed-up")
+        svg = _to_svg(figure, "speed-up")
     return Plot("Speed-up", f"How many times as fast as {groups[0].label}.", svg)
 
 
@@ -167,11 +217,11 @@ def _phases(groups: Sequence[Group]) -> Plot | None:
     if not names:
         return None
     rows = range(len(groups))
-    with canvas(height=1.6 + 0.5 * len(groups)) as (figure, axes):
+    with _canvas(height=1.6 + 0.5 * len(groups)) as (figure, axes):
         ends = [0.0] * len(groups)
         for place, name in enumerate(names):
             seconds = [group.phases.get(name, 0.0) for group in groups]
-            colour = FAINT if name == "other" else SERIES[place % len(SERIES)]
+            colour = _FAINT if name == "other" else _SERIES[place % len(_SERIES)]
             axes.barh(rows, seconds, left=ends, height=0.66, label=name, color=colour)
             ends = [end + more for end, more in zip(ends, seconds, strict=True)]
         for row, end in zip(rows, ends, strict=True):
@@ -190,7 +240,7 @@ def _phases(groups: Sequence[Group]) -> Plot | None:
         axes.tick_params(axis="y", length=0)
         axes.set(xlabel="time [s]")
         figure.legend(loc="outside upper center", ncols=4, columnspacing=1.2, handlelength=1.0)
-        svg = to_svg(figure, "phases")
+        svg = _to_svg(figure, "phases")
     caption = "The mean over ranks and runs; evaluation is no training time."
     return Plot("Where the time went", caption, svg)
 
@@ -219,7 +269,7 @@ def _points(curve: Curve, *, in_training: bool) -> tuple[list[float], list[float
 
 
 def _mark_reaching(axes: Axes, result: Result, colour: str, *, in_training: bool) -> None:
-    """Put a dot where a run reached its goal: there it passed the line, or stood above it."""
+    """Put a dot where a run reached its goal."""
     reached = result.time_to_accuracy
     if reached is None or result.target is None:
         return
@@ -230,7 +280,7 @@ def _mark_reaching(axes: Axes, result: Result, colour: str, *, in_training: bool
 
 def _draw_goals(axes: Axes, targets: Sequence[Target]) -> None:
     for target in dict.fromkeys(targets):
-        axes.axhline(target.value, color=INK, linestyle=DASHED, linewidth=1.1, zorder=1)
+        axes.axhline(target.value, color=_INK, linestyle=_DASHED, linewidth=1.1, zorder=1)
         axes.annotate(
             f"goal\n{target.value:g}",
             (1, target.value),
@@ -253,6 +303,33 @@ def _tick(group: Group, scale_out: bool) -> str:
 
 
 def _wrapped(label: str, columns: int = _LABEL_COLUMNS) -> str:
-    """Return a label on at most three short lines; of a longer one its begin and its end."""
+    """Return a label on at most three short lines: of a longer one its first and last line."""
     lines = textwrap.wrap(label, columns, break_on_hyphens=False)
     return "\n".join(lines if len(lines) <= _MOST_LINES else [lines[0], "…", lines[-1]])
+
+
+@contextmanager
+def _canvas(height: float = _HEIGHT) -> Iterator[tuple[Figure, Axes]]:
+    """Give an empty figure of this height in inches; call ``_to_svg`` within the block."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        yield figure, figure.subplots()
+
+
+def _to_svg(figure: Figure, name: str) -> str:
+    """Return a figure as an ``<svg>`` element, whose ids begin with ``name``."""
+    text = io.StringIO()
+    with warnings.catch_warnings():
+        # matplotlib's font lacks some characters; the page's font shows them.
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :]  # without the head of an XML file
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    for colour, pages_name in _PAGES_NAMES.items():
+        svg = svg.replace(colour, pages_name)
+    # Sizes stay, the family is the page's.
+    return re.sub(r"(font: [^;\"']*?px)[^;\"]*", r"\1 sans-serif", svg)

@@ -1,8 +1,9 @@
-"""What a report says first: what was compared, whether that is fair, and who kept the rules."""
+"""What a report says in words: what was compared, whether that is fair, and what ran where."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from mlbench.report import figures
 from mlbench.results import Comparison, Result
@@ -13,6 +14,8 @@ _SENTENCES = {
     "unknown": "Whether these runs can be compared is not known:",
 }
 _OWN_CODE = "own code"
+# Of all installed packages, those that a training run depends on.
+_PACKAGES = ("torch", "numpy", "tensorflow", "jax", "mxnet")
 
 
 @dataclass(frozen=True)
@@ -24,13 +27,13 @@ class Statement:
     reasons: tuple[str, ...]
     """Why they cannot be compared, or why it is not known."""
     differences: tuple[str, ...]
-    """In what else they differ."""
+    """Other differences."""
     departures: tuple[str, ...]
     """Where runs leave the rules of their task."""
 
 
 def title(comparison: Comparison) -> str:
-    """Return what was compared, such as ``digits on 1, 2, 4 workers``."""
+    """Return the tasks and numbers of workers, such as ``digits on 1, 2, 4 workers``."""
     tasks = _distinct(result.benchmark or _OWN_CODE for result in comparison.results)
     workers = _distinct(str(group.num_workers) for group in comparison.groups)
     unit = "worker" if workers == ["1"] else "workers"
@@ -38,7 +41,7 @@ def title(comparison: Comparison) -> str:
 
 
 def subtitle(comparison: Comparison, left_out: int = 0) -> str:
-    """Return how many runs there are, their goals, and how many more did not finish."""
+    """Return the number of runs, their goals, and how many more did not finish."""
     count = len(comparison.results)
     goals = _distinct(figures.goal(result.target) for result in comparison.results if result.target)
     aim = f"goal: {', '.join(goals)}" if goals else "no goal"
@@ -47,7 +50,7 @@ def subtitle(comparison: Comparison, left_out: int = 0) -> str:
 
 
 def statement(comparison: Comparison) -> Statement:
-    """Return whether the runs can be compared; of a single run there is no need to say so."""
+    """Return whether the runs can be compared; the sentence is empty for a single run."""
     breaking = tuple(one.text for one in comparison.differences if one.breaks == "yes")
     unknown = tuple(one.text for one in comparison.differences if one.breaks == "unknown")
     alone = len(comparison.results) == 1
@@ -69,3 +72,85 @@ def _departures(results: Sequence[Result]) -> Iterable[str]:
 
 def _distinct(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))
+
+
+# --- The facts of a run's manifest ---
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A line of a report."""
+
+    name: str
+    text: str
+
+
+def facts(manifest: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """Return what a run ran, and on which machines; facts that are not known are left out."""
+    found = [
+        Fact("division", manifest.get("division") or ""),
+        *(Fact("departure", text) for text in manifest.get("departures") or ()),
+        Fact("task", manifest.get("benchmark") or ""),
+        Fact("command", manifest.get("command") or ""),
+        Fact("folder", manifest.get("working_dir") or ""),
+        Fact("image", manifest.get("image") or ""),
+        Fact("arguments", _pairs(manifest.get("args") or {})),
+        Fact("settings", _pairs(manifest.get("settings") or {})),
+        Fact("seed", "" if manifest.get("seed") is None else str(manifest["seed"])),
+        Fact("backend", manifest.get("backend") or ""),
+        Fact("limits", _pairs(manifest.get("limits") or {})),
+        Fact("image ids", _image_ids(manifest.get("ranks") or [])),
+        Fact("clocks", _clocks(manifest.get("ranks") or [])),
+        *(_machine_fact(machine) for machine in manifest.get("machines") or []),
+        Fact("MLBench", (manifest.get("versions") or {}).get("mlbench") or ""),
+    ]
+    return tuple(fact for fact in found if fact.text)
+
+
+def _machine_fact(machine: Mapping[str, Any]) -> Fact:
+    ranks = machine.get("ranks") or []
+    name = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+    return Fact(name, "; ".join(_machine(machine)))
+
+
+def _machine(machine: Mapping[str, Any]) -> Iterable[str]:
+    if machine.get("cpu_model"):
+        yield str(machine["cpu_model"])
+    if machine.get("cpus"):
+        limit = machine.get("cpu_limit")
+        yield f"{machine['cpus']} cores" + (f" (limit {limit:g})" if limit else "")
+    if machine.get("memory_bytes"):
+        yield figures.bytes_of_memory(machine["memory_bytes"]) + " of memory"
+    yield from machine.get("gpus") or ()
+    if machine.get("bandwidth_limit"):
+        yield f"{machine['bandwidth_limit']:g} Mbit/s at most"
+    if machine.get("os"):
+        yield f"{machine['os']} {machine.get('architecture') or ''}".strip()
+    if machine.get("python"):
+        yield f"Python {machine['python']}"
+    packages = machine.get("packages") or {}
+    yield from (f"{name} {packages[name]}" for name in _PACKAGES if name in packages)
+    git = machine.get("git")
+    if git:
+        yield f"git {git['commit'][:12]}" + (" with uncommitted changes" if git["dirty"] else "")
+
+
+def _image_ids(ranks: Iterable[Mapping[str, Any]]) -> str:
+    return ", ".join(sorted({rank["image"] for rank in ranks if rank.get("image")}))
+
+
+def _clocks(ranks: Iterable[Mapping[str, Any]]) -> str:
+    offsets = [
+        abs(rank["clock_offset_seconds"]) + (rank.get("clock_uncertainty_seconds") or 0.0)
+        for rank in ranks
+        if rank.get("clock_offset_seconds") is not None
+    ]
+    return f"within {max(offsets) * 1000:.1f} ms of the master's" if offsets else ""
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return " ".join(
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in values.items()
+        if value not in (None, "")
+    )

@@ -1,4 +1,4 @@
-"""The tables of a report: which figures stand beside each other; renderers only lay them out."""
+"""The tables of a report. How they are laid out is up to each format."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,14 +19,14 @@ class Heading:
     text: str
     unit: str = ""
     is_figure: bool = True
-    """Whether the cells are numbers, which stand at the right."""
+    """Whether the cells are numbers, which are aligned right."""
     is_minor: bool = False
-    """Whether the column may be left out where there is little room."""
+    """Whether a narrow terminal may leave the column out."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as texts, row by row."""
+    """A table whose cells are texts."""
 
     title: str
     note: str
@@ -36,9 +36,9 @@ class Table:
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """Return the tables of a comparison; those that would say nothing are left out."""
+    """Return the tables of a comparison, without those that would be empty."""
     groups, results = comparison.groups, comparison.results
-    # What there is to say of one run is said run by run.
+    # A single run is described by the table of runs.
     of_groups = (
         [_time_to_accuracy(groups), _throughput_and_cost(groups, _limits(results))]
         if results[1:]
@@ -46,11 +46,6 @@ def tables(comparison: Comparison) -> list[Table]:
     )
     found = [*of_groups, _phases(groups), _runs(results)]
     return [table for table in found if table is not None]
-
-
-def state_of_division(result: Result) -> str:
-    """Return the division of a run, and whether it departs from the rules."""
-    return f"{result.division}*" if result.departures else result.division
 
 
 @dataclass(frozen=True)
@@ -145,7 +140,7 @@ def _throughput_and_cost(groups: Sequence[Group], limits: str) -> Table:
 
 
 def phase_names(groups: Sequence[Group]) -> list[str]:
-    """Return the phases that any group has: the known ones in their order, then others."""
+    """Return the phases that the groups have: the known ones in their order, then others."""
     found = {name for group in groups for name in group.phases}
     known = [*PHASES, "other"]
     return [name for name in known if name in found] + sorted(found - {*known})
@@ -159,7 +154,7 @@ def _phases(groups: Sequence[Group]) -> Table | None:
         [*(group.phases.get(name) for name in names), sum(group.phases.values()) or None]
         for group in groups
     ]
-    # Groups stand beside each other, so all have as many decimals.
+    # The same number of decimals in all columns.
     flat = figures.column([seconds for group in totals for seconds in group])
     cells = [flat[i : i + len(names) + 1] for i in range(0, len(flat), len(names) + 1)]
     rows = zip([*names, "sum"], *cells, strict=True)
@@ -178,7 +173,7 @@ def _runs(results: Sequence[Result]) -> Table:
         _figure("run", "", lambda result: str(result.run_id)),
         _text("name", lambda result: result.name),
         _minor(_figure("workers", "", lambda result: result.num_workers)),
-        _minor(_text("division", state_of_division)),
+        _minor(_text("division", lambda r: f"{r.division}*" if r.departures else r.division)),
         _figure("reached", "s", _training_seconds, "Reached: the goal, in training time."),
         _figure("since start", "s", _wall_seconds, "Since start: to the goal, by the wall clock."),
         _figure("best", "", lambda result: result.best_value, "Best: of the goal's metric."),
@@ -195,7 +190,7 @@ def _runs(results: Sequence[Result]) -> Table:
 
 
 def _table(title: str, note: str, columns: Sequence[_Column[Row]], records: Sequence[Row]) -> Table:
-    """Return a table without the columns that have no value at all, and their notes."""
+    """Return a table without the columns that are empty, and without their notes."""
     found = [(column, [column.value(one) for one in records]) for column in columns]
     kept = [(column, values) for column, values in found if any(v is not None for v in values)]
     return Table(

@@ -4,8 +4,6 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,10 @@ from master.reading.promql import PrometheusClient
 from mlbench import ApiClient, names
 from mlbench.client import Run
 from mlbench.home import Home
-from tests.chain.processes import training
 from tests.conftest import wait_for
-from tests.ordering import order_steps
+from tests.stacks import order_command, order_steps, training
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 _GONE_WRONG = (sys.executable, str(Path(__file__).with_name("gone_wrong.py")))
 _EVALUATION_SECONDS = 5
@@ -58,53 +57,32 @@ class RunAlerts:
         return {series.labels["rank"]: float(series.values[0]) for series in found}
 
 
-@contextmanager
-def stopped_at_the_end(client: ApiClient, run: Run) -> Iterator[None]:
+def test_a_rank_that_stands_still_is_named_though_its_agent_answers(
+    client: ApiClient, stack: Home
+) -> None:
+    run = order_steps(client, "stalled", steps=100_000, rate=20)
+    alerts = RunAlerts(stack, run)
+    progress = "run_rank:mlbench_worker_progress:age_seconds{RUN} < 10"
+    wait_for(lambda: alerts.values(progress).keys() == {"0", "1"}, what="both make progress")
+    [victim] = training(stack, rank=1)
+    victim.suspend()
     try:
-        yield
+        wait_for(lambda: alerts.firing_ranks("MLBenchRunStalled"), 90, "the alert fires")
+        [alert] = alerts.find("MLBenchRunStalled")
+        assert alerts.values(f"{names.WORKER_RUNNING}{{RUN}}") == {"0": 1, "1": 1}
     finally:
-        client.stop_run(run.id).result()
-        wait_for(lambda: not client.get_run(run.id).result().value.active, what="the run ends")
+        victim.resume()
+    assert alert["labels"]["rank"] == "1"
+    assert alert["labels"]["pod"] == "local-mlbench-worker-1"
+    assert f"Run {run.id} ({run.name}): rank 1" in alert["annotations"]["description"]
+    wait_for(lambda: not alerts.find("MLBenchRunStalled"), what="the alert is over")
 
 
-@pytest.mark.timeout(240)
-def test_a_rank_that_stands_still_is_named_though_its_agent_answers(stack: Home) -> None:
-    with ApiClient.from_home(stack) as client:
-        run = order_steps(client, "stalled", steps=100_000, rate=20)
-        alerts = RunAlerts(stack, run)
-        progress = "run_rank:mlbench_worker_progress:age_seconds{RUN} < 10"
-        with stopped_at_the_end(client, run):
-            wait_for(
-                lambda: alerts.values(progress).keys() == {"0", "1"}, what="both make progress"
-            )
-            [victim] = training(stack, rank=1)
-            victim.suspend()
-            try:
-                wait_for(lambda: alerts.firing_ranks("MLBenchRunStalled"), 90, "the alert fires")
-                [alert] = alerts.find("MLBenchRunStalled")
-                assert alerts.values(f"{names.WORKER_RUNNING}{{RUN}}") == {"0": 1, "1": 1}
-            finally:
-                victim.resume()
-            assert alert["labels"]["rank"] == "1"
-            assert alert["labels"]["pod"] == "local-mlbench-worker-1"
-            assert f"Run {run.id} ({run.name}): rank 1" in alert["annotations"]["description"]
-            wait_for(lambda: not alerts.find("MLBenchRunStalled"), what="the alert is over")
-
-
-@pytest.mark.timeout(240)
-def test_a_loss_that_is_nan_and_a_slowed_rank_are_named(stack: Home) -> None:
-    with ApiClient.from_home(stack) as client:
-        order = client.create_run(
-            "gone-wrong",
-            2,
-            custom_image_name="none/needed",
-            custom_image_command=shlex.join(_GONE_WRONG),
-        )
-        run = order.result().value
-        alerts = RunAlerts(stack, run)
-        with stopped_at_the_end(client, run):
-            _check_nan_is_told_at_once(alerts)
-            _check_straggler_is_named(alerts)
+def test_a_loss_that_is_nan_and_a_slowed_rank_are_named(client: ApiClient, stack: Home) -> None:
+    run = order_command(client, "gone-wrong", shlex.join(_GONE_WRONG), num_workers=2)
+    alerts = RunAlerts(stack, run)
+    _check_nan_is_told_at_once(alerts)
+    _check_straggler_is_named(alerts)
     wanted = _series_of_rules_and_runbooks()
     wait_for(lambda: wanted <= _series(stack), what="there is every series that is asked for")
 

@@ -1,103 +1,126 @@
 """Every value that a task logs is in Prometheus or kept, whatever is killed meanwhile."""
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
-import psutil
 import pytest
 
-from mlbench import ApiClient
+from mlbench import ApiClient, names
 from mlbench.client import Run
 from mlbench.home import Home
-from tests.chain.processes import service
-from tests.conftest import wait_for
-from tests.ordering import order_steps
+from tests.conftest import running_stack, wait_for
+from tests.stacks import (
+    assert_complete,
+    kill_service,
+    losses,
+    order_steps,
+    reload,
+    run_to_end,
+    service,
+)
 
-
-def run_to_end(client: ApiClient, run: Run, seconds: float = 60.0) -> Run:
-    wait_for(lambda: not client.get_run(run.id).result().value.active, seconds, "the run ends")
-    return client.get_run(run.id).result().value
-
-
-def assert_complete(client: ApiClient, run: Run, steps: int) -> None:
-    assert run.state == "FINISHED", run.reason
-    assert run.delivery is not None
-    assert run.delivery.recorded == run.delivery.in_prometheus + run.delivery.kept
-    series = client.get_run_metrics(run.id).result().value
-    assert sum(len(points) for points in series.values()) == run.delivery.recorded
-    for rank in range(run.num_workers):
-        losses = series[f"train_loss @ {rank}"]
-        assert len(losses) == steps
-        assert [point.date for point in losses] == sorted(point.date for point in losses)
+_MLBENCH = Path(sys.executable).with_name("mlbench")
 
 
 @pytest.mark.parametrize(("steps", "rate"), [(1000, 2000), (150, 75)])
-def test_none_is_lost(stack: Home, steps: int, rate: int) -> None:
-    with ApiClient.from_home(stack) as client:
-        ordered = order_steps(client, f"rate-{rate}", steps=steps, rate=rate)
-        ended = run_to_end(client, ordered)
-        assert_complete(client, ended, steps)
-        # Prometheus has one value of each series and millisecond: the first.
-        assert ended.delivery is not None
-        series = client.get_run_metrics(ended.id).result().value
-        moments = {(name, point.date[:-4]) for name, points in series.items() for point in points}
-        assert ended.delivery.in_prometheus == len(moments)
+def test_none_is_lost(client: ApiClient, steps: int, rate: int) -> None:
+    ended = run_to_end(client, order_steps(client, f"rate-{rate}", steps=steps, rate=rate))
+    assert_complete(client, ended, steps)
+    # Prometheus has one value of each series and millisecond: the first.
+    assert ended.delivery is not None
+    series = client.get_run_metrics(ended.id).result().value
+    moments = {(name, point.date[:-4]) for name, points in series.items() for point in points}
+    assert ended.delivery.in_prometheus == len(moments)
 
 
-def test_values_are_read_while_the_run_goes_on(stack: Home) -> None:
-    with ApiClient.from_home(stack) as client:
-        ordered = order_steps(client, "reading", steps=600, rate=200)
-        seen = 0
-        while (run := client.get_run(ordered.id).result().value).active:
-            points = client.get_run_metrics(run.id, metric_filter="train_loss").result().value
-            count = len(points.get("train_loss @ 0", []))
-            assert count >= seen, "a value that was read is gone"
-            seen = count
-        assert_complete(client, run, steps=600)
+def test_values_are_read_while_the_run_goes_on(client: ApiClient) -> None:
+    run = order_steps(client, "reading", steps=300, rate=200)
+    seen = 0
+    while (run := reload(client, run)).active:
+        count = len(losses(client, run))
+        assert count >= seen, "a value that was read is gone"
+        seen = count
+    assert_complete(client, run, steps=300)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_kill_everything_between_worker_and_prometheus(own_stack: Home) -> None:
     with ApiClient.from_home(own_stack) as client:
-        ordered = order_steps(client, "kills", steps=3300, rate=150)
-        wait_for(lambda: _losses(client, ordered.id) > 50, what="the run has begun")
+        run = order_steps(client, "kills", steps=3300, rate=150)
+        wait_for(lambda: len(losses(client, run)) > 50, what="the run has begun")
         for word in ("master.controller", "gunicorn", "--config.file"):
-            before = service(own_stack, word).pid
-            psutil.Process(before).kill()
-            wait_for(_restarted(own_stack, word, before), what=f"{word} was started again")
-            wait_for(lambda: _answers(client), what="the API answers")
-            so_far = _losses(client, ordered.id)
-            wait_for(_more_than(client, ordered.id, so_far), what="values arrive again")
-        now = client.get_run(ordered.id).result().value
-        assert now.state == "STARTED", "the run was over before the kills"
-        assert_complete(client, run_to_end(client, ordered), steps=3300)
+            kill_service(own_stack, word)
+            so_far = _readable(client, run)
+            wait_for(lambda: _readable(client, run) > so_far, what="values arrive again")  # noqa: B023
+        assert reload(client, run).state == "STARTED", "the run was over before the kills"
+        assert_complete(client, run_to_end(client, run), steps=3300)
 
 
-def _restarted(home: Home, word: str, before: int) -> Callable[[], bool]:
-    def check() -> bool:
-        try:
-            return service(home, word).pid != before
-        except (ValueError, psutil.Error):
-            return False
-
-    return check
-
-
-def _answers(client: ApiClient) -> bool:
-    try:
-        client.get_runs().result()
-    except Exception:
-        return False
-    return True
-
-
-def _losses(client: ApiClient, run_id: int) -> int:
+def _readable(client: ApiClient, run: Run) -> int:
     """Return how many values can be read; 0 while a part of the way is down."""
     try:
-        found = client.get_run_metrics(run_id, metric_filter="train_loss").result().value
+        return len(losses(client, run))
     except Exception:
         return 0
-    return len(found.get("train_loss @ 0", []))
 
 
-def _more_than(client: ApiClient, run_id: int, count: int) -> Callable[[], bool]:
-    return lambda: _losses(client, run_id) > count
+@pytest.mark.slow
+def test_a_watcher_outlasts_a_killed_api_and_prometheus(own_stack: Home) -> None:
+    watcher = subprocess.Popen(
+        [_MLBENCH, "run", "steps", "--set", "steps=900", "--set", "rate=150"],
+        env={**os.environ, names.ENV_HOME: str(own_stack.root)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with ApiClient.from_home(own_stack) as client:
+        wait_for(lambda: client.get_runs().result().value, what="the run is ordered")
+        [run] = client.get_runs().result().value
+        wait_for(lambda: losses(client, run), what="it has begun")
+    service(own_stack, "--config.file").kill()
+    service(own_stack, "gunicorn").kill()
+    stdout, stderr = watcher.communicate(timeout=60)
+    assert watcher.returncode == 0, stderr
+    assert "FINISHED" in stdout
+    assert "recorded" in stdout
+
+
+@pytest.fixture
+def down(tmp_path: Path) -> Path:
+    """A file: as long as it exists, Prometheus does not start."""
+    return tmp_path / "down"
+
+
+@pytest.fixture
+def small_stack(prometheus_binary: Path, tmp_path: Path, down: Path) -> Iterator[Home]:
+    """A local stack with a small spool."""
+    binary = tmp_path / "prometheus"
+    binary.write_text(
+        f'#!/bin/sh\nwhile [ -e {down} ]; do sleep 0.1; done\nexec {prometheus_binary} "$@"\n'
+    )
+    binary.chmod(0o755)
+    with running_stack(binary, tmp_path / "stack", MLBENCH_SPOOL_BYTES="20000") as home:
+        yield home
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_agents_keep_their_files_while_the_spool_is_full(small_stack: Home, down: Path) -> None:
+    def refusals() -> int:
+        logs = small_stack.root.rglob("*worker*.log")
+        return sum(log.read_text().count("bytes of samples wait for Prometheus") for log in logs)
+
+    steps = 750
+    with ApiClient.from_home(small_stack) as client:
+        run = order_steps(client, "full", steps=steps, rate=125)
+        wait_for(lambda: losses(client, run, rank=1), what="it has begun")
+        down.touch()
+        service(small_stack, "--config.file").kill()
+        wait_for(lambda: refusals() > 2, what="the spool is full")
+        assert reload(client, run).active
+        down.unlink()
+        assert_complete(client, run_to_end(client, run), steps)

@@ -1,11 +1,9 @@
 """The open division: any program, recorded by lines of JSON, evaluated like a task."""
 
-import shlex
 from pathlib import Path
 
 from mlbench import ApiClient
-from mlbench.home import Home
-from tests.chain.test_nothing_is_lost import run_to_end
+from tests.stacks import order_command, run_to_end
 
 # Not a line of Python. It reaches its goal in its third epoch, rank 1 a moment later.
 _TRAINING = r"""
@@ -22,22 +20,17 @@ echo "worker $RANK of $WORLD_SIZE, told $@, in $PWD"
 """
 
 
-def test_a_shell_script_has_a_result(stack: Home, tmp_path: Path) -> None:
+def test_a_shell_script_has_a_result(client: ApiClient, tmp_path: Path) -> None:
     (tmp_path / "train.sh").write_text(_TRAINING)
-    with ApiClient.from_home(stack) as client:
-        ordered = client.create_run(
-            "shell",
-            2,
-            custom_image_name="none/needed",
-            custom_image_command="sh train.sh {rank} {run_id} {backend} {hosts}",
-            working_dir=str(tmp_path),
-            seed=7,
-        )
-        ended = run_to_end(client, ordered.result().value)
-        assert ended.state == "FINISHED", ended.reason
-        result = client.get_result(ended.id).result().value
-        said = [client.get_logs(ended.id, rank).result().value.text for rank in (0, 1)]
-        manifest = client.get_manifest(ended.id).result().value
+    command = "sh train.sh {rank} {run_id} {backend} {hosts}"
+    ordered = order_command(
+        client, "shell", command, num_workers=2, working_dir=str(tmp_path), seed=7
+    )
+    ended = run_to_end(client, ordered)
+    assert ended.state == "FINISHED", ended.reason
+    result = client.get_result(ended.id).result().value
+    said = [client.get_logs(ended.id, rank).result().value.text for rank in (0, 1)]
+    manifest = client.get_manifest(ended.id).result().value
 
     assert said == [
         f"worker {rank} of 2, told {rank} {ended.id} gloo 127.0.0.1,127.0.0.1, in {tmp_path}\n"
@@ -58,30 +51,17 @@ def test_a_shell_script_has_a_result(stack: Home, tmp_path: Path) -> None:
     assert [sorted(one["ranks"]) for one in manifest["machines"]] == [[0, 1]]
 
 
-def test_with_mpi_rank_0_alone_runs_the_command(stack: Home, tmp_path: Path) -> None:
-    with ApiClient.from_home(stack) as client:
-        ordered = client.create_run(
-            "mpirun",
-            2,
-            backend="mpi",
-            custom_image_name="none/needed",
-            custom_image_command="sh -c 'echo run {run_id} on {hosts} by {backend}'",
-        )
-        ended = run_to_end(client, ordered.result().value)
-        said = [client.get_logs(ended.id, rank).result().value.text for rank in (0, 1)]
+def test_with_mpi_rank_0_alone_runs_the_command(client: ApiClient) -> None:
+    command = "sh -c 'echo run {run_id} on {hosts} by {backend}'"
+    ordered = order_command(client, "mpirun", command, num_workers=2, backend="mpi")
+    ended = run_to_end(client, ordered)
+    said = [client.get_logs(ended.id, rank).result().value.text for rank in (0, 1)]
     assert ended.state == "FINISHED", ended.reason
     assert said == [f"run {ended.id} on 127.0.0.1,127.0.0.1 by mpi\n", ""]
 
 
-def test_a_folder_that_is_not_there_is_told(stack: Home, tmp_path: Path) -> None:
-    with ApiClient.from_home(stack) as client:
-        ordered = client.create_run(
-            "nowhere",
-            1,
-            custom_image_name="none/needed",
-            custom_image_command=shlex.join(["echo", "never"]),
-            working_dir=str(tmp_path / "missing"),
-        )
-        ended = run_to_end(client, ordered.result().value)
+def test_a_folder_that_is_not_there_is_told(client: ApiClient, tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    ended = run_to_end(client, order_command(client, "nowhere", "echo never", working_dir=missing))
     assert ended.state == "FAILED"
-    assert str(tmp_path / "missing") in ended.reason
+    assert missing in ended.reason

@@ -14,16 +14,15 @@ import pytest
 from mlbench import ApiClient, names
 from mlbench.client import Run, Series
 from mlbench.home import Home
-from tests.chain.processes import training
-from tests.chain.test_nothing_is_lost import run_to_end
 from tests.conftest import wait_for
+from tests.stacks import assert_counted, run_to_end, training
 
 _EPOCHS = 8
 _EPOCH_STEPS = 11
 _STEPS = _EPOCHS * _EPOCH_STEPS
 _SHARE = 64  # of a batch of 128
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @dataclass(frozen=True)
@@ -124,8 +123,7 @@ def test_a_killed_training_goes_on(stack: Home, undisturbed: list[Recorded], nam
         ended = run_to_end(client, ordered, seconds=120)
         assert ended.state == "FINISHED", ended.reason
         assert ended.attempt == 2
-        assert ended.delivery is not None
-        assert ended.delivery.recorded == ended.delivery.in_prometheus + ended.delivery.kept
+        assert_counted(ended)
         ranks = recorded(client, ended)
 
     for rank, expected in zip(ranks, undisturbed, strict=True):

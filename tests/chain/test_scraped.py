@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -11,9 +10,8 @@ import pytest
 from master.reading.promql import PrometheusClient
 from mlbench import ApiClient, names
 from mlbench.home import Home
-from tests.chain.test_nothing_is_lost import run_to_end
 from tests.conftest import wait_for
-from tests.ordering import order_steps
+from tests.stacks import order_steps, run_to_end
 
 
 def addresses(home: Home, job: str) -> list[str]:
@@ -23,15 +21,11 @@ def addresses(home: Home, job: str) -> list[str]:
 
 
 @pytest.fixture
-def active(stack: Home) -> Iterator[None]:
+def active(client: ApiClient, stack: Home) -> None:
     """A run that goes on while the test looks, and whose workers tell of its steps."""
-    with ApiClient.from_home(stack) as client:
-        run = order_steps(client, "scraped", steps=6000, rate=100)
-        told = f'{names.WORKER_STEPS}{{rank="1",run_id="{run.id}"}}'
-        wait_for(lambda: any(told in text for text in read(stack, "workers")), what="it goes on")
-        yield
-        client.stop_run(run.id).result()
-        run_to_end(client, run)
+    run = order_steps(client, "scraped", steps=6000, rate=100)
+    told = f'{names.WORKER_STEPS}{{rank="1",run_id="{run.id}"}}'
+    wait_for(lambda: any(told in text for text in read(stack, "workers")), what="it goes on")
 
 
 def read(home: Home, job: str) -> list[str]:
@@ -53,10 +47,9 @@ def test_the_texts_are_clean(stack: Home, promtool: Path) -> None:
             assert checked.returncode == 0, f"{job}: {checked.stdout}{checked.stderr}"
 
 
-def test_totals_outlive_their_process_and_are_scraped(stack: Home) -> None:
-    with ApiClient.from_home(stack) as client:
-        run = order_steps(client, "totals", steps=30, rate=300)
-        assert run_to_end(client, run).state == "FINISHED"
+def test_totals_outlive_their_process_and_are_scraped(client: ApiClient, stack: Home) -> None:
+    run = order_steps(client, "totals", steps=30, rate=300)
+    assert run_to_end(client, run).state == "FINISHED"
     prometheus = PrometheusClient(stack.read_connection().prometheus_url or "")
 
     def steps() -> list[float]:

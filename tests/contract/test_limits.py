@@ -8,7 +8,6 @@ import pytest
 
 from mlbench.home import Connection
 from tests.contract import sockets
-from tests.contract.conftest import run_to_end
 
 POD = "local-mlbench-worker-0"
 DATE = "2018-08-03T09:21:29.347960Z"
@@ -81,71 +80,6 @@ def test_the_length_of_a_text(http: httpx.Client, field: str, longest: int) -> N
     assert len(said) < 500
 
 
-# --- Orders. ---
-
-
-def test_all_documented_fields(http: httpx.Client) -> None:
-    body = {"name": "documented", "num_workers": 1, "num_cpus": 1, "max_bandwidth": 1000}
-    answer = http.post("/api/runs/", json=body)
-    assert answer.status_code == 200
-    run = answer.json()
-    assert (run["name"], run["num_workers"], run["num_cpus"]) == ("documented", 1, 1)
-    http.post(f"/api/runs/{run['id']}/stop")
-    assert run_to_end(http, run["id"])["state"] == "STOPPED"
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["", "-a", "a-", "Upper", "under_score", "a" * 41, "a b", "a.b", "ä", "a\n", "../a", "$(a)"],
-)
-def test_names(http: httpx.Client, name: str) -> None:
-    for answer in (
-        http.post("/api/runs/", json={"name": name}),
-        http.post("/api/runs/", data={"name": name}),
-    ):
-        said = message(answer, 400)
-        assert said.startswith("name: ")
-        assert "at most 40" in said
-        assert repr(name)[1:-1] in said
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "allowed"),
-    [
-        ("num_workers", 0, "greater than or equal to 1"),
-        ("num_workers", -1, "greater than or equal to 1"),
-        ("num_workers", 10_000, "at most 16"),
-        ("num_workers", 1.5, "integer"),
-        ("num_workers", "two", "integer"),
-        ("num_cpus", 0, "greater than 0"),
-        ("num_cpus", -2, "greater than 0"),
-        ("num_cpus", 1.5, "whole cores"),
-        ("num_cpus", 100_000, "at most"),
-        ("num_cpus", "many", "number"),
-        ("max_bandwidth", 0, "greater than 0"),
-        ("max_bandwidth", -1, "greater than 0"),
-        ("max_bandwidth", 100, "leave it out"),
-        ("max_bandwidth", "fast", "number"),
-        ("gpu_enabled", True, "leave it out"),
-        ("gpu_enabled", "perhaps", "boolean"),
-        ("max_restarts", 101, "less than or equal to 100"),
-        (
-            "image_name",
-            "mlbench/tensorflow-cifar10-resnet:latest",
-            "mlbench/pytorch-cifar10-resnet20",
-        ),
-    ],
-)
-def test_what_an_order_may_not_ask_for(
-    http: httpx.Client, field: str, value: object, allowed: str
-) -> None:
-    body = {"name": "refused", field: value}
-    for answer in (http.post("/api/runs/", json=body), http.post("/api/runs/", data=body)):
-        said = message(answer, 400)
-        assert said.startswith(f"{field}: ")
-        assert allowed in said
-
-
 # --- Where a request comes from. ---
 
 
@@ -169,13 +103,6 @@ def test_a_foreign_or_malformed_host(connection: Connection, host: str) -> None:
             if answered.status >= 400:
                 assert said["status"] == answered.status
                 assert said["message"]
-
-
-def test_a_foreign_host_is_told_which_there_are(http: httpx.Client) -> None:
-    said = message(http.get("/api/runs/", headers={"Host": "example.com"}), 421)
-    assert said.startswith("Host: ")
-    assert "127.0.0.1" in said
-    assert "'example.com'" in said
 
 
 def test_origins(http: httpx.Client, connection: Connection) -> None:

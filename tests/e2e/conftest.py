@@ -16,12 +16,6 @@ from tests.e2e.release import CORES, WORKERS, Release
 _RELEASE = pytest.StashKey[Release]()
 
 
-def pytest_ignore_collect(config: pytest.Config) -> bool | None:
-    """Leave these tests to those who ask for them: they take minutes, and a cluster."""
-    asked = any("tests/e2e" in argument for argument in config.args)
-    return None if asked else True
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,

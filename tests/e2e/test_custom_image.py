@@ -4,7 +4,7 @@ import pytest
 
 from tests.e2e.release import Release
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 def test_it_runs_its_own_command_on_every_worker(release: Release) -> None:

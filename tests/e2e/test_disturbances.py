@@ -10,7 +10,7 @@ from tests.e2e.release import ENDLESS, WORKERS, Release
 _STEPS = 3000
 _RATE = 50
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
 def test_a_worker_is_deleted_and_the_run_goes_on_from_its_checkpoint(release: Release) -> None:

@@ -13,7 +13,7 @@ _MBIT = 20.0
 _BYTES_PER_SECOND = _MBIT * 1e6 / 8
 _BANDWIDTH = "all_reduce_float32_bus_bandwidth_bytes_per_second @ 0"
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:

@@ -20,7 +20,7 @@ from tests.e2e.release import CORES, Release
 _ORIGINAL = Path(__file__).with_name("original_run.py")
 _MLBENCH = Path(sys.executable).with_name("mlbench")
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 def test_through_the_api(release: Release) -> None:

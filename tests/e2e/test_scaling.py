@@ -5,7 +5,7 @@ import pytest
 from tests.e2e.commands import wait_until
 from tests.e2e.release import IDLE_SECONDS, START_SECONDS, WORKERS, Release
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 _FAST = {"steps": "100", "rate": "100"}
 

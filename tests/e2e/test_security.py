@@ -9,7 +9,7 @@ from mlbench.client import Run
 from tests.e2e.commands import CommandError, wait_until
 from tests.e2e.release import ENDLESS, WORKERS, Object, Release
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 _SHOW = (
     "import json,os,pathlib;"

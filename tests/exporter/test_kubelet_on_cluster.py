@@ -1,4 +1,4 @@
-"""The exporter against the kubelet of a real cluster, where $KUBECONFIG names one.
+"""The exporter against the kubelet of a real cluster.
 
 It reads as a service account of its own, with the one permission that the exporter needs, the use
 of pods that are called like workers and of some that are not. The exporter runs on this machine,
@@ -33,11 +33,7 @@ SECONDS = 90.0
 BUSY = "while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 1; done"
 IDLE = "sleep infinity"
 
-pytestmark = [
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(not os.environ.get("KUBECONFIG"), reason="$KUBECONFIG names no cluster"),
-    pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is missing"),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from mlbench import ApiClient, names
 from mlbench.client import Run
 from mlbench.home import Home
 from mlbench.stack import launch
-from tests.chain.test_nothing_is_lost import run_to_end
 from tests.conftest import wait_for
 from tests.grafana.asking import View
 from tests.prometheus.reading import read_rules
+from tests.stacks import run_to_end
 
 # How long before and after the runs a view of them reaches.
 _MARGIN_SECONDS = 4.0

@@ -11,8 +11,8 @@ import pytest
 
 @contextmanager
 def small_disk(folder: Path, size: int) -> Iterator[Path]:
-    """Lend an empty disk of so many bytes, mounted at a new folder; skip where nobody may mount."""
-    folder.mkdir()
+    """Mount an empty disk of so many bytes at a folder until the block ends; skip if not root."""
+    folder.mkdir(parents=True, exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip("a disk can be mounted by root alone")

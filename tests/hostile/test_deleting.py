@@ -17,14 +17,13 @@ from peewee import Database, SqliteDatabase
 from master import runs, sweeping, workers
 from master.models import OWNED, Chunk, Deletion, Rank, Run, Stream, open_database, run_owner
 from master.recording import streams
-from master.recording.spool import waiting_bytes
+from master.recording.limits import waiting_bytes
 from master.recording.streams import StreamKey
 from mlbench import ApiClient
 from mlbench.home import Home
-from tests.chain.test_nothing_is_lost import assert_complete, run_to_end
 from tests.conftest import wait_for
 from tests.master.making import line, make_ranks, make_run, record, see_pod
-from tests.ordering import order_steps
+from tests.stacks import assert_complete, order_steps, run_to_end
 
 _LOG_BYTES = 48 << 20
 _PIECE = os.urandom(512 << 10)
@@ -99,6 +98,7 @@ def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Data
         assert not table.select().exists(), table
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_while_the_long_log_of_another_is_deleted(stack: Home) -> None:
     database = open_database(f"sqlite:///{stack.database}")
     deleted = make_long_log()
@@ -127,7 +127,7 @@ def test_a_sweep_that_is_killed_is_finished_by_the_next(
         assert [process.stdout.readline() for _ in range(2)] == [b"ready\n", b"swept\n"]
         process.send_signal(signal.SIGKILL)
     assert 0 < Chunk.select().count() < chunks
-    while sweeping.give_back() or sweeping.sweep():
+    while sweeping.shrink() or sweeping.sweep():
         pass
     assert is_swept()
 
@@ -140,7 +140,7 @@ def test_samples_for_a_run_that_is_being_swept_are_refused(
     assert api.simulate_post("/api/metrics/", json=sample).status_code == 201
     runs.delete(run)
     assert api.simulate_post("/api/metrics/", json=sample | {"value": 2}).status_code == 404
-    assert not sweeping.give_back()
+    assert not sweeping.shrink()
     assert sweeping.sweep()
 
 
@@ -150,10 +150,10 @@ def test_a_file_from_before_is_brought_to_shrink(database: Database, database_ur
     database.close()
     assert database.execute_sql("PRAGMA auto_vacuum").fetchone() == (0,)
     run = make_long_log()
-    sweeping.let_shrink()
+    sweeping.convert_file()
     before = file_size(database)
     runs.delete(run)
-    while sweeping.give_back() or sweeping.sweep():
+    while sweeping.shrink() or sweeping.sweep():
         pass
     assert file_size(database) < before // 3
     assert database.execute_sql("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from functools import partial
+from contextlib import ExitStack, chdir
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,10 @@ from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Home
 from mlbench.stack import launch
-from tests.chain.processes import service, training
-from tests.chain.test_nothing_is_lost import run_to_end
-from tests.conftest import wait_for
+from tests.conftest import running_stack, wait_for
+from tests.stacks import assert_counted, kill_service, order_command, run_to_end, service, training
+
+pytestmark = pytest.mark.slow
 
 VALUES = 40
 
@@ -41,27 +42,19 @@ def replace(path, make):
 """
 
 
-@pytest.fixture
-def client(stack: Home) -> Iterator[ApiClient]:
-    with ApiClient.from_home(stack) as opened:
-        yield opened
+def command(folder: Path, code: str) -> str:
+    """Return a command that runs a script."""
+    script = folder / "train.py"
+    script.write_text(_BEGIN + code)
+    return f"{sys.executable} {script}"
 
 
 def order(client: ApiClient, folder: Path, code: str) -> Run:
     """Order a run of a script on one worker."""
-    script = folder / "train.py"
-    script.write_text(_BEGIN + code)
-    ordered = client.create_run(
-        "hostile",
-        1,
-        custom_image_name="none/needed",
-        custom_image_command=f"{sys.executable} {script}",
-        working_dir=str(folder),
-    )
-    return ordered.result().value
+    return order_command(client, "hostile", command(folder, code), working_dir=str(folder))
 
 
-def losses(client: ApiClient, run: Run) -> int:
+def recorded(client: ApiClient, run: Run) -> int:
     series = client.get_run_metrics(run.id).result().value
     return len(series.get("loss @ 0", []))
 
@@ -70,7 +63,7 @@ def assert_works(client: ApiClient, folder: Path) -> None:
     """Assert that the next run is as good as any."""
     ended = run_to_end(client, order(client, folder, "append()"))
     assert ended.state == "FINISHED", ended.reason
-    assert losses(client, ended) == VALUES
+    assert recorded(client, ended) == VALUES
 
 
 _REMOVE = "[path.unlink() for path in folder.iterdir() if path.is_file()]"
@@ -95,7 +88,7 @@ def test_what_was_recorded_survives_whatever_has_its_place(
     agent = service(stack, "local-mlbench-worker-0")
     ended = run_to_end(client, order(client, tmp_path, f"append()\n{deed}\nprint('said')"))
     assert ended.state == "FINISHED", ended.reason
-    assert losses(client, ended) == VALUES
+    assert recorded(client, ended) == VALUES
     assert client.get_logs(ended.id, 0).result().value.text == "said\n"
     assert_works(client, tmp_path)
     assert agent.is_running()
@@ -125,8 +118,7 @@ def test_values_that_are_taken_back_fail_the_run_and_it_says_why(
     assert why in ended.reason
     assert _HELP in ended.reason or "longer" in why
     assert [rank.exit_code for rank in ended.ranks] == [0]
-    assert ended.delivery is not None
-    assert ended.delivery.recorded == ended.delivery.in_prometheus + ended.delivery.kept
+    assert_counted(ended)
 
 
 def test_it_is_told_soon_and_not_after_hours_of_training(client: ApiClient, tmp_path: Path) -> None:
@@ -155,69 +147,40 @@ def stack_here(
     prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory, here: Path
 ) -> Iterator[Home]:
     """A stack whose parts the tests of this file kill and start again."""
-    home = Home(tmp_path_factory.mktemp("stack-here"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PROMETHEUS", str(prometheus_binary))
-        # As an unset variable leaves it in a profile: an empty entry means the current folder.
-        patch.setenv("PYTHONPATH", ":")
-        patch.chdir(here)
-        launch.start_detached(home, workers=2, port=None)
-    yield home
-    launch.stop(home)
+    root = tmp_path_factory.mktemp("stack-here")
+    with ExitStack() as stacks:
+        with chdir(here):
+            # As an unset variable leaves it in a profile: an empty entry is the current folder.
+            started = running_stack(prometheus_binary, root, PYTHONPATH=":")
+            home = stacks.enter_context(started)
+        yield home
 
 
 def test_no_part_runs_what_a_command_leaves_where_it_may_write(
     stack_here: Home, here: Path, tmp_path: Path
 ) -> None:
-    home = stack_here
     ran = tmp_path / "ran"
     trap = f"open({str(ran)!r}, 'a').write(__file__)"
-    with ApiClient.from_home(home) as client:
-        leave = f"""
+    leave = f"""
 for place in (pathlib.Path(), folder, folder.parent):
     for name in ("argparse", "logging", "yaml", "sitecustomize"):
         (place / f"{{name}}.py").write_text({trap!r})
 append()
 print(os.getcwd(), sorted(name for name in os.environ if "SAFE" in name))
 """
-        script = tmp_path / "train.py"
-        script.write_text(_BEGIN + leave)
-        command = f"{sys.executable} {script}"
-        ordered = client.create_run(
-            "trap", 1, custom_image_name="none/needed", custom_image_command=command
-        )
-        ended = run_to_end(client, ordered.result().value)
+    with ApiClient.from_home(stack_here) as client:
+        ended = run_to_end(client, order_command(client, "trap", command(tmp_path, leave)))
         assert ended.state == "FINISHED", ended.reason
         assert client.get_logs(ended.id, 0).result().value.text == f"{here} []\n"
-        parts = ("local-mlbench-worker-0", "master.controller", "exporter", "gunicorn")
-        killed = {part: service(home, part) for part in parts}
-        for process in killed.values():
-            process.kill()
-        for part, process in killed.items():
-            wait_for(partial(_again, home, part, process.pid), what=f"{part} was started again")
-        (tmp_path / "next").mkdir()
-        wait_for(lambda: _answers(client), what="the API answers")
-        assert_works(client, tmp_path / "next")
+        kill_service(
+            stack_here, "local-mlbench-worker-0", "master.controller", "exporter", "gunicorn"
+        )
+        assert_works(client, tmp_path)
     assert not ran.exists(), ran.read_text()
 
 
-def _again(home: Home, part: str, before: int) -> bool:
-    try:
-        return service(home, part).pid != before
-    except ValueError:
-        return False
-
-
-def _answers(client: ApiClient) -> bool:
-    try:
-        client.get_runs().result()
-    except Exception:
-        return False
-    return True
-
-
 def test_a_stack_starts_again_whatever_was_left(
-    stack_here: Home, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stack_here: Home, here: Path, tmp_path: Path
 ) -> None:
     with ApiClient.from_home(stack_here) as client:
         spoil = """
@@ -233,8 +196,8 @@ time.sleep(600)
         checkpoints = stack_here.workers / "local-mlbench-worker-0" / "checkpoints"
         wait_for(checkpoints.is_fifo, what="all is spoilt")
     launch.stop(stack_here)
-    monkeypatch.chdir(here)
-    launch.start_detached(stack_here, workers=2, port=None)
+    with chdir(here):
+        launch.start_detached(stack_here, workers=2, port=None)
     with ApiClient.from_home(stack_here) as client:
         ended = run_to_end(client, run)
         assert ended.state == "FAILED"
@@ -245,7 +208,7 @@ def test_others_may_not_look_into_what_a_rank_writes(
     client: ApiClient, stack: Home, tmp_path: Path
 ) -> None:
     run = order(client, tmp_path, "append(); time.sleep(600)")
-    wait_for(lambda: losses(client, run) == VALUES, what="it has recorded")
+    wait_for(lambda: recorded(client, run) == VALUES, what="it has recorded")
     [folder] = (stack.workers / "local-mlbench-worker-0").glob("run-*")
     modes = {path.name: path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())}
     client.stop_run(run.id).result()

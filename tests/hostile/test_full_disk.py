@@ -18,6 +18,8 @@ from tests.conftest import PrometheusServer, wait_for
 from tests.hostile.disks import fill, free, small_disk
 from tests.master.making import make_ranks, make_run
 
+pytestmark = pytest.mark.slow
+
 _DISK_BYTES = 48 << 20
 _RESERVE_BYTES = 4 << 20
 _LOG_BYTES = 16 << 20

@@ -16,20 +16,15 @@ from mlbench.home import Home
 from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.stack import launch
 from tests.conftest import wait_for
+from tests.hostile.disks import fill, small_disk
 from tests.mlbench.stack.processes import children
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A disk of 2 MiB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    with small_disk(tmp_path / "small", 2 << 20) as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -53,19 +48,6 @@ def supervisor(small: Path, output: Path) -> Iterator[subprocess.Popen[bytes]]:
     yield process
     process.terminate()
     process.wait(10)
-
-
-def fill(folder: Path) -> Path:
-    """Leave no byte free; return what is to be removed."""
-    path = folder / "filler"
-    with path.open("wb", buffering=0) as file:
-        for size in (1 << 16, 1):
-            try:
-                while True:
-                    file.write(bytes(size))
-            except OSError:
-                continue
-    return path
 
 
 def test_the_stack_outlives_a_full_disk_and_makes_up_for_it(

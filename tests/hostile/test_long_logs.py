@@ -8,8 +8,10 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.home import Home
-from mlbench.stack import launch
-from tests.chain.test_nothing_is_lost import run_to_end
+from tests.conftest import running_stack
+from tests.stacks import order_command, run_to_end
+
+pytestmark = pytest.mark.slow
 
 _LOG_BYTES = 1 << 20
 _LINES = 2_500_000
@@ -24,24 +26,17 @@ for first in range(0, {_LINES}, 10_000):
 @pytest.fixture
 def small_stack(prometheus_binary: Path, tmp_path: Path) -> Iterator[Home]:
     """A local stack that holds little of each log."""
-    home = Home(tmp_path / "stack")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PROMETHEUS", str(prometheus_binary))
-        patch.setenv("MLBENCH_LOG_BYTES", str(_LOG_BYTES))
-        launch.start_detached(home, workers=1, port=None)
-    yield home
-    launch.stop(home)
+    with running_stack(
+        prometheus_binary, tmp_path / "stack", workers=1, MLBENCH_LOG_BYTES=str(_LOG_BYTES)
+    ) as home:
+        yield home
 
 
-@pytest.mark.timeout(120)
 def test_of_a_long_log_the_start_and_the_end_are_held(small_stack: Home, tmp_path: Path) -> None:
     script = tmp_path / "write.py"
     script.write_text(_WRITE)
     with ApiClient.from_home(small_stack) as client:
-        order = client.create_run(
-            "chatty", 1, custom_image_name="none", custom_image_command=f"{sys.executable} {script}"
-        )
-        run = run_to_end(client, order.result().value)
+        run = run_to_end(client, order_command(client, "chatty", f"{sys.executable} {script}"))
         assert (run.state, run.reason) == ("FINISHED", "")
         whole = tmp_path / "whole.txt"
         with whole.open("wb") as file:

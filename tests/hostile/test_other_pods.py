@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 
 import httpx
 import psutil
@@ -11,19 +10,14 @@ import pytest
 from mlbench import ApiClient, pod_token
 from mlbench.client import Run
 from mlbench.home import Home
-from tests.chain.processes import service, training
 from tests.conftest import wait_for
-from tests.ordering import order_steps
+from tests.stacks import losses, order_steps, reload, run_to_end, service, training
+
+pytestmark = pytest.mark.slow
 
 OWN, OTHER = "local-mlbench-worker-0", "local-mlbench-worker-1"
 STEPS = 250
 SECONDS = 60.0
-
-
-@pytest.fixture
-def client(stack: Home) -> Iterator[ApiClient]:
-    with ApiClient.from_home(stack) as client:
-        yield client
 
 
 def agent(home: Home, pod: str = OWN) -> httpx.Client:
@@ -37,19 +31,17 @@ def order_going(client: ApiClient, home: Home, name: str) -> Run:
     """Order a run, and return it once both of its ranks train."""
     ordered = order_steps(client, name, steps=STEPS, rate=100)
     wait_for(lambda: training(home, 0) and training(home, 1), SECONDS, "both ranks train")
-    return client.get_run(ordered.id).result().value
+    return reload(client, ordered)
 
 
 def assert_unharmed(client: ApiClient, run: Run) -> None:
     """Make sure that a run ends as if nobody had done anything to it."""
-    wait_for(lambda: not client.get_run(run.id).result().value.active, SECONDS, "the run ends")
-    ended = client.get_run(run.id).result().value
+    ended = run_to_end(client, run)
     assert ended.state == "FINISHED", ended.reason
-    series = client.get_run_metrics(run.id).result().value
     for rank in (0, 1):
-        losses = [point.number for point in series[f"train_loss @ {rank}"]]
-        assert losses == pytest.approx([1 / (1 + step / 100) for step in range(1, STEPS + 1)])
-    assert not [name for name in series if "forged" in name]
+        expected = [1 / (1 + step / 100) for step in range(1, STEPS + 1)]
+        assert losses(client, run, rank) == pytest.approx(expected)
+    assert not [name for name in client.get_run_metrics(run.id).result().value if "forged" in name]
 
 
 def test_it_writes_into_no_other_ranks_stream(stack: Home, client: ApiClient) -> None:

@@ -112,6 +112,7 @@ def test_the_worst_batch_takes_bounded_memory_and_room(
     assert KeptSample.select().where(KeptSample.owner == run_owner(run.id)).count() <= 10_001
 
 
+@pytest.mark.slow
 @pytest.mark.both_databases
 def test_what_the_database_refuses_is_kept_as_malformed_and_the_rest_goes_on(
     database: Database, run: Run, delivery: Delivery, prometheus: PrometheusClient
@@ -122,7 +123,7 @@ def test_what_the_database_refuses_is_kept_as_malformed_and_the_rest_goes_on(
     lines = [line(now + i / 1000, good=i) for i in range(1_000)]
     with a_database_that_refuses(database, "poison"), Deliverer(delivery, database):
         record(run, b"".join([*lines[:500], line(now, bad="poison"), *lines[500:]]))
-        wait_for(lambda: delivery._troubles, what="the first attempt has failed")
+        wait_for(lambda: delivery._retries, what="the first attempt has failed")
         record(other, line(now, good=1))
         wait_for(lambda: not streams.waiting(run_owner(other.id)), 2, "the other is delivered")
         assert streams.waiting(run_owner(run.id))

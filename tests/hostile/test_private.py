@@ -13,10 +13,9 @@ from falcon.testing import TestClient
 
 from mlbench import ApiClient
 from mlbench.home import Home
-from tests.chain.test_nothing_is_lost import run_to_end
 from tests.chain.test_scraped import addresses
 from tests.master.making import make_pod
-from tests.ordering import order_steps
+from tests.stacks import order_steps, run_to_end
 
 
 def test_nobody_else_can_look_into_the_home(stack: Home) -> None:

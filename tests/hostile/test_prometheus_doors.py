@@ -124,6 +124,7 @@ def test_a_write_without_the_password_or_without_the_path_is_refused(
     assert stored(prometheus, "taken") == 1
 
 
+@pytest.mark.slow
 def test_a_page_of_another_port_writes_nothing_even_where_the_user_has_prometheus_open(
     prometheus_url: str, prometheus: PrometheusClient, other_page: str, chromium: Browser
 ) -> None:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from mlbench import ApiClient, names
 from mlbench.home import Home
 from tests.chain.test_scraped import addresses
 from tests.conftest import PrometheusServer, free_port, wait_for
+from tests.stacks import assert_counted, order_command, run_to_end
 from tests.worker.agent.test_attempt import ASSIGNMENT
 from worker.agent.attempt import Attempt
 from worker.agent.scraped import WorkerCollector
@@ -32,45 +32,31 @@ _FORGED = 1e9
 _RANK = {names.ENV_RUN_ID: "7", names.ENV_RANK: "1"}
 
 
+@pytest.mark.slow
 def test_a_process_that_publishes_in_the_names_of_others_changes_nothing_of_theirs(
-    stack: Home,
+    client: ApiClient, stack: Home
 ) -> None:
     prometheus = PrometheusClient(stack.read_connection().prometheus_url or "")
-    with closing(prometheus), ApiClient.from_home(stack) as client:
-        run = (
-            client.create_run(
-                "forger",
-                1,
-                custom_image_name="none/needed",
-                custom_image_command=shlex.join(_PUBLISHING),
-            )
-            .result()
-            .value
-        )
-        own = f'of_the_user{{job="workers"}} == {_FORGED}'
-        wait_for(lambda: prometheus.query(own), what="what the user publishes is scraped")
-        totals = f'{names.WORKER_STEPS}{{run_id="{run.id}",rank="0"}} > 5'
-        wait_for(lambda: prometheus.query(totals), what="so are the process's own totals")
-        found = prometheus.query(f"{{__name__=~'.+'}} == {_FORGED}")
-        assert {one.labels["__name__"] for one in found} == {"of_the_user"}
-        assert not prometheus.query('{run_id="2000000"}')
-        assert not prometheus.query('{pod="forged"}')
-        began = time.monotonic()
-        for address in addresses(stack, "workers"):
-            assert httpx.get(f"http://{address}/metrics").is_success
-        assert time.monotonic() - began < 1, "a named pipe keeps no one waiting"
-        [log] = [
-            text
-            for text in (path.read_text() for path in stack.logs.glob("local-*.log"))
-            if f"run-{run.id}-" in text and "not passed on" in text
-        ]
-        assert log.count("not passed on") == 1
-        client.stop_run(run.id).result()
-        wait_for(lambda: client.get_run(run.id).result().value.state == "STOPPED")
-        result = client.get_run(run.id).result().value
-        assert result.delivery is not None
-        recorded = result.delivery.recorded
-        assert recorded == result.delivery.in_prometheus + result.delivery.kept
+    run = order_command(client, "forger", shlex.join(_PUBLISHING))
+    own = f'of_the_user{{job="workers"}} == {_FORGED}'
+    wait_for(lambda: prometheus.query(own), what="what the user publishes is scraped")
+    totals = f'{names.WORKER_STEPS}{{run_id="{run.id}",rank="0"}} > 5'
+    wait_for(lambda: prometheus.query(totals), what="so are the process's own totals")
+    found = prometheus.query(f"{{__name__=~'.+'}} == {_FORGED}")
+    assert {one.labels["__name__"] for one in found} == {"of_the_user"}
+    assert not prometheus.query('{run_id="2000000"}')
+    assert not prometheus.query('{pod="forged"}')
+    began = time.monotonic()
+    for address in addresses(stack, "workers"):
+        assert httpx.get(f"http://{address}/metrics").is_success
+    prometheus.close()
+    assert time.monotonic() - began < 1, "a named pipe keeps no one waiting"
+    told = f"not passed on of what run-{run.id}-"
+    assert sum(log.read_text().count(told) for log in stack.logs.glob("local-*.log")) == 1
+    client.stop_run(run.id).result()
+    ended = run_to_end(client, run)
+    assert ended.state == "STOPPED"
+    assert_counted(ended)
 
 
 @pytest.fixture
@@ -162,6 +148,7 @@ class Forged(Collector):
             yield GaugeMetricFamily(name, "forged", _FORGED)
 
 
+@pytest.mark.slow
 def test_prometheus_takes_of_an_agent_only_what_is_its_own(
     prometheus_binary: Path, tmp_path: Path
 ) -> None:

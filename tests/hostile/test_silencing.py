@@ -1,6 +1,5 @@
 """Nothing silences the master: agents are answered, and what could not be heard is no silence."""
 
-import signal
 import sqlite3
 import threading
 import time
@@ -13,11 +12,8 @@ import psutil
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import Run
 from mlbench.home import Home
-from mlbench.stack import launch
-from tests.chain.processes import service
-from tests.conftest import wait_for
+from tests.conftest import running_stack, wait_for
 from tests.hostile.silencers import (
     endless_body,
     half_body,
@@ -26,7 +22,9 @@ from tests.hostile.silencers import (
     occupied,
     oldest_answer,
 )
-from tests.ordering import order_steps
+from tests.stacks import order_steps, reload, run_to_end, service
+
+pytestmark = pytest.mark.slow
 
 # After so long a silence a worker is lost here, instead of after 30 s.
 LOST_SECONDS = 4
@@ -47,13 +45,8 @@ def impatient(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory)
     """A stack whose controller soon gives a silent worker up."""
     folder = tmp_path_factory.mktemp("impatient")
     (folder / "sitecustomize.py").write_text(_PATCH)
-    home = Home(folder / "home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PROMETHEUS", str(prometheus_binary))
-        patch.setenv("PYTHONPATH", str(folder))
-        launch.start_detached(home, workers=2, port=None)
-    yield home
-    launch.stop(home)
+    with running_stack(prometheus_binary, folder / "home", PYTHONPATH=str(folder)) as home:
+        yield home
 
 
 @pytest.fixture
@@ -66,25 +59,20 @@ def client(impatient: Home) -> Iterator[ApiClient]:
 def beside_a_run(client: ApiClient, name: str, seconds: float) -> Iterator[None]:
     """Have a run go on for so long at least, which must be FINISHED in the end."""
     run = order_steps(client, name, steps=round(100 * seconds), rate=100)
-    wait_for(lambda: _get(client, run).state == "STARTED", what="the run has begun")
+    wait_for(lambda: reload(client, run).state == "STARTED", what="the run has begun")
     yield
-    wait_for(lambda: not _get(client, run).active, 60, "the run ends")
-    ended = _get(client, run)
+    ended = run_to_end(client, run)
     assert ended.state == "FINISHED", ended.reason
-
-
-def _get(client: ApiClient, run: Run) -> Run:
-    return client.get_run(run.id).result().value
 
 
 @contextmanager
 def stopped(process: psutil.Process) -> Iterator[None]:
     """Let a process hang."""
-    process.send_signal(signal.SIGSTOP)
+    process.suspend()
     try:
         yield
     finally:
-        process.send_signal(signal.SIGCONT)
+        process.resume()
 
 
 def test_clients_that_are_never_done_keep_no_agent_waiting(
@@ -112,7 +100,7 @@ def test_reads_while_prometheus_hangs_keep_no_agent_waiting(
 ) -> None:
     connection = impatient.read_connection()
     done = order_steps(client, "read", steps=10, rate=100)
-    wait_for(lambda: not _get(client, done).active, what="there is something to read")
+    wait_for(lambda: not reload(client, done).active, what="there is something to read")
     path = f"{connection.url}/api/metrics/{done.id}/?metric_type=run"
     statuses: list[int] = []
     over = threading.Event()
@@ -162,9 +150,8 @@ def test_a_worker_that_is_silent_while_others_are_heard_is_lost(
     impatient: Home, client: ApiClient
 ) -> None:
     run = order_steps(client, "silent", steps=10_000, rate=100)
-    wait_for(lambda: _get(client, run).state == "STARTED", what="the run has begun")
+    wait_for(lambda: reload(client, run).state == "STARTED", what="the run has begun")
     with stopped(service(impatient, "local-mlbench-worker-1")):
-        wait_for(lambda: not _get(client, run).active, what="the run has ended")
-    ended = _get(client, run)
+        ended = run_to_end(client, run)
     assert ended.state == "FAILED"
     assert "local-mlbench-worker-1 was not heard of for 5 s" in ended.reason

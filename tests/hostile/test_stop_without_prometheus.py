@@ -1,6 +1,5 @@
 """A run that is stopped, or fails, ends without Prometheus: the queue goes on, counts follow."""
 
-import signal
 import sys
 from collections.abc import Iterator
 
@@ -10,14 +9,10 @@ import pytest
 from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Home
-from tests.chain.processes import service
 from tests.conftest import wait_for
+from tests.stacks import assert_counted, losses, order_command, order_steps, reload, service
 
-
-@pytest.fixture
-def client(stack: Home) -> Iterator[ApiClient]:
-    with ApiClient.from_home(stack) as found:
-        yield found
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 @pytest.fixture
@@ -25,61 +20,37 @@ def prometheus(stack: Home) -> Iterator[psutil.Process]:
     """The stack's Prometheus, which hangs in the test and goes on after it."""
     found = service(stack, "--storage.tsdb.path")
     yield found
-    found.send_signal(signal.SIGCONT)
+    found.resume()
 
 
-def reload(client: ApiClient, run: Run) -> Run:
-    return client.get_run(run.id).result().value
+def wait_for_state(client: ApiClient, run: Run, state: str) -> None:
+    wait_for(lambda: reload(client, run).state == state, 60.0, f"run {run.id} is {state}")
 
 
-def wait_for_state(client: ApiClient, run: Run, state: str, seconds: float = 30.0) -> None:
-    wait_for(lambda: reload(client, run).state == state, seconds, f"run {run.id} is {state}")
-
-
-@pytest.mark.timeout(240)
 def test_runs_end_while_prometheus_hangs_and_are_counted_once_it_goes_on(
     client: ApiClient, prometheus: psutil.Process
 ) -> None:
-    def steps(name: str, count: int) -> Run:
-        wanted = {"steps": str(count), "rate": "100"}
-        order = client.create_run(name, 1, benchmark="steps", queue=True, args=wanted)
-        return order.result().value
+    stopped = order_steps(client, "to-be-stopped", num_workers=1, steps=100_000, rate=100)
+    wait_for(lambda: losses(client, stopped), what="it has recorded something")
+    fail = f"{sys.executable} -c 'raise SystemExit(3)'"
+    failed = order_command(client, "to-fail", fail, queue=True)
+    last = order_steps(client, "to-finish", num_workers=1, queue=True, steps=20, rate=100)
 
-    stopped = steps("to-be-stopped", 100_000)
-    wait_for_state(client, stopped, "STARTED")
-    wait_for(
-        lambda: client.get_run_metrics(stopped.id, last_n=1).result().value,
-        what="it has recorded something",
-    )
-    failing = client.create_run(
-        "to-fail",
-        1,
-        custom_image_name="none/needed",
-        custom_image_command=f"{sys.executable} -c 'raise SystemExit(3)'",
-        queue=True,
-    )
-    failed, last = failing.result().value, steps("to-finish", 20)
-
-    prometheus.send_signal(signal.SIGSTOP)
+    prometheus.suspend()
     client.stop_run(stopped.id).result()
     wait_for_state(client, stopped, "STOPPED")
     assert reload(client, stopped).delivery is None
     assert "not yet counted" in (reload(client, stopped).waiting or "")
-    wait_for_state(client, failed, "FAILED", 60.0)
+    wait_for_state(client, failed, "FAILED")
     assert reload(client, failed).reason.startswith("rank 0 on")
     wait_for_state(client, last, "STARTED")
 
-    prometheus.send_signal(signal.SIGCONT)
-    wait_for_state(client, last, "FINISHED", 60.0)
+    prometheus.resume()
+    wait_for_state(client, last, "FINISHED")
     for run in (stopped, failed, last):
-        _check_counted(client, run)
-        client.delete_run(run.id).result()
-
-
-def _check_counted(client: ApiClient, run: Run) -> None:
-    wait_for(lambda: reload(client, run).delivery, 30.0, f"run {run.id} is counted")
-    now = reload(client, run)
-    assert now.delivery is not None
-    assert now.delivery.recorded == now.delivery.in_prometheus + now.delivery.kept
-    assert now.delivery.recorded > 0 or run.name == "to-fail"
-    assert not now.waiting
+        wait_for(lambda: reload(client, run).delivery, 30.0, f"run {run.id} is counted")  # noqa: B023
+        counted = reload(client, run)
+        assert_counted(counted)
+        assert counted.delivery is not None
+        assert counted.delivery.recorded > 0 or run.name == "to-fail"
+        assert not counted.waiting

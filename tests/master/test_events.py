@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from master.events import events_of
+from master.events import describe_exit, events_of
 from master.models import Run
 from master.times import parse
 from tests.master.making import make_ranks, make_run
@@ -144,3 +144,17 @@ def test_what_is_of_one_moment_is_in_order_of_its_kind() -> None:
     make_ranks(run, assigned_at=2.0, reported_at=2.0, exit_code=1, exited_at=2.0)
     kinds = ["created", "ready", "started", "exited", "exited", "failed"]
     assert [row[1] for row in rows(run)] == kinds
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (1, "exited with code 1"),
+        (137, "exited with code 137"),
+        (-9, "was killed by signal 9 (SIGKILL)"),
+        (-11, "was killed by signal 11 (SIGSEGV)"),
+        (-99, "was killed by signal 99"),
+    ],
+)
+def test_exit_codes_are_put_in_words(code: int, words: str) -> None:
+    assert describe_exit(code) == words

@@ -12,11 +12,10 @@ from master.grafana import GrafanaPusher
 from master.settings import GrafanaSettings
 from mlbench import ApiClient, names
 from mlbench.home import Home
-from tests.chain.processes import service
 from tests.conftest import free_port, wait_for
 from tests.grafana_server import ADMIN, GrafanaServer, serve_grafana
 from tests.mlbench.conftest import wait_for_end
-from tests.ordering import order_steps
+from tests.stacks import order_steps, service
 
 
 def test_a_grafana_that_is_down_at_first_gets_everything_later(

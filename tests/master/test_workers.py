@@ -9,7 +9,7 @@ from peewee import Database
 from master import workers
 from master.models import Hearing, Pod, Rank, Run, Stream, Worker
 from master.recording import streams
-from master.workers import Report, decide, poll
+from master.workers import Report, decide, is_same_pod, poll
 from mlbench.names import STREAMS
 from tests.master.making import key, make_ranks, make_worker, see_pod
 
@@ -291,3 +291,18 @@ def test_agents_whose_polls_had_to_wait_come_back_later(database: Database) -> N
     see_pod("w-0")
     assert poll("w-0", IDLE, waited_seconds=0.01).next_poll_seconds == 0.25
     assert poll("w-0", IDLE, waited_seconds=2.0).next_poll_seconds == 4.0
+
+
+@pytest.mark.parametrize(
+    ("pod_uid", "agent_uid", "same"),
+    [
+        ("uid-1", "uid-1", True),
+        ("uid-1", "uid-2", False),
+        ("uid-1", "", False),
+        # Workers of one machine, and a rank of an older version.
+        ("", "", True),
+        (None, "uid-2", True),
+    ],
+)
+def test_uids_tell_pods_apart(pod_uid: str | None, agent_uid: str, same: bool) -> None:
+    assert is_same_pod(pod_uid, agent_uid) is same

@@ -8,7 +8,7 @@ from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Home
 from tests.conftest import wait_for
-from tests.ordering import order_steps
+from tests.stacks import order_steps
 
 
 @pytest.fixture(scope="session")

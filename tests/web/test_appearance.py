@@ -11,9 +11,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Connection
-from tests.chain.test_nothing_is_lost import run_to_end
 from tests.conftest import wait_for
-from tests.ordering import order_steps
+from tests.stacks import order_steps, run_to_end
 
 _GRAVE = {"serious", "critical"}
 _PAGES = ["/signin", "/", "/runs", "/runs/{run}", "/compare", "/compare?runs={run},{other}"]

@@ -6,7 +6,7 @@ from playwright.sync_api import Locator, Page, expect
 from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Connection
-from tests.chain.test_nothing_is_lost import run_to_end
+from tests.stacks import run_to_end
 from tests.web.watch import Watch
 
 

@@ -17,7 +17,7 @@ from mlbench import ApiClient, names
 from mlbench.client import Run
 from mlbench.home import Connection
 from tests.conftest import wait_for
-from tests.ordering import order_steps
+from tests.stacks import order_steps
 from tests.web.conftest import stop_runs
 from tests.web.watch import Watch
 

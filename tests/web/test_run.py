@@ -12,9 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Connection, Home
-from tests.chain.processes import service
-from tests.chain.test_nothing_is_lost import run_to_end
-from tests.ordering import order_steps
+from tests.stacks import order_steps, run_to_end, service
 from tests.web.conftest import sign_in, stop_runs
 from tests.web.watch import Watch
 

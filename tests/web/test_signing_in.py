@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from master import session
+from master.access import make_session
 from mlbench.home import Connection
 from tests.conftest import PrometheusServer, free_port
 from tests.web.conftest import sign_in
@@ -103,7 +103,7 @@ def test_a_session_ends(
     watch.expect(_REFUSED)
     [cookie] = context.cookies()
     made = time.time() - 30 * 86400 - 60
-    context.add_cookies([{**cookie, "value": session.make_session(connection.token, made)}])  # type: ignore[typeddict-item]
+    context.add_cookies([{**cookie, "value": make_session(connection.token, made)}])  # type: ignore[typeddict-item]
     user.reload()
     user.wait_for_url(f"{connection.url}/signin?next=%2Fruns")
     _enter(user, connection.token)

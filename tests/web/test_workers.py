@@ -11,7 +11,7 @@ from master.models import open_database
 from mlbench import ApiClient
 from mlbench.home import Connection
 from tests.conftest import PrometheusServer, free_port
-from tests.ordering import order_steps
+from tests.stacks import order_steps
 from tests.web import made
 from tests.web.conftest import sign_in, stop_runs
 from tests.web.serving import serve_master

@@ -1,4 +1,4 @@
-"""Run detail: one run, from its goal down to the resources of each of its workers."""
+"""The page of one run, from its goal down to the resources of each worker."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ from grafana.panels import repeated
 from grafana.queries import graph, recorded
 from mlbench import names
 
-# What has a panel of its own, or is a total. All else that the run records is repeated below.
+# Metrics with a panel of their own, and totals. All others are repeated at the end.
 SHOWN: Final = "|".join(
     (
         names.TRAIN_LOSS,

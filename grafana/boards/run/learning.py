@@ -117,7 +117,7 @@ def _by_step(
     metrics: str,
     overrides: Overrides,
 ) -> Panel:
-    """Return curves over the step, from when on one of the metrics is known."""
+    """Return curves over the step, as soon as one of the metrics has a value."""
     steps = (
         f'max by (run_id) (mlbench_run_metric{{{RUN},metric="{names.STEP}"}})'
         f' and on (run_id) mlbench_run_metric{{{RUN},metric=~"{metrics}"}}'

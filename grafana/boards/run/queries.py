@@ -1,4 +1,4 @@
-"""What the panels of a run ask: its own series, by run, rank and pod."""
+"""PromQL for the panels of a run: its series by run, rank and pod."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ def newest(metric: str) -> str:
 
 
 def over_ranks(metric: str) -> dict[str, str]:
-    """Return the mean and the extremes of a recorded metric: as many curves for any world size."""
+    """Return the mean, lowest and highest value of a recorded metric over all ranks."""
     selector = f'mlbench_run_metric{{{RANKS},metric=~"{metric}"}}'
     return {
         curve: while_running(f"{aggregate} by (run_id) ({selector})", RUN)
@@ -28,12 +28,12 @@ def over_ranks(metric: str) -> dict[str, str]:
 
 
 def of_its_pods(expr: str) -> str:
-    """Return a figure of each pod, only while it works for the run, with the rank that it has."""
+    """Return a value for each pod while it works for the run, with its rank as a label."""
     ranks = by("pod, rank", f"mlbench_worker_info{{{RANKS}}}")
     return f"sum by (pod) ({expr}) * on (pod) group_left (rank) {ranks}"
 
 
 def by_rank(expr: str) -> str:
-    """Return a figure of each rank with the pod that it runs on."""
+    """Return a value for each rank, with its pod as a label."""
     pods = f"run_rank_pod:mlbench_worker_info:last30s{{{RANKS}}}"
     return f"{expr} * on (run_id, rank) group_left (pod) {pods}"

@@ -6,7 +6,7 @@ from typing import Final
 from grafana import links, thresholds
 from grafana.boards.run.queries import RANKS, of_its_pods
 from grafana.graphs import lines
-from grafana.panels import words
+from grafana.panels import markdown
 from grafana.queries import CORES, by, column, graph, latest, rate
 from grafana.tables import Column, rows
 from mlbench import names
@@ -42,7 +42,7 @@ RANK_TABLE: Final = rows(
     no_value="The run has got no worker",
 )
 
-MASTER: Final = words(
+MASTER: Final = markdown(
     "Logs and downloads",
     "What the master holds of this run. The browser asks for the token, as a password.",
     """\

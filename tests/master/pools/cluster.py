@@ -1,7 +1,6 @@
 """A namespace of a real cluster for a test, and a look into it past the pool."""
 
 import json
-import os
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -9,15 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from tests.master.pools.made import IMAGE, LABELS, OWNER_NAME
 
 Object = dict[str, Any]
-
-needs_cluster = pytest.mark.skipif(
-    not os.environ.get("KUBECONFIG"), reason="$KUBECONFIG names no cluster"
-)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,15 @@
 """What tests of the pools share."""
 
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+
+from master.pools.manifests import Manifest, load
+from tests.master.pools.made import make_manifest
+from tests.master.pools.proxy import Proxy
 
 
 @pytest.fixture
@@ -12,3 +18,30 @@ def stop() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
+
+
+@pytest.fixture
+def manifest_path(tmp_path: Path) -> Path:
+    path = tmp_path / "worker.json"
+    path.write_text(json.dumps(make_manifest()))
+    return path
+
+
+@pytest.fixture
+def manifest(manifest_path: Path) -> Manifest:
+    return load(manifest_path)
+
+
+@pytest.fixture
+def lead_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Proxy], None]:
+    """Have the API's client find a proxy, and begin again sooner after failures."""
+
+    def lead(proxy: Proxy) -> None:
+        proxy.write_config(tmp_path / "config")
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        monkeypatch.setattr("master.pools.reflector._FIRST_BACKOFF_SECONDS", 0.02)
+        monkeypatch.setattr("master.pools.reflector._LONGEST_BACKOFF_SECONDS", 0.1)
+        monkeypatch.setattr("master.pools.kubernetes._FIRST_BACKOFF_SECONDS", 0.05)
+
+    return lead

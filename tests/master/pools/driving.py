@@ -16,13 +16,13 @@ from master.pools.base import Shape
 from master.pools.kubernetes import KubernetesPool
 from master.pools.manifests import load
 from master.settings import ClusterSettings
-from tests.master.pools.made import OWNER_NAME, USUAL
+from tests.master.pools.made import DEFAULTS, OWNER_NAME
 
 
 def make_pool(manifest: Path, namespace: str, stop: threading.Event) -> KubernetesPool:
     """Return a pool at work in the cluster that ``$KUBECONFIG`` names."""
     settings = ClusterSettings(manifest, namespace, OWNER_NAME)
-    pool = KubernetesPool(Api(), settings, load(manifest), USUAL)
+    pool = KubernetesPool(Api(), settings, load(manifest), DEFAULTS)
     pool.start(stop)
     return pool
 

@@ -1,12 +1,11 @@
 """Making what tests of the pool begin with: a manifest as the chart renders it, and its pods."""
 
-import math
 from typing import Any
 
 from master.pools.base import Shape
-from master.pools.manifests import Manifest, Usual, make_stateful_set, own
+from master.pools.manifests import Manifest, PodDefaults, add_owner, make_stateful_set
 from master.pools.plan import Wanted
-from master.pools.seen import SeenPod
+from master.pools.status import SeenPod
 
 Object = dict[str, Any]
 
@@ -14,8 +13,8 @@ NAME = "r-mlbench-worker"
 OWNER_NAME = "r-mlbench-master"
 LABELS = {"app": "mlbench", "component": "worker", "release": "r"}
 IMAGE = "docker.io/library/debian:bookworm-slim"
-USUAL_SHAPE = Shape()
-USUAL = Usual(cpus=64.0, bandwidth=0.0, gpus=2)
+DEFAULT_SHAPE = Shape()
+DEFAULTS = PodDefaults(cpus=64.0, bandwidth=0.0, gpus=2)
 OWNER: Object = {"metadata": {"name": OWNER_NAME, "uid": "5ec9f286"}}
 
 
@@ -75,10 +74,10 @@ def make_manifest(namespace: str = "here") -> Object:
     }
 
 
-def make_wanted(manifest: Manifest, workers: int = 2, shape: Shape = USUAL_SHAPE) -> Wanted:
+def make_wanted(manifest: Manifest, workers: int = 2, shape: Shape = DEFAULT_SHAPE) -> Wanted:
     """Return what there should be, owned."""
-    made = make_stateful_set(manifest, USUAL, shape, workers)
-    return Wanted(own(manifest.service, OWNER), own(made, OWNER), frozenset())
+    made = make_stateful_set(manifest, DEFAULTS, shape, workers)
+    return Wanted(add_owner(manifest.service, OWNER), add_owner(made, OWNER), frozenset())
 
 
 def make_pod(number: int, shape: str, **changes: Any) -> SeenPod:
@@ -97,7 +96,7 @@ def make_pod(number: int, shape: str, **changes: Any) -> SeenPod:
             "scheduled": True,
             "unschedulable": "",
             "trouble": "",
-            "troubled_at": math.inf,
+            "usable": False,
             "ends_by": None,
             **changes,
         }

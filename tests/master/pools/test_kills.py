@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,10 +11,10 @@ import pytest
 
 from master.pools.base import Shape
 from master.pools.manifests import load, make_stateful_set, shape_of
-from tests.master.pools.made import NAME, OWNER, OWNER_NAME, USUAL, make_manifest
+from tests.conftest import wait_for
+from tests.master.pools.made import DEFAULTS, NAME, OWNER, OWNER_NAME
 from tests.master.pools.proxy import Fault, Proxy, Request, serve
 from tests.master.pools.standin import StandIn
-from tests.master.pools.test_kubernetes import until
 
 CHANGES = ("PATCH", "DELETE")
 
@@ -48,21 +48,19 @@ def kill_at(proxy: Proxy, process: subprocess.Popen[bytes], nth: int, *, after: 
     proxy.spoil = lambda request: None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("nth", [1, 2, 3])
 def test_killed_at_a_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int, after: bool
+    manifest_path: Path, lead_here: Callable[[Proxy], None], nth: int, after: bool
 ) -> None:
-    manifest = tmp_path / "worker.json"
-    manifest.write_text(json.dumps(make_manifest()))
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     cluster = StandIn({"deployments": {OWNER_NAME: OWNER}})
 
     def is_right(workers: int, cores: float) -> bool:
         """Return whether the cluster has what was asked for, and nothing else."""
         with cluster.lock:
             pods, sets = cluster.objects.get("pods", {}), cluster.objects.get("statefulsets", {})
-            made = make_stateful_set(load(manifest), USUAL, Shape(num_cpus=cores), workers)
+            made = make_stateful_set(load(manifest_path), DEFAULTS, Shape(num_cpus=cores), workers)
             shapes = {pod["metadata"]["labels"]["mlbench.shape"] for pod in pods.values()}
             return (
                 list(sets) == list(cluster.objects.get("services", {})) == [NAME]
@@ -72,14 +70,14 @@ def test_killed_at_a_change(
             )
 
     with serve(cluster) as proxy:
-        proxy.write_config(tmp_path / "config")
-        with drive(manifest, 2, 0.5) as first:
+        lead_here(proxy)
+        with drive(manifest_path, 2, 0.5) as first:
             # It makes the Service, and the StatefulSet.
             kill_at(proxy, first, min(nth, 2), after=after)
-        with drive(manifest, 2, 0.5):
-            until(lambda: is_right(2, 0.5))
-        with drive(manifest, 3, 0.25) as second:
+        with drive(manifest_path, 2, 0.5):
+            wait_for(lambda: is_right(2, 0.5))
+        with drive(manifest_path, 3, 0.25) as second:
             # It changes the StatefulSet, and ends the two pods of before.
             kill_at(proxy, second, nth, after=after)
-        with drive(manifest, 3, 0.25):
-            until(lambda: is_right(3, 0.25))
+        with drive(manifest_path, 3, 0.25):
+            wait_for(lambda: is_right(3, 0.25))

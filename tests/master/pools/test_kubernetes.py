@@ -1,17 +1,20 @@
 """The pool against a stand-in of a cluster, over HTTP: what it asks, and when things fail."""
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from master.pools import kubernetes
 from master.pools.base import Shape
 from master.pools.kubernetes import KubernetesPool
+from master.settings import Limits
+from tests.conftest import wait_for
 from tests.master.pools.driving import make_pool
-from tests.master.pools.made import NAME, OWNER, OWNER_NAME, make_manifest
+from tests.master.pools.made import NAME, OWNER, OWNER_NAME
 from tests.master.pools.proxy import Fault, Proxy, Request, serve
 from tests.master.pools.standin import StandIn
 
@@ -25,45 +28,48 @@ def cluster() -> StandIn:
 
 
 @pytest.fixture
-def proxy(cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    monkeypatch.setattr("master.pools.reflector._FIRST_PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr("master.pools.reflector._LONGEST_PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr("master.pools.kubernetes._FIRST_PATIENCE_SECONDS", 0.05)
+def proxy(cluster: StandIn, lead_here: Callable[[Proxy], None]) -> Iterator[Proxy]:
     with serve(cluster) as proxy:
-        proxy.write_config(tmp_path / "config")
-        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        lead_here(proxy)
         yield proxy
 
 
 @pytest.fixture
-def pool(proxy: Proxy, tmp_path: Path, stop: threading.Event) -> KubernetesPool:
-    path = tmp_path / "worker.json"
-    path.write_text(json.dumps(make_manifest()))
-    return make_pool(path, "here", stop)
+def pool(proxy: Proxy, manifest_path: Path, stop: threading.Event) -> KubernetesPool:
+    return make_pool(manifest_path, "here", stop)
 
 
-def until(held: Callable[[], bool], what: Callable[[], object] = lambda: "") -> None:
-    """Wait until it holds, and fail if it does not within 20 s."""
-    deadline = time.monotonic() + 20
-    while not held():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.01)
-
-
-def settle(pool: KubernetesPool, workers: int, shape: Shape = SMALL) -> None:
-    """Have so many workers of a shape, and wait until they are there."""
+def settle(pool: KubernetesPool, workers: int, shape: Shape = SMALL) -> list[str]:
+    """Have so many workers of a shape, wait until they are there, and return their uids."""
 
     def is_there() -> bool:
         pool.scale(workers, shape, frozenset())
         pods = pool.pods() or []
         return [pod.usable for pod in pods] == [True] * workers and not pool.explain()
 
-    until(is_there, pool.explain)
+    wait_for(is_there)
+    return uids(pool)
+
+
+def uids(pool: KubernetesPool) -> list[str]:
+    return [pod.uid for pod in pool.pods() or []]
 
 
 def changes(proxy: Proxy) -> list[tuple[str, str]]:
     return [asked for asked in proxy.asked if asked[0] in CHANGES]
+
+
+def test_it_opens_as_the_environment_says(
+    proxy: Proxy, manifest_path: Path, monkeypatch: pytest.MonkeyPatch, stop: threading.Event
+) -> None:
+    monkeypatch.setenv("MLBENCH_WORKER_MANIFEST", str(manifest_path))
+    monkeypatch.setenv("MLBENCH_NAMESPACE", "here")
+    monkeypatch.setenv("MLBENCH_OWNER", OWNER_NAME)
+    registry = CollectorRegistry()
+    pool = kubernetes.open_pool(Limits(), registry, stop)
+    wait_for(lambda: pool.pods() == [])
+    name, labels = "mlbench_kubernetes_requests_total", {"verb": "GET", "status": "200"}
+    assert (registry.get_sample_value(name, labels) or 0) > 0
 
 
 def test_pods_come_and_where_ranks_meet(pool: KubernetesPool, proxy: Proxy) -> None:
@@ -81,75 +87,60 @@ def test_nothing_is_asked_where_nothing_differs(pool: KubernetesPool, proxy: Pro
     lists = ("GET", "statefulsets")
     # One more change may be on its way, of what was not seen to be done.
     calm = proxy.asked.count(lists) + 2
-    until(lambda: proxy.asked.count(lists) > calm)
+    wait_for(lambda: proxy.asked.count(lists) > calm)
     before = len(changes(proxy))
     for _ in range(20):
         pool.scale(2, SMALL, frozenset())
-    until(lambda: proxy.asked.count(lists) > calm + 4)
+    wait_for(lambda: proxy.asked.count(lists) > calm + 4)
     assert len(changes(proxy)) == before
 
 
 def test_another_shape_replaces_the_pods(pool: KubernetesPool, cluster: StandIn) -> None:
-    settle(pool, 2)
-    before = {pod.ip for pod in pool.pods() or []}
-    settle(pool, 3, Shape())
-    assert not before & {pod.ip for pod in pool.pods() or []}
+    before = settle(pool, 2)
+    pool.scale(3, Shape(), frozenset())
+    assert pool.place([f"{NAME}-0", f"{NAME}-1"], None) is None, "they are of the shape before"
+    assert pool.place([f"{NAME}-7"], None) is None
+    assert not set(settle(pool, 3, Shape())) & set(before)
     settle(pool, 1, Shape())
     assert list(cluster.objects["pods"]) == [f"{NAME}-0"]
 
 
-def test_no_rank_for_pods_of_the_shape_before(pool: KubernetesPool) -> None:
-    settle(pool, 2)
-    pool.scale(2, Shape(), frozenset())
-    assert pool.place([f"{NAME}-0", f"{NAME}-1"], None) is None
-    assert pool.place([f"{NAME}-7"], None) is None
-
-
-def test_pods_with_a_rank_stay_until_it_is_over(pool: KubernetesPool, cluster: StandIn) -> None:
-    settle(pool, 2)
-    busy, idle = (pod.uid for pod in pool.pods() or [])
+def test_pods_with_a_rank_stay_until_it_is_over(pool: KubernetesPool) -> None:
+    busy, idle = settle(pool, 2)
     pool.scale(2, Shape(), frozenset({busy}))
-    until(lambda: idle not in {pod.uid for pod in pool.pods() or []})
-    assert (pool.pods() or [])[0].uid == busy
-    until(lambda: [pod.usable for pod in pool.pods() or []] == [True, True], pool.explain)
-    settle(pool, 2, Shape())
-    assert busy not in {pod.uid for pod in pool.pods() or []}
+    wait_for(lambda: idle not in uids(pool))
+    assert uids(pool)[0] == busy
+    wait_for(lambda: [pod.usable for pod in pool.pods() or []] == [True, True])
+    assert busy not in settle(pool, 2, Shape())
 
 
 def test_pods_that_were_too_many_are_not_given_to_a_larger_run(
     pool: KubernetesPool, proxy: Proxy
 ) -> None:
-    settle(pool, 4)
-    before = [pod.uid for pod in pool.pods() or []]
+    before = settle(pool, 4)
     # The cluster is told, and has not ended any yet.
     proxy.spoil = lambda request: Fault(hang_seconds=0.5) if request.verb == "PATCH" else None
     asked = len(changes(proxy))
     pool.scale(2, SMALL, frozenset())
-    until(lambda: len(changes(proxy)) > asked)
+    wait_for(lambda: len(changes(proxy)) > asked)
     pool.scale(4, SMALL, frozenset())
     assert [pod.usable for pod in pool.pods() or []] == [True, True, False, False]
     proxy.spoil = lambda request: None
-    settle(pool, 4)
-    after = [pod.uid for pod in pool.pods() or []]
+    after = settle(pool, 4)
     assert after[:2] == before[:2]
     assert not set(after[2:]) & set(before)
 
 
-@pytest.mark.parametrize("kind", ["services", "statefulsets"])
-def test_what_others_take_away_is_made_again(
-    pool: KubernetesPool, cluster: StandIn, kind: str
-) -> None:
+def test_what_others_change_is_set_back(pool: KubernetesPool, cluster: StandIn) -> None:
     settle(pool, 2)
+    sets = cluster.objects["statefulsets"]
     with cluster.lock:
-        cluster.objects[kind].clear()
-    until(lambda: NAME in cluster.objects[kind])
-
-
-def test_the_size_that_others_set_is_set_back(pool: KubernetesPool, cluster: StandIn) -> None:
-    settle(pool, 2)
+        sets[NAME]["spec"]["replicas"] = 9
+        cluster.objects["services"].clear()
+    wait_for(lambda: sets[NAME]["spec"]["replicas"] == 2 and NAME in cluster.objects["services"])
     with cluster.lock:
-        cluster.objects["statefulsets"][NAME]["spec"]["replicas"] = 9
-    until(lambda: cluster.objects["statefulsets"][NAME]["spec"]["replicas"] == 2)
+        sets.clear()
+    wait_for(lambda: NAME in sets)
 
 
 @pytest.mark.parametrize(
@@ -159,6 +150,7 @@ def test_the_size_that_others_set_is_set_back(pool: KubernetesPool, cluster: Sta
             Fault(403, "services is forbidden: exceeded quota"),
             "refuses to make worker pods (403 Forbidden): services is forbidden: exceeded quota",
         ),
+        (Fault(400, "no"), "finds the worker pods invalid (400): no"),
         (Fault(422, "spec.x: invalid"), "finds the worker pods invalid (422): spec.x: invalid"),
         (Fault(409, "conflict"), "cannot make worker pods (409): conflict"),
         (Fault(429, "slow down"), "cannot make worker pods (429): slow down"),
@@ -171,7 +163,7 @@ def test_what_is_refused_is_told_and_tried_again(
 ) -> None:
     proxy.spoil = lambda request: fault if request.verb == "PATCH" else None
     pool.scale(2, SMALL, frozenset())
-    until(lambda: words in pool.explain(), pool.explain)
+    wait_for(lambda: words in pool.explain())
     proxy.spoil = lambda request: None
     settle(pool, 2)
 
@@ -180,9 +172,9 @@ def test_a_cluster_that_wants_to_be_left_alone_is(pool: KubernetesPool, proxy: P
     slow = Fault(429, headers={"Retry-After": "1"})
     proxy.spoil = lambda request: slow if request.verb == "PATCH" else None
     pool.scale(2, SMALL, frozenset())
-    until(lambda: bool(changes(proxy)))
+    wait_for(lambda: bool(changes(proxy)))
     first = time.monotonic()
-    until(lambda: len(changes(proxy)) > 1)
+    wait_for(lambda: len(changes(proxy)) > 1)
     assert time.monotonic() - first > 0.9
     assert changes(proxy) == [("PATCH", "services")] * 2, "no other request would go better"
 
@@ -191,27 +183,34 @@ def test_an_owner_that_is_not_there_is_told(pool: KubernetesPool, cluster: Stand
     with cluster.lock:
         owner = cluster.objects["deployments"].pop(OWNER_NAME)
     pool.scale(2, SMALL, frozenset())
-    until(lambda: "cannot make worker pods (404)" in pool.explain(), pool.explain)
+    wait_for(lambda: "cannot make worker pods (404)" in pool.explain())
     with cluster.lock:
         cluster.objects["deployments"][OWNER_NAME] = owner
     settle(pool, 2)
 
 
-@pytest.mark.parametrize("kind", ["pods", "services", "statefulsets"])
-@pytest.mark.parametrize("fault", [Fault(403, "not allowed"), Fault(500), Fault(410), Fault(0)])
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        ("pods", Fault(403, "not allowed")),
+        ("pods", Fault(0)),
+        ("services", Fault(500)),
+        ("statefulsets", Fault(410)),
+    ],
+)
 def test_what_was_seen_last_counts_while_nothing_can_be_seen(
-    pool: KubernetesPool, proxy: Proxy, cluster: StandIn, kind: str, fault: Fault
+    pool: KubernetesPool, proxy: Proxy, kind: str, fault: Fault
 ) -> None:
     settle(pool, 2)
     proxy.spoil = lambda request: fault if request.kind == kind else None
-    until(lambda: pool.explain() != "")
+    wait_for(lambda: pool.explain() != "")
     assert [pod.usable for pod in pool.pods() or []] == [True, True]
     proxy.spoil = lambda request: None
     settle(pool, 3)
 
 
-def test_nothing_is_known_before_it_was_seen(pool: KubernetesPool, proxy: Proxy) -> None:
-    pool = KubernetesPool(pool._api, pool._settings, pool._manifest, pool._usual)
+def test_nothing_is_known_before_it_was_seen(pool: KubernetesPool) -> None:
+    pool = KubernetesPool(pool._api, pool._settings, pool._manifest, pool._defaults)
     assert pool.pods() is None
     assert pool.explain() == "the cluster's pods are not known yet"
     assert pool.place([f"{NAME}-0"], None) is None

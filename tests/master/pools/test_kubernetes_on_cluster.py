@@ -14,12 +14,12 @@ import pytest
 
 from master.pools.base import Shape
 from master.pools.kubernetes import KubernetesPool
-from tests.master.pools.cluster import Namespace, make_namespace, needs_cluster
+from tests.master.pools.cluster import Namespace, make_namespace
 from tests.master.pools.driving import make_pool
 from tests.master.pools.made import IMAGE, NAME, OWNER_NAME, make_manifest
 from tests.master.pools.proxy import Fault, Request, real_cluster, serve
 
-pytestmark = [needs_cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 SMALL = Shape(num_cpus=0.02)
 # All that may be asked for in these tests: sizes and shapes that fit on one small node.

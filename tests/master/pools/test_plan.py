@@ -1,14 +1,12 @@
 """What the pool of a cluster does about what it sees."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from master.pools.base import Shape
-from master.pools.manifests import Manifest, applied, load
+from master.pools.manifests import SHAPE_LABEL, Manifest, applied
 from master.pools.plan import (
     OVERDUE_SECONDS,
     Apply,
@@ -16,24 +14,18 @@ from master.pools.plan import (
     SeenObject,
     Step,
     Wanted,
+    explain_pods,
     is_usable,
     plan,
     read_object,
     surplus,
 )
-from master.pools.seen import SeenPod
-from tests.master.pools.made import NAME, OWNER, make_manifest, make_pod, make_wanted
+from master.pools.status import SeenPod
+from tests.master.pools.made import NAME, OWNER, make_pod, make_wanted
 
 NOW = 1_000_000.0
 OLD = "an older shape"
 OWNER_UID = OWNER["metadata"]["uid"]
-
-
-@pytest.fixture
-def manifest(tmp_path: Path) -> Manifest:
-    path = tmp_path / "worker.json"
-    path.write_text(json.dumps(make_manifest()))
-    return load(path)
 
 
 @pytest.fixture
@@ -168,3 +160,52 @@ def test_what_an_object_says(wanted: Wanted) -> None:
     going = {"metadata": {"generation": 3, "deletionTimestamp": "2026-03-01T09:21:29Z"}}
     behind = {**going, "status": {"observedGeneration": 2}}
     assert read_object(behind) == SeenObject("", "", None, followed=False, going=True)
+
+
+# --- Why pods are not there, in words. ---
+
+WANTED = "wanted"
+BUSY = "a pod of the run, from before the manifest changed"
+NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
+PENDING = {"phase": "Pending", "running": False, "scheduled": False}
+
+
+def four(**changes_of_last: Any) -> list[SeenPod]:
+    return [*(make_pod(i, WANTED) for i in range(3)), make_pod(3, WANTED, **changes_of_last)]
+
+
+@pytest.mark.parametrize(
+    ("pods", "words"),
+    [
+        (four(), ""),
+        # It runs again.
+        (four(trouble="it ended once"), ""),
+        (four(uid=BUSY, labels={}), ""),
+        (
+            four(**PENDING, unschedulable=NO_ROOM),
+            f"the cluster has room for 3 of 4 workers: {NO_ROOM}",
+        ),
+        (
+            four(running=False, trouble="worker image x cannot be pulled: no"),
+            f"worker image x cannot be pulled: no ({NAME}-3)",
+        ),
+        (
+            [*four()[:3], make_pod(3, OLD)],
+            "3 of 4 worker pods are made; the former ones (1) end first",
+        ),
+        (
+            four(phase="Terminating"),
+            "3 of 4 worker pods are made; the former ones (1) end first",
+        ),
+        # A StatefulSet that is refused, as by a quota, has no pod that tells why.
+        (four()[:1], "1 of 4 worker pods are made; if it stays so, `kubectl describe` tells why"),
+        (
+            four(running=False),
+            "3 of 4 worker pods have started; the others pull their image, or are being set up",
+        ),
+    ],
+)
+def test_why_pods_are_not_there(pods: list[SeenPod], words: str) -> None:
+    template = {"metadata": {"labels": {SHAPE_LABEL: WANTED}}}
+    wanted = Wanted({}, {"spec": {"replicas": 4, "template": template}}, frozenset({BUSY}))
+    assert explain_pods(pods, wanted, "`kubectl describe`") == words

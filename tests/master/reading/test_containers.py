@@ -26,7 +26,8 @@ def read(
 ) -> dict[str, list[Point]]:
     return {
         name: [point for piece in read() for point in piece]
-        for name, read in containers.read(prometheus, pod, selection or Selection(), NOW_MS)
+        for _, figures in containers.read(prometheus, [pod], selection or Selection(), NOW_MS)
+        for name, read in figures
     }
 
 
@@ -83,19 +84,6 @@ def test_several_containers_are_told_apart_by_what_differs(
 
 
 @pytest.mark.usefixtures("way")
-def test_a_label_that_only_some_have(
-    writer: RemoteWriter, prometheus: PrometheusClient, pod: str
-) -> None:
-    scraped(writer, pod, 2_000, 1)
-    scraped(writer, pod, 2_000, 2, image="x")
-    found = read(prometheus, pod)
-    assert {name: [p.value for p in points] for name, points in found.items()} == {
-        f'{CPU}{{image=""}}': ["1"],
-        f'{CPU}{{image="x"}}': ["2"],
-    }
-
-
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("at_once", [1, 2, 100])
 def test_many_pods_are_read_as_each_of_them(
     writer: RemoteWriter,
@@ -115,27 +103,8 @@ def test_many_pods_are_read_as_each_of_them(
     for selection in (Selection(), Selection(names=(CPU,)), Selection(names=("other",))):
         found = {
             name: {series: [one for piece in read() for one in piece] for series, read in figures}
-            for name, figures in containers.read_all(prometheus, pods, selection, NOW_MS)
+            for name, figures in containers.read(prometheus, pods, selection, NOW_MS)
         }
         assert list(found) == pods
         assert found == {name: read(prometheus, name, selection) for name in pods}
     assert len(read(prometheus, pods[0])) == 3
-
-
-def test_pods_are_read_in_few_queries_however_many_they_are(
-    writer: RemoteWriter,
-    prometheus: PrometheusClient,
-    pod: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    pods = [f"{pod}-{number}" for number in range(30)]
-    for name in pods:
-        scraped(writer, name, 2_000, 1)
-    with caplog.at_level("INFO", logger="httpx"):
-        found = list(containers.read_all(prometheus, pods, Selection(), NOW_MS))
-    assert all(len(figures) == 1 for _, figures in found)
-    assert len(caplog.records) == 3
-
-
-def test_a_pod_without_figures(prometheus: PrometheusClient) -> None:
-    assert read(prometheus, "pod-that-never-was") == {}

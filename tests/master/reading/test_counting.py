@@ -15,21 +15,6 @@ from tests.master.making import line, make_run, record, time_series
 HOUR = 3600.0
 
 
-@pytest.mark.both_databases
-@pytest.mark.parametrize(
-    ("recorded", "in_prometheus", "kept", "agrees"),
-    [(0, 0, 0, True), (5, 3, 2, True), (5, 3, 1, False), (5, 3, 3, False), (0, 0, 1, False)],
-)
-def test_the_three_agree_if_they_add_up(
-    recorded: int, in_prometheus: int, kept: int, agrees: bool
-) -> None:
-    assert Counted(recorded, in_prometheus, kept).agrees is agrees
-
-
-def test_a_run_that_recorded_nothing(run: Run, prometheus: PrometheusClient) -> None:
-    assert count(prometheus, run.id) == Counted(0, 0, 0)
-
-
 def test_a_single_sample_is_a_range_without_length(
     run: Run, delivery: Delivery, prometheus: PrometheusClient
 ) -> None:
@@ -57,15 +42,6 @@ def test_samples_of_another_run_are_not_counted(
     delivery.deliver_waiting()
     assert count(prometheus, counted.id) == Counted(6, 5, 1)
     assert count(prometheus, other.id) == Counted(2, 1, 1)
-
-
-def test_samples_of_earlier_attempts_are_counted(
-    counted: Run, delivery: Delivery, prometheus: PrometheusClient
-) -> None:
-    counted.attempt = 2
-    record(counted, line(time.time(), first=3))
-    delivery.deliver_waiting()
-    assert count(prometheus, counted.id) == Counted(7, 6, 1)
 
 
 def test_a_kept_sample_that_is_gone_is_missed(counted: Run, prometheus: PrometheusClient) -> None:

@@ -1,4 +1,4 @@
-"""Logs, in pieces downwards and upwards and by their last lines: every byte once."""
+"""Logs, in pieces downwards and upwards, by their last lines, and searched."""
 
 import random
 
@@ -6,7 +6,17 @@ import pytest
 
 from master.models import Chunk, Run
 from master.reading import logs
-from master.reading.logs import LogGoneError, LogPage, before, page, tail, whole
+from master.reading.logs import (
+    LogGoneError,
+    LogPage,
+    LogSearch,
+    Match,
+    before,
+    page,
+    search,
+    tail,
+    whole,
+)
 from master.recording import streams
 from tests.master.making import key
 
@@ -93,16 +103,6 @@ def test_a_long_log_comes_in_pages(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert list(whole(find(run))) == [b"0123456789"] * 3 + [b"end"]
 
 
-@pytest.mark.parametrize("size", range(4, 12))
-def test_no_character_is_torn_between_pages(
-    run: Run, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
-    monkeypatch.setattr(logs, "_PAGE_BYTES", size)
-    text = "aü€𝄞 " * 4
-    write(run, text.encode())
-    assert read_all(run)[0] == text
-
-
 def test_a_character_that_has_half_arrived_comes_later(run: Run) -> None:
     write(run, b"a\xe2\x82")
     assert page(find(run), 0) == piece("a", 0, 1, 3)
@@ -110,12 +110,6 @@ def test_a_character_that_has_half_arrived_comes_later(run: Run) -> None:
     assert before(find(run), 3) == piece("a", 0, 1, 3)
     write(run, b"\xac", offset=3)
     assert page(find(run), 1) == piece("€", 1, 4, 4)
-
-
-def test_bytes_that_are_no_text_are_replaced(run: Run) -> None:
-    write(run, b"a\xffb\xe2\x82")
-    streams.close(run.id, 1, 0, {})
-    assert page(find(run), 0) == piece("a\ufffdb\ufffd", 0, 5, 5, complete=True)
 
 
 @pytest.mark.both_databases
@@ -126,12 +120,6 @@ def test_bytes_that_are_no_text_are_replaced(run: Run) -> None:
 def test_the_last_lines(run: Run, lines: int, text: str) -> None:
     write(run, b"one\ntwo\nthree")
     assert tail(find(run), lines) == piece(text, 13 - len(text), 13, 13)
-
-
-def test_the_last_lines_of_one_that_is_too_long(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_TAIL_BYTES", 5)
-    write(run, "aa€€".encode())
-    assert tail(find(run), 3) == piece("€", 5, 8, 8)
 
 
 def test_whole_lines_before_an_offset(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,18 +163,6 @@ def test_pieces_upwards_and_downwards_make_the_whole(
     while not (found := page(log, offset)).complete:
         offset = found.offset
         assert read_upwards(log, offset) + data[offset:].decode(errors="replace") == text
-
-
-@pytest.mark.both_databases
-def test_ranks_streams_and_attempts_are_apart(run: Run) -> None:
-    write(run, b"rank 0\n")
-    streams.append(key(run, 1, "stdout"), 0, b"rank 1\n")
-    streams.append(key(run, 0, "stderr"), 0, b"warning\n")
-    assert tail(logs.find(run, 1, "stdout"), 9).text == "rank 1\n"
-    assert tail(logs.find(run, 0, "stderr"), 9).text == "warning\n"
-    run.attempt = 2
-    assert page(find(run), 0) == LogPage(2, "", 0, 0, 0, complete=False)
-    assert page(logs.find(run, 0, "stdout", attempt=1), 0).text == "rank 0\n"
 
 
 @pytest.mark.both_databases
@@ -261,3 +237,124 @@ def test_a_download_goes_on_behind_what_is_left_out_meanwhile(run: Run) -> None:
     assert [next(read), next(read)] == [pieces[0], "… 40 bytes left out here …\n".encode()]
     streams.append(key(run, 0, "stdout"), 60, b"000000006\n", limit=20)
     assert [text.decode() for text in read] == ["… 10 bytes left out here …\n"]
+
+
+# --- Searching. ---
+
+
+def search_all(run: Run, text: str) -> list[Match]:
+    """Return what a client finds that goes on until there is no more."""
+    matches: list[Match] = []
+    offset, complete = 0, False
+    while not complete:
+        found = search(find(run), text, offset)
+        assert found.start == offset
+        assert found.complete or found.offset > offset
+        matches += found.matches
+        offset, complete = found.offset, found.complete
+    return matches
+
+
+@pytest.mark.both_databases
+def test_lines_that_have_the_text_in_any_case(run: Run) -> None:
+    write(run, "eins\r\nZWÖLF Straßen\n\nzwölf\neins zwölf".encode())
+    assert search(find(run), "zwölf", 0) == LogSearch(
+        1,
+        [Match(6, "ZWÖLF Straßen"), Match(23, "zwölf"), Match(30, "eins zwölf")],
+        start=0,
+        offset=30,
+        size=41,
+        complete=True,
+    )
+    assert search_all(run, "EINS") == [Match(0, "eins"), Match(30, "eins zwölf")]
+    assert search_all(run, "STRASSE") == [Match(6, "ZWÖLF Straßen")]
+    for nowhere in ("dreizehn", "eins\r\nz", ".*", "\n"):
+        assert search_all(run, nowhere) == []
+
+
+def test_a_line_that_goes_on_is_looked_through_again(run: Run) -> None:
+    write(run, b"one\ntwo")
+    assert search(find(run), "two", 0).matches == [Match(4, "two")]
+    assert search(find(run), "two three", 0).offset == 4
+    write(run, b" three", offset=7)
+    assert search(find(run), "two three", 4).matches == [Match(4, "two three")]
+    streams.close(run.id, 1, 0, {})
+    found = search(find(run), "two three", 4)
+    assert (found.matches, found.offset) == ([Match(4, "two three")], 13)
+
+
+def test_so_much_is_looked_through_for_one_answer(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_SEARCH_PIECE", 10)
+    monkeypatch.setattr(logs, "_SEARCHED_BYTES", 30)
+    write(run, b"0123\n" * 20 + b"last\n")
+    found = search(find(run), "last", 0)
+    assert (found.matches, found.offset, found.complete) == ([], 30, False)
+    assert search_all(run, "last") == [Match(100, "last")]
+
+
+@pytest.mark.both_databases
+def test_a_log_that_is_deleted_meanwhile_ends_the_search(run: Run) -> None:
+    write(run, b"one\n")
+    log = find(run)
+    Chunk.delete().execute()
+    assert search(log, "one", 0) == LogSearch(1, [], 0, 0, 4, complete=False)
+
+
+def test_a_long_line_is_cut(run: Run) -> None:
+    write(run, "€".encode() * 1_000 + b"\n" + b"x" * 499 + b"\r\n")
+    assert search_all(run, "€") == [Match(0, "€" * 500)]
+    assert search_all(run, "x") == [Match(3001, "x" * 499)]
+
+
+@pytest.mark.parametrize("end", [b"", b"\nafter it\n"])
+def test_a_line_longer_than_what_is_read_at_a_time(
+    run: Run, monkeypatch: pytest.MonkeyPatch, end: bytes
+) -> None:
+    monkeypatch.setattr(logs, "_SEARCH_PIECE", 64)
+    text = "".join(f"{i:04}€" for i in range(100))
+    write(run, b"first\n" + text.encode() + end)
+    line = Match(6, text)
+    # Wherever the text begins, also where it lies in two pieces.
+    for i in range(0, 480, 23):
+        assert search_all(run, text[i : i + 9]) == [line]
+    assert search_all(run, "9999") == []
+    assert search_all(run, "after") == ([Match(707, "after it")] if end else [])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_finds_what_looking_at_each_line_finds(
+    run: Run, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    dice = random.Random(seed)  # noqa: S311 - dice, not secrets
+    data = b"".join(
+        dice.choice([b"a", b"B", "ß".encode(), "€".encode(), b"\xe2\x82", b"\n", b"\r\n"])
+        for _ in range(200)
+    )
+    monkeypatch.setattr(logs, "_SEARCH_PIECE", dice.randint(16, 40))
+    monkeypatch.setattr(logs, "_MATCHES", dice.randint(1, 9))
+    write(run, data)
+    streams.close(run.id, 1, 0, {})
+    for text in ("ab", "ss", "B€", "\ufffd", "aa"):
+        expected, offset = [], 0
+        for line in data.split(b"\n"):
+            shown = line.decode(errors="replace")
+            if text.casefold() in shown.casefold():
+                expected.append(Match(offset, shown.removesuffix("\r")))
+            offset += len(line) + 1
+        assert search_all(run, text) == expected
+
+
+@pytest.mark.both_databases
+def test_the_start_and_the_end_of_a_long_log_are_looked_through(run: Run) -> None:
+    offset = 0
+    for data in (b"needle 1", b" begins", b"needle 2\n" * 9, b"\nneedle 3\n"):
+        offset = streams.append(key(run, 0, "stdout"), offset, data, limit=16)
+    streams.close(run.id, 1, 0, {})
+    found = search(find(run), "needle", 0)
+    assert [(match.offset, match.text) for match in found.matches] == [
+        (0, "needle 1"),
+        (97, "needle 3"),
+    ]
+    assert (found.offset, found.size, found.complete) == (106, 106, True)

@@ -46,11 +46,6 @@ def test_between_leaves_out_the_first_time_and_not_the_last() -> None:
     assert not at(1, 2).between(-5, 0)
 
 
-def test_a_split_has_what_is_at_the_time_on_its_left() -> None:
-    left, right = at(1, 2, 2, 3).split(2)
-    assert (left.times_us, right.times_us) == ([1, 2, 2], [3])
-
-
 def test_joined_points_of_one_time_keep_the_order_of_the_parts() -> None:
     joined = join(
         [made(Point(1, "a", True), Point(3, "c")), at(1, 2, 3, value="x"), Points((), ())]
@@ -58,12 +53,6 @@ def test_joined_points_of_one_time_keep_the_order_of_the_parts() -> None:
     assert [point[:2] for point in joined] == [(1, "a"), (1, "x"), (2, "x"), (3, "c"), (3, "x")]
     assert joined.notes == {0: Note(True, None)}
     assert not join([])
-
-
-def test_merging_with_nothing_changes_nothing() -> None:
-    assert rows(merge(pieces(), pieces(NOTED))) == list(NOTED)
-    assert rows(merge(pieces(NOTED), pieces())) == list(NOTED)
-    assert rows(merge(pieces(), pieces())) == []
 
 
 def test_merging_is_sorting_however_the_points_are_cut() -> None:

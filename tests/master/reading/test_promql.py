@@ -2,14 +2,23 @@
 
 import math
 import random
+import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
-from master.reading.promql import PrometheusClient, PrometheusError, quote, select
+from master.reading.promql import (
+    CircuitBreaker,
+    NoAnswerError,
+    PrometheusClient,
+    PrometheusError,
+    quote,
+    select,
+)
 from master.recording.remote_write import RemoteWriter
 from master.recording.samples import spell
-from tests.conftest import PrometheusServer, free_port
+from tests.conftest import free_port
 from tests.master.making import time_series
 
 NOW_MS = time.time_ns() // 1_000_000
@@ -41,26 +50,9 @@ def test_values_are_written_as_spell_does(
     assert found.values == [spell(value) for value in values]
 
 
-def test_without_a_time_it_asks_for_now(prometheus: PrometheusClient) -> None:
-    before = time.time()
-    [found] = prometheus.query("vector(1)")
-    assert before - 0.01 <= found.times[0] <= time.time() + 0.01
-
-
 @pytest.mark.parametrize(
     "value",
-    [
-        "plain",
-        'quo"ted',
-        "back\\slash\\",
-        "two\nlines",
-        "a\r\tb",
-        "ü 𝄞",
-        "nul\x00",
-        "'`",
-        'a"],[b',
-        '\\"],["x\\\\"],[',
-    ],
+    ['quo"ted', "back\\slash\\", "two\nlines", "ü 𝄞\r\t\x00'`", 'a"],[b', '\\"],["x\\\\"],['],
 )
 def test_any_text_can_be_asked_for(
     writer: RemoteWriter, prometheus: PrometheusClient, value: str
@@ -96,9 +88,89 @@ def test_nobody_there_gives_no_answer() -> None:
     client.close()
 
 
-def test_ready_says_whether_it_is(own_prometheus: PrometheusServer) -> None:
-    client = PrometheusClient(own_prometheus.url)
-    assert client.ready()
-    own_prometheus.kill()
-    assert not client.ready()
-    client.close()
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def breaker(clock: Clock) -> CircuitBreaker:
+    return CircuitBreaker(open_seconds=5.0, clock=clock)
+
+
+def fail(breaker: CircuitBreaker) -> None:
+    with pytest.raises(NoAnswerError), breaker.query():
+        raise NoAnswerError("no answer")
+
+
+def passes(breaker: CircuitBreaker) -> bool:
+    try:
+        with breaker.query():
+            return True
+    except PrometheusError:
+        return False
+
+
+def test_after_three_failures_in_a_row_nobody_asks_for_a_while(
+    breaker: CircuitBreaker, clock: Clock
+) -> None:
+    fail(breaker)
+    fail(breaker)
+    assert passes(breaker)
+    for _ in range(3):
+        fail(breaker)
+    with pytest.raises(PrometheusError, match="asked again in 5 s"), breaker.query():
+        pass
+    clock.now = 4.9
+    assert not passes(breaker)
+    clock.now = 5.0
+    assert passes(breaker)
+    assert passes(breaker)
+
+
+def test_one_finds_out_whether_it_answers_again(breaker: CircuitBreaker, clock: Clock) -> None:
+    for _ in range(3):
+        fail(breaker)
+    clock.now = 5.0
+    with breaker.query():
+        assert not passes(breaker), "another waits for the first"
+    assert passes(breaker)
+
+
+def test_one_that_found_no_answer_has_the_others_wait_again(
+    breaker: CircuitBreaker, clock: Clock
+) -> None:
+    for _ in range(3):
+        fail(breaker)
+    clock.now = 5.0
+    fail(breaker)
+    clock.now = 9.9
+    assert not passes(breaker)
+    clock.now = 10.0
+    assert passes(breaker)
+
+
+def test_what_is_refused_is_an_answer(breaker: CircuitBreaker) -> None:
+    for _ in range(5):
+        with pytest.raises(PrometheusError), breaker.query():
+            raise PrometheusError("parse error")
+    assert passes(breaker)
+
+
+def test_so_many_ask_at_once_and_no_more(breaker: CircuitBreaker) -> None:
+    with ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(breaker.query())
+        with pytest.raises(PrometheusError, match="8 queries"), breaker.query():
+            pass
+    waiting = threading.Thread(target=lambda: passes(breaker))
+    waiting.start()
+    waiting.join()
+    assert passes(breaker)

@@ -1,12 +1,11 @@
 """Fewer points of a series: averages, and the last ones."""
 
-import math
 from functools import partial
 
 import pytest
 
-from master.reading.points import Pieces, Point, Points, from_points
-from master.reading.selection import Read, Selection
+from master.reading.points import Pieces, Point, Points, Read, from_points
+from master.reading.selection import Selection
 
 
 def cut(points: Points, size: int) -> Pieces:
@@ -29,10 +28,6 @@ def texts(points: list[Point]) -> list[str]:
 
 
 NUMBERS = [str(i) for i in range(10)]
-
-
-def test_without_a_wish_it_is_all_of_them() -> None:
-    assert texts(chosen(reading(NUMBERS))) == NUMBERS
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 99])
@@ -84,11 +79,6 @@ def test_where_there_are_only_texts_the_last_stands_for_all() -> None:
     assert found == [Point(10, "b", True), Point(30, "d", True), Point(40, "e", True)]
 
 
-def test_an_average_is_cumulative_as_its_points_are() -> None:
-    assert [p.cumulative for p in chosen(reading(NUMBERS, 3, True), summarize=2)] == [True, True]
-    assert [p.cumulative for p in chosen(reading(NUMBERS), summarize=2)] == [None, None]
-
-
 @pytest.mark.parametrize(
     ("values", "mean"),
     [
@@ -103,13 +93,6 @@ def test_an_average_is_cumulative_as_its_points_are() -> None:
 def test_odd_numbers_are_averaged(values: list[str], mean: str) -> None:
     [point] = chosen(reading(values, 99), summarize=1)
     assert point.value == mean
-
-
-def test_an_average_is_the_same_however_the_points_are_cut() -> None:
-    values = [str(math.sin(i)) for i in range(1000)]
-    for size in (1, 7, 1000):
-        [point] = chosen(reading(values, size), summarize=1)
-        assert float(point.value) == pytest.approx(sum(map(math.sin, range(1000))) / 1000)
 
 
 def spread(values: list[str], at_most: int, size: int = 3) -> list[tuple[str | None, str | None]]:

@@ -20,7 +20,7 @@ class Exchange(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.body = self.rfile.read(int(self.headers["Content-Length"]))
-        request = Request(time.monotonic(), self.body)
+        request = Request(time.monotonic(), self.body, dict(self.headers))
         self.server.requests.append(request)
         fault = self.server.faults.pop(0) if self.server.faults else pass_on
         fault(self)
@@ -100,6 +100,7 @@ class Request:
 
     at: float
     body: bytes
+    headers: dict[str, str]
     answered_at: float | None = None
 
     @property

@@ -10,6 +10,8 @@ import cramjam
 import httpx
 
 from master.models import KeptSample, Stream, run_owner
+from master.recording.remote_write import encode
+from tests.master.making import time_series
 
 HOUR_MS = 3600 * 1000
 
@@ -32,7 +34,7 @@ def write_labelled(
     url: str, *series: tuple[Mapping[str, str], list[tuple[int, float]]]
 ) -> httpx.Response:
     """Send series, by their labels, in one request of remote write."""
-    message = b"".join(_field(1, _time_series(labels, points)) for labels, points in series)
+    message = encode([time_series(labels, points) for labels, points in series])
     return httpx.post(
         f"{url}/api/v1/write",
         content=bytes(cramjam.snappy.compress_raw(message)),
@@ -131,21 +133,3 @@ def _read_varint(message: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if byte < 0x80:
             return value, at
-
-
-def _time_series(labels: Mapping[str, str], points: list[tuple[int, float]]) -> bytes:
-    found = b""
-    for name, value in sorted(labels.items()):
-        found += _field(1, _field(1, name.encode()) + _field(2, value.encode()))
-    for ms, number in points:
-        time = b"\x10" + _varint(ms % (1 << 64))
-        found += _field(2, b"\x09" + struct.pack("<d", number) + time)
-    return found
-
-
-def _field(number: int, data: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
-
-
-def _varint(value: int) -> bytes:
-    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + _varint(value >> 7)

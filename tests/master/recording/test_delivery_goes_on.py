@@ -16,7 +16,7 @@ from master.recording import streams
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
 from master.recording.samples import Sample
-from tests.conftest import PrometheusServer, wait_for
+from tests.conftest import wait_for
 from tests.master.making import line, make_run, post, record
 from tests.master.recording.deliverer import Deliverer, Patience
 from tests.master.recording.places import nothing_waits
@@ -35,26 +35,6 @@ def test_it_delivers_by_itself(
         record(run, line(time.time(), a=i), rank=i % 2)
     wait_for(nothing_waits)
     assert count(prometheus, run.id) == Counted(5, 5, 0)
-
-
-def test_nothing_is_lost_while_prometheus_is_down(
-    run: Run, database: Database, own_prometheus: PrometheusServer
-) -> None:
-    writer, prometheus = RemoteWriter(own_prometheus.url), PrometheusClient(own_prometheus.url)
-    deliverer = Deliverer(Delivery(writer), database)
-    record(run, line(time.time(), a=0))
-    wait_for(nothing_waits)
-    own_prometheus.kill()
-    start = time.time()
-    for i in range(1, 100):
-        record(run, line(start + i / 1000, a=i, text="kept"))
-    assert not nothing_waits()
-    own_prometheus.start()
-    wait_for(nothing_waits)
-    deliverer.end()
-    assert count(prometheus, run.id) == Counted(199, 100, 99)
-    writer.close()
-    prometheus.close()
 
 
 class Moody(RemoteWriter):
@@ -81,26 +61,6 @@ def test_it_waits_ever_longer_for_an_absent_prometheus(run: Run) -> None:
     delivery.run(stop, lambda: None, idle_seconds=0.1)
     assert stop.waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5, 0.1, 0.1, 0.1])
     assert len(writer.sent) == 2
-    writer.close()
-
-
-def test_it_waits_also_if_prometheus_goes_in_the_midst_of_work(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = Moody(None, *[UnavailableError("away")] * 3)
-    delivery, stop = Delivery(writer), Patience(times=4)
-    # A whole batch, so that the next one is asked for at once.
-    monkeypatch.setattr(module, "BATCH_BYTES", record(run, line(time.time(), a=1)).size)
-
-    class More(Patience):
-        def wait(self, timeout: float | None = None) -> bool:
-            ended = stop.wait(timeout)
-            if len(stop.waits) == 2:
-                record(run, line(time.time() + 1, a=2))
-            return ended
-
-    delivery.run(More(0), lambda: None, idle_seconds=0.1)
-    assert stop.waits == pytest.approx([0.1, 0, 0.2, 0.4, 0.8])
     writer.close()
 
 
@@ -179,14 +139,3 @@ def test_a_count_is_exact_while_users_go_on_posting(
         finally:
             enough.set()
         posting.result()
-
-
-def test_settling_delivers_what_waits_of_one_owner(
-    run: Run, delivery: Delivery, prometheus: PrometheusClient
-) -> None:
-    other = make_run()
-    for one in (run, other):
-        post(run_owner(one.id), [Sample("a", "", time.time_ns() // 1000, 1.0)])
-    with delivery.settled(run_owner(run.id)):
-        assert count(prometheus, run.id) == Counted(1, 1, 0)
-        assert count(prometheus, other.id) == Counted(0, 0, 0)

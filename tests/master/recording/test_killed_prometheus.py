@@ -90,20 +90,6 @@ def test_an_empty_disk_that_nobody_noticed(
     assert own_case.settler.count(Run.get_by_id(own_case.run.id)) == own_case.count()
 
 
-def test_an_empty_disk_while_the_controller_was_away(
-    own_case: Case, own_prometheus: PrometheusServer, database: Database
-) -> None:
-    own_case.record_some()
-    own_case.deliver_all()
-    own_prometheus.kill()
-    lose_the_disk(own_prometheus)
-    own_prometheus.start()
-    with Deliverer(own_case.delivery, database, own_case.recount):
-        wait_for(lambda: redeliveries(own_case) == 1)
-        wait_for(nothing_waits)
-    own_case.assert_complete()
-
-
 def test_a_disk_that_is_lost_again_while_all_is_sent_again(
     own_case: Case, own_prometheus: PrometheusServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

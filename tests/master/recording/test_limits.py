@@ -1,26 +1,50 @@
-"""The limit of series: what is admitted once always is, and what is refused is told briefly."""
+"""The limits on series, and on the bytes that wait for Prometheus."""
+
+import dataclasses
+import time
+from typing import Any
 
 import pytest
+from falcon.testing import TestClient
 
-from master.models import Run, SeriesName, run_owner
-from master.recording.limits import SeriesLimit, TooManySeriesError, admit, split, summarize
+from master.app import create_app
+from master.models import PostedBody, Run, SeriesName, Stream, run_owner
+from master.reading.promql import PrometheusClient
+from master.recording import limits
+from master.recording.delivery import Delivery
+from master.recording.limits import (
+    SeriesLimit,
+    Spool,
+    SpoolFullError,
+    TooManySeriesError,
+    admit,
+    summarize,
+    waiting_bytes,
+)
 from master.recording.samples import MALFORMED, Sample
+from master.settings import Settings
+from tests.conftest import AGENT_TOKEN, USER_TOKEN
+from tests.master.making import line, make_ranks, post, record
 
 pytestmark = pytest.mark.both_databases
 
-KEYS = [(name, rank) for rank in "01" for name in "abc"]
+SAMPLES = [Sample(name, rank, 1, 1.0) for rank in "01" for name in "abc"]
+KEYS = [sample[:2] for sample in SAMPLES]
 
 
-def test_those_that_come_first_are_admitted(run: Run) -> None:
+def test_the_first_series_are_admitted(run: Run) -> None:
     owner = run_owner(run.id)
     for _ in range(2):
-        assert admit(owner, KEYS, most=4) == {("b", "1"), ("c", "1")}
-        assert not admit(owner, [*reversed(KEYS[:4]), (MALFORMED, "0")], most=1)
+        found = admit(owner, SAMPLES, (), most=4)
+        assert (found.admitted, found.refused) == (SAMPLES[:4], SAMPLES[4:])
+        again = [*reversed(SAMPLES[:4]), Sample(MALFORMED, "0", 1, "x")]
+        assert admit(owner, again, (), most=1).admitted == again
     assert SeriesName.select().count() == 4
-    assert not admit("pod/w-0", KEYS, most=6)
+    assert not admit("pod/w-0", SAMPLES, (), most=6).refused
+    assert not admit("pod/w-1", SAMPLES, KEYS, most=0).refused, "they were delivered before"
 
 
-def test_all_of_a_request_or_none(run: Run) -> None:
+def test_all_series_of_a_request_or_none(run: Run) -> None:
     limit, owner = SeriesLimit(most=4), run_owner(run.id)
     for _ in range(2):
         with pytest.raises(TooManySeriesError, match=f"run {run.id} has more than 4 .*'b @ 1'"):
@@ -33,15 +57,69 @@ def test_all_of_a_request_or_none(run: Run) -> None:
     SeriesLimit(most=1).check(owner, KEYS[:4])
 
 
-def test_one_sample_tells_of_all_that_are_refused() -> None:
-    samples = [Sample(f"x{i % 50}", "0", i, 1.0) for i in range(2_000)]
-    admitted, refused = split(samples, {(f"x{i}", "0") for i in range(1, 50)})
-    assert len(admitted) == 40
-    told = summarize(refused, "3", 7, most=1)
+def test_one_sample_stands_for_all_that_are_refused() -> None:
+    refused = [Sample(f"x{i % 49 + 1}", "0", i, 1.0) for i in range(1_960)]
     names = ", ".join(f"x{i} @ 0" for i in range(1, 11))
-    assert told == Sample(
-        MALFORMED,
-        "3",
-        7,
-        f"1,960 samples of 49 series beyond the limit of 1 are refused: {names}, …",
+    text = f"1,960 samples of 49 series beyond the limit of 1 are refused: {names}, …"
+    assert summarize(refused, "3", 7, most=1) == Sample(MALFORMED, "3", 7, text)
+
+
+def test_bytes_wait_until_they_are_delivered(run: Run, delivery: Delivery) -> None:
+    stream = record(run, line(time.time(), a=1))
+    Stream.create(owner=run_owner(run.id), attempt=1, rank=0, name="stdout", size=1000)
+    assert waiting_bytes() == stream.size
+    post("pod/w-0", [Sample("a", "", 1, 1.0)])
+    posted = Stream.get(owner="pod/w-0")
+    assert waiting_bytes() == stream.size + posted.size
+    assert waiting_bytes("pod/w-0") == posted.size
+    while delivery.deliver_waiting():
+        pass
+    assert waiting_bytes() == 0
+
+
+def test_there_is_room_up_to_the_limit(
+    run: Run, delivery: Delivery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = record(run, line(time.time(), a=1))
+    Spool(stream.size).check_room()
+    full = Spool(stream.size - 1)
+    with pytest.raises(SpoolFullError, match=f"{stream.size} bytes .* at most {stream.size - 1}"):
+        full.check_room()
+    delivery.deliver_waiting()
+    monkeypatch.setattr(limits, "_FRESH_SECONDS", 0.0)
+    full.check_room()
+
+
+def test_past_the_limit_no_samples_are_stored_but_logs_are(
+    settings: Settings, run: Run, prometheus: PrometheusClient
+) -> None:
+    make_ranks(run)
+    waiting = record(run, line(time.time(), a=1))
+    small = dataclasses.replace(settings, spool_bytes=waiting.size - 1)
+    client = TestClient(create_app(small, prometheus))
+
+    def post(*samples: dict[str, Any]) -> Any:
+        owned = [{"run_id": run.id, "name": "a", "date": time.time()} | one for one in samples]
+        headers = {"Authorization": f"Bearer {USER_TOKEN}"}
+        body = owned[0] if len(owned) == 1 else owned
+        return client.simulate_post("/api/metrics/", json=body, headers=headers)
+
+    def ship(stream: str, offset: int) -> Any:
+        return client.simulate_put(
+            f"/api/runs/{run.id}/ranks/0/{stream}?attempt=1&offset={offset}",
+            body=b"said\n",
+            headers={"Authorization": f"Bearer {AGENT_TOKEN}"},
+        )
+
+    answers = (
+        post({"value": 1}),
+        post({"value": 1}, {"value": "x"}),
+        ship("metrics", waiting.size),
     )
+    for answer in answers:
+        assert (answer.status_code, answer.json["status"]) == (503, 503)
+        assert int(answer.headers["Retry-After"]) > 0
+        assert f"at most {waiting.size - 1} may" in answer.json["message"]
+    assert [(s.name, s.size) for s in Stream.select()] == [("metrics", waiting.size)]
+    assert not PostedBody.select().exists()
+    assert ship("stdout", 0).json == {"offset": 5}

@@ -3,70 +3,41 @@
 import math
 import random
 import struct
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import cramjam
 import pytest
+from prometheus_client import CollectorRegistry
 
+from master.models import Run
 from master.reading.promql import PrometheusClient
+from master.recording.delivery import Delivery
 from master.recording.remote_write import (
     RefusedError,
     RemoteWriter,
     TimeSeries,
     UnavailableError,
+    WriterMetrics,
     encode,
 )
 from tests.conftest import PrometheusServer, free_port
-from tests.master.making import time_series
+from tests.master.making import line, record, time_series
+from tests.master.recording.faulty_prometheus import FaultyPrometheus, answers
 from tests.master.recording.places import decode
 
 NOW_MS = time.time_ns() // 1_000_000
 
 
-class Answers:
-    """A server that gives every request the answer that it is told to."""
-
-    def __init__(self) -> None:
-        self.status, self.text = 204, ""
-        self.retry_after: str | None = None
-        self.bodies: list[bytes] = []
-        self.headers: list[dict[str, str]] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                outer.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.headers.append(dict(self.headers))
-                self.send_response(outer.status)
-                if outer.retry_after is not None:
-                    self.send_header("Retry-After", outer.retry_after)
-                self.end_headers()
-                self.wfile.write(outer.text.encode())
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+@pytest.fixture
+def faulty() -> Iterator[FaultyPrometheus]:
+    with FaultyPrometheus("") as faulty:
+        yield faulty
 
 
 @pytest.fixture
-def answers() -> Iterator[Answers]:
-    answers = Answers()
-    thread = threading.Thread(target=answers.server.serve_forever, args=(0.01,))
-    thread.start()
-    yield answers
-    answers.server.shutdown()
-    answers.server.server_close()
-    thread.join()
-
-
-@pytest.fixture
-def fake(answers: Answers) -> Iterator[RemoteWriter]:
-    writer = RemoteWriter(f"{answers.url}/")
+def fake(faulty: FaultyPrometheus) -> Iterator[RemoteWriter]:
+    writer = RemoteWriter(f"{faulty.url}/")
     yield writer
     writer.close()
 
@@ -80,11 +51,6 @@ def test_the_message_is_protobuf() -> None:
     assert encode([series]) == b"\x0a" + bytes([len(content)]) + content
     assert encode([series, series]) == encode([series]) * 2
     assert encode([]) == b""
-
-
-def test_lengths_past_127_take_two_bytes() -> None:
-    message = encode([time_series({"a": "x" * 200}, [])])
-    assert message.startswith(b"\x0a\xd1\x01\x0a\xce\x01\x0a\x01a\x12\xc8\x01xxx")
 
 
 TIMES = [0, 1, 127, 128, 129, 16_383, 16_384, 2**31, 1_763_683_200_123, 2**56 - 1, 2**56, 2**63 - 1]
@@ -116,26 +82,15 @@ def test_what_is_no_finite_number_keeps_its_bits() -> None:
     ]
 
 
-def test_columns_of_different_lengths_are_a_mistake() -> None:
-    with pytest.raises(ValueError, match="shorter"):
-        encode([TimeSeries({}, [1, 2], [1.0])])
-
-
-@pytest.mark.parametrize("samples", [2, 3, 8])
-def test_two_halves_are_the_whole(samples: int) -> None:
-    points = [(NOW_MS + i, i / 3) for i in range(samples)]
-    whole = time_series({"__name__": "x"}, points)
-    halves = whole.halves()
-    assert all(half.labels == whole.labels and len(half.times_ms) > 0 for half in halves)
-    both = [point for half in halves for point in zip(half.times_ms, half.values, strict=True)]
-    assert both == points
-
-
-def test_the_request_is_what_the_protocol_asks(answers: Answers, fake: RemoteWriter) -> None:
+def test_the_request_is_what_the_protocol_asks(
+    faulty: FaultyPrometheus, fake: RemoteWriter
+) -> None:
     series = [time_series({"__name__": "x"}, [(1, 1.0)])]
+    faulty.faults.append(answers(204))
     fake.send(series)
-    assert bytes(cramjam.snappy.decompress_raw(answers.bodies[0])) == encode(series)
-    headers = answers.headers[0]
+    [request] = faulty.requests
+    assert bytes(cramjam.snappy.decompress_raw(request.body)) == encode(series)
+    headers = request.headers
     assert headers["Content-Encoding"] == "snappy"
     assert headers["Content-Type"] == "application/x-protobuf"
     assert headers["X-Prometheus-Remote-Write-Version"] == "0.1.0"
@@ -154,9 +109,9 @@ def test_the_request_is_what_the_protocol_asks(answers: Answers, fake: RemoteWri
     ],
 )
 def test_only_what_will_never_pass_is_refused(
-    answers: Answers, fake: RemoteWriter, status: int, text: str, error: type[Exception]
+    faulty: FaultyPrometheus, fake: RemoteWriter, status: int, text: str, error: type[Exception]
 ) -> None:
-    answers.status, answers.text = status, text
+    faulty.faults.append(answers(status, text))
     with pytest.raises(error, match=text):
         fake.send([])
 
@@ -164,23 +119,19 @@ def test_only_what_will_never_pass_is_refused(
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [
-        ("7", 7.0),
-        ("0", 0.0),
-        ("9" * 400, math.inf),
-        (None, None),
-        ("", None),
-        ("-1", None),
-        ("1.5", None),
-        ("soon", None),
-        ("Fri, 31 Dec 1999 23:59:59 GMT", None),
+        *(("7", 7.0), ("0", 0.0), ("9" * 400, math.inf), (None, None), ("", None), ("-1", None)),
+        *(("1.5", None), ("Fri, 31 Dec 1999 23:59:59 GMT", None)),
     ],
 )
 @pytest.mark.parametrize("status", [429, 503])
 def test_how_long_to_wait_is_told(
-    answers: Answers, fake: RemoteWriter, status: int, header: str | None, seconds: float | None
+    faulty: FaultyPrometheus,
+    fake: RemoteWriter,
+    status: int,
+    header: str | None,
+    seconds: float | None,
 ) -> None:
-    answers.status = status
-    answers.retry_after = header
+    faulty.faults.append(answers(status, **({} if header is None else {"Retry_After": header})))
     with pytest.raises(UnavailableError) as raised:
         fake.send([])
     assert raised.value.retry_after == seconds
@@ -206,25 +157,43 @@ def test_prometheus_understands(writer: RemoteWriter, prometheus: PrometheusClie
     ]
 
 
-def test_prometheus_refuses_another_value_for_a_time_and_what_is_too_old(
-    writer: RemoteWriter,
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> WriterMetrics:
+    return WriterMetrics(registry)
+
+
+def outcomes(registry: CollectorRegistry, name: str) -> dict[str, float]:
+    [family] = [f for f in registry.collect() if f.name == name]
+    return {
+        sample.labels["outcome"]: sample.value
+        for sample in family.samples
+        if sample.name == f"{name}_total"
+    }
+
+
+def test_samples_are_counted_by_where_they_went(
+    run: Run,
+    shared_prometheus: PrometheusServer,
+    registry: CollectorRegistry,
+    metrics: WriterMetrics,
 ) -> None:
-    labels = {"__name__": "written", "case": "refuses"}
-    writer.send([time_series(labels, [(NOW_MS, 1.0)])])
-    writer.send([time_series(labels, [(NOW_MS, 1.0)])])
-    with pytest.raises(RefusedError):
-        writer.send([time_series(labels, [(NOW_MS, 2.0)])])
-    with pytest.raises(RefusedError):
-        writer.send([time_series(labels, [(NOW_MS - 25 * 3600 * 1000, 1.0)])])
-
-
-def test_prometheus_that_is_killed_is_unavailable(own_prometheus: PrometheusServer) -> None:
-    writer = RemoteWriter(own_prometheus.url)
-    series = [time_series({"__name__": "written"}, [(NOW_MS, 1.0)])]
-    writer.send(series)
-    own_prometheus.kill()
-    with pytest.raises(UnavailableError):
-        writer.send(series)
-    own_prometheus.start()
-    writer.send(series)
+    now = int(time.time()) - 1
+    foreign = {"__name__": "mlbench_run_metric", "run_id": str(run.id), "rank": "0", "metric": "a"}
+    writer = RemoteWriter(shared_prometheus.url, metrics=metrics)
+    writer.send([time_series(foreign, [(now * 1000, -1.0)])])
+    record(run, line(now, a=1, b=2, c="text") + line(now + 0.1, a=3))
+    Delivery(writer).deliver_waiting()
     writer.close()
+    samples = outcomes(registry, "mlbench_writer_samples")
+    assert samples == {"delivered": 2, "kept": 1, "refused": 1}
+    found = outcomes(registry, "mlbench_writer_requests")
+    assert (found["accepted"], found["unavailable"]) == (3, 0)
+    assert found["refused"] > 0
+    assert registry.get_sample_value("mlbench_writer_request_seconds_count") == sum(found.values())
+    success = registry.get_sample_value("mlbench_writer_success_timestamp_seconds")
+    assert success == pytest.approx(time.time(), abs=30)

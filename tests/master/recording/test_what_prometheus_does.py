@@ -168,17 +168,6 @@ def test_later_then_earlier_in_one_request(both: Both, now_ms: int) -> None:
     assert points(windowed, "back") == [(now_ms - 10, "2"), (now_ms, "1")]
 
 
-def test_later_then_earlier_are_delivered(ours: Recorder, now_ms: int) -> None:
-    ours.record(now_ms, a=1)
-    ours.record(now_ms - 10, a=2)
-    ours.deliver()
-    # Not in the same batch, so there may be a value at that time already.
-    ours.record(now_ms - 5, a=3)
-    ours.post(now_ms - 4, a=4)
-    ours.deliver()
-    assert ours.sent("a") == ["2", "1"]
-
-
 def test_another_value_for_the_newest_time(both: Both, now_ms: int) -> None:
     for url in both:
         write(url, newest=[(now_ms, 1)])
@@ -215,17 +204,6 @@ def test_another_value_for_an_older_time(both: Both, now_ms: int) -> None:
     )
 
 
-def test_another_value_for_an_older_time_is_kept(ours: Recorder, now_ms: int) -> None:
-    ours.record(now_ms - 5, a=1)
-    ours.record(now_ms, a=2)
-    ours.deliver()
-    for value in (9, 10):
-        ours.record(now_ms - 5, a=value)
-        ours.post(now_ms - 5, a=value + 0.5)
-        ours.deliver()
-    assert ours.sent("a") == ["1", "2"]
-
-
 def test_an_older_sample_needs_the_window(both: Both, now_ms: int) -> None:
     plain, windowed = both
     for url, status in ((plain, 400), (windowed, 204)):
@@ -234,13 +212,6 @@ def test_an_older_sample_needs_the_window(both: Both, now_ms: int) -> None:
     assert points(plain, "late") == [(now_ms, "1")]
     assert points(plain, "good_b") == []
     assert points(windowed, "late") == [(now_ms - 10, "2"), (now_ms, "1")]
-
-
-def test_series_are_delivered_in_any_order(ours: Recorder, now_ms: int) -> None:
-    for hours in (0, 2, 22, 1):
-        ours.record(now_ms - hours * HOUR_MS, **{f"m{hours}": 1})
-        ours.deliver()
-    assert not kept(ours.run.id)
 
 
 def test_older_than_the_window(both: Both, now_ms: int) -> None:
@@ -315,13 +286,6 @@ def test_no_sample_from_the_future_is_sent(ours: Recorder, now_ms: int) -> None:
     assert ours.sent("a") == ours.sent("c") == ["-2", "-30", "-876000"]
     assert ours.sent("b") == []
     assert Counter(place.metric for place in kept(ours.run.id)) == {"a": 3, "b": 3, "c": 3}
-
-
-def test_a_clock_that_is_a_little_ahead(ours: Recorder, now_ms: int) -> None:
-    ours.record(now_ms + 55_000, a=1)
-    ours.record(now_ms + 65_000, b=1)
-    ours.deliver()
-    assert (ours.sent("a"), ours.sent("b")) == (["1"], [])
 
 
 def test_the_same_again(both: Both, now_ms: int) -> None:

@@ -182,17 +182,6 @@ def test_it_waits_as_long_as_it_is_told(
     case.assert_complete()
 
 
-def test_it_really_waits(case: Case, faulty: FaultyPrometheus, database: Database) -> None:
-    case.record_some()
-    faulty.faults.append(answers(429, "later", Retry_After="1"))
-    with Deliverer(case.delivery, database):
-        wait_for(nothing_waits)
-    answered_at = faulty.requests[0].answered_at
-    assert answered_at is not None
-    assert faulty.requests[1].at - answered_at >= 1
-    case.assert_complete()
-
-
 def test_it_gets_through_all_of_it(
     case: Case, faulty: FaultyPrometheus, database: Database
 ) -> None:

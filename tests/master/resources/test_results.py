@@ -68,48 +68,36 @@ def test_goal_time_and_price_can_be_asked_for(api: TestClient, judged: Run) -> N
     }
 
 
-@pytest.mark.parametrize(
-    ("goal", "target"),
-    [
-        ("acc>=97", ("acc", 97.0, False)),
-        ("acc<=-1e-3", ("acc", -0.001, True)),
-        ("a <= b >= +5.", ("a <= b", 5.0, False)),
-        ("a>=b<=5", ("a>=b", 5.0, True)),
-        ("val_Prec@1 @ 0>=.5", ("val_Prec@1 @ 0", 0.5, False)),
-    ],
-)
-def test_a_goal_is_a_metric_and_a_bound(
-    api: TestClient, judged: Run, goal: str, target: tuple[str, float, bool]
-) -> None:
-    found = get_result(api, judged.id, goal=goal).json["target"]
-    assert (found["metric"], found["value"], found["lower_is_better"]) == target
+def test_a_goal_is_a_metric_and_a_bound(api: TestClient, judged: Run) -> None:
+    targets = {
+        "acc>=97": ("acc", 97.0, False),
+        "acc<=-1e-3": ("acc", -0.001, True),
+        "a <= b >= +5.": ("a <= b", 5.0, False),
+        "a>=b<=5": ("a>=b", 5.0, True),
+        "val_Prec@1 @ 0>=.5": ("val_Prec@1 @ 0", 0.5, False),
+    }
+    for goal, target in targets.items():
+        found = get_result(api, judged.id, goal=goal).json["target"]
+        assert (found["metric"], found["value"], found["lower_is_better"]) == target
 
 
-@pytest.mark.parametrize(
-    "goal",
-    [
+def test_a_goal_that_is_none_is_refused(api: TestClient, judged: Run) -> None:
+    for goal in (
         *("", "acc", "acc>97", "acc=97", ">=97", " >=97", "acc>=", "acc>=x", "acc>=nan"),
         *("acc<=inf", "acc>=1e999", "acc>=1_000", "acc>=\N{FULLWIDTH DIGIT NINE}"),
         *("a" * 201 + ">=1", "a\0>=1"),
-    ],
-)
-def test_a_goal_that_is_none_is_refused(api: TestClient, judged: Run, goal: str) -> None:
-    for answer in (get_result(api, judged.id, goal=goal), compare(api, judged.id, goal=goal)):
-        assert answer.status_code == 400
-        assert answer.json["message"].startswith("goal: METRIC>=VALUE or METRIC<=VALUE")
-
-
-@pytest.mark.parametrize("name", ["after", "price"])
-@pytest.mark.parametrize("value", ["", "x", "-1", "nan", "inf", "-inf", "1e13", "1e999", "1_0"])
-def test_a_number_that_is_none_is_refused(
-    api: TestClient, judged: Run, name: str, value: str
-) -> None:
-    for answer in (
-        get_result(api, judged.id, **{name: value}),
-        compare(api, judged.id, **{name: value}),
     ):
-        assert answer.status_code == 400
-        assert answer.json["message"] == f"{name}: a number from 0 to 1e+12 (not {value!r})"
+        for answer in (get_result(api, judged.id, goal=goal), compare(api, judged.id, goal=goal)):
+            assert answer.status_code == 400
+            assert answer.json["message"].startswith("goal: METRIC>=VALUE or METRIC<=VALUE")
+
+
+def test_a_number_that_is_none_is_refused(api: TestClient, judged: Run) -> None:
+    for value in ("", "x", "-1", "nan", "inf", "-inf", "1e13", "1e999", "1_0"):
+        for name in ("after", "price"):
+            answer = get_result(api, judged.id, **{name: value})
+            assert answer.status_code == 400
+            assert answer.json["message"] == f"{name}: a number from 0 to 1e+12 (not {value!r})"
 
 
 def test_a_price_may_be_nought_and_a_time_may_not(api: TestClient, judged: Run) -> None:
@@ -143,19 +131,13 @@ def test_a_comparison_is_what_the_client_reads(api: TestClient, judged: Run) -> 
     assert (asked["comparable"], asked["differences"][-1]["name"]) == ("unknown", "own_goal")
 
 
-@pytest.mark.parametrize("runs", ["", "x", "1,", ",1", "1,,2", "1, 2", "-1", "1.0", "1" * 19])
-def test_what_is_no_list_of_runs_is_refused(api: TestClient, judged: Run, runs: str) -> None:
-    answer = compare(api, runs)
-    assert answer.status_code == 400
-    assert answer.json["message"] == (
-        f"runs: the ids of 1 to 200 runs, such as 1,2,3 (not {runs!r})"
-    )
-
-
-def test_runs_must_be_named(api: TestClient) -> None:
-    answer = api.simulate_get("/api/compare/")
-    assert answer.status_code == 400
-    assert answer.json["message"].startswith("runs: ")
+def test_what_is_no_list_of_runs_is_refused(api: TestClient, judged: Run) -> None:
+    for runs in ("", "x", "1,", ",1", "1,,2", "1, 2", "-1", "1.0", "1" * 19):
+        answer = compare(api, runs)
+        assert answer.status_code == 400
+        expected = f"runs: the ids of 1 to 200 runs, such as 1,2,3 (not {runs!r})"
+        assert answer.json["message"] == expected
+    assert api.simulate_get("/api/compare/").json["message"].startswith("runs: ")
 
 
 def test_a_run_is_named_once(api: TestClient, judged: Run) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from master.models import Run, Series, open_database, run_owner
 from master.recording.remote_write import RemoteWriter
-from master.recording.sending import labels
+from master.recording.samples import prometheus_labels
 from tests.conftest import USER_TOKEN, PrometheusServer, free_port, wait_for
 from tests.master.making import make_run, time_series
 
@@ -58,7 +58,7 @@ def long_run(own_prometheus: PrometheusServer, tmp_path: Path) -> Iterator[Run]:
     dice = random.Random(1)  # noqa: S311 - dice, not secrets
     for start in range(0, SAMPLES, 50_000):
         points = [(first_ms + start + i, dice.random()) for i in range(50_000)]
-        writer.send([time_series(labels(run_owner(run.id), ("loss", "0")), points)])
+        writer.send([time_series(prometheus_labels(run_owner(run.id), ("loss", "0")), points)])
     writer.close()
     Series.create(
         owner=run_owner(run.id),

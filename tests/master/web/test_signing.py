@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 import pytest
 from falcon.testing import Result, TestClient
 
+from master.access import make_session
 from master.app import create_app
 from master.reading.promql import PrometheusClient
-from master.session import make_session
 from master.settings import Settings
 from master.web.signing import path_of_ours
 from tests.conftest import AGENT_TOKEN, USER_TOKEN

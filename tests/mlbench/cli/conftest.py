@@ -1,4 +1,4 @@
-"""The command line, run as its user does: as a process, over a stack."""
+"""The command line over a stack: called in this process, as a process, or on a terminal."""
 
 import fcntl
 import json
@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from mlbench import names
+from mlbench.cli import app
 from mlbench.home import Home
 
 _PROGRAM = Path(sys.executable).with_name("mlbench")
@@ -52,7 +54,25 @@ class Mlbench:
     """Variables that it has beside those of this process."""
 
     def __call__(self, *arguments: str) -> Done:
-        """Run a command to its end."""
+        """Run a command to its end in this process, which saves starting another one."""
+        signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+        with pytest.MonkeyPatch.context() as patch:
+            for name in {*os.environ} - {*self._environ()}:
+                patch.delenv(name)
+            for name, value in self._environ().items():
+                patch.setenv(name, value)
+            if self.folder is not None:
+                patch.chdir(self.folder)
+            patch.setattr(sys, "argv", ["mlbench", *arguments])
+            done = CliRunner().invoke(app, arguments)
+        for number, handler in signals.items():
+            signal.signal(number, handler)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return Done(done.exit_code, done.stdout, done.stderr)
+
+    def process(self, *arguments: str) -> Done:
+        """Run a command to its end as a process."""
         done = subprocess.run(
             [*self.program, *arguments],
             cwd=self.folder,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from mlbench.cli.alerts import Alert, AlertWatch, NoAlertsError, firing
+from mlbench.cli.live import Alert, AlertsError, AlertWatch, read_alerts
 from mlbench.home import Home
 from tests.conftest import PrometheusServer, free_port, wait_for
 from tests.mlbench.cli.conftest import Mlbench
@@ -48,7 +48,7 @@ def prometheus_with(rules: str, firing_alerts: int, binary: Path, folder: Path) 
     (folder / "prometheus.yml").write_text("rule_files: [rules.yml]\n")
     server = PrometheusServer(binary, folder, free_port())
     server.start()
-    wait_for(lambda: len(firing(server.url)) == firing_alerts, what="the alerts fire")
+    wait_for(lambda: len(read_alerts(server.url)) == firing_alerts, what="the alerts fire")
     yield server.url
     server.kill()
 
@@ -62,24 +62,24 @@ def alarmed(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_those_that_fire_are_read(alarmed: str) -> None:
-    assert sorted(firing(alarmed), key=lambda alert: alert.name) == [_OF_A_PART, _OF_A_RUN]
+    assert sorted(read_alerts(alarmed), key=lambda alert: alert.name) == [_OF_A_PART, _OF_A_RUN]
 
 
 def test_a_run_has_its_own(alarmed: str) -> None:
-    assert AlertWatch(alarmed, run_id=7).look() == [_OF_A_RUN]
-    assert AlertWatch(alarmed, run_id=8).look() == []
+    assert AlertWatch(alarmed, run_id=7).read() == [_OF_A_RUN]
+    assert AlertWatch(alarmed, run_id=8).read() == []
 
 
 def test_a_prometheus_that_is_away_is_told_of_or_passed_over() -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
-    with pytest.raises(NoAlertsError, match=nowhere):
-        firing(nowhere)
-    assert AlertWatch(nowhere, run_id=7).look() == []
+    with pytest.raises(AlertsError, match=nowhere):
+        read_alerts(nowhere)
+    assert AlertWatch(nowhere, run_id=7).read() == []
 
 
 def test_what_is_no_prometheus_is_told_of(mlbench: Mlbench) -> None:
-    with pytest.raises(NoAlertsError, match="404"):
-        firing(mlbench.home.read_connection().url)
+    with pytest.raises(AlertsError, match="404"):
+        read_alerts(mlbench.home.read_connection().url)
 
 
 def test_status_tells_what_fires(mlbench: Mlbench, alarmed: str, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_status_does_without_a_prometheus(mlbench: Mlbench, tmp_path: Path) -> N
     home.write_connection(replace(mlbench.home.read_connection(), prometheus_url=nowhere))
     done = replace(mlbench, home=home)("status", "--json")
     assert (done.code, done.json["alerts"]) == (0, None)
-    assert "does not say which alerts fire" in done.err
+    assert "does not tell which alerts fire" in done.err
 
 
 def test_a_run_that_is_watched_tells_its_alerts_once(

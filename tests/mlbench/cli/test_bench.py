@@ -3,12 +3,25 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import Run
+from mlbench.cli.bench import (
+    PlannedRun,
+    check_earlier,
+    find_earlier,
+    plan_runs,
+    read_workers,
+    seconds_left,
+    seed_of_repeat,
+)
+from mlbench.cli.common import UsageError
+from mlbench.cli.order import Code, Order
+from mlbench.client import Benchmark, Run
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
 
@@ -149,10 +162,13 @@ def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
     ("arguments", "message"),
     [
         (("steps", "--workers", "1,99"), "num_workers: at most 16"),
-        (("steps", "--workers", "1,x"), "--workers 1,x: it must be numbers such as 1,2,4"),
+        (
+            ("steps", "--workers", "1,x"),
+            "--workers 1,x: give numbers separated by",
+        ),
         (("steps", "--seed", "1"), "--seed: steps takes none; leave it out"),
         (("steps", "--name", "x" * 35), f"--name {'x' * 35}: at most 34 characters"),
-        (("steps", "-o", "report.pdf"), "-o report.pdf: its name ends with none of"),
+        (("steps", "-o", "report.pdf"), "-o report.pdf: its name must end with one of"),
         (("./missing.py",), "there is no file missing.py"),
     ],
 )
@@ -164,3 +180,148 @@ def test_what_cannot_be_run_is_refused_before_anything_has(
     assert (done.code, done.out) == (2, "")
     assert f"mlbench: {message}" in done.err
     assert [run.id for run in client.get_runs().result().value] == [run.id for run in before]
+
+
+_ONE, _TWO = PlannedRun("set-w1-r1", 1, 5), PlannedRun("set-w2-r1", 2, 5)
+_ORDER = Order(Code("digits", benchmark="digits"), args={"epochs": "3"}, light=True)
+_RULES: dict[str, list[object]] = {
+    "learning_rate": [0.05],
+    "exchange": ["ddp", "flat"],
+    "batch_size": [],
+}
+
+_RUN = Run(
+    id=7,
+    name="set-w2-r1",
+    state="FINISHED",
+    reason="",
+    num_workers=2,
+    attempt=1,
+    created_at="2018-08-03T09:21:29.347000Z",
+    started_at=None,
+    finished_at=None,
+    goal=None,
+    delivery=None,
+    ranks=(),
+    benchmark="digits",
+    # With what the seed and the light goal say.
+    args={"epochs": "3", "seed": "5", "goal": "90", "backend": "gloo"},
+    backend="gloo",
+    seed=5,
+    gpu_enabled=False,
+    light_target=True,
+)
+
+
+# --- Decisions: which runs a set has ---
+
+
+def test_workers_are_numbers_from_few_to_many() -> None:
+    assert read_workers("1,2,4") == [1, 2, 4]
+    assert read_workers("4,1,4") == [1, 4]
+
+
+@pytest.mark.parametrize("text", ["", "1,", "1,0", "two", "-1", "1 2", "²"])
+def test_what_are_no_workers_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="give numbers separated by commas"):
+        read_workers(text)
+
+
+def test_repeats_are_outermost_and_the_largest_comes_first() -> None:
+    assert plan_runs("set", [1, 2], [5, 6]) == [
+        PlannedRun("set-w2-r1", 2, 5),
+        PlannedRun("set-w1-r1", 1, 5),
+        PlannedRun("set-w2-r2", 2, 6),
+        PlannedRun("set-w1-r2", 1, 6),
+    ]
+
+
+def test_names_have_room_for_what_is_added() -> None:
+    name = "x" * (40 - len("-w16-r10"))
+    assert max(len(one.name) for one in plan_runs(name, [1, 16], [None] * 10)) == 40
+    with pytest.raises(UsageError, match="at most 32 characters"):
+        plan_runs(f"{name}x", [1, 16], [None] * 10)
+
+
+def test_a_set_can_be_compared() -> None:
+    assert len(plan_runs("set", [1, 2], [None] * 100)) == 200
+    with pytest.raises(UsageError, match="that is 202 runs; at most 200"):
+        plan_runs("set", [1, 2], [None] * 101)
+
+
+def test_each_repeat_has_the_next_seed_if_the_task_takes_one() -> None:
+    digits = Benchmark("digits", "", takes_seed=True)
+    steps = Benchmark("steps", "", takes_seed=False)
+    assert [seed_of_repeat(digits, None, repeat) for repeat in range(3)] == [1, 2, 3]
+    assert [seed_of_repeat(None, 7, repeat) for repeat in range(2)] == [7, 8]
+    assert seed_of_repeat(steps, None, 1) is None
+    with pytest.raises(UsageError, match="steps takes none"):
+        seed_of_repeat(steps, 1, 0)
+
+
+# --- Decisions: which of them exist ---
+
+
+def test_finished_and_active_runs_are_not_run_again() -> None:
+    failed = replace(_RUN, id=8, name="set-w1-r1", state="FAILED")
+    assert find_earlier([_ONE, _TWO], [_RUN, failed]) == {_TWO: _RUN}
+    going = replace(failed, id=9, state="STARTED")
+    assert find_earlier([_ONE, _TWO], [_RUN, failed, going]) == {_ONE: going, _TWO: _RUN}
+
+
+def test_of_runs_with_one_name_the_newest_counts() -> None:
+    failed = replace(_RUN, id=8, state="FAILED")
+    assert find_earlier([_TWO], [_RUN, failed]) == {}
+
+
+def test_a_run_of_the_same_shape_is_one_of_the_set() -> None:
+    check_earlier({_TWO: _RUN}, _ORDER, _RULES)
+    usual = replace(_RUN, args={**_RUN.args, "learning_rate": "0.05", "exchange": "ddp"})
+    check_earlier({_TWO: usual}, _ORDER, _RULES)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"num_workers": 1}, "num_workers"),
+        ({"num_cpus": 0.5}, "num_cpus"),
+        ({"max_bandwidth": 20.0}, "max_bandwidth"),
+        ({"seed": 6}, "seed"),
+        ({"benchmark": "", "command": "train"}, "benchmark, command"),
+        ({"working_dir": "/somewhere"}, "working_dir"),
+        ({"light_target": False}, "light_target"),
+        ({"gpu_enabled": True}, "gpu_enabled"),
+        ({"deadline_seconds": 60.0}, "deadline_seconds"),
+        ({"args": {"epochs": "4"}}, "option epochs"),
+        ({"args": {}}, "option epochs"),
+        ({"args": {"epochs": "3", "learning_rate": "0.1"}}, "option learning_rate"),
+        ({"args": {"epochs": "3", "exchange": "flat"}}, "option exchange"),
+        ({"args": {"epochs": "3", "batch_size": "32"}}, "option batch_size"),
+        ({"args": {"epochs": "3", "device": "cuda"}}, "option device"),
+    ],
+)
+def test_a_run_of_another_shape_is_refused(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        check_earlier({_TWO: replace(_RUN, **change)}, _ORDER, _RULES)
+    assert str(refusal.value) == (
+        f"run 7 (set-w2-r1) differs in {named}: choose another --name, or delete it"
+    )
+
+
+def test_another_backend_or_goal_is_another_shape() -> None:
+    with pytest.raises(UsageError, match="differs in backend:"):
+        check_earlier({_TWO: _RUN}, replace(_ORDER, backend="mpi"), _RULES)
+    strict = replace(_RUN, light_target=False)
+    with pytest.raises(UsageError, match="differs in option goal:"):
+        check_earlier({_TWO: strict}, replace(_ORDER, light=False), _RULES)
+
+
+# --- Decisions: how long the rest takes ---
+
+
+def test_the_time_left_is_what_others_with_as_many_workers_took() -> None:
+    assert seconds_left([], [_ONE]) is None
+    finished = [(_ONE, 10.0), (_ONE, 14.0), (_TWO, 6.0)]
+    assert seconds_left(finished, [_ONE, _TWO, _TWO]) == 12.0 + 2 * 6.0
+    assert seconds_left(finished, [PlannedRun("set-w4-r1", 4, 5)]) == 10.0
+    assert seconds_left(finished, []) == 0

@@ -97,11 +97,11 @@ def test_an_older_file_is_replaced_with_the_usual_rights(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("-o", "all.txt"), "-o all.txt: its name ends with none of zip, csv, json: give --format"),
+        (("-o", "all.txt"), "-o all.txt: its name ends with none of zip, csv, json; give --format"),
         (("-o", "no/folder.zip"), "-o no/folder.zip: No such file or directory"),
-        (("-o", "folder.zip"), "-o folder.zip: there is something that is no file"),
-        (("-o", "/dev/null", "--format", "csv"), "-o /dev/null: there is something that is no"),
-        (("-o", "-", "--json"), "-o -: stdout must be a file or a pipe, without --json"),
+        (("-o", "folder.zip"), "-o folder.zip: it exists and is no regular file"),
+        (("-o", "/dev/null", "--format", "csv"), "-o /dev/null: it exists and is no"),
+        (("-o", "-", "--json"), "-o -: stdout must be a file or a pipe, and --json"),
     ],
 )
 def test_where_it_cannot_go_is_told(
@@ -118,12 +118,6 @@ def test_a_terminal_is_no_place_for_it(here: Mlbench, finished: Run) -> None:
     with here.on_terminal("download", "finished", "-o", "-") as terminal:
         assert terminal.wait() == 2
     assert "stdout must be a file or a pipe" in terminal.text
-
-
-def test_an_unknown_run_leaves_nothing(here: Mlbench, tmp_path: Path) -> None:
-    done = here("download", "4711")
-    assert (done.code, done.err) == (2, "mlbench: run_id: there is no run 4711\n")
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- Where it does not get to the end: a master that falls silent after a part. ---
@@ -162,7 +156,7 @@ def test_an_interrupted_download_leaves_nothing(stuck: Mlbench, number: signal.S
         terminal.read_until(r"0\.2/1\.2 MB")
         terminal.process.send_signal(number)
         assert terminal.wait() == 130
-    assert terminal.text.endswith("interrupted, nothing is kept\r\n")
+    assert terminal.text.endswith("interrupted; nothing was written\r\n")
     assert files(stuck.folder) == {"all.zip": len("old")}
 
 
@@ -172,11 +166,3 @@ def test_a_download_that_breaks_off_leaves_nothing(stuck: Mlbench, halting: Scri
     assert done.code == 2
     assert done.err.startswith(f"mlbench: the master at {halting.url} does not answer")
     assert files(stuck.folder) == {"all.zip": len("old")}
-
-
-def test_the_progress_shows_bytes_and_rate(stuck: Mlbench) -> None:
-    with stuck.on_terminal("download", "1", "-o", "all.zip") as terminal:
-        terminal.read_until(r"run \d+ \(finished\) .* 0\.2/1\.2 MB .*B/s")
-        terminal.press_ctrl_c()
-        assert terminal.wait() == 130
-    assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, "the cursor"

@@ -63,7 +63,7 @@ def test_the_status_says_that_alerts_are_not_known(elsewhere: Mlbench, finished:
     assert done.code == 0
     assert re.search(rf"^{finished.id} +finished ", done.out, re.MULTILINE)
     assert done.err == (
-        "alerts are not known here: $MLBENCH_PROMETHEUS_URL names the Prometheus to ask\n"
+        "alerts are not known here: set $MLBENCH_PROMETHEUS_URL to the Prometheus to ask\n"
     )
     assert elsewhere("status", "--json").json["alerts"] is None
 
@@ -117,12 +117,12 @@ def test_a_master_that_refuses_is_told(alone: Mlbench, status: int, message: str
 
 
 def test_the_commands_of_the_local_stack_are_about_that(elsewhere: Mlbench) -> None:
-    up = elsewhere("up", "--detach", "--workers", "1", "--json")
+    up = elsewhere.process("up", "--detach", "--workers", "1", "--json")
     try:
         assert up.code == 0, up.err
         assert up.json["url"] != elsewhere.more["MLBENCH_URL"]
         assert up.err.startswith("$MLBENCH_URL is set: the other commands talk to the master there")
-        demo = elsewhere("demo", "steps", "--workers", "1")
+        demo = elsewhere.process("demo", "steps", "--workers", "1")
         assert demo.code == 0, demo.err
         assert f"@{up.json['url'].removeprefix('http://')}/api/runs/1/" in demo.out
     finally:

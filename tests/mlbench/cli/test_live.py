@@ -8,8 +8,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.cli import live
-from mlbench.cli.alerts import AlertWatch
-from mlbench.cli.live import Progress, progress
+from mlbench.cli.live import AlertWatch, Progress, last_numbers, progress
 from mlbench.client import Goal, Point, Run, Series
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.client.scripted import Asked, Reply, answering
@@ -46,15 +45,23 @@ def test_progress_is_read_off_the_last_values(run: Run) -> None:
     assert progress(run, series, _NOW) == Progress(2, 200, 0.25, 91.5, 200.0, seconds=10.0)
 
 
+def test_the_last_numbers_are_in_order_of_ranks_and_texts_are_passed_over() -> None:
+    series: Series = {
+        "loss @ 10": points("3"),
+        "loss @ 2": points("1", "2", "a text"),
+        "lossy": points("9"),
+        "note @ 0": points("a text"),
+    }
+    assert last_numbers(series) == {"loss": [2.0, 3.0], "lossy": [9.0]}
+
+
+def test_an_epoch_that_is_no_number_is_not_shown(run: Run) -> None:
+    assert progress(run, {"epoch @ 0": points("NaN")}, _NOW).epoch is None
+
+
 def test_before_the_first_value_there_is_time_only(run: Run) -> None:
     waiting = replace(run, started_at=None, goal=None)
     assert progress(waiting, {}, _NOW) == Progress(None, None, None, None, None, seconds=20.0)
-
-
-def test_texts_do_no_harm_to_the_view(run: Run) -> None:
-    names = ("epoch", "step", "train_loss", "acc", "samples", "train_seconds")
-    series = {f"{name} @ 0": points("a text") for name in names}
-    assert progress(run, series, _NOW) == progress(run, {}, _NOW)
 
 
 def test_a_small_loss_is_told_beside_its_goal(run: Run) -> None:
@@ -109,7 +116,7 @@ def test_each_change_of_what_a_run_waits_for_is_told_once(
     finished: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     room = "the cluster has room for {} of 4 workers"
-    waits = [None, room.format(2), room.format(2), room.format(3), "", ""]
+    waits = ["", room.format(2), room.format(2), room.format(3), "", ""]
     states = ["INITIALIZED"] * 4 + ["STARTED", "FINISHED"]
     bodies = [
         {**finished.fields, "state": state, "waiting": waiting, "ranks": []}

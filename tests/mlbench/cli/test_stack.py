@@ -35,7 +35,7 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
 
 def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
     port = free_port()
-    up = alone("up", "--detach", "--workers", "1", "--port", str(port), "--json")
+    up = alone.process("up", "--detach", "--workers", "1", "--port", str(port), "--json")
     assert up.code == 0, up.err
     assert (up.json["state"], up.json["url"]) == ("running", f"http://127.0.0.1:{port}")
     assert [pod["name"] for pod in alone("status", "--json").json["pods"]] == [
@@ -47,7 +47,7 @@ def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
 
     down = alone("down")
     assert (down.code, down.out) == (0, "stopped\n")
-    assert left(started) == []
+    wait_for(lambda: left(started) == [], what="all processes have ended")
     again = alone("down", "--json")
     assert (again.code, again.json) == (0, {"stopped": False})
     assert alone("down").out == "no stack was running\n"
@@ -71,7 +71,7 @@ def test_ctrl_c_ends_a_stack_in_the_foreground(alone: Mlbench) -> None:
 def test_a_taken_port_is_told(alone: Mlbench, mlbench: Mlbench) -> None:
     port = mlbench.home.read_connection().url.rpartition(":")[2]
     for options in ((), ("--detach",)):
-        done = alone("up", "--port", port, *options)
+        done = alone.process("up", "--port", port, *options)
         assert (done.code, done.out) == (2, "")
         assert f"port {port} is taken by another program; leave out --port" in done.err
 
@@ -101,7 +101,7 @@ def test_a_stack_that_was_killed_is_told(alone: Mlbench) -> None:
 
 
 def test_a_demo_runs_and_stops_the_stack_that_it_started(alone: Mlbench) -> None:
-    done = alone("demo", "steps", "--workers", "1")
+    done = alone.process("demo", "steps", "--workers", "1")
     assert done.code == 0, done.err
     assert re.search(r"^run 1 \(steps-[\d-]+\): FINISHED$", done.out, re.MULTILINE)
     assert done.err.startswith("Starting Prometheus, master, controller, exporter and workers")
@@ -120,23 +120,20 @@ def test_a_demo_over_a_stack_that_runs_leaves_it_running(mlbench: Mlbench) -> No
     assert launch.running_supervisor(mlbench.home) == before
 
 
-def without_a_stack_of_its_own(mlbench: Mlbench, more: str = "") -> Mlbench:
+def without_a_stack_of_its_own(mlbench: Mlbench) -> Mlbench:
     """Return a command line that takes the stack which runs for one that it has started."""
     code = (
-        "from mlbench.cli import app, runs, stack\n"
+        "from mlbench.cli import app, stack\n"
         "stack.launch.running_supervisor = lambda home: None\n"
         "stack.launch.start_detached = lambda home, *_: home.read_connection()\n"
         "stack.launch.stop = lambda home: print('stopped')\n"
-        f"{more}\n"
         "app()"
     )
     return replace(mlbench, program=(sys.executable, "-c", code))
 
 
 def test_a_demo_on_a_terminal_stays_up_until_ctrl_c(mlbench: Mlbench) -> None:
-    ended_well = "runs.run_and_show = lambda *args, **options: 0"
-    demo = without_a_stack_of_its_own(mlbench, ended_well)
-    with demo.on_terminal("demo") as terminal:
+    with without_a_stack_of_its_own(mlbench).on_terminal("demo", "steps") as terminal:
         terminal.read_until(
             "The stack is still up, Ctrl-C stops it.*\r\n.*Web pages.*\r\n.*API.*\r\n"
             ".*Prometheus.*\r\n.*Grafana.*\r\n"

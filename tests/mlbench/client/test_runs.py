@@ -10,7 +10,7 @@ from mlbench.client import ApiError, Goal, Run
 from tests.conftest import wait_for
 from tests.mlbench.client.scripted import Reply, serving
 from tests.mlbench.conftest import wait_for_end
-from tests.ordering import order_steps
+from tests.stacks import order_steps
 
 
 def test_a_run_is_described_in_full(finished: Run) -> None:

@@ -6,8 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mlbench.report.drawing import FAINT, INK, SERIES
-from mlbench.report.plots import Plot, plots
+from mlbench.report.plots import _FAINT, _INK, _SERIES, Plot, plots
 from mlbench.results import Comparison, Result
 from tests.mlbench.report.making import (
     METRIC,
@@ -62,13 +61,6 @@ def test_a_plot_without_figures_is_left_out(results: list[Result], titles: list[
     assert [*drawn(make_comparison(results))] == titles
 
 
-def test_the_goal_and_each_run_are_drawn_once() -> None:
-    [metric, *_] = plots(make_comparison([make_result(1), make_unreached(2, 2)]))
-    assert texts(metric).count("goal") == 1
-    for colour in ("var(--series-0)", "var(--series-1)"):
-        assert colour in metric.svg
-
-
 def test_without_training_time_the_clock_is_the_walls() -> None:
     result = make_result(1)
     assert result.curve is not None
@@ -109,12 +101,6 @@ def test_groups_are_told_apart_by_the_end_of_long_labels() -> None:
             assert sum(text.endswith(f"--rate {rate}") for text in texts(plot)) == 1, plot.title
 
 
-def test_groups_of_one_label_each_have_their_line_in_the_legend() -> None:
-    comparison = make_matrix((1, 2), 2)
-    groups = tuple(replace(group, label="alike") for group in comparison.groups)
-    assert texts(plots(replace(comparison, groups=groups))[0]).count("alike") == 2
-
-
 def test_a_name_that_no_font_here_has_is_no_warning(recwarn: pytest.WarningsRecorder) -> None:
     result = make_result(1)
     assert result.target is not None
@@ -125,7 +111,7 @@ def test_a_name_that_no_font_here_has_is_no_warning(recwarn: pytest.WarningsReco
 
 def test_a_drawing_takes_its_colours_from_the_page_and_asks_nobody() -> None:
     for plot in plots(make_matrix((1, 2), 2)):
-        for stand_in in (INK, FAINT, *SERIES):
+        for stand_in in (_INK, _FAINT, *_SERIES):
             assert stand_in not in plot.svg
         assert "currentColor" in plot.svg
         addresses = {*re.findall(r'https?://[^"\s]+', plot.svg)}
@@ -142,10 +128,6 @@ def test_the_drawings_of_a_page_do_not_share_ids() -> None:
     }
     assert linked
     assert linked <= {*ids}
-
-
-def test_the_same_figures_give_the_same_drawing() -> None:
-    assert plots(make_matrix()) == plots(make_matrix())
 
 
 def test_a_name_with_markup_is_a_text() -> None:

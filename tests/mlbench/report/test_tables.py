@@ -36,22 +36,11 @@ def test_a_set_has_every_table() -> None:
     assert columns(runs)["run"] == [str(i) for i in range(1, 16)]
 
 
-def test_figures_stand_at_the_right_and_names_at_the_left() -> None:
-    runs = tables(make_matrix())[-1]
-    left = [heading.text for heading in runs.headings if not heading.is_figure]
-    assert left == ["name", "division"]
-
-
 def test_one_run_has_no_groups() -> None:
     assert [table.title for table in tables(make_comparison([make_result(1)]))] == [
         "Where the time went",
         "Runs",
     ]
-
-
-def test_one_group_is_not_compared_with_itself() -> None:
-    reached = tables(make_matrix((2,), 3))[0]
-    assert "speed-up" not in columns(reached)
 
 
 def test_a_goal_that_was_not_reached_has_no_mean() -> None:
@@ -85,11 +74,6 @@ def test_a_departure_marks_the_division() -> None:
     departing = replace(make_result(1), departures=("its goal is 90",))
     runs = tables(make_comparison([departing, make_result(2)]))[-1]
     assert columns(runs)["division"] == ["closed*", "closed"]
-
-
-def test_without_phases_there_is_no_table_of_them() -> None:
-    bare = replace(make_result(1), phases={})
-    assert [table.title for table in tables(make_comparison([bare]))] == ["Runs"]
 
 
 def test_phases_of_ones_own_follow_the_known_ones() -> None:

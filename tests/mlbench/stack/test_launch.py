@@ -19,7 +19,7 @@ from mlbench.stack import launch
 from tests.conftest import wait_for
 from tests.mlbench.conftest import wait_for_end
 from tests.mlbench.stack.processes import descendants, left
-from tests.ordering import order_steps
+from tests.stacks import order_steps
 
 
 def supervisor_of(home: Home) -> psutil.Process:

@@ -12,15 +12,13 @@ import httpx
 import pytest
 
 import tests
-from mlbench import ApiClient, names
+from mlbench import names
 from mlbench.assets import grafana_folder
 from mlbench.grafana import DATA_SOURCE_NAME, DATA_SOURCE_UID, FOLDER_TITLE, FOLDER_UID
 from mlbench.home import Home
 from mlbench.login import split_login
 from mlbench.stack import launch
 from tests.conftest import wait_for
-from tests.mlbench.conftest import wait_for_end
-from tests.ordering import order_steps
 
 _CHECKOUT = Path(tests.__file__).parents[1]
 
@@ -119,6 +117,7 @@ def test_a_grafana_that_is_found_is_provisioned_and_shown(home: Home, grafana_ho
     assert provider["options"]["path"] == str(grafana_folder() / "dashboards")
 
 
+@pytest.mark.slow
 def test_a_grafana_that_does_not_start_keeps_nothing_from_running(
     home: Home, grafana_home: Path
 ) -> None:
@@ -132,25 +131,6 @@ def test_a_grafana_that_does_not_start_keeps_nothing_from_running(
     # It is started again, and now it works.
     (grafana_home / "bin" / "broken").unlink()
     wait_for(lambda: answers(url), what="Grafana answers")
-
-
-def test_a_grafana_that_never_answers_keeps_nothing_from_running(
-    home: Home, grafana_home: Path
-) -> None:
-    (grafana_home / "bin" / "mute").touch()
-    start(home)
-    with ApiClient.from_home(home) as client:
-        run = order_steps(client, "alone", num_workers=1, steps=20)
-        assert wait_for_end(client, run).state == "FINISHED"
-
-
-def test_a_program_that_cannot_be_run_keeps_nothing_from_running(
-    home: Home, grafana_home: Path
-) -> None:
-    (grafana_home / "bin" / "grafana").write_text("#!/nowhere/at/all\n")
-    start(home)
-    assert "grafana cannot be started" in (home.logs / "supervisor.log").read_text()
-    assert httpx.get(f"{home.read_connection().url}/readyz").is_success
 
 
 def test_where_there_is_none_one_line_says_so(

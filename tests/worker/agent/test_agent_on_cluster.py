@@ -1,11 +1,7 @@
-"""What the agent sees and says inside a pod of a real cluster, where $KUBECONFIG names one.
-
-The cluster must have the worker's image under the name $MLBENCH_TEST_WORKER_IMAGE.
-"""
+"""What the agent sees and says inside a pod of a real cluster."""
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -13,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import wait_for
+from tests.e2e.images import Images
 
-IMAGE = os.environ.get("MLBENCH_TEST_WORKER_IMAGE", "")
+IMAGE = Images.from_environ()["worker"]
 NAMESPACE = f"mlbench-agent-test-{os.getpid()}"
 SECONDS = 90.0
 
@@ -87,12 +84,7 @@ POD: dict[str, Any] = {
     },
 }
 
-pytestmark = [
-    pytest.mark.timeout(180),
-    pytest.mark.skipif(not os.environ.get("KUBECONFIG"), reason="$KUBECONFIG names no cluster"),
-    pytest.mark.skipif(not IMAGE, reason="$MLBENCH_TEST_WORKER_IMAGE names no image"),
-    pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is missing"),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
 
 def kubectl(*arguments: str, **options: Any) -> str:

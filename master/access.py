@@ -1,0 +1,193 @@
+"""Who may do what, and from where: tokens, sessions, and the Host and Origin of requests.
+
+Users show the token, browsers a session that they got for it, agents the token of their pod, which
+can only poll and ship.
+"""
+
+import base64
+import hashlib
+import hmac
+import time
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Literal
+
+import falcon
+from falcon import Request, Response
+
+from mlbench import pod_token
+from mlbench.pod_token import PodIdentity
+from mlbench.serving import is_address
+
+Access = Literal["open", "user", "agent"]
+
+SESSION_SECONDS = 30 * 24 * 3600
+"""How long a session is good for."""
+# Seconds since 1970, until the year 33658.
+_MAX_DIGITS = 12
+
+
+def access_of(resource: object) -> Access:
+    """Return who may use a resource: its attribute ``access``; without one it is for users."""
+    access: Access = getattr(resource, "access", "user")
+    return access
+
+
+# --- Tokens ---
+
+
+@dataclass(frozen=True)
+class TokenMiddleware:
+    """Lets a request through to its resource if it shows the token that the resource asks for."""
+
+    user_token: str
+    agent_secret: str
+    """What the tokens of pods are made with."""
+
+    def process_resource(
+        self, req: Request, resp: Response, resource: object, params: dict[str, object]
+    ) -> None:
+        """Refuse the request with 401 if it shows no token, with 403 if it shows the other kind.
+
+        An agent's resource finds the pod that asks with ``asking_pod``.
+        """
+        access = access_of(resource)
+        if access == "open":
+            return
+        if access == "user" and self._has_session(req):
+            return
+        shown = _shown_token(req)
+        is_user = is_token(shown, self.user_token)
+        pod = pod_token.identify(shown, self.agent_secret)
+        if access == "agent" and pod is not None:
+            req.context.pod = pod
+            return
+        if access == "user" and is_user:
+            return
+        if pod is not None or is_user:
+            raise falcon.HTTPForbidden(description=f"this route is for {access}s")
+        raise falcon.HTTPUnauthorized(
+            description="Authorization: show the token, as `Bearer TOKEN` or as the password of "
+            "HTTP Basic; it is in connection.json of a local stack's home folder, in a cluster in "
+            "the release's Secret",
+            challenges=_challenges(req),
+        )
+
+    def _has_session(self, req: Request) -> bool:
+        # Another program of this host may have set one of the same name.
+        sessions = req.get_cookie_values(cookie_name(req.port)) or []
+        return any(is_session(one, self.user_token, time.time()) for one in sessions)
+
+
+def asking_pod(req: Request) -> PodIdentity:
+    """Return the pod whose token a request for an agent's resource shows."""
+    pod: PodIdentity = req.context.pod
+    return pod
+
+
+def is_token(shown: str, token: str) -> bool:
+    """Compare what was shown with a token, in a time that does not depend on where they differ."""
+    return hmac.compare_digest(shown.encode(), token.encode())
+
+
+def _challenges(req: Request) -> list[str]:
+    # The browser of a page's script would open a dialog for HTTP Basic.
+    is_script = req.get_header("Sec-Fetch-Mode", default="navigate") != "navigate"
+    return ['Bearer realm="mlbench"', *([] if is_script else ['Basic realm="mlbench"'])]
+
+
+def _shown_token(req: Request) -> str:
+    scheme, _, credentials = (req.auth or "").partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return credentials.strip()
+        case "basic":
+            return _basic_password(credentials)
+        case _:
+            return ""
+
+
+def _basic_password(credentials: str) -> str:
+    try:
+        decoded = base64.b64decode(credentials, validate=True).decode()
+    except ValueError:
+        return ""
+    return decoded.partition(":")[2]
+
+
+# --- Sessions: EXPIRY.SIGNATURE, signed with the token, so that another token ends them all ---
+
+
+def cookie_name(port: int) -> str:
+    """Return the name of the cookie: browsers send a host's cookies to all of its ports."""
+    return f"mlbench-session-{port}"
+
+
+def make_session(token: str, now: float) -> str:
+    """Return a session that begins ``now`` (Unix seconds), for somebody who showed the token."""
+    expiry = str(int(now) + SESSION_SECONDS)
+    return f"{expiry}.{_sign(token, expiry)}"
+
+
+def is_session(text: str, token: str, now: float) -> bool:
+    """Check that a text is a session made with this token, which has not expired."""
+    expiry, _, signature = text.partition(".")
+    if not (expiry.isascii() and expiry.isdecimal() and len(expiry) <= _MAX_DIGITS):
+        return False
+    is_ours = hmac.compare_digest(signature.encode(), _sign(token, expiry).encode())
+    return is_ours and now < int(expiry)
+
+
+def _sign(token: str, expiry: str) -> str:
+    return hmac.new(token.encode(), f"session {expiry}".encode(), hashlib.sha256).hexdigest()
+
+
+# --- Hosts and origins ---
+
+
+@dataclass(frozen=True)
+class OriginMiddleware:
+    """Refuses requests that were meant for another host, or come from another site's page.
+
+    A page that the user's browser shows can send requests to this machine, and by a name of its
+    own that leads here it could also read the answers (DNS rebinding). The Host and Origin headers
+    tell. An address as Host is no such name: nobody else can make it lead here.
+    """
+
+    allowed_hosts: Set[str]
+
+    def process_resource(
+        self, req: Request, resp: Response, resource: object, params: dict[str, object]
+    ) -> None:
+        """Refuse with 421 a foreign Host, with 403 a foreign Origin.
+
+        Open routes that are no pages take any Host: probes may call them by one of their own.
+        """
+        host = _host(req)
+        is_here = host in self.allowed_hosts or is_address(host)
+        if not is_here and not _takes_any_host(resource):
+            raise falcon.HTTPError(
+                falcon.HTTP_421,
+                description=f"Host: this master is {', '.join(sorted(self.allowed_hosts))} "
+                f"(not {req.get_header('Host')!r}); $MLBENCH_ALLOWED_HOSTS adds others",
+            )
+        origin = req.get_header("Origin")
+        if origin not in {None, f"http://{req.netloc}", f"https://{req.netloc}"}:
+            raise falcon.HTTPForbidden(
+                description=f"Origin: pages of another site may not send requests (not {origin!r})"
+            )
+
+
+def _takes_any_host(resource: object) -> bool:
+    takes_any: bool = getattr(resource, "any_host", access_of(resource) == "open")
+    return takes_any
+
+
+def _host(req: Request) -> str:
+    """Return the name by which the client calls, without port; empty if it is malformed."""
+    header = req.get_header("Host", default="")
+    try:
+        # An opened bracket that is never closed, Falcon lets pass.
+        return "" if header.startswith("[") and "]" not in header else req.host.lower()
+    except ValueError:
+        return ""

@@ -1,1 +1,0 @@
-"""Comparing runs: in which facts they differ, which are of one kind, and which are faster."""

@@ -1,0 +1,218 @@
+"""HTTP: parameters and bodies of requests, with errors that name the field, and JSON answers."""
+
+import json
+from functools import cache
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import falcon
+import orjson
+from falcon import Request, Response
+from falcon.media import JSONHandler
+from pydantic import BaseModel, TypeAdapter
+
+from master import exact, times
+from master.errors import BadFieldError
+
+# A text without NUL: neither PostgreSQL nor a command line takes it.
+NO_NUL = r"^[^\x00]*$"
+# The largest body of a request that is no stream.
+MAX_BODY_BYTES = 1 << 20
+# The largest list of samples.
+MAX_LIST_BYTES = 16 << 20
+_PIECE_BYTES = 64 << 10
+# More do not fit a database's 64 bits.
+_MAX_DIGITS = 18
+# JSON by another name.
+_JAVASCRIPT = "text/javascript"
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def read_body(req: Request, model: type[_Model]) -> _Model:
+    """Return the body, JSON or a form, as a model.
+
+    Raises:
+        falcon.HTTPBadRequest: the body is no JSON object and no form, or a field is wrong (400).
+        falcon.HTTPContentTooLarge: the body is too large (413).
+    """
+    fields = _read_form(req) if _is_form(req) else read_json(req, MAX_BODY_BYTES)
+    if not isinstance(fields, dict):
+        raise BadFieldError("body", "it must be a JSON object")
+    return model.model_validate(fields)
+
+
+def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | _Model:
+    """Return the body as a model, or as a list of at most ``most`` of them.
+
+    Raises:
+        falcon.HTTPBadRequest: the body is none of both, or a field is wrong (400).
+        falcon.HTTPContentTooLarge: the body is too large (413).
+    """
+    fields = _read_form(req) if _is_form(req) else read_json(req, MAX_LIST_BYTES)
+    if isinstance(fields, dict):
+        return model.model_validate(fields)
+    if not isinstance(fields, list):
+        raise BadFieldError("body", "it must be a JSON object or a list of them")
+    if not 0 < len(fields) <= most:
+        raise BadFieldError("body", f"a list has 1 to {most} entries (not {len(fields)})")
+    return _list_of(model).validate_python(fields)
+
+
+def read_json(req: Request, limit: int) -> Any:
+    """Return what the body says in JSON; an empty object where there is none.
+
+    Raises:
+        falcon.HTTPBadRequest: it is no JSON (400).
+        falcon.HTTPContentTooLarge: it is longer than ``limit`` bytes (413).
+    """
+    body = read_bytes(req, limit) or b"{}"
+    try:
+        fields = exact.loads(body)
+        # JSON can spell half of a character pair, which is no text.
+        json.dumps(fields, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise BadFieldError("body", f"it must be JSON: {error}") from None
+    return fields
+
+
+def read_bytes(req: Request, limit: int) -> bytes:
+    """Return the raw body.
+
+    Raises:
+        falcon.HTTPContentTooLarge: it is longer than ``limit`` (413).
+        falcon.HTTPUnsupportedMediaType: it is compressed (415).
+    """
+    encoding = req.get_header("Content-Encoding", default="identity")
+    if encoding.lower() != "identity":
+        raise falcon.HTTPUnsupportedMediaType(
+            description=f"Content-Encoding: a body is taken uncompressed only (not {encoding!r})",
+            headers={"Accept-Encoding": "identity"},
+        )
+    announced = req.content_length or 0
+    # A body in chunks says no length.
+    chunked = req.content_length is None and req.get_header("Transfer-Encoding")
+    stream = req.stream if chunked else req.bounded_stream
+    body: bytes = stream.read(limit + 1) if announced <= limit else b""
+    if max(len(body), announced) > limit:
+        if announced <= 2 * limit:
+            _let_finish(stream, 2 * limit)
+        raise falcon.HTTPContentTooLarge(description=f"body: at most {limit} bytes")
+    return body
+
+
+def _let_finish(stream: Any, most: int) -> None:
+    """Read the rest of a body, if it is not too much: its client would not listen before.
+
+    Its connection would be reset under it, and the answer be lost.
+    """
+    for _ in range(most // _PIECE_BYTES):
+        if not stream.read(_PIECE_BYTES):
+            return
+
+
+@cache
+def _list_of(model: type[_Model]) -> TypeAdapter[list[_Model]]:
+    return TypeAdapter(list[model])  # type: ignore[valid-type]
+
+
+def _is_form(req: Request) -> bool:
+    return (req.content_type or "").partition(";")[0].strip().lower() == falcon.MEDIA_URLENCODED
+
+
+def _read_form(req: Request) -> dict[str, str]:
+    """Return the fields of a form, such as MLBench's own client sends.
+
+    Raises:
+        falcon.HTTPBadRequest: it is no UTF-8, or a field is there twice (400).
+        falcon.HTTPContentTooLarge: it is too large (413).
+    """
+    try:
+        text = read_bytes(req, MAX_BODY_BYTES).decode()
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
+    except ValueError as error:
+        raise BadFieldError("body", f"it must be a form in UTF-8: {error}") from None
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise BadFieldError("body", "a field is given twice")
+    return fields
+
+
+def choice(req: Request, name: str, allowed: tuple[str, ...], default: str) -> str:
+    """Return a query parameter that has few possible values.
+
+    Raises:
+        BadFieldError: it has another one.
+    """
+    value = req.get_param(name, default=default)
+    if value not in allowed:
+        raise BadFieldError(name, f"one of {', '.join(allowed)} (not {value!r})")
+    return value
+
+
+def whole_number(req: Request, name: str, default: int | None = None) -> int | None:
+    """Return a query parameter that is a whole number, 0 or more.
+
+    Raises:
+        BadFieldError: it is something else.
+    """
+    text = req.get_param(name)
+    if text is None:
+        return default
+    number = parse_whole_number(text)
+    if number is None:
+        raise BadFieldError(name, f"a whole number, 0 or more (not {text!r})")
+    return number
+
+
+def parse_whole_number(text: str) -> int | None:
+    """Return the whole number that a text spells; nothing for any other text, or a huge one."""
+    plain = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+    return int(text) if plain else None
+
+
+def moment(req: Request, name: str, default: int) -> int:
+    """Return a query parameter that is a time, in microseconds since 1970.
+
+    Raises:
+        BadFieldError: it is no time.
+    """
+    text = req.get_param(name)
+    if text is None:
+        return default
+    try:
+        return times.parse(text)
+    except ValueError:
+        raise BadFieldError(name, f"a time like 2018-08-03T09:21:29.347Z (not {text!r})") from None
+
+
+def refuse_truth_value(value: object) -> object:
+    """Pass on the value of a field that holds a number: True would do for 1.
+
+    Raises:
+        ValueError: it is a truth value.
+    """
+    if isinstance(value, bool):
+        raise ValueError("a number, not a truth value")
+    return value
+
+
+def write_json(app: falcon.App[Request, Response]) -> None:
+    """Have the app write JSON, records too, as ``application/json`` or ``text/javascript``."""
+    handler = JSONHandler(dumps=orjson.dumps, loads=orjson.loads)
+    app.resp_options.media_handlers.update({falcon.MEDIA_JSON: handler, _JAVASCRIPT: handler})
+    app.add_middleware(MediaTypeMiddleware())
+
+
+class MediaTypeMiddleware:
+    """Calls JSON ``text/javascript`` where the client accepts that by name."""
+
+    def process_response(
+        self, req: Request, resp: Response, resource: object, req_succeeded: bool
+    ) -> None:
+        """Set Content-Type by the Accept header."""
+        if not (resp.content_type or falcon.MEDIA_JSON).startswith(falcon.MEDIA_JSON):
+            return
+        resp.append_header("Vary", "Accept")
+        if _JAVASCRIPT in req.accept:
+            resp.content_type = _JAVASCRIPT

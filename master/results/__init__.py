@@ -1,0 +1,1 @@
+"""Results: what runs reached, and how they compare."""

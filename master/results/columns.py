@@ -1,0 +1,65 @@
+"""The numbers of series as columns, for computing with them."""
+
+import math
+from array import array
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from master.reading.series import NamedSeries
+from master.recording.samples import SeriesKey, number_or_text, series_name, split_name
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The numbers of a series in order of time, NaN and infinities among them."""
+
+    times_us: Sequence[int]
+    values: Sequence[float]
+
+    def first_from(self, time_us: int) -> int:
+        """Return the position of the first number at a time or later; the length if none is."""
+        return bisect_left(self.times_us, time_us)
+
+
+Columns = Mapping[SeriesKey, Column]
+"""By metric and rank; none is empty."""
+
+ByRank = Mapping[str, Column]
+"""The columns of a metric in order of ranks; the one without a rank comes first."""
+
+
+def to_columns(series: NamedSeries) -> Columns:
+    """Read the numbers of series; texts are left out."""
+    columns: dict[SeriesKey, Column] = {}
+    for name, pieces in series:
+        times, values = array("q"), array("d")
+        for points in pieces:
+            for time_us, text in zip(points.times_us, points.values, strict=True):
+                number = number_or_text(text)
+                if isinstance(number, float):
+                    times.append(time_us)
+                    values.append(number)
+        if times:
+            columns[split_name(name)] = Column(times, values)
+    return columns
+
+
+def by_rank(columns: Columns, metric: str) -> ByRank:
+    """Return the columns of a metric, or of the one series of this name, in order of ranks."""
+    found = {key[1]: one for key, one in columns.items() if metric in (key[0], series_name(*key))}
+    # Ranks are nearly always numbers: 2 comes before 10.
+    return {rank: found[rank] for rank in sorted(found, key=lambda rank: (len(rank), rank))}
+
+
+def finite_by_rank(columns: Columns, metric: str) -> ByRank:
+    """Return the finite numbers of a metric, in order of ranks."""
+    found = {rank: _finite(column) for rank, column in by_rank(columns, metric).items()}
+    return {rank: column for rank, column in found.items() if column.times_us}
+
+
+def _finite(column: Column) -> Column:
+    kept = [i for i, value in enumerate(column.values) if math.isfinite(value)]
+    if len(kept) == len(column.values):
+        return column
+    return Column([column.times_us[i] for i in kept], [column.values[i] for i in kept])

@@ -1,0 +1,270 @@
+"""Comparing runs: in which facts they differ, and how much faster each group of them is.
+
+A fact is a name and a value, both texts. A run has no fact of what it does not state; workers,
+cores and bandwidth, its shape, are always known. Runs that share all facts form a group: they
+differ in nothing but their seed, name and moment.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from master.results import statistics
+from master.results.statistics import mean, ratio
+from mlbench.results import Comparison, Difference, Group, Result, Summary, Value
+
+Facts = Mapping[str, str]
+
+Answer = Literal["yes", "no", "unknown"]
+
+GOAL, OWN_GOAL = "goal", "own_goal"
+DATA, DATA_CHECKSUM = "data", "data_sha256"
+BATCH_SIZE, WORKER_BATCH_SIZE = "batch_size", "worker_batch_size"
+NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH = "num_workers", "num_cpus", "max_bandwidth"
+BENCHMARK, IMAGE, COMMAND = "benchmark", "image", "command"
+WORKING_DIR = "working_dir"
+
+# Runs that differ in one of these are not comparable.
+_BREAKING = (GOAL, DATA, BATCH_SIZE)
+# Runs of the same code that state no data have the same data.
+_CODE = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
+# What users vary in order to compare.
+SHAPE = (NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH)
+
+_NOT_STATED = "not stated"
+
+
+def compare(results: Sequence[Result], facts: Mapping[int, Facts]) -> Comparison:
+    """Compare runs, at least one, whose facts are given by their ids."""
+    known = normalize(facts)
+    differences = find_differences(known)
+    return Comparison(
+        are_comparable(differences), differences, to_groups(results, known), tuple(results)
+    )
+
+
+def normalize(facts: Mapping[int, Facts]) -> dict[int, dict[str, str]]:
+    """Reduce facts to those by which all runs can be compared, each stated once.
+
+    Data is its checksum, or its name if a run has no checksum. The batch size is that of a worker
+    if all have the same: their task fixes it, and the total grows with the workers. A run's own
+    goal counts only if some runs are evaluated by another one.
+    """
+    runs = facts.values()
+    by_own_goals = all(of_run.get(OWN_GOAL) == of_run.get(GOAL) for of_run in runs)
+    by_worker = _all_state(facts, WORKER_BATCH_SIZE) and not _differ(facts, WORKER_BATCH_SIZE)
+    told_by = {
+        DATA: DATA_CHECKSUM if _all_state(facts, DATA_CHECKSUM) else DATA,
+        BATCH_SIZE: WORKER_BATCH_SIZE if by_worker else BATCH_SIZE,
+    }
+    spare = {*told_by, DATA_CHECKSUM, WORKER_BATCH_SIZE, *([OWN_GOAL] if by_own_goals else ())}
+    found = {}
+    for run_id, of_run in facts.items():
+        others = {name: value for name, value in of_run.items() if name not in spare}
+        told = {name: of_run[source] for name, source in told_by.items() if source in of_run}
+        found[run_id] = others | told
+    return found
+
+
+def find_differences(facts: Mapping[int, Facts]) -> tuple[Difference, ...]:
+    """Return the differences between runs; those that break comparability come first."""
+    same_code = not any(_differ(facts, name) for name in _CODE)
+    names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
+    found = [_breaking(facts, name, same_code) for name in _BREAKING]
+    found.sort(key=lambda one: one is not None and one.breaks == "unknown")
+    others = [
+        _describe(facts, name, "no")
+        for name in names
+        if name not in (*_BREAKING, *SHAPE) and _differ(facts, name)
+    ]
+    return (*(one for one in found if one is not None), *others)
+
+
+def are_comparable(differences: Sequence[Difference]) -> Answer:
+    """Return whether runs with these differences can be compared."""
+    breaks = {one.breaks for one in differences}
+    if "yes" in breaks:
+        return "no"
+    return "unknown" if "unknown" in breaks else "yes"
+
+
+def _breaking(facts: Mapping[int, Facts], name: str, same_code: bool) -> Difference | None:
+    stating = [name in of_run for of_run in facts.values()]
+    if _differ(facts, name):
+        return _describe(facts, name, "yes")
+    if all(stating) or (same_code and not any(stating)):
+        return None
+    return _describe(facts, name, "unknown")
+
+
+def _all_state(facts: Mapping[int, Facts], name: str) -> bool:
+    return all(name in of_run for of_run in facts.values())
+
+
+def _differ(facts: Mapping[int, Facts], name: str) -> bool:
+    return len({of_run[name] for of_run in facts.values() if name in of_run}) > 1
+
+
+def _describe(facts: Mapping[int, Facts], name: str, breaks: Answer) -> Difference:
+    by_value: dict[str, list[int]] = {}
+    for run_id, of_run in facts.items():
+        by_value.setdefault(of_run.get(name, _NOT_STATED), []).append(run_id)
+    values = tuple(Value(value, tuple(run_ids)) for value, run_ids in by_value.items())
+    told = " and ".join(f"{one.value} in {_runs(one.run_ids)}" for one in values)
+    consequence = {
+        "yes": ": they cannot be compared",
+        "unknown": ": whether they can be compared is not known",
+        "no": "",
+    }
+    return Difference(name, breaks, values, f"{name} is {told}{consequence[breaks]}")
+
+
+def _runs(run_ids: Sequence[int]) -> str:
+    plural = "runs" if len(run_ids) > 1 else "run"
+    return f"{plural} {', '.join(map(str, run_ids))}"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Runs that do not contradict each other, and the facts that any of them states."""
+
+    facts: dict[str, str]
+    results: list[Result]
+
+    @property
+    def num_workers(self) -> int:
+        return self.results[0].num_workers
+
+
+def to_groups(results: Sequence[Result], facts: Mapping[int, Facts]) -> tuple[Group, ...]:
+    """Group runs, in order of workers, and compare each group with the first."""
+    kinds = sorted(_kinds(results, facts), key=lambda kind: kind.num_workers)
+    groups = [_group(kind, label) for kind, label in zip(kinds, _labels(kinds), strict=True)]
+    return tuple(
+        _against(groups[0], group) if _same_task(kinds[0], kind) else group
+        for group, kind in zip(groups, kinds, strict=True)
+    )
+
+
+def _kinds(results: Sequence[Result], facts: Mapping[int, Facts]) -> list[_Kind]:
+    """Sort runs into kinds. A run that stated less, as it failed early, joins one that it fits."""
+    kinds: list[_Kind] = []
+    for result in sorted(results, key=lambda one: -len(facts[one.run_id])):
+        stated = facts[result.run_id]
+        for kind in kinds:
+            if not _contradict(kind.facts, stated):
+                kind.results.append(result)
+                kind.facts.update(stated)
+                break
+        else:
+            kinds.append(_Kind(dict(stated), [result]))
+    order = {result.run_id: i for i, result in enumerate(results)}
+    for kind in kinds:
+        kind.results.sort(key=lambda one: order[one.run_id])
+    return sorted(kinds, key=lambda kind: order[kind.results[0].run_id])
+
+
+def _contradict(some: Facts, others: Facts) -> bool:
+    return any(some.get(name, value) != value for name, value in others.items())
+
+
+def _same_task(first: _Kind, kind: _Kind) -> bool:
+    """Return whether two kinds learn the same data to the same goal, as a speed-up requires."""
+    known = {name: first.facts[name] for name in (GOAL, DATA) if name in first.facts}
+    return not _contradict(kind.facts, known)
+
+
+def _labels(kinds: Sequence[_Kind]) -> list[str]:
+    """Return a label of each kind: its shape, and more facts where others have the same shape."""
+    shapes = [_shape(kind, kinds) for kind in kinds]
+    labels = []
+    for kind, shape in zip(kinds, shapes, strict=True):
+        like = [one for one, other in zip(kinds, shapes, strict=True) if other == shape]
+        labels.append(", ".join([shape, *_told_apart(kind, like)]))
+    return labels
+
+
+def _told_apart(kind: _Kind, others: Sequence[_Kind]) -> list[str]:
+    """Return as few facts of a kind as contradict all others, such as ``backend gloo``.
+
+    The command comes last: it is long, and settings may say the same in few words.
+    """
+    left = [other for other in others if other is not kind]
+    told = []
+    for name, value in sorted(kind.facts.items(), key=lambda fact: fact[0] == COMMAND):
+        same = [other for other in left if not _contradict(other.facts, {name: value})]
+        if len(same) < len(left):
+            told.append(f"{name} {value}")
+            left = same
+    return told
+
+
+def _shape(kind: _Kind, kinds: Sequence[_Kind]) -> str:
+    parts = [_count(kind.num_workers, "worker")]
+    if len({one.facts[NUM_CPUS] for one in kinds}) > 1:
+        cores = kind.facts[NUM_CPUS]
+        parts.append(f"{cores} {'core' if cores == '1' else 'cores'} each")
+    if len({one.facts[MAX_BANDWIDTH] for one in kinds}) > 1:
+        parts.append(f"{kind.facts[MAX_BANDWIDTH]} Mbit/s")
+    return ", ".join(parts)
+
+
+def _count(number: int, of: str) -> str:
+    return f"{number} {of}" if number == 1 else f"{number} {of}s"
+
+
+def _group(kind: _Kind, label: str) -> Group:
+    runs = kind.results
+    reached = [one.time_to_accuracy for one in runs]
+    after = [one.accuracy_after_time for one in runs]
+    return Group(
+        label=label,
+        num_workers=kind.num_workers,
+        run_ids=tuple(one.run_id for one in runs),
+        reached=sum(one is not None for one in reached),
+        training_seconds_to_accuracy=statistics.of_times(
+            one.training_seconds if one else None for one in reached
+        ),
+        wall_seconds_to_accuracy=statistics.of_times(
+            one.wall_seconds if one else None for one in reached
+        ),
+        accuracy_after_time=statistics.of_figures(one.value if one else None for one in after),
+        samples_per_second=statistics.of_figures(one.samples_per_second for one in runs),
+        communication_share=statistics.of_figures(one.communication_share for one in runs),
+        worker_seconds=statistics.of_figures(
+            one.cost.worker_seconds if one.cost else None for one in runs
+        ),
+        energy_joules=statistics.of_figures(one.energy_joules for one in runs),
+        phases=_phases(runs),
+        speedup=None,
+        efficiency=None,
+        throughput_speedup=None,
+        throughput_efficiency=None,
+    )
+
+
+def _phases(runs: Sequence[Result]) -> dict[str, float]:
+    """Return the mean seconds over runs with phases; a phase that one lacks took it no time."""
+    found = [one.phases for one in runs if one.phases]
+    names = dict.fromkeys(name for phases in found for name in phases)
+    return {name: mean(phases.get(name, 0.0) for phases in found) for name in names}
+
+
+def _against(first: Group, group: Group) -> Group:
+    """Return a group with its speed-ups over the first one."""
+    faster = ratio(
+        _mean(first.training_seconds_to_accuracy), _mean(group.training_seconds_to_accuracy)
+    )
+    more = ratio(_mean(group.samples_per_second), _mean(first.samples_per_second))
+    times = group.num_workers / first.num_workers
+    return replace(
+        group,
+        speedup=faster,
+        efficiency=None if faster is None else faster / times,
+        throughput_speedup=more,
+        throughput_efficiency=None if more is None else more / times,
+    )
+
+
+def _mean(summary: Summary | None) -> float | None:
+    return summary.mean if summary else None

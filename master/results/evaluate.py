@@ -1,0 +1,174 @@
+"""Computing the result of a run from its stored series. Pure; ``mlbench.results`` has the terms."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from master.models import Run
+from master.results.accuracy import Accuracy, Evaluation
+from master.results.columns import ByRank, Column, Columns, by_rank, finite_by_rank
+from master.results.division import division
+from master.results.statistics import mean_or_none, ratio
+from mlbench import names
+from mlbench.names import PHASES
+from mlbench.results import Cost, Result, Target
+
+# A larger number is no count of epochs.
+_LARGEST_COUNT = 2**53
+_OTHER = "other"
+
+TOTALS = (
+    names.TRAIN_SECONDS,
+    names.SAMPLES,
+    names.EPOCH,
+    *(names.phase_metric(phase) for phase in PHASES),
+)
+"""The metrics that a result is computed from, besides its target's."""
+
+
+@dataclass(frozen=True)
+class EvaluationCriteria:
+    """What a run is evaluated by."""
+
+    target: Target | None
+    after_seconds: float
+    """The time of "accuracy after time"."""
+    price: float | None
+    """The price of a worker-second."""
+
+
+@dataclass(frozen=True)
+class WorkerInterval:
+    """The time for which a rank of an attempt occupied a worker, in Unix seconds."""
+
+    attempt: int
+    began_at: float
+    ended_at: float
+
+    def seconds(self, until: float) -> float:
+        """Return its length up to a time."""
+        return max(0.0, min(self.ended_at, until) - self.began_at)
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """A run, and what is known of it besides its series."""
+
+    run: Run
+    rule_violations: tuple[str, ...]
+    ended_at: float
+    """Unix seconds; now, for a run that has not ended."""
+    intervals: Sequence[WorkerInterval]
+    """Of all ranks and attempts."""
+    energy_joules: float | None
+
+
+def evaluate(context: RunContext, criteria: EvaluationCriteria, series: Columns) -> Result:
+    """Compute the result of a run from its series, which begin with its start."""
+    run, target, started_at = context.run, criteria.target, context.run.started_at
+    accuracy = None
+    if target is not None and started_at is not None:
+        accuracy = _accuracy(context, target, round(started_at * 1e6), series)
+    reached = accuracy.reached() if accuracy else None
+    clocks = finite_by_rank(series, names.TRAIN_SECONDS)
+    done = finite_by_rank(series, names.SAMPLES)
+    samples = _last_values(done)
+    phases, communication_share = _phases(series, clocks)
+    return Result(
+        run_id=run.id,
+        name=run.name,
+        benchmark=run.benchmark,
+        state=run.state,
+        num_workers=run.num_workers,
+        division=division(run),
+        departures=context.rule_violations,
+        target=target,
+        time_to_accuracy=accuracy.time_to(reached) if accuracy and reached else None,
+        accuracy_after_time=accuracy.after(criteria.after_seconds) if accuracy else None,
+        last_value=accuracy.last() if accuracy else None,
+        best_value=accuracy.best() if accuracy else None,
+        epochs=_epochs(series),
+        samples=sum(samples) if samples else None,
+        training_seconds=mean_or_none(_last_values(clocks)),
+        wall_seconds=None if started_at is None else context.ended_at - started_at,
+        samples_per_second=ratio(sum(samples), _clocked([done], clocks)) if samples else None,
+        phases=phases,
+        communication_share=communication_share,
+        cost=_cost(context, reached, criteria.price),
+        energy_joules=context.energy_joules,
+        curve=accuracy.curve(reached) if accuracy else None,
+    )
+
+
+def _accuracy(context: RunContext, target: Target, started_us: int, series: Columns) -> Accuracy:
+    began: dict[int, float] = {}
+    for one in context.intervals:
+        began[one.attempt] = min(one.began_at, began.get(one.attempt, one.began_at))
+    return Accuracy(
+        target,
+        by_rank(series, target.metric),
+        finite_by_rank(series, names.TRAIN_SECONDS),
+        started_us,
+        sorted(round(at * 1e6) for at in began.values()),
+    )
+
+
+def _phases(series: Columns, clocks: ByRank) -> tuple[dict[str, float], float | None]:
+    """Return the mean seconds in each phase and in none, and the share of communication.
+
+    A rank that recorded some phases spent no time in the others.
+    """
+    totals = {phase: finite_by_rank(series, names.phase_metric(phase)) for phase in PHASES}
+    ranks = {rank for ranks in totals.values() for rank in ranks}
+    phases: dict[str, float] = {
+        phase: sum(_last_values(found)) / len(ranks) for phase, found in totals.items() if found
+    }
+    training_seconds = _clocked(list(totals.values()), clocks)
+    share = ratio(phases.get("communication"), training_seconds)
+    if phases and training_seconds is not None:
+        # Evaluation is no training time.
+        known = sum(seconds for phase, seconds in phases.items() if phase != "evaluation")
+        phases[_OTHER] = max(0.0, training_seconds - known)
+    return phases, share
+
+
+def _clocked(totals: Sequence[ByRank], clocks: ByRank) -> float | None:
+    """Return the mean training time of the ranks at the time of their last totals.
+
+    Ranks record their clock more often than totals, so the last clock may be too late.
+    """
+    last_us: dict[str, int] = {}
+    for ranks in totals:
+        for rank, column in ranks.items():
+            last_us[rank] = max(column.times_us[-1], last_us.get(rank, column.times_us[-1]))
+    at_totals = [_value_at(clocks[rank], at) for rank, at in last_us.items() if rank in clocks]
+    return mean_or_none(at_totals or _last_values(clocks))
+
+
+def _value_at(clock: Column, time_us: int) -> float:
+    """Return a clock's value in a millisecond or the next value; the last one if none follows."""
+    position = clock.first_from(time_us // 1000 * 1000)
+    return clock.values[min(position, len(clock.values) - 1)]
+
+
+def _epochs(series: Columns) -> int | None:
+    """Return how many epochs the first rank has begun."""
+    begun = _last_values(finite_by_rank(series, names.EPOCH))
+    return round(begun[0]) + 1 if begun and abs(begun[0]) < _LARGEST_COUNT else None
+
+
+def _cost(context: RunContext, reached: Evaluation | None, price: float | None) -> Cost | None:
+    if context.run.started_at is None:
+        return None
+    total = sum(one.seconds(context.ended_at) for one in context.intervals)
+    to_target = None
+    if reached is not None:
+        to_target = sum(one.seconds(reached.time_us / 1e6) for one in context.intervals)
+    return Cost(total, to_target, price, _product(total, price), _product(to_target, price))
+
+
+def _last_values(columns: ByRank) -> list[float]:
+    return [column.values[-1] for column in columns.values()]
+
+
+def _product(seconds: float | None, price: float | None) -> float | None:
+    return None if seconds is None or price is None else seconds * price

@@ -1,0 +1,101 @@
+"""The facts of a run in which another one may differ: its order, settings and machines."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from master.models import Run
+from master.recording.samples import spell
+from master.results import compare
+from mlbench.results import Result, Target
+
+Machine = Mapping[str, Any]
+"""The machine of a rank, as its agent states it."""
+
+_ANY = "any"
+_NONE = "none"
+
+_OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
+    "cpu": lambda machine: machine.get("cpu_model"),
+    "cpus": lambda machine: machine.get("cpus"),
+    "cpu_limit": lambda machine: machine.get("cpu_limit"),
+    "gpus": lambda machine: machine.get("gpus"),
+    "gpu_driver": lambda machine: machine.get("gpu_driver"),
+    "python": lambda machine: machine.get("python"),
+    "torch": lambda machine: (machine.get("packages") or {}).get("torch"),
+    "mlbench": lambda machine: machine.get("mlbench"),
+    "git_commit": lambda machine: (machine.get("git") or {}).get("commit"),
+    "git_dirty": lambda machine: (machine.get("git") or {}).get("dirty"),
+}
+# Stated by another name, and meant to differ.
+_LEFT_OUT = ("goal", "seed")
+# Every run has these, so None means that they are not known.
+_KNOWN_OR_NOT = (compare.DATA, compare.DATA_CHECKSUM, compare.BATCH_SIZE)
+
+
+def facts_of(run: Run, result: Result, machines: Sequence[Machine]) -> dict[str, str]:
+    """Return the facts of a run by name.
+
+    Args:
+        run: the run.
+        result: its result, with the target that it was evaluated by.
+        machines: the machines of its ranks, as far as they are known.
+    """
+    settings = _settings(run)
+    known = {
+        compare.GOAL: _goal(result.target),
+        compare.DATA: settings.get(compare.DATA, settings.get("dataset")),
+        compare.NUM_WORKERS: run.num_workers,
+        compare.NUM_CPUS: _ANY if run.num_cpus is None else f"{run.num_cpus:g}",
+        compare.MAX_BANDWIDTH: _ANY if run.max_bandwidth is None else f"{run.max_bandwidth:g}",
+        compare.BENCHMARK: run.benchmark or _NONE,
+        compare.IMAGE: run.image or _NONE,
+        compare.COMMAND: " ".join([run.command, *run.command_flags]) if run.command else _NONE,
+        compare.WORKING_DIR: run.working_dir or _NONE,
+        "division": result.division,
+        # Not known before the run has stated its settings.
+        "departures": None if run.settings is None else "; ".join(result.departures) or _NONE,
+        compare.OWN_GOAL: _goal(Target(**run.goal)) if run.goal else None,
+        "deadline_seconds": _NONE if run.deadline_seconds is None else run.deadline_seconds,
+        # Keeping checkpoints takes time.
+        "max_restarts": run.max_restarts,
+        "backend": run.backend,
+        "run_all_nodes": run.run_all_nodes,
+        **{name: _common(map(get, machines)) for name, get in _OF_MACHINES.items()},
+    }
+    settings = {name: _text(one) for name, one in settings.items() if known.get(name) is None}
+    return {name: _text(one) for name, one in (known | settings).items() if one is not None}
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """Return the settings that the task stated; before it has, those of the order."""
+    told = {name.replace("-", "_"): value for name, value in run.args.items()}
+    stated = told | (run.settings or {})
+    return {
+        name: _NONE if value is None else value
+        for name, value in stated.items()
+        if name not in _LEFT_OUT and not (value is None and name in _KNOWN_OR_NOT)
+    }
+
+
+def _goal(target: Target | None) -> str | None:
+    if target is None:
+        return None
+    return f"{target.metric} {'<=' if target.lower_is_better else '>='} {spell(target.value)}"
+
+
+def _common(stated: Iterable[Any]) -> str | None:
+    """Return the distinct values that machines state; None if none states any."""
+    known = [one for one in stated if one is not None]
+    things = {_text(thing) for one in known for thing in (one if isinstance(one, list) else [one])}
+    return ("; ".join(sorted(things)) or _NONE) if known else None
+
+
+def _text(value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case float():  # 128.0 is the batch size 128
+            return spell(value)
+        case _:
+            return json.dumps(value)

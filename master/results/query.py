@@ -1,0 +1,134 @@
+"""Gathering what results and comparisons are computed from, and computing them."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from master import runs
+from master.models import Rank, Run
+from master.reading.promql import PrometheusClient, select
+from master.reading.selection import Selection
+from master.reading.series import SeriesReader
+from master.results import compare
+from master.results.columns import Columns, to_columns
+from master.results.division import rule_violations
+from master.results.evaluate import (
+    TOTALS,
+    EvaluationCriteria,
+    RunContext,
+    WorkerInterval,
+    evaluate,
+)
+from master.results.facts import Machine, facts_of
+from mlbench import names
+from mlbench.results import DEFAULT_AFTER_SECONDS, Comparison, Result, Target
+
+
+@dataclass(frozen=True)
+class ResultQuery:
+    """How a client wants runs to be evaluated; None for a run's own criteria."""
+
+    target: Target | None = None
+    """By default, each run's goal."""
+    after_seconds: float | None = None
+    """By default, each run's deadline, else two hours."""
+    price: float | None = None
+    """The price of a worker-second."""
+
+
+def result_of(reader: SeriesReader, run: Run, query: ResultQuery) -> Result:
+    """Return the result of a run so far.
+
+    Raises:
+        falcon.HTTPNotFound: the run was deleted meanwhile.
+        PrometheusError: Prometheus gives no answer.
+    """
+    return _evaluate(reader, run, query, _machines(run))
+
+
+def comparison_of(reader: SeriesReader, wanted: Sequence[Run], query: ResultQuery) -> Comparison:
+    """Compare runs, at least one.
+
+    Raises:
+        falcon.HTTPNotFound: a run was deleted meanwhile.
+        PrometheusError: Prometheus gives no answer.
+    """
+    results, facts = [], {}
+    for run in wanted:
+        machines = _machines(run)
+        result = _evaluate(reader, run, query, machines)
+        results.append(result)
+        facts[run.id] = facts_of(run, result, machines)
+    return compare.compare(results, facts)
+
+
+def _evaluate(
+    reader: SeriesReader, run: Run, query: ResultQuery, machines: Sequence[Machine]
+) -> Result:
+    criteria = _criteria(run, query)
+    context = _context(reader.prometheus, run, machines)
+    try:
+        return evaluate(context, criteria, _series(reader, run, criteria))
+    finally:
+        # A deleted run is not found, whatever error its missing series caused.
+        runs.find(run.id)
+
+
+def _criteria(run: Run, query: ResultQuery) -> EvaluationCriteria:
+    own = Target(**run.goal) if run.goal else None
+    after_seconds = query.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS
+    return EvaluationCriteria(query.target or own, after_seconds, query.price)
+
+
+def _context(prometheus: PrometheusClient, run: Run, machines: Sequence[Machine]) -> RunContext:
+    # Only these columns: a thousand restarted ranks are many rows.
+    columns = Rank.select(Rank.worker, Rank.attempt, Rank.assigned_at, Rank.exited_at)
+    ranks, ended_at = list(columns.where(Rank.run == run.id)), run.finished_at or time.time()
+    energy = None
+    if run.started_at is not None:
+        pods = sorted({rank.worker for rank in ranks})
+        energy = used_joules(prometheus, pods, run.started_at, ended_at)
+    return RunContext(
+        run=run,
+        rule_violations=tuple(rule_violations(run, machines)),
+        ended_at=ended_at,
+        intervals=[
+            WorkerInterval(one.attempt, one.assigned_at, one.exited_at or ended_at) for one in ranks
+        ],
+        energy_joules=energy,
+    )
+
+
+def used_joules(
+    prometheus: PrometheusClient, pods: Sequence[str], began_at: float, ended_at: float
+) -> float | None:
+    """Return the energy that the GPUs of pods used between two times, in Unix seconds.
+
+    None if it was not measured for all of them, as a part would pass for the whole.
+
+    Raises:
+        PrometheusError: Prometheus gives no answer.
+    """
+    length_ms = round((ended_at - began_at) * 1000)
+    if not pods or length_ms <= 0:
+        return None
+    # The exporter's counters have the name of the pod whose processes have the GPU to themselves.
+    counters = select({"__name__": names.GPU_ENERGY}, {"pod": pods})
+    promql = f"sum by (pod) (increase({counters}[{length_ms}ms]))"
+    used = [float(one.values[0]) for one in prometheus.query(promql, ended_at)]
+    return sum(used) if len(used) == len(pods) else None
+
+
+def _series(reader: SeriesReader, run: Run, criteria: EvaluationCriteria) -> Columns:
+    if run.started_at is None:
+        return {}
+    metrics = {*TOTALS, *([criteria.target.metric] if criteria.target else ())}
+    # Samples from before the start, which clients may post, are no merit of this run.
+    since_us = int(run.started_at * 1000) * 1000
+    return to_columns(reader.run(run.id, Selection(since_us - 1, names=tuple(sorted(metrics)))))
+
+
+def _machines(run: Run) -> list[Machine]:
+    """Return the machines of the latest attempt, as far as they are known."""
+    ranks = Rank.select(Rank.machine).where(Rank.run == run.id, Rank.attempt == run.attempt)
+    return [rank.machine for rank in ranks.order_by(Rank.rank) if rank.machine]

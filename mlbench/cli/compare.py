@@ -1,0 +1,212 @@
+"""``mlbench compare``: any runs beside each other; and how a comparison is printed and written."""
+
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from mlbench.cli.common import JsonOption, UsageError, connected, find_run, out, print_json
+from mlbench.cli.order import read_duration
+from mlbench.client import ApiClient
+from mlbench.report import formats, tables
+from mlbench.report.statement import facts, statement, subtitle, title
+from mlbench.results import Comparison
+
+_STYLES = {"yes": "green", "no": "red", "unknown": "yellow"}
+# The narrowest column for the name of a group or run.
+_LEAST_TEXT = 10
+_UNLIMITED = 10_000
+# What the extra `report` installs.
+_NEEDED_BY_HTML = ("jinja2", "matplotlib")
+
+OutputsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Write it to a file too: .json, .csv, .md or .html; can be given several times.",
+    ),
+]
+
+
+def compare(
+    wanted: Annotated[list[str], typer.Argument(metavar="RUN", help="Ids or names of runs.")],
+    goal: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GOAL",
+            help="Judge by 'METRIC>=VALUE' or 'METRIC<=VALUE' instead of the runs' own goals.",
+        ),
+    ] = None,
+    after: Annotated[
+        float | None,
+        typer.Option(
+            parser=read_duration,
+            metavar="TIME",
+            help="Time of `accuracy after time`, e.g. 10m; the deadline or 2h by default.",
+        ),
+    ] = None,
+    price: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="What a worker costs for a second, for the price of each run."),
+    ] = None,
+    output: OutputsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Compare runs: time to accuracy, speed-up, where the time went, and whether that is fair."""
+    files = output or []
+    with connected() as client:
+        check_files(files)
+        ids = [find_run(client, run).id for run in wanted]
+        found = client.compare(ids, goal=goal, after_seconds=after, price=price).result().value
+        write_and_show(client, found, files, as_json=json)
+
+
+def check_files(files: Iterable[Path]) -> None:
+    """Make sure that files can be written, before any run starts.
+
+    Raises:
+        UsageError: one cannot.
+    """
+    for file in files:
+        suffix = file.suffix.lower()
+        if suffix not in formats.SUFFIXES:
+            suffixes = ", ".join(formats.SUFFIXES)
+            raise UsageError(f"-o {file}: its name must end with one of {suffixes}")
+        if file.is_dir():
+            raise UsageError(f"-o {file}: it is a folder")
+        if not file.absolute().parent.is_dir():
+            raise UsageError(f"-o {file}: there is no folder {file.parent}")
+        if suffix == ".html" and not all(map(find_spec, _NEEDED_BY_HTML)):
+            raise UsageError(
+                f"-o {file}: needs {' and '.join(_NEEDED_BY_HTML)}: pip install 'mlbench[report]'"
+            )
+
+
+def write_and_show(
+    client: ApiClient,
+    comparison: Comparison,
+    files: Sequence[Path],
+    *,
+    left_out: int = 0,
+    as_json: bool,
+) -> None:
+    """Write a comparison to files, and print it even if a file cannot be written.
+
+    ``left_out`` is the number of runs of a set that did not finish, and so are not compared.
+
+    Raises:
+        UsageError: a file cannot be written.
+    """
+    try:
+        if files:
+            manifest = client.get_manifest(comparison.results[0].run_id).result().value
+            _write(files, formats.Report(comparison, facts(manifest), left_out))
+    finally:
+        if as_json:
+            print_json(formats.to_fields(comparison, left_out))
+        else:
+            show_comparison(comparison, left_out)
+    if not as_json:
+        for file in files:
+            out.print(f"written: {file}", soft_wrap=True)
+
+
+def _write(files: Iterable[Path], report: formats.Report) -> None:
+    for file in files:
+        text = formats.render(report, file.suffix.lower())
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"-o {file}: {error.strerror or error}") from None
+
+
+def show_comparison(comparison: Comparison, left_out: int = 0) -> None:
+    """Print a comparison: whether it is fair, then its tables."""
+    out.print(title(comparison), style="bold")
+    out.print(subtitle(comparison, left_out))
+    said = statement(comparison)
+    if said.sentence:
+        out.print(said.sentence, style=_STYLES[said.comparable])
+    _show_list(said.reasons)
+    if said.departures:
+        out.print("departures from the rules of the task:", style="yellow")
+        _show_list(said.departures)
+    if said.differences:
+        out.print("what else differs:")
+        _show_list(said.differences)
+    for table in tables.tables(comparison):
+        out.print()
+        out.print(table.title, style="bold")
+        if table.note:
+            out.print(table.note, style="dim")
+        out.print(_draw(table))
+
+
+def _show_list(texts: tuple[str, ...]) -> None:
+    for text in texts:
+        if out.is_terminal:
+            out.print(Padding(Text(text), (0, 0, 0, 2), expand=False))
+        else:
+            out.print(f"  {text}", soft_wrap=True)
+
+
+def _draw(table: tables.Table) -> RenderableType:
+    """Lay a table out; on a narrow terminal closer, without minor columns, or as lists."""
+    every = range(len(table.headings))
+    major = [i for i in every if not table.headings[i].is_minor]
+    layouts = (_lay_out(table, columns, gap) for columns, gap in ((every, 2), (major, 2)))
+    unlimited = out.options.update(max_width=_UNLIMITED)
+    fitting = (one for one in layouts if Measurement.get(out, unlimited, one).maximum <= out.width)
+    close = _lay_out(table, major, gap=1)
+    folded = sum(_least_width(table, i) + 1 for i in major) - 1
+    return next(fitting, close if folded <= out.width else _as_lists(table))
+
+
+def _least_width(table: tables.Table, column: int) -> int:
+    heading = table.headings[column]
+    if not heading.is_figure:
+        return _LEAST_TEXT
+    words = f"{heading.text} {heading.unit}".split()
+    return max(map(cell_len, [*words, *(row[column] for row in table.rows)]))
+
+
+def _as_lists(table: tables.Table) -> RenderableType:
+    """Lay each row out as its name and a list of its figures."""
+    name = next(i for i, heading in enumerate(table.headings) if not heading.is_figure)
+    lists: list[RenderableType] = []
+    for row in table.rows:
+        figures = Table.grid(padding=(0, 2))
+        figures.add_column(overflow="fold")
+        figures.add_column(justify="right", no_wrap=True)
+        for i, (heading, cell) in enumerate(zip(table.headings, row, strict=True)):
+            if i != name:
+                figures.add_row(Text(f"{heading.text} {heading.unit}".strip()), Text(cell))
+        lists += [Text(row[name], style="italic"), Padding(figures, (0, 0, 0, 2), expand=False)]
+    return Group(*lists)
+
+
+def _lay_out(table: tables.Table, columns: Sequence[int], gap: int) -> Table:
+    drawn = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    for heading in (table.headings[i] for i in columns):
+        # One word below the other, so that a heading is no wider than its figures.
+        words = f"{heading.text} {heading.unit}".split()
+        drawn.add_column(
+            "\n".join(words),
+            justify="right" if heading.is_figure else "left",
+            no_wrap=heading.is_figure,
+            overflow="fold",
+            min_width=None if heading.is_figure else _LEAST_TEXT,
+        )
+    for row in table.rows:
+        drawn.add_row(*(row[i] for i in columns))
+    return drawn

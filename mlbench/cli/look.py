@@ -1,0 +1,249 @@
+"""``mlbench status``, ``benchmarks``, ``logs``, ``metrics``, ``manifest`` and ``open``."""
+
+import html
+import time
+import webbrowser
+from dataclasses import asdict
+from typing import Annotated, Literal
+
+import typer
+from rich.table import Table
+
+from mlbench.cli.common import (
+    FAILED,
+    JsonOption,
+    RunArgument,
+    UsageError,
+    connected,
+    err,
+    find_run,
+    out,
+    print_json,
+    print_pairs,
+    warn,
+)
+from mlbench.cli.live import AWAY_SECONDS, Alert, AlertsError, patiently, read_alerts
+from mlbench.cli.output import (
+    page_url,
+    run_page_url,
+    show_alerts,
+    show_result,
+    show_runs,
+    sign_in_url,
+)
+from mlbench.client import ApiClient, ApiError, LogPage, Point, Run, Series
+from mlbench.client.connection import find_connection
+from mlbench.home import Connection, Home, write_private
+from mlbench.report.statement import facts
+from mlbench.results import Result
+
+_FOLLOW_SECONDS = 0.3
+# How long to wait for the result of a run whose samples are not counted yet.
+_COUNT_SECONDS = 5.0
+_SIGN_IN_PAGE = """\
+<!doctype html>
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="0;url={url}">
+<title>MLBench</title>
+<a href="{url}">MLBench</a>
+"""
+
+
+def status(
+    wanted: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Id or name.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show all runs, workers and alerts that fire, or one run."""
+    with connected() as client:
+        if wanted is not None:
+            one = find_run(client, wanted)
+            if not show_run(client, find_connection(), one, as_json=json):
+                raise typer.Exit(FAILED)
+            return
+        listed, found = client.get_runs(), client.get_worker_pods()
+        runs, pods, alerts = listed.result().value, found.result().value, _alerts()
+        if json:
+            print_json(
+                {
+                    "runs": [run.fields for run in runs],
+                    "pods": [pod.fields for pod in pods],
+                    "alerts": None if alerts is None else [asdict(one) for one in alerts],
+                }
+            )
+        else:
+            show_runs(runs, pods)
+            show_alerts(alerts or [])
+
+
+def show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bool) -> bool:
+    """Print a run and its result; return whether the result is available."""
+    result, problem = _result(client, run)
+    if as_json:
+        fields = result.to_fields() if result else None
+        web_url = run_page_url(connection, run)
+        print_json({**run.fields, "web_url": web_url, "result": fields})
+    else:
+        show_result(run, result, connection)
+    if problem:
+        err.print(f"mlbench: the result is not available: {problem}", style="red", soft_wrap=True)
+    return result is not None
+
+
+def _result(client: ApiClient, run: Run) -> tuple[Result | None, str]:
+    """Return the result of a run, or why it is not available."""
+    try:
+        # Without a count, Prometheus may not answer at all about the run.
+        seconds = _COUNT_SECONDS if run.delivery is None else AWAY_SECONDS
+        return patiently(lambda: client.get_result(run.id).result().value, seconds), ""
+    except ApiError as error:
+        return None, str(error)
+
+
+def _alerts() -> list[Alert] | None:
+    """Return the alerts that fire, or None with a warning if they cannot be read."""
+    prometheus_url = find_connection().prometheus_url
+    if prometheus_url is None:
+        warn("alerts are not known here: set $MLBENCH_PROMETHEUS_URL to the Prometheus to ask")
+        return None
+    try:
+        return read_alerts(prometheus_url)
+    except AlertsError as error:
+        warn(f"mlbench: {error}")
+        return None
+
+
+def benchmarks(json: JsonOption = False) -> None:
+    """List what `mlbench run` can run."""
+    with connected() as client:
+        found = client.get_benchmarks().result().value
+    if json:
+        print_json([benchmark.fields for benchmark in found])
+        return
+    table = Table.grid(padding=(0, 2))
+    for benchmark in found:
+        table.add_row(benchmark.name, benchmark.description)
+    out.print(table)
+
+
+def logs(
+    wanted: RunArgument,
+    rank: Annotated[int, typer.Option(min=0, help="The rank that wrote it.")] = 0,
+    stream: Annotated[
+        Literal["stdout", "stderr"], typer.Option(help="The stream it wrote to.")
+    ] = "stdout",
+    attempt: Annotated[
+        int | None, typer.Option(min=1, help="Of a run that was restarted; else the latest one.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run ends.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Print what a rank writes to stdout or stderr."""
+    with connected() as client:
+        run = find_run(client, wanted)
+
+        def read(offset: int) -> LogPage:
+            asked = client.get_logs(run.id, rank, stream, offset=offset, attempt=attempt)
+            return asked.result().value
+
+        page, pieces = read(0), []
+        while True:
+            if json:
+                pieces.append(page.text)
+            else:
+                typer.echo(page.text, nl=False)
+            # Asked before reading: what is read after the end is complete.
+            going_on = follow and not json and client.get_run(run.id).result().value.active
+            offset, page = page.offset, read(page.offset)
+            if page.offset == offset:
+                if not going_on:
+                    break
+                time.sleep(_FOLLOW_SECONDS)
+    if json:
+        print_json({"rank": rank, "stream": stream, "text": "".join(pieces)})
+
+
+def metrics(
+    wanted: RunArgument,
+    metric: Annotated[str | None, typer.Option(help="Only this one, every value.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a run's metrics: an overview, or every value of one."""
+    with connected() as client:
+        run = find_run(client, wanted)
+        answer = client.get_run_metrics(run.id, metric_filter=metric).result()
+        if metric is not None and not answer.value:
+            raise UsageError(
+                f"run {run.id} has no metric {metric!r}; `mlbench metrics {run.id}` lists them"
+            )
+    if json:
+        print_json(answer.json())
+    elif metric is None:
+        _show_overview(answer.value)
+    else:
+        _show_values(answer.value)
+
+
+def _show_overview(series: Series) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("metric", overflow="fold")
+    for heading in ("values", "first", "last"):
+        table.add_column(heading, justify="right")
+    for name, points in series.items():
+        table.add_row(name, f"{len(points):,}", _short(points[0]), _short(points[-1]))
+    out.print(table)
+
+
+def _show_values(series: Series) -> None:
+    # Plain lines: there can be a million, more than a table can be laid out for.
+    width = max(len(name) for name in series)
+    for name, points in series.items():
+        for point in points:
+            typer.echo(f"{name:{width}}  {point.date}  {point.value}")
+
+
+def _short(point: Point) -> str:
+    try:
+        return f"{point.number:.6g}"
+    except ValueError:
+        return point.value[:20]
+
+
+def manifest(wanted: RunArgument, json: JsonOption = False) -> None:
+    """Show what a run ran and on which machines; as JSON with every package's version."""
+    with connected() as client:
+        found = client.get_manifest(find_run(client, wanted).id).result().value
+    if json:
+        print_json(found)
+        return
+    print_pairs((fact.name, fact.text) for fact in facts(found))
+
+
+def open_page(
+    wanted: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Id or name.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Open the web pages, or the one of a run, in the browser, and sign in there."""
+    path = "/"
+    with connected() as client:
+        connection = find_connection()
+        if wanted is not None:
+            path = f"/runs/{find_run(client, wanted).id}"
+    url = page_url(connection, path)
+    opened = _open_signed_in(sign_in_url(connection, path))
+    if json:
+        print_json({"web_url": url, "opened": opened})
+        return
+    out.print(url, soft_wrap=True)
+    if not opened:
+        err.print("there is no browser here: open this address in yours", style="yellow")
+
+
+def _open_signed_in(url: str) -> bool:
+    """Open an address with a token in a browser; return whether there is a browser.
+
+    The browser gets a file that only this user can read: everyone on this machine can read the
+    command line of a process.
+    """
+    file = Home.from_environ().sign_in_page
+    write_private(file, _SIGN_IN_PAGE.format(url=html.escape(url)))
+    return webbrowser.open(file.as_uri())

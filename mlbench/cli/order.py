@@ -1,0 +1,224 @@
+"""What ``run`` and ``bench`` order: their common options, and how they become an order."""
+
+import os
+import re
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mlbench.cli.common import UsageError
+from mlbench.client import ApiClient, Run
+from mlbench.names import THIS_MACHINE
+
+# The name of a run becomes part of Kubernetes names; the API allows this many characters.
+LONGEST_NAME = 40
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def read_duration(text: str) -> float:
+    """Return the seconds of a duration such as ``90``, ``90s``, ``15m`` or ``2h``.
+
+    Raises:
+        typer.BadParameter: it is not a duration, or zero.
+    """
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not seconds:
+        raise typer.BadParameter(f"{text!r} is not a duration: write 3600, 90s, 15m or 2h")
+    return seconds
+
+
+TaskArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TASK",
+        help="What to run: a benchmark, or a file of your own, e.g. ./train.py; "
+        "with --image the first word of a command.",
+    ),
+]
+ArgumentsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="ARGUMENTS",
+        help="Arguments of your own code, after a --. They are passed on unchanged, except that "
+        "{rank}, {hosts}, {run_id} and {backend} are filled in.",
+    ),
+]
+CpusOption = Annotated[
+    float | None,
+    typer.Option(min=0.001, help="Cores of each worker, e.g. 2; in a cluster also 0.5."),
+]
+BandwidthOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0.001,
+        metavar="MBIT",
+        help="What each worker may send, in Mbit/s; in a cluster only.",
+    ),
+]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Option of a benchmark, e.g. epochs=3; can be given several times.",
+    ),
+]
+LightOption = Annotated[
+    bool, typer.Option("--light", help="Aim for the easier goal; own code gets --light.")
+]
+BackendOption = Annotated[
+    str | None, typer.Option(help="What the workers communicate with, e.g. gloo.")
+]
+GpuOption = Annotated[bool, typer.Option("--gpu", help="Train on GPUs; own code gets --gpu.")]
+RestartsOption = Annotated[
+    int, typer.Option(min=0, help="How often to start again after a failure.")
+]
+DeadlineOption = Annotated[
+    float | None,
+    typer.Option(
+        parser=read_duration,
+        metavar="TIME",
+        help="End training this long after its start, e.g. 90s, 15m, 2h.",
+    ),
+]
+ImageOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="IMAGE", help="Run TASK and ARGUMENTS as a command in this image, on a cluster."
+    ),
+]
+QueueOption = Annotated[
+    bool, typer.Option("--queue", help="Wait for the active run to end, instead of failing.")
+]
+
+
+@dataclass(frozen=True)
+class Code:
+    """What to run: an official benchmark, or a command in an image."""
+
+    title: str
+    """What the name of a run begins with by default."""
+    benchmark: str | None = None
+    image: str | None = None
+    command: str | None = None
+    working_dir: str | None = None
+
+    @property
+    def default_backend(self) -> str | None:
+        """The backend to order where none is named; None leaves it to the benchmark."""
+        return None if self.benchmark else "gloo"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to run and how, without name, number of workers and seed."""
+
+    code: Code
+    args: Mapping[str, str]
+    num_cpus: float | None = None
+    max_bandwidth: float | None = None
+    backend: str | None = None
+    gpu: bool = False
+    light: bool = False
+    restarts: int = 0
+    deadline_seconds: float | None = None
+
+    def place(
+        self, client: ApiClient, name: str, num_workers: int, seed: int | None, *, queue: bool
+    ) -> Run:
+        """Create the run, and return it."""
+        order = client.create_run(
+            name,
+            num_workers,
+            self.num_cpus,
+            self.max_bandwidth,
+            benchmark=self.code.benchmark,
+            custom_image_name=self.code.image,
+            custom_image_command=self.code.command,
+            working_dir=self.code.working_dir,
+            args=self.args,
+            backend=self.backend or self.code.default_backend,
+            gpu_enabled=self.gpu,
+            light_target=self.light,
+            max_restarts=self.restarts,
+            deadline_seconds=self.deadline_seconds,
+            seed=seed,
+            queue=queue,
+        )
+        return order.result().value
+
+
+def read_code(
+    task: str, arguments: Sequence[str], image: str | None, benchmarks: Sequence[str]
+) -> Code:
+    """Return what TASK and ARGUMENTS name.
+
+    TASK is a file if it has a slash, ends with .py, or exists and is no benchmark's name.
+
+    Raises:
+        UsageError: there is no such file or benchmark, it cannot be run, or a benchmark was given
+            arguments.
+    """
+    if image is not None:
+        command = shlex.join([task, *arguments])
+        return Code(Path(task).stem, image=image, command=command)
+    looks_like_a_file = os.sep in task or task.endswith(".py")
+    if looks_like_a_file or (task not in benchmarks and Path(task).is_file()):
+        return _read_script(Path(task), arguments)
+    if arguments:
+        raise UsageError(
+            f"{shlex.join(arguments)}: arguments are for your own code; "
+            f"{task} takes its options as --set KEY=VALUE"
+        )
+    if task not in benchmarks:
+        raise UsageError(
+            f"there is neither a benchmark nor a file {task!r} here; "
+            f"the benchmarks are {', '.join(benchmarks)}"
+        )
+    return Code(task, benchmark=task)
+
+
+def read_settings(code: Code, settings: Sequence[str] | None) -> dict[str, str]:
+    """Return the values of ``--set KEY=VALUE`` by key.
+
+    Raises:
+        UsageError: one has another form, or the code is no benchmark.
+    """
+    if settings and code.command is not None:
+        raise UsageError("--set is for benchmarks; write the arguments of your own code after --")
+    parsed = {}
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set {setting}: it must be KEY=VALUE, e.g. epochs=3")
+        parsed[key] = value
+    return parsed
+
+
+def make_name(title: str, room: int = 0) -> str:
+    """Return a name with today's date and time that leaves room for a suffix of ``room``."""
+    moment = time.strftime("-%Y%m%d-%H%M%S")
+    stem = re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "run"
+    return stem[: LONGEST_NAME - len(moment) - room].rstrip("-") + moment
+
+
+def _read_script(path: Path, arguments: Sequence[str]) -> Code:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: name the file to run")
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    words = [str(path.absolute()), *arguments]
+    if path.suffix == ".py":
+        words.insert(0, sys.executable)
+    elif not os.access(path, os.X_OK):
+        raise UsageError(f"{path} is not executable: chmod +x {shlex.quote(str(path))}")
+    return Code(
+        path.stem, image=THIS_MACHINE, command=shlex.join(words), working_dir=str(Path.cwd())
+    )

@@ -1,0 +1,220 @@
+"""How runs, results, workers and alerts are printed, and the addresses of their pages."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from urllib.parse import quote, urlencode
+
+from rich.table import Table
+from rich.text import Text
+
+from mlbench import names
+from mlbench.cli.common import out, print_pairs
+from mlbench.cli.live import Alert
+from mlbench.client import Pod, Run
+from mlbench.home import Connection
+from mlbench.report import figures
+from mlbench.results import AccuracyAfterTime, Cost, Result
+from mlbench.run_settings import Setting
+
+_STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
+
+
+def page_url(connection: Connection, path: str = "/") -> str:
+    """Return the address of a web page, with the token if it is this user's alone."""
+    return f"{connection.url}{path}" if connection.elsewhere else sign_in_url(connection, path)
+
+
+def sign_in_url(connection: Connection, path: str = "/") -> str:
+    """Return the address of a web page with the token, which signs the browser in."""
+    return f"{connection.url}{path}?{urlencode({'token': connection.token})}"
+
+
+def run_page_url(connection: Connection, run: Run) -> str:
+    """Return the address of a run's web page."""
+    return page_url(connection, f"/runs/{run.id}")
+
+
+def api_url(connection: Connection) -> str:
+    """Return the address of the API, with the token if it is this user's alone."""
+    if connection.elsewhere:
+        return connection.url
+    return connection.url.replace("://", f"://mlbench:{connection.token}@", 1)
+
+
+def show_result(run: Run, result: Result | None, connection: Connection) -> None:
+    """Print how a run went, its result if that is available, and where to look further."""
+    out.print(f"run {run.id} ({run.name}):", _state(run))
+    if run.waiting:
+        out.print(f"waiting: {run.waiting}", style="yellow", soft_wrap=True)
+    if run.reason:
+        out.print(run.reason, style=_STATE_STYLES.get(run.state), soft_wrap=True)
+    print_pairs([*(_facts(run, result) if result else ()), *_delivery(run)])
+    if result and result.phases:
+        out.print(_phase_table(result))
+    _show_links(run, connection)
+
+
+def show_runs(runs: list[Run], pods: list[Pod]) -> None:
+    """Print all runs and all worker pods."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("id", "name", "benchmark", "workers", "state", "created"):
+        # Other commands take the name, so it is not cut.
+        table.add_column(heading, no_wrap=heading == "name")
+    for run in runs:
+        table.add_row(
+            str(run.id),
+            run.name,
+            run.benchmark or run.image or "-",
+            str(run.num_workers),
+            _state(run),
+            run.created_at[:19].replace("T", " "),
+        )
+    out.print(table if runs else "no runs yet; `mlbench run digits` starts one")
+    for run in runs:
+        if run.waiting:
+            out.print(f"run {run.id} waits: {run.waiting}", style="yellow", soft_wrap=True)
+    out.print()
+    table = Table(box=None, pad_edge=False)
+    for heading in ("worker", "phase", "run", "rank"):
+        table.add_column(heading)
+    for pod in pods:
+        run_id, rank = ("-" if value is None else str(value) for value in (pod.run_id, pod.rank))
+        table.add_row(pod.name, pod.phase, run_id, rank)
+    out.print(table)
+
+
+def show_alerts(alerts: list[Alert]) -> None:
+    """Print the alerts that fire."""
+    for alert in alerts:
+        out.print()
+        out.print(f"{alert.severity} {alert.name} (see {alert.runbook})", style="red")
+        out.print(f"  {alert.text}", soft_wrap=True)
+
+
+def _state(run: Run) -> Text:
+    return Text(run.state, style=_STATE_STYLES.get(run.state, "cyan"))
+
+
+def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
+    yield "division", result.division
+    for departure in result.departures:
+        yield "", Text(f"departs from the rules: {departure}", style="yellow")
+    if run.settings:
+        yield "settings", _one_line(run.settings)
+    if result.target:
+        yield "goal", figures.goal(result.target)
+        yield "time to accuracy", _time_to_accuracy(result)
+    if result.last_value is not None:
+        yield "last value", _last_value(result)
+    if result.accuracy_after_time:
+        yield "after time", _after_time(result.accuracy_after_time)
+    if result.epochs is not None:
+        yield "epochs", str(result.epochs)
+    if result.samples_per_second is not None:
+        yield "throughput", f"{result.samples_per_second:,.0f} samples/s"
+    if result.communication_share is not None:
+        share = figures.percent(result.communication_share)
+        yield "communication", f"{share} of the training time"
+    if result.cost:
+        yield "cost", _cost(result.cost)
+    if result.energy_joules is not None:
+        yield "energy", f"{figures.number(result.energy_joules)} J"
+
+
+def _delivery(run: Run) -> Iterator[tuple[str, str]]:
+    if run.delivery:
+        d = run.delivery
+        held = f"in Prometheus {d.in_prometheus:,}, kept {d.kept:,}"
+        yield "delivery", f"recorded {d.recorded:,}, {held}"
+
+
+def _one_line(settings: Mapping[str, Setting]) -> Text:
+    """Return settings as ``--set`` takes them, in one line that the terminal may cut."""
+    spelled = (
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in settings.items()
+    )
+    return Text(" ".join(spelled).replace("\n", " "), no_wrap=True, overflow="ellipsis")
+
+
+def _time_to_accuracy(result: Result) -> str:
+    reached = result.time_to_accuracy
+    if reached is None:
+        return "not reached"
+    wall = f"{figures.seconds(reached.wall_seconds)} since the start"
+    if reached.training_seconds is None:
+        return wall
+    return f"{figures.seconds(reached.training_seconds)} of training, {wall}"
+
+
+def _last_value(result: Result) -> str:
+    last, best = result.last_value, result.best_value
+    return figures.number(last) + (f", at best {figures.number(best)}" if best != last else "")
+
+
+def _after_time(after: AccuracyAfterTime) -> str:
+    clock = "of training" if after.clock == "training" else "since the start"
+    limit = f"within {figures.seconds(after.limit_seconds)} {clock}"
+    return f"{figures.number(after.value)} {limit}" if after.value is not None else f"none {limit}"
+
+
+def _cost(cost: Cost) -> str:
+    text = f"{figures.number(cost.worker_seconds)} worker-seconds"
+    if cost.worker_seconds_to_target is not None:
+        text += f", {figures.number(cost.worker_seconds_to_target)} until the goal"
+    return text
+
+
+def _phase_table(result: Result) -> Table:
+    """Return the time in each phase, the mean over the ranks, with bars."""
+    total = sum(result.phases.values())
+    table = Table(box=None, pad_edge=False, title="where the time went", title_justify="left")
+    table.add_column("phase")
+    table.add_column("seconds", justify="right")
+    table.add_column("share", justify="right")
+    table.add_column()
+    for name, seconds in result.phases.items():
+        share = seconds / total if total else 0.0
+        table.add_row(name, f"{seconds:.2f}", f"{share:.1%}", "█" * round(share * 30))
+    return table
+
+
+def _graph_range(run: Run) -> str:
+    """Return the parameters that have Prometheus's graph show the run's time."""
+    if run.started_at is None or run.finished_at is None:
+        return "&g0.range_input=10m"
+    began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
+    # Prometheus's page takes whole minutes only.
+    end = ended.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    seconds = math.ceil((end - began).total_seconds())
+    return f"&g0.range_input={seconds}s&g0.end_input={quote(f'{end:%Y-%m-%d %H:%M}')}"
+
+
+def _dashboard_range(run: Run) -> str:
+    """Return the parameters that have a dashboard show the run's time, in milliseconds."""
+    if run.started_at is None or run.finished_at is None:
+        return ""
+    began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
+    # The last scrapes and computed series come some seconds after the end.
+    until = math.ceil(ended.timestamp()) + 30
+    return f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
+
+
+def _show_links(run: Run, connection: Connection) -> None:
+    # The user's own code may record no loss, but it records the metric of its goal.
+    metric = run.goal.metric if run.goal and not run.benchmark else names.TRAIN_LOSS
+    quoted = json.dumps(metric, ensure_ascii=False)
+    promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
+    out.print(f"Web page    {run_page_url(connection, run)}", soft_wrap=True)
+    out.print(f"API         {api_url(connection)}/api/runs/{run.id}/", soft_wrap=True)
+    if connection.prometheus_url:
+        graph = (
+            f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{_graph_range(run)}"
+        )
+        out.print(f"Prometheus  {graph}", soft_wrap=True)
+    if connection.grafana_url:
+        board = f"{connection.grafana_url}/d/mlbench-run?var-run_id={run.id}{_dashboard_range(run)}"
+        out.print(f"Grafana     {board}", soft_wrap=True)
+    out.print(f"PromQL      {promql}", soft_wrap=True)

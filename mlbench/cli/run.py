@@ -1,0 +1,153 @@
+"""``mlbench run``, ``stop`` and ``delete``: what happens to one run."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from mlbench.cli.common import (
+    FAILED,
+    INTERRUPTED,
+    JsonOption,
+    RunArgument,
+    UsageError,
+    connected,
+    err,
+    find_run,
+    out,
+    print_json,
+)
+from mlbench.cli.live import AlertWatch, follow
+from mlbench.cli.look import show_run
+from mlbench.cli.order import (
+    ArgumentsArgument,
+    BackendOption,
+    BandwidthOption,
+    CpusOption,
+    DeadlineOption,
+    GpuOption,
+    ImageOption,
+    LightOption,
+    Order,
+    QueueOption,
+    RestartsOption,
+    SettingsOption,
+    TaskArgument,
+    make_name,
+    read_code,
+    read_settings,
+)
+from mlbench.cli.output import run_page_url
+from mlbench.client import ApiClient, Run
+from mlbench.client.connection import find_connection
+from mlbench.home import Connection
+
+
+def run(
+    task: TaskArgument,
+    arguments: ArgumentsArgument = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the run; by default TASK's with date and time.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Worker pods, one rank each.")] = 2,
+    cpus: CpusOption = None,
+    bandwidth: BandwidthOption = None,
+    settings: SettingsOption = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Seed of what is random; own code finds it as $MLBENCH_SEED."),
+    ] = None,
+    light: LightOption = False,
+    backend: BackendOption = None,
+    gpu: GpuOption = False,
+    restarts: RestartsOption = 0,
+    deadline: DeadlineOption = None,
+    image: ImageOption = None,
+    queue: QueueOption = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Do not wait for its end.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Run a benchmark or your own code, and show how it goes.
+
+    Exits with 0 if it FINISHED, 1 if not. Ctrl-C ends the view, not the run.
+    """
+    with connected() as client:
+        if name and name.isdecimal():
+            raise UsageError(f"--name {name}: commands would take a mere number for a run's id")
+        benchmarks = [one.name for one in client.get_benchmarks().result().value]
+        code = read_code(task, arguments or [], image, benchmarks)
+        order = Order(
+            code,
+            args=read_settings(code, settings),
+            num_cpus=cpus,
+            max_bandwidth=bandwidth,
+            backend=backend,
+            gpu=gpu,
+            light=light,
+            restarts=restarts,
+            deadline_seconds=deadline,
+        )
+        ordered = order.place(client, name or make_name(code.title), workers, seed, queue=queue)
+        connection = find_connection()
+        if not detach:
+            raise typer.Exit(run_and_show(client, connection, ordered, as_json=json))
+        if json:
+            print_json({**ordered.fields, "web_url": run_page_url(connection, ordered)})
+        else:
+            out.print(
+                f"run {ordered.id} ({ordered.name}) is ordered; `mlbench status {ordered.id}`"
+            )
+            out.print(_page_line(ordered, connection), soft_wrap=True)
+
+
+def run_and_show(
+    client: ApiClient,
+    connection: Connection,
+    ordered: Run,
+    *,
+    as_json: bool = False,
+    stack_stays: bool = True,
+) -> int:
+    """Show a run's progress and result, and return the exit code.
+
+    ``stack_stays`` says whether the stack, and with it the run, goes on after Ctrl-C.
+    """
+    if not as_json:
+        err.print(_page_line(ordered, connection), soft_wrap=True)
+    try:
+        alerts = AlertWatch(connection.prometheus_url, ordered.id)
+        ended = follow(client, ordered, alerts, quiet=as_json)
+    except KeyboardInterrupt:
+        if stack_stays:
+            err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")
+        return INTERRUPTED
+    has_result = show_run(client, connection, ended, as_json=as_json)
+    return 0 if has_result and ended.state == "FINISHED" else FAILED
+
+
+def stop(wanted: RunArgument, json: JsonOption = False) -> None:
+    """Stop a run, and wait until it has."""
+    with connected() as client:
+        stopping = client.stop_run(find_run(client, wanted).id).result().value
+        while stopping.active:
+            time.sleep(0.1)
+            stopping = client.get_run(stopping.id).result().value
+    if json:
+        print_json(stopping.fields)
+    else:
+        out.print(f"run {stopping.id} ({stopping.name}): {stopping.state}")
+
+
+def delete(wanted: RunArgument, json: JsonOption = False) -> None:
+    """Delete a run that has ended."""
+    with connected() as client:
+        found = find_run(client, wanted)
+        client.delete_run(found.id).result()
+    if json:
+        print_json({"deleted": found.id})
+    else:
+        out.print(f"run {found.id} ({found.name}) is deleted")
+
+
+def _page_line(ordered: Run, connection: Connection) -> str:
+    return f"Web page    {run_page_url(connection, ordered)}"

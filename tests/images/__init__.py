@@ -1,1 +1,0 @@
-"""Tests of how the container images are made."""

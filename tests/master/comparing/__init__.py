@@ -1,1 +1,0 @@
-"""Comparing runs: facts, differences, groups, summaries."""

@@ -1,0 +1,157 @@
+"""What the JSON of pods says, as kubelets write it."""
+
+import math
+from typing import Any
+
+import pytest
+
+from master.pools.status import read_pod
+
+Object = dict[str, Any]
+
+
+def pod(status: Object | None = None, **metadata: Any) -> Object:
+    return {
+        "metadata": {"name": "r-mlbench-worker-3", "uid": "u", **metadata},
+        "spec": {"nodeName": "n"},
+        "status": status or {},
+    }
+
+
+def container(name: str = "worker", **state: Any) -> Object:
+    return {"name": name, "image": "me/train:1", "imageID": "me/train@sha256:0", **state}
+
+
+def waiting(reason: str, message: str = "") -> Object:
+    return {"state": {"waiting": {"reason": reason, "message": message}}}
+
+
+def ended(code: int, reason: str = "Error", message: str = "") -> Object:
+    return {"terminated": {"exitCode": code, "reason": reason, "message": message}}
+
+
+RUNNING: Object = {"state": {"running": {"startedAt": "2026-03-01T09:21:29Z"}}}
+BACK_OFF = waiting("CrashLoopBackOff", "back-off 10s restarting failed container")
+
+
+def test_a_pod_that_runs() -> None:
+    status = {
+        "phase": "Running",
+        "podIP": "10.0.0.1",
+        "containerStatuses": [container(**RUNNING)],
+    }
+    seen = read_pod(pod(status, labels={"mlbench.shape": "s"}))
+    assert (seen.name, seen.number, seen.uid) == ("r-mlbench-worker-3", 3, "u")
+    assert (seen.phase, seen.ip, seen.node) == ("Running", "10.0.0.1", "n")
+    assert (seen.image, seen.shape) == ("me/train@sha256:0", "s")
+    assert (seen.running, seen.scheduled) == (True, True)
+    assert (seen.trouble, seen.unschedulable, seen.ends_by) == ("", "", None)
+
+
+def test_a_pod_just_made_or_about_to_end() -> None:
+    seen = read_pod({"metadata": {"name": "stranger", "uid": "u"}})
+    assert (seen.number, seen.phase, seen.ip, seen.node, seen.image) == (-1, "Pending", "", "", "")
+    assert (seen.running, seen.scheduled, seen.trouble, seen.shape) == (False, False, "", "")
+    seen = read_pod(pod({"phase": "Running"}, deletionTimestamp="1970-01-01T00:01:40Z"))
+    assert (seen.phase, seen.ends_by) == ("Terminating", 100.0)
+
+
+def test_a_pod_that_no_node_takes() -> None:
+    message = "0/1 nodes are available: 1 Insufficient cpu."
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    seen = read_pod({**pod({"conditions": [condition]}), "spec": {}})
+    assert (seen.scheduled, seen.unschedulable) == (False, message)
+    taken = read_pod(pod({"conditions": [{**condition, "status": "True"}]}))
+    assert (taken.scheduled, taken.unschedulable) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("state", "trouble"),
+    [
+        (RUNNING, ""),
+        (waiting("ContainerCreating"), ""),
+        (waiting("ErrImagePull", "none"), "worker image me/train:1 cannot be pulled: none"),
+        (waiting("ImagePullBackOff"), "worker image me/train:1 cannot be pulled: ImagePullBackOff"),
+        (
+            waiting("CreateContainerConfigError", 'secret "s" not found'),
+            "the worker's container cannot be started (CreateContainerConfigError): "
+            'secret "s" not found',
+        ),
+        (
+            {**BACK_OFF, "lastState": ended(137, "OOMKilled")},
+            "the worker's container ended: more memory was used than its limit (OOMKilled)",
+        ),
+        (
+            {**RUNNING, "lastState": ended(137, "OOMKilled")},
+            "the worker's container ended: more memory was used than its limit (OOMKilled)",
+        ),
+        (
+            {"state": ended(128, "StartError", "python3: not found")},
+            "the worker's container ended: StartError, exit code 128: python3: not found",
+        ),
+        (
+            BACK_OFF,
+            "the worker's container cannot be started (CrashLoopBackOff): "
+            "back-off 10s restarting failed container",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_container(state: Object, trouble: str) -> None:
+    assert read_pod(pod({"containerStatuses": [container(**state)]})).trouble == trouble
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "trouble"),
+    [
+        ("bandwidth", {"state": ended(0, "Completed")}, ""),
+        (
+            "bandwidth",
+            {"state": ended(2, message="no NET_ADMIN")},
+            "limiting the bandwidth failed: Error, exit code 2: no NET_ADMIN",
+        ),
+        (
+            "agent",
+            {**BACK_OFF, "lastState": ended(1)},
+            "bringing in the agent failed: Error, exit code 1",
+        ),
+        ("other", {"state": ended(1)}, "the init container other failed: Error, exit code 1"),
+        ("agent", waiting("ErrImagePull", "x"), "worker image me/train:1 cannot be pulled: x"),
+    ],
+)
+def test_what_is_wrong_with_an_init_container(name: str, state: Object, trouble: str) -> None:
+    status = {
+        "initContainerStatuses": [container(name, **state)],
+        "containerStatuses": [container(**waiting("PodInitializing"))],
+    }
+    assert read_pod(pod(status)).trouble == trouble
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        ({"reason": "Evicted", "message": "low on memory"}, "Evicted: low on memory"),
+        ({}, "the pod failed"),
+        ({"message": "x" * 10_000}, f"the pod failed: {'x' * 500}"),
+    ],
+)
+def test_a_pod_that_failed(status: Object, trouble: str) -> None:
+    assert read_pod(pod({"phase": "Failed", **status})).trouble == trouble
+
+
+def test_when_it_went_wrong() -> None:
+    """If the container runs again, the trouble is over."""
+    last = ended(137, "OOMKilled")
+    last["terminated"]["finishedAt"] = "1970-01-01T00:01:40Z"
+    for state, at in ((RUNNING, 100.0), (BACK_OFF, math.inf)):
+        status = {"containerStatuses": [container(**state, lastState=last)]}
+        assert read_pod(pod(status)).troubled_at == at
+
+
+def test_the_end_of_a_containers_output_is_told_in_one_line() -> None:
+    wrote = "Traceback:\n" + 100 * "  File x\n" + "\x1b[31mImportError: tôrch\0\n"
+    status = {"containerStatuses": [container(state=ended(1, message=wrote))]}
+    trouble = read_pod(pod(status)).trouble
+    assert trouble.startswith("the worker's container ended: Error, exit code 1: ")
+    assert trouble.endswith("File x [31mImportError: tôrch")
+    assert len(trouble) < 600
+    assert trouble.isprintable(), "a terminal and PostgreSQL can take it"

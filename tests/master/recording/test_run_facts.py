@@ -1,0 +1,144 @@
+"""Goals, settings and machines, as a run's streams state them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from master.machine import read_machine
+from master.models import Rank, Run, pod_owner, run_owner
+from master.recording.delivery import Delivery
+from master.recording.run_facts import store_goal, store_settings
+from master.recording.samples import Sample, Settings
+from mlbench.records import Goal
+from tests.master.making import make_ranks, post, record
+
+pytestmark = pytest.mark.both_databases
+
+_GOAL = Goal("val", 97.0, lower_is_better=False)
+
+
+def at(second: float, value: float | str, metric: str = "val", rank: str = "0") -> Sample:
+    return Sample(metric, rank, round(second * 1e6), value)
+
+
+def store(run: Run, *samples: Sample, goal: Goal | None = None) -> None:
+    store_goal(run, (goal,) if goal else (), samples)
+
+
+def reached(run: Run) -> tuple[float | None, float | None]:
+    found = Run.get_by_id(run.id)
+    return found.goal_reached_at, found.goal_train_seconds
+
+
+def stated(**fields: Any) -> bytes:
+    return json.dumps({"time": 1763683200.5, **fields}).encode() + b"\n"
+
+
+def deliver(delivery: Delivery) -> None:
+    while delivery.deliver_waiting():
+        pass
+
+
+def test_the_first_moment_counts_with_its_training_time(run: Run) -> None:
+    store(run, at(1, 90.0), goal=_GOAL)
+    assert reached(run) == (None, None)
+    store(run, at(2, 5.0, "train_seconds"), at(2, 97.0), at(3, 6.0, "train_seconds"), at(3, 99.0))
+    assert reached(run) == (2.0, 5.0)
+    store(run, at(4, 98.0))
+    assert reached(run) == (2.0, 5.0)
+
+
+def test_ranks_may_be_delivered_in_any_order_and_twice(run: Run) -> None:
+    one = [at(5.5, 4.0, "train_seconds", "1"), at(5.5, 98.0, rank="1")]
+    other = [at(5.25, 3.0, "train_seconds"), at(5.25, 98.0), at(5.25, 9.0, "train_seconds", "1")]
+    for batch in (one, other, one):
+        store(run, *batch, goal=_GOAL)
+    assert reached(run) == (5.25, 3.0)
+
+
+def test_a_loss_is_to_fall(run: Run) -> None:
+    store(run, at(1, 0.6), at(2, 0.5), goal=Goal("val", 0.5, lower_is_better=True))
+    assert reached(run) == (2.0, None)
+
+
+@pytest.mark.parametrize("value", [float("nan"), "99", 96.9])
+def test_values_that_do_not_reach_the_goal(run: Run, value: float | str) -> None:
+    store(run, at(1, value), at(1, 99.0, "other"), goal=_GOAL)
+    assert reached(run) == (None, None)
+
+
+def test_another_goal_begins_anew(run: Run) -> None:
+    store(run, at(1, 97.5), goal=_GOAL)
+    store(run, at(2, 97.5), goal=Goal("val", 98.0, lower_is_better=False))
+    assert reached(run) == (None, None)
+    store(run, at(3, 98.0))
+    assert reached(run) == (3.0, None)
+
+
+def test_the_last_settings_replace_those_before(run: Run) -> None:
+    store_settings(run, [Settings({"a": 1, "b": 2}), Settings({"a": 3})])
+    store_settings(run, [])
+    assert Run.get_by_id(run.id).settings == {"a": 3}
+
+
+def test_delivery_stores_goal_and_settings_and_counts_no_sample(
+    run: Run, delivery: Delivery
+) -> None:
+    settings = {"learning_rate": 0.1, "compile": False, "folder": None, "device": "cpü", "n": 2**60}
+    goal = {"metric": "val", "value": 97.0}
+    stream = record(run, stated(goal=goal) + stated(settings=settings))
+    deliver(delivery)
+    assert stream.get_by_id(stream.id).recorded == 0
+    record(run, stated(metrics={"train_seconds": 12.5, "val": 97.25}))
+    deliver(delivery)
+    assert reached(run) == (1763683200.5, 12.5)
+    found = Run.get_by_id(run.id)
+    assert (found.settings, found.goal) == (settings, goal | {"lower_is_better": False})
+
+
+def hostnames(run: Run) -> list[str | None]:
+    """Return the machines of the latest attempt's ranks, by name."""
+    ranks = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt).order_by(Rank.rank)
+    return [rank.machine and rank.machine["hostname"] for rank in ranks]
+
+
+def test_the_first_machine_of_each_rank_stays(run: Run, delivery: Delivery) -> None:
+    make_ranks(run)
+    machine = {
+        "hostname": "agent",
+        "packages": {"torch": "2.13.0"},
+        "git": {"commit": "c", "dirty": True, "root": "/ü"},
+    }
+    record(run, stated(machine=machine) + stated(machine={"hostname": "training"}))
+    deliver(delivery)
+    record(run, stated(machine={"hostname": "training"}))
+    record(run, stated(machine={"hostname": "b"}), rank=1)
+    deliver(delivery)
+    assert hostnames(run) == ["agent", "b"]
+    found = Rank.get(run=run, rank=0).machine
+    assert found == read_machine(machine).to_fields()
+
+
+def test_another_attempt_states_its_own_machine(run: Run, delivery: Delivery) -> None:
+    make_ranks(run)
+    record(run, stated(machine={"hostname": "first"}))
+    run.attempt = 2
+    run.save()
+    make_ranks(run)
+    record(run, stated(machine={"hostname": "second"}))
+    deliver(delivery)
+    assert hostnames(run) == ["second", None]
+    assert Rank.get(run=run, attempt=1, rank=0).machine["hostname"] == "first"
+
+
+def test_only_ranks_have_machines_and_only_runs_have_goals(run: Run, delivery: Delivery) -> None:
+    make_ranks(run)
+    post(run_owner(run.id), [Sample("machine", "", 1763683200_500000, '{"hostname": "a"}')])
+    post(pod_owner("p"), [at(1, 99.0)])
+    deliver(delivery)
+    assert hostnames(run) == [None, None]
+    record(run, stated(metrics={"val": 99.0}) + stated(machine={"hostname": "late"}))
+    run.delete_instance()
+    deliver(delivery)
+    assert Run.select().count() == 0

@@ -1,0 +1,1 @@
+"""Results: computing, comparing, and gathering what they need."""

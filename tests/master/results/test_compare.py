@@ -1,0 +1,253 @@
+"""Whether runs can be compared, and their groups and speed-ups, worked out by hand."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from master.results.compare import are_comparable, compare, find_differences, normalize
+from mlbench.results import Difference, Group, Result, Value
+from tests.master.results.making import make_facts, make_result, reaching
+
+
+def without(facts: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: value for name, value in facts.items() if name not in names}
+
+
+def differences(*facts: dict[str, str]) -> tuple[Difference, ...]:
+    """Return the differences of runs that are numbered from 1 on."""
+    return find_differences(normalize(dict(enumerate(facts, 1))))
+
+
+def test_runs_that_differ_in_nothing_are_comparable() -> None:
+    assert differences(make_facts(), make_facts()) == ()
+    assert differences(make_facts()) == ()
+    assert are_comparable(()) == "yes"
+
+
+@pytest.mark.parametrize("name", ["goal", "batch_size"])
+def test_another_goal_or_batch_size_cannot_be_compared(name: str) -> None:
+    found = differences(make_facts(), make_facts() | {name: "other"}, make_facts())
+    usual = make_facts()[name]
+    assert found == (
+        Difference(
+            name,
+            "yes",
+            (Value(usual, (1, 3)), Value("other", (2,))),
+            f"{name} is {usual} in runs 1, 3 and other in run 2: they cannot be compared",
+        ),
+    )
+    assert are_comparable(found) == "no"
+
+
+def test_data_is_compared_by_its_checksum_whatever_its_name() -> None:
+    assert differences(make_facts(), make_facts(data="the same")) == ()
+    [found] = differences(make_facts(), make_facts(data_sha256="d2"))
+    assert (found.name, found.breaks) == ("data", "yes")
+    assert [one.value for one in found.values] == ["d1", "d2"]
+
+
+def test_data_is_compared_by_its_name_where_one_has_no_checksum() -> None:
+    nameless = without(make_facts(), "data_sha256")
+    assert differences(make_facts(), nameless) == ()
+    [found] = differences(make_facts(), nameless | {"data": "cifar10"})
+    assert (found.name, found.breaks) == ("data", "yes")
+    assert [one.value for one in found.values] == ["digits", "cifar10"]
+
+
+def test_a_batch_that_is_fixed_for_a_worker_grows_with_the_workers() -> None:
+    one = make_facts(batch_size="128", worker_batch_size="128")
+    two = make_facts(batch_size="256", worker_batch_size="128", num_workers=2)
+    assert are_comparable(differences(one, two)) == "yes"
+    smaller = make_facts(batch_size="128", worker_batch_size="64", num_workers=2)
+    assert differences(one, smaller) == ()
+    assert are_comparable(differences(one, two, smaller)) == "no"
+
+
+@pytest.mark.parametrize("name", ["goal", "data", "batch_size"])
+def test_where_one_run_does_not_state_it_nobody_knows(name: str) -> None:
+    found = differences(make_facts(), without(make_facts(), name, "data_sha256"))
+    assert [(one.name, one.breaks) for one in found] == [(name, "unknown")]
+    assert found[0].text == (
+        f"{name} is {make_facts()[name]} in run 1 and not stated in run 2: "
+        "whether they can be compared is not known"
+    )
+    assert are_comparable(found) == "unknown"
+
+
+def test_what_no_run_states_is_the_same_where_they_run_the_same() -> None:
+    bare = without(make_facts(), "data", "data_sha256", "batch_size")
+    assert differences(bare, bare) == ()
+    found = differences(bare, bare | {"command": "python other.py"})
+    assert [(one.name, one.breaks) for one in found] == [
+        ("data", "unknown"),
+        ("batch_size", "unknown"),
+        ("command", "no"),
+    ]
+
+
+def test_what_breaks_comes_first() -> None:
+    found = differences(
+        without(make_facts(cpu="a", learning_rate="0.1"), "goal"),
+        make_facts(cpu="b", learning_rate="0.2", batch_size="64"),
+    )
+    assert [(one.name, one.breaks) for one in found] == [
+        ("batch_size", "yes"),
+        ("goal", "unknown"),
+        ("cpu", "no"),
+        ("learning_rate", "no"),
+    ]
+    assert found[2].text == "cpu is a in run 1 and b in run 2"
+    assert are_comparable(found) == "no"
+
+
+def test_what_one_varies_is_no_difference_nor_is_what_one_run_alone_states() -> None:
+    assert not differences(
+        make_facts(1, num_cpus="1", max_bandwidth="100"),
+        make_facts(4, num_cpus="2", max_bandwidth="any", learning_rate="0.1"),
+    )
+
+
+def test_the_goals_that_runs_had_are_told_where_they_are_judged_by_another() -> None:
+    own = [make_facts(own_goal="acc >= 97"), make_facts(own_goal="acc >= 90", goal="acc >= 90")]
+    assert [one.name for one in differences(*own)] == ["goal"]
+    asked = [facts | {"goal": "acc >= 80"} for facts in own]
+    assert [(one.name, one.breaks) for one in differences(*asked)] == [("own_goal", "no")]
+
+
+def group(results: Sequence[Result], **facts: dict[str, str]) -> tuple[Group, ...]:
+    """Return the groups of runs; ``run_7`` has other facts than the usual ones."""
+    return compare(
+        results,
+        {
+            one.run_id: make_facts(one.num_workers, **facts.get(f"run_{one.run_id}", {}))
+            for one in results
+        },
+    ).groups
+
+
+def test_runs_of_one_kind_are_one_group_in_order_of_workers() -> None:
+    found = group([reaching(5, 4, 3.0), reaching(1, 1, 10.0), reaching(2, 4, 3.5)])
+    assert [(one.label, one.num_workers, one.run_ids) for one in found] == [
+        ("1 worker", 1, (1,)),
+        ("4 workers", 4, (5, 2)),
+    ]
+
+
+def test_speed_up_and_efficiency_are_against_the_first_group() -> None:
+    one, two, four = group(
+        [
+            *(reaching(i, 1, s, samples_per_second=100.0) for i, s in enumerate([9, 10, 20])),
+            *(reaching(i, 2, s, samples_per_second=180.0) for i, s in enumerate([5, 6.25, 7], 3)),
+            *(reaching(i, 4, s, samples_per_second=300.0) for i, s in enumerate([4, 5, 6], 6)),
+        ]
+    )
+    assert (one.speedup, one.efficiency) == (1.0, 1.0)
+    assert (one.throughput_speedup, one.throughput_efficiency) == (1.0, 1.0)
+    assert (two.speedup, two.efficiency) == (10 / 6.25, 0.8)
+    assert (four.speedup, four.efficiency) == (2.0, 0.5)
+    assert (two.throughput_speedup, two.throughput_efficiency) == (1.8, 0.9)
+    assert (four.throughput_speedup, four.throughput_efficiency) == (3.0, 0.75)
+
+
+def test_a_run_that_did_not_reach_the_target_is_counted_as_the_slowest() -> None:
+    [found] = group([reaching(1, 1, 10.0), make_result(2), reaching(3, 1, 12.0)])
+    assert (found.reached, found.run_ids) == (2, (1, 2, 3))
+    assert found.training_seconds_to_accuracy is not None
+    assert found.training_seconds_to_accuracy.mean == 12.0
+    assert found.wall_seconds_to_accuracy is not None
+    assert found.wall_seconds_to_accuracy.mean == 17.0
+    assert found.worker_seconds is not None
+    assert (found.worker_seconds.count, found.worker_seconds.mean) == (2, 11.0)
+
+
+def test_where_two_of_three_did_not_reach_it_there_is_no_speed_up() -> None:
+    one, two = group(
+        [reaching(1, 1, 10.0), make_result(2, 2), reaching(3, 2, 5.0), make_result(4, 2)]
+    )
+    assert two.reached == 1
+    assert two.training_seconds_to_accuracy is not None
+    assert two.training_seconds_to_accuracy.mean is None
+    assert (one.speedup, two.speedup, two.efficiency) == (1.0, None, None)
+
+
+def test_where_nobody_reached_it_there_are_no_times() -> None:
+    [found] = group([make_result(1), make_result(2)])
+    assert found.reached == 0
+    assert found.training_seconds_to_accuracy is None
+    assert (found.wall_seconds_to_accuracy, found.speedup, found.samples_per_second) == (None,) * 3
+
+
+def test_phases_are_the_mean_of_the_runs_that_have_them() -> None:
+    [found] = group(
+        [
+            make_result(1, phases={"forward": 2.0, "communication": 1.0}),
+            make_result(2, phases={"forward": 4.0}),
+            make_result(3),
+        ]
+    )
+    assert found.phases == {"forward": 3.0, "communication": 0.5}
+
+
+def test_a_label_names_as_little_as_tells_the_groups_apart() -> None:
+    found = group(
+        [make_result(1, 2), make_result(2, 2), make_result(3, 2), make_result(4, 4)],
+        run_1={"backend": "gloo", "cpu": "x"},
+        run_2={"backend": "nccl", "cpu": "x"},
+        run_3={"backend": "nccl", "cpu": "y"},
+        run_4={"backend": "gloo", "cpu": "x"},
+    )
+    assert [one.label for one in found] == [
+        "2 workers, backend gloo",
+        "2 workers, backend nccl, cpu x",
+        "2 workers, backend nccl, cpu y",
+        "4 workers",
+    ]
+
+
+def test_a_label_names_a_setting_rather_than_the_command_that_sets_it() -> None:
+    found = group(
+        [make_result(1), make_result(2)],
+        run_1={"command": "train.py --rate 0.1", "learning_rate": "0.1"},
+        run_2={"command": "train.py --rate 0.2", "learning_rate": "0.2"},
+    )
+    assert [one.label for one in found] == [
+        "1 worker, learning_rate 0.1",
+        "1 worker, learning_rate 0.2",
+    ]
+
+
+def test_cores_and_bandwidth_are_part_of_the_label_where_they_vary() -> None:
+    found = group(
+        [make_result(1), make_result(2), make_result(3)],
+        run_1={"num_cpus": "1"},
+        run_2={"max_bandwidth": "100"},
+        run_3={"num_cpus": "1", "max_bandwidth": "100"},
+    )
+    assert [one.label for one in found] == [
+        "1 worker, 1 core each, any Mbit/s",
+        "1 worker, any cores each, 100 Mbit/s",
+        "1 worker, 1 core each, 100 Mbit/s",
+    ]
+
+
+def test_a_run_that_failed_early_is_of_the_kind_that_it_does_not_contradict() -> None:
+    results = [make_result(1, state="FAILED"), reaching(2, 1, 10.0), reaching(3, 2, 6.0)]
+    facts = {one.run_id: make_facts(one.num_workers, learning_rate="0.1") for one in results}
+    facts[1] = {name: facts[1][name] for name in ("num_workers", "num_cpus", "max_bandwidth")}
+    found = compare(results, facts).groups
+    assert [one.run_ids for one in found] == [(1, 2), (3,)]
+    assert found[0].reached == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("goal", "acc >= 90"), ("data_sha256", "d2")])
+def test_nothing_is_faster_with_other_data_or_to_another_goal(name: str, value: str) -> None:
+    one, two = group(
+        [
+            reaching(1, 1, 10.0, samples_per_second=100.0),
+            reaching(2, 2, 5.0, samples_per_second=200.0),
+        ],
+        run_2={name: value},
+    )
+    assert one.speedup == 1.0
+    assert (two.speedup, two.efficiency) == (None, None)
+    assert (two.throughput_speedup, two.throughput_efficiency) == (None, None)

@@ -1,0 +1,194 @@
+"""A run's figures from its series: each from the values that it is defined by."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from master.models import Run
+from master.results.evaluate import EvaluationCriteria, RunContext, WorkerInterval, evaluate
+from mlbench.results import Result, Target
+from tests.master.results.making import START, columns
+
+_RUN = {"id": 7, "name": "a", "benchmark": "digits", "state": "FINISHED", "num_workers": 2}
+_CONTEXT = RunContext(
+    run=Run(**_RUN, started_at=START),
+    rule_violations=("batch_size is 1",),
+    ended_at=START + 60,
+    intervals=(WorkerInterval(1, START - 1, START + 59), WorkerInterval(1, START - 1, START + 60)),
+    energy_joules=12.5,
+)
+_CRITERIA = EvaluationCriteria(Target("acc", 97.0), 7200.0, None)
+
+Values = Mapping[float, float]
+
+
+def evaluated(
+    context: RunContext = _CONTEXT, criteria: EvaluationCriteria = _CRITERIA, **series: Values
+) -> Result:
+    return evaluate(context, criteria, columns(**series))
+
+
+def test_a_run_that_recorded_nothing() -> None:
+    found = evaluated()
+    assert (found.run_id, found.name, found.benchmark, found.state) == (
+        *(7, "a", "digits"),
+        "FINISHED",
+    )
+    assert (found.num_workers, found.division) == (2, "closed")
+    assert found.departures == ("batch_size is 1",)
+    assert (found.target, found.wall_seconds) == (Target("acc", 97.0), 60.0)
+    assert found.energy_joules == 12.5
+    assert found.time_to_accuracy is None
+    assert found.accuracy_after_time is not None
+    assert found.accuracy_after_time.value is None
+    assert (found.last_value, found.best_value, found.curve) == (None, None, None)
+    assert (found.epochs, found.samples, found.training_seconds) == (None, None, None)
+    assert (found.samples_per_second, found.communication_share) == (None, None)
+    assert found.phases == {}
+
+
+def test_code_that_records_its_accuracy_alone() -> None:
+    found = evaluated(acc={10: 90, 20: 98})
+    assert found.time_to_accuracy is not None
+    assert found.time_to_accuracy.wall_seconds == 20.0
+    assert found.time_to_accuracy.training_seconds is None
+    assert (found.last_value, found.training_seconds, found.phases) == (98.0, None, {})
+
+
+def test_without_a_target_the_other_figures_stand() -> None:
+    criteria = EvaluationCriteria(None, 7200.0, 0.5)
+    found = evaluated(criteria=criteria, acc_0={20: 98}, train_seconds_0={20: 8})
+    assert (found.target, found.time_to_accuracy, found.accuracy_after_time) == (None, None, None)
+    assert (found.last_value, found.best_value, found.curve) == (None, None, None)
+    assert found.training_seconds == 8.0
+    assert found.cost is not None
+    assert (found.cost.total, found.cost.to_target) == (60.5, None)
+
+
+def test_a_run_that_never_started_has_no_figures() -> None:
+    found = evaluated(replace(_CONTEXT, run=Run(**_RUN), intervals=()))
+    assert (found.wall_seconds, found.cost, found.time_to_accuracy) == (None, None, None)
+    assert found.accuracy_after_time is None
+
+
+def test_training_time_is_the_mean_of_the_ranks_and_samples_their_sum() -> None:
+    found = evaluated(
+        train_seconds_0={10: 4, 50: 40},
+        train_seconds_1={10: 5, 50: 44},
+        samples_0={50: 2000},
+        samples_1={50: 2200},
+        epoch_0={0: 0, 40: 4},
+        epoch_1={0: 0, 40: 3},
+    )
+    assert (found.training_seconds, found.samples, found.epochs) == (42.0, 4200.0, 5)
+    assert found.samples_per_second == 100.0
+
+
+def test_totals_are_divided_by_the_clock_of_their_time_not_by_later_clocks() -> None:
+    # Killed after its third evaluation: the totals since the epoch began were lost.
+    found = evaluated(
+        acc_0={10: 50, 20: 60, 30: 70},
+        train_seconds_0={0: 0, 10: 9, 10.001: 9, 20: 18, 20.002: 18, 30: 27},
+        samples_0={0: 0, 10.001: 900, 20.002: 1800},
+        communication_seconds_0={10.001: 3, 20.002: 6},
+    )
+    assert (found.training_seconds, found.samples) == (27.0, 1800.0)
+    assert found.samples_per_second == 100.0
+    assert found.communication_share == pytest.approx(1 / 3)
+    assert found.phases == {"communication": 6.0, "other": 12.0}
+
+
+@pytest.mark.parametrize(
+    ("rank", "clock"), [("", {50: 40}), ("_0", {40: 30, 51: 40}), ("_0", {40: 40})]
+)
+def test_totals_without_a_clock_of_their_time_take_the_next_or_last(
+    rank: str, clock: Values
+) -> None:
+    series = columns(**{f"samples{rank}": {50.0: 800.0}, "train_seconds_0": clock})
+    assert evaluate(_CONTEXT, _CRITERIA, series).samples_per_second == 20.0
+
+
+def test_no_samples_and_no_time() -> None:
+    found = evaluated(samples_0={50: 0}, train_seconds_0={50: 40})
+    assert (found.samples, found.samples_per_second) == (0.0, 0.0)
+    assert evaluated(samples_0={50: 9}, train_seconds_0={50: 0}).samples_per_second is None
+
+
+def test_numbers_that_are_not_finite_do_not_count() -> None:
+    found = evaluated(
+        train_seconds_0={40: 20, 50: math.nan},
+        samples_0={40: 10, 50: math.inf},
+        forward_seconds_0={50: math.nan},
+        epoch_0={50: 1e300},
+    )
+    assert (found.training_seconds, found.samples, found.epochs) == (20.0, 10.0, None)
+    assert found.phases == {}
+    huge = evaluated(train_seconds_0={50: 1.6e308}, train_seconds_1={50: 1.6e308})
+    assert huge.to_fields()["training_seconds"] is None, "no float holds the sum"
+
+
+def test_phases_are_the_mean_of_the_ranks_and_other_is_the_rest_of_the_training_time() -> None:
+    found = evaluated(
+        train_seconds_0={50: 40},
+        train_seconds_1={50: 44},
+        forward_seconds_0={10: 1, 50: 12},
+        forward_seconds_1={50: 14},
+        communication_seconds_0={50: 10},
+        communication_seconds_1={50: 11},
+        # Rank 1 evaluates nothing, which takes no time.
+        evaluation_seconds_0={50: 6},
+    )
+    assert found.phases == {
+        "forward": 13.0,
+        "communication": 10.5,
+        "evaluation": 3.0,
+        "other": 42.0 - 13.0 - 10.5,
+    }
+    assert found.communication_share == 0.25
+
+
+def test_phases_with_too_little_recorded() -> None:
+    found = evaluated(train_seconds_0={50: 4}, forward_seconds_0={50: 4.1})
+    assert (found.phases["other"], found.communication_share) == (0.0, None)
+    alone = evaluated(forward_seconds_0={50: 4.0}, communication_seconds_0={50: 1.0})
+    assert alone.phases == {"forward": 4.0, "communication": 1.0}
+    assert alone.communication_share is None
+
+
+def test_the_cost_is_that_of_every_worker_of_every_attempt() -> None:
+    intervals = [
+        WorkerInterval(1, START - 2, START + 20),
+        WorkerInterval(1, START - 1, START + 18),
+        WorkerInterval(2, START + 21, START + 60),
+        WorkerInterval(2, START + 22, START + 58),
+    ]
+    context, criteria = replace(_CONTEXT, intervals=intervals), replace(_CRITERIA, price=0.25)
+    cost = evaluated(context, criteria, acc_0={30: 98}).cost
+    assert cost is not None
+    assert cost.worker_seconds == 22 + 19 + 39 + 36
+    assert cost.worker_seconds_to_target == 22 + 19 + 9 + 8
+    assert (cost.price, cost.total, cost.to_target) == (0.25, 29.0, 14.5)
+
+
+def test_a_target_reached_before_a_restart() -> None:
+    intervals = [WorkerInterval(1, START, START + 20), WorkerInterval(2, START + 21, START + 60)]
+    found = evaluated(
+        replace(_CONTEXT, intervals=intervals), acc_0={15: 98}, train_seconds_0={14: 9, 30: 1}
+    )
+    assert found.cost is not None
+    assert found.cost.worker_seconds_to_target == 15.0
+    assert found.time_to_accuracy is not None
+    assert found.time_to_accuracy.training_seconds is None, "the clock began anew at 21 s"
+
+
+@pytest.mark.parametrize(("after", "value"), [(7200.0, 98.0), (5.0, 90.0)])
+def test_accuracy_after_time_takes_the_given_time(after: float, value: float) -> None:
+    found = evaluated(
+        criteria=replace(_CRITERIA, after_seconds=after),
+        acc_0={10: 90, 20: 98},
+        train_seconds_0={10: 4, 20: 8},
+    ).accuracy_after_time
+    assert found is not None
+    assert (found.limit_seconds, found.value) == (after, value)

@@ -1,0 +1,193 @@
+"""Results and comparisons of stored runs, with a real Prometheus."""
+
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import falcon
+import pytest
+from peewee import Database
+
+from master import runs
+from master.models import Run
+from master.reading.promql import PrometheusClient
+from master.reading.series import SeriesReader
+from master.recording.delivery import Delivery
+from master.recording.remote_write import RemoteWriter
+from master.results.query import ResultQuery, comparison_of, result_of, used_joules
+from mlbench.results import Target
+from tests.master.making import line, make_ranks, make_run, record, time_series
+
+_GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
+
+
+@pytest.fixture
+def reader(prometheus: PrometheusClient) -> SeriesReader:
+    return SeriesReader(prometheus)
+
+
+@pytest.fixture
+def started_at(database: Database) -> float:
+    """A minute ago, at a full second."""
+    return float(round(time.time()) - 60)
+
+
+def make_ended(started_at: float, seconds: float = 50.0, **fields: Any) -> Run:
+    """Store a run that has ended, with its ranks, each of which was taken for all the time."""
+    times = {"started_at": started_at, "finished_at": started_at + seconds}
+    run = make_run(**{"state": "FINISHED", "goal": _GOAL, **times, **fields})
+    workers = [f"w-{rank}" for rank in range(run.num_workers)]
+    make_ranks(run, workers, assigned_at=started_at, exited_at=started_at + seconds)
+    return run
+
+
+def record_accuracy(run: Run, values: Mapping[float, float], rank: int = 0) -> None:
+    """Record an accuracy at each second, along with 0.5 training seconds for each."""
+    start = run.started_at or 0.0
+    lines = [line(start + s, train_seconds=s / 2, acc=v) for s, v in values.items()]
+    record(run, b"".join(lines), rank)
+
+
+@pytest.mark.both_databases
+def test_a_result_is_the_same_before_and_after_delivery(
+    started_at: float, reader: SeriesReader, delivery: Delivery
+) -> None:
+    run = make_ended(started_at)
+    for rank in (0, 1):
+        record_accuracy(run, {10: 90, 20: 97 - rank, 30: 98}, rank)
+        record(run, line(started_at + 31, samples=700, forward_seconds=9), rank)
+    results = []
+    for _ in range(2):
+        results.append(result_of(reader, run, ResultQuery(price=0.5)))
+        delivery.deliver_waiting()
+    assert results[0] == results[1]
+    found = results[0]
+    assert found.target == Target("acc", 97.0)
+    assert found.time_to_accuracy is not None
+    assert (found.time_to_accuracy.training_seconds, found.time_to_accuracy.wall_seconds) == (
+        10.0,
+        20.0,
+    )
+    assert (found.training_seconds, found.samples, found.wall_seconds) == (15.0, 1400.0, 50.0)
+    assert found.samples_per_second == pytest.approx(1400 / 15)
+    assert found.phases == {"forward": 9.0, "other": 6.0}
+    assert found.cost is not None
+    assert (found.cost.worker_seconds, found.cost.worker_seconds_to_target) == (100.0, 40.0)
+    assert found.cost.total == 50.0
+    assert found.curve is not None
+    assert found.curve.values == (90.0, 97.0, 98.0)
+    assert (found.division, found.energy_joules) == ("closed", None)
+
+
+def test_kept_samples_count_too(
+    started_at: float, reader: SeriesReader, delivery: Delivery
+) -> None:
+    run = make_ended(started_at)
+    at = started_at + 20
+    # Two in one millisecond: the second of each is kept. Texts are kept, and no accuracy.
+    record(
+        run,
+        line(at, acc=90, train_seconds=9.9)
+        + line(at + 0.0004, acc=97.5, train_seconds=10)
+        + line(at + 1, acc="diverged", train_seconds="none")
+        + line(at + 2, acc="97_000", train_seconds=11),
+    )
+    for _ in range(2):
+        found = result_of(reader, run, ResultQuery())
+        assert found.time_to_accuracy is not None
+        assert found.time_to_accuracy.training_seconds == 10.0
+        assert found.time_to_accuracy.wall_seconds == pytest.approx(20.0004)
+        assert (found.last_value, found.training_seconds) == (97.5, 11.0)
+        delivery.deliver_waiting()
+
+
+def test_values_from_before_the_start_do_not_count(
+    started_at: float, reader: SeriesReader, delivery: Delivery
+) -> None:
+    run = make_ended(started_at)
+    record(run, line(started_at - 0.001, acc=99) + line(started_at - 1e8, acc=99))
+    for _ in range(2):
+        found = result_of(reader, run, ResultQuery())
+        assert (found.time_to_accuracy, found.best_value) == (None, None)
+        delivery.deliver_waiting()
+    record(run, line(started_at, acc=99))
+    reached = result_of(reader, run, ResultQuery()).time_to_accuracy
+    assert reached is not None
+    assert reached.wall_seconds == 0.0
+
+
+def test_a_query_may_have_its_own_criteria(started_at: float, reader: SeriesReader) -> None:
+    run = make_ended(started_at, deadline_seconds=12.0)
+    record_accuracy(run, {10: 90, 20: 97, 30: 98})
+    own = result_of(reader, run, ResultQuery())
+    assert own.accuracy_after_time is not None
+    assert (own.accuracy_after_time.limit_seconds, own.accuracy_after_time.value) == (12.0, 97.0)
+    found = result_of(
+        reader, run, ResultQuery(Target("train_seconds", 7.0, lower_is_better=True), 6.0)
+    )
+    assert found.target == Target("train_seconds", 7.0, lower_is_better=True)
+    assert found.time_to_accuracy is not None
+    assert found.time_to_accuracy.wall_seconds == 10.0
+    assert found.accuracy_after_time is not None
+    assert (found.accuracy_after_time.limit_seconds, found.accuracy_after_time.value) == (6.0, 5.0)
+    without = make_ended(started_at, goal=None)
+    assert result_of(reader, without, ResultQuery()).accuracy_after_time is None
+    usual = result_of(reader, without, ResultQuery(Target("acc", 97.0))).accuracy_after_time
+    assert usual is not None
+    assert usual.limit_seconds == 7200.0
+
+
+def test_runs_together_are_grouped_and_compared(
+    started_at: float, reader: SeriesReader, delivery: Delivery
+) -> None:
+    settings = {"batch_size": 128, "data": "digits", "data_sha256": "d1"}
+    runs = [
+        make_ended(started_at, num_workers=workers, settings=settings | {"seed": seed})
+        for workers in (1, 2)
+        for seed in range(2)
+    ]
+    for run, seconds in zip(runs, (40, 44, 20, 22), strict=True):
+        record_accuracy(run, {1: 50, seconds: 97})
+    delivery.deliver_waiting()
+    found = comparison_of(reader, runs, ResultQuery())
+    assert (found.comparable, found.differences) == ("yes", ())
+    assert [one.label for one in found.groups] == ["1 worker", "2 workers"]
+    assert [one.speedup for one in found.groups] == [1.0, 2.0]
+    assert [one.run_id for one in found.results] == [run.id for run in runs]
+    Run.update(settings=settings | {"batch_size": 64}).where(Run.id == runs[3].id).execute()
+    again = [Run.get_by_id(run.id) for run in runs]
+    assert comparison_of(reader, again, ResultQuery()).comparable == "no"
+
+
+def test_a_run_that_is_deleted_meanwhile_has_no_result(
+    started_at: float, reader: SeriesReader
+) -> None:
+    run = make_ended(started_at)
+    record_accuracy(run, {10: 98})
+    loaded = Run.get_by_id(run.id)
+    runs.delete(run)
+    with pytest.raises(falcon.HTTPNotFound):
+        result_of(reader, loaded, ResultQuery())
+
+
+def measure(writer: RemoteWriter, pod: str, uuid_: str, began_at: float, watts: float) -> None:
+    """Have a GPU draw so many watts for a minute, as a scrape every second shows it."""
+    labels = {"__name__": "mlbench_gpu_energy_joules_total", "pod": pod, "uuid": uuid_}
+    points = [(round((began_at + i) * 1000), 1e6 + watts * i) for i in range(61)]
+    writer.send([time_series(labels, points)])
+
+
+def test_energy_is_what_the_gpus_of_all_pods_used(
+    prometheus: PrometheusClient, writer: RemoteWriter
+) -> None:
+    pods = [f"gpu.{uuid.uuid4()}" for _ in range(2)]
+    began_at = round(time.time()) - 100.0
+    for pod, uuid_, watts in ((pods[0], "a", 300), (pods[0], "b", 100), (pods[1], "a", 400)):
+        measure(writer, pod, uuid_, began_at, watts)
+    during = (began_at + 10.5, began_at + 50.5)
+    assert used_joules(prometheus, pods, *during) == pytest.approx(40 * 800)
+    assert used_joules(prometheus, pods[:1], *during) == pytest.approx(40 * 400)
+    assert used_joules(prometheus, [*pods, "without-a-gpu"], *during) is None
+    assert used_joules(prometheus, [], *during) is None
+    assert used_joules(prometheus, pods, began_at, began_at) is None

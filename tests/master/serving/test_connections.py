@@ -1,0 +1,71 @@
+"""For how long a client is waited for, and which connection is closed when room is short."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+from gunicorn.config import Config
+
+from master.serving.connections import Connection, Waiting
+from master.serving.wire import LEAST_BYTES_PER_SECOND, STALL_SECONDS, Pace
+
+
+def test_a_client_that_moves_nothing_has_ten_seconds() -> None:
+    pace = Pace()
+    assert pace.patience == STALL_SECONDS == 10
+    pace.note(0, waited=9)
+    assert pace.patience == 1
+    pace.note(0, waited=1)
+    assert pace.patience == 0
+
+
+def test_a_client_that_keeps_the_pace_goes_on_but_may_not_stall() -> None:
+    pace = Pace()
+    for _ in range(10_000):
+        pace.note(LEAST_BYTES_PER_SECOND, waited=1)
+    assert pace.patience == STALL_SECONDS
+
+
+def test_a_client_that_moves_a_byte_now_and_then_is_cut_off() -> None:
+    pace = Pace()
+    seconds = 0
+    while pace.patience > 0:
+        pace.note(1, waited=1)
+        seconds += 1
+    assert seconds == 11
+
+
+@pytest.fixture
+def connections() -> Iterator[list[Connection]]:
+    pairs = [socket.socketpair() for _ in range(3)]
+    yield [Connection(Config(), ours, ("", 0), ("", 0)) for ours, _ in pairs]
+    for pair in pairs:
+        for one in pair:
+            one.close()
+
+
+def test_the_longest_wait_is_closed_first_and_agents_last(connections: list[Connection]) -> None:
+    agents, first, second = connections
+    agents.is_agents = True
+    waiting = Waiting()
+    for one in connections:
+        waiting.put(one)
+    order = []
+    while (found := waiting.first()) is not None:
+        order.append(found)
+        waiting.take(found)
+    assert order == [first, second, agents]
+
+
+def test_what_they_keep_in_memory_is_known(connections: list[Connection]) -> None:
+    one, other, _ = connections
+    waiting = Waiting()
+    one.wire.arrived += b"12345"
+    waiting.put(one)
+    waiting.put(other)
+    other.wire.arrived += b"67"
+    waiting.put(other)
+    assert waiting.held == 7
+    waiting.take(one)
+    waiting.take(one)
+    assert waiting.held == 2

@@ -1,0 +1,162 @@
+"""Who may do what, and from where: tokens, sessions, hosts and origins."""
+
+import base64
+
+import pytest
+from falcon.testing import TestClient
+
+from master.access import SESSION_SECONDS, cookie_name, is_session, make_session
+from tests.conftest import AGENT_SECRET, AGENT_TOKEN, USER_TOKEN
+from tests.master.routes import (
+    AGENT_ROUTES,
+    ALL_ROUTES,
+    OPEN_ROUTES,
+    USER_ROUTES,
+    WEB_ROUTES,
+    fill,
+    routes_of,
+)
+
+HERE = "127.0.0.1:8000"
+NOW = 1_800_000_000.5
+DAY = 24 * 3600
+
+
+def basic(text: str) -> str:
+    return f"Basic {base64.b64encode(text.encode()).decode()}"
+
+
+def test_every_route_is_among_these(api: TestClient) -> None:
+    assert routes_of(api) == {*ALL_ROUTES, *WEB_ROUTES}
+
+
+# --- Tokens ---
+
+_WRONG = [
+    *("", "Bearer", "Bearer ", "Bearer wrong", "Bearer \xfc", "Basic", "Basic ***", "Basic \xfc"),
+    *(f"Bearer {USER_TOKEN}x", f"Bearer {USER_TOKEN[:-1]}", USER_TOKEN, f"Digest {USER_TOKEN}"),
+    *(f"Bearer {AGENT_SECRET}", f"Bearer {AGENT_TOKEN[:-1]}"),
+    f"Bearer w-1{AGENT_TOKEN.removeprefix('w-0')}",
+    f"Bearer {AGENT_TOKEN.replace('//', '/uid/')}",
+    *("Basic /w==", basic(USER_TOKEN), basic(f"{USER_TOKEN}:"), basic("user:wrong")),
+]
+
+
+def test_without_the_token_nothing_is_done(api: TestClient) -> None:
+    tries = [(one, "") for one in USER_ROUTES + AGENT_ROUTES]
+    tries += [(route, shown) for route in (USER_ROUTES[0], AGENT_ROUTES[0]) for shown in _WRONG]
+    for (method, template), shown in tries:
+        answer = api.simulate_request(method, fill(template), headers={"Authorization": shown})
+        assert answer.status_code == 401, shown
+        assert answer.json["status"] == 401
+        assert "Bearer TOKEN" in answer.json["message"]
+        assert "Bearer" in answer.headers["WWW-Authenticate"]
+        assert "Basic" in answer.headers["WWW-Authenticate"]
+
+
+def test_agents_may_not_do_what_users_do(api: TestClient) -> None:
+    for shown in (f"Bearer {AGENT_TOKEN}", basic(f"agent:{AGENT_TOKEN}")):
+        for method, template in USER_ROUTES:
+            answer = api.simulate_request(method, fill(template), headers={"Authorization": shown})
+            assert answer.json == {"status": 403, "message": "this route is for users"}
+
+
+def test_users_may_not_do_what_agents_do(api: TestClient) -> None:
+    for method, template in AGENT_ROUTES:
+        answer = api.simulate_request(method, fill(template))
+        assert answer.json == {"status": 403, "message": "this route is for agents"}
+
+
+def test_the_token_opens_as_bearer_and_as_basic_password(api: TestClient) -> None:
+    passwords = [basic(f"{user}:{USER_TOKEN}") for user in ("user", "", "any ü")]
+    bearers = [f"Bearer {USER_TOKEN}", f"bearer {USER_TOKEN}", f"Bearer  {USER_TOKEN} "]
+    for shown in bearers + passwords:
+        answer = api.simulate_get("/api/runs", headers={"Authorization": shown})
+        assert answer.status_code == 200, shown
+
+
+def test_probes_need_no_token(api: TestClient) -> None:
+    for method, template in OPEN_ROUTES:
+        answer = api.simulate_request(method, template, headers={"Authorization": ""})
+        assert answer.status_code == 200
+
+
+def test_no_answer_shows_a_token(api: TestClient) -> None:
+    for method, template in ALL_ROUTES:
+        text = api.simulate_request(method, fill(template)).text
+        for secret in (USER_TOKEN, AGENT_TOKEN, AGENT_SECRET):
+            assert secret not in text
+
+
+# --- Sessions ---
+
+
+def test_a_session_is_good_for_thirty_days() -> None:
+    session = make_session("token", NOW)
+    assert "token" not in session
+    assert SESSION_SECONDS == 30 * DAY
+    assert is_session(session, "token", NOW)
+    assert is_session(session, "token", NOW + 30 * DAY - 1)
+    assert not is_session(session, "token", NOW + 30 * DAY)
+    assert not is_session(session, "another", NOW)
+
+
+def test_a_longer_time_needs_another_signature() -> None:
+    expiry, _, signature = make_session("token", NOW).partition(".")
+    assert not is_session(f"{int(expiry) + 1}.{signature}", "token", NOW)
+    assert not is_session(f"{expiry}.{signature[:-1]}", "token", NOW)
+    assert not is_session(f"{expiry}.{signature}0", "token", NOW)
+
+
+@pytest.mark.parametrize(
+    "odd", ["", ".", "x", "9999999999", "9999999999.", "-1.x", "٣.x", "1e9.x", "9" * 5_000, "é.é"]
+)
+def test_what_is_no_session(odd: str) -> None:
+    assert not is_session(odd, "token", NOW)
+
+
+def test_each_port_has_a_cookie_of_its_own() -> None:
+    assert cookie_name(8000) == "mlbench-session-8000" != cookie_name(8001)
+
+
+# --- Hosts and origins ---
+
+
+def test_this_machine_by_name_and_every_address(api: TestClient) -> None:
+    for host in ("localhost", "LOCALHOST:80", HERE, "[::1]:8000", "10.0.0.1:8000", "[fd00::1]"):
+        assert api.simulate_get("/api/runs", headers={"Host": host}).status_code == 200, host
+
+
+@pytest.mark.parametrize(
+    "host", ["example.com", "127.0.0.1.example.com", "10.0.0.256", "a:b:c", "[", "", "\x00"]
+)
+def test_a_foreign_host(api: TestClient, host: str) -> None:
+    answer = api.simulate_get("/api/runs", headers={"Host": host})
+    assert answer.status_code in (400, 421)
+    assert answer.json["message"].startswith("Host: ")
+
+
+def test_a_foreign_host_may_use_the_open_routes_alone(api: TestClient) -> None:
+    for_everyone = [route for route in OPEN_ROUTES if route != ("GET", "/metrics")]
+    for method, template in ALL_ROUTES:
+        answer = api.simulate_request(method, fill(template), headers={"Host": "example.com"})
+        refused = answer.status_code == 421
+        assert refused == ((method, template) not in for_everyone), template
+        if refused:
+            assert "127.0.0.1" in answer.json["message"]
+            assert "'example.com'" in answer.json["message"]
+
+
+def test_the_masters_own_pages(api: TestClient) -> None:
+    headers = {"Host": HERE, "Origin": f"http://{HERE}"}
+    assert api.simulate_get("/api/runs", headers=headers).status_code == 200
+
+
+def test_pages_of_other_sites(api: TestClient) -> None:
+    elsewhere = ("http://example.com", "http://127.0.0.1:9999", "null", "http://127.0.0.1", "")
+    for origin in elsewhere:
+        for method, template in ALL_ROUTES:
+            headers = {"Host": HERE, "Origin": origin}
+            answer = api.simulate_request(method, fill(template), headers=headers)
+            assert answer.status_code == 403, template
+            assert answer.json["message"].startswith("Origin: ")

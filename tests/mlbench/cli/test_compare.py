@@ -1,0 +1,193 @@
+"""``mlbench compare``, and how a comparison is printed."""
+
+import io
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from mlbench.cli import compare
+from mlbench.cli.common import UsageError
+from mlbench.client import Run
+from mlbench.results import Comparison
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.report.making import make_difference, make_matrix
+
+
+def print_on(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
+    paper = io.StringIO()
+    monkeypatch.setattr(compare, "out", Console(file=paper, width=columns, markup=False))
+    return paper
+
+
+def test_every_figure_can_be_read_on_a_terminal_of_80_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paper = print_on(monkeypatch, columns=80)
+    compare.show_comparison(make_matrix((1, 2, 4), 5))
+    lines = paper.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    cells = [" ".join(line.split()) for line in lines]
+    assert "2 workers 5/5 4.51 4.26 4.76 0.196 8.96 1.74 87.1" in cells
+    assert "4 workers 5 4,998 3.03 75.8 20.00 98.58 33.81" in cells
+    assert "communication 0.52 0.60 0.69" in cells
+    assert "15 digits-w4-r5 2.73 7.00 98.58 4,735 20.00 34.57" in cells
+
+
+def test_a_wide_terminal_shows_minor_columns_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = print_on(monkeypatch, columns=120)
+    compare.show_comparison(make_matrix((1, 2, 4), 5))
+    cells = [" ".join(line.split()) for line in paper.getvalue().splitlines()]
+    assert "15 digits-w4-r5 4 closed 2.73 7.00 98.58 12 4,735 20.00 34.57" in cells
+
+
+def test_the_longest_name_is_folded_and_no_figure_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = print_on(monkeypatch, columns=80)
+    matrix = make_matrix((1,), 2)
+    results = tuple(replace(result, name="x" * 40) for result in matrix.results)
+    compare.show_comparison(replace(matrix, results=results))
+    text = paper.getvalue()
+    assert text.count("x") == 80 + text.count("0x")
+    assert "14.89" in text
+
+
+@pytest.mark.parametrize("columns", [30, 60])
+def test_on_a_narrow_terminal_each_row_is_a_list(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    paper = print_on(monkeypatch, columns)
+    matrix = make_matrix((1, 2), 3)
+    groups = tuple(replace(group, label=f"{group.label}, {'x' * 80}") for group in matrix.groups)
+    compare.show_comparison(replace(matrix, groups=groups))
+    lines = paper.getvalue().splitlines()
+    assert max(map(len, lines)) <= columns
+    cells = [" ".join(line.split()) for line in lines]
+    assert {"efficiency % 87.1", "slowest s 4.51", "comm. share % 10.00"} <= {*cells}
+    assert "".join(cells).count("x") >= 2 * 80 * 3, "in each table of groups"
+
+
+def test_what_is_folded_stays_indented(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = io.StringIO()
+    terminal = Console(file=paper, width=40, markup=False, force_terminal=True, color_system=None)
+    monkeypatch.setattr(compare, "out", terminal)
+    difference = make_difference("command", "no", "command is " + "word " * 20)
+    compare.show_comparison(replace(make_matrix((1, 2), 1), differences=(difference,)))
+    lines = paper.getvalue().splitlines()
+    begin = lines.index("what else differs:") + 1
+    assert all(line.startswith("  ") for line in lines[begin : lines.index("", begin)])
+
+
+def test_in_a_pipe_no_difference_is_folded(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "command is " + "word " * 500 + "end"
+    difference = make_difference("command", "no", text)
+    compare.show_comparison(replace(make_matrix((1, 2), 1), differences=(difference,)))
+    assert f"  {text}" in capsys.readouterr().out.splitlines()
+
+
+def test_why_runs_cannot_be_compared_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = print_on(monkeypatch, columns=80)
+    matrix = replace(
+        make_matrix((1, 2), 1),
+        comparable="no",
+        differences=(
+            make_difference("batch_size", "yes", "batch_size is 32 [b] and 64"),
+            make_difference("cpu", "no", "cpu is a and b"),
+        ),
+    )
+    first = replace(matrix.results[0], departures=("its goal is 90",))
+    compare.show_comparison(replace(matrix, results=(first, matrix.results[1])))
+    assert paper.getvalue().splitlines()[:9] == [
+        "digits on 1, 2 workers",
+        "2 runs, goal: val_global_Prec@1 ≥ 97",
+        "These runs cannot be compared:",
+        "  batch_size is 32 [b] and 64",
+        "departures from the rules of the task:",
+        "  run 1: its goal is 90",
+        "what else differs:",
+        "  cpu is a and b",
+        "",
+    ]
+
+
+def test_runs_are_compared_by_id_and_name(mlbench: Mlbench, finished: Run) -> None:
+    done = mlbench("compare", str(finished.id), "--json")
+    assert (done.code, done.err) == (0, "")
+    by_name = mlbench("compare", "finished", "--goal", "train_loss<=0.5", "--json").json
+    [result] = by_name["results"]
+    assert (result["run_id"], result["target"]["metric"]) == (finished.id, "train_loss")
+    assert result["time_to_accuracy"]["wall_seconds"] > 0
+    assert done.json["results"][0]["target"] is None
+
+
+def test_the_time_and_the_price_can_be_said(mlbench: Mlbench, finished: Run) -> None:
+    arguments = ("--goal", "train_loss<=0", "--after", "1m", "--price", "0.5")
+    [result] = mlbench("compare", "finished", *arguments, "--json").json["results"]
+    assert result["accuracy_after_time"]["limit_seconds"] == 60
+    assert result["cost"]["total"] == pytest.approx(0.5 * result["cost"]["worker_seconds"])
+    assert result["time_to_accuracy"] is None
+
+
+def test_where_a_file_cannot_be_written_the_comparison_is_not_lost(
+    mlbench: Mlbench, finished: Run
+) -> None:
+    done = mlbench("compare", "finished", "-o", "/proc/report.md")
+    assert done.code == 2
+    assert done.err.startswith("mlbench: -o /proc/report.md: ")
+    assert done.out.startswith("steps on 2 workers\n1 run, no goal\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nobody",), "mlbench: there is no run 'nobody'; `mlbench status` lists them\n"),
+        (("4711",), "mlbench: run_id: there is no run 4711\n"),
+        (("finished", "--goal", "nonsense"), "mlbench: goal: "),
+        (("finished", "-o", "report.pdf"), "mlbench: -o report.pdf: its name must end with one of"),
+    ],
+)
+def test_what_cannot_be_compared_is_told(
+    mlbench: Mlbench, finished: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    done = mlbench("compare", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(message)
+
+
+# --- The files of -o ---
+
+
+@pytest.mark.parametrize("name", ["report", "report.pdf", "folder.md", "missing/report.md"])
+def test_what_cannot_be_written_is_refused_before(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder.md").mkdir()
+    with pytest.raises(UsageError, match=f"^-o {tmp_path / name}: "):
+        compare.check_files([tmp_path / name])
+
+
+@pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
+def test_without_the_extra_the_page_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: str
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    compare.check_files([tmp_path / "report.md"])
+    with pytest.raises(UsageError, match=r"pip install 'mlbench\[report\]'"):
+        compare.check_files([tmp_path / "report.html"])
+
+
+def test_each_file_is_what_its_name_says(mlbench: Mlbench, finished: Run, tmp_path: Path) -> None:
+    kinds = (".json", ".csv", ".md", ".html")
+    files = [tmp_path / f"report{kind}" for kind in kinds]
+    given = [word for file in files for word in ("-o", str(file))]
+    done = mlbench("compare", str(finished.id), *given)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("".join(f"written: {file}\n" for file in files))
+    as_json, as_csv, as_markdown, as_page = (file.read_text() for file in files)
+    assert json.loads(as_json) == mlbench("compare", str(finished.id), "--json").json
+    assert Comparison.from_fields(json.loads(as_json)).results[0].run_id == finished.id
+    assert as_csv.startswith("run_id,name,")
+    assert len(as_csv.splitlines()) == 2
+    assert as_markdown.startswith("# steps on 2 workers\n")
+    assert f"## Run {finished.id} ran on" in as_markdown
+    assert as_page.startswith("<!doctype html>")

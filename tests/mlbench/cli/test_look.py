@@ -1,0 +1,268 @@
+"""``mlbench status``, ``benchmarks``, ``logs``, ``metrics``, ``manifest`` and ``open``."""
+
+import re
+import stat
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from mlbench import ApiClient
+from mlbench.client import Run
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.conftest import wait_for_end
+from tests.stacks import order_steps
+
+_DATE = "2018-08-03T09:21:29.347000Z"
+
+
+def test_the_benchmarks_are_listed(mlbench: Mlbench, client: ApiClient) -> None:
+    listed = mlbench("benchmarks", "--json").json
+    assert listed == client.get_benchmarks().result().json()
+    done = mlbench("benchmarks")
+    assert (done.code, done.err) == (0, "")
+    assert re.search(r"^digits +A small ResNet on scikit-learn's", done.out, re.MULTILINE)
+    assert all(benchmark["name"] in done.out for benchmark in listed)
+
+
+def test_a_log_is_printed_as_it_was_written(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    done = mlbench("logs", "finished", "--rank", "1")
+    assert done.code == 0
+    assert done.out == client.get_logs(finished.id, rank=1).result().value.text
+    assert len(done.out.splitlines()) == 2
+
+
+def test_the_log_of_an_attempt(mlbench: Mlbench, finished: Run) -> None:
+    of_latest = mlbench("logs", "finished")
+    assert mlbench("logs", "finished", "--attempt", "1").out == of_latest.out
+    as_json = mlbench("logs", "finished", "--attempt", "1", "--json")
+    assert as_json.json["text"] == of_latest.out
+
+
+def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClient) -> None:
+    run = order_steps(client, "followed", steps=200, rate=100)
+    following = mlbench.start("logs", "followed", "--follow")
+    assert following.stdout is not None
+    first = following.stdout.readline()
+    assert first.startswith("step 100 of 200: ")
+    assert client.get_run(run.id).result().value.active, "it was printed while the run went on"
+    rest, _ = following.communicate(timeout=60)
+    assert following.returncode == 0
+    assert not client.get_run(run.id).result().value.active
+    assert first + rest == client.get_logs(run.id).result().value.text
+    assert len((first + rest).splitlines()) == 2
+    client.delete_run(wait_for_end(client, run).id).result()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--rank", "2"), "mlbench: rank: run"),
+        (("--attempt", "2"), "mlbench: attempt: run"),
+        (("--attempt", "0"), "Invalid value for '--attempt'"),
+        (("--rank", "-1"), "Invalid value for '--rank'"),
+        (("--stream", "metrics"), "Invalid value for '--stream'"),
+    ],
+)
+def test_what_there_is_no_log_of_is_refused(
+    mlbench: Mlbench, finished: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    done = mlbench("logs", "finished", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
+def test_the_overview_has_a_line_for_each_series(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    done = mlbench("metrics", "finished")
+    assert done.code == 0
+    heading, *lines = done.out.splitlines()
+    assert heading.split() == ["metric", "values", "first", "last"]
+    assert len(lines) == len(client.get_run_metrics(finished.id).result().value)
+    assert re.search(r"^train_loss @ 0 +200 +0\.990099 +0\.333333$", done.out, re.MULTILINE)
+
+
+def test_one_metric_is_printed_value_by_value(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    done = mlbench("metrics", "finished", "--metric", "train_loss")
+    series = client.get_run_metrics(finished.id, metric_filter="train_loss").result().value
+    assert done.code == 0
+    assert [line.split("  ") for line in done.out.splitlines()] == [
+        [name, point.date, point.value] for name, points in series.items() for point in points
+    ]
+
+
+def test_metrics_as_json_are_what_the_api_says(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    found = mlbench("metrics", "finished", "--json").json
+    assert found == client.get_run_metrics(finished.id).result().json()
+    only = mlbench("metrics", "finished", "--metric", "epoch", "--json").json
+    assert only == {name: points for name, points in found.items() if name.startswith("epoch")}
+
+
+def test_a_metric_that_is_not_there_is_named(mlbench: Mlbench, finished: Run) -> None:
+    done = mlbench("metrics", "finished", "--metric", "nothing")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"mlbench: run {finished.id} has no metric 'nothing'; "
+        f"`mlbench metrics {finished.id}` lists them\n"
+    )
+
+
+def test_names_and_texts_are_printed_as_they_are(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    name = "a_name_of_a_layer." * 6 + "[/bold] :100: [weight]"
+    client.post_metric(finished.id, name, "[/] text :smile:", date=_DATE).result()
+    overview, values = (
+        mlbench("metrics", "finished"),
+        mlbench("metrics", "finished", "--metric", name),
+    )
+    assert overview.code == values.code == 0
+    assert re.search(rf"^{re.escape(name)} +1 ", overview.out, re.MULTILINE)
+    assert values.out == f"{name}  {_DATE}  [/] text :smile:\n"
+
+
+def test_a_text_where_a_number_belongs_does_no_harm(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    before = mlbench("status", "finished").out
+    for metric in ("epoch", "samples", "train_seconds", "forward_seconds"):
+        client.post_metric(
+            finished.id, f"{metric} @ 0", "a text", date="2035-01-01T00:00:00Z"
+        ).result()
+    done = mlbench("status", "finished")
+    assert (done.code, done.out) == (0, before)
+
+
+def test_the_manifest_says_what_ran_and_on_what(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    done = mlbench("manifest", "finished")
+    assert (done.code, done.err) == (0, "")
+    assert re.search(r"^division +closed *$", done.out, re.MULTILINE)
+    assert re.search(r"^task +steps *$", done.out, re.MULTILINE)
+    assert re.search(r"^ranks 0, 1 .* cores; .* Python 3\.", done.out, re.MULTILINE)
+    said = client.get_manifest(finished.id).result().value
+    assert mlbench("manifest", "finished", "--json").json == said
+
+
+# --- status, and how RUN is found ---
+
+
+def test_the_status_lists_runs_and_workers(mlbench: Mlbench, finished: Run) -> None:
+    done = mlbench("status")
+    assert done.code == 0
+    created = finished.created_at[:19].replace("T", " ")
+    row = rf"^{finished.id} +finished +steps +2 +FINISHED +{created}"
+    assert re.search(row, done.out, re.MULTILINE)
+    assert re.search(r"^local-mlbench-worker-1 +Running +- +-", done.out, re.MULTILINE)
+
+
+def test_the_status_as_json_holds_what_the_api_says(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    found = mlbench("status", "--json").json
+    assert finished.fields in found["runs"]
+    assert [pod["name"] for pod in found["pods"]] == [
+        pod.name for pod in client.get_worker_pods().result().value
+    ]
+
+
+def test_a_run_is_found_by_name_or_id(mlbench: Mlbench, finished: Run) -> None:
+    by_name, by_id = mlbench("status", "finished"), mlbench("status", str(finished.id))
+    assert by_name.code == by_id.code == 0
+    assert by_name.out == by_id.out
+    assert by_name.out.startswith(f"run {finished.id} (finished): FINISHED\n")
+
+
+def test_of_runs_with_one_name_the_newest_is_meant(
+    mlbench: Mlbench, client: ApiClient, finished: Run
+) -> None:
+    newest = order_steps(client, "finished", steps=1)
+    wait_for_end(client, newest)
+    assert mlbench("status", "finished", "--json").json["id"] == newest.id
+    client.delete_run(newest.id).result()
+
+
+@pytest.mark.parametrize("command", ["stop", "logs"])
+def test_an_unknown_name_is_told(mlbench: Mlbench, command: str) -> None:
+    done = mlbench(command, "nobody")
+    message = "there is no run 'nobody'; `mlbench status` lists them"
+    assert (done.code, done.out, done.err) == (2, "", f"mlbench: {message}\n")
+
+
+def test_an_unknown_id_is_told(mlbench: Mlbench) -> None:
+    done = mlbench("status", "4711")
+    assert (done.code, done.out, done.err) == (2, "", "mlbench: run_id: there is no run 4711\n")
+
+
+# --- open: the browser is signed in, and no command line shows the token ---
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Path:
+    """A program that stands in for a browser, and notes what it is called with."""
+    program = tmp_path / "browser"
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path / "called"}\n')
+    program.chmod(0o755)
+    return program
+
+
+def with_browser(mlbench: Mlbench, browser: str | Path) -> Mlbench:
+    return replace(mlbench, more={**mlbench.more, "BROWSER": f"{browser} %s"})
+
+
+def follow(called: str) -> str:
+    """Return where the page that a browser was called with leads to."""
+    page = Path(urlsplit(called.strip()).path).read_text()
+    [url] = re.findall(r'content="0;url=([^"]+)"', page)
+    return str(url)
+
+
+def test_the_browser_is_led_to_the_pages_and_signed_in(mlbench: Mlbench, browser: Path) -> None:
+    done = with_browser(mlbench, browser).process("open")
+    connection = mlbench.home.read_connection()
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"{connection.url}/?token={connection.token}\n"
+    called = browser.with_name("called").read_text()
+    assert connection.token not in called
+    assert stat.S_IMODE(mlbench.home.sign_in_page.stat().st_mode) == 0o600
+    answer = httpx.get(follow(called))
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/")
+    assert "mlbench-session-" in answer.headers["Set-Cookie"]
+
+
+def test_a_run_is_opened_by_name(mlbench: Mlbench, browser: Path, finished: Run) -> None:
+    done = with_browser(mlbench, browser).process("open", "finished", "--json")
+    assert done.json["opened"]
+    assert f"/runs/{finished.id}?token=" in done.json["web_url"]
+    assert follow(browser.with_name("called").read_text()) == done.json["web_url"]
+
+
+def test_without_a_browser_the_address_is_there(mlbench: Mlbench, tmp_path: Path) -> None:
+    alone = replace(
+        mlbench, more={"BROWSER": str(tmp_path / "none"), "PATH": str(tmp_path), "DISPLAY": ""}
+    )
+    done = alone.process("open")
+    assert done.code == 0
+    assert done.out.startswith("http://127.0.0.1:")
+    assert done.err == "there is no browser here: open this address in yours\n"
+
+
+def test_of_a_master_elsewhere_the_token_is_not_shown(
+    alone: Mlbench, mlbench: Mlbench, browser: Path
+) -> None:
+    connection = mlbench.home.read_connection()
+    there = {"MLBENCH_URL": connection.url, "MLBENCH_TOKEN": connection.token}
+    done = with_browser(replace(alone, more=there), browser).process("open")
+    assert (done.code, done.out) == (0, f"{connection.url}/\n")
+    called = browser.with_name("called").read_text()
+    assert follow(called) == f"{connection.url}/?token={connection.token}"

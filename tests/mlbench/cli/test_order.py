@@ -1,0 +1,146 @@
+"""From a call's words and options to an order."""
+
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from mlbench.cli.common import UsageError
+from mlbench.cli.order import (
+    LONGEST_NAME,
+    Code,
+    make_name,
+    read_code,
+    read_duration,
+    read_settings,
+)
+
+_BENCHMARKS = ("digits", "steps")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which the command is called."""
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def read(task: str, *arguments: str, image: str | None = None) -> Code:
+    return read_code(task, arguments, image, _BENCHMARKS)
+
+
+# --- what to run ---
+
+
+def test_a_benchmark_is_called_by_its_name(folder: Path) -> None:
+    (folder / "digits").touch()
+    assert read("digits") == Code("digits", benchmark="digits")
+
+
+def test_a_python_script_runs_with_this_python(folder: Path) -> None:
+    script = folder / "train it.py"
+    script.touch()
+    awkward = ("--my-arg", "3", "a b", '{"x": 1}', "it's", "$HOME", "", "--")
+    code = read("./train it.py", *awkward)
+    assert code.command is not None
+    assert shlex.split(code.command) == [sys.executable, str(script), *awkward]
+    assert (code.title, code.benchmark, code.working_dir) == ("train it", None, str(folder))
+    assert read("train it.py", *awkward) == code
+
+
+def test_another_script_is_run_itself(folder: Path) -> None:
+    (folder / "bin").mkdir()
+    script = folder / "bin" / "train"
+    script.touch(mode=0o755)
+    assert read("bin/train", "x").command == shlex.join([str(script), "x"])
+    os.chdir("bin")
+    assert read("train").command == shlex.quote(str(script)), "no benchmark has its name"
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("missing.py", "there is no file missing.py"),
+        ("./digits", "there is no file digits"),
+        ("./plain.sh", "plain.sh is not executable: chmod +x plain.sh"),
+        ("./", ". is a folder: name the file to run"),
+        (
+            "nothing.sh",
+            "there is neither a benchmark nor a file 'nothing.sh' here; "
+            "the benchmarks are digits, steps",
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_told(folder: Path, task: str, message: str) -> None:
+    (folder / "plain.sh").touch(mode=0o644)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        read(task)
+
+
+def test_an_image_runs_all_the_words(folder: Path) -> None:
+    code = read("python", "train.py", "--rate", "0.1 {rank}", image="me/train:1")
+    assert code == Code("python", image="me/train:1", command="python train.py --rate '0.1 {rank}'")
+
+
+def test_a_benchmark_takes_no_arguments() -> None:
+    with pytest.raises(UsageError, match=r"digits takes its options as --set KEY=VALUE"):
+        read("digits", "--epochs", "3")
+
+
+# --- options ---
+
+
+def test_the_settings_of_a_benchmark_are_read() -> None:
+    code = Code("digits", benchmark="digits")
+    assert read_settings(code, ["epochs=3", "a=b=c", "d="]) == {"epochs": "3", "a": "b=c", "d": ""}
+    assert code.default_backend is None
+
+
+def test_own_code_has_arguments_instead_of_settings() -> None:
+    own = Code("train", image="local", command="train")
+    assert own.default_backend == "gloo"
+    with pytest.raises(UsageError, match=r"write the arguments of your own code after --"):
+        read_settings(own, ["epochs=3"])
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("3600", 3600.0), ("90s", 90.0), ("15m", 900.0), ("2h", 7200.0), ("1.5h", 5400.0)],
+)
+def test_a_time_has_a_unit_or_is_in_seconds(text: str, seconds: float) -> None:
+    assert read_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "h", "5x", "-5", "0", "0h", "1h30m", "٣"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is not a duration: write 3600, 90s, 15m or 2h"):
+        read_duration(text)
+
+
+# --- names ---
+
+
+@pytest.mark.parametrize(
+    ("title", "stem"),
+    [
+        ("digits", "digits"),
+        ("My_Script v2", "my-script-v2"),
+        ("--", "run"),
+        ("été", "t"),
+        ("a" * 50, "a" * 24),
+    ],
+)
+def test_a_name_is_one_that_kubernetes_takes(title: str, stem: str) -> None:
+    name = make_name(title)
+    assert re.fullmatch(rf"{stem}-\d{{8}}-\d{{6}}", name)
+    assert len(name) <= LONGEST_NAME
+
+
+def test_a_name_leaves_the_room_that_is_asked_for() -> None:
+    assert len(make_name("a" * 50, room=6)) == LONGEST_NAME - 6

@@ -1,0 +1,252 @@
+"""Results and lists as a person reads them: each figure, and what was not reached."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from mlbench.cli import common, output
+from mlbench.cli.live import Alert
+from mlbench.client import Delivery, Goal, Pod, Run
+from mlbench.home import Connection
+from mlbench.results import (
+    AccuracyAfterTime,
+    Cost,
+    Result,
+    Target,
+    TimeToAccuracy,
+)
+
+_CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
+
+_RESULT = Result(
+    run_id=7,
+    name="first",
+    benchmark="digits",
+    state="FINISHED",
+    num_workers=2,
+    division="closed",
+    departures=(),
+    target=Target("val_global_Prec@1", 97.0),
+    time_to_accuracy=TimeToAccuracy(8.52, 11.0),
+    accuracy_after_time=AccuracyAfterTime(7200.0, 97.456, 9.0, "training"),
+    last_value=97.456,
+    best_value=98.1,
+    epochs=12,
+    samples=111111.0,
+    training_seconds=9.0,
+    wall_seconds=12.0,
+    samples_per_second=12345.6,
+    phases={"forward": 6.0, "backward": 3.0, "other": 1.0},
+    communication_share=0.25,
+    cost=Cost(24.0, 22.0, None, None, None),
+    energy_joules=1234.5,
+    curve=None,
+)
+
+_RUN = Run(
+    id=7,
+    name="first",
+    state="FINISHED",
+    reason="",
+    benchmark="digits",
+    args={},
+    num_workers=2,
+    num_cpus=None,
+    attempt=1,
+    created_at="2018-08-03T09:21:29.347000Z",
+    started_at="2018-08-03T09:21:30.000000Z",
+    finished_at="2018-08-03T09:22:30.000000Z",
+    goal=Goal("val_global_Prec@1", 97.0, lower_is_better=False),
+    delivery=Delivery(recorded=12345, in_prometheus=12344, kept=1),
+    ranks=(),
+)
+
+
+@pytest.fixture
+def paper(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What is printed, 80 columns wide."""
+    return print_on(monkeypatch, columns=80)
+
+
+def print_on(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
+    paper = io.StringIO()
+    terminal = Console(
+        file=paper, width=columns, markup=False, force_terminal=True, color_system=None
+    )
+    for module in (output, common):
+        monkeypatch.setattr(module, "out", terminal)
+    return paper
+
+
+def shown(paper: io.StringIO) -> list[str]:
+    return [" ".join(line.split()) for line in paper.getvalue().splitlines()]
+
+
+def test_a_result_has_every_figure(paper: io.StringIO) -> None:
+    output.show_result(_RUN, _RESULT, _CONNECTION)
+    assert shown(paper)[:-4] == [
+        "run 7 (first): FINISHED",
+        "division closed",
+        "goal val_global_Prec@1 ≥ 97",
+        "time to accuracy 8.52 s of training, 11.00 s since the start",
+        "last value 97.46, at best 98.10",
+        "after time 97.46 within 2 h 00 min of training",
+        "epochs 12",
+        "throughput 12,346 samples/s",
+        "communication 25.0 % of the training time",
+        "cost 24.00 worker-seconds, 22.00 until the goal",
+        "energy 1,234 J",
+        "delivery recorded 12,345, in Prometheus 12,344, kept 1",
+        "where the time went",
+        "phase seconds share",
+        "forward 6.00 60.0% " + "█" * 18,
+        "backward 3.00 30.0% " + "█" * 9,
+        "other 1.00 10.0% " + "█" * 3,
+    ]
+
+
+def test_the_settings_are_one_line_that_ends_with_the_terminal(paper: io.StringIO) -> None:
+    settings: dict[str, str | float | bool | None] = {
+        "device": "cpu",
+        "rate": 0.1,
+        "compile": False,
+        "folder": None,
+        "text": "a\nb",
+    }
+    output.show_result(replace(_RUN, settings=settings), _RESULT, _CONNECTION)
+    assert shown(paper)[2] == ("settings device=cpu rate=0.1 compile=false folder=null text=a b")
+    assert shown(paper)[3] == "goal val_global_Prec@1 ≥ 97"
+    long = {f"setting_{i}": i for i in range(100)}
+    output.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION)
+    [line] = [line for line in shown(paper) if "setting_0=0" in line]
+    assert line.endswith("…")
+
+
+def test_in_a_pipe_nothing_is_cut_and_no_line_is_filled_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    long = {f"setting_{i}": i for i in range(100)}
+    output.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION)
+    lines = capsys.readouterr().out.splitlines()
+    facts = lines[1 : lines.index("epochs            12")]
+    assert [line for line in facts if line.endswith("setting_99=99")]
+    assert [line for line in facts if line.endswith(" ")] == []
+
+
+def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> None:
+    output.show_result(_RUN, _RESULT, _CONNECTION)
+    api, graph, promql = shown(paper)[-3:]
+    assert api == "API http://mlbench:secret@127.0.0.1:8000/api/runs/7/"
+    assert graph.startswith("Prometheus http://127.0.0.1:9090/graph?")
+    assert "=mlbench_run_metric%7Brun_id%3D%227%22%2Cmetric%3D%22train_loss%22%7D&" in graph
+    # From 09:21:30 to the first whole minute after the end at 09:22:30.
+    assert graph.endswith("&g0.range_input=90s&g0.end_input=2018-08-03%2009%3A23")
+    assert promql == 'PromQL mlbench_run_metric{run_id="7",metric="train_loss"}'
+
+
+def test_the_link_of_own_code_leads_to_what_it_is_judged_by(paper: io.StringIO) -> None:
+    goal = Goal('val "loss"', 0.5, lower_is_better=True)
+    output.show_result(replace(_RUN, benchmark="", goal=goal), _RESULT, _CONNECTION)
+    *_, graph, promql = shown(paper)
+    assert promql == r'PromQL mlbench_run_metric{run_id="7",metric="val \"loss\""}'
+    assert "metric%3D%22val%20%5C%22loss%5C%22%22%7D&" in graph
+
+
+def test_a_grafana_shows_the_run_until_its_last_figures_are_there(paper: io.StringIO) -> None:
+    connection = replace(_CONNECTION, grafana_url="http://127.0.0.1:3000")
+    output.show_result(_RUN, _RESULT, connection)
+    board = "http://127.0.0.1:3000/d/mlbench-run?var-run_id=7&from=1533288090000&to=1533288180000"
+    assert f"Grafana {board}" in shown(paper)
+
+
+def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
+    late = AccuracyAfterTime(60.0, None, None, "wall")
+    missed = replace(_RESULT, time_to_accuracy=None, accuracy_after_time=late)
+    output.show_result(_RUN, missed, _CONNECTION)
+    assert "time to accuracy not reached" in shown(paper)
+    assert "after time none within 1 min 00 s since the start" in shown(paper)
+
+
+def test_without_training_time_there_is_the_walls(paper: io.StringIO) -> None:
+    walled = replace(_RESULT, time_to_accuracy=TimeToAccuracy(None, 11.0))
+    output.show_result(_RUN, walled, _CONNECTION)
+    assert "time to accuracy 11.00 s since the start" in shown(paper)
+
+
+def test_departures_from_the_rules_are_told(paper: io.StringIO) -> None:
+    departing = replace(_RESULT, departures=("its goal is 90", "the code has changes"))
+    output.show_result(_RUN, departing, _CONNECTION)
+    assert shown(paper)[1:4] == [
+        "division closed",
+        "departs from the rules: its goal is 90",
+        "departs from the rules: the code has changes",
+    ]
+
+
+def test_what_there_is_nothing_of_is_left_out(paper: io.StringIO) -> None:
+    nothing = replace(
+        _RESULT,
+        division="open",
+        target=None,
+        time_to_accuracy=None,
+        accuracy_after_time=None,
+        last_value=None,
+        best_value=None,
+        epochs=None,
+        samples_per_second=None,
+        phases={},
+        communication_share=None,
+        cost=None,
+        energy_joules=None,
+    )
+    run = replace(_RUN, state="FAILED", reason="rank 1 [is] lost\nbye", goal=None, delivery=None)
+    output.show_result(run, nothing, _CONNECTION)
+    assert shown(paper)[:-4] == [
+        "run 7 (first): FAILED",
+        "rank 1 [is] lost",
+        "bye",
+        "division open",
+    ]
+
+
+def test_what_a_run_waits_for_is_told(paper: io.StringIO) -> None:
+    run = replace(_RUN, state="INITIALIZED", waiting="the cluster has room for 3 of 4 workers")
+    output.show_result(run, replace(_RESULT, state="INITIALIZED"), _CONNECTION)
+    output.show_runs([run], [])
+    assert "waiting: the cluster has room for 3 of 4 workers" in shown(paper)
+    assert "run 7 waits: the cluster has room for 3 of 4 workers" in shown(paper)
+
+
+def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) -> None:
+    far = Connection("https://example.com/bench", "secret", None, "http://g:2", elsewhere=True)
+    output.show_result(_RUN, _RESULT, far)
+    assert shown(paper)[-4:] == [
+        "Web page https://example.com/bench/runs/7",
+        "API https://example.com/bench/api/runs/7/",
+        "Grafana http://g:2/d/mlbench-run?var-run_id=7&from=1533288090000&to=1533288180000",
+        'PromQL mlbench_run_metric{run_id="7",metric="train_loss"}',
+    ]
+
+
+def test_a_narrow_terminal_does_not_cut_the_names_of_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paper = print_on(monkeypatch, columns=60)
+    name = "a-run-with-a-name-of-thirty-two-x"
+    output.show_runs([replace(_RUN, name=name)], [])
+    assert name in paper.getvalue()
+
+
+def test_before_the_first_run_the_list_says_how_to_start_one(paper: io.StringIO) -> None:
+    output.show_runs([], [Pod("w-0", "{}", "Running", "", run_id=7)])
+    assert shown(paper)[0] == "no runs yet; `mlbench run digits` starts one"
+    assert shown(paper)[-1] == "w-0 Running 7 -"
+
+
+def test_alerts_say_what_is_wrong_and_where_to_read_on(paper: io.StringIO) -> None:
+    output.show_alerts([])
+    assert paper.getvalue() == ""
+    output.show_alerts([Alert("Stalled", "critical", "Run 7 stands still.", "docs/x.md", 7)])
+    assert shown(paper) == ["", "critical Stalled (see docs/x.md)", "Run 7 stands still."]

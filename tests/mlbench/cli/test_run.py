@@ -1,0 +1,191 @@
+"""``mlbench run``, ``status``, ``stop`` and ``delete``: exit codes, JSON, and what they print."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from tests.conftest import wait_for
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.conftest import wait_for_end
+
+_FAST = ("--set", "steps=200", "--set", "rate=1000")
+_ENDLESS = ("--set", "steps=6000", "--set", "rate=100")
+
+# --- run ---
+
+
+def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> None:
+    done = mlbench.process("run", "steps", "--name", "watched", *_FAST)
+    assert done.code == 0
+    assert re.match(r"Web page    \S+\nrun \d+ \(watched\) on 2 workers\n", done.err)
+    assert re.search(r"^epoch [01]  loss 0\.\d{4} .* s$", done.err, re.MULTILINE)
+    run = next(run for run in client.get_runs().result().value if run.name == "watched")
+    assert run.delivery is not None
+    connection = mlbench.home.read_connection()
+    token = connection.token
+    lines = done.out.splitlines()
+    assert lines[0] == f"run {run.id} (watched): FINISHED"
+    assert re.search(r"^epochs +2 *$", done.out, re.MULTILINE)
+    assert f"recorded {run.delivery.recorded:,}, in Prometheus" in done.out
+    assert lines[-4] == f"Web page    {connection.url}/runs/{run.id}?token={token}"
+    assert re.search(rf"^API +http://mlbench:{token}@127.0.0.1:\d+/api/runs/{run.id}/$", lines[-3])
+    assert lines[-1] == f'PromQL      mlbench_run_metric{{run_id="{run.id}",metric="train_loss"}}'
+    client.delete_run(run.id).result()
+
+
+def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> None:
+    done = mlbench("run", "steps", "--workers", "1", *_FAST, "--json")
+    assert (done.code, done.err) == (0, "")
+    fields = done.json
+    said = client.get_run(fields["id"]).result().json()
+    assert fields == {**said, "web_url": fields["web_url"], "result": fields["result"]}
+    assert f"/runs/{fields['id']}?token=" in fields["web_url"]
+    assert re.fullmatch(r"steps-\d{8}-\d{6}", fields["name"])
+    assert fields["num_workers"] == 1
+    assert fields["args"] == {"steps": "200", "rate": "1000"}
+    assert fields["result"] == client.get_result(fields["id"]).result().json()
+    assert fields["result"]["epochs"] == 2
+    assert 300 < fields["result"]["samples_per_second"] <= 1010
+    assert fields["result"]["target"] is None
+    client.delete_run(fields["id"]).result()
+
+
+def test_what_else_can_be_ordered(mlbench: Mlbench, client: ApiClient) -> None:
+    more = ("--seed=7", "--light", "--backend=gloo", "--restarts=2", "--cpus=1", "--deadline=2m")
+    run = mlbench("run", "digits", *more, "--detach", "--json").json
+    assert run["args"] == {"backend": "gloo", "goal": "90", "seed": "7"}
+    assert (run["seed"], run["light_target"], run["max_restarts"]) == (7, True, 2)
+    assert (run["num_cpus"], run["deadline_seconds"]) == (1, 120)
+    assert mlbench("stop", str(run["id"])).code == 0
+    client.delete_run(run["id"]).result()
+
+
+def test_queued_runs_follow_one_another_and_can_be_taken_back(
+    mlbench: Mlbench, client: ApiClient
+) -> None:
+    first = mlbench("run", "steps", "--name", "first", *_ENDLESS, "--detach", "--json").json["id"]
+    second = mlbench("run", "steps", "--queue", *_FAST, "--detach", "--json").json["id"]
+    third = mlbench("run", "steps", "--queue", *_FAST, "--detach", "--json").json["id"]
+    taken_back = mlbench("stop", str(third), "--json").json
+    assert (taken_back["state"], taken_back["started_at"]) == ("STOPPED", None)
+    assert client.get_run(second).result().value.state == "INITIALIZED"
+    assert mlbench("stop", "first").code == 0
+    ended = wait_for_end(client, client.get_run(second).result().value)
+    assert ended.state == "FINISHED", ended.reason
+    for run_id in (first, second, third):
+        client.delete_run(run_id).result()
+
+
+def test_a_failed_run_says_which_rank_and_why(mlbench: Mlbench, client: ApiClient) -> None:
+    done = mlbench("run", "steps", "--name", "wrong", "--set", "nonsense=a=b")
+    assert done.code == 1
+    assert re.search(r"^run \d+ \(wrong\): FAILED$", done.out, re.MULTILINE)
+    assert re.search(
+        r"^rank \d on local-mlbench-worker-\d exited with code 2$", done.out, re.MULTILINE
+    )
+    assert re.search(r"^steps\.py: error: .*--nonsense", done.out, re.MULTILINE)
+    status = mlbench("status", "wrong", "--json")
+    assert (status.code, status.json["state"]) == (0, "FAILED")
+    assert status.json["args"] == {"nonsense": "a=b"}
+    client.delete_run(status.json["id"]).result()
+
+
+def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
+    mlbench: Mlbench, client: ApiClient
+) -> None:
+    ordered = mlbench("run", "steps", "--name", "detached", *_ENDLESS, "--detach", "--json")
+    assert (ordered.code, ordered.json["state"]) == (0, "INITIALIZED")
+    run_id = str(ordered.json["id"])
+    wait_for(
+        lambda: client.get_run_metrics(int(run_id), last_n=1).result().value, what="the run records"
+    )
+
+    conflict = mlbench("run", "steps", *_FAST)
+    assert conflict.code == 2
+    assert conflict.err == (
+        f"mlbench: run {run_id} (detached) is active: wait until it has ended, stop it, "
+        "or let this one wait with queue=true\n"
+    )
+    too_soon = mlbench("delete", "detached")
+    assert too_soon.code == 2
+    assert too_soon.err == f"mlbench: run {run_id} is active: stop it first\n"
+
+    stopped = mlbench("stop", "detached")
+    assert (stopped.code, stopped.out) == (0, f"run {run_id} (detached): STOPPED\n")
+    again = mlbench("stop", run_id, "--json")
+    assert (again.code, again.json["state"]) == (0, "STOPPED")
+
+    deleted = mlbench("delete", run_id)
+    assert (deleted.code, deleted.out) == (0, f"run {run_id} (detached) is deleted\n")
+    gone = mlbench("delete", run_id)
+    assert (gone.code, gone.err) == (2, f"mlbench: run_id: there is no run {run_id}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("steps", "--set", "rate"), "--set rate: it must be KEY=VALUE, e.g. epochs=3"),
+        (("steps", "--set", "=5"), "--set =5: it must be KEY=VALUE, e.g. epochs=3"),
+        (
+            ("nothing",),
+            "there is neither a benchmark nor a file 'nothing' here; the benchmarks are cifar10",
+        ),
+        (("steps", "--workers", "99"), "num_workers: at most 16"),
+        (("steps", "--bandwidth", "20"), "max_bandwidth: "),
+    ],
+)
+def test_a_wrong_order_is_refused(
+    mlbench: Mlbench, arguments: tuple[str, ...], message: str
+) -> None:
+    done = mlbench("run", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"mlbench: {message}")
+    assert done.err.count("\n") == 1
+
+
+# --- own code ---
+
+
+def test_own_code_is_given_its_arguments_as_they_are(
+    mlbench: Mlbench, client: ApiClient, tmp_path: Path
+) -> None:
+    tell = "import json, os, sys; print(json.dumps([*sys.argv[1:], os.getcwd()]))\n"
+    (tmp_path / "tell it.py").write_text(tell)
+    there = replace(mlbench, folder=tmp_path)
+    awkward = ("--my-arg", "3", "a b", '{"x": [1]}', "it's", "$HOME", "", "--name", "-o")
+    run = there("run", "./tell it.py", "--workers", "2", "--seed=5", "--json", "--", *awkward).json
+    assert (run["state"], run["backend"], run["seed"]) == ("FINISHED", "gloo", 5)
+    assert (run["benchmark"], run["image"]) == ("", "local")
+    assert re.fullmatch(r"tell-it-\d{8}-\d{6}", run["name"])
+    for rank in (0, 1):
+        said = client.get_logs(run["id"], rank).result().value.text
+        assert json.loads(said) == [*awkward, str(tmp_path)]
+    client.delete_run(run["id"]).result()
+
+
+def test_a_command_runs_in_an_image(mlbench: Mlbench, client: ApiClient) -> None:
+    words = ("--workers=1", "--json", "--", "echo", "--name", "a  b", "{rank} of {run_id}")
+    run = mlbench("run", "--image", "me/train:1", *words).json
+    assert (run["state"], run["image"], run["working_dir"]) == ("FINISHED", "me/train:1", None)
+    assert client.get_logs(run["id"]).result().value.text == f"--name a  b 0 of {run['id']}\n"
+    client.delete_run(run["id"]).result()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("./missing.py",), "there is no file missing.py"),
+        (("digits", "--", "--epochs", "3"), "--epochs 3: arguments are for your own code;"),
+        (("--image=x", "--set=a=b", "true"), "--set is for benchmarks; write the arguments"),
+    ],
+)
+def test_what_cannot_be_run_is_told(
+    mlbench: Mlbench, arguments: tuple[str, ...], message: str
+) -> None:
+    done = mlbench("run", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"mlbench: {message}")

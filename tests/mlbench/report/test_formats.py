@@ -1,0 +1,255 @@
+"""Comparisons as CSV, Markdown and HTML, which a real browser shows."""
+
+import csv
+import dataclasses
+import io
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from mlbench.report.formats import Report, to_csv, to_html, to_markdown
+from mlbench.report.statement import Fact
+from mlbench.results import Comparison
+from tests.mlbench.report.making import (
+    make_aimless,
+    make_comparison,
+    make_difference,
+    make_matrix,
+    make_result,
+    make_unreached,
+)
+
+# --- CSV ---
+
+
+def rows_of(comparison: Comparison) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(to_csv(comparison))))
+
+
+def test_there_is_a_row_for_each_run_in_base_units() -> None:
+    comparison = make_matrix((1, 2), 2)
+    rows = rows_of(comparison)
+    assert [row["run_id"] for row in rows] == ["1", "2", "3", "4"]
+    assert [row["group"] for row in rows] == ["1 worker", "2 workers"] * 2
+    reached = comparison.results[1].time_to_accuracy
+    assert reached is not None
+    assert float(rows[1]["time_to_accuracy_training_seconds"]) == reached.training_seconds
+    assert float(rows[1]["time_to_accuracy_wall_seconds"]) == reached.wall_seconds
+    assert float(rows[1]["phases_forward"]) == comparison.results[1].phases["forward"]
+    assert rows[1]["target_metric"] == "val_global_Prec@1"
+    assert "curve" not in rows[1]
+
+
+def test_every_row_has_the_figures_of_its_group() -> None:
+    comparison = make_matrix((1, 2), 3)
+    rows = rows_of(comparison)
+    one, two = comparison.groups
+    assert two.training_seconds_to_accuracy is not None
+    for row, group in zip(rows, [one, two] * 3, strict=True):
+        assert int(row["group_reached"]) == group.reached == 3
+        assert float(row["group_speedup"]) == group.speedup
+        assert float(row["group_efficiency"]) == group.efficiency
+    summary = dataclasses.asdict(two.training_seconds_to_accuracy)
+    for name, value in summary.items():
+        assert float(rows[1][f"group_training_seconds_to_accuracy_{name}"]) == value
+    [aimless] = rows_of(make_comparison([make_aimless(1)]))
+    assert aimless["group_training_seconds_to_accuracy_mean"] == ""
+
+
+def test_what_there_is_none_of_is_empty_and_every_run_has_every_column() -> None:
+    other = replace(make_result(2, 2), phases={"zeta": 1.0})
+    first, second = rows_of(make_comparison([make_aimless(1), other]))
+    assert first.keys() == second.keys()
+    assert first["target_metric"] == first["time_to_accuracy_wall_seconds"] == ""
+    assert (first["phases_zeta"], second["phases_zeta"]) == ("", "1.0")
+    assert (first["cost_worker_seconds"] != "", first["energy_joules"]) == (True, "")
+
+
+def test_texts_come_back_as_they_are() -> None:
+    departures = ('the "rules", say 90', "line\nbreak")
+    [row] = rows_of(make_comparison([replace(make_result(1), departures=departures)]))
+    assert row["departures"] == "; ".join(departures)
+
+
+# --- Markdown ---
+
+
+def test_a_report_begins_with_what_and_whether_it_can_be_compared() -> None:
+    comparison = replace(
+        make_matrix((1, 2), 1),
+        differences=(make_difference("cpu", "no", "cpu is a for run 1 and b for run 2"),),
+    )
+    lines = to_markdown(Report(comparison)).splitlines()
+    assert lines[0] == "# digits on 1, 2 workers"
+    assert lines[2] == "2 runs, goal: val_global_Prec@1 ≥ 97"
+    assert (
+        lines[4]
+        == "**These runs can be compared: the same data, goal and batch size, as far as stated.**"
+    )
+    assert lines[6:9] == ["What else differs:", "", "- cpu is a for run 1 and b for run 2"]
+
+
+def test_tables_have_their_units_and_figures_at_the_right() -> None:
+    lines = to_markdown(Report(make_comparison([make_result(1)]))).splitlines()
+    table = lines[lines.index("## Where the time went") :]
+    assert table[4:7] == ["| phase | 1 worker (s) |", "| :--- | ---: |", "| data | 0.20 |"]
+
+
+def test_facts_about_the_machines_come_last() -> None:
+    report = Report(make_matrix((1,), 2), (Fact("rank 0", "a CPU; 2 cores"),), left_out=1)
+    text = to_markdown(report)
+    assert "≥ 97; left out: 1 that did not finish\n" in text
+    assert text.endswith("## Run 1 ran on\n\n- rank 0: a CPU; 2 cores\n")
+
+
+def test_nothing_of_the_users_is_markdown() -> None:
+    departure = "its <b> is `a|b` *c* [d](e)\n# f _g_ snake_case"
+    result = replace(make_result(1), departures=(departure,))
+    line = r"- run 1: its \<b\> is \`a\|b\` \*c\* \[d\](e) \# f \_g\_ snake_case"
+    assert line in to_markdown(Report(make_comparison([result]))).splitlines()
+
+
+# --- HTML ---
+
+_VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class _Reader(HTMLParser):
+    """Notes which elements are open, and what would be loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.loaded: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        values = dict(attrs)
+        self.loaded += [
+            value
+            for name, value in values.items()
+            if name in ("src", "href", "xlink:href", "srcset") and value and value[0] != "#"
+        ]
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in _VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def read(page: str) -> _Reader:
+    reader = _Reader()
+    reader.feed(page)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+@pytest.mark.parametrize(
+    "comparison",
+    [
+        make_matrix(),
+        make_comparison([make_result(1)]),
+        make_comparison([make_unreached(1), make_unreached(2, 2)]),
+        make_comparison([make_aimless(1)]),
+    ],
+)
+def test_a_page_is_whole_and_loads_nothing(comparison: Comparison) -> None:
+    page = to_html(Report(comparison))
+    reader = read(page)
+    assert page.startswith("<!doctype html>")
+    assert page.rstrip().endswith("</html>")
+    assert reader.loaded == []
+    assert not {"script", "link", "img", "iframe", "object"} & {*reader.seen}
+    assert not re.search(r"@import|url\((?!#)", page)
+
+
+def test_the_statement_comes_before_the_figures() -> None:
+    comparison = replace(
+        make_matrix((1, 2), 1),
+        comparable="no",
+        differences=(make_difference("batch_size", "yes", "batch_size is 32 and 64"),),
+    )
+    text = read(to_html(Report(comparison))).text
+    assert text.index("cannot be compared") < text.index("batch_size is 32 and 64")
+    assert text.index("batch_size is 32 and 64") < text.index("over training time")
+
+
+def test_facts_about_the_machines_are_shown() -> None:
+    report = Report(make_matrix((1, 2), 1), (Fact("rank 0", "AMD EPYC; 2 cores"),), left_out=1)
+    page = to_html(report)
+    assert "<dt>rank 0</dt><dd>AMD EPYC; 2 cores</dd>" in page
+    assert "What run 1 ran" in page
+    assert "≥ 97; left out: 1 that did not finish" in read(page).text
+    assert '<td class="figure">4.26</td>' in page
+    assert "<td>2 workers</td>" in page
+
+
+def test_nothing_of_the_users_is_markup() -> None:
+    evil = '<script>alert("x")</script>'
+    result = make_result(1)
+    assert result.target is not None
+    result = replace(
+        result,
+        name=evil,
+        benchmark=evil,
+        departures=(evil,),
+        target=replace(result.target, metric=evil),
+        phases={evil: 1.0},
+    )
+    comparison = make_comparison([result, replace(result, run_id=2)])
+    comparison = replace(
+        comparison,
+        groups=tuple(replace(group, label=evil) for group in comparison.groups),
+        differences=(make_difference(evil, "no", evil),),
+    )
+    reader = read(to_html(Report(comparison, (Fact(evil, evil),))))
+    assert "script" not in reader.seen
+    assert evil in reader.text
+
+
+def test_a_browser_shows_it(tmp_path: Path) -> None:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("there is no chromium")
+    page = tmp_path / "report.html"
+    page.write_text(to_html(Report(make_matrix())))
+    done = subprocess.run(
+        [
+            chromium,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            f"--user-data-dir={tmp_path / 'browser'}",
+            "--window-size=390,844",
+            "--dump-dom",
+            page.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("<svg") == 4
+    assert "digits on 1, 2, 4 workers" in done.stdout

@@ -1,0 +1,141 @@
+"""Working with a real stack: its processes, and runs on it."""
+
+from typing import Any
+
+import psutil
+
+from mlbench import ApiClient, names
+from mlbench.client import Run
+from mlbench.home import Home
+from mlbench.stack import launch
+from tests.conftest import wait_for
+
+# --- processes ---
+
+
+def service(home: Home, word: str) -> psutil.Process:
+    """Return the supervisor's child whose command line has a word in it."""
+    supervisor = launch.running_supervisor(home)
+    assert supervisor is not None
+    children = psutil.Process(supervisor).children()
+    [found] = [child for child in children if any(word in part for part in _command(child))]
+    return found
+
+
+def kill_service(home: Home, *words: str) -> None:
+    """Kill parts of a stack with -9, and wait until each was started again and the API answers."""
+    killed = {word: service(home, word) for word in words}
+    for process in killed.values():
+        process.kill()
+
+    def restarted(word: str) -> bool:
+        try:
+            return service(home, word).pid != killed[word].pid
+        except (ValueError, psutil.Error):
+            return False
+
+    wait_for(lambda: all(map(restarted, words)), what=f"{words} were started again")
+    with ApiClient.from_home(home) as client:
+        wait_for(lambda: _answers(client), what="the API answers")
+
+
+def training(home: Home, rank: int) -> list[psutil.Process]:
+    """Return the processes of a rank: those that the agent of this home folder started for it."""
+    wanted = {(names.ENV_HOME, str(home.root)), (names.ENV_RANK, str(rank))}
+    return [process for process in psutil.process_iter() if wanted <= _environ(process).items()]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # a zombie, which the supervisor has yet to see
+        return []
+
+
+def _environ(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ()
+    except psutil.Error:
+        return {}
+
+
+def _answers(client: ApiClient) -> bool:
+    try:
+        client.get_runs().result()
+    except Exception:
+        return False
+    return True
+
+
+# --- runs ---
+
+
+def order_steps(
+    client: ApiClient,
+    name: str,
+    *,
+    num_workers: int = 2,
+    max_restarts: int = 0,
+    queue: bool = False,
+    **args: object,
+) -> Run:
+    """Order a run of the quick task ``steps``, with arguments such as ``steps=200, rate=1000``."""
+    order = client.create_run(
+        name,
+        num_workers,
+        benchmark="steps",
+        max_restarts=max_restarts,
+        queue=queue,
+        args={key: str(value) for key, value in args.items()},
+    )
+    return order.result().value
+
+
+def order_command(
+    client: ApiClient, name: str, command: str, *, num_workers: int = 1, **options: Any
+) -> Run:
+    """Order a run of a command."""
+    order = client.create_run(
+        name,
+        num_workers,
+        custom_image_name="none/needed",
+        custom_image_command=command,
+        **options,
+    )
+    return order.result().value
+
+
+def reload(client: ApiClient, run: Run) -> Run:
+    """Return a run as it is now."""
+    return client.get_run(run.id).result().value
+
+
+def run_to_end(client: ApiClient, run: Run, seconds: float = 60.0) -> Run:
+    """Wait until a run has ended, and return it."""
+    wait_for(lambda: not reload(client, run).active, seconds, f"run {run.id} ends")
+    return reload(client, run)
+
+
+def losses(client: ApiClient, run: Run, rank: int = 0) -> list[float]:
+    """Return the training losses of a rank that can be read so far."""
+    series = client.get_run_metrics(run.id).result().value
+    return [point.number for point in series.get(f"train_loss @ {rank}", [])]
+
+
+def assert_counted(run: Run) -> None:
+    """Assert that each sample is in Prometheus or kept."""
+    assert run.delivery is not None
+    assert run.delivery.recorded == run.delivery.in_prometheus + run.delivery.kept
+
+
+def assert_complete(client: ApiClient, run: Run, steps: int) -> None:
+    """Assert that a run of so many steps has FINISHED, and that all its values can be read."""
+    assert run.state == "FINISHED", run.reason
+    assert_counted(run)
+    assert run.delivery is not None
+    series = client.get_run_metrics(run.id).result().value
+    assert sum(len(points) for points in series.values()) == run.delivery.recorded
+    for rank in range(run.num_workers):
+        dates = [point.date for point in series[f"train_loss @ {rank}"]]
+        assert len(dates) == steps
+        assert dates == sorted(dates)

@@ -1,0 +1,83 @@
+"""The lock files against what pyproject.toml asks for, and each against itself."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import NormalizedName, canonicalize_name
+
+_REPOSITORY = Path(__file__).parents[1]
+_PYPROJECT = tomllib.loads((_REPOSITORY / "pyproject.toml").read_text())
+_EXTRAS = _PYPROJECT["project"]["optional-dependencies"]
+_EVERYWHERE = _PYPROJECT["project"]["dependencies"]
+
+ASKED = {
+    "build": _PYPROJECT["build-system"]["requires"],
+    "master": [*_EVERYWHERE, *_EXTRAS["master"], *_EXTRAS["kubernetes"]],
+    "worker": [*_EVERYWHERE, *(one for one in _EXTRAS["worker"] if not one.startswith("torch"))],
+    "torch": [one for one in _EXTRAS["worker"] if one.startswith("torch")],
+    "exporter": [*_EVERYWHERE, *_EXTRAS["exporter"]],
+}
+every_lock = pytest.mark.parametrize("name", ASKED)
+
+
+def locked(name: str) -> Mapping[NormalizedName, str]:
+    """Return the versions of a lock file by the packages' names."""
+    found = {canonicalize_name(package): version for package, version, _ in pins(name)}
+    assert len(found) == len(pins(name)), "each once"
+    return found
+
+
+def pins(name: str) -> list[tuple[str, str, list[str]]]:
+    """Return the packages of a lock file with their versions and hashes."""
+    text = (_REPOSITORY / "locks" / f"{name}.txt").read_text()
+    whole = [line for line in text.replace("\\\n", "").splitlines() if not line.startswith("#")]
+    parts = [line.split() for line in whole]
+    return [(*pin.split("=="), hashes) for pin, *hashes in parts]  # type: ignore[misc]
+
+
+def needed(package: str, extras: set[str]) -> list[Requirement]:
+    """Return what an installed package needs on this machine; nothing of one that is not here."""
+    try:
+        found = [Requirement(text) for text in requires(package) or ()]
+    except PackageNotFoundError:
+        return []
+    return [
+        requirement
+        for requirement in found
+        if requirement.marker is None
+        or any(requirement.marker.evaluate({"extra": extra}) for extra in extras | {""})
+    ]
+
+
+@every_lock
+def test_what_is_asked_for_is_locked_within_its_range(name: str) -> None:
+    pins = locked(name)
+    for requirement in map(Requirement, ASKED[name]):
+        version = pins.get(canonicalize_name(requirement.name))
+        assert version, f"locks/{name}.txt lacks {requirement}: scripts/lock.sh"
+        assert requirement.specifier.contains(version), f"{requirement}, but {version} is locked"
+
+
+@pytest.mark.parametrize("name", [name for name in ASKED if name != "torch"])
+def test_every_file_is_known_by_its_hash(name: str) -> None:
+    for package, _, hashes in pins(name):
+        assert hashes, f"{package} has none: scripts/lock.sh"
+        for one in hashes:
+            assert re.fullmatch("--hash=sha256:[0-9a-f]{64}", one), f"{package}: {one}"
+
+
+@pytest.mark.parametrize("name", ["master", "worker", "exporter"])
+def test_what_the_locked_packages_need_is_locked_too(name: str) -> None:
+    pins = dict(locked(name)) | (dict(locked("torch")) if name == "worker" else {})
+    extras = {canonicalize_name(r.name): r.extras for r in map(Requirement, ASKED[name])}
+    # PyTorch's build for CUDA names exactly what it needs of that, and of nothing else.
+    of_cuda = ("nvidia-", "cuda-", "triton")
+    for package in pins:
+        for requirement in needed(package, extras.get(package, set())):
+            if not (package == "torch" and requirement.name.startswith(of_cuda)):
+                assert canonicalize_name(requirement.name) in pins, f"{package} needs {requirement}"
