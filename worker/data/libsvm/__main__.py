@@ -1,4 +1,4 @@
-"""Parses files ahead of time: ``python -m worker.data.libsvm FILE…``, where runs may not write."""
+"""Parse files before runs that may not write there: ``python -m worker.data.libsvm FILE…``."""
 
 import argparse
 import sys

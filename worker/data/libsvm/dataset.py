@@ -17,7 +17,7 @@ _CLASSES = 2
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Rows of features and what a model is to say of each."""
+    """Rows of features, and the target of each."""
 
     rows: Rows
     targets: torch.Tensor

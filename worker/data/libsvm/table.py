@@ -109,7 +109,7 @@ def _make(folder: Path, source: Path) -> dict[str, Any]:
 
 
 def _valid(folder: Path, source: Path) -> dict[str, Any] | None:
-    """Return what the folder says of itself, if that holds and it is of the file as it is now."""
+    """Return the folder's description, if it is complete and of the file as it is now."""
     try:
         about: dict[str, Any] = json.loads((folder / _ABOUT).read_text())
         whole = all((folder / name).stat().st_size == n for name, n in about["bytes"].items())
@@ -137,13 +137,13 @@ def _map(folder: Path, about: dict[str, Any]) -> Table:
 
 
 def _tensor(path: Path) -> torch.Tensor:
-    # Copy on write: PyTorch has no tensors that cannot be written, and this leaves the file alone.
+    # Copy on write: PyTorch has no read-only tensors, and this leaves the file alone.
     return torch.from_numpy(np.load(path, mmap_mode="c"))
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock of this machine's processes; it ends with the process, however that ends."""
+    """Hold a lock among this machine's processes; it ends with the process."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -155,7 +155,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Part:
-    """What is known of one block after parsing; its arrays lie in a file."""
+    """The figures of one parsed block; its arrays lie in a file."""
 
     file: Path
     rows: int
@@ -166,7 +166,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Parsed:
-    """What is known of the whole."""
+    """The figures of the whole file."""
 
     rows: int
     width: int
@@ -209,7 +209,7 @@ def _parse(source: Path, folder: Path) -> _Parsed:
 
 
 def _parse_parts(source: Path, opened: Source, folder: Path) -> Iterator[_Part]:
-    """Yield the parts in the order of the file, and say now and then how far it is."""
+    """Yield the parts in the order of the file, and print the progress now and then."""
     pool, processes = _make_pool(source)
     started = reported = time.monotonic()
     waiting: deque[Future[_Part]] = deque()
@@ -217,7 +217,7 @@ def _parse_parts(source: Path, opened: Source, folder: Path) -> Iterator[_Part]:
         try:
             for number, lines in enumerate(opened.blocks()):
                 waiting.append(pool.submit(_parse_part, lines, folder / f"part-{number}"))
-                # Bounded: what has been read and waits for a process is in memory.
+                # Bounded: blocks that wait for a process are in memory.
                 if len(waiting) > 2 * processes:
                     yield waiting.popleft().result()
                 if time.monotonic() - reported > _REPORT_SECONDS:
@@ -234,7 +234,7 @@ def _parse_parts(source: Path, opened: Source, folder: Path) -> Iterator[_Part]:
 
 
 def _make_pool(source: Path) -> tuple[Executor, int]:
-    """Return what parses blocks, and how many at a time."""
+    """Return the executor that parses blocks, and the number of its workers."""
     if source.stat().st_size < _SMALL_BYTES:
         return ThreadPoolExecutor(1), 1  # to start processes would take longer
     processes = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
@@ -245,7 +245,7 @@ def _make_pool(source: Path) -> tuple[Executor, int]:
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it was killed, which the pool does not notice."""
+    """End this process when its parent is killed, which the pool does not notice."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -308,7 +308,7 @@ def _assemble_sparse(
 def _placed(
     parts: list[_Part], places: NDArray[np.int64]
 ) -> Iterator[tuple[Block, NDArray[np.int64]]]:
-    """Yield each part and the places of its rows in the whole, and drop its file."""
+    """Yield each part with the places of its rows in the whole, and remove its file."""
     for part, where in zip(parts, _places_of(parts, places), strict=True):
         yield _load(part), where
         part.file.unlink()

@@ -81,7 +81,7 @@ class Lines:
 
 
 class _Text(Protocol):
-    """What is read of a file, compressed or not."""
+    """A file that is read, compressed or not."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -100,12 +100,12 @@ class Source:
 
     @property
     def share_read(self) -> float:
-        """How much of the file has been read, from 0 to 1."""
+        """The share of the file that has been read, from 0 to 1."""
         return self._raw.tell() / self._size
 
     @property
     def sha256(self) -> str:
-        """Of the text that has been read, decompressed, in hexadecimal."""
+        """The SHA-256 of the text read so far, decompressed, in hexadecimal."""
         return self._digest.hexdigest()
 
     def blocks(self) -> Iterator[Lines]:
@@ -220,7 +220,7 @@ def _what_is_wrong(line: bytes) -> str | None:
 
 
 def _what_is_wrong_with(feature: str, last: int) -> str | None:
-    """Return what is wrong with a feature that comes after the index ``last``."""
+    """Describe the fault of a feature that follows the index ``last``; None if it is right."""
     index, colon, value = feature.partition(":")
     if not (colon and index.lstrip("+-").isdecimal()):
         return f"a feature must be INDEX:VALUE, as in 3:0.5, not {feature!r}"
