@@ -157,7 +157,7 @@ def test_after_the_deadline_it_evaluates_and_ends(
     [
         (("--dataset", "unknown"), "DataError: data set unknown: there is no file unknown"),
         (("--dataset", "regression"), "DataError: data set regression: a classification needs"),
-        (("--batch-size", "1001"), "TrainingError: --batch-size must be at least 1"),
+        (("--batch-size", "1001"), "DataError: --batch-size must be at least 1"),
     ],
 )
 def test_what_cannot_be_trained_is_said(

@@ -81,9 +81,9 @@ _PARSE = (sys.executable, "-m", "worker.data.libsvm")
 _PARSE_SMALL_BLOCKS = """
 import sys
 from pathlib import Path
-from worker.data.libsvm import cache, parse, sources
-parse._SMALL_BYTES, sources._BLOCK_BYTES = 0, 1000
-cache.open_table(Path(sys.argv[1]))
+from worker.data.libsvm import table, text
+table._SMALL_BYTES, text._BLOCK_BYTES = 0, 1000
+table.open_table(Path(sys.argv[1]))
 """
 
 
