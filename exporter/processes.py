@@ -99,7 +99,7 @@ class PodUsage:
 
 @dataclass(frozen=True)
 class ProcessUsage:
-    """What one process uses, and used with all children that it has waited for."""
+    """The usage of one process and of all children that it has waited for."""
 
     user_seconds: float
     system_seconds: float
@@ -108,7 +108,7 @@ class ProcessUsage:
     threads: int
     """0 once it has ended: a zombie."""
     disk: Disk | None
-    """None where this user may not know."""
+    """None if this user may not read it."""
 
 
 class ProcessSource:
@@ -183,7 +183,7 @@ def pod_usage(
 
 
 def _whole_ticks(seconds: float) -> float:
-    """Return the seconds without the error of having added floats.
+    """Return the seconds without the rounding error of a sum of floats.
 
     The kernel counts in hundredths. Time that moves from a child to its parent changes what is
     added to what, and with it the last bit of the sum; where that makes the sum smaller,
@@ -200,7 +200,7 @@ def _add(disks: Sequence[Disk]) -> Disk:
 
 
 def measure(process: psutil.Process) -> ProcessUsage | None:
-    """Return what a process uses, None where it is gone.
+    """Measure a process; None if it is gone.
 
     From /proc/<pid>/stat (CPU), statm (memory), status (threads) and io.
     """
@@ -259,7 +259,7 @@ def read_owners() -> dict[int, Owner]:
 
 
 def named_owner(environment: bytes) -> Owner | None:
-    """Return the owner that an environment names, None where it lacks the pod or the home.
+    """Return the owner that an environment names; None if it lacks the pod or the home.
 
     ``environment`` is as /proc/<pid>/environ holds it: ``NAME=value`` entries that end in NUL.
     """
@@ -286,10 +286,10 @@ def adopt(named: Mapping[int, Owner], parents: Mapping[int, int]) -> dict[int, O
 
 
 def read_network(pids: Iterable[int]) -> Network | None:
-    """Return the traffic of a pod's network namespace, None where that is the exporter's own.
+    """Return the traffic of a pod's network namespace; None if it is the exporter's own.
 
-    A pod's processes share one namespace, so the first that can be asked speaks for all. None
-    also where none can be asked.
+    A pod's processes share one namespace, so the first that can be read counts for all. None also
+    if none can be read.
     """
     own = (PROC / "self" / "ns" / "net").readlink()
     for pid in pids:
@@ -320,7 +320,7 @@ def parse_network(table: str) -> Network:
 
 
 def _own_processes() -> Iterator[int]:
-    """Yield the processes of this user: the environment of others may not be read anyway."""
+    """Yield the processes of this user; the environment of others could not be read."""
     user = os.geteuid()
     with os.scandir(PROC) as entries:
         for entry in entries:

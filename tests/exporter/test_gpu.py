@@ -66,17 +66,6 @@ def test_a_gpu_names_the_pod_whose_process_uses_it(
     assert set(elsewhere) == {("0", ""), ("1", ""), ("2", "")}
 
 
-def test_a_gpu_that_pods_share_is_shown_once_without_one(
-    nvml: dict[str, str], start_pod: StartPod, tmp_path: Path
-) -> None:
-    agents = [start_pod(f"local-mlbench-worker-{number}") for number in range(2)]
-    pids = {"NVML_PIDS": ",".join(str(agent.process.pid) for agent in agents)}
-    with exporter(tmp_path, environ=nvml | pids) as served:
-        used = values(served.scrape(), "mlbench_gpu_power_watts", "gpu", "pod")
-
-    assert set(used) == {("0", ""), ("1", ""), ("2", "")}
-
-
 def test_a_gpu_that_fails_does_not_take_the_others_along(
     nvml: dict[str, str], tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import os
 import pickle
 import tarfile
@@ -100,8 +99,7 @@ def test_two_workers_learn_up_to_the_goal(tmp_path: Path) -> None:
 
 
 def test_what_it_runs_with_is_recorded(both: list[Rank], datasets: Path) -> None:
-    lines = [json.loads(line) for line in both[0].metrics_file.read_text().splitlines()]
-    (settings,) = (line["settings"] for line in lines if "settings" in line)
+    [settings] = both[0].stated("settings")
     assert settings["version"] == 2
     assert settings["depth"] == 32
     assert settings["exchange"] == "ddp"

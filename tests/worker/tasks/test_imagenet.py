@@ -1,6 +1,5 @@
 """The ImageNet task: its training on small generated images, and its network."""
 
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,8 +63,7 @@ def test_two_workers_learn_and_stop_at_the_goal(two: list[Rank]) -> None:
 
 
 def test_the_settings_tell_how_much_data_there_was(two: list[Rank]) -> None:
-    lines = map(json.loads, two[0].metrics_file.read_text().splitlines())
-    [settings] = [line["settings"] for line in lines if "settings" in line]
+    [settings] = two[0].stated("settings")
     assert (settings["train_images"], settings["validation_images"], settings["classes"]) == (
         2 * _IMAGES,
         2 * _IMAGES,
