@@ -5,6 +5,7 @@ code to a file when the fork has ended. It ends, with all forks, when its stdin 
 """
 
 import ctypes
+import importlib
 import json
 import os
 import runpy
@@ -16,14 +17,19 @@ from pathlib import Path
 from typing import Any
 
 # Loaded once, for all. Not prometheus-client: it looks at the environment when it is imported.
-import worker.data.image_loader
-import worker.training.session  # noqa: F401
-
+_LOADED = (
+    "sklearn.datasets",
+    "torch._dynamo",  # by the first optimizer
+    "worker.data.image_loader",
+    "worker.training.session",
+)
 _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
     """Serve until stdin ends."""
+    for module in _LOADED:
+        importlib.import_module(module)
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
