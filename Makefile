@@ -19,6 +19,9 @@ install: .venv/.installed ## make .venv and install mlbench into it
 .venv/.installed: pyproject.toml
 	@scripts/make-venv.sh
 
+# Tests start hundreds of processes, which would each compile all that they import.
+export PYTHONDONTWRITEBYTECODE :=
+
 PYTEST = $(WITH_PROMETHEUS) KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" $(BIN)/pytest -n 2 --dist worksteal

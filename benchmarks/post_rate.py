@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import falcon
+from falcon import Request, Response
+
 from benchmarks.load import Requests, post_json, send
 from benchmarks.measure import Figure, alternate
 from benchmarks.runs import store_run
@@ -113,7 +116,7 @@ def _empty_posts(port: int) -> Callable[[], float]:
 @contextmanager
 def _running_empty_app(folder: Path) -> Iterator[int]:
     port = free_port()
-    command = gunicorn(port, "benchmarks.empty_app:get_app()")
+    command = gunicorn(port, "benchmarks.post_rate:empty_app()")
     with running("empty", command, folder, {}, f"http://127.0.0.1:{port}/"):
         yield port
 
@@ -121,3 +124,20 @@ def _running_empty_app(folder: Path) -> Iterator[int]:
 def text(date: datetime) -> str:
     """Return a date as the API writes it."""
     return date.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class _Empty:
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer that the app is there."""
+
+    def on_post(self, req: Request, resp: Response) -> None:
+        """Take the body, and answer as for something stored."""
+        req.bounded_stream.read()
+        resp.status = falcon.HTTP_CREATED
+
+
+def empty_app() -> falcon.App[Request, Response]:
+    """Return an app that takes a POST and does nothing: what any API under gunicorn could reach."""
+    app = falcon.App()
+    app.add_route("/", _Empty())
+    return app

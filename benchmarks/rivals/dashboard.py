@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks import servers
-from benchmarks.download import Source
 from benchmarks.load import post_json, send
 from benchmarks.post_rate import CREATED, bodies
 from benchmarks.read_rate import COUNT_SAMPLES, SAMPLES, SERIES
 from benchmarks.rivals.contender import Contender, Kind
+from benchmarks.servers import Source
 
 SOURCE = "https://github.com/mlbench/mlbench-dashboard"
 

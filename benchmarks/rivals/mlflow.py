@@ -10,11 +10,11 @@ from pathlib import Path
 import httpx
 
 from benchmarks import servers
-from benchmarks.download import Source
 from benchmarks.load import post_json, send
 from benchmarks.post_rate import CLIENTS
 from benchmarks.read_rate import SAMPLES, SERIES
 from benchmarks.rivals.contender import Contender, Kind
+from benchmarks.servers import Source
 
 _API = "/api/2.0/mlflow"
 _POSTS_OF_A_CLIENT = 40

@@ -33,7 +33,7 @@ from mlbench.cli.order import (
     read_settings,
 )
 from mlbench.client import ApiClient, Benchmark, Run
-from mlbench.client.connection import find_connection
+from mlbench.discovery import find_connection
 from mlbench.report import figures
 
 # As many as the API compares at a time.

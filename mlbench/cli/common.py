@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mlbench import names
 from mlbench.client import ApiClient, ApiError, Run
-from mlbench.client.connection import find_connection
+from mlbench.discovery import find_connection
 from mlbench.errors import MLBenchError
 from mlbench.home import Connection
 

@@ -9,7 +9,7 @@ import typer
 from mlbench import names
 from mlbench.assets import grafana_folder
 from mlbench.cli.common import JsonOption, errors_as_exit_codes, out, print_json
-from mlbench.client.connection import find_connection
+from mlbench.discovery import find_connection
 from mlbench.errors import MLBenchError, NotConnectedError
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from mlbench.cli.output import (
     sign_in_url,
 )
 from mlbench.client import ApiClient, ApiError, LogPage, Point, Run, Series
-from mlbench.client.connection import find_connection
+from mlbench.discovery import find_connection
 from mlbench.home import Connection, Home, write_private
 from mlbench.report.statement import facts
 from mlbench.results import Result
@@ -213,7 +213,7 @@ def manifest(wanted: RunArgument, json: JsonOption = False) -> None:
     with connected() as client:
         found = client.get_manifest(find_run(client, wanted).id).result().value
     if json:
-        print_json(found)
+        print_json(found.fields)
         return
     print_pairs((fact.name, fact.text) for fact in facts(found))
 

@@ -39,7 +39,7 @@ from mlbench.cli.order import (
 )
 from mlbench.cli.output import run_page_url
 from mlbench.client import ApiClient, Run
-from mlbench.client.connection import find_connection
+from mlbench.discovery import find_connection
 from mlbench.home import Connection
 
 

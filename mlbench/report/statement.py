@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from mlbench.records import Machine, Manifest, RankOnMachine
 from mlbench.report import figures
 from mlbench.results import Comparison, Result
 
@@ -85,65 +86,61 @@ class Fact:
     text: str
 
 
-def facts(manifest: Mapping[str, Any]) -> tuple[Fact, ...]:
+def facts(manifest: Manifest) -> tuple[Fact, ...]:
     """Return what a run ran, and on which machines; facts that are not known are left out."""
     found = [
-        Fact("division", manifest.get("division") or ""),
-        *(Fact("departure", text) for text in manifest.get("departures") or ()),
-        Fact("task", manifest.get("benchmark") or ""),
-        Fact("command", manifest.get("command") or ""),
-        Fact("folder", manifest.get("working_dir") or ""),
-        Fact("image", manifest.get("image") or ""),
-        Fact("arguments", _pairs(manifest.get("args") or {})),
-        Fact("settings", _pairs(manifest.get("settings") or {})),
-        Fact("seed", "" if manifest.get("seed") is None else str(manifest["seed"])),
-        Fact("backend", manifest.get("backend") or ""),
-        Fact("limits", _pairs(manifest.get("limits") or {})),
-        Fact("image ids", _image_ids(manifest.get("ranks") or [])),
-        Fact("clocks", _clocks(manifest.get("ranks") or [])),
-        *(_machine_fact(machine) for machine in manifest.get("machines") or []),
-        Fact("MLBench", (manifest.get("versions") or {}).get("mlbench") or ""),
+        Fact("division", manifest.division),
+        *(Fact("departure", text) for text in manifest.departures),
+        Fact("task", manifest.benchmark),
+        Fact("command", manifest.command),
+        Fact("folder", manifest.working_dir or ""),
+        Fact("image", manifest.image),
+        Fact("arguments", _pairs(manifest.args)),
+        Fact("settings", _pairs(manifest.settings or {})),
+        Fact("seed", "" if manifest.seed is None else str(manifest.seed)),
+        Fact("backend", manifest.backend),
+        Fact("limits", _pairs(asdict(manifest.limits))),
+        Fact("image ids", ", ".join(sorted({rank.image for rank in manifest.ranks if rank.image}))),
+        Fact("clocks", _clocks(manifest.ranks)),
+        *(_machine_fact(machine) for machine in manifest.machines),
+        Fact("MLBench", manifest.versions.mlbench),
     ]
     return tuple(fact for fact in found if fact.text)
 
 
-def _machine_fact(machine: Mapping[str, Any]) -> Fact:
-    ranks = machine.get("ranks") or []
+def _machine_fact(machine: Machine) -> Fact:
+    ranks = machine.ranks
     name = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
-    return Fact(name, "; ".join(_machine(machine)))
+    return Fact(name, "; ".join(_machine_parts(machine)))
 
 
-def _machine(machine: Mapping[str, Any]) -> Iterable[str]:
-    if machine.get("cpu_model"):
-        yield str(machine["cpu_model"])
-    if machine.get("cpus"):
-        limit = machine.get("cpu_limit")
-        yield f"{machine['cpus']} cores" + (f" (limit {limit:g})" if limit else "")
-    if machine.get("memory_bytes"):
-        yield figures.bytes_of_memory(machine["memory_bytes"]) + " of memory"
-    yield from machine.get("gpus") or ()
-    if machine.get("bandwidth_limit"):
-        yield f"{machine['bandwidth_limit']:g} Mbit/s at most"
-    if machine.get("os"):
-        yield f"{machine['os']} {machine.get('architecture') or ''}".strip()
-    if machine.get("python"):
-        yield f"Python {machine['python']}"
-    packages = machine.get("packages") or {}
+def _machine_parts(machine: Machine) -> Iterable[str]:
+    if machine.cpu_model:
+        yield machine.cpu_model
+    if machine.cpus:
+        limit = machine.cpu_limit
+        yield f"{machine.cpus} cores" + (f" (limit {limit:g})" if limit else "")
+    if machine.memory_bytes:
+        yield f"{figures.bytes_of_memory(machine.memory_bytes)} of memory"
+    yield from machine.gpus
+    if machine.bandwidth_limit:
+        yield f"{machine.bandwidth_limit:g} Mbit/s at most"
+    if machine.os:
+        yield f"{machine.os} {machine.architecture or ''}".strip()
+    if machine.python:
+        yield f"Python {machine.python}"
+    packages = machine.packages
     yield from (f"{name} {packages[name]}" for name in _PACKAGES if name in packages)
-    git = machine.get("git")
-    if git:
-        yield f"git {git['commit'][:12]}" + (" with uncommitted changes" if git["dirty"] else "")
+    if machine.git:
+        changed = " with uncommitted changes" if machine.git.dirty else ""
+        yield f"git {machine.git.commit[:12]}{changed}"
 
 
-def _image_ids(ranks: Iterable[Mapping[str, Any]]) -> str:
-    return ", ".join(sorted({rank["image"] for rank in ranks if rank.get("image")}))
-
-
-def _clocks(ranks: Iterable[Mapping[str, Any]]) -> str:
+def _clocks(ranks: Iterable[RankOnMachine]) -> str:
     offsets = [
-        abs(rank["clock_offset_seconds"]) + (rank.get("clock_uncertainty_seconds") or 0.0)
+        abs(rank.clock_offset_seconds) + (rank.clock_uncertainty_seconds or 0.0)
         for rank in ranks
-        if rank.get("clock_offset_seconds") is not None
+        if rank.clock_offset_seconds is not None
     ]
     return f"within {max(offsets) * 1000:.1f} ms of the master's" if offsets else ""
 

@@ -45,11 +45,13 @@ def test_digits_reaches_its_goal(client: ApiClient) -> None:
     assert result.wall_seconds is not None
     assert result.cost.worker_seconds == pytest.approx(2 * result.wall_seconds, rel=0.2)
     # What it ran on is known of both ranks.
-    [machine] = manifest["machines"]
-    assert machine["ranks"] == [0, 1]
-    assert machine["packages"]["torch"].startswith("2.")
-    assert machine["memory_bytes"] > 0
-    for rank in manifest["ranks"]:
-        assert abs(rank["clock_offset_seconds"]) <= rank["clock_uncertainty_seconds"] + 0.001 < 1
+    [machine] = manifest.machines
+    assert machine.ranks == (0, 1)
+    assert machine.packages["torch"].startswith("2.")
+    assert machine.memory_bytes
+    for rank in manifest.ranks:
+        assert rank.clock_offset_seconds is not None
+        assert rank.clock_uncertainty_seconds is not None
+        assert abs(rank.clock_offset_seconds) <= rank.clock_uncertainty_seconds + 0.001 < 1
     # The exporter saw the worker work.
     assert float(pod["container_cpu_usage_seconds_total"][-1].value) > 1

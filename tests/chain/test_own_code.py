@@ -45,10 +45,10 @@ def test_a_shell_script_has_a_result(client: ApiClient, tmp_path: Path) -> None:
     assert (result.last_value, result.best_value) == (0.9, 0.9)
     # Two ranks, 300 samples each, in 30 seconds as they say.
     assert (result.epochs, result.samples, result.samples_per_second) == (4, 600, 20)
-    assert manifest["seed"] == 7
-    assert manifest["settings"] == {"batch_size": 32, "data": "none", "seed": 7}
-    assert manifest["working_dir"] == str(tmp_path)
-    assert [sorted(one["ranks"]) for one in manifest["machines"]] == [[0, 1]]
+    assert manifest.seed == 7
+    assert manifest.settings == {"batch_size": 32, "data": "none", "seed": 7}
+    assert manifest.working_dir == str(tmp_path)
+    assert [one.ranks for one in manifest.machines] == [(0, 1)]
 
 
 def test_with_mpi_rank_0_alone_runs_the_command(client: ApiClient) -> None:

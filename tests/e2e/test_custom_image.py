@@ -26,8 +26,8 @@ def test_it_runs_its_own_command_on_every_worker(release: Release) -> None:
         [points] = losses.result().value.values()
         assert [point.number for point in points] == [rank + step / 10 for step in range(10)]
     manifest = release.client.get_manifest(ended.id).result().value
-    assert manifest["image"] == image
-    assert all("sha256:" in rank["image"] for rank in manifest["ranks"])
+    assert manifest.image == image
+    assert all("sha256:" in (rank.image or "") for rank in manifest.ranks)
 
 
 def test_an_image_that_is_not_there_is_told(release: Release) -> None:

@@ -93,8 +93,8 @@ def _bandwidth(release: Release, run: Run) -> float:
 def _facts(release: Release, run: Run, name: str) -> set[object]:
     """Return what the workers of a run said of their machines."""
     manifest = release.client.get_manifest(run.id).result().value
-    assert sum(len(machine["ranks"]) for machine in manifest["machines"]) == 2
-    return {machine[name] for machine in manifest["machines"]}
+    assert sum(len(machine.ranks) for machine in manifest.machines) == 2
+    return {getattr(machine, name) for machine in manifest.machines}
 
 
 def _seconds(text: str | None) -> float:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client.discovery import Place, find_pod
+from mlbench.discovery import Place, find_pod
 from tests.e2e.commands import wait_until
 from tests.e2e.reaching import forwarded, listens, reachable
 from tests.e2e.release import CORES, Release

@@ -12,7 +12,7 @@ from mlbench.client import Run
 from mlbench.home import Home
 from mlbench.stack import launch
 from tests.conftest import running_stack, wait_for
-from tests.stacks import assert_counted, kill_service, order_command, run_to_end, service, training
+from tests.stacks import assert_counted, kill_service, order_command, run_to_end, service
 
 pytestmark = pytest.mark.slow
 
@@ -202,19 +202,3 @@ time.sleep(600)
         ended = run_to_end(client, run)
         assert ended.state == "FAILED"
         assert_works(client, tmp_path)
-
-
-def test_others_may_not_look_into_what_a_rank_writes(
-    client: ApiClient, stack: Home, tmp_path: Path
-) -> None:
-    run = order(client, tmp_path, "append(); time.sleep(600)")
-    wait_for(lambda: recorded(client, run) == VALUES, what="it has recorded")
-    [folder] = (stack.workers / "local-mlbench-worker-0").glob("run-*")
-    modes = {path.name: path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())}
-    client.stop_run(run.id).result()
-    run_to_end(client, run)
-    assert {mode for name, mode in modes.items() if name in (folder.name, "counters")} == {0o700}
-    assert {modes[name] for name in ("stdout", "stderr", "metrics.jsonl", "assignment.json")} == {
-        0o600
-    }
-    assert not training(stack, 0)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import pytest
 from falcon.testing import TestClient
 
 from mlbench import ApiClient
@@ -64,18 +63,12 @@ def test_metrics_are_read_by_address_and_by_no_name_that_leads_here(stack: Home)
                 assert answer.status_code == status, (address, host)
 
 
-_FORMULA = "=HYPERLINK(1)"
-
-
-@pytest.mark.parametrize("name", [_FORMULA, "+1", "-1", "@a", "harmless"])
-def test_a_cell_of_the_api_begins_no_formula(api: TestClient, name: str) -> None:
+def test_a_cell_of_the_api_begins_no_formula(api: TestClient) -> None:
     pod = make_pod()
-    posted = {"pod_name": pod, "name": name, "value": "-1.5", "date": "2026-01-01T00:00:00Z"}
-    text = {**posted, "value": "=1+1", "date": "2026-01-01T00:00:01Z"}
-    for body in (posted, text):
-        answer = api.simulate_post("/api/metrics/", json=body)
+    posted = {"pod_name": pod, "name": "=HYPERLINK(1)", "date": "2026-01-01T00:00:00Z"}
+    for value in ("-1.5", "=1+1"):
+        answer = api.simulate_post("/api/metrics/", json=posted | {"value": value})
         assert answer.status_code == 201, answer.text
     answer = api.simulate_get(f"/api/metrics/{pod}/", params={"format": "csv"})
-    first, second = csv.DictReader(io.StringIO(answer.text))
-    assert first["series"] == (name if name == "harmless" else f"'{name}")
-    assert (first["value"], second["value"]) == ("-1.5", "'=1+1")
+    cells = [(row["series"], row["value"]) for row in csv.DictReader(io.StringIO(answer.text))]
+    assert sorted(cells) == [("'=HYPERLINK(1)", "'=1+1"), ("'=HYPERLINK(1)", "-1.5")]

@@ -1,11 +1,9 @@
 """Who may write to the local stack's Prometheus: its own parts, no web page, no other user."""
 
 import os
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import cramjam
@@ -20,6 +18,7 @@ from mlbench import names
 from mlbench.home import Home
 from mlbench.login import split_login
 from mlbench.stack import launch
+from tests.chain.test_scraped import addresses
 from tests.conftest import wait_for
 from tests.web.chromium import NoChromiumError, launch_chromium
 
@@ -65,28 +64,6 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def other_page() -> Iterator[str]:
-    """The address of a page that another program on this machine serves."""
-
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(b"<p>harmless</p>")
-
-        def log_message(self, *words: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
-
-
 def forged(metric: str) -> TimeSeries:
     labels = {"__name__": names.RUN_METRIC, "run_id": "1000000", "metric": metric}
     return TimeSeries(labels, [int(time.time() * 1000)], [_FORGED])
@@ -126,8 +103,10 @@ def test_a_write_without_the_password_or_without_the_path_is_refused(
 
 @pytest.mark.slow
 def test_a_page_of_another_port_writes_nothing_even_where_the_user_has_prometheus_open(
-    prometheus_url: str, prometheus: PrometheusClient, other_page: str, chromium: Browser
+    stack: Home, prometheus_url: str, prometheus: PrometheusClient, chromium: Browser
 ) -> None:
+    [exporter] = addresses(stack, "exporter")
+    other_page = f"http://{exporter}/metrics"
     place = httpx.URL(split_login(prometheus_url)[0])
     # The path it cannot know: it tries the ones that every Prometheus has.
     root = str(place.copy_with(path="/")).rstrip("/")

@@ -18,7 +18,7 @@ from mlbench.client import Run
 from mlbench.home import Connection, Home
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.client.scripted import Asked, Reply, Scripted, answering
+from tests.mlbench.scripted import Asked, Reply, Scripted, answering
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from mlbench.client import Run
 from mlbench.home import Connection
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.client.scripted import Reply, serving
+from tests.mlbench.scripted import Reply, serving
 
 _FAST = ("--set", "steps=50", "--set", "rate=1000")
 
@@ -88,7 +88,7 @@ def test_a_prometheus_that_is_named_is_asked(elsewhere: Mlbench, there: Connecti
         ),
         (
             {"MLBENCH_URL": f"http://127.0.0.1:{free_port()}"},
-            "is $MLBENCH_URL right, and does the way to it stand",
+            "is $MLBENCH_URL right, and if it is a forwarded",
         ),
     ],
 )

@@ -11,8 +11,8 @@ from mlbench.cli import live
 from mlbench.cli.live import AlertWatch, Progress, last_numbers, progress
 from mlbench.client import Goal, Point, Run, Series
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.client.scripted import Asked, Reply, answering
 from tests.mlbench.conftest import wait_for_end
+from tests.mlbench.scripted import Asked, Reply, answering
 
 _NOW = datetime(2018, 8, 3, 9, 21, 40, tzinfo=UTC)
 

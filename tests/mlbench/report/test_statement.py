@@ -1,9 +1,9 @@
 """What a report says in words."""
 
 from dataclasses import replace
-from typing import Any
 
-from mlbench.report.statement import facts, statement, subtitle, title
+from mlbench.records import GitState, Limits, Machine, Manifest, RankOnMachine, Versions
+from mlbench.report.statement import Fact, facts, statement, subtitle, title
 from tests.mlbench.report.making import (
     make_aimless,
     make_comparison,
@@ -70,51 +70,52 @@ def test_a_departure_is_told_once_for_all_its_runs() -> None:
 
 # --- The facts of a manifest ---
 
-_MACHINE: dict[str, Any] = {
-    "ranks": [0, 1],
-    "cpu_model": "AMD EPYC",
-    "cpus": 2,
-    "cpu_limit": 1.5,
-    "bandwidth_limit": 20.0,
-    "memory_bytes": 8 * 2**30,
-    "gpus": ["NVIDIA H100"],
-    "os": "Linux 6.1",
-    "architecture": "x86_64",
-    "python": "3.11.2",
-    "packages": {"zlib": "1", "numpy": "2.4", "torch": "2.13.0"},
-    "git": {"commit": "0123456789abcdef", "dirty": True, "root": "/code"},
-}
+_MACHINE = Machine(
+    ranks=(0, 1),
+    cpu_model="AMD EPYC",
+    cpus=2,
+    cpu_limit=1.5,
+    bandwidth_limit=20.0,
+    memory_bytes=8 * 2**30,
+    gpus=("NVIDIA H100",),
+    os="Linux 6.1",
+    architecture="x86_64",
+    python="3.11.2",
+    packages={"zlib": "1", "numpy": "2.4", "torch": "2.13.0"},
+    git=GitState("0123456789abcdef", dirty=True, root="/code"),
+)
+_MANIFEST = Manifest(
+    run_id=1,
+    name="first",
+    division="closed",
+    departures=("its goal is 90",),
+    benchmark="digits",
+    image="",
+    command="",
+    working_dir="/home/me",
+    args={"goal": "90"},
+    run_all_nodes=True,
+    backend="",
+    seed=0,
+    settings={"device": "cpu", "compile": False, "rate": 0.1, "folder": None},
+    goal=None,
+    data={},
+    limits=Limits(2, None, None, True, False, 0, None),
+    attempts=1,
+    created_at="",
+    started_at=None,
+    finished_at=None,
+    versions=Versions("0.1.0"),
+    machines=(_MACHINE,),
+    ranks=(
+        RankOnMachine(0, "w-0", None, "me/train@sha256:0123", (), -0.002, 0.0005),
+        RankOnMachine(1, "w-1", None, None, (), None, None),
+    ),
+)
 
 
 def test_what_ran_and_on_what() -> None:
-    manifest = {
-        "division": "closed",
-        "departures": ["its goal is 90"],
-        "benchmark": "digits",
-        "image": "",
-        "working_dir": "/home/me",
-        "seed": 0,
-        "args": {"goal": "90"},
-        "settings": {"device": "cpu", "compile": False, "rate": 0.1, "folder": None},
-        "limits": {"num_workers": 2, "num_cpus": None},
-        "machines": [_MACHINE],
-        "ranks": [
-            {
-                "rank": 0,
-                "image": "me/train@sha256:0123",
-                "clock_offset_seconds": -0.002,
-                "clock_uncertainty_seconds": 0.0005,
-            },
-            {
-                "rank": 1,
-                "image": None,
-                "clock_offset_seconds": None,
-                "clock_uncertainty_seconds": None,
-            },
-        ],
-        "versions": {"mlbench": "0.1.0"},
-    }
-    assert {fact.name: fact.text for fact in facts(manifest)} == {
+    assert {fact.name: fact.text for fact in facts(_MANIFEST)} == {
         "division": "closed",
         "departure": "its goal is 90",
         "task": "digits",
@@ -122,7 +123,7 @@ def test_what_ran_and_on_what() -> None:
         "settings": "device=cpu compile=false rate=0.1",
         "folder": "/home/me",
         "seed": "0",
-        "limits": "num_workers=2",
+        "limits": "num_workers=2 gpu_enabled=true light_target=false max_restarts=0",
         "image ids": "me/train@sha256:0123",
         "clocks": "within 2.5 ms of the master's",
         "ranks 0, 1": (
@@ -134,7 +135,8 @@ def test_what_ran_and_on_what() -> None:
     }
 
 
-def test_what_is_not_known_is_left_out() -> None:
-    machine = dict.fromkeys(_MACHINE) | {"ranks": [3], "cpu_model": "a CPU"}
-    [fact] = facts({"machines": [machine], "ranks": None, "versions": {}})
-    assert (fact.name, fact.text) == ("rank 3", "a CPU")
+def test_what_is_not_known_of_a_machine_is_left_out() -> None:
+    machine = Machine(ranks=(3,), cpu_model="a CPU")
+    found = facts(replace(_MANIFEST, machines=(machine,), ranks=(), settings=None, seed=None))
+    assert Fact("rank 3", "a CPU") in found
+    assert not {"settings", "seed", "clocks", "image ids"} & {fact.name for fact in found}

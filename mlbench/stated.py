@@ -1,4 +1,4 @@
-"""The settings of a run: what a task may state that it runs with, one rule for all parts."""
+"""What a task states about its run, its settings and its goal: one rule for all parts."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -49,3 +49,8 @@ def _is_setting(value: object) -> bool:
 def _is_plain(text: str) -> bool:
     """Return whether every database takes a text: not NUL, nor half of a character pair."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def reaches(value: float, goal: float, *, lower_is_better: bool) -> bool:
+    """Check that a value is as good as the goal, or better; NaN and infinities never are."""
+    return isfinite(value) and (value <= goal if lower_is_better else value >= goal)

@@ -1,8 +1,10 @@
-"""What a task may state that it runs with."""
+"""What a task may state: its settings, and when its goal is reached."""
+
+import math
 
 import pytest
 
-from mlbench.run_settings import check_settings
+from mlbench.stated import check_settings, reaches
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,19 @@ def test_what_may_be_stated(settings: object) -> None:
 def test_what_may_not(settings: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         check_settings(settings)
+
+
+@pytest.mark.parametrize(
+    ("value", "higher", "lower"),
+    [
+        (96.9, False, True),
+        (97.0, True, True),
+        (97.1, True, False),
+        (math.nan, False, False),
+        (math.inf, False, False),
+        (-math.inf, False, False),
+    ],
+)
+def test_as_good_is_good_enough(value: float, higher: bool, lower: bool) -> None:
+    assert reaches(value, 97.0, lower_is_better=False) is higher
+    assert reaches(value, 97.0, lower_is_better=True) is lower

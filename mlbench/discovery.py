@@ -1,20 +1,63 @@
-"""Finding the master of a Kubernetes cluster, by asking the Kubernetes API."""
+"""Finding the master: by the environment, the local stack, or the Kubernetes API."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from mlbench.client.address import Address, parse_address
-from mlbench.errors import DiscoveryError
+from mlbench import names
+from mlbench.errors import DiscoveryError, MLBenchError, NotConnectedError
+from mlbench.home import Connection, Home
+from mlbench.transport import Address, parse_address
 
-# The name that the chart gives to the API's port, and the one that MLBench's had.
+HINT_ELSEWHERE = (
+    f"is ${names.ENV_URL} right, and if it is a forwarded port, is `kubectl port-forward` running?"
+)
+# The name of the API's port in the chart, and the port of the original MLBench.
 _PORT_NAME = "http"
 _PORT = 80
-# Seconds to connect and to answer, for each question to the Kubernetes API.
+# Seconds to connect and to answer, for each request to the Kubernetes API.
 _TIMEOUT = (5, 10)
 _INSIDE = "a pod's address is known inside the cluster only: from outside, give in_cluster=False"
+
+
+def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
+    """Return how to reach the master at $MLBENCH_URL, or else the running local stack.
+
+    $MLBENCH_TOKEN is its token, unless the address carries one. $MLBENCH_PROMETHEUS_URL and
+    $GRAFANA_URL may name its Prometheus and Grafana.
+
+    Raises:
+        NotConnectedError: only one of address and token is set, or no local stack is running.
+        MLBenchError: $MLBENCH_URL is not an address.
+    """
+    url, token = environ.get(names.ENV_URL), environ.get(names.ENV_TOKEN)
+    if not url:
+        if token:
+            raise NotConnectedError(
+                f"${names.ENV_TOKEN} is set and ${names.ENV_URL} is not: set it to the address of "
+                "this token's master, or unset the token, for the stack on this machine"
+            )
+        return Home.from_environ(environ).read_connection()
+    try:
+        address = parse_address(url)
+    except MLBenchError as error:
+        raise MLBenchError(f"${names.ENV_URL} is {url!r}: {error}") from None
+    token = token or address.token
+    if not token:
+        raise NotConnectedError(
+            f"${names.ENV_URL} is set and ${names.ENV_TOKEN} is not: set it to the token of this "
+            "master; in a cluster a Secret holds it"
+        )
+    return Connection(
+        str(address.url).rstrip("/"),
+        token,
+        environ.get(names.ENV_PROMETHEUS_URL) or None,
+        environ.get(names.ENV_GRAFANA_URL) or None,
+        elsewhere=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -30,7 +73,7 @@ class Place:
 
 
 def find_pod(place: Place, *, load_config: bool) -> Address:
-    """Return the address of the master's pod, as pods of its cluster reach it.
+    """Return the address of the master's pod, which only pods of its cluster reach.
 
     Args:
         place: where to look.
@@ -38,7 +81,7 @@ def find_pod(place: Place, *, load_config: bool) -> Address:
             package's default configuration, which the caller has set.
 
     Raises:
-        DiscoveryError: there is no such pod, or it cannot be asked for.
+        DiscoveryError: no such pod is ready, or the Kubernetes API cannot be asked.
     """
     load = "load_incluster_config" if load_config else None
     with _kubernetes(load) as core:
@@ -49,7 +92,7 @@ def find_pod(place: Place, *, load_config: bool) -> Address:
 
 
 def find_service(place: Place, *, load_config: bool) -> Address:
-    """Return the address of the master's service, as seen from outside its cluster.
+    """Return the address of the master's service, for clients outside its cluster.
 
     Args:
         place: where to look.
@@ -84,17 +127,17 @@ def _find_service(core: Any, place: Place) -> Any:
     found = core.list_namespaced_service(
         place.namespace, label_selector=place.label_selector, _request_timeout=_TIMEOUT
     ).items
-    names = ", ".join(sorted(service.metadata.name for service in found)) or "none"
+    there = ", ".join(sorted(service.metadata.name for service in found)) or "none"
     named = [s for s in found if place.service_name in {None, s.metadata.name}]
     if len(named) == 1:
         return named[0]
     if len(named) > 1:
         raise DiscoveryError(
-            f"there are several services with {place} ({names}): give service_name="
+            f"there are several services with {place} ({there}): give service_name="
         )
     wanted = f"service {place.service_name!r}" if place.service_name else "service"
     raise DiscoveryError(
-        f"there is no {wanted} with {place} (there: {names}): is MLBench installed there? "
+        f"there is no {wanted} with {place} (there: {there}): is MLBench installed there? "
         "k8s_namespace= and label_selector= say where to look, url= names the master itself"
     )
 
@@ -120,13 +163,13 @@ def _is_ready(pod: Any) -> bool:
 
 
 def _external_ip(core: Any, spec: Any) -> str | None:
-    # The package calls this field differently from version to version; JSON does not.
+    # The attribute's name differs between versions of the package; JSON's does not.
     found: list[str] = core.api_client.sanitize_for_serialization(spec).get("externalIPs") or []
     return found[0] if found else None
 
 
 def _node_address(core: Any, place: Place) -> str:
-    """Return the address of the master's node: one that the world knows, if it has one."""
+    """Return the address of the master's node, an external one if it has one."""
     node_name = _find_ready_pod(core, place).spec.node_name
     node = core.read_node(node_name, _request_timeout=_TIMEOUT)
     by_type = {address.type: address.address for address in reversed(node.status.addresses or [])}
@@ -146,7 +189,7 @@ def _balancer_address(service: Any, forward: str) -> str:
 
 
 def _pick_port(ports: list[Any], number: Callable[[Any], int]) -> Any:
-    """Return the port of the API: by its name, else by its number, else the first."""
+    """Return the API's port: the one with its name, else with its number, else the first."""
     named = [port for port in ports if port.name == _PORT_NAME]
     usual = [port for port in ports if number(port) == _PORT]
     return next(iter([*named, *usual, *ports]), None)
@@ -160,7 +203,7 @@ def _address(host: str, port: int, hint: str) -> Address:
 
 @contextmanager
 def _kubernetes(load: str | None) -> Iterator[Any]:
-    """Give the Kubernetes API; what goes wrong with it is told as a DiscoveryError."""
+    """Give the Kubernetes API, and turn its errors into DiscoveryErrors."""
     kubernetes, urllib3 = _import_kubernetes()
     settings = kubernetes.client.Configuration.get_default_copy()
     try:
@@ -187,8 +230,8 @@ def _kubernetes(load: str | None) -> Iterator[Any]:
 
 def _import_kubernetes() -> tuple[ModuleType, ModuleType]:
     try:
-        import kubernetes  # noqa: PLC0415 - only who looks into a cluster needs it
-        import urllib3  # noqa: PLC0415 - what it sends its requests with
+        import kubernetes  # noqa: PLC0415 - needed for this only
+        import urllib3  # noqa: PLC0415 - raises its errors
     except ImportError:
         raise DiscoveryError(
             "to find the master in a cluster, the package kubernetes is needed: "

@@ -1,4 +1,4 @@
-"""Finding the master of a cluster, through the real ``kubernetes`` package.
+"""Finding the master: by the environment, and in a cluster by the real ``kubernetes`` package.
 
 No cluster runs here: a small HTTP server answers with the Kubernetes API's JSON. The master that
 is found is a real one.
@@ -18,10 +18,11 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.client import DiscoveryError
-from mlbench.client.discovery import Place, find_pod, find_service
-from mlbench.home import Home
+from mlbench.discovery import Place, find_connection, find_pod, find_service
+from mlbench.errors import MLBenchError, NotConnectedError
+from mlbench.home import Connection, Home
 from tests.conftest import free_port
-from tests.mlbench.client.scripted import Asked, Reply, answering
+from tests.mlbench.scripted import Asked, Reply, answering
 
 _LABEL = "component=master,app=mlbench"
 _PLACE = Place("default", _LABEL)
@@ -264,3 +265,67 @@ def test_a_master_that_was_found_but_is_away_can_be_forwarded(cluster: Cluster) 
         pytest.raises(Exception, match="`kubectl port-forward --namespace default service/"),
     ):
         client.get_runs().result()
+
+
+# --- By the environment ---
+
+_URL = "http://10.0.0.7:8000"
+_LOCAL = Connection("http://127.0.0.1:8000", "local", "http://127.0.0.1:9090")
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """An environment with a local stack."""
+    Home(tmp_path).write_connection(_LOCAL)
+    return {"MLBENCH_HOME": str(tmp_path)}
+
+
+def test_by_default_it_is_the_local_stack(environ: dict[str, str]) -> None:
+    assert find_connection(environ) == _LOCAL
+    assert find_connection({**environ, "MLBENCH_URL": "", "MLBENCH_TOKEN": ""}) == _LOCAL
+
+
+@pytest.mark.parametrize("url", [_URL, f"{_URL}/", "10.0.0.7:8000", "mlbench:other@10.0.0.7:8000"])
+def test_address_and_token_lead_elsewhere(environ: dict[str, str], url: str) -> None:
+    found = find_connection({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": "t"})
+    assert found == Connection(_URL, "t", prometheus_url=None, elsewhere=True)
+
+
+def test_the_address_may_carry_the_token() -> None:
+    found = find_connection({"MLBENCH_URL": "https://mlbench:in%40side@example.com/bench/"})
+    assert (found.url, found.token) == ("https://example.com/bench", "in@side")
+
+
+def test_what_is_beside_it_may_be_named() -> None:
+    beside = {"MLBENCH_PROMETHEUS_URL": "http://p:1", "GRAFANA_URL": "http://g:2"}
+    found = find_connection({"MLBENCH_URL": _URL, "MLBENCH_TOKEN": "t", **beside})
+    assert (found.prometheus_url, found.grafana_url) == ("http://p:1", "http://g:2")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"MLBENCH_TOKEN": "t"}, r"\$MLBENCH_TOKEN is set and \$MLBENCH_URL is not"),
+        ({"MLBENCH_URL": _URL}, r"\$MLBENCH_URL is set and \$MLBENCH_TOKEN is not"),
+    ],
+)
+def test_one_without_the_other_is_told(
+    environ: dict[str, str], given: dict[str, str], message: str
+) -> None:
+    with pytest.raises(NotConnectedError, match=message):
+        find_connection({**environ, **given})
+
+
+def test_what_is_no_address_is_told() -> None:
+    with pytest.raises(MLBenchError, match=r"^\$MLBENCH_URL is 'ftp://x': url: it must be"):
+        find_connection({"MLBENCH_URL": "ftp://x", "MLBENCH_TOKEN": "t"})
+
+
+def test_without_a_home_it_finds_the_master_that_the_environment_names(
+    stack: Home, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("MLBENCH_HOME", str(tmp_path_factory.mktemp("empty")))
+    monkeypatch.setenv("MLBENCH_URL", stack.read_connection().url)
+    monkeypatch.setenv("MLBENCH_TOKEN", stack.read_connection().token)
+    with ApiClient.from_home() as client:
+        assert client.get_worker_pods().result().status_code == 200

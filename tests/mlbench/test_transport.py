@@ -9,9 +9,9 @@ import pytest
 
 from mlbench import ApiClient, MLBenchError
 from mlbench.client import ApiError, NoAnswerError, Sample
-from mlbench.client.transport import pause_before_retry
+from mlbench.transport import pause_before_retry
 from tests.conftest import free_port, wait_for
-from tests.mlbench.client.scripted import Reply, Scripted, serving
+from tests.mlbench.scripted import Reply, Scripted, serving
 
 _CUT = Reply(status=None)
 _FULL = Reply(503, {"message": "the spool is full"}, (("Retry-After", "0"),))
@@ -243,3 +243,42 @@ def test_a_proxy_is_not_asked_for_this_machine(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
     with serving(Reply()) as master, ApiClient(url=master.url) as client:
         assert client.get_runs().result().value == []
+
+
+# --- Addresses and tokens ---
+
+
+@pytest.mark.parametrize(
+    ("user", "token", "variable", "sent"),
+    [
+        ("user:from%40url@", "argument", "variable", "Bearer argument"),
+        ("user:from%40url@", None, "variable", "Bearer from@url"),
+        ("", None, "variable", "Bearer variable"),
+        ("", None, "", None),
+    ],
+)
+def test_which_token_is_shown(
+    monkeypatch: pytest.MonkeyPatch, user: str, token: str | None, variable: str, sent: str | None
+) -> None:
+    monkeypatch.setenv("MLBENCH_TOKEN", variable)
+    with serving(Reply()) as master:
+        url = f"{user}127.0.0.1:{master.port}/some/path"
+        with ApiClient(url=url, token=token) as client:
+            client.get_runs().result()
+    [asked] = master.asked
+    assert asked.path == "/some/path/api/runs/"
+    assert asked.headers.get("Authorization") == sent
+
+
+def test_the_token_of_an_address_is_in_no_message() -> None:
+    with serving(Reply(status=None)) as master:
+        url = f"user:SECRET@127.0.0.1:{master.port}"
+        with ApiClient(url=url) as client, pytest.raises(MLBenchError) as error:
+            client.get_runs().result()
+    assert "SECRET" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["", "http://", "host:port", "ftp://host", "user:token@"])
+def test_what_is_no_address_is_told(url: str) -> None:
+    with pytest.raises(MLBenchError, match=r"url: it must be host:port or http\(s\)://host:port"):
+        ApiClient(url=url)

@@ -1,0 +1,656 @@
+"""The client of the master's REST API."""
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, BinaryIO, Literal, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from mlbench import names
+from mlbench.discovery import HINT_ELSEWHERE, Place, find_connection, find_pod, find_service
+from mlbench.errors import ApiError, DiscoveryError, NoAnswerError
+from mlbench.home import Connection, Home
+from mlbench.names import StreamName
+from mlbench.records import (
+    Benchmark,
+    Delivery,
+    Goal,
+    Info,
+    LogMatch,
+    LogPage,
+    LogSearch,
+    Manifest,
+    Pod,
+    Point,
+    Rank,
+    Record,
+    Run,
+    RunEvent,
+    RunLimits,
+)
+from mlbench.results import Comparison, Result
+from mlbench.transport import Address, Answer, HttpClient, OnProgress, Params, parse_address
+
+__all__ = [
+    "Answer",
+    "ApiClient",
+    "ApiError",
+    "Benchmark",
+    "Comparison",
+    "Delivery",
+    "DiscoveryError",
+    "Format",
+    "Goal",
+    "Info",
+    "LogMatch",
+    "LogPage",
+    "LogSearch",
+    "Manifest",
+    "NoAnswerError",
+    "Pod",
+    "Point",
+    "Rank",
+    "Result",
+    "Run",
+    "RunEvent",
+    "RunLimits",
+    "Sample",
+    "Series",
+]
+
+Format = Literal["zip", "csv", "json"]
+Series = dict[str, list[Point]]
+"""Points by the name of their series, such as ``train_loss @ 0``; each list in order of time."""
+
+_Moment = datetime | str
+_Names = str | Sequence[str]
+_Value = TypeVar("_Value")
+_Some = TypeVar("_Some", bound=Record)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A value to add to a run or to a pod: give one of ``run_id`` and ``pod_name``."""
+
+    name: str
+    """Of the metric; `` @ RANK`` at its end makes it a rank's."""
+    value: float | str
+    date: datetime | str = field(default_factory=lambda: datetime.now(UTC))
+    run_id: int | str | None = None
+    pod_name: str | None = None
+    cumulative: bool = False
+    """Whether the values of this metric only ever grow."""
+    metadata: object = ""
+    """Anything that JSON can hold."""
+
+    def to_fields(self) -> dict[str, object]:
+        """Return the sample as the API takes it, without fields that have their default."""
+        return _given(
+            run_id=self.run_id,
+            pod_name=self.pod_name,
+            name=self.name,
+            value=_json_value(self.value),
+            date=_time(self.date),
+            cumulative=self.cumulative or None,
+            metadata=None if self.metadata == "" else self.metadata,
+        )
+
+
+class ApiClient:
+    """A client of one master. Every method returns at once, with a future.
+
+    ``future.result()`` waits for the ``Answer``: its ``value`` is typed; its ``json()``,
+    ``status_code`` and ``content`` are what was received. It raises ``ApiError`` if the master
+    refuses, and ``NoAnswerError`` if it does not answer. Threads may share a client.
+
+    Requests are repeated for a few seconds if the connection was refused, and, if carrying them out
+    twice does no harm, also if it broke or the master asks for it (503 with Retry-After).
+
+        with ApiClient(url="127.0.0.1:8000", token="…") as client:
+            runs = client.get_runs().result().value
+    """
+
+    def __init__(
+        self,
+        max_workers: int = 5,
+        in_cluster: bool = True,
+        label_selector: str = "component=master,app=mlbench",
+        k8s_namespace: str = "default",
+        url: str | None = None,
+        load_config: bool = True,
+        *,
+        service_name: str | None = None,
+        token: str | None = None,
+        timeout_seconds: float = 30.0,
+        hint: str | None = None,
+    ) -> None:
+        """Find the master; without ``url`` by asking the Kubernetes API.
+
+        Args:
+            max_workers: how many requests are sent at a time.
+            in_cluster: whether this runs in a pod of the master's cluster. It connects to the
+                master's pod then, otherwise to its service.
+            label_selector: labels of the master's pod and service.
+            k8s_namespace: where MLBench is installed.
+            url: where the master is, ``host:port/path`` or a whole URL. It may have the token, as
+                in ``user:TOKEN@host:port``.
+            load_config: whether to load the credentials for Kubernetes: the pod's service account
+                inside a cluster, kubectl's outside. Otherwise the ``kubernetes`` package's default
+                configuration is used.
+            service_name: the master's service, if several have its labels.
+            token: the user's token; by default the one in ``url``, or $MLBENCH_TOKEN.
+            timeout_seconds: how long to wait for the master to send something.
+            hint: what to do if it does not answer, for the error message.
+
+        Raises:
+            DiscoveryError: the master was not found in the cluster.
+            MLBenchError: ``url`` is not an address.
+        """
+        if url is not None:
+            address = parse_address(url)
+        else:
+            place = Place(k8s_namespace, label_selector, service_name)
+            find = find_pod if in_cluster else find_service
+            address = find(place, load_config=load_config)
+        token = token or address.token or os.environ.get(names.ENV_TOKEN)
+        address = Address(address.url, token, hint or address.hint)
+        self._http = HttpClient(address, timeout_seconds, max_workers)
+
+    @classmethod
+    def from_home(cls, home: Home | None = None) -> "ApiClient":
+        """Connect to the local stack with this home folder.
+
+        Without one, connect to the master that $MLBENCH_URL and $MLBENCH_TOKEN name, or else to
+        the running local stack.
+
+        Raises:
+            NotConnectedError: there is none.
+        """
+        return cls.from_connection(home.read_connection() if home else find_connection())
+
+    @classmethod
+    def from_connection(cls, connection: Connection) -> "ApiClient":
+        """Connect to the master of a connection."""
+        hint = HINT_ELSEWHERE if connection.elsewhere else None
+        return cls(url=connection.url, token=connection.token, hint=hint)
+
+    def __enter__(self) -> "ApiClient":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._http.close(cancel=error is not None)
+
+    def close(self) -> None:
+        """Wait for the requests, and close the connections."""
+        self._http.close()
+
+    # --- Runs ---
+
+    def get_runs(self, *, from_id: int = 0) -> Future[Answer[list[Run]]]:
+        """Get all runs, the oldest first, or those from an id on."""
+        return self._get("/api/runs/", _list_of(Run), _given(from_id=from_id or None))
+
+    def get_run(self, run_id: int | str) -> Future[Answer[Run]]:
+        """Get a run."""
+        return self._get(_run(run_id), _one(Run))
+
+    def create_run(
+        self,
+        name: str,
+        num_workers: int,
+        num_cpus: float | None = None,
+        max_bandwidth: float | None = None,
+        image: str | None = None,
+        backend: str | None = None,
+        custom_image_name: str | None = None,
+        custom_image_command: str | None = None,
+        custom_backend: str | None = None,
+        run_all_nodes: bool = False,
+        gpu_enabled: bool = False,
+        light_target: bool = False,
+        *,
+        benchmark: str | None = None,
+        args: Mapping[str, str] | None = None,
+        seed: int | None = None,
+        working_dir: str | None = None,
+        deadline_seconds: float | None = None,
+        max_restarts: int = 0,
+        queue: bool = False,
+    ) -> Future[Answer[Run]]:
+        """Order a run, which starts as soon as there are workers.
+
+        One of ``benchmark``, ``image`` and ``custom_image_name`` says what to run. An order is
+        never sent twice: after a ``NoAnswerError``, look with ``get_runs`` whether it arrived.
+
+        Args:
+            name: lowercase letters, digits and hyphens.
+            num_workers: worker pods, one rank each.
+            num_cpus: cores of each worker. MLBench's client asks for 2 by default; this one for
+                no limit, as not every machine has as many.
+            max_bandwidth: between workers, in Mbit/s. MLBench's client asks for 1000 by default;
+                this one for no limit, as not every pool can set one.
+            image: name of an official benchmark image.
+            backend: communication backend, e.g. ``gloo``.
+            custom_image_name: any image, to run ``custom_image_command`` in.
+            custom_image_command: the command.
+            custom_backend: a backend that the master does not know, instead of ``backend``.
+            run_all_nodes: with ``custom_backend``, run the command on every worker, not only on
+                rank 0.
+            gpu_enabled: give the workers GPUs.
+            light_target: aim for the easier goal.
+            benchmark: name of an official benchmark; ``get_benchmarks`` lists them.
+            args: options of the benchmark, e.g. ``{"epochs": "3"}``.
+            seed: of every random choice; a custom image finds it as ``MLBENCH_SEED``.
+            working_dir: folder on the workers in which the custom image's command starts.
+            deadline_seconds: when training shall end, counted from the start of the run.
+            max_restarts: how often to start again after a failure.
+            queue: wait while another run is active; otherwise that is a refusal (409).
+
+        Raises:
+            ValueError: two arguments exclude each other.
+        """
+        _refuse_both(image=image, custom_image_name=custom_image_name)
+        _refuse_both(backend=backend, custom_backend=custom_backend)
+        is_custom = custom_image_name is not None or custom_image_command is not None
+        order = _given(
+            name=name,
+            num_workers=num_workers,
+            num_cpus=num_cpus,
+            max_bandwidth=max_bandwidth,
+            image_name="custom_image" if is_custom else image,
+            custom_image_name=custom_image_name,
+            custom_image_command=custom_image_command,
+            backend="custom_backend" if custom_backend is not None else backend,
+            custom_backend=custom_backend,
+            run_all_nodes=run_all_nodes or None,
+            gpu_enabled=gpu_enabled or None,
+            light_target=light_target or None,
+            benchmark=benchmark,
+            args=dict(args) if args else None,
+            seed=seed,
+            working_dir=working_dir,
+            deadline_seconds=deadline_seconds,
+            max_restarts=max_restarts or None,
+            queue=queue or None,
+        )
+        return self._http.request("POST", "/api/runs/", _one(Run), body=order, repeatable=False)
+
+    def stop_run(self, run_id: int | str) -> Future[Answer[Run]]:
+        """Ask for a run to be stopped. It has stopped when its state is STOPPED."""
+        return self._http.request("POST", f"{_run(run_id)}stop/", _one(Run))
+
+    def delete_run(self, run_id: int | str) -> Future[Answer[None]]:
+        """Delete a run that has ended."""
+        # Not repeated: the second request would find no run if the first was carried out.
+        return self._http.request("DELETE", _run(run_id), lambda content: None, repeatable=False)
+
+    def get_run_events(self, run_id: int | str) -> Future[Answer[list[RunEvent]]]:
+        """Get what has happened to a run so far, in order of time."""
+        return self._get(f"{_run(run_id)}events/", _list_of(RunEvent))
+
+    def get_manifest(self, run_id: int | str) -> Future[Answer[Manifest]]:
+        """Get what a run's result depends on: code, settings, machines and versions."""
+        return self._get(f"{_run(run_id)}manifest/", _one(Manifest))
+
+    # --- Results ---
+
+    def get_result(
+        self,
+        run_id: int | str,
+        *,
+        goal: str | None = None,
+        after_seconds: float | None = None,
+        price: float | None = None,
+    ) -> Future[Answer[Result]]:
+        """Get the result of a run; of one that has not ended, the result so far.
+
+        Args:
+            run_id: the run.
+            goal: replaces the run's own goal, e.g. ``"val_loss<=0.1"`` or ``"acc>=97"``.
+            after_seconds: the time of accuracy after time, instead of the run's deadline or 2 h.
+            price: of a worker-second, in any currency.
+        """
+        params = _given(goal=goal, after=after_seconds, price=price)
+        return self._get(f"{_run(run_id)}result/", _one(Result), params)
+
+    def compare(
+        self,
+        run_ids: Sequence[int | str],
+        *,
+        goal: str | None = None,
+        after_seconds: float | None = None,
+        price: float | None = None,
+    ) -> Future[Answer[Comparison]]:
+        """Get up to 200 runs side by side, and whether they can be compared.
+
+        The options are those of ``get_result``.
+        """
+        runs = ",".join(map(str, run_ids))
+        params = _given(runs=runs, goal=goal, after=after_seconds, price=price)
+        return self._get("/api/compare/", _one(Comparison), params)
+
+    # --- Logs ---
+
+    def get_logs(
+        self,
+        run_id: int | str,
+        rank: int = 0,
+        stream: StreamName = "stdout",
+        *,
+        offset: int = 0,
+        tail: int | None = None,
+        before: int | None = None,
+        attempt: int | None = None,
+    ) -> Future[Answer[LogPage]]:
+        """Get a piece of a rank's log.
+
+        Args:
+            run_id: the run.
+            rank: who wrote it.
+            stream: what it was written to.
+            offset: the piece that begins at this byte.
+            tail: instead, this many of the last lines.
+            before: instead, the lines that end at this byte, as many as fit into an answer.
+            attempt: of the run; by default the latest one.
+        """
+        if before is not None:
+            tail = None
+        params = _given(
+            rank=rank,
+            stream=stream,
+            attempt=attempt,
+            before=before,
+            tail=tail,
+            offset=offset if before is None and tail is None else None,
+        )
+        return self._get(f"{_run(run_id)}logs/", _one(LogPage), params)
+
+    def search_logs(
+        self,
+        run_id: int | str,
+        text: str,
+        rank: int = 0,
+        stream: StreamName = "stdout",
+        *,
+        offset: int = 0,
+        attempt: int | None = None,
+    ) -> Future[Answer[LogSearch]]:
+        """Search a rank's log from an offset on for lines with a text, ignoring case.
+
+        An answer has the first such lines. Ask again from its ``offset`` unless it is
+        ``complete``.
+        """
+        params = _given(rank=rank, stream=stream, attempt=attempt, search=text, offset=offset)
+        return self._get(f"{_run(run_id)}logs/", _one(LogSearch), params)
+
+    def download_log(
+        self,
+        run_id: int | str,
+        file: BinaryIO,
+        rank: int = 0,
+        stream: StreamName = "stdout",
+        *,
+        attempt: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> int:
+        """Write a rank's whole log to a file, in this thread, and return its size in bytes.
+
+        Args:
+            run_id: the run.
+            file: open for writing. After an error it holds a part of the log.
+            rank: who wrote it.
+            stream: what it was written to.
+            attempt: of the run; by default the latest one.
+            on_progress: called after each piece with the bytes received so far, and with all
+                there will be, if the master says.
+
+        Raises:
+            ApiError: the master refuses.
+            NoAnswerError: it does not answer, or breaks off.
+        """
+        params = _given(rank=rank, stream=stream, attempt=attempt, format="text")
+        return self._http.download(f"{_run(run_id)}logs/", params, file, on_progress)
+
+    # --- Metrics ---
+
+    def get_run_metrics(
+        self,
+        run_id: int | str,
+        since: _Moment | None = None,
+        summarize: int | None = None,
+        metric_filter: _Names | None = None,
+        last_n: int | None = None,
+        *,
+        until: _Moment | None = None,
+    ) -> Future[Answer[Series]]:
+        """Get a run's series by name, such as ``train_loss @ 0``, each in order of time.
+
+        Args:
+            run_id: the run.
+            since: only what is newer; a datetime without a zone is in UTC.
+            summarize: at most this many points of each series, averaged.
+            metric_filter: only this metric of all ranks, or this series, or several of them.
+            last_n: only the last points of each series.
+            until: only what is dated up to this moment.
+        """
+        params = _selection("run", since, summarize, metric_filter, last_n, until)
+        return self._get(_metrics(run_id), _series, params)
+
+    def get_pod_metrics(
+        self,
+        pod_id: str,
+        since: _Moment | None = None,
+        summarize: int | None = None,
+        *,
+        metric_filter: _Names | None = None,
+        last_n: int | None = None,
+        until: _Moment | None = None,
+    ) -> Future[Answer[Series]]:
+        """Get a pod's series by name, each in order of time.
+
+        ``pod_id`` is the pod's name; the options are those of ``get_run_metrics``.
+        """
+        params = _selection("pod", since, summarize, metric_filter, last_n, until)
+        return self._get(_metrics(pod_id), _series, params)
+
+    def get_all_metrics(
+        self,
+        *,
+        since: _Moment | None = None,
+        summarize: int | None = None,
+        metric_filter: _Names | None = None,
+        last_n: int | None = None,
+        until: _Moment | None = None,
+    ) -> Future[Answer[dict[str, Series]]]:
+        """Get the series of all worker pods, by the pods' names.
+
+        The options are those of ``get_run_metrics``. The future raises ApiError if the series of
+        a pod are no longer complete; the other pods can still be asked for one by one.
+        """
+        params = _selection("pod", since, summarize, metric_filter, last_n, until)
+        return self._get("/api/metrics/", _series_of_pods, params)
+
+    def download_run_metrics(
+        self, run_id: int | str, since: _Moment | None = None, summarize: int | None = None
+    ) -> Future[Answer[bytes]]:
+        """Get a run's series as the bytes of a zip file; ``download`` needs less memory."""
+        params = _selection("run", since, summarize) | {"format": "zip"}
+        return self._get(_metrics(run_id), bytes, params)
+
+    def download(
+        self,
+        run_id: int | str,
+        file: BinaryIO,
+        *,
+        format: Format = "zip",  # noqa: A002 - as the API calls it
+        since: _Moment | None = None,
+        summarize: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> int:
+        """Write a run's series to a file, in this thread, and return its size in bytes.
+
+        Args:
+            run_id: the run.
+            file: open for writing. After an error it holds a part of the answer.
+            format: of the file.
+            since: only what is newer; a datetime without a zone is in UTC.
+            summarize: at most this many points of each series, averaged.
+            on_progress: called after each piece with the bytes received so far, and with all
+                there will be, if the master says.
+
+        Raises:
+            ApiError: the master refuses.
+            NoAnswerError: it does not answer, or breaks off.
+        """
+        params = _selection("run", since, summarize) | {"format": format}
+        return self._http.download(_metrics(run_id), params, file, on_progress)
+
+    def post_metric(
+        self,
+        run_id: int | str,
+        name: str,
+        value: float | str,
+        cumulative: bool = False,
+        metadata: object = "",
+        date: _Moment | None = None,
+    ) -> Future[Answer[Point]]:
+        """Add a sample to a run. It can be read as soon as there is an answer.
+
+        Args:
+            run_id: the run.
+            name: of the metric; `` @ RANK`` at its end makes it a rank's.
+            value: a number or a text.
+            cumulative: whether the values of this metric only ever grow.
+            metadata: anything that JSON can hold.
+            date: when it was measured, now by default; a datetime without a zone is in UTC.
+
+        Returns:
+            A future of the point as the master stores it.
+        """
+        sample = Sample(name, value, date or datetime.now(UTC), run_id, None, cumulative, metadata)
+        return self._http.request("POST", "/api/metrics/", _one(Point), body=sample.to_fields())
+
+    def post_metrics(self, samples: Sequence[Sample]) -> Future[Answer[int]]:
+        """Add up to 10,000 samples to runs or pods; if one is wrong, none is added.
+
+        Returns:
+            A future of their number.
+        """
+        body = [sample.to_fields() for sample in samples]
+        return self._http.request("POST", "/api/metrics/", _count, body=body)
+
+    # --- The installation ---
+
+    def get_worker_pods(self) -> Future[Answer[list[Pod]]]:
+        """Get all worker pods."""
+        return self._get("/api/pods/", _list_of(Pod))
+
+    def get_benchmarks(self) -> Future[Answer[list[Benchmark]]]:
+        """Get the official benchmarks."""
+        return self._get("/api/benchmarks/", _list_of(Benchmark))
+
+    def get_info(self) -> Future[Answer[Info]]:
+        """Get the version and pool of the installation, and what a run may ask for."""
+        return self._get("/api/info/", _one(Info))
+
+    def _get(
+        self, path: str, decode: Callable[[bytes], _Value], params: Params | None = None
+    ) -> Future[Answer[_Value]]:
+        return self._http.request("GET", path, decode, params=params)
+
+
+# --- What is sent ---
+
+
+def _run(run_id: int | str) -> str:
+    return f"/api/runs/{quote(str(run_id), safe='')}/"
+
+
+def _metrics(name: int | str) -> str:
+    return f"/api/metrics/{quote(str(name), safe='')}/"
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _selection(
+    metric_type: str,
+    since: _Moment | None,
+    summarize: int | None,
+    metric_filter: _Names | None = None,
+    last_n: int | None = None,
+    until: _Moment | None = None,
+) -> dict[str, Any]:
+    return _given(
+        metric_type=metric_type,
+        since=None if since is None else _time(since),
+        until=None if until is None else _time(until),
+        summarize=summarize,
+        metric_filter=metric_filter,
+        last_n=last_n,
+    )
+
+
+def _time(moment: _Moment) -> str:
+    """Return a time as the API takes it; a datetime without a zone is in UTC."""
+    if isinstance(moment, str):
+        return moment
+    aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return aware.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _json_value(value: float | str) -> float | str:
+    """Return a value as JSON can hold it: NaN and the infinities as texts."""
+    if isinstance(value, (int, str)):
+        return value
+    number = float(value)  # numpy's floats need not be Python's
+    return number if math.isfinite(number) else str(number)
+
+
+def _refuse_both(**arguments: object) -> None:
+    if all(value is not None for value in arguments.values()):
+        raise ValueError(f"{' and '.join(arguments)} exclude each other")
+
+
+# --- What is received ---
+
+
+def _one(record: type[_Some]) -> Callable[[bytes], _Some]:
+    return lambda content: record.from_fields(json.loads(content))
+
+
+def _list_of(record: type[_Some]) -> Callable[[bytes], list[_Some]]:
+    return lambda content: [record.from_fields(fields) for fields in json.loads(content)]
+
+
+def _count(content: bytes) -> int:
+    return int(json.loads(content)["count"])
+
+
+def _series(content: bytes) -> Series:
+    return msgspec.json.decode(content, type=Series)
+
+
+def _series_of_pods(content: bytes) -> dict[str, Series]:
+    found = msgspec.json.decode(content, type=dict[str, Series | str])
+    series = {}
+    for pod, answer in found.items():
+        if isinstance(answer, str):  # why the pod's series are not complete
+            raise ApiError(HTTPStatus.BAD_GATEWAY, answer)
+        series[pod] = answer
+    return series

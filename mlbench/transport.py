@@ -1,0 +1,242 @@
+"""HTTP to one master: futures, kept connections, and retries only where they are safe."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Generic, TypeVar
+
+import httpx
+
+from mlbench.errors import ApiError, MLBenchError, NoAnswerError
+
+Value = TypeVar("Value")
+Params = Mapping[str, str | int | Sequence[str]]
+OnProgress = Callable[[int, int | None], None]
+"""Called with the bytes received so far, and with all there will be, if the master says."""
+
+# Before the second, third and fourth attempt, unless the master says how long to wait.
+_PAUSES_SECONDS = (0.2, 0.4, 0.8)
+# No attempt begins later than this.
+_PATIENCE_SECONDS = 10.0
+_CONNECT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Address:
+    """How to reach a master."""
+
+    url: httpx.URL
+    """Its root, without user and token, so that it can be shown."""
+    token: str | None
+    hint: str = "is the stack running? `mlbench up` starts it"
+    """What to do if it does not answer."""
+
+
+def parse_address(text: str) -> Address:
+    """Return the address that a text names.
+
+    Args:
+        text: ``host:port/path``, as MLBench's users write it, or a whole URL. Both may have the
+            token as their password: ``user:TOKEN@host:port``.
+
+    Raises:
+        MLBenchError: it is not an address.
+    """
+    try:
+        url = httpx.URL(text if "://" in text else f"http://{text}")
+    except httpx.InvalidURL as error:
+        raise MLBenchError(f"url: it must be host:port or http(s)://host:port ({error})") from None
+    if not url.host or url.scheme not in {"http", "https"}:
+        raise MLBenchError("url: it must be host:port or http(s)://host:port")
+    return Address(url.copy_with(userinfo=b"", query=None, fragment=None), url.password or None)
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Value]):
+    """The master's answer to a request: the result of a client's future."""
+
+    value: Value
+    """The content as a typed value, e.g. a ``Run``, a list of pods, or the bytes of a file."""
+    status_code: int
+    """The HTTP status: 200, 201 or 204."""
+    content: bytes = field(repr=False)
+    """The body as it was received."""
+
+    def json(self) -> Any:
+        """Return the body, parsed as JSON.
+
+        Raises:
+            ValueError: it is not JSON, e.g. a zip file.
+        """
+        return json.loads(self.content)
+
+
+class HttpClient:
+    """Sends requests to one master from a few threads of its own. Threads may share it."""
+
+    def __init__(self, address: Address, timeout_seconds: float, max_workers: int) -> None:
+        self._address = address
+        self._executor = ThreadPoolExecutor(max_workers, thread_name_prefix="mlbench-client")
+        token = address.token
+        self._http = httpx.Client(
+            base_url=address.url,
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=httpx.Timeout(timeout_seconds, connect=_CONNECT_SECONDS),
+            # A proxy cannot reach this machine's own addresses, whatever $http_proxy says.
+            mounts={"all://127.0.0.1": None, "all://localhost": None, "all://[::1]": None},
+        )
+
+    def close(self, *, cancel: bool = False) -> None:
+        """Wait for the requests, or cancel those that are not sent yet; close the connections."""
+        self._executor.shutdown(cancel_futures=cancel)
+        self._http.close()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        decode: Callable[[bytes], Value],
+        *,
+        params: Params | None = None,
+        body: object = None,
+        repeatable: bool = True,
+    ) -> Future[Answer[Value]]:
+        """Send a request with a JSON body, and return a future of the decoded answer.
+
+        ``repeatable`` requests may be sent again when it is not known whether they were carried
+        out. A request that could not be sent at all is always sent again.
+
+        The future raises ApiError if the master refuses, and NoAnswerError if it does not answer.
+
+        Raises:
+            TypeError, ValueError: JSON cannot hold the body.
+        """
+        # Encoded now, as the caller may change the body before the request is sent.
+        text = None if body is None else json.dumps(body, allow_nan=False)
+        headers = {} if text is None else {"Content-Type": "application/json"}
+        request = self._http.build_request(
+            method, path, params=params, content=text, headers=headers
+        )
+
+        def exchange() -> Answer[Value]:
+            response = self._send(request, repeatable=repeatable, stream=False)
+            _raise_refusal(response)
+            try:
+                value = decode(response.content)
+            except (ValueError, TypeError, LookupError, AttributeError) as error:
+                raise ApiError(
+                    response.status_code,
+                    f"{response.url} does not answer as a master does "
+                    f"({type(error).__name__}: {error}): is it one, and of this version?",
+                ) from error
+            return Answer(value, response.status_code, response.content)
+
+        return self._executor.submit(exchange)
+
+    def download(
+        self, path: str, params: Params, file: BinaryIO, on_progress: OnProgress | None
+    ) -> int:
+        """Write the answer to a GET to a file piece by piece; return its size in bytes.
+
+        Raises:
+            ApiError: the master refuses.
+            NoAnswerError: it does not answer, or breaks off.
+        """
+        written = 0
+        with self._stream(path, params) as response:
+            length = response.headers.get("Content-Length")
+            for piece in response.iter_bytes():
+                written += file.write(piece)
+                if on_progress is not None:
+                    on_progress(response.num_bytes_downloaded, int(length) if length else None)
+        return written
+
+    @contextmanager
+    def _stream(self, path: str, params: Params) -> Iterator[httpx.Response]:
+        """Give the answer to a GET before its body has arrived."""
+        request = self._http.build_request("GET", path, params=params)
+        response = self._send(request, repeatable=True, stream=True)
+        try:
+            if not response.is_success:
+                response.read()
+            _raise_refusal(response)
+            yield response
+        except httpx.RequestError as error:
+            raise self._no_answer(error) from error
+        finally:
+            response.close()
+
+    def _send(self, request: httpx.Request, *, repeatable: bool, stream: bool) -> httpx.Response:
+        began = time.monotonic()
+        attempts = 1
+        while True:
+            outcome = self._attempt(request, stream=stream)
+            spent = time.monotonic() - began
+            pause = pause_before_retry(outcome, attempts, spent, repeatable=repeatable)
+            if pause is None:
+                break
+            if isinstance(outcome, httpx.Response):
+                outcome.close()
+            time.sleep(pause)
+            attempts += 1
+        if isinstance(outcome, httpx.RequestError):
+            raise self._no_answer(outcome) from outcome
+        return outcome
+
+    def _attempt(
+        self, request: httpx.Request, *, stream: bool
+    ) -> httpx.Response | httpx.RequestError:
+        try:
+            return self._http.send(request, stream=stream)
+        except httpx.RequestError as error:
+            return error
+
+    def _no_answer(self, error: httpx.RequestError) -> NoAnswerError:
+        return NoAnswerError(
+            f"the master at {str(self._address.url).rstrip('/')} does not answer "
+            f"({error or type(error).__name__}): {self._address.hint}"
+        )
+
+
+def pause_before_retry(
+    outcome: httpx.Response | httpx.RequestError,
+    attempts: int,
+    spent_seconds: float,
+    *,
+    repeatable: bool,
+) -> float | None:
+    """Return the seconds to wait before a request is sent again, or None to give up.
+
+    A request is sent again if the connection was refused or broke, or the answer is 503 with
+    Retry-After. It is not after a timeout: a master that is so busy would only get more to do.
+    """
+    nothing_was_sent = isinstance(outcome, httpx.ConnectError)
+    if attempts > len(_PAUSES_SECONDS) or not (repeatable or nothing_was_sent):
+        return None
+    if isinstance(outcome, httpx.Response):
+        pause = _retry_after(outcome)
+    elif isinstance(outcome, (httpx.NetworkError, httpx.RemoteProtocolError)):
+        pause = _PAUSES_SECONDS[attempts - 1]
+    else:
+        return None
+    return pause if pause is not None and spent_seconds + pause <= _PATIENCE_SECONDS else None
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    text = response.headers.get("Retry-After", "")
+    is_seconds = text.isascii() and text.isdecimal()
+    asks = response.status_code == httpx.codes.SERVICE_UNAVAILABLE and is_seconds
+    return float(text) if asks else None
+
+
+def _raise_refusal(response: httpx.Response) -> None:
+    if response.is_success:
+        return
+    try:
+        message = str(response.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        message = f"{response.status_code} {response.reason_phrase}"
+    raise ApiError(response.status_code, message)

@@ -1,1 +1,0 @@
-"""The client of the REST API."""
