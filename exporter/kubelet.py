@@ -1,9 +1,9 @@
-"""The use of a node's worker pods, as the node's own kubelet tells it at /metrics/cadvisor.
+"""Reads the usage of a node's worker pods from the node's kubelet, at /metrics/cadvisor.
 
-That is the kubelet's only endpoint with all that is shown (/stats/summary knows no CPU time in
-user mode, no threads, no limits), each value with the time at which it was measured. It is read
-with the standard library: a full node's answer comes in thousands of small pieces, which httpx
-takes several times as long to put together.
+No other endpoint of the kubelet has all the series (/stats/summary lacks CPU time in user mode,
+threads and limits), each value with the time at which it was measured. It is read with the
+standard library: a full node's answer comes in thousands of small pieces, which httpx takes several
+times as long to put together.
 """
 
 import socket
@@ -18,7 +18,7 @@ from http.client import HTTPException, HTTPResponse, HTTPSConnection, Incomplete
 from pathlib import Path
 
 from exporter.cadvisor import WorkerPods, parse
-from exporter.sample import Sample, SourceError
+from exporter.series import Sample, SourceError
 
 PATH = "/metrics/cadvisor"
 
@@ -30,7 +30,7 @@ _REASON_BYTES = 300
 
 @dataclass(frozen=True)
 class Kubelet:
-    """Where a node's kubelet is, and how to prove to each other who is who."""
+    """The address of a node's kubelet, and the credentials of both sides."""
 
     host: str
     """Name or address, as the kubelet's certificate has it."""
@@ -43,7 +43,7 @@ class Kubelet:
     """How long the whole answer may take."""
 
     def get(self, path: str) -> Generator[bytes, None, None]:
-        """Yield the body that the kubelet answers, piece by piece.
+        """Yield the body of the kubelet's answer, piece by piece.
 
         Raises:
             SourceError: there is no whole answer in time, or it is not 200.
@@ -109,7 +109,7 @@ class KubeletSource:
 
 @contextmanager
 def _hanging_up(sock: socket.socket, deadline: float) -> Iterator[None]:
-    """Hang up at the deadline, however much may have come by then: what waits then fails."""
+    """Close the connection at the deadline, so that whatever waits for it fails."""
     timer = threading.Timer(deadline - time.monotonic(), _hang_up, [sock])
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, as NVIDIA's driver tells through its library NVML."""
+"""Reads the GPUs of this machine through NVIDIA's library NVML."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -7,9 +7,8 @@ from typing import TypeAlias, TypeVar
 import pynvml
 
 from exporter import series
-from exporter.proc import read_owners
-from exporter.sample import Sample, SourceError
-from exporter.series import Series
+from exporter.processes import read_owners
+from exporter.series import Sample, Series, SourceError
 
 Handle: TypeAlias = pynvml.c_nvmlDevice_t
 Answer = TypeVar("Answer")
@@ -25,7 +24,7 @@ FIGURES: tuple[tuple[Series, Callable[[Handle], float]], ...] = (
 
 
 def driver_is_present() -> bool:
-    """Return whether there is a driver, and begin to use it: until this process ends."""
+    """Return whether there is a driver, and connect to it until this process ends."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
@@ -34,11 +33,10 @@ def driver_is_present() -> bool:
 
 
 class GpuSource:
-    """Reads every GPU, and tells which pod of the local stack in the folder ``home`` uses it.
+    """Reads every GPU, with the pod of the local stack in the folder ``home`` that uses it.
 
-    A pod can be named where its processes can be seen: on this machine, not through the wall of
-    a container. A GPU that several pods share is shown without one, as nothing tells its figures
-    apart.
+    A pod can be named if its processes can be seen: on this machine, not through a container. A GPU
+    that several pods share is shown without one, as its figures cannot be divided.
     """
 
     name = "gpu"
@@ -48,7 +46,7 @@ class GpuSource:
         self._node = node
 
     def read(self) -> Iterator[Sample]:
-        """Yield what each GPU tells.
+        """Yield the samples of each GPU.
 
         Raises:
             SourceError: the driver failed, or a GPU did: then after the others were read.
@@ -94,7 +92,7 @@ def _pids(gpu: Handle) -> set[int]:
 
 
 def _ask(question: Callable[[Handle], Answer], gpu: Handle) -> Answer | None:
-    """Return what NVML answers of a GPU, None where it is not made, or too old, to tell."""
+    """Return NVML's answer for a GPU; None if the GPU or the driver does not support it."""
     try:
         return question(gpu)
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
