@@ -10,10 +10,9 @@ from types import TracebackType
 from typing import Any
 
 from mlbench import names
-from mlbench.goal import reaches
 from mlbench.names import PHASES, Phase
 from mlbench.recorder import Recorder, Value, to_float
-from mlbench.run_settings import Setting
+from mlbench.stated import Setting, reaches
 
 # How often the scraped totals are brought up to date, at most. A scrape comes every few seconds.
 _PUBLISH_SECONDS = 0.25

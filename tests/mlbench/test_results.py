@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mlbench.records import Goal
 from mlbench.results import (
     AccuracyAfterTime,
     Comparison,
@@ -16,7 +17,6 @@ from mlbench.results import (
     Group,
     Result,
     Summary,
-    Target,
     TimeToAccuracy,
     Value,
 )
@@ -29,7 +29,7 @@ _RESULT = Result(
     num_workers=2,
     division="closed",
     departures=("one", "two"),
-    target=Target("acc", 97.0),
+    target=Goal("acc", 97.0),
     time_to_accuracy=TimeToAccuracy(8.5, 20.0),
     accuracy_after_time=AccuracyAfterTime(7200.0, 97.5, 9.0, "training"),
     last_value=97.5,

@@ -8,17 +8,21 @@ import pytest
 from master.reading.points import Points
 from master.results.accuracy import Accuracy
 from master.results.columns import by_rank, to_columns
-from mlbench.results import AccuracyAfterTime, Target, TimeToAccuracy
+from mlbench.records import Goal
+from mlbench.results import (
+    AccuracyAfterTime,
+    TimeToAccuracy,
+)
 from tests.master.results.making import at_us, columns
 
-_TARGET = Target("acc", 97.0)
-_LOSS = Target("loss", 0.1, lower_is_better=True)
+_TARGET = Goal("acc", 97.0)
+_LOSS = Goal("loss", 0.1, lower_is_better=True)
 
 Values = Mapping[float, float]
 
 
 def accuracy(
-    target: Target = _TARGET, attempts: tuple[float, ...] = (0.0,), **series: Values
+    target: Goal = _TARGET, attempts: tuple[float, ...] = (0.0,), **series: Values
 ) -> Accuracy:
     found = columns(**series)
     return Accuracy(

@@ -8,7 +8,8 @@ import pytest
 
 from master.models import Run
 from master.results.evaluate import EvaluationCriteria, RunContext, WorkerInterval, evaluate
-from mlbench.results import Result, Target
+from mlbench.records import Goal
+from mlbench.results import Result
 from tests.master.results.making import START, columns
 
 _RUN = {"id": 7, "name": "a", "benchmark": "digits", "state": "FINISHED", "num_workers": 2}
@@ -19,7 +20,7 @@ _CONTEXT = RunContext(
     intervals=(WorkerInterval(1, START - 1, START + 59), WorkerInterval(1, START - 1, START + 60)),
     energy_joules=12.5,
 )
-_CRITERIA = EvaluationCriteria(Target("acc", 97.0), 7200.0, None)
+_CRITERIA = EvaluationCriteria(Goal("acc", 97.0), 7200.0, None)
 
 Values = Mapping[float, float]
 
@@ -38,7 +39,7 @@ def test_a_run_that_recorded_nothing() -> None:
     )
     assert (found.num_workers, found.division) == (2, "closed")
     assert found.departures == ("batch_size is 1",)
-    assert (found.target, found.wall_seconds) == (Target("acc", 97.0), 60.0)
+    assert (found.target, found.wall_seconds) == (Goal("acc", 97.0), 60.0)
     assert found.energy_joules == 12.5
     assert found.time_to_accuracy is None
     assert found.accuracy_after_time is not None
