@@ -279,6 +279,7 @@ def _differing(planned: PlannedRun, run: Run, order: Order) -> list[str]:
         "gpu_enabled": order.gpu,
         "light_target": order.light,
         "backend": (order.backend or code.default_backend or run.backend).lower(),
+        "deadline_seconds": None,
         **order.options,
         # Restarts change nothing in what is measured.
         "max_restarts": run.max_restarts,
