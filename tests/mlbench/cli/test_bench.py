@@ -159,7 +159,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
             ("steps", "--workers", "1,x"),
             "--workers 1,x: give numbers separated by",
         ),
-        (("steps", "--name", "x" * 35), f"--name {'x' * 35}: at most 34 characters"),
+        (("steps", "--name", "x" * 35), f"--name {'x' * 35}: it may have at most 34 characters"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_has(
@@ -235,7 +235,7 @@ def test_names_have_room_for_what_is_added() -> None:
 
 def test_a_set_can_be_compared() -> None:
     assert len(plan_runs("set", [1, 2], [None] * 100)) == 200
-    with pytest.raises(UsageError, match="that is 202 runs; at most 200"):
+    with pytest.raises(UsageError, match="these are 202 runs; at most 200"):
         plan_runs("set", [1, 2], [None] * 101)
 
 

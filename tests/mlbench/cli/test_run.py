@@ -129,7 +129,7 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     ("arguments", "message"),
     [
         (("steps", "--set", "rate"), "--set rate: it must be KEY=VALUE, e.g. epochs=3"),
-        (("7", "--name", "7"), "--name 7: commands would take a mere number for a run's id"),
+        (("7", "--name", "7"), "--name 7: a number would be taken for the id of a run"),
         (("steps", "--workers", "99"), "num_workers: at most 16"),
         (("steps", "--bandwidth", "20"), "max_bandwidth: "),
     ],
