@@ -7,9 +7,10 @@ SQLite in WAL mode by default, or PostgreSQL by its URL. Both behave alike: tran
 import os
 import select
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from peewee import (
     Database,
     DatabaseProxy,
     OperationalError,
+    PeeweeException,
     PostgresqlDatabase,
     SqliteDatabase,
 )
@@ -28,9 +30,13 @@ from mlbench.errors import MLBenchError
 database = DatabaseProxy()
 
 _BUSY_MS = 30_000
+# A write of `WriteTest` that takes longer counts as failed. Anybody may ask for one, so its result
+# is used again for a while.
+_TEST_SECONDS = 2.0
+_TEST_VALID_SECONDS = 0.5
 _SQLITE_PRAGMAS = {
     "busy_timeout": _BUSY_MS,
-    "auto_vacuum": "incremental",  # of new files: `sweeping` converts older ones
+    "auto_vacuum": "incremental",  # so that `sweeping` can shrink the file
     "secure_delete": 0,  # do not overwrite what is deleted
     "journal_size_limit": 16 << 20,
     "journal_mode": "wal",  # readers and the one writer do not wait for each other
@@ -48,6 +54,10 @@ _sqlite_writer = threading.RLock()
 
 class DatabaseURLError(MLBenchError):
     """The URL of the database cannot be used."""
+
+
+class NotWritableError(MLBenchError):
+    """The database cannot be written now."""
 
 
 class NoRoomError(ServiceUnavailableError):
@@ -190,6 +200,36 @@ def check_room() -> None:
     """Raise NoRoomError if SQLite's disk has no room for logs and samples."""
     if isinstance(database.obj, _Sqlite):
         database.obj.reserve.check_room()
+
+
+@dataclass
+class WriteTest:
+    """Tests whether the database can be written, not too often. Threads may share it."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _problem: str | None = None
+    _tried_at: float = float("-inf")
+
+    def check(self) -> None:
+        """Raise NotWritableError if the database cannot be written."""
+        with self._lock:
+            if time.monotonic() - self._tried_at > _TEST_VALID_SECONDS:
+                self._problem = _try_to_write()
+                self._tried_at = time.monotonic()
+            problem = self._problem
+        if problem is not None:
+            raise NotWritableError(f"the database cannot be written: {problem}")
+
+
+def _try_to_write() -> str | None:
+    """Write a row and delete it in one transaction; return what went wrong."""
+    try:
+        with impatient(_TEST_SECONDS):
+            run_sql("INSERT INTO deletion (owner) VALUES (?)", "nobody")
+            run_sql("DELETE FROM deletion WHERE owner = ?", "nobody")
+    except PeeweeException as error:
+        return str(error)
+    return None
 
 
 @contextmanager

@@ -5,12 +5,10 @@ that is killed loses nothing. PostgreSQL frees its room by itself (autovacuum).
 """
 
 import logging
-import shutil
 import threading
 import time
-from pathlib import Path
 
-from peewee import OperationalError, SqliteDatabase
+from peewee import SqliteDatabase
 
 from master.database import database, exclusive, run_sql
 from master.models import OWNED, Chunk, Deletion, Stream, deleted_owner
@@ -24,8 +22,6 @@ _ROWS = 10
 # The pages that one transaction frees, and those that stay to be used again.
 _PAGES = 8
 _SPARE_PAGES = 512
-# Larger files are not converted, which copies them, without the user's knowledge.
-_QUICKLY_COPIED_BYTES = 256 << 20
 _INCREMENTAL = 2
 _IDLE_SECONDS = 0.5
 _AFTER_ERROR_SECONDS = 5.0
@@ -33,15 +29,14 @@ _AFTER_ERROR_SECONDS = 5.0
 
 def run(stop: threading.Event) -> None:
     """Sweep until told to stop, and rest after each step for as long as it took."""
-    convert_file()
-    patience = 0.0
-    while not stop.wait(patience):
+    pause = 0.0
+    while not stop.wait(pause):
         begun = time.monotonic()
         try:
             # Shrink first: the more pages are free, the longer SQLite takes for each.
-            patience = time.monotonic() - begun if shrink() or sweep() else _IDLE_SECONDS
+            pause = time.monotonic() - begun if shrink() or sweep() else _IDLE_SECONDS
         except Exception:
-            patience = _AFTER_ERROR_SECONDS
+            pause = _AFTER_ERROR_SECONDS
             log.exception("sweeping failed, trying again")
 
 
@@ -73,26 +68,6 @@ def shrink() -> bool:
     return True
 
 
-def convert_file() -> None:
-    """Convert a SQLite file that cannot shrink into one that can, if that is quick."""
-    if not isinstance(database.obj, SqliteDatabase) or _is_incremental():
-        return
-    file = Path(database.obj.database)
-    size = file.stat().st_size
-    if size > _QUICKLY_COPIED_BYTES or shutil.disk_usage(file.parent).free < 3 * size:
-        log.warning(
-            "%s does not shrink when runs are deleted, though its room is used again: "
-            "stop MLBench, then run: sqlite3 %s 'PRAGMA auto_vacuum=incremental; VACUUM'",
-            file,
-            file,
-        )
-        return
-    try:
-        database.execute_sql("VACUUM")
-    except OperationalError as error:
-        log.warning("%s could not be converted, so it does not shrink: %s", file, error)
-
-
 def _sweep_stream(owner: str) -> bool:
     """Delete the last chunks of a stream, or the stream if it has none; return whether it could."""
     stream = Stream.get_or_none(Stream.owner == deleted_owner(owner))
@@ -120,13 +95,10 @@ def _sweep_rows(owner: str) -> bool:
 
 def _free_pages() -> int:
     """Return how many pages can be cut off."""
-    if not isinstance(database.obj, SqliteDatabase) or not _is_incremental():
+    # A file that was made without it, before there was sweeping, does not shrink.
+    if not isinstance(database.obj, SqliteDatabase) or _pragma("auto_vacuum") != _INCREMENTAL:
         return 0
     return max(0, _pragma("freelist_count") - _SPARE_PAGES)
-
-
-def _is_incremental() -> bool:
-    return _pragma("auto_vacuum") == _INCREMENTAL
 
 
 def _pragma(name: str) -> int:

@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import SupportsFloat
 
-from mlbench.run_settings import Setting, check_settings
+from mlbench.stated import Setting, check_settings
 
 Value = SupportsFloat | str
 

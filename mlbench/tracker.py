@@ -10,10 +10,9 @@ from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple
 
 from mlbench import names
-from mlbench.goal import reaches
 from mlbench.names import PHASES, Phase
 from mlbench.recorder import Recorder, Value, to_float
-from mlbench.run_settings import Setting
+from mlbench.stated import Setting, reaches
 
 # The shortest time between updates of the scraped totals. Scrapes come every few seconds.
 _PUBLISH_SECONDS = 0.25

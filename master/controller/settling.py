@@ -17,7 +17,7 @@ from peewee import Expression
 
 from master.database import STATE, exclusive
 from master.models import Run, run_owner
-from master.reading.counting import Counted, count, span_of
+from master.reading.counting import SampleCounts, count, span_of
 from master.reading.promql import PrometheusClient, PrometheusError
 from master.recording.delivery import Delivery
 from master.recording.plan import FUTURE_MS
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 # in a power failure.
 KEPT_SECONDS = 3600.0
 _IDLE_SECONDS = 0.1
-_LONGEST_PATIENCE_SECONDS = 5.0
+_LONGEST_BACKOFF_SECONDS = 5.0
 # Between two transactions that delete chunks: others want to write too.
 _PAUSE_SECONDS = 0.02
 # What is lost again and again was not lost with a disk.
@@ -65,16 +65,16 @@ class Settler:
 
     def run(self, stop: threading.Event) -> None:
         """Count and settle until told to stop; try again while Prometheus is away."""
-        patience = _IDLE_SECONDS
-        while not stop.wait(patience):
+        backoff = _IDLE_SECONDS
+        while not stop.wait(backoff):
             try:
                 self.turn()
-                patience = _IDLE_SECONDS
+                backoff = _IDLE_SECONDS
             except (PrometheusError, UnavailableError) as error:
-                patience = min(patience * 2, _LONGEST_PATIENCE_SECONDS)
+                backoff = min(backoff * 2, _LONGEST_BACKOFF_SECONDS)
                 log.warning("no run can be counted, trying again: %s", error)
             except Exception:
-                patience = _LONGEST_PATIENCE_SECONDS
+                backoff = _LONGEST_BACKOFF_SECONDS
                 log.exception("counting failed, trying again")
 
     def turn(self) -> None:
@@ -97,7 +97,7 @@ class Settler:
         if failures:
             raise ExceptionGroup("runs could not be counted", failures)
 
-    def count(self, run: Run) -> Counted | None:
+    def count(self, run: Run) -> SampleCounts | None:
         """Count a run's samples; None while some are on their way to Prometheus.
 
         Samples that Prometheus lost are on their way again after this.
@@ -174,7 +174,7 @@ def _may_redeliver(run: Run) -> bool:
     )
 
 
-def _store(run: Run, counted: Counted) -> None:
+def _store(run: Run, counted: SampleCounts) -> None:
     """Store a count, unless the run has begun another attempt meanwhile."""
     with exclusive(STATE):
         now = Run.get_or_none(Run.id == run.id, Run.attempt == run.attempt)

@@ -10,9 +10,9 @@ from falcon import Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from master.access import Access
+from master.database import NotWritableError, WriteTest
 from master.openapi.document import build
 from master.openapi.operation import operation
-from master.readiness import NotWritableError, WriteTest
 from master.reading.promql import PrometheusClient
 from mlbench.records import Health
 

@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import Any
 
 from master.hearing import LATE_SECONDS, clock
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _PATH = "/heartbeat"
 _EVERY_SECONDS = 1.0
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what others listen on
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -68,22 +69,11 @@ class Canary:
             time.sleep(max(0.0, began + _EVERY_SECONDS - time.monotonic()))
 
     def _send(self, listener: socket.socket) -> None:
-        with socket.socket(listener.family, socket.SOCK_STREAM) as opened:
-            opened.settimeout(LATE_SECONDS)
-            opened.connect(_address(listener))
-            connection = http.client.HTTPConnection("master")
-            connection.sock = opened
+        host, port = listener.getsockname()[:2]
+        host = _WILDCARDS.get(host, host)
+        with closing(http.client.HTTPConnection(host, port, timeout=LATE_SECONDS)) as connection:
             headers = {"Authorization": self._secret, "X-Sent-At": repr(clock())}
             connection.request("POST", _PATH, headers=headers)
             response = connection.getresponse()
             if response.status != http.HTTPStatus.NO_CONTENT:
                 raise http.client.HTTPException(f"the answer is {response.status}")
-
-
-def _address(listener: socket.socket) -> Any:
-    """Return the address at which a listener is reached from here."""
-    address = listener.getsockname()
-    if isinstance(address, tuple):
-        host, *rest = address
-        return (_WILDCARDS.get(host, host), *rest)
-    return address

@@ -1,4 +1,4 @@
-"""The Grafana of the local stack: where it is found, and what it is told."""
+"""The Grafana of the local stack: finds an installed one, and makes its settings."""
 
 import os
 import shutil
@@ -13,7 +13,6 @@ from mlbench.login import Login
 NONE_FOUND = (
     "none found; install it, or name its program or home folder in $GRAFANA, to see the dashboards"
 )
-ADMIN = "admin"
 
 _PROGRAMS = ("grafana", "grafana-server")
 _USUAL_HOME = Path("/usr/share/grafana")
@@ -21,12 +20,12 @@ _HOME_PAGE = "/d/mlbench-runs"
 
 
 @dataclass(frozen=True)
-class Grafana:
+class InstalledGrafana:
     """A Grafana that is installed on this machine."""
 
     program: Path
     home: Path | None
-    """The folder with its web pages and default settings, if it was found."""
+    """The folder with its web pages and default settings, if found."""
 
     def command(self) -> tuple[str, ...]:
         """Return the command that starts it."""
@@ -35,8 +34,8 @@ class Grafana:
         return (str(self.program), *subcommand, *home)
 
 
-def find_grafana(environ: Mapping[str, str] = os.environ) -> Grafana | None:
-    """Return the Grafana that $GRAFANA names (program or home folder), or the one on the path."""
+def find_grafana(environ: Mapping[str, str] = os.environ) -> InstalledGrafana | None:
+    """Return the Grafana in $GRAFANA (its program or home folder), or else the one on the path."""
     if named := environ.get("GRAFANA"):
         path = Path(named).absolute()
         return _in_home(path) if path.is_dir() else _of_program(path)
@@ -46,22 +45,24 @@ def find_grafana(environ: Mapping[str, str] = os.environ) -> Grafana | None:
     return None
 
 
-def _in_home(home: Path) -> Grafana | None:
+def _in_home(home: Path) -> InstalledGrafana | None:
     programs = (home / "bin" / name for name in _PROGRAMS)
-    return next((Grafana(program, home) for program in programs if _is_program(program)), None)
+    return next(
+        (InstalledGrafana(program, home) for program in programs if _is_program(program)), None
+    )
 
 
-def _of_program(program: Path) -> Grafana | None:
+def _of_program(program: Path) -> InstalledGrafana | None:
     if not _is_program(program):
         return None
     prefix = program.resolve().parent.parent
     if _is_home(prefix):
-        return Grafana(program, prefix)
+        return InstalledGrafana(program, prefix)
     packaged = prefix / "share" / "grafana"
     if _is_home(packaged):
-        # A package's program on the path is a wrapper; it wants settings that only root may read.
-        return _in_home(packaged) or Grafana(program, packaged)
-    return Grafana(program, _USUAL_HOME if _is_home(_USUAL_HOME) else None)
+        # A package puts a wrapper on the path, which reads settings that only root may read.
+        return _in_home(packaged) or InstalledGrafana(program, packaged)
+    return InstalledGrafana(program, _USUAL_HOME if _is_home(_USUAL_HOME) else None)
 
 
 def _is_home(folder: Path) -> bool:
@@ -73,22 +74,22 @@ def _is_program(path: Path) -> bool:
 
 
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without those for another Grafana: its database would be taken."""
+    """Return the environment without settings of another Grafana, such as its database."""
     return {key: value for key, value in environ.items() if not key.startswith("GF_")}
 
 
 def settings(
     folder: Path, host: str, port: int, password: str, prometheus_url: str, login: Login
 ) -> dict[str, str]:
-    """Return the environment of a Grafana that anyone on this machine may look at.
+    """Return the environment of a Grafana whose dashboards anyone on this machine may see.
 
     Args:
         folder: for its data and logs.
-        host: the only address it listens on.
-        port: where it listens.
+        host: the only address that it listens on.
+        port: likewise.
         password: of the user ``admin``.
-        prometheus_url: how it reaches Prometheus; without a login, as those who look may read it.
-        login: what Prometheus wants to be shown.
+        prometheus_url: how it reaches Prometheus, without a login, as viewers can read it.
+        login: of Prometheus.
     """
     return {
         "GF_PATHS_DATA": str(folder),
@@ -105,22 +106,22 @@ def settings(
         "GF_SERVER_HTTP_ADDR": host,
         "GF_SERVER_HTTP_PORT": str(port),
         "GF_SERVER_DOMAIN": host,
-        # No page of another site can read it by a name of its own that leads here.
+        # A page of another site must not read it through a name that resolves to this address.
         "GF_SERVER_ENFORCE_DOMAIN": "true",
         "GF_SERVER_ROOT_URL": f"http://{host}:{port}/",
-        # The master's pages show its panels.
+        # The web pages of the master show its panels.
         "GF_SECURITY_ALLOW_EMBEDDING": "true",
-        "GF_SECURITY_ADMIN_USER": ADMIN,
+        "GF_SECURITY_ADMIN_USER": "admin",
         "GF_SECURITY_ADMIN_PASSWORD": password,
         "GF_AUTH_ANONYMOUS_ENABLED": "true",
         "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
         "GF_USERS_HOME_PAGE": _HOME_PAGE,
-        **_SILENCE,
+        **_OFFLINE,
     }
 
 
-# It tells nobody of itself, and fetches nothing.
-_SILENCE = {
+# It reports nothing and downloads nothing.
+_OFFLINE = {
     "GF_ANALYTICS_REPORTING_ENABLED": "false",
     "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
     "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES": "false",

@@ -198,7 +198,7 @@ class Services:
             port=port,
         )
 
-    def _grafana(self, installed: grafana.Grafana) -> Service:
+    def _grafana(self, installed: grafana.InstalledGrafana) -> Service:
         port = self._ports.near(_GRAFANA_PORT)
         settings = grafana.settings(
             self._home.grafana,

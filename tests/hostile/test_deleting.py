@@ -142,18 +142,3 @@ def test_samples_for_a_run_that_is_being_swept_are_refused(
     assert api.simulate_post("/api/metrics/", json=sample | {"value": 2}).status_code == 404
     assert not sweeping.shrink()
     assert sweeping.sweep()
-
-
-def test_a_file_from_before_is_brought_to_shrink(database: Database, database_url: str) -> None:
-    database.execute_sql("PRAGMA auto_vacuum = none")
-    database.execute_sql("VACUUM")
-    database.close()
-    assert database.execute_sql("PRAGMA auto_vacuum").fetchone() == (0,)
-    run = make_long_log()
-    sweeping.convert_file()
-    before = file_size(database)
-    runs.delete(run)
-    while sweeping.shrink() or sweeping.sweep():
-        pass
-    assert file_size(database) < before // 3
-    assert database.execute_sql("PRAGMA integrity_check").fetchone() == ("ok",)

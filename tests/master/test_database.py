@@ -28,7 +28,7 @@ from master.models import Pod, open_database
 database = open_database(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
-for _ in range(100):
+for _ in range(50):
     with exclusive("count"):
         pod = Pod.get_by_id("counted")
         Pod.update(labels=pod.labels + 1).where(Pod.name == "counted").execute()
@@ -67,7 +67,7 @@ def test_processes_exclude_each_other(database: Database, database_url: str) -> 
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        for _ in range(3)
+        for _ in range(2)
     ]
     for process in processes:
         assert process.stdout is not None
@@ -78,8 +78,8 @@ def test_processes_exclude_each_other(database: Database, database_url: str) -> 
         process.stdin.flush()
     for process in processes:
         process.communicate()
-    assert [process.returncode for process in processes] == [0, 0, 0]
-    assert Pod.get_by_id("counted").labels == 300
+    assert [process.returncode for process in processes] == [0, 0]
+    assert Pod.get_by_id("counted").labels == 100
 
 
 def test_who_waits_sees_what_was_committed(database: Database) -> None:
@@ -102,16 +102,12 @@ def test_who_waits_sees_what_was_committed(database: Database) -> None:
         assert reading.result(10) == 1
 
 
-def test_a_failed_block_leaves_nothing(database: Database) -> None:
+def test_a_block_that_fails_leaves_nothing_and_an_inner_one_fails_alone(
+    database: Database,
+) -> None:
     with pytest.raises(ZeroDivisionError):
         make_and_fail(STATE)
     assert not Pod.select().exists()
-    with exclusive(STATE):
-        make_pod("made")
-    assert Pod.select().count() == 1
-
-
-def test_an_inner_block_fails_alone(database: Database) -> None:
     with exclusive(STATE):
         make_pod("outer")
         with pytest.raises(ZeroDivisionError):
@@ -129,23 +125,17 @@ def test_polls_and_chunks_of_many_threads_end(database: Database) -> None:
         for _ in range(20):
             with exclusive(STATE):
                 streams.close(run.id, 1, rank, {})
+        database.close()  # this thread's connection
 
     def append(rank: int) -> None:
         for offset in range(20):
             streams.append(keys[rank], offset, b".")
+        database.close()
 
     with ThreadPoolExecutor(4) as pool:
         working = [pool.submit(work, rank) for rank in (0, 1) for work in (close, append)]
         for work in working:
             work.result(60)
-        stay = threading.Barrier(4)
-        for closing in [pool.submit(_close_own, database, stay) for _ in range(4)]:
-            closing.result()
-
-
-def _close_own(database: Database, stay: threading.Barrier) -> None:
-    stay.wait(10)
-    database.close()
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -158,13 +148,8 @@ def test_a_snapshot_sees_one_moment(database: Database, wrapped: bool) -> None:
             assert Pod.select().count() == 1
         assert Pod.select().count() == 1
     assert Pod.select().count() == 2
-
-
-def test_a_snapshot_within_a_transaction(database: Database) -> None:
-    with exclusive(STATE):
-        make_pod("written")
-        with snapshot():
-            assert Pod.select().count() == 1
+    with exclusive(STATE), snapshot():
+        assert Pod.select().count() == 2
 
 
 def test_the_id_of_a_run_is_never_used_again(database: Database) -> None:

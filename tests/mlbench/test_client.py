@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import ApiError, LogMatch, NoAnswerError, Point, Run, Sample
-from mlbench.results import Comparison, Result, Target
+from mlbench.client import ApiError, Goal, LogMatch, NoAnswerError, Point, Run, Sample
+from mlbench.results import Comparison, Result
 from tests.conftest import wait_for
 from tests.mlbench.conftest import wait_for_end
 from tests.mlbench.scripted import Reply, serving
@@ -390,7 +390,7 @@ def test_what_a_run_reached_comes_back(client: ApiClient, finished: Run) -> None
     assert isinstance(found, Result)
     assert found.to_fields() == answer.json()
     assert (found.run_id, found.state, found.num_workers) == (finished.id, "FINISHED", 2)
-    assert found.target == Target("train_loss", 0.5, lower_is_better=True)
+    assert found.target == Goal("train_loss", 0.5, lower_is_better=True)
     assert found.time_to_accuracy is not None
     assert found.wall_seconds is not None
     assert 0 < found.time_to_accuracy.wall_seconds < found.wall_seconds

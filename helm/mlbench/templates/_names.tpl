@@ -32,7 +32,7 @@ app.kubernetes.io/managed-by: {{ $.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* Names that are the cluster's, not the namespace's. */}}
+{{/* Names of objects without a namespace. */}}
 {{- define "mlbench.clusterName" -}}
 {{ .Release.Namespace }}-{{ include "mlbench.fullname" . }}
 {{- end }}

@@ -1,4 +1,4 @@
-{{/* What the pods share: security, images, where they run. */}}
+{{/* Common parts of pods: security, images, placement. */}}
 
 {{- define "mlbench.podSecurity" -}}
 runAsNonRoot: true

@@ -11,7 +11,7 @@ from master.controller.actions import Action, Assign, Count, End, MarkLost, Scal
 from master.controller.decisions import decide, size_pool
 from master.controller.world import RankView, RunView, WarmPool, WorkerView, World
 from master.pools.base import Shape
-from master.reading.counting import Counted
+from master.reading.counting import SampleCounts
 from tests.master.controller.worlds import (
     ALONE,
     COUNTED,
@@ -79,12 +79,6 @@ def test_the_pool_knows_better_what_a_run_waits_for() -> None:
     assert decide_for(ORDERED, world) == [Wait(7, no_room)]
     late = replace(world, waited=121.0)
     assert decide_for(ORDERED, late) == [End(7, "FAILED", f"{SHORTAGE}; {no_room}")]
-
-
-def test_a_larger_pool_has_other_workers_for_a_run() -> None:
-    policy = replace(POLICY, min_workers=4)
-    world = replace(WORLD, workers=workers(4, busy=[1]), policy=policy)
-    assert decide_for(ORDERED, world) == [Assign(7, 1, ("w-0", "w-2"))]
 
 
 def test_a_run_whose_workers_do_not_come_fails() -> None:
@@ -207,8 +201,10 @@ def test_samples_are_counted_once_everything_is_delivered(code: int) -> None:
     assert decide_for(ended, JUST_NOW) == [Count(7)]
 
 
-@pytest.mark.parametrize("delivery", [Counted(10, 8, 1), Counted(10, 8, 3), Counted(0, 0, 1)])
-def test_a_run_whose_samples_do_not_add_up_fails(delivery: Counted) -> None:
+@pytest.mark.parametrize(
+    "delivery", [SampleCounts(10, 8, 1), SampleCounts(10, 8, 3), SampleCounts(0, 0, 1)]
+)
+def test_a_run_whose_samples_do_not_add_up_fails(delivery: SampleCounts) -> None:
     missing = (
         f"samples are missing: {delivery.recorded} recorded, "
         f"{delivery.in_prometheus} in Prometheus, {delivery.kept} kept"
@@ -271,6 +267,8 @@ FAILED = with_ranks(exited(1), exited(-15), max_restarts=1)
 
 def test_a_failed_attempt_is_followed_by_another() -> None:
     assert decide_for(FAILED) == [Assign(7, 2, ("w-0", "w-1"))]
+    in_time = replace(FAILED, deadline_seconds=60.0, overdue=-1.0)
+    assert decide_for(in_time) == [Assign(7, 2, ("w-0", "w-1"))]
     one_left = with_ranks(replace(exited(1), stopping=True), STOPPING, max_restarts=1)
     assert decide_for(one_left) == [], "not before all its ranks are over"
 
@@ -333,6 +331,9 @@ def test_ranks_that_ignore_the_deadline_are_stopped_a_grace_later(
         late = past(grace + 1, *ranks, deadline=deadline)
         assert decide_for(late) == [StopRanks(7, f"stopped at its deadline of {text} s")]
     assert decide_for(past(grace + 1, STOPPING, STOPPING, deadline=deadline)) == []
+    # The others are better reasons.
+    for run in (past(999999, stop_requested=True), past(999999, exited(1), RUNNING)):
+        assert decide_for(run) == [StopRanks(7)]
 
 
 @pytest.mark.parametrize("code", [0, 1, 143, -9, -15])
@@ -346,7 +347,7 @@ def test_a_run_stopped_at_its_deadline_is_finished_whatever_its_exit_codes(code:
     [
         (past(5, exited(0), exited(0), delivery=COUNTED), End(7, "FINISHED")),
         (
-            stopped(exited(-15), exited(-15), delivery=Counted(9, 8, 0)),
+            stopped(exited(-15), exited(-15), delivery=SampleCounts(9, 8, 0)),
             End(
                 7,
                 "FAILED",
@@ -375,14 +376,6 @@ def test_a_run_stopped_at_its_deadline_is_finished_whatever_its_exit_codes(code:
 )
 def test_how_a_run_past_its_deadline_ends(run: RunView, end: End) -> None:
     assert end_of(run) == end
-
-
-def test_stops_and_failures_go_before_the_deadline() -> None:
-    assert decide_for(past(31, stop_requested=True)) == [StopRanks(7)]
-    assert decide_for(past(31, exited(1), RUNNING)) == [StopRanks(7)]
-    assert decide_for(past(-1, exited(1), exited(-15), max_restarts=1)) == [
-        Assign(7, 2, ("w-0", "w-1"))
-    ]
 
 
 # --- The size of the pool. ---

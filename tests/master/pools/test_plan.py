@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from master.pools.base import Shape
 from master.pools.manifests import SHAPE_LABEL, Manifest, applied
 from master.pools.plan import (
     OVERDUE_SECONDS,
@@ -48,12 +47,6 @@ def plan_for(wanted: Wanted, *pods: SeenPod, doomed: frozenset[str] = frozenset(
     return plan(wanted, services, sets, pods, doomed, NOW)
 
 
-def test_nothing_is_done_where_all_is_as_it_should_be(wanted: Wanted) -> None:
-    assert plan_for(wanted, make_pod(0, wanted.shape), make_pod(1, wanted.shape)) == []
-    assert plan_for(wanted, make_pod(0, wanted.shape, phase="Pending")) == []
-    assert plan_for(wanted) == [], "the StatefulSet makes its pods itself"
-
-
 def test_what_is_not_there_is_made(wanted: Wanted) -> None:
     both = [Apply(wanted.service), Apply(wanted.stateful_set)]
     assert plan(wanted, {}, {}, [], frozenset(), NOW) == both
@@ -79,29 +72,34 @@ def test_no_pod_is_ended_before_the_cluster_has_taken_notice(wanted: Wanted) -> 
     assert plan(wanted, {NAME: service_of(wanted)}, {NAME: seen}, pods, frozenset(), NOW) == []
 
 
-def test_pods_of_another_shape_are_ended_all_at_once(wanted: Wanted) -> None:
-    old = [make_pod(0, OLD), make_pod(1, OLD, phase="Pending")]
-    assert plan_for(wanted, *old) == [Delete(pod) for pod in old]
+RIGHT = "the wanted shape"
 
 
-def test_pods_with_a_rank_stay(wanted: Wanted) -> None:
-    busy = replace(wanted, busy=frozenset({"uid-0"}))
-    idle = make_pod(1, OLD)
-    assert plan_for(busy, make_pod(0, OLD), idle) == [Delete(idle)]
+@pytest.mark.parametrize(
+    ("shape", "changes", "busy", "ends"),
+    [
+        (RIGHT, {}, False, False),
+        (RIGHT, {"phase": "Pending"}, False, False),
+        (OLD, {}, False, True),
+        (OLD, {"phase": "Pending"}, False, True),
+        (OLD, {}, True, False),
+        # Nothing runs in them any more, so not even a rank keeps them.
+        (RIGHT, {"phase": "Failed"}, True, True),
+        (RIGHT, {"phase": "Succeeded"}, True, True),
+        # They are left to their nodes for a while.
+        (OLD, {"phase": "Terminating", "ends_by": NOW - OVERDUE_SECONDS}, False, False),
+    ],
+)
+def test_which_pods_are_ended(
+    wanted: Wanted, shape: str, changes: dict[str, Any], busy: bool, ends: bool
+) -> None:
+    pod = make_pod(0, wanted.shape if shape == RIGHT else shape, **changes)
+    with_busy = replace(wanted, busy=frozenset({pod.uid} if busy else ()))
+    assert plan_for(with_busy, pod) == ([Delete(pod)] if ends else [])
 
 
-@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_pods_that_are_over_make_room_for_others(wanted: Wanted, phase: str) -> None:
-    """Not even a rank keeps them: nothing runs in them any more."""
-    busy = replace(wanted, busy=frozenset({"uid-0"}))
-    over = make_pod(0, wanted.shape, phase=phase)
-    assert plan_for(busy, over) == [Delete(over)]
-
-
-def test_pods_that_end_are_left_to_their_nodes_for_a_while(wanted: Wanted) -> None:
-    ending = make_pod(0, OLD, phase="Terminating", ends_by=NOW - OVERDUE_SECONDS)
-    assert plan_for(wanted, ending) == []
-    dead = replace(ending, ends_by=NOW - OVERDUE_SECONDS - 1)
+def test_pods_on_dead_nodes_are_ended_at_once(wanted: Wanted) -> None:
+    dead = make_pod(0, OLD, phase="Terminating", ends_by=NOW - OVERDUE_SECONDS - 1)
     assert plan_for(wanted, dead) == [Delete(dead, at_once=True)]
 
 
@@ -146,12 +144,6 @@ def test_pods_past_the_size_go_though_it_grows_again(manifest: Manifest) -> None
         "a controller that was killed made it smaller"
     )
     assert surplus(four, {}, pods, first=True) == set()
-
-
-def test_another_run_wants_another_shape(manifest: Manifest, wanted: Wanted) -> None:
-    smaller = make_wanted(manifest, 1, Shape(num_cpus=0.5))
-    assert (smaller.workers, wanted.workers) == (1, 2)
-    assert not is_usable(make_pod(0, wanted.shape), smaller, frozenset())
 
 
 def test_what_an_object_says(wanted: Wanted) -> None:

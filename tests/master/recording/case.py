@@ -5,7 +5,7 @@ from collections import Counter
 
 from master.controller.settling import Settler
 from master.models import Detail, KeptSample, Run, run_owner
-from master.reading.counting import Counted, count
+from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
@@ -83,9 +83,11 @@ class Case:
             ["m"] * self.rounds
         )
         held = kept(self.run.id).total()
-        assert self.count() == Counted(self.recorded.total(), self.recorded.total() - held, held)
+        assert self.count() == SampleCounts(
+            self.recorded.total(), self.recorded.total() - held, held
+        )
 
-    def count(self) -> Counted:
+    def count(self) -> SampleCounts:
         """Count the run's samples."""
         return count(self._prometheus, self.run.id)
 

@@ -14,7 +14,7 @@ import pytest
 from peewee import Database
 
 from master.models import Run, run_owner
-from master.reading.counting import Counted, count
+from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
@@ -115,7 +115,7 @@ class Recorder:
             pass
         assert nothing_waits()
 
-    def count(self) -> Counted:
+    def count(self) -> SampleCounts:
         """Count the run's samples."""
         return count(self._prometheus, self.run.id)
 

@@ -10,13 +10,7 @@ from mlbench.cli import common, output
 from mlbench.cli.live import Alert
 from mlbench.client import Delivery, Goal, Pod, Run
 from mlbench.home import Connection
-from mlbench.results import (
-    AccuracyAfterTime,
-    Cost,
-    Result,
-    Target,
-    TimeToAccuracy,
-)
+from mlbench.results import AccuracyAfterTime, Cost, Result, TimeToAccuracy
 
 _CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
 
@@ -28,7 +22,7 @@ _RESULT = Result(
     num_workers=2,
     division="closed",
     departures=(),
-    target=Target("val_global_Prec@1", 97.0),
+    target=Goal("val_global_Prec@1", 97.0),
     time_to_accuracy=TimeToAccuracy(8.52, 11.0),
     accuracy_after_time=AccuracyAfterTime(7200.0, 97.456, 9.0, "training"),
     last_value=97.456,

@@ -7,9 +7,7 @@ import pytest
 
 from mlbench.login import Login
 from mlbench.stack import grafana
-from mlbench.stack.grafana import Grafana, find_grafana, settings
-
-_LOGIN = Login("mlbench", "secret of Prometheus")
+from mlbench.stack.grafana import InstalledGrafana, find_grafana, settings
 
 
 def install(prefix: Path, *programs: str, home: bool = True) -> Path:
@@ -40,7 +38,7 @@ def test_without_a_grafana_none_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", ["grafana", "grafana-server"])
 def test_a_program_on_the_path_is_found_with_its_home(tmp_path: Path, program: str) -> None:
     home = install(tmp_path / "grafana-10", program)
-    assert find_grafana(on_path(home)) == Grafana(home / "bin" / program, home)
+    assert find_grafana(on_path(home)) == InstalledGrafana(home / "bin" / program, home)
 
 
 def test_the_newer_program_comes_first(tmp_path: Path) -> None:
@@ -56,21 +54,21 @@ def test_a_link_on_the_path_leads_to_the_home(tmp_path: Path) -> None:
     link = tmp_path / "local" / "bin" / "grafana"
     link.parent.mkdir(parents=True)
     link.symlink_to(home / "bin" / "grafana")
-    assert find_grafana(on_path(tmp_path / "local")) == Grafana(link, home)
+    assert find_grafana(on_path(tmp_path / "local")) == InstalledGrafana(link, home)
 
 
 def test_a_package_keeps_its_home_elsewhere_and_its_real_program_there(tmp_path: Path) -> None:
     usr = install(tmp_path / "usr", "grafana", home=False)
     home = install(usr / "share" / "grafana", "grafana")
-    assert find_grafana(on_path(usr)) == Grafana(home / "bin" / "grafana", home)
+    assert find_grafana(on_path(usr)) == InstalledGrafana(home / "bin" / "grafana", home)
 
 
 def test_a_program_without_its_home_gets_the_usual_one(tmp_path: Path) -> None:
     alone = install(tmp_path / "alone", "grafana", home=False)
     program = alone / "bin" / "grafana"
-    assert find_grafana(on_path(alone)) == Grafana(program, None)
+    assert find_grafana(on_path(alone)) == InstalledGrafana(program, None)
     usual = install(tmp_path / "usual", "grafana")
-    assert find_grafana(on_path(alone)) == Grafana(program, usual)
+    assert find_grafana(on_path(alone)) == InstalledGrafana(program, usual)
 
 
 @pytest.mark.parametrize("named", ["", "bin/grafana"])
@@ -78,7 +76,7 @@ def test_a_named_one_comes_before_the_path(tmp_path: Path, named: str) -> None:
     other = install(tmp_path / "other", "grafana")
     home = install(tmp_path / "named", "grafana")
     found = find_grafana({**on_path(other), "GRAFANA": str(home / named)})
-    assert found == Grafana(home / "bin" / "grafana", home)
+    assert found == InstalledGrafana(home / "bin" / "grafana", home)
 
 
 @pytest.mark.parametrize("named", ["nowhere", "empty"])
@@ -91,36 +89,20 @@ def test_a_named_one_that_is_not_there_is_none(tmp_path: Path, named: str) -> No
 def test_each_program_is_started_in_its_own_way() -> None:
     home = Path("/opt/grafana")
     new, old = home / "bin" / "grafana", home / "bin" / "grafana-server"
-    assert Grafana(new, home).command() == (str(new), "server", "--homepath", str(home))
-    assert Grafana(old, home).command() == (str(old), "--homepath", str(home))
-    assert Grafana(new, None).command() == (str(new), "server")
+    assert InstalledGrafana(new, home).command() == (str(new), "server", "--homepath", str(home))
+    assert InstalledGrafana(old, home).command() == (str(old), "--homepath", str(home))
+    assert InstalledGrafana(new, None).command() == (str(new), "server")
 
 
-def test_it_serves_this_machine_alone_and_lets_everyone_there_look() -> None:
-    told = settings(
-        Path("/home/grafana"), "127.0.0.1", 3001, "secret", "http://127.0.0.1:9090", _LOGIN
-    )
+def test_it_serves_this_machine_alone_lets_everyone_there_look_and_calls_nobody() -> None:
+    login = Login("mlbench", "secret of Prometheus")
+    folder, prometheus = Path("/home/grafana"), "http://127.0.0.1:9090"
+    told = settings(folder, "127.0.0.1", 3001, "secret", prometheus, login)
     assert (told["GF_SERVER_HTTP_ADDR"], told["GF_SERVER_HTTP_PORT"]) == ("127.0.0.1", "3001")
     assert told["GF_AUTH_ANONYMOUS_ENABLED"] == "true"
     assert told["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
     assert told["GF_SECURITY_ADMIN_PASSWORD"] == "secret"
-    assert told["GF_USERS_HOME_PAGE"] == "/d/mlbench-runs"
     assert told["GF_SECURITY_ALLOW_EMBEDDING"] == "true"
-    assert {told["GF_PATHS_DATA"], told["GF_PATHS_LOGS"]} == {
-        "/home/grafana",
-        "/home/grafana/log",
-    }
-
-
-def test_it_calls_nobody() -> None:
-    told = settings(
-        Path("/home/grafana"), "127.0.0.1", 3001, "secret", "http://127.0.0.1:9090", _LOGIN
-    )
-    for name in (
-        "GF_ANALYTICS_REPORTING_ENABLED",
-        "GF_ANALYTICS_CHECK_FOR_UPDATES",
-        "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES",
-        "GF_NEWS_NEWS_FEED_ENABLED",
-    ):
-        assert told[name] == "false"
+    assert told["GF_PATHS_DATA"] == "/home/grafana"
+    assert told["GF_ANALYTICS_REPORTING_ENABLED"] == "false"
     assert told["GF_PLUGINS_PREINSTALL_DISABLED"] == "true"

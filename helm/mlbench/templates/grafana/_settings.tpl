@@ -1,4 +1,4 @@
-{{/* The environment of the bundled Grafana: it tells nobody of itself, and fetches nothing. */}}
+{{/* The environment of the bundled Grafana, which reports nothing and downloads nothing. */}}
 {{- define "mlbench.grafanaSettings" -}}
 - name: MLBENCH_DASHBOARDS
   value: /etc/mlbench/dashboards

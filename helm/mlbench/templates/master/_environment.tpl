@@ -56,7 +56,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Who may call, which only the API is told. */}}
+{{/* The secrets of the API, which the controller does not get. */}}
 {{- define "mlbench.apiEnvironment" -}}
 {{ include "mlbench.secretEnv" (list . "MLBENCH_TOKEN" "token") }}
 {{ include "mlbench.secretEnv" (list . "MLBENCH_AGENT_SECRET" "agent-secret") }}
@@ -72,7 +72,7 @@
 {{- concat $hosts (.Values.master.allowedHosts | default list) | uniq | join "," -}}
 {{- end }}
 
-{{/* The Grafana of yours that the controller pushes the dashboards to. */}}
+{{/* A Grafana outside of the chart, to which the controller pushes the dashboards. */}}
 {{- define "mlbench.grafanaEnvironment" -}}
 {{- if .Values.grafana.url }}
 - name: GRAFANA_URL

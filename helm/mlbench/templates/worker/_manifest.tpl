@@ -1,4 +1,4 @@
-{{/* The workers, which the controller makes: a run's shape is all that it changes here. */}}
+{{/* The workers, which the controller creates; it only changes what a run asks for. */}}
 {{- define "mlbench.workerManifest" -}}
 service:
   {{- include "mlbench.workerService" . | nindent 2 }}
@@ -173,7 +173,7 @@ spec:
         {{- end }}
 {{- end }}
 
-{{/* What is the agent's own: no process of the worker can write there. */}}
+{{/* The agent's volume, to which no process of the worker can write. */}}
 {{- define "mlbench.agentFolder" -}}
 /run/mlbench
 {{- end }}
