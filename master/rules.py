@@ -5,7 +5,7 @@ A task's default comes first. Every option of a task is in its rules or among th
 
 from collections.abc import Mapping
 
-from mlbench.run_settings import Setting
+from mlbench.stated import Setting
 
 Rules = Mapping[str, tuple[Setting, ...]]
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from mlbench.names import ACTIVE_STATES, RunState
-from mlbench.run_settings import Setting
+from mlbench.stated import Setting
 
 
 class _DateTime:

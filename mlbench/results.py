@@ -10,8 +10,6 @@ from typing import Literal
 
 from mlbench.records import Division, Goal, Record
 
-Target = Goal
-
 # MLBench's own time for "accuracy after time".
 DEFAULT_AFTER_SECONDS = 7200.0
 

@@ -9,7 +9,7 @@ from master.controller.actions import Action, Assign, Count, End, MarkLost, Scal
 from master.controller.world import RankView, RunView, World
 from master.events import describe_exit
 from master.pools.base import Shape
-from master.reading.counting import Counted
+from master.reading.counting import SampleCounts
 
 # A worker that was silent for this long, while the master could hear it, is lost.
 LOST_SECONDS = 30.0
@@ -179,7 +179,7 @@ def _may_restart(run: RunView) -> bool:
     return bool(_failed(run)) and not run.stop_requested and attempts_left and run.overdue < 0
 
 
-def _end(run: RunView, delivery: Counted | None, world: World) -> End:
+def _end(run: RunView, delivery: SampleCounts | None, world: World) -> End:
     disagreement = delivery.disagreement if delivery else ""
     if run.stop_requested:
         return End(run.id, "STOPPED", disagreement)

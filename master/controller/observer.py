@@ -10,7 +10,7 @@ from master.database import snapshot
 from master.hearing import Heard, clock, heard
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from master.pools.base import RUNNING, PodStatus, Shape
-from master.reading.counting import Counted
+from master.reading.counting import SampleCounts
 from master.recording.limits import has_room
 from master.recording.streams import METRICS
 from master.runs import deadline_at, find_active
@@ -202,7 +202,7 @@ def _view_run(
         ),
         # Without the samples that users post: they may go on posting for ever.
         delivered=all(s.delivered == s.size for s in streams if s.name == METRICS),
-        delivery=Counted(**run.delivery) if run.delivery else None,
+        delivery=SampleCounts(**run.delivery) if run.delivery else None,
     )
 
 

@@ -17,7 +17,7 @@ from peewee import Expression
 
 from master.database import STATE, exclusive
 from master.models import Run, run_owner
-from master.reading.counting import Counted, count, span_of
+from master.reading.counting import SampleCounts, count, span_of
 from master.reading.promql import PrometheusClient, PrometheusError
 from master.recording.delivery import Delivery
 from master.recording.plan import FUTURE_MS
@@ -97,7 +97,7 @@ class Settler:
         if failures:
             raise ExceptionGroup("runs could not be counted", failures)
 
-    def count(self, run: Run) -> Counted | None:
+    def count(self, run: Run) -> SampleCounts | None:
         """Count a run's samples; None while some are on their way to Prometheus.
 
         Samples that Prometheus lost are on their way again after this.
@@ -174,7 +174,7 @@ def _may_redeliver(run: Run) -> bool:
     )
 
 
-def _store(run: Run, counted: Counted) -> None:
+def _store(run: Run, counted: SampleCounts) -> None:
     """Store a count, unless the run has begun another attempt meanwhile."""
     with exclusive(STATE):
         now = Run.get_or_none(Run.id == run.id, Run.attempt == run.attempt)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from master.pools.base import Shape
-from master.reading.counting import Counted
+from master.reading.counting import SampleCounts
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class RunView:
     ranks: tuple[RankView, ...]
     delivered: bool
     """Whether every sample held is in Prometheus or kept."""
-    delivery: Counted | None
+    delivery: SampleCounts | None
     """The count of its samples; None before it."""
 
 

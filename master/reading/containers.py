@@ -7,7 +7,7 @@ from functools import partial
 
 from master.reading import windows
 from master.reading.points import Pieces, Read, join
-from master.reading.promql import Found, PrometheusClient, quote, select
+from master.reading.promql import PrometheusClient, QueryResult, quote, select
 from master.reading.selection import Selection
 from master.reading.windows import Span
 
@@ -86,7 +86,7 @@ def _read_some(
         for half in (pods[: len(pods) // 2], pods[len(pods) // 2 :]):
             yield from _read_some(prometheus, {pod: wanted[pod] for pod in half}, span)
         return
-    by_pod: dict[str, list[Found]] = {pod: [] for pod in pods}
+    by_pod: dict[str, list[QueryResult]] = {pod: [] for pod in pods}
     if metrics:
         selector = _selector("|".join(metrics), pods)
         for one in windows.read_at_once(prometheus, selector, span):
@@ -150,6 +150,6 @@ def _count(
     return sum(int(one.values[0]) for one in found)
 
 
-def _points(found: Sequence[Found], span: Span) -> Pieces:
+def _points(found: Sequence[QueryResult], span: Span) -> Pieces:
     if points := join([windows.to_points(one, span) for one in found]):
         yield points

@@ -11,7 +11,7 @@ from mlbench import names
 
 
 @dataclass(frozen=True)
-class Counted:
+class SampleCounts:
     """Where a run's samples are. None is lost where the three agree."""
 
     recorded: int
@@ -42,7 +42,7 @@ class Counted:
         )
 
 
-def count(prometheus: PrometheusClient, run_id: int) -> Counted:
+def count(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
     """Count the samples of a run whose streams have all been delivered.
 
     Raises:
@@ -50,14 +50,14 @@ def count(prometheus: PrometheusClient, run_id: int) -> Counted:
     """
     owner = run_owner(run_id)
     recorded, kept = _recorded(owner), _kept(owner)
-    return Counted(recorded, _count_in_prometheus(prometheus, run_id), kept)
+    return SampleCounts(recorded, _count_in_prometheus(prometheus, run_id), kept)
 
 
-def delivered_so_far(run_id: int) -> Counted:
+def delivered_so_far(run_id: int) -> SampleCounts:
     """Return where a run's samples are by the database alone, without asking Prometheus."""
     owner = run_owner(run_id)
     sent = Series.select(fn.SUM(Series.samples)).where(Series.owner == owner).scalar()
-    return Counted(_recorded(owner), int(sent or 0), _kept(owner))
+    return SampleCounts(_recorded(owner), int(sent or 0), _kept(owner))
 
 
 def _recorded(owner: str) -> int:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from master.models import find_run
@@ -43,33 +43,17 @@ class LostSamplesError(PrometheusError):
 
 
 @dataclass(frozen=True)
-class RecentChecks:
-    """Remembers for a short time what was found to be complete. Threads may share it."""
-
-    _checked: dict[object, float] = field(default_factory=dict)
-
-    def has(self, what: object) -> bool:
-        """Return whether this was found to be complete lately."""
-        return time.monotonic() - self._checked.get(what, float("-inf")) < _FRESH_SECONDS
-
-    def add(self, what: object) -> None:
-        """Remember that this was found to be complete just now."""
-        if len(self._checked) >= _MOST_REMEMBERED:
-            self._checked.clear()
-        self._checked[what] = time.monotonic()
-
-
-@dataclass(frozen=True)
 class DeliveredReader:
     """Reads an owner's series from Prometheus."""
 
     prometheus: PrometheusClient
     stored: Stored
     selection: Selection
-    checks: RecentChecks
+    checked: dict[object, float]
+    """When series were last found to be complete, on the monotonic clock. Threads may share it."""
 
     def read(self, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, Read]:
-        """Return how to read those of the series that Prometheus has samples of.
+        """Return a way to read each of the series that Prometheus has samples of.
 
         For the last points of a series, only its end may be read.
 
@@ -150,13 +134,16 @@ class DeliveredReader:
         A pod outlives Prometheus's memory of it, so the series of pods may have lost their start.
         """
         wanted = (self.stored.owner, self.selection.names)
-        if not keys or find_run(self.stored.owner) is None or self.checks.has(wanted):
+        is_fresh = time.monotonic() - self.checked.get(wanted, float("-inf")) < _FRESH_SECONDS
+        if not keys or is_fresh or find_run(self.stored.owner) is None:
             return
         span = _around({key: self.stored.delivered[key].span for key in keys})
         counted = windows.count(self.prometheus, self._selector(sorted(keys)), span)
         samples = {series_key(one.labels): int(one.values[0]) for one in counted}
         self._check({key: samples.get(key, 0) for key in keys})
-        self.checks.add(wanted)
+        if len(self.checked) >= _MOST_REMEMBERED:
+            self.checked.clear()
+        self.checked[wanted] = time.monotonic()
 
     def _check(self, found: Mapping[SeriesKey, int]) -> None:
         """Check that Prometheus has as many samples of whole series as were delivered.

@@ -7,12 +7,13 @@ reads as a line that says how much was left out.
 
 import codecs
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from master.models import Run, Stream, run_owner
 from master.recording.streams import read
 from mlbench.errors import MLBenchError
+from mlbench.records import LogMatch, LogPage, LogSearch
 
 # The most bytes of a page, of one read upwards, and of the last lines.
 _PAGE_BYTES = 1 << 20
@@ -38,6 +39,8 @@ class LogGoneError(MLBenchError):
 class Log:
     """Stdout or stderr of one attempt of a rank, with the length it had when it was found."""
 
+    rank: int
+    name: str
     attempt: int
     stream: Stream | None
     """None if nothing was written yet."""
@@ -88,53 +91,11 @@ class Log:
         return read(self.stream, start, min(end, self.part(start)[1]))
 
 
-@dataclass(frozen=True)
-class LogPage:
-    """A piece of a log."""
-
-    attempt: int
-    text: str
-    start: int
-    """The offset of the text's first byte."""
-    offset: int
-    """The start of the next page."""
-    size: int
-    """Bytes of the log so far."""
-    complete: bool
-    """Whether the process has ended and this is the last page."""
-
-
-@dataclass(frozen=True)
-class Match:
-    """A line that contains a text."""
-
-    offset: int
-    """Of the line's first byte."""
-    text: str
-    """The line without its end, cut at 500 characters."""
-
-
-@dataclass(frozen=True)
-class LogSearch:
-    """The lines found in a part of a log."""
-
-    attempt: int
-    matches: list[Match]
-    start: int
-    """Where the search began."""
-    offset: int
-    """Where to go on."""
-    size: int
-    """Bytes of the log so far."""
-    complete: bool
-    """Whether the log was searched to its end."""
-
-
 def find(run: Run, rank: int, name: str, attempt: int | None = None) -> Log:
     """Find a rank's stream in the latest attempt, or in another one."""
     attempt = run.attempt if attempt is None else attempt
     found = Stream.get_or_none(owner=run_owner(run.id), attempt=attempt, rank=rank, name=name)
-    return Log(attempt, found)
+    return Log(rank, name, attempt, found)
 
 
 def page(log: Log, offset: int) -> LogPage:
@@ -144,7 +105,7 @@ def page(log: Log, offset: int) -> LogPage:
         # The rest of a character that the gap cuts is left out too.
         _, end = log.gap
         end += _character_start(log.read(end, end + _MOST_CONTINUATION))
-        return LogPage(log.attempt, text, start, end, log.size, log.ended and end == log.size)
+        return _page(log, text, start, end, complete=log.ended and end == log.size)
     return _to_page(log, start, log.read(start, start + _PAGE_BYTES))
 
 
@@ -163,7 +124,7 @@ def before(log: Log, end: int) -> LogPage:
     end = min(end, log.size)
     floor, _ = log.part(max(0, end - 1))
     if text := log.left_out(floor, end) if floor in range(*log.gap) else "":
-        return LogPage(log.attempt, text, floor, end, log.size, False)
+        return _page(log, text, floor, end)
     start = max(floor, end - _BEFORE_BYTES)
     data = log.read(start, end)
     if start > floor:
@@ -204,10 +165,14 @@ def _reload(log: Log, position: int) -> Log:
     assert log.stream is not None
     # A deleted stream gets another owner before it is swept.
     stream = Stream.get_or_none(Stream.id == log.stream.id, Stream.owner == log.stream.owner)
-    found = Log(log.attempt, stream)
+    found = replace(log, stream=stream)
     if log.length is None and position in range(*found.gap):
         return found
     raise LogGoneError(f"the log was deleted while it was read, at byte {position}")
+
+
+def _page(log: Log, text: str, start: int, offset: int, *, complete: bool = False) -> LogPage:
+    return LogPage(log.rank, log.name, log.attempt, text, start, offset, log.size, complete)
 
 
 def _to_page(log: Log, start: int, data: bytes, *, whole: bool = False) -> LogPage:
@@ -222,7 +187,7 @@ def _to_page(log: Log, start: int, data: bytes, *, whole: bool = False) -> LogPa
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     text = decoder.decode(data, final=whole)
     cut, _ = decoder.getstate()
-    return LogPage(log.attempt, text, start, end - len(cut), log.size, complete)
+    return _page(log, text, start, end - len(cut), complete=complete)
 
 
 def _character_start(data: bytes) -> int:
@@ -242,7 +207,7 @@ def search(log: Log, text: str, offset: int) -> LogSearch:
     """
     needle = text.casefold()
     start = position = min(offset, log.size)
-    matches: list[Match] = []
+    matches: list[LogMatch] = []
     complete = False
     while (
         not complete
@@ -256,7 +221,7 @@ def search(log: Log, text: str, offset: int) -> LogSearch:
         if lines:
             room = _MATCHES - len(matches)
             found = list(islice(_matching(lines, needle), room))
-            matches += [Match(position + at, _show(line)) for at, line in found]
+            matches += [LogMatch(position + at, _show(line)) for at, line in found]
             at, line = found[-1] if len(found) == room else (0, lines[:-1])
             position += at + len(line) + 1
         else:
@@ -265,10 +230,11 @@ def search(log: Log, text: str, offset: int) -> LogSearch:
                 break  # the log was deleted meanwhile
             if long.found:
                 head = log.read(position, position + _SHOWN_CHARACTERS * _CHARACTER_BYTES)
-                matches.append(Match(position, _show(head)))
+                matches.append(LogMatch(position, _show(head)))
             complete = long.end == log.size
             position = position if long.is_open else long.end
-    return LogSearch(log.attempt, matches, start, position, log.size, complete)
+    where = (log.rank, log.name, log.attempt)
+    return LogSearch(*where, tuple(matches), start, position, log.size, complete)
 
 
 @dataclass(frozen=True)

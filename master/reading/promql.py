@@ -95,7 +95,7 @@ class CircuitBreaker:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class QueryResult:
     """One series of an answer: its labels, and its samples as two columns of the same length."""
 
     labels: Mapping[str, str]
@@ -123,15 +123,17 @@ class PrometheusClient:
             timeout=timeout, auth=login, headers={"Accept-Encoding": "identity"}
         )
 
-    def query(self, promql: str, time: float | None = None) -> list[Found]:
+    def query(self, promql: str, time: float | None = None) -> list[QueryResult]:
         """Evaluate an instant query at ``time``, or now.
 
         A range selector such as ``up[5m]`` returns raw samples; an instant vector one each.
         """
         form = {"query": promql} if time is None else {"query": promql, "time": f"{time:.3f}"}
-        return [_to_found(one) for one in self._post("query", form)["result"]]
+        return [_to_result(one) for one in self._post("query", form)["result"]]
 
-    def query_range(self, promql: str, first_ms: int, last_ms: int, step_ms: int) -> list[Found]:
+    def query_range(
+        self, promql: str, first_ms: int, last_ms: int, step_ms: int
+    ) -> list[QueryResult]:
         """Evaluate a query at every step from the first time to the last."""
         form = {
             "query": promql,
@@ -139,7 +141,7 @@ class PrometheusClient:
             "end": f"{last_ms / 1000:.3f}",
             "step": f"{step_ms / 1000:.3f}",
         }
-        return [_to_found(one) for one in self._post("query_range", form)["result"]]
+        return [_to_result(one) for one in self._post("query_range", form)["result"]]
 
     def series(self, selector: str, first_ms: int, last_ms: int) -> list[dict[str, str]]:
         """Return the labels of every series with samples between two times."""
@@ -198,9 +200,9 @@ def _flatten(answer: bytes) -> bytes:
     return answer.replace(b'\\"],[', b'\\"]\\u002c[').replace(b'"],[', b'",')
 
 
-def _to_found(one: Mapping[str, Any]) -> Found:
+def _to_result(one: Mapping[str, Any]) -> QueryResult:
     [flat] = one.get("values") or [one["value"]]
-    return Found(one["metric"], flat[::2], flat[1::2])
+    return QueryResult(one["metric"], flat[::2], flat[1::2])
 
 
 def quote(value: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from master.models import KeptSample, Pod, Rank, Run, Series, Stream, pod_owner, run_owner
 from master.reading import containers, stored
-from master.reading.delivered import DeliveredReader, RecentChecks
+from master.reading.delivered import DeliveredReader
 from master.reading.points import Pieces, Read, merge
 from master.reading.promql import PrometheusClient
 from master.reading.selection import Selection
@@ -28,7 +28,7 @@ class SeriesReader:
     """
 
     prometheus: PrometheusClient
-    _checks: RecentChecks = field(default_factory=RecentChecks)
+    _checked: dict[object, float] = field(default_factory=dict)
 
     def run(self, run_id: int, selection: Selection) -> NamedSeries:
         """Yield a run's series: ``train_loss @ 0`` for a rank's, else ``train_loss``."""
@@ -67,7 +67,7 @@ class SeriesReader:
         found = stored.load(owner, selection.metrics) if owner else None
         if found is not None:
             keys = [key for key in found.keys if selection.wants(series_name(*key), key[0])]
-            delivered = DeliveredReader(self.prometheus, found, selection, self._checks).read(keys)
+            delivered = DeliveredReader(self.prometheus, found, selection, self._checked).read(keys)
             for key in sorted(keys):
                 read = partial(found.merge, key, delivered.get(key), selection.after_us)
                 reads.setdefault(series_name(*key), []).append(read)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from master.reading.points import PIECE, Pieces, Points, join
-from master.reading.promql import Found, PrometheusClient
+from master.reading.promql import PrometheusClient, QueryResult
 
 # Steps of a query that counts samples; Prometheus answers with at most 11,000.
 _BUCKETS = 1_000
@@ -26,12 +26,12 @@ class Span:
         return max(0, self.last_ms - self.first_ms + 1)
 
 
-def count(prometheus: PrometheusClient, selector: str, span: Span) -> list[Found]:
+def count(prometheus: PrometheusClient, selector: str, span: Span) -> list[QueryResult]:
     """Count the samples of each selected series, maybe with one just before the span."""
     return prometheus.query(f"count_over_time({selector}[{span.length_ms}ms])", span.last_ms / 1000)
 
 
-def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> list[Found]:
+def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> list[QueryResult]:
     """Read all samples in a span, and maybe those of the millisecond before.
 
     Older versions of Prometheus include the first instant of a range, newer ones do not.
@@ -47,7 +47,7 @@ def read(prometheus: PrometheusClient, selector: str, span: Span) -> Pieces:
             yield points
 
 
-def to_points(found: Found, span: Span) -> Points:
+def to_points(found: QueryResult, span: Span) -> Points:
     """Return the samples of a series in a span as points."""
     points = Points([round(seconds * 1000) * 1000 for seconds in found.times], found.values)
     return points.between(span.first_ms * 1000 - 1, span.last_ms * 1000)

@@ -64,7 +64,7 @@ _ROWS = 500
 
 @dataclass
 class _Retry:
-    """How a stream that failed is tried again."""
+    """The next try of a stream that failed."""
 
     batch_bytes: int = BATCH_BYTES
     failures: int = 0
@@ -294,20 +294,15 @@ def _last_ms(owner: str) -> dict[SeriesKey, int]:
 
 
 def _store_series(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
+    unique = (Series.owner, Series.metric, Series.rank)
+    fields = (*unique, Series.first_ms, Series.last_ms, Series.samples)
     rows = (
-        {
-            "owner": owner,
-            "metric": metric,
-            "rank": rank,
-            "first_ms": samples[0].time_us // 1000,
-            "last_ms": samples[-1].time_us // 1000,
-            "samples": len(samples),
-        }
-        for (metric, rank), samples in sent.items()
+        (owner, *key, samples[0].time_us // 1000, samples[-1].time_us // 1000, len(samples))
+        for key, samples in sent.items()
     )
     for some in chunked(rows, _ROWS):
-        Series.insert_many(some).on_conflict(
-            conflict_target=[Series.owner, Series.metric, Series.rank],
+        Series.insert_many(some, fields).on_conflict(
+            conflict_target=unique,
             update={
                 Series.last_ms: EXCLUDED.last_ms,
                 Series.samples: Series.samples + EXCLUDED.samples,
@@ -335,17 +330,9 @@ def _has_details(sample: Sample) -> bool:
 
 
 def _keep(owner: str, samples: Iterable[Sample]) -> None:
-    rows = (
-        {
-            "owner": owner,
-            "metric": sample.metric,
-            "rank": sample.rank,
-            "time_us": sample.time_us,
-            "value": spell(sample.value),
-            "cumulative": sample.cumulative,
-            "metadata": sample.metadata,
-        }
-        for sample in samples
-    )
+    kept = KeptSample
+    place = (kept.owner, kept.metric, kept.rank, kept.time_us)
+    fields = (*place, kept.value, kept.cumulative, kept.metadata)
+    rows = ((owner, *one[:3], spell(one.value), one.cumulative, one.metadata) for one in samples)
     for some in chunked(rows, _ROWS):
-        KeptSample.insert_many(some).execute()
+        kept.insert_many(some, fields).execute()

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from peewee import chunked, fn
 
 from master.database import NoRoomError, check_room, database, exclusive
-from master.errors import ServiceUnavailableError
+from master.errors import BadFieldError, ServiceUnavailableError
 from master.models import Run, SeriesName, Stream
 from master.recording.samples import MALFORMED, Sample, SeriesKey, series_name
 from master.recording.streams import OF_SAMPLES
-from mlbench.errors import MLBenchError
 
 # Rows in one statement: databases limit its parameters.
 _ROWS = 500
@@ -23,10 +22,6 @@ _REMEMBERED = 100_000
 # Waiting bytes are counted anew after so long.
 _FRESH_SECONDS = 0.5
 _ADVICE = "put what varies into a step or a value"
-
-
-class TooManySeriesError(MLBenchError):
-    """An owner would have more series than it may."""
 
 
 class SpoolFullError(ServiceUnavailableError):
@@ -114,7 +109,7 @@ class SeriesLimit:
         """Admit all of these series.
 
         Raises:
-            TooManySeriesError: there is no room for all of them; none is admitted.
+            BadFieldError: there is no room for all of them; none is admitted (400).
         """
         wanted = [key for key in keys if (owner, key) not in self._known]
         if not wanted:
@@ -123,9 +118,8 @@ class SeriesLimit:
             new, room = _new_series(owner, wanted, self.most)
             if len(new) > room:
                 told = f"{series_name(*new[room])!r} is refused; {_ADVICE}"
-                raise TooManySeriesError(
-                    f"{_excess(owner.replace('/', ' '), self.most)} with these: {told}"
-                )
+                excess = _excess(owner.replace("/", " "), self.most)
+                raise BadFieldError("name", f"{excess} with these: {told}")
             _add(owner, new)
         if len(self._known) > _REMEMBERED:
             self._known.clear()

@@ -18,10 +18,9 @@ from pydantic import (
 
 from master import runs, times
 from master.database import exclusive
-from master.errors import BadFieldError
 from master.http import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank, Stream, pod_owner, run_owner
-from master.recording.limits import SeriesLimit, TooManySeriesError
+from master.recording.limits import SeriesLimit
 from master.recording.posted import append_posted, has_posted, open_posted
 from master.recording.samples import (
     MAX_NAME_LENGTH,
@@ -127,7 +126,7 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
         _check_known(sample)
     by_stream = {owner: list(map(_to_sample, found)) for owner, found in by_owner.items()}
     for owner, samples in by_stream.items():
-        _check_series(owner, samples, limit)
+        limit.check(owner, dict.fromkeys(sample[:2] for sample in samples))
     for owner, sample in newcomers.items():
         with exclusive(owner):
             # Again, as it may have been deleted meanwhile.
@@ -158,13 +157,6 @@ def _check_known(sample: PostedSample) -> None:
         find_pod(sample.pod_name)
     elif sample.run_id is not None:
         runs.find(sample.run_id)
-
-
-def _check_series(owner: str, samples: Sequence[Sample], limit: SeriesLimit) -> None:
-    try:
-        limit.check(owner, dict.fromkeys(sample[:2] for sample in samples))
-    except TooManySeriesError as error:
-        raise BadFieldError("name", str(error)) from None
 
 
 def _to_sample(posted: PostedSample) -> Sample:

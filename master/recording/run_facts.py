@@ -6,8 +6,8 @@ from dataclasses import asdict
 from master.models import Rank, Run, Stream
 from master.recording.samples import Sample, Settings
 from mlbench import names
-from mlbench.goal import reaches
 from mlbench.records import Goal, StatedMachine
+from mlbench.stated import reaches
 
 
 def store_goal(run: Run, goals: Sequence[Goal], samples: Sequence[Sample]) -> None:

@@ -14,7 +14,7 @@ from master.exact import LONG_NUMBER, loads_exactly, loads_fast
 from master.machine import read_machine
 from mlbench import names
 from mlbench.records import Goal, StatedMachine
-from mlbench.run_settings import Setting, check_settings
+from mlbench.stated import Setting, check_settings
 
 # Lines that cannot be parsed are kept as samples of this metric, so that their author sees them.
 MALFORMED = "malformed"

@@ -1,6 +1,6 @@
 """``/api/runs/{id}/logs/``: what the ranks of a run write."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Self
 
 from falcon import Request, Response
@@ -73,17 +73,17 @@ class LogsResource:
             raise BadFieldError("rank", f"run {run_id} has ranks 0 to {run.num_workers - 1}")
         stream = choice(req, "stream", ("stdout", "stderr"), default="stdout")
         log = logs.find(run, rank, stream, _attempt(req, run))
-        wish = _Wish.read(req)
+        wanted = _WantedPart.read(req)
         if choice(req, "format", ("json", "text"), default="json") == "text":
             resp.content_type = "text/plain; charset=utf-8"
             resp.downloadable_as = f"run-{run.id}-rank-{rank}-{stream}.txt"
             resp.stream, resp.content_length = logs.whole(log), log.length
         else:
-            resp.media = {"rank": rank, "stream": stream, **asdict(wish.find(log))}
+            resp.media = wanted.find(log)
 
 
 @dataclass(frozen=True)
-class _Wish:
+class _WantedPart:
     """Which piece of a log is wanted."""
 
     offset: int
@@ -103,7 +103,7 @@ class _Wish:
             search,
         )
 
-    def find(self, log: logs.Log) -> logs.LogPage | logs.LogSearch:
+    def find(self, log: logs.Log) -> LogPage | LogSearch:
         if self.search is not None:
             return logs.search(log, self.search, self.offset)
         if self.before is not None:

@@ -13,7 +13,8 @@ from master.openapi.operation import Parameter, operation
 from master.reading.series import SeriesReader
 from master.recording.samples import MAX_NAME_LENGTH
 from master.results.query import ResultQuery, comparison_of, result_of
-from mlbench.results import Comparison, Result, Target
+from mlbench.records import Goal
+from mlbench.results import Comparison, Result
 
 MOST_RUNS = 200
 # Of seconds, and of the price of one.
@@ -113,7 +114,7 @@ def _query(req: Request) -> ResultQuery:
     return ResultQuery(_target(req), after_seconds, _number(req, "price"))
 
 
-def _target(req: Request) -> Target | None:
+def _target(req: Request) -> Goal | None:
     """Return the query parameter ``goal``, such as ``val_loss<=0.1``.
 
     Raises:
@@ -133,7 +134,7 @@ def _target(req: Request) -> Target | None:
             "METRIC>=VALUE or METRIC<=VALUE with a finite number, such as val_loss<=0.1 "
             f"(not {text[:80]!r})",
         )
-    return Target(metric, number, lower_is_better)
+    return Goal(metric, number, lower_is_better)
 
 
 def _number(req: Request, name: str) -> float | None:

@@ -7,8 +7,9 @@ from math import isnan
 from typing import Literal, NamedTuple
 
 from master.results.columns import ByRank, Column
-from mlbench.goal import reaches
-from mlbench.results import AccuracyAfterTime, Curve, Target, TimeToAccuracy
+from mlbench.records import Goal
+from mlbench.results import AccuracyAfterTime, Curve, TimeToAccuracy
+from mlbench.stated import reaches
 
 # The most points of a curve, about the pixels of a plot's width.
 _CURVE_POINTS = 300
@@ -27,7 +28,7 @@ class Evaluation(NamedTuple):
 class Accuracy:
     """The values of a target's metric, and the training time at which they were recorded."""
 
-    target: Target
+    target: Goal
     values: ByRank
     clocks: ByRank
     """Training seconds by rank, all finite."""

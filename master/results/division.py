@@ -7,7 +7,7 @@ from master.benchmarks import BENCHMARKS
 from master.models import Run
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Division
-from mlbench.run_settings import Setting
+from mlbench.stated import Setting
 
 # Kernels round limits.
 _TOLERANCE = 1.01

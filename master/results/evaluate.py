@@ -10,7 +10,8 @@ from master.results.division import division
 from master.results.statistics import mean_or_none, ratio
 from mlbench import names
 from mlbench.names import PHASES
-from mlbench.results import Cost, Result, Target
+from mlbench.records import Goal
+from mlbench.results import Cost, Result
 
 # A larger number is no count of epochs.
 _LARGEST_COUNT = 2**53
@@ -27,9 +28,9 @@ TOTALS = (
 
 @dataclass(frozen=True)
 class EvaluationCriteria:
-    """What a run is evaluated by."""
+    """The criteria by which a run is evaluated."""
 
-    target: Target | None
+    target: Goal | None
     after_seconds: float
     """The time of "accuracy after time"."""
     price: float | None
@@ -99,7 +100,7 @@ def evaluate(context: RunContext, criteria: EvaluationCriteria, series: Columns)
     )
 
 
-def _accuracy(context: RunContext, target: Target, started_us: int, series: Columns) -> Accuracy:
+def _accuracy(context: RunContext, target: Goal, started_us: int, series: Columns) -> Accuracy:
     began: dict[int, float] = {}
     for one in context.intervals:
         began[one.attempt] = min(one.began_at, began.get(one.attempt, one.began_at))

@@ -7,7 +7,8 @@ from typing import Any
 from master.models import Run
 from master.recording.samples import spell
 from master.results import compare
-from mlbench.results import Result, Target
+from mlbench.records import Goal
+from mlbench.results import Result
 
 Machine = Mapping[str, Any]
 """The machine of a rank, as its agent states it."""
@@ -55,7 +56,7 @@ def facts_of(run: Run, result: Result, machines: Sequence[Machine]) -> dict[str,
         "division": result.division,
         # Not known before the run has stated its settings.
         "departures": None if run.settings is None else "; ".join(result.departures) or _NONE,
-        compare.OWN_GOAL: _goal(Target(**run.goal)) if run.goal else None,
+        compare.OWN_GOAL: _goal(Goal(**run.goal)) if run.goal else None,
         "deadline_seconds": _NONE if run.deadline_seconds is None else run.deadline_seconds,
         # Keeping checkpoints takes time.
         "max_restarts": run.max_restarts,
@@ -78,7 +79,7 @@ def _settings(run: Run) -> dict[str, Any]:
     }
 
 
-def _goal(target: Target | None) -> str | None:
+def _goal(target: Goal | None) -> str | None:
     if target is None:
         return None
     return f"{target.metric} {'<=' if target.lower_is_better else '>='} {spell(target.value)}"

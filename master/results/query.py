@@ -21,14 +21,15 @@ from master.results.evaluate import (
 )
 from master.results.facts import Machine, facts_of
 from mlbench import names
-from mlbench.results import DEFAULT_AFTER_SECONDS, Comparison, Result, Target
+from mlbench.records import Goal
+from mlbench.results import DEFAULT_AFTER_SECONDS, Comparison, Result
 
 
 @dataclass(frozen=True)
 class ResultQuery:
-    """How a client wants runs to be evaluated; None for a run's own criteria."""
+    """The criteria of a client; None for a run's own."""
 
-    target: Target | None = None
+    target: Goal | None = None
     """By default, each run's goal."""
     after_seconds: float | None = None
     """By default, each run's deadline, else two hours."""
@@ -75,7 +76,7 @@ def _evaluate(
 
 
 def _criteria(run: Run, query: ResultQuery) -> EvaluationCriteria:
-    own = Target(**run.goal) if run.goal else None
+    own = Goal(**run.goal) if run.goal else None
     after_seconds = query.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS
     return EvaluationCriteria(query.target or own, after_seconds, query.price)
 

@@ -16,7 +16,7 @@ from mlbench.client import Pod, Run
 from mlbench.home import Connection
 from mlbench.report import figures
 from mlbench.results import AccuracyAfterTime, Cost, Result
-from mlbench.run_settings import Setting
+from mlbench.stated import Setting
 
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from mlbench.results import Target
+from mlbench.records import Goal
 
 NOTHING = "-"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -56,7 +56,7 @@ def percent(share: float | None) -> str:
     return NOTHING if share is None else f"{share * 100:.1f} %"
 
 
-def goal(target: Target) -> str:
+def goal(target: Goal) -> str:
     """Return a target, such as ``val_global_Prec@1 ≥ 97``."""
     return f"{target.metric} {'≤' if target.lower_is_better else '≥'} {target.value:g}"
 

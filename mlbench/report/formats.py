@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlbench.csv_cells import harmless
+from mlbench.records import Goal
 from mlbench.report.statement import Fact, statement, subtitle, title
 from mlbench.report.tables import Table, tables
 from mlbench.results import (
@@ -19,7 +20,6 @@ from mlbench.results import (
     Group,
     Result,
     Summary,
-    Target,
     TimeToAccuracy,
 )
 
@@ -59,7 +59,7 @@ def to_fields(comparison: Comparison, left_out: int) -> dict[str, Any]:
 
 # Records within a result get a column for each of their fields, even if no run has them.
 _PARTS: dict[str, type[Any]] = {
-    "target": Target,
+    "target": Goal,
     "time_to_accuracy": TimeToAccuracy,
     "accuracy_after_time": AccuracyAfterTime,
     "cost": Cost,

@@ -19,9 +19,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from mlbench.records import Goal
 from mlbench.report import figures
 from mlbench.report.tables import phase_names
-from mlbench.results import Comparison, Curve, Group, Result, Target
+from mlbench.results import Comparison, Curve, Group, Result
 
 _INK, _FAINT = "#010203", "#040506"
 _SERIES = tuple(f"#0a00{i:02x}" for i in range(7))
@@ -94,7 +95,7 @@ def plots(comparison: Comparison) -> list[Plot]:
     return [plot for plot in found if plot is not None]
 
 
-def _metric_over_time(comparison: Comparison, target: Target, name: str) -> Plot | None:
+def _metric_over_time(comparison: Comparison, target: Goal, name: str) -> Plot | None:
     """Plot the runs whose target has this metric; ``target`` is that of the first one."""
     curves = [
         (result, result.curve)
@@ -245,9 +246,9 @@ def _phases(groups: Sequence[Group]) -> Plot | None:
     return Plot("Where the time went", caption, svg)
 
 
-def _targets(results: Iterable[Result]) -> list[Target]:
+def _targets(results: Iterable[Result]) -> list[Goal]:
     """Return the first target of each metric."""
-    found: dict[str, Target] = {}
+    found: dict[str, Goal] = {}
     for result in results:
         if result.target:
             found.setdefault(result.target.metric, result.target)
@@ -278,7 +279,7 @@ def _mark_reaching(axes: Axes, result: Result, colour: str, *, in_training: bool
         axes.plot([seconds], [result.target.value], marker="o", color=colour, zorder=3)
 
 
-def _draw_goals(axes: Axes, targets: Sequence[Target]) -> None:
+def _draw_goals(axes: Axes, targets: Sequence[Goal]) -> None:
     for target in dict.fromkeys(targets):
         axes.axhline(target.value, color=_INK, linestyle=_DASHED, linewidth=1.1, zorder=1)
         axes.annotate(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from master.reading.promql import Found, PrometheusClient
+from master.reading.promql import PrometheusClient, QueryResult
 from tests.grafana.dashboards import REFERENCE, Dashboard, Json, variable_argument
 
 # Grafana chooses the step of a range for one point a pixel.
@@ -98,7 +98,7 @@ class Grafana:
                     ref, instant = target["refId"], target["instant"]
                     yield Query(panel["title"], ref, target["expr"], instant, least, scope)
 
-    def ask(self, query: Query) -> list[Found]:
+    def ask(self, query: Query) -> list[QueryResult]:
         """Return the series that have a number in the answer.
 
         Raises:
@@ -142,6 +142,6 @@ class Grafana:
         return "|".join(_SPECIAL.sub(lambda found: rf"\\{found.group()}", one) for one in options)
 
 
-def _as_text(found: Found) -> str:
+def _as_text(found: QueryResult) -> str:
     labels = (f'{key}="{value}"' for key, value in found.labels.items())
     return f"{{{','.join(labels)}}}"

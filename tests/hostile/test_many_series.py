@@ -10,7 +10,7 @@ from peewee import Database
 
 from master.app import create_app
 from master.models import KeptSample, PostedBody, Run, SeriesName, run_owner
-from master.reading.counting import Counted, count
+from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
@@ -55,7 +55,7 @@ def test_a_run_has_no_more_series_than_the_limit_and_says_so(
         said = f"run {run.id} has more than 20 series: a sample of 'x20 @ 0' and 980 more are "
         assert reason(api, run) == f"{said}refused; put what varies into a step or a value"
         counted = count(prometheus, run.id)
-        assert counted == Counted(recorded=27, in_prometheus=26, kept=1)
+        assert counted == SampleCounts(recorded=27, in_prometheus=26, kept=1)
         [kept] = KeptSample.select().where(KeptSample.owner == run_owner(run.id))
         assert (kept.metric, kept.rank) == ("malformed", "0")
         assert kept.value.startswith(
@@ -66,7 +66,7 @@ def test_a_run_has_no_more_series_than_the_limit_and_says_so(
         # Delivered anew, as after Prometheus lost its disk, it is the same.
         assert rewind(run_owner(run.id))
     deliver_all(limited)
-    assert count(prometheus, other.id) == Counted(1, 1, 0)
+    assert count(prometheus, other.id) == SampleCounts(1, 1, 0)
     Run.update(state="FINISHED", finished_at=now).where(Run.id == run.id).execute()
     events = api.simulate_get(f"/api/runs/{run.id}/events/").json
     assert events[-1]["text"].startswith(f"The run finished: run {run.id} has more than 20 series")

@@ -12,7 +12,7 @@ from falcon.testing import TestClient
 from peewee import Database, PostgresqlDatabase
 
 from master.models import KeptSample, Run, Stream, run_owner
-from master.reading.counting import Counted, count
+from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient
 from master.recording import streams
 from master.recording.delivery import BATCH_BYTES, Delivery
@@ -82,7 +82,7 @@ def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
     with peak_growth() as growth:
         deliver_all(delivery)
     assert growth[0] < 400 * MIB
-    assert count(prometheus, other.id) == Counted(1, 1, 0)
+    assert count(prometheus, other.id) == SampleCounts(1, 1, 0)
     counted = count(prometheus, run.id)
     assert counted.agrees
     assert counted.in_prometheus == 3, "not the good one, the last one, and the one of many bytes"
@@ -128,8 +128,8 @@ def test_what_the_database_refuses_is_kept_as_malformed_and_the_rest_goes_on(
         wait_for(lambda: not streams.waiting(run_owner(other.id)), 2, "the other is delivered")
         assert streams.waiting(run_owner(run.id))
         wait_for(nothing_waits, 30)
-    assert count(prometheus, other.id) == Counted(1, 1, 0)
-    assert count(prometheus, run.id) == Counted(1_001, 1_000, 1)
+    assert count(prometheus, other.id) == SampleCounts(1, 1, 0)
+    assert count(prometheus, run.id) == SampleCounts(1_001, 1_000, 1)
     [kept] = KeptSample.select().where(KeptSample.owner == run_owner(run.id))
     assert (kept.metric, kept.rank) == ("malformed", "0")
     assert kept.value.startswith("not delivered: ")

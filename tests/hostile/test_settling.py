@@ -12,7 +12,7 @@ from master import runs, sweeping
 from master.controller import settling
 from master.controller.settling import KEPT_SECONDS, Settler
 from master.models import Chunk, Run, Series, Stream, run_owner
-from master.reading.counting import Counted
+from master.reading.counting import SampleCounts
 from master.reading.promql import PrometheusClient
 from master.reading.selection import Selection
 from master.reading.series import SeriesReader
@@ -23,7 +23,7 @@ from tests.conftest import PrometheusServer
 from tests.master.making import line, make_run, post, record
 
 # What `make_ended` records.
-WHOLE = Counted(recorded=21, in_prometheus=20, kept=1)
+WHOLE = SampleCounts(recorded=21, in_prometheus=20, kept=1)
 
 
 class Master:
@@ -147,7 +147,7 @@ def test_a_stopped_run_whose_count_disagrees_later_says_so(master: Master) -> No
         master.settler.turn()
         missing = "samples are missing: 2 recorded, 0 in Prometheus, 0 kept"
         assert reload(run).reason == f"why; {missing}\nstderr"
-        assert reload(run).delivery == asdict(Counted(2, 0, 0))
+        assert reload(run).delivery == asdict(SampleCounts(2, 0, 0))
         age(run)
     assert reload(run).settled_at is not None
 

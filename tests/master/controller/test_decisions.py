@@ -11,7 +11,7 @@ from master.controller.actions import Action, Assign, Count, End, MarkLost, Scal
 from master.controller.decisions import decide, size_pool
 from master.controller.world import RankView, RunView, WarmPool, WorkerView, World
 from master.pools.base import Shape
-from master.reading.counting import Counted
+from master.reading.counting import SampleCounts
 from tests.master.controller.worlds import (
     ALONE,
     COUNTED,
@@ -201,8 +201,10 @@ def test_samples_are_counted_once_everything_is_delivered(code: int) -> None:
     assert decide_for(ended, JUST_NOW) == [Count(7)]
 
 
-@pytest.mark.parametrize("delivery", [Counted(10, 8, 1), Counted(10, 8, 3), Counted(0, 0, 1)])
-def test_a_run_whose_samples_do_not_add_up_fails(delivery: Counted) -> None:
+@pytest.mark.parametrize(
+    "delivery", [SampleCounts(10, 8, 1), SampleCounts(10, 8, 3), SampleCounts(0, 0, 1)]
+)
+def test_a_run_whose_samples_do_not_add_up_fails(delivery: SampleCounts) -> None:
     missing = (
         f"samples are missing: {delivery.recorded} recorded, "
         f"{delivery.in_prometheus} in Prometheus, {delivery.kept} kept"
@@ -345,7 +347,7 @@ def test_a_run_stopped_at_its_deadline_is_finished_whatever_its_exit_codes(code:
     [
         (past(5, exited(0), exited(0), delivery=COUNTED), End(7, "FINISHED")),
         (
-            stopped(exited(-15), exited(-15), delivery=Counted(9, 8, 0)),
+            stopped(exited(-15), exited(-15), delivery=SampleCounts(9, 8, 0)),
             End(
                 7,
                 "FAILED",

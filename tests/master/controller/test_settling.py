@@ -12,7 +12,7 @@ from peewee import Database, fn
 from master.controller import settling
 from master.controller.settling import Settler
 from master.models import Chunk, KeptSample, Run, Series, Stream, run_owner
-from master.reading.counting import Counted, count
+from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient, PrometheusError
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, UnavailableError
@@ -22,7 +22,7 @@ from tests.master.making import line, post, record
 from tests.master.recording.places import write_labelled
 
 # What the samples of `recorded` count as.
-WHOLE = Counted(recorded=9, in_prometheus=7, kept=2)
+WHOLE = SampleCounts(recorded=9, in_prometheus=7, kept=2)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_what_agrees_is_believed(recorded: Run, settler: Settler) -> None:
 def test_what_waits_is_delivered_before_it_is_counted(run: Run, settler: Settler) -> None:
     record(run, line(time.time(), a=1))
     post(run_owner(run.id), [Sample("b", "", 1, 2.0)])
-    assert settler.count(reload(run)) == Counted(2, 1, 1)
+    assert settler.count(reload(run)) == SampleCounts(2, 1, 1)
 
 
 @pytest.mark.both_databases
@@ -86,7 +86,7 @@ def test_what_was_lost_is_delivered_again_and_then_noted(
     # Some are there, as if Prometheus had been set back to an older state.
     record(recorded, line(time.time(), a=9), rank=1)
     deliver_all(settler)
-    for noted in (None, asdict(Counted(recorded=10, in_prometheus=8, kept=2))):
+    for noted in (None, asdict(SampleCounts(recorded=10, in_prometheus=8, kept=2))):
         settler.ask(recorded.id)
         settler.turn()
         assert reload(recorded).delivery == noted
@@ -121,7 +121,7 @@ def test_what_would_be_kept_instead_is_not_delivered_again(
         Series.update({field: field + moved_ms}).execute()
     lose_everything(own_prometheus)
     found = settler.count(reload(recorded))
-    assert found == (None if again else Counted(9, 0, 2))
+    assert found == (None if again else SampleCounts(9, 0, 2))
     assert redeliveries(recorded) == int(again)
 
 
@@ -131,7 +131,7 @@ def test_samples_whose_chunks_are_gone_are_missing(
     stream = Stream.get(owner=run_owner(recorded.id), rank=1, name="metrics")
     Chunk.delete().where(Chunk.stream == stream).execute()
     lose_everything(own_prometheus)
-    assert settler.count(reload(recorded)) == Counted(9, 0, 2)
+    assert settler.count(reload(recorded)) == SampleCounts(9, 0, 2)
     assert redeliveries(recorded) == 0
     assert KeptSample.select().count() == 2
 
@@ -142,7 +142,7 @@ def test_more_than_was_recorded_is_no_loss(
     foreign = {"__name__": "mlbench_run_metric", "run_id": str(recorded.id), "metric": "extra"}
     newest = Series.select(fn.MAX(Series.last_ms)).scalar()
     assert write_labelled(own_prometheus.url, (foreign, [(newest, 1.0)])).status_code == 204
-    assert settler.count(reload(recorded)) == Counted(9, 8, 2)
+    assert settler.count(reload(recorded)) == SampleCounts(9, 8, 2)
     assert redeliveries(recorded) == 0
 
 
@@ -169,7 +169,7 @@ def test_nothing_is_delivered_while_it_is_counted(
         deliver_all(settler)
         database.close()  # this thread's connection
 
-    def count_meanwhile(prometheus: PrometheusClient, run_id: int) -> Counted:
+    def count_meanwhile(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
         record(recorded, line(time.time(), a=9))
         deliverer.append(threading.Thread(target=deliver))
         deliverer[0].start()
@@ -179,4 +179,4 @@ def test_nothing_is_delivered_while_it_is_counted(
     monkeypatch.setattr(settling, "count", count_meanwhile)
     assert settler.count(reload(recorded)) == WHOLE
     deliverer[0].join()
-    assert count(settler.prometheus, recorded.id) == Counted(10, 8, 2)
+    assert count(settler.prometheus, recorded.id) == SampleCounts(10, 8, 2)

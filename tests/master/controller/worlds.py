@@ -7,7 +7,7 @@ from typing import Any
 
 from master.controller.world import PoolPolicy, RankView, RunView, WorkerView, World
 from master.pools.base import Shape
-from master.reading.counting import Counted
+from master.reading.counting import SampleCounts
 
 NOW = 1_000_000.0
 
@@ -45,7 +45,7 @@ RUN = RunView(
     delivery=None,
 )
 ORDERED = replace(RUN, attempt=0, ranks=())
-COUNTED = Counted(recorded=10, in_prometheus=8, kept=2)
+COUNTED = SampleCounts(recorded=10, in_prometheus=8, kept=2)
 
 
 def workers(count: int, busy: Sequence[int] = (), silent: float = 0.0) -> tuple[WorkerView, ...]:

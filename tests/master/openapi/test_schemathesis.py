@@ -1,4 +1,4 @@
-"""schemathesis holds the document against the application, request by request."""
+"""schemathesis holds the document against the application, with odd values among others."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 from mlbench.pod_token import PodIdentity, derive
 from tests.conftest import AGENT_SECRET, USER_TOKEN
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.both_databases, pytest.mark.slow]
 
 # Of the pod that the document's examples speak of.
 _AGENT_TOKEN = derive(PodIdentity("local-mlbench-worker-0", ""), AGENT_SECRET)
@@ -20,10 +20,12 @@ _CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 def test_the_application_does_what_the_document_says(server: httpx.URL, tmp_path: Path) -> None:
     schemathesis = Path(sys.executable).with_name("schemathesis")
+    environ = {"USER_TOKEN": USER_TOKEN, "AGENT_TOKEN": _AGENT_TOKEN}
+    environ["SCHEMATHESIS_HOOKS"] = str(_CONFIG.with_name("odd_values.py"))
     judged = subprocess.run(
         [schemathesis, "--config-file", _CONFIG, "run", f"{server}/openapi.json"],
         cwd=tmp_path,
-        env=os.environ | {"USER_TOKEN": USER_TOKEN, "AGENT_TOKEN": _AGENT_TOKEN},
+        env=os.environ | environ,
         capture_output=True,
         text=True,
         check=False,

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from master.models import KeptSample, Run, Stream, run_owner
-from master.reading.counting import Counted, count
+from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient, PrometheusError
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
@@ -15,14 +15,6 @@ from tests.master.making import line, make_run, record, time_series
 HOUR = 3600.0
 
 
-def test_a_single_sample_is_a_range_without_length(
-    run: Run, delivery: Delivery, prometheus: PrometheusClient
-) -> None:
-    record(run, line(time.time(), a=1))
-    delivery.deliver_waiting()
-    assert count(prometheus, run.id) == Counted(1, 1, 0)
-
-
 @pytest.fixture
 def counted(run: Run, delivery: Delivery, prometheus: PrometheusClient) -> Run:
     """A run of hours, with series that begin and end at different times."""
@@ -30,7 +22,7 @@ def counted(run: Run, delivery: Delivery, prometheus: PrometheusClient) -> Run:
     record(run, line(now - 22 * HOUR, first=1) + line(now - HOUR, middle=1, text="x"))
     record(run, line(now - 21 * HOUR, first=2, last=2) + line(now, last=3), rank=1)
     delivery.deliver_waiting()
-    assert count(prometheus, run.id) == Counted(6, 5, 1)
+    assert count(prometheus, run.id) == SampleCounts(6, 5, 1)
     return run
 
 
@@ -40,14 +32,14 @@ def test_samples_of_another_run_are_not_counted(
     other = make_run(id=int(f"{counted.id}0"))
     record(other, line(time.time(), a=1, b="text"))
     delivery.deliver_waiting()
-    assert count(prometheus, counted.id) == Counted(6, 5, 1)
-    assert count(prometheus, other.id) == Counted(2, 1, 1)
+    assert count(prometheus, counted.id) == SampleCounts(6, 5, 1)
+    assert count(prometheus, other.id) == SampleCounts(2, 1, 1)
 
 
 def test_a_kept_sample_that_is_gone_is_missed(counted: Run, prometheus: PrometheusClient) -> None:
     KeptSample.delete().where(KeptSample.owner == run_owner(counted.id)).execute()
     found = count(prometheus, counted.id)
-    assert found == Counted(6, 5, 0)
+    assert found == SampleCounts(6, 5, 0)
     assert not found.agrees
 
 
@@ -58,7 +50,7 @@ def test_a_sample_that_prometheus_dropped_is_missed(
     stream = Stream.select().where(Stream.owner == run_owner(counted.id)).first()
     Stream.update(recorded=Stream.recorded + 1).where(Stream.id == stream.id).execute()
     found = count(prometheus, counted.id)
-    assert found == Counted(7, 5, 1)
+    assert found == SampleCounts(7, 5, 1)
     assert not found.agrees
 
 
@@ -68,7 +60,7 @@ def test_a_sample_that_nobody_recorded_is_found(
     labels = {"__name__": "mlbench_run_metric", "run_id": str(counted.id), "metric": "extra"}
     writer.send([time_series(labels, [(time.time_ns() // 1_000_000 - 1_000, 1.0)])])
     found = count(prometheus, counted.id)
-    assert found == Counted(6, 6, 1)
+    assert found == SampleCounts(6, 6, 1)
     assert not found.agrees
 
 

@@ -57,14 +57,6 @@ def test_averages_are_dated_as_the_first_of_their_points(
     assert {point.time_us: point.value for point in found} == expected
 
 
-def test_there_are_never_more_than_asked_for() -> None:
-    for length in range(1, 40):
-        for at_most in range(1, 40):
-            found = chosen(reading(NUMBERS[:1] * length), summarize=at_most)
-            assert 1 <= len(found) <= at_most
-            assert texts(found) == ["0"] * len(found)
-
-
 def test_first_averages_then_the_last() -> None:
     assert texts(chosen(reading(NUMBERS), summarize=5, last_n=2)) == ["6.5", "8.5"]
 

@@ -15,7 +15,7 @@ from master import runs
 from master.models import Run, pod_owner, run_owner
 from master.reading import delivered, stored, windows
 from master.reading.points import Point
-from master.reading.promql import Found, PrometheusClient, PrometheusError
+from master.reading.promql import PrometheusClient, PrometheusError, QueryResult
 from master.reading.selection import Selection
 from master.reading.series import NamedSeries, SeriesReader
 from master.recording import delivery as module
@@ -57,7 +57,7 @@ class Listening(PrometheusClient):
         super().__init__(url)
         self.samples: list[int] = []
 
-    def query(self, promql: str, time: float | None = None) -> list[Found]:
+    def query(self, promql: str, time: float | None = None) -> list[QueryResult]:
         found = super().query(promql, time)
         self.samples.append(sum(len(one.values) for one in found))
         return found

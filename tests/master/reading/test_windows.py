@@ -74,12 +74,3 @@ def test_several_series_are_read_as_one(writer: RemoteWriter, prometheus: Promet
         writer.send([time_series({**series, "place": str(place)}, points)])
     pieces = windows.read(prometheus, select(series), Span(NOW_MS - 99, NOW_MS))
     assert [point.value for piece in pieces for point in piece] == [str(i) for i in range(99)]
-
-
-def test_counting_counts_each_series(writer: RemoteWriter, prometheus: PrometheusClient) -> None:
-    series = labels()
-    for place, size in (("a", 3), ("b", 5)):
-        points = [(NOW_MS - 99 + i, 1.0) for i in range(size)]
-        writer.send([time_series({**series, "place": place}, points)])
-    counted = windows.count(prometheus, select(series), Span(NOW_MS - 99, NOW_MS))
-    assert {one.labels["place"]: one.values for one in counted} == {"a": ["3"], "b": ["5"]}

@@ -9,32 +9,21 @@ import pytest
 from peewee import Database
 
 from master.models import Run, Stream, run_owner
-from master.reading.counting import Counted, count
+from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient
 from master.recording import delivery as module
 from master.recording import streams
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
 from master.recording.samples import Sample
-from tests.conftest import wait_for
 from tests.master.making import line, make_run, post, record
 from tests.master.recording.deliverer import Deliverer, Patience
-from tests.master.recording.places import nothing_waits
 
 
 @pytest.fixture
 def deliverer(delivery: Delivery, database: Database) -> Iterator[Deliverer]:
     with Deliverer(delivery, database) as deliverer:
         yield deliverer
-
-
-def test_it_delivers_by_itself(
-    run: Run, deliverer: Deliverer, prometheus: PrometheusClient
-) -> None:
-    for i in range(5):
-        record(run, line(time.time(), a=i), rank=i % 2)
-    wait_for(nothing_waits)
-    assert count(prometheus, run.id) == Counted(5, 5, 0)
 
 
 class Moody(RemoteWriter):
@@ -108,7 +97,7 @@ def test_two_controllers_deliver_once(
         delivery._deliver(seen)
         stream = Stream.get(owner=run_owner(run.id))
         assert (stream.delivered, stream.recorded) == (len(first), 2)
-        assert count(prometheus, run.id) == Counted(2, 1, 1)
+        assert count(prometheus, run.id) == SampleCounts(2, 1, 1)
 
 
 def test_a_count_is_exact_while_users_go_on_posting(

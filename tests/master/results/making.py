@@ -5,7 +5,8 @@ from dataclasses import fields
 from typing import Any
 
 from master.results.columns import Column, Columns
-from mlbench.results import Cost, Result, Target, TimeToAccuracy
+from mlbench.records import Goal
+from mlbench.results import Cost, Result, TimeToAccuracy
 
 START = 1_700_000_000.0
 """The start of the run that columns are of, in Unix seconds."""
@@ -43,7 +44,7 @@ def make_result(run_id: int, num_workers: int = 1, **given: Any) -> Result:
     result: dict[str, Any] = dict.fromkeys(field.name for field in fields(Result))
     result |= {"run_id": run_id, "num_workers": num_workers, "name": "made", "benchmark": "digits"}
     result |= {"state": "FINISHED", "division": "closed", "departures": (), "phases": {}}
-    result |= {"target": Target("acc", 97.0)}
+    result |= {"target": Goal("acc", 97.0)}
     return Result(**(result | given))
 
 

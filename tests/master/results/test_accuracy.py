@@ -7,18 +7,22 @@ import pytest
 
 from master.reading.points import Points
 from master.results.accuracy import Accuracy
-from master.results.columns import by_rank, finite_by_rank, to_columns
-from mlbench.results import AccuracyAfterTime, Target, TimeToAccuracy
+from master.results.columns import by_rank, to_columns
+from mlbench.records import Goal
+from mlbench.results import (
+    AccuracyAfterTime,
+    TimeToAccuracy,
+)
 from tests.master.results.making import at_us, columns
 
-_TARGET = Target("acc", 97.0)
-_LOSS = Target("loss", 0.1, lower_is_better=True)
+_TARGET = Goal("acc", 97.0)
+_LOSS = Goal("loss", 0.1, lower_is_better=True)
 
 Values = Mapping[float, float]
 
 
 def accuracy(
-    target: Target = _TARGET, attempts: tuple[float, ...] = (0.0,), **series: Values
+    target: Goal = _TARGET, attempts: tuple[float, ...] = (0.0,), **series: Values
 ) -> Accuracy:
     found = columns(**series)
     return Accuracy(
@@ -173,9 +177,3 @@ def test_ranks_are_in_order_of_their_numbers() -> None:
     assert list(by_rank(found, "acc")) == ["", "0", "2", "10"]
     assert list(by_rank(found, "acc @ 2")) == ["2"]
     assert by_rank(found, "absent") == {}
-
-
-def test_what_is_not_finite_is_left_out() -> None:
-    found = columns(acc_0={1: math.nan, 2: 5, 3: math.inf}, acc_1={1: math.nan}, acc_2={1: 7})
-    finite = finite_by_rank(found, "acc")
-    assert {rank: list(one.values) for rank, one in finite.items()} == {"0": [5.0], "2": [7.0]}

@@ -160,23 +160,6 @@ def test_a_run_that_did_not_reach_the_target_is_counted_as_the_slowest() -> None
     assert (found.worker_seconds.count, found.worker_seconds.mean) == (2, 11.0)
 
 
-def test_where_two_of_three_did_not_reach_it_there_is_no_speed_up() -> None:
-    one, two = group(
-        [reaching(1, 1, 10.0), make_result(2, 2), reaching(3, 2, 5.0), make_result(4, 2)]
-    )
-    assert two.reached == 1
-    assert two.training_seconds_to_accuracy is not None
-    assert two.training_seconds_to_accuracy.mean is None
-    assert (one.speedup, two.speedup, two.efficiency) == (1.0, None, None)
-
-
-def test_where_nobody_reached_it_there_are_no_times() -> None:
-    [found] = group([make_result(1), make_result(2)])
-    assert found.reached == 0
-    assert found.training_seconds_to_accuracy is None
-    assert (found.wall_seconds_to_accuracy, found.speedup, found.samples_per_second) == (None,) * 3
-
-
 def test_phases_are_the_mean_of_the_runs_that_have_them() -> None:
     [found] = group(
         [

@@ -6,7 +6,7 @@ import pytest
 
 from master.models import Run
 from master.results.facts import Machine, facts_of
-from mlbench.results import Target
+from mlbench.records import Goal
 from tests.master.making import make_run
 from tests.master.results.making import make_result
 
@@ -61,7 +61,7 @@ def test_stated_settings_replace_those_of_the_order() -> None:
             "data_sha256": "d1",
         },
     )
-    found = facts(run, target=Target("val_loss", 0.1, lower_is_better=True))
+    found = facts(run, target=Goal("val_loss", 0.1, lower_is_better=True))
     assert (found["goal"], found["own_goal"]) == ("val_loss <= 0.1", "acc >= 97")
     assert (found["batch_size"], found["data"], found["data_sha256"]) == ("128", "digits", "d1")
     assert (found["compile"], found["compression"]) == ("false", "none")

@@ -16,7 +16,7 @@ from master.reading.series import SeriesReader
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 from master.results.query import ResultQuery, comparison_of, result_of, used_joules
-from mlbench.results import Target
+from mlbench.records import Goal
 from tests.master.making import line, make_ranks, make_run, record, time_series
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
@@ -63,7 +63,7 @@ def test_a_result_is_the_same_before_and_after_delivery(
         delivery.deliver_waiting()
     assert results[0] == results[1]
     found = results[0]
-    assert found.target == Target("acc", 97.0)
+    assert found.target == Goal("acc", 97.0)
     assert found.time_to_accuracy is not None
     assert (found.time_to_accuracy.training_seconds, found.time_to_accuracy.wall_seconds) == (
         10.0,
@@ -124,16 +124,16 @@ def test_a_query_may_have_its_own_criteria(started_at: float, reader: SeriesRead
     assert own.accuracy_after_time is not None
     assert (own.accuracy_after_time.limit_seconds, own.accuracy_after_time.value) == (12.0, 97.0)
     found = result_of(
-        reader, run, ResultQuery(Target("train_seconds", 7.0, lower_is_better=True), 6.0)
+        reader, run, ResultQuery(Goal("train_seconds", 7.0, lower_is_better=True), 6.0)
     )
-    assert found.target == Target("train_seconds", 7.0, lower_is_better=True)
+    assert found.target == Goal("train_seconds", 7.0, lower_is_better=True)
     assert found.time_to_accuracy is not None
     assert found.time_to_accuracy.wall_seconds == 10.0
     assert found.accuracy_after_time is not None
     assert (found.accuracy_after_time.limit_seconds, found.accuracy_after_time.value) == (6.0, 5.0)
     without = make_ended(started_at, goal=None)
     assert result_of(reader, without, ResultQuery()).accuracy_after_time is None
-    usual = result_of(reader, without, ResultQuery(Target("acc", 97.0))).accuracy_after_time
+    usual = result_of(reader, without, ResultQuery(Goal("acc", 97.0))).accuracy_after_time
     assert usual is not None
     assert usual.limit_seconds == 7200.0
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from statistics import mean, median, stdev
 from typing import Literal
 
+from mlbench.records import Goal
 from mlbench.results import (
     AccuracyAfterTime,
     Comparison,
@@ -13,13 +14,12 @@ from mlbench.results import (
     Group,
     Result,
     Summary,
-    Target,
     TimeToAccuracy,
     Value,
 )
 
 METRIC = "val_global_Prec@1"
-GOAL = Target(METRIC, 97.0)
+GOAL = Goal(METRIC, 97.0)
 _EPOCHS = 12
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from mlbench.records import Goal
 from mlbench.report import figures
-from mlbench.results import Target
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,6 @@ def test_a_time_has_its_largest_units(value: float | None, text: str) -> None:
 
 def test_shares_goals_and_sizes_have_their_units() -> None:
     assert (figures.percent(0.2672), figures.percent(None)) == ("26.7 %", "-")
-    assert figures.goal(Target("acc", 97.0)) == "acc ≥ 97"
-    assert figures.goal(Target("loss", 0.25, lower_is_better=True)) == "loss ≤ 0.25"
+    assert figures.goal(Goal("acc", 97.0)) == "acc ≥ 97"
+    assert figures.goal(Goal("loss", 0.25, lower_is_better=True)) == "loss ≤ 0.25"
     assert figures.bytes_of_memory(8 * 2**30) == "8.0 GiB"
