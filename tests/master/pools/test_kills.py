@@ -49,8 +49,7 @@ def kill_at(proxy: Proxy, process: subprocess.Popen[bytes], nth: int, *, after: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize(("nth", "after"), [(1, False), (1, True), (2, True), (3, False)])
 def test_killed_at_a_change(
     manifest_path: Path, lead_here: Callable[[Proxy], None], nth: int, after: bool
 ) -> None:
