@@ -91,19 +91,6 @@ def test_without_a_stack_a_command_says_how_to_start_one(
 
 
 @pytest.mark.slow
-def test_a_stack_that_was_killed_is_told(alone: Mlbench) -> None:
-    alone.home.root.mkdir()
-    url = f"http://127.0.0.1:{free_port()}"
-    alone.home.connection_file.write_text(
-        f'{{"url": "{url}", "token": "t", "prometheus_url": "http://127.0.0.1:1"}}'
-    )
-    done = alone("status")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"mlbench: the master at {url} does not answer (")
-    assert "is the stack running? `mlbench up` starts it" in done.err
-
-
-@pytest.mark.slow
 def test_a_demo_runs_and_stops_the_stack_that_it_started(alone: Mlbench) -> None:
     done = alone.process("demo", "steps", "--workers", "1")
     assert done.code == 0, done.err
