@@ -65,7 +65,7 @@ def test_a_run_is_started_and_watched_to_its_goal(
     expect(progress).to_contain_text("of training")
     expect(progress.get_by_role("progressbar")).to_have_js_property("value", 1)
     # What was drawn while it went on.
-    for name in ("Training", "Throughput"):
+    for name in ("Training", "Throughput", "Resources"):
         expect(_section(user, name).get_by_role("img").first).to_be_visible()
     expect(_section(user, "Where the time goes")).to_contain_text("communication", ignore_case=True)
     ranks = _section(user, "Ranks").get_by_role("row")
@@ -265,6 +265,7 @@ def test_the_page_outlives_the_master(page: Page, own_stack: Home, watch: Watch)
         page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_the_page_says_what_prometheus_has_lost(
     page: Page, watch: Watch, shared_prometheus: PrometheusServer, tmp_path: Path
 ) -> None:
