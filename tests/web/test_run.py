@@ -33,6 +33,8 @@ for number in range(1, {_LINES} + 1):
 print("\\x1b[31mthe needle\\x1b[0m of", rank)
 for number in range(300):
     print("rank", rank, "ends")
+sys.stdout.flush()
+time.sleep(3 if rank == "1" else 0) # its failure ends the other rank
 sys.exit(3 if rank == "1" else 0)
 """
 
