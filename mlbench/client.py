@@ -408,14 +408,7 @@ class ApiClient:
     ) -> int:
         """Write a rank's whole log to a file, in this thread, and return its size in bytes.
 
-        Args:
-            run_id: the run.
-            file: open for writing. After an error it holds a part of the log.
-            rank: who wrote it.
-            stream: what it was written to.
-            attempt: of the run; by default the latest one.
-            on_progress: called after each piece with the bytes received so far, and with all
-                there will be, if the master says.
+        The options are those of ``get_logs`` and ``download``.
 
         Raises:
             ApiError: the master refuses.

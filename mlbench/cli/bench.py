@@ -49,13 +49,14 @@ def bench(
     repeats: Annotated[int, typer.Option(min=1, help="Runs for each number of workers.")] = 5,
     name: Annotated[
         str | None,
-        typer.Option(help="Name of the set; that of an interrupted one goes on with it."),
+        typer.Option(help="Name of the set; with that of an interrupted set, it goes on."),
     ] = None,
     cpus: CpusOption = None,
     bandwidth: BandwidthOption = None,
     settings: SettingsOption = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the first repeat; each other has the next.")
+        int | None,
+        typer.Option(min=0, help="Seed of the first repeat; each other one has the next."),
     ] = None,
     light: LightOption = False,
     backend: BackendOption = None,
@@ -225,10 +226,12 @@ def plan_runs(name: str, workers: Sequence[int], seeds: Sequence[int | None]) ->
         UsageError: there are too many runs, or the name is too long.
     """
     if len(workers) * len(seeds) > _MOST_RUNS:
-        raise UsageError(f"that is {len(workers) * len(seeds)} runs; at most {_MOST_RUNS}")
+        raise UsageError(
+            f"these are {len(workers) * len(seeds)} runs; at most {_MOST_RUNS} can be compared"
+        )
     longest = LONGEST_NAME - len(_suffix(max(workers), len(seeds)))
     if len(name) > longest:
-        raise UsageError(f"--name {name}: at most {longest} characters")
+        raise UsageError(f"--name {name}: it may have at most {longest} characters")
     return [
         PlannedRun(name + _suffix(count, repeat), count, seed)
         for repeat, seed in enumerate(seeds, 1)

@@ -71,12 +71,12 @@ SettingsOption = Annotated[
     ),
 ]
 LightOption = Annotated[
-    bool, typer.Option("--light", help="Aim for the easier goal; own code gets --light.")
+    bool, typer.Option("--light", help="Aim for the easier goal; own code gets it as --light.")
 ]
 BackendOption = Annotated[
     str | None, typer.Option(help="What the workers communicate with, e.g. gloo.")
 ]
-GpuOption = Annotated[bool, typer.Option("--gpu", help="Train on GPUs; own code gets --gpu.")]
+GpuOption = Annotated[bool, typer.Option("--gpu", help="Train on GPUs; own code gets it as --gpu.")]
 RestartsOption = Annotated[
     int, typer.Option(min=0, help="How often to start again after a failure.")
 ]
