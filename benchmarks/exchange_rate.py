@@ -14,12 +14,10 @@ from benchmarks.measure import Figure, Ratio
 from benchmarks.resnet_loops import BATCH, STEPS, SameBatch, random_images
 from benchmarks.servers import free_port
 from mlbench import Tracker
-from worker.models.cifar_resnet import CifarResNet
-from worker.training.device import DeviceOptions, prepare
-from worker.training.distributed import World, join_world
+from worker.tasks.cifar10 import CifarResNet
+from worker.training.distributed import ModelOptions, World, join_world, set_up
 from worker.training.exchange import ExchangeOptions
-from worker.training.loop import Trainer, train_epoch
-from worker.training.schedule import Constant
+from worker.training.session import Deadline, Session, Trainer
 
 _RANKS = 2
 _ROUNDS = 7
@@ -79,20 +77,15 @@ def main() -> None:
 
 
 def _loop(chosen: ExchangeOptions, world: World) -> Callable[[], object]:
-    execution = prepare(DeviceOptions(), world)
+    tracker = Tracker({})
+    execution = set_up(ModelOptions(), world)
+    session = Session(world, tracker, execution, Deadline(None, world, tracker))
     torch.manual_seed(0)
     model = execution.place(CifarResNet(20))
-    trainer = Trainer.make(
-        model,
-        torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True),
-        Constant(0.1),
-        exchange=chosen,
-        execution=execution,
-        world=world,
-        tracker=Tracker({}),
-    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
+    trainer = Trainer(session, model, optimizer, lambda step: 0.1, chosen)
     batches = SameBatch(random_images(BATCH // world.size), STEPS, world.size)
-    return lambda: train_epoch(trainer, batches)
+    return lambda: trainer.train(batches)
 
 
 def _rate(train: Callable[[], object]) -> float:

@@ -14,14 +14,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.measure import Figure, alternate
 from mlbench import Tracker, names
-from worker.data.libsvm.cache import open_table
 from worker.data.libsvm.dataset import Dataset, Samples
 from worker.data.libsvm.rows import DenseRows
-from worker.models.linear import Weights
+from worker.data.libsvm.table import open_table
 from worker.tasks.linear import Config, Training
-from worker.training.deadline import Deadline
-from worker.training.device import DeviceOptions, prepare
-from worker.training.distributed import World
+from worker.training.distributed import DeviceOptions, World, set_up
+from worker.training.session import Deadline, Session
 
 _FEATURES = 2000
 _BATCH = 100
@@ -73,10 +71,9 @@ def _run_environ(folder: Path) -> dict[str, str]:
 def _ours(values: torch.Tensor, labels: torch.Tensor, tracker: Tracker) -> Callable[[], float]:
     samples = Samples(DenseRows(values), labels)
     data = Dataset(samples, samples[:0], features=_FEATURES, largest_norm2=1.0, sha256="")
-    execution = prepare(DeviceOptions(device="cpu"), World())
-    weights = Weights(torch.zeros(_FEATURES))
-    deadline = Deadline(None, World(), tracker)
-    training = Training(Config(), data, weights, execution, World(), tracker, deadline)
+    execution = set_up(DeviceOptions(device="cpu"), World())
+    session = Session(World(), tracker, execution, Deadline(None, World(), tracker))
+    training = Training(Config(), data, torch.zeros(_FEATURES), session)
 
     def once() -> float:
         begin = time.perf_counter()

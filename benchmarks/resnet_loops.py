@@ -16,22 +16,20 @@ from torch.nn import functional
 
 from mlbench import Tracker, names
 from worker.data.images import Images
-from worker.models.cifar_resnet import CifarResNet
-from worker.training.device import DeviceOptions, prepare
-from worker.training.distributed import World
+from worker.tasks.cifar10 import CifarResNet
+from worker.training.distributed import ModelOptions, World, set_up
 from worker.training.exchange import ExchangeOptions
-from worker.training.loop import Trainer, train_epoch
-from worker.training.schedule import Constant
+from worker.training.session import Deadline, Session, Trainer
 
 BATCH = 128
 STEPS = 5
 _SGD: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4}
 
 OURS = {
-    "fp32": DeviceOptions(),
-    "fp32, compiled": DeviceOptions(compile=True),
-    "bf16": DeviceOptions(precision="bf16"),
-    "bf16, compiled": DeviceOptions(precision="bf16", compile=True),
+    "fp32": ModelOptions(),
+    "fp32, compiled": ModelOptions(compile=True),
+    "bf16": ModelOptions(precision="bf16"),
+    "bf16, compiled": ModelOptions(precision="bf16", compile=True),
 }
 
 
@@ -56,22 +54,16 @@ def random_images(count: int = BATCH) -> Images:
     return Images(torch.randn(count, 3, 32, 32), torch.randint(10, (count,)))
 
 
-def ours(options: DeviceOptions, folder: Path) -> Callable[[], None]:
+def ours(options: ModelOptions, folder: Path) -> Callable[[], None]:
     """Return our loop, with all that a run records."""
-    world = World()
-    execution = prepare(options, world)
+    world, tracker = World(), Tracker(run_environ(folder))
+    execution = set_up(options, world)
+    session = Session(world, tracker, execution, Deadline(None, world, tracker))
     model = execution.place(CifarResNet(20))
-    trainer = Trainer.make(
-        model,
-        torch.optim.SGD(model.parameters(), fused=True, **_SGD),
-        Constant(0.1),
-        exchange=ExchangeOptions(),
-        execution=execution,
-        world=world,
-        tracker=Tracker(run_environ(folder)),
-    )
+    optimizer = torch.optim.SGD(model.parameters(), fused=True, **_SGD)
+    trainer = Trainer(session, model, optimizer, lambda step: 0.1, ExchangeOptions())
     batches = SameBatch(random_images(), STEPS)
-    return lambda: void(train_epoch(trainer, batches))
+    return lambda: void(trainer.train(batches))
 
 
 def plain() -> Callable[[], None]:

@@ -18,18 +18,16 @@ from mlbench import Tracker, names
 from mlbench.names import Phase
 from mlbench.recorder import Value
 from worker.data.images import Images
-from worker.training.device import DeviceOptions, prepare
-from worker.training.distributed import World
+from worker.training.distributed import ModelOptions, World, set_up
 from worker.training.exchange import ExchangeOptions
-from worker.training.loop import Trainer, train_epoch
-from worker.training.schedule import Constant
+from worker.training.session import Deadline, Session, Trainer
 
 _STEPS = 1000
 _ROUNDS = 9
 
 
-class _Uninstrumented(Trainer):
-    """Trains without looking at the clock."""
+class _Uninstrumented(Session):
+    """Does not look at the clock."""
 
     @contextmanager
     def phase(self, phase: Phase) -> Iterator[None]:
@@ -63,7 +61,7 @@ def main() -> None:
     figures = alternate(
         _ROUNDS,
         [
-            ("a step of the loop around a tiny model", "µs", _loop(Trainer, Tracker, environ)),
+            ("a step of the loop around a tiny model", "µs", _loop(Session, Tracker, environ)),
             (
                 "the same without our instrumentation",
                 "µs",
@@ -75,25 +73,19 @@ def main() -> None:
 
 
 def _loop(
-    trainer: type[Trainer], tracker: type[Tracker], environ: Mapping[str, str]
+    kind: type[Session], tracker_kind: type[Tracker], environ: Mapping[str, str]
 ) -> Callable[[], float]:
-    world = World()
-    execution = prepare(DeviceOptions(device="cpu", channels_last=False), world)
+    world, tracker = World(), tracker_kind(environ)
+    execution = set_up(ModelOptions(device="cpu", channels_last=False), world)
+    session = kind(world, tracker, execution, Deadline(None, world, tracker))
     model = nn.Sequential(nn.Flatten(), nn.Linear(1, 2))
-    training = trainer.make(
-        model,
-        torch.optim.SGD(model.parameters(), fused=True),
-        Constant(0.1),
-        exchange=ExchangeOptions(),
-        execution=execution,
-        world=world,
-        tracker=tracker(environ),
-    )
+    optimizer = torch.optim.SGD(model.parameters(), fused=True)
+    trainer = Trainer(session, model, optimizer, lambda step: 0.1, ExchangeOptions())
     batches = SameBatch(Images(torch.zeros(2, 1, 1, 1), torch.tensor([0, 1])), _STEPS)
 
     def measure_once() -> float:
         begin = time.perf_counter()
-        train_epoch(training, batches)
+        trainer.train(batches)
         return (time.perf_counter() - begin) / _STEPS * 1e6
 
     return measure_once

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from exporter import gpu
 from exporter.cadvisor import WorkerPods
 from exporter.collector import UsageCollector
-from exporter.sample import Source
-from exporter.sources import gpu
-from exporter.sources.gpu import GpuSource
-from exporter.sources.kubelet import Kubelet, KubeletSource
-from exporter.sources.processes import ProcessSource
+from exporter.gpu import GpuSource
+from exporter.kubelet import Kubelet, KubeletSource
+from exporter.processes import ProcessSource
+from exporter.series import Source
 from mlbench.home import Home
 from mlbench.serving import serve_metrics
 

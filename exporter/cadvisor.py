@@ -1,7 +1,7 @@
-"""What a kubelet's /metrics/cadvisor tells of worker pods and their node.
+"""Parses the samples of worker pods and their node from a kubelet's /metrics/cadvisor.
 
-A full node's text has megabytes, in Prometheus's text format. Lines are chosen by the name of
-their metric, and only what is shown is parsed.
+A full node's answer has megabytes, in Prometheus's text format. Lines are chosen by the name of
+their metric, and only those that are served are parsed.
 """
 
 import re
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from exporter import series
-from exporter.sample import WORKER, Sample, SourceError
-from exporter.series import Series
+from exporter.series import WORKER, Sample, Series, SourceError
 
 _INFIX: Final = "-mlbench-worker-"
 
@@ -37,11 +36,11 @@ class WorkerPods:
 
 @dataclass
 class Figure:
-    """A value of one cgroup, summed over what cAdvisor tells apart: interfaces, disks, cores."""
+    """A value of one cgroup, summed over cAdvisor's interfaces, disks or cores."""
 
     value: float = 0.0
     time: float | None = None
-    """Unix seconds; None where cAdvisor gives no time: of what does not change."""
+    """Unix seconds; None if cAdvisor gives no time, as for what does not change."""
 
 
 Figures = defaultdict[tuple[Series, str, str], defaultdict[str, Figure]]
@@ -94,7 +93,7 @@ def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Sampl
 
 
 def parse_line(rest: bytes) -> Line:
-    """Return what stands behind the name of a metric and its brace: ``a="b",c="d"} 1.5 1637``.
+    """Parse what follows the name of a metric and its brace: ``a="b",c="d"} 1.5 1637``.
 
     Raises:
         SourceError: it has another form.
@@ -109,7 +108,7 @@ def parse_line(rest: bytes) -> Line:
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines that have an end: what is cut off behind the last one is none."""
+    """Yield the complete lines; a rest without an end is dropped."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
@@ -117,7 +116,7 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _add(figures: Figures, of: Series, line: Line, workers: WorkerPods) -> None:
-    """Add a line to the figures, if it is of a worker pod and not a part of another figure."""
+    """Add a line to the figures, if it is of a worker pod and no part of another figure."""
     pod = line.labels.get("pod", "")
     container = _container(of, line.labels)
     if not container or not workers.include(line.labels.get("namespace", ""), pod):

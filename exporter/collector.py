@@ -1,4 +1,4 @@
-"""Turns what the sources read into metric families, and tells which of the sources work."""
+"""Turns the samples of all sources into metric families, and reports which sources work."""
 
 import logging
 import time
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from exporter.sample import Sample, Source, SourceError
-from exporter.series import Family, Series
+from exporter.series import Family, Sample, Series, Source, SourceError
 
 log = logging.getLogger(__name__)
 
@@ -19,13 +18,13 @@ _MOST_AHEAD_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Reading:
-    """What one source told in one scrape."""
+    """The result of reading one source in one scrape."""
 
     source: str
     seconds: float
     samples: Sequence[Sample]
     error: Exception | None
-    """What it failed with; the samples are those that it told before."""
+    """Why it failed, if it did; the samples are those before."""
 
 
 class UsageCollector(Collector):
@@ -34,10 +33,10 @@ class UsageCollector(Collector):
     def __init__(self, sources: Iterable[Source]) -> None:
         self._sources = tuple(sources)
         self._told: dict[str, str] = {}
-        """What the log was last told of each source that does not work."""
+        """The last logged failure of each source that does not work."""
 
     def collect(self) -> Iterator[Family]:
-        """Yield the families of all sources; one that fails takes only its own series along."""
+        """Yield the families of all sources; a source that fails loses only its own series."""
         readings = [read(source) for source in self._sources]
         for reading in readings:
             self._log(reading)
@@ -60,7 +59,7 @@ class UsageCollector(Collector):
 
 
 def read(source: Source) -> Reading:
-    """Return what the source tells now, and what it failed with, if it did."""
+    """Read a source now."""
     start = time.perf_counter()
     samples: list[Sample] = []
     error: Exception | None = None
@@ -71,7 +70,7 @@ def read(source: Source) -> Reading:
             if sample.time is not None and sample.time > latest:
                 raise SourceError(f"{sample.series.name} is of {sample.time:.0f}, which is to come")
             samples.append(sample)
-    except Exception as raised:  # whatever breaks in one source, the others have things to tell
+    except Exception as raised:  # whatever breaks in one source, the others are served
         error = raised
     return Reading(source.name, time.perf_counter() - start, samples, error)
 
@@ -89,7 +88,7 @@ def families(samples: Iterable[Sample]) -> Iterator[Family]:
 
 
 def source_families(readings: Iterable[Reading]) -> Iterator[Family]:
-    """Yield what tells whether each source works, and how long it took."""
+    """Yield the families that report whether each source works, and how long it took."""
     up = GaugeMetricFamily(
         "mlbench_exporter_source_up",
         "Whether the source could be read: 1, or 0 where it failed.",

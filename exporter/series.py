@@ -1,22 +1,62 @@
-"""Every series that the exporter serves, named and labelled as cAdvisor does where it has them."""
+"""The data model: every series that the exporter serves, its samples, and what reads them.
 
+Series are named and labelled as cAdvisor does where it has them.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from mlbench import names
+
+WORKER: Final = "worker"
+"""The container of a worker pod in which the agent and the training run."""
 
 Family = CounterMetricFamily | GaugeMetricFamily
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """How one thing that is measured is called, and which labels tell what it is about."""
+    """The name, help and labels of one series."""
 
     family: type[CounterMetricFamily] | type[GaugeMetricFamily]
     name: str
     help: str
     labels: tuple[str, ...]
+
+
+class SourceError(Exception):
+    """A source cannot be read now. The message says why, and if it can, what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value of a series, as read at one moment."""
+
+    series: Series
+    labels: tuple[str, ...]
+    """The values of the series' labels, in their order."""
+    value: float
+    time: float | None = None
+    """When it was measured, in Unix seconds; None for now."""
+
+
+class Source(Protocol):
+    """A place to read usage from, such as /proc on this machine, or a kubelet."""
+
+    name: str
+    """The value of the label ``source``."""
+
+    def read(self) -> Iterable[Sample]:
+        """Return the source's samples now, each series with each set of labels once.
+
+        What is unknown is left out: Prometheus would take a guess for a counter that fell.
+
+        Raises:
+            SourceError: it cannot be read, or not all of it; the samples before count.
+        """
 
 
 def _container_counter(name: str, text: str) -> Series:

@@ -4,8 +4,7 @@ import pytest
 
 from exporter import series
 from exporter.cadvisor import WorkerPods, parse, parse_line
-from exporter.sample import Sample, SourceError
-from exporter.series import Series
+from exporter.series import Sample, Series, SourceError
 
 from .kubelet_server import NAMESPACE, RELEASE, TEXT
 
@@ -83,13 +82,6 @@ def test_a_pods_interfaces_are_added_up_and_shown_on_its_worker() -> None:
     assert {pod for pod, _ in sent} == {ZERO, ONE}
 
 
-def test_the_loopback_interface_is_left_out() -> None:
-    text = line(series.NETWORK_RECEIVE, "5 1000", container="POD", interface="eth0")
-    text += line(series.NETWORK_RECEIVE, "7 1000", container="POD", interface="lo")
-
-    assert values(read(text + MACHINE), series.NETWORK_RECEIVE) == {(ZERO, "worker"): (5, 1)}
-
-
 @pytest.mark.parametrize("container", ["", "POD"])
 def test_the_sandbox_and_the_pod_as_a_whole_are_left_out(container: str) -> None:
     text = line(series.CPU_USAGE, "1.5 1000", cpu="total", container=container)
@@ -143,21 +135,6 @@ def test_only_the_workers_of_the_release_are_shown(namespace: str, pod: str, sho
     text = line(series.THREADS, "3 1000", pod, namespace=namespace) + MACHINE
 
     assert [s.value for s in read(text) if s.series is series.THREADS] == [3] * shown
-
-
-def test_a_label_that_ends_in_namespace_is_not_the_pods() -> None:
-    text = line(series.THREADS, "3 1000", namespace="elsewhere", node_namespace=NAMESPACE)
-
-    assert values(read(text + MACHINE), series.THREADS) == {}
-
-
-def test_the_node_is_read_and_named() -> None:
-    machine = [(s.series, s.labels, s.value, s.time) for s in read(MACHINE)]
-
-    assert machine == [
-        (series.MACHINE_CORES, ("node1",), 8, None),
-        (series.MACHINE_MEMORY, ("node1",), 1.6e10, None),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
 from exporter import series
 from exporter.collector import UsageCollector
-from exporter.sample import Sample, Source, SourceError
-from exporter.series import Series
+from exporter.series import Sample, Series, Source, SourceError
 
 POD = ("local", "local-mlbench-worker-0", "worker", "laptop")
 OTHER_POD = ("local", "local-mlbench-worker-1", "worker", "laptop")
@@ -55,17 +53,6 @@ def registry(*sources: Source) -> CollectorRegistry:
     return registry
 
 
-def test_a_sample_has_its_series_name_and_labels() -> None:
-    read = registry(Works("one", Sample(series.CPU_USAGE, POD, 2.25))).get_sample_value
-
-    assert read("container_cpu_usage_seconds_total", LABELS) == 2.25
-
-
-def test_totals_are_counters_and_states_are_gauges() -> None:
-    for of in EVERY_SERIES:
-        assert (of.family is CounterMetricFamily) == of.name.endswith("_total"), of.name
-
-
 def test_samples_of_several_sources_share_one_family() -> None:
     one = Works("one", Sample(series.THREADS, POD, 7))
     two = Works("two", Sample(series.THREADS, OTHER_POD, 3))
@@ -88,12 +75,6 @@ def test_a_sample_carries_the_time_at_which_it_was_measured() -> None:
     assert '"} 7.0 1795246978.634\n' in openmetrics
 
 
-def test_a_sample_of_now_carries_no_time() -> None:
-    text = generate_latest(registry(Works("one", Sample(series.THREADS, POD, 7)))).decode()
-
-    assert '"} 7.0\n' in text
-
-
 def test_a_source_that_fails_says_so_and_leaves_the_others_alone() -> None:
     works = Works("one", Sample(series.THREADS, POD, 7))
     read = registry(Fails(SourceError("no such thing")), works).get_sample_value
@@ -101,21 +82,6 @@ def test_a_source_that_fails_says_so_and_leaves_the_others_alone() -> None:
     assert read("mlbench_exporter_source_up", {"source": "broken"}) == 0
     assert read("mlbench_exporter_source_up", {"source": "one"}) == 1
     assert read("container_threads", LABELS) == 7
-
-
-def test_what_a_source_told_before_it_failed_counts() -> None:
-    read = registry(Fails(SourceError("GPU 1: lost"))).get_sample_value
-
-    assert read("machine_cpu_cores", {"node": "laptop"}) == 2
-
-
-def test_a_source_without_samples_is_up() -> None:
-    read = registry(Works("one")).get_sample_value
-
-    assert read("mlbench_exporter_source_up", {"source": "one"}) == 1
-    duration = read("mlbench_exporter_source_duration_seconds", {"source": "one"})
-    assert duration is not None
-    assert 0 <= duration < 1
 
 
 def test_a_failure_is_logged_once_until_it_changes_or_ends(

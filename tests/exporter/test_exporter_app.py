@@ -15,11 +15,9 @@ from .kubelet_server import (
     NAMESPACE,
     RELEASE,
     Certificates,
-    Handler,
     KubeletServer,
     make_account,
     serving,
-    whole,
 )
 
 UP = "mlbench_exporter_source_up"
@@ -77,33 +75,6 @@ def test_it_serves_the_pods_that_a_kubelet_knows(
     assert values(text, "machine_cpu_cores", "node") == {("node1",): 2}
     assert values(text, UP, "source")["kubelet",] == 1
     assert promtool_says(promtool, text) == ""
-
-
-def test_a_kubelet_that_fails_leaves_no_old_value_and_one_line_in_the_log(
-    server: KubeletServer, account: Path, tmp_path: Path, promtool: Path
-) -> None:
-    def forbid(handler: Handler) -> None:
-        handler.send_whole(b"not for you", 403)
-
-    with exporter(tmp_path, in_cluster(server, account)) as served:
-        before = served.scrape()
-        server.answer = forbid
-        failing = [served.scrape(), served.scrape()]
-        server.answer = whole
-        after = served.scrape()
-        log = served.stop().splitlines()
-
-    for text in failing:
-        assert values(text, UP, "source")["kubelet",] == 0
-        assert "container_" not in text
-        assert "machine_" not in text
-        assert promtool_says(promtool, text) == ""
-    threads = ("container_threads", "pod", "container")
-    assert values(after, *threads) == values(before, *threads) != {}
-    assert values(after, UP, "source")["kubelet",] == 1
-    failed, works = log
-    assert failed.endswith("/metrics/cadvisor: 403 Forbidden: not for you")
-    assert works.endswith("source kubelet works again")
 
 
 def test_a_kubelets_certificate_is_verified_unless_told_otherwise(

@@ -8,9 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from exporter import series
-from exporter.sources import gpu
-from exporter.sources.gpu import GpuSource
+from exporter import gpu, series
+from exporter.gpu import GpuSource
 
 from .conftest import StartPod
 from .exporting import exporter, promtool_says, values
@@ -65,17 +64,6 @@ def test_a_gpu_names_the_pod_whose_process_uses_it(
 
     assert set(used) == {("0", "local-mlbench-worker-3"), ("1", ""), ("2", "")}
     assert set(elsewhere) == {("0", ""), ("1", ""), ("2", "")}
-
-
-def test_a_gpu_that_pods_share_is_shown_once_without_one(
-    nvml: dict[str, str], start_pod: StartPod, tmp_path: Path
-) -> None:
-    agents = [start_pod(f"local-mlbench-worker-{number}") for number in range(2)]
-    pids = {"NVML_PIDS": ",".join(str(agent.process.pid) for agent in agents)}
-    with exporter(tmp_path, environ=nvml | pids) as served:
-        used = values(served.scrape(), "mlbench_gpu_power_watts", "gpu", "pod")
-
-    assert set(used) == {("0", ""), ("1", ""), ("2", "")}
 
 
 def test_a_gpu_that_fails_does_not_take_the_others_along(

@@ -1,23 +1,27 @@
 """Real processes: whose they are, and that a pod's totals hold when they end."""
 
-import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from exporter import series
-from exporter.proc import Owner, read_owners
-from exporter.sample import Sample
-from exporter.sources.processes import (
+from exporter.processes import (
     MAX_READINGS,
+    Disk,
+    Network,
+    Owner,
+    PodUsage,
     ProcessSource,
     ProcessUsage,
+    adopt,
     measure,
+    named_owner,
+    parse_network,
     pod_usage,
+    read_owners,
 )
-from exporter.usage import Disk, Network, PodUsage
 
 from .conftest import Agent, StartPod
 
@@ -78,37 +82,6 @@ def test_a_pod_is_the_sum_of_its_processes() -> None:
     )
 
 
-def test_samples_are_labelled_and_leave_out_what_is_unknown(
-    start_pod: StartPod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start_pod("worker-0")
-    monkeypatch.setattr("exporter.sources.processes._measure_disk", lambda process: None)
-
-    samples = list(ProcessSource(tmp_path, "laptop").read())
-
-    figures = {sample.series: sample for sample in samples}
-    assert len(figures) == len(samples)
-    assert figures[series.PROCESSES] == Sample(
-        series.PROCESSES, ("local", "worker-0", "worker", "laptop"), 1
-    )
-    assert series.FS_READS not in figures
-    assert series.NETWORK_RECEIVE not in figures
-
-
-def test_the_machine_is_read_without_any_pod(tmp_path: Path) -> None:
-    memory, cores = ProcessSource(tmp_path, "laptop").read()
-
-    page = os.sysconf("SC_PAGE_SIZE")
-    assert memory == Sample(series.MACHINE_MEMORY, ("laptop",), os.sysconf("SC_PHYS_PAGES") * page)
-    assert cores == Sample(series.MACHINE_CORES, ("laptop",), os.sysconf("SC_NPROCESSORS_ONLN"))
-
-
-def test_io_is_unknown_where_one_process_hides_it() -> None:
-    hidden = ProcessUsage(1, 1, 1, 1, 1, disk=None)
-
-    assert pod_usage("worker-0", "laptop", [PROCESS, hidden], None).disk is None
-
-
 def test_a_sum_of_hundredths_does_not_depend_on_what_is_added_to_what() -> None:
     def total(*seconds: float) -> float:
         parts = [ProcessUsage(part, 0, 0, 0, 1, None) for part in seconds]
@@ -131,18 +104,6 @@ def test_processes_are_found_by_pod_and_home(start_pod: StartPod, tmp_path: Path
     assert usage.threads == 2
     assert MIB < usage.memory_working_set_bytes < usage.memory_usage_bytes < 200 * MIB
     assert usage.network is None  # it shares ours
-
-
-def test_nothing_is_found_where_nothing_runs(tmp_path: Path) -> None:
-    assert ProcessSource(tmp_path, "laptop").read_pods() == []
-
-
-def test_a_child_belongs_to_its_parents_pod_without_an_environment(
-    start_pod: StartPod, tmp_path: Path
-) -> None:
-    start_child(start_pod("worker-0"), "", more=", env={}")
-
-    assert read_one(tmp_path).processes == 2
 
 
 def test_a_child_that_hides_its_environment_belongs_to_its_parents_pod(
@@ -209,21 +170,6 @@ def test_cpu_time_holds_when_the_agent_adopts_orphans_and_waits_for_them(
     assert 0.25 < running.cpu_usage_seconds <= reaped.cpu_usage_seconds
 
 
-def test_io_that_may_not_be_read_is_unknown_and_nothing_else(
-    start_pod: StartPod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def denied(process: psutil.Process) -> None:
-        raise psutil.AccessDenied(process.pid)
-
-    start_pod("worker-0")
-    monkeypatch.setattr(psutil.Process, "io_counters", denied)
-
-    usage = read_one(tmp_path)
-
-    assert usage.disk is None
-    assert usage.processes == 1
-
-
 @pytest.mark.parametrize("child_first", [False, True])
 def test_a_child_that_is_reaped_while_its_pod_is_read_is_counted_once(
     child_first: bool, start_pod: StartPod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -243,8 +189,8 @@ def test_a_child_that_is_reaped_while_its_pod_is_read_is_counted_once(
             agent.do("child.stdin.close(); child.wait()")
         return usage
 
-    monkeypatch.setattr("exporter.sources.processes.read_owners", in_order)
-    monkeypatch.setattr("exporter.sources.processes.measure", measure_then_reap)
+    monkeypatch.setattr("exporter.processes.read_owners", in_order)
+    monkeypatch.setattr("exporter.processes.measure", measure_then_reap)
     reaped = read_one(tmp_path)
 
     assert (measured[0] != agent.process.pid) == child_first
@@ -277,3 +223,91 @@ def test_a_network_namespace_of_its_own_is_counted(start_pod: StartPod, tmp_path
     start_pod("worker-0", prefix=unshare)
 
     assert read_one(tmp_path).network == Network(0, 0)  # nothing but a loopback interface in it
+
+
+HERE = Owner(Path("/here"), "worker-0")
+THERE = Owner(Path("/there"), "worker-0")
+
+
+@pytest.mark.parametrize(
+    ("environment", "owner"),
+    [
+        (b"PATH=/bin\0MLBENCH_POD=worker-0\0MLBENCH_HOME=/here\0", HERE),
+        (b"MLBENCH_HOME=/here\0MLBENCH_POD=worker-0\0", HERE),
+        (b"MLBENCH_HOME=/here/\0MLBENCH_POD=worker-0", HERE),
+        (b"MLBENCH_HOME=/here\0", None),
+        (b"MLBENCH_POD=worker-0\0", None),
+        (b"MLBENCH_HOME=/here\0MLBENCH_POD=\0", None),
+        (b"MLBENCH_HOME=/here\0OLD_MLBENCH_POD=worker-0\0", None),
+        (b"MLBENCH_HOME=/here\0NOTE=MLBENCH_POD=worker-0\0", None),
+        (b"MLBENCH_HOME=/h\xff\0MLBENCH_POD=p\0", Owner(Path("/h\udcff"), "p")),
+        (b"", None),
+    ],
+)
+def test_an_owner_is_named_by_pod_and_home(environment: bytes, owner: Owner | None) -> None:
+    assert named_owner(environment) == owner
+
+
+def test_who_names_no_owner_belongs_to_the_nearest_ancestor_that_does() -> None:
+    named = {10: HERE, 12: THERE}
+    parents = {11: 10, 13: 12, 14: 13, 15: 1}
+
+    assert adopt(named, parents) == {10: HERE, 11: HERE, 12: THERE, 13: THERE, 14: THERE}
+
+
+def test_parents_that_were_read_while_they_changed_do_not_hold_up() -> None:
+    assert adopt({1: HERE}, {2: 3, 3: 2}) == {1: HERE}
+
+
+def test_network_is_the_sum_of_all_interfaces_but_the_loopback() -> None:
+    table = """\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo
+    lo:    3193      29    0    0    0     0          0         0     3193      29    0    0    0
+  eth0: 160544412    4581    0    0    0     0      0         0   305606    2404    0    0    0
+  eth1:1000      20    0    0    0     0          0         0        50       0    0    0    0
+"""
+
+    assert parse_network(table) == Network(receive_bytes=160545412, transmit_bytes=305656)
+
+
+USAGE = PodUsage(
+    namespace="local",
+    pod="local-mlbench-worker-0",
+    container="worker",
+    node="laptop",
+    cpu_user_seconds=1.5,
+    cpu_usage_seconds=2.25,
+    memory_usage_bytes=4096,
+    memory_working_set_bytes=1024,
+    threads=7,
+    processes=2,
+    disk=Disk(read_bytes=10, write_bytes=20),
+    network=Network(receive_bytes=30, transmit_bytes=40),
+)
+
+
+def values(usage: PodUsage) -> dict[str, float]:
+    return {sample.series.name: sample.value for sample in usage.samples()}
+
+
+def test_every_figure_is_a_sample() -> None:
+    assert values(USAGE) == {
+        "container_cpu_usage_seconds_total": 2.25,
+        "container_cpu_user_seconds_total": 1.5,
+        "container_memory_usage_bytes": 4096,
+        "container_memory_working_set_bytes": 1024,
+        "container_threads": 7,
+        "container_processes": 2,
+        "container_fs_reads_bytes_total": 10,
+        "container_fs_writes_bytes_total": 20,
+        "container_network_receive_bytes_total": 30,
+        "container_network_transmit_bytes_total": 40,
+    }
+
+
+def test_what_is_unknown_is_left_out() -> None:
+    known = values(replace(USAGE, disk=None, network=None))
+
+    assert "container_threads" in known
+    assert not [name for name in known if "_fs_" in name or "_network_" in name]

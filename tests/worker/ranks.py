@@ -1,39 +1,59 @@
 """Running a command as the ranks of a run: real processes, with the environment that agents set."""
 
+import atexit
+import functools
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlbench import names
-from tests.conftest import free_port
+from tests.conftest import free_port, wait_for
 
 
 @dataclass(frozen=True)
 class Rank:
     """A process that has been started as one rank of a run."""
 
-    process: subprocess.Popen[str]
+    pid: int
     metrics_file: Path
+    folder: Path
+    """Holds what it writes, and its exit code when it has ended."""
 
     def output(self, seconds: float = 60.0) -> tuple[str, str]:
         """Wait for its end, and return what it wrote to stdout and stderr."""
-        return self.process.communicate(timeout=seconds)
+        code = self.folder / "code"
+        wait_for(code.exists, seconds, f"the end of {self.pid}")
+        return (self.folder / "stdout").read_text(), (self.folder / "stderr").read_text()
+
+    @property
+    def returncode(self) -> int:
+        """The exit code of a process that has ended; negative for a signal."""
+        return int((self.folder / "code").read_text())
+
+    def kill(self) -> None:
+        """Kill the process, and wait for its end."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.output()
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what it has recorded and stated."""
+        return list(map(json.loads, self.metrics_file.read_text().splitlines()))
 
     def series(self, metric: str) -> list[float]:
         """Return the values of a metric that it has recorded, in order."""
-        lines = map(json.loads, self.metrics_file.read_text().splitlines())
-        recorded = [line["metrics"] for line in lines if "metrics" in line]
+        recorded = [line["metrics"] for line in self.lines() if "metrics" in line]
         return [values[metric] for values in recorded if metric in values]
 
     def stated(self, what: str) -> list[Any]:
         """Return what it has stated of its goal or settings, in order."""
-        lines = map(json.loads, self.metrics_file.read_text().splitlines())
-        return [line[what] for line in lines if what in line]
+        return [line[what] for line in self.lines() if what in line]
 
 
 def start_ranks(folder: Path, size: int, *command: str) -> list[Rank]:
@@ -42,23 +62,19 @@ def start_ranks(folder: Path, size: int, *command: str) -> list[Rank]:
     return [_start(folder, rank, size, port, command) for rank in range(size)]
 
 
-def finish(ranks: Sequence[Rank]) -> None:
-    """Wait for the ranks; each must end well, with nothing on stderr."""
-    finish_with_output(ranks)
-
-
-def finish_with_output(ranks: Sequence[Rank]) -> list[str]:
+def finish(ranks: Sequence[Rank]) -> list[str]:
     """Wait for the ranks, which must end well, and return what each wrote to stdout."""
     outputs = []
     for rank in ranks:
         output, errors = rank.output()
-        assert (rank.process.returncode, errors) == (0, "")
+        assert (rank.returncode, errors) == (0, "")
         outputs.append(output)
     return outputs
 
 
 def _start(folder: Path, rank: int, size: int, port: int, command: Sequence[str]) -> Rank:
     metrics_file = folder / f"metrics-{size}-{rank}.jsonl"
+    own = Path(tempfile.mkdtemp(prefix=f"rank-{rank}-", dir=folder))
     environ = {
         "RANK": str(rank),
         "WORLD_SIZE": str(size),
@@ -67,12 +83,30 @@ def _start(folder: Path, rank: int, size: int, port: int, command: Sequence[str]
         "OMP_NUM_THREADS": "1",
         names.ENV_METRICS_FILE: str(metrics_file),
     }
-    process = subprocess.Popen(
-        [sys.executable, *command],
-        env=os.environ | environ,
-        stdin=subprocess.DEVNULL,
+    request = {
+        "command": command,
+        "environ": {**os.environ, **environ},
+        "folder": os.getcwd(),  # noqa: PTH109
+        "outputs": [str(own / "stdout"), str(own / "stderr")],
+        "code": str(own / "code"),
+    }
+    server = _fork_server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(json.dumps(request).encode() + b"\n")
+    server.stdin.flush()
+    return Rank(int(server.stdout.readline()), metrics_file, own)
+
+
+@functools.cache
+def _fork_server() -> subprocess.Popen[bytes]:
+    """Start what forks ranks: once, for all tests of this process."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.worker.fork_server"],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
     )
-    return Rank(process, metrics_file)
+    atexit.register(server.communicate)
+    return server

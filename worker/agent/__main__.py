@@ -29,17 +29,17 @@ def main() -> None:
         "--start-in",
         type=Path,
         default=Path.cwd(),
-        help="where commands start that name no folder of their own; by default where the agent is",
+        help="where commands start unless they name a folder; by default the agent's own",
     )
     options = parser.parse_args()
     try:
         token = pod_token.read(options.token_file)
     except OSError as error:
-        parser.error(f"the pod's token, which the master asks for, cannot be read: {error}")
+        parser.error(f"cannot read the pod's token: {error}")
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     adopt_orphans()
-    # In a container. Elsewhere the exporter knows a worker by its environment.
+    # In a container. Elsewhere the exporter has to read the worker's environment.
     if os.getpid() == 1:
         hide_from_others()
     collector = WorkerCollector(options.pod)

@@ -1,4 +1,4 @@
-"""The agent's loop: say what is, hear what should be, and make it so."""
+"""The agent's loop: report its state to the master, and do as the answer says."""
 
 import logging
 import os
@@ -10,11 +10,9 @@ from pathlib import Path
 
 from mlbench.assignment import Assignment
 from worker.agent.attempt import Attempt
-from worker.agent.backoff import Backoff
-from worker.agent.clock import Clock
 from worker.agent.facts import Facts
 from worker.agent.files import remove
-from worker.agent.link import Link, LinkError, RefusedError, Reply
+from worker.agent.link import Backoff, Clock, Link, LinkError, RefusedError, Reply
 from worker.agent.scraped import WorkerCollector
 from worker.agent.shipper import Shipper
 
@@ -39,7 +37,7 @@ class Agent:
         self._connect = connect
         self._collector = collector
         self._start_in = start_in
-        # The pod's token is not in it: the training process gets all of it.
+        # The training process gets all of it, so the pod's token must not be in it.
         self._environ = dict(os.environ)
         self._facts = Facts(self._environ)
         self._clock = Clock()
@@ -49,7 +47,7 @@ class Agent:
         self._shipper: Shipper | None = None
 
     def run(self) -> None:
-        """Poll until told to quit; then end the training process, if there is one."""
+        """Poll until ``quit`` is called; then end the training process, if there is one."""
         self._resume()
         link, backoff = self._connect(), Backoff()
         while not self._stopping.is_set():
@@ -57,7 +55,7 @@ class Agent:
             try:
                 patience = self._turn(link, backoff)
             except (OSError, RuntimeError):
-                # No descriptor or thread was left, for instance: there may be one later.
+                # For instance no file descriptor or thread is left: there may be one later.
                 log.exception("cannot go on, trying again")
                 patience = backoff.seconds()
             self._wake.wait(patience)
@@ -65,7 +63,7 @@ class Agent:
         self._end()
 
     def _turn(self, link: Link, backoff: Backoff) -> float:
-        """Poll, and do what the master says; return in how many seconds to do so again."""
+        """Poll, do what the master says, and return the seconds until the next poll."""
         try:
             reply = link.poll(self._pod, self._report())
         except (LinkError, RefusedError) as error:
@@ -82,7 +80,7 @@ class Agent:
         return patience
 
     def quit(self) -> None:
-        """End soon."""
+        """Ask the agent to end soon."""
         self._stopping.set()
         self._wake.set()
 
@@ -113,7 +111,7 @@ class Agent:
 
     def _resume(self) -> None:
         if found := Attempt.resume(self._folder):
-            log.info("found what a former agent left: %s", found.folder.name)
+            log.info("resuming what a former agent left: %s", found.folder.name)
             self._take(found)
 
     def _start(self, assignment: Assignment) -> None:
@@ -126,7 +124,7 @@ class Agent:
         except OSError as error:
             log.exception("cannot make a folder for run %d", assignment.run_id)
             attempt = Attempt.unable(self._folder, assignment, f"it cannot keep its files: {error}")
-        # What ships it is there before its process, which it must not be without.
+        # The shipper first: there may be no thread left for it, and no process may go without.
         self._take(attempt)
         if attempt.exit is None:
             self._begin(attempt)
@@ -151,8 +149,8 @@ class Agent:
         try:
             facts = self._facts.state(attempt.assignment, self._clock.offset)
         except Exception:
-            # A machine so odd that it cannot be described can still train.
-            log.exception("cannot say what %s runs on", attempt.folder.name)
+            # A machine that cannot be described can still train.
+            log.exception("cannot state the machine of %s", attempt.folder.name)
         else:
             attempt.state(facts)
 
@@ -173,7 +171,7 @@ class Agent:
             self._collector.show(attempt)
 
     def _end(self) -> None:
-        """End the process, within its grace; its folder is for the next agent."""
+        """End the process, within its grace; its folder stays for the next agent."""
         if self._attempt is not None and self._attempt.exit is None:
             self._attempt.stop()
             while not self._attempt.ended.wait(0.1):
@@ -184,10 +182,10 @@ class Agent:
 
 
 def _own_address() -> str:
-    """Return the address that others reach this machine at; loopback where there is no network."""
+    """Return this machine's address for other machines; loopback if there is no network."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            # Nothing is sent: connecting a datagram socket only looks up the route.
+            # Connecting a datagram socket sends nothing: it only looks up the route.
             probe.connect(("192.0.2.1", 9))
             address: str = probe.getsockname()[0]
             return address

@@ -1,4 +1,4 @@
-"""One rank of one attempt, on disk and as a process: what the agent starts, stops and reports."""
+"""An attempt of one rank, on disk and as a process: the agent starts, stops and reports it."""
 
 import json
 import logging
@@ -15,10 +15,19 @@ from pathlib import Path
 from mlbench import names
 from mlbench.assignment import Assignment
 from mlbench.names import StreamName
-from worker.agent.cgroup import killed_for_memory, memory_limit
-from worker.agent.files import own_folder, read_json, remove, write_json
+from worker.agent.files import (
+    LogFile,
+    MetricsFile,
+    StreamFile,
+    create_stream,
+    open_regular,
+    own_folder,
+    read_json,
+    remove,
+    write_json,
+)
+from worker.agent.machine import killed_for_memory, memory_limit
 from worker.agent.process import NOT_STARTED, Exit, TrainingProcess
-from worker.agent.streamfile import LogFile, MetricsFile, StreamFile
 
 log = logging.getLogger(__name__)
 
@@ -32,36 +41,31 @@ _ASSIGNMENT, _EXIT, _COUNTERS = "assignment.json", "exit.json", "counters"
 _HIGHEST_CODE = 255
 _LONGEST_FAILURE = 500
 _ROOM_FOR_WORDS_BYTES = 16 << 10
-# What a process is given as exit code if its agent ended with it: the guard killed it.
+# The exit code of a process whose agent ended: the guard killed it.
 _KILLED = -9
 
 
 class Attempt:
     """A rank's folder and process.
 
-    The folder holds the assignment, the three streams, the counters and how the process ended, so
-    that an agent that is started anew finds out what its predecessor left. What counts meanwhile
-    is in memory: the command may do to the folder what it likes, and the disk may be full.
+    The folder holds the assignment, the three streams, the counters and how the process ended, for
+    an agent that is started anew. The state that counts meanwhile is in memory: the command may do
+    anything to the folder, and the disk may be full.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        assignment: Assignment,
-        *,
-        stdout: LogFile,
-        stderr: LogFile,
-        metrics: MetricsFile,
+        self, folder: Path, assignment: Assignment, open_stream: Callable[[Path], int | None]
     ) -> None:
         self.folder = folder
         self.assignment = assignment
         self.ended = threading.Event()
         self.exit: Exit | None = None
-        self._metrics = metrics
+        stdout, stderr, metrics = (self.file(stream) for stream in names.STREAMS)
+        self._metrics = MetricsFile(metrics, open_stream(metrics))
         self._streams: Mapping[StreamName, StreamFile] = {
-            "stdout": stdout,
-            "stderr": stderr,
-            "metrics": metrics,
+            "stdout": LogFile(stdout, open_stream(stdout)),
+            "stderr": LogFile(stderr, open_stream(stderr)),
+            "metrics": self._metrics,
         }
         self._process: TrainingProcess | None = None
         self._failure = ""
@@ -77,39 +81,26 @@ class Attempt:
         a = assignment
         own_folder(parent)
         prefix = f"run-{a.run_id}-attempt-{a.attempt}-rank-{a.rank}-"
-        # Of a name that is new, whatever was left here.
+        # A new name, whatever was left here.
         folder = Path(tempfile.mkdtemp("", prefix, parent))
         try:
             (folder / _COUNTERS).mkdir(mode=0o700)
             write_json(folder / _ASSIGNMENT, asdict(assignment))
-            return cls(
-                folder,
-                assignment,
-                stdout=LogFile.create(folder / _FILES["stdout"]),
-                stderr=LogFile.create(folder / _FILES["stderr"]),
-                metrics=MetricsFile.create(folder / _FILES["metrics"]),
-            )
+            return cls(folder, assignment, create_stream)
         except OSError:
             remove(folder)
             raise
 
     @classmethod
     def unable(cls, parent: Path, assignment: Assignment, why: str) -> "Attempt":
-        """Return an attempt that has failed, as no folder can be made for it."""
-        folder = parent / "none"
-        attempt = cls(
-            folder,
-            assignment,
-            stdout=LogFile.missing(folder / _FILES["stdout"]),
-            stderr=LogFile.missing(folder / _FILES["stderr"]),
-            metrics=MetricsFile.missing(folder / _FILES["metrics"]),
-        )
+        """Return an attempt that has failed, because no folder can be made for it."""
+        attempt = cls(parent / "none", assignment, lambda path: None)
         attempt.fail(why)
         return attempt
 
     @classmethod
     def resume(cls, parent: Path) -> "Attempt | None":
-        """Return what a former agent left unfinished: an attempt whose process has ended."""
+        """Return the attempt that a former agent left unfinished; its process has ended."""
         found = map(cls._left_in, sorted(parent.glob("run-*")))
         return next(filter(None, found), None)
 
@@ -120,21 +111,15 @@ class Attempt:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            log.warning("nothing can be made of what was left in %s: %s", folder, error)
+            log.warning("cannot resume what was left in %s: %s", folder, error)
             return None
-        attempt = cls(
-            folder,
-            assignment,
-            stdout=LogFile.find(folder / _FILES["stdout"]),
-            stderr=LogFile.find(folder / _FILES["stderr"]),
-            metrics=MetricsFile.find(folder / _FILES["metrics"]),
-        )
+        attempt = cls(folder, assignment, open_regular)
         attempt._note_exit(*_read_exit(folder / _EXIT))
         return attempt
 
     @property
     def counters(self) -> Path:
-        """The folder in which prometheus-client keeps the process's totals."""
+        """The folder of prometheus-client's files of the process."""
         return self.folder / _COUNTERS
 
     @property
@@ -144,12 +129,12 @@ class Attempt:
 
     @property
     def failure(self) -> str:
-        """Why the rank has failed, however its process ends; empty if it has not."""
+        """Why the rank has failed, however its process ends; "" if it has not."""
         words = (self._failure or self._metrics.failure)[:_LONGEST_FAILURE]
         return "".join(character if character.isprintable() else " " for character in words)
 
     def remove_old_checkpoints(self) -> None:
-        """Leave the checkpoints of the run's former attempts alone: a first attempt has none."""
+        """Remove all checkpoints but those of the run's former attempts."""
         with suppress(OSError):
             own_folder(self.checkpoints.parent)
         for old in self.checkpoints.parent.glob("*"):
@@ -161,11 +146,11 @@ class Attempt:
         return self.folder / _FILES[stream]
 
     def read(self, stream: StreamName, offset: int, length: int) -> bytes:
-        """Return the next bytes of a stream from an offset on, at most so many."""
+        """Return at most ``length`` bytes of a stream from an offset on."""
         return self._streams[stream].read(offset, length)
 
     def size(self, stream: StreamName) -> int:
-        """Return how many bytes a stream has, or has had so far, if it is given up."""
+        """Return the size of a stream in bytes; 0 if it ended early."""
         return self._streams[stream].size()
 
     def sizes(self) -> dict[StreamName, int]:
@@ -173,13 +158,13 @@ class Attempt:
         return {stream: self.size(stream) for stream in self._streams}
 
     def state(self, machine: Mapping[str, object]) -> None:
-        """Say what the rank runs on, in the first line of its metrics stream.
+        """State the facts of the machine in the first line of the metrics stream.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the line cannot be written.
         """
         line = json.dumps({"time": time.time(), "machine": machine}, ensure_ascii=False)
-        # A name that is no text, as Linux allows them, must not cost the other facts.
+        # Linux allows names that are not text; the other facts must get through.
         self._metrics.append(f"{line}\n".encode(errors="replace"))
 
     def start(
@@ -190,10 +175,10 @@ class Attempt:
     ) -> None:
         """Start the process; ``on_exit`` is called, from another thread, when it has ended.
 
-        ``clock_offset_seconds`` is by how much this machine's clock is ahead of the master's.
+        ``clock_offset_seconds`` is the lead of this machine's clock over the master's.
 
         Raises:
-            OSError, RuntimeError, ValueError: it cannot be started, and not for its command's sake.
+            OSError, RuntimeError, ValueError: it cannot start, not because of its command.
         """
         killed_before = killed_for_memory()
 
@@ -214,7 +199,7 @@ class Attempt:
         )
 
     def stop(self) -> None:
-        """Have the process end soon: by itself, or killed after a grace."""
+        """Ask the process to end; ``enforce_stop`` kills it after a grace."""
         if self._process is not None:
             self._process.stop()
 
@@ -224,23 +209,23 @@ class Attempt:
             self._process.enforce_stop()
 
     def fail(self, why: str) -> None:
-        """Note that there will be no process, and why."""
+        """End the attempt without a process."""
         self._note_exit(Exit(NOT_STARTED, time.time()), why)
 
     def forget(self) -> None:
-        """Leave only the counters, which Prometheus may not have scraped yet."""
+        """Close the streams; the counters stay, as Prometheus may not have scraped them yet."""
         for file in self._streams.values():
             file.close()
         try:
             (self.folder / _ASSIGNMENT).unlink(missing_ok=True)
         except OSError as error:
-            # The next agent will find it, and be told that it is over.
+            # The next agent will find it, and the master will tell it that it is over.
             log.warning("%s stays: %s", self.folder, error)
 
     def remember_exit(self) -> None:
-        """Write down how it ended, for an agent that is started anew, unless that is done.
+        """Write how it ended for an agent that is started anew, unless that is done.
 
-        A disk that is full now may have room later.
+        To be called again: a disk that is full now may have room later.
         """
         if self.exit is None or self._remembered:
             return
@@ -256,7 +241,7 @@ class Attempt:
             self._streams["stderr"].append(words.encode())
 
     def _note_exit(self, ended: Exit, failure: str = "") -> None:
-        """Note the end: first in memory, where nothing keeps it from being reported."""
+        """Note the end: first in memory, where it can be reported whatever the disk does."""
         self._metrics.check()
         self._failure = failure
         self.exit = ended
@@ -271,7 +256,7 @@ class Attempt:
             "WORLD_SIZE": str(a.world_size),
             "MASTER_ADDR": a.master_addr,
             "MASTER_PORT": str(a.master_port),
-            # Lines must reach their file when they are written, also those before a crash.
+            # So that the lines before a crash reach their file.
             "PYTHONUNBUFFERED": "1",
             names.ENV_RUN_ID: str(a.run_id),
             names.ENV_ATTEMPT: str(a.attempt),
@@ -292,7 +277,7 @@ class Attempt:
 
 
 def _why_silent(ended: Exit, folder: Path) -> str:
-    """Return why a process that failed may have no last words; empty if it had room for them."""
+    """Return a failure if a full disk may have kept the process from writing its last words."""
     try:
         disk = os.statvfs(folder)
     except OSError:
@@ -305,7 +290,7 @@ def _why_silent(ended: Exit, folder: Path) -> str:
 def _read_exit(path: Path) -> tuple[Exit, str]:
     """Return how a process ended, and its failure, as a former agent wrote it down.
 
-    Where it did not, or what it wrote was spoilt, the process was killed with it.
+    If it did not, or the file was damaged, the process was killed with the agent.
     """
     try:
         said = read_json(path)

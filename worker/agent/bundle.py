@@ -1,8 +1,7 @@
 """Pack the agent into one file that any image with Python 3.11 can run.
 
 ``python -m worker.agent.bundle OUT`` writes it; ``python3 OUT …`` runs it. It holds the agent,
-the modules of mlbench and prometheus-client: all pure Python, so it needs nothing but the standard
-library. The same code makes the same bytes.
+the modules of mlbench and prometheus-client, all pure Python. The same code makes the same bytes.
 """
 
 import sys
@@ -16,7 +15,7 @@ import prometheus_client
 import mlbench
 import worker
 
-# In words that every Python since 2.6 can parse: what comes after it only newer ones can.
+# Every Python since 2.6 can parse this; the modules that it imports need a newer one.
 _MAIN = """\
 import sys
 
@@ -34,7 +33,7 @@ def write_bundle(path: Path) -> None:
     """Write the agent as one zip file with a ``__main__``."""
     with ZipFile(path, "w", ZIP_DEFLATED) as bundle:
         for name, content in sorted(_contents()):
-            # The oldest time that a zip file can hold, for all: packing it again changes nothing.
+            # All have the oldest time that a zip file can hold, so that packing is reproducible.
             bundle.writestr(ZipInfo(name), content, ZIP_DEFLATED)
 
 

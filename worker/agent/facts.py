@@ -1,4 +1,4 @@
-"""What a rank runs on and with, as its agent states it before it starts the process."""
+"""The facts that an agent states of its machine before it starts a rank's process."""
 
 import json
 import sys
@@ -9,25 +9,23 @@ from pathlib import Path
 from threading import Thread
 
 from mlbench.assignment import Assignment
-from worker.agent.clock import Offset
-from worker.agent.git import git_state
-from worker.agent.gpus import Gpus, read_gpus
-from worker.agent.machine import read_machine
-from worker.agent.python import Pythons, python_of
-from worker.agent.source import find_source
+from mlbench.records import StatedMachine
+from worker.agent.link import Offset
+from worker.agent.machine import Gpus, read_gpus, read_machine
+from worker.agent.software import Pythons, find_source, git_state, python_of
 
 # A driver that takes longer to wake up is not waited for.
 _PATIENCE_SECONDS = 5.0
-# The master takes no longer text, and no more for all facts; packages have what the rest leaves.
+# The master accepts no longer text, and no more for all facts; packages get what the rest leaves.
 _LONGEST_TEXT = 1000
 _MOST_BYTES = 60 << 10
 
 
 class Facts:
-    """Gathers what takes a while in advance, in a thread: a run's start shall not wait for it."""
+    """Gathers slow facts in advance, in a thread, so that a run's start need not wait for them."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        """Begin; ``environ`` is what training processes are given."""
+        """Start the thread; ``environ`` is the environment of training processes."""
         self._environ = environ
         self._pythons = Pythons(environ)
         self._own_version = _own_version()
@@ -36,24 +34,26 @@ class Facts:
         self._preparing.start()
 
     def state(self, assignment: Assignment, offset: Offset | None) -> dict[str, object]:
-        """Return the facts for an assignment, as JSON holds them; None for what is not known."""
+        """Return the fields of a ``StatedMachine``, within the master's bounds."""
         self._preparing.join(_PATIENCE_SECONDS)
         command, folder = assignment.command, Path(assignment.working_dir or ".")
         python = self._pythons.ask(python_of(command, folder, self._environ))
-        git = git_state(find_source(command, folder), self._environ)
-        return bounded(
-            {
-                **asdict(read_machine()),
-                "gpus": list(self._gpus.names),
+        machine = StatedMachine(
+            **{
+                **vars(read_machine()),
+                "gpus": self._gpus.names,
                 "gpu_driver": self._gpus.driver,
                 "python": python.version if python else None,
                 "mlbench": self._own_version,
-                "packages": dict(python.packages) if python else {},
-                "git": asdict(git) if git else None,
+                "packages": python.packages if python else {},
+                "git": git_state(find_source(command, folder), self._environ),
                 "clock_offset_seconds": offset.seconds if offset else None,
                 "clock_uncertainty_seconds": offset.uncertainty_seconds if offset else None,
             }
         )
+        facts = asdict(machine)
+        del facts["ranks"]  # the master knows whose machine it is
+        return bounded(facts)
 
     def _prepare(self) -> None:
         self._pythons.ask(sys.executable)
@@ -61,7 +61,7 @@ class Facts:
 
 
 def bounded(facts: Mapping[str, object]) -> dict[str, object]:
-    """Return facts whose texts are not too long, and with so many packages that all have room."""
+    """Return the facts with long texts cut, and with as many packages as there is room for."""
     cut = {name: _cut(value) for name, value in facts.items()}
     packages = cut["packages"]
     assert isinstance(packages, dict)
@@ -79,7 +79,7 @@ def _cut(value: object) -> object:
     match value:
         case str():
             return value[:_LONGEST_TEXT]
-        case list():
+        case list() | tuple():
             return [_cut(one) for one in value]
         case dict():
             return {_cut(name): _cut(one) for name, one in value.items()}

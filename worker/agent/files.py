@@ -1,24 +1,47 @@
-"""The agent's own files and folders, where commands may have left anything at all."""
+"""The agent's files: read while a command may do to them whatever it likes.
+
+A stream's file is read by the descriptor with which it was made, so that losing its name loses no
+byte. What was read is looked at again, so that a command which takes it back is noticed.
+"""
 
 import contextlib
+import errno
 import json
 import logging
 import os
 import shutil
 import stat
 import tempfile
+import threading
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
 log = logging.getLogger(__name__)
 
-# Neither is a link followed, nor a writer of a pipe waited for.
+# Does not follow a link, nor wait for the writer of a pipe.
 _CAREFULLY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LONGEST_JSON_BYTES = 4 << 20
 
+# So many bytes are checked again, at the start of the file and before the end of what was read.
+_MARK_BYTES = 64
+# A command that appends leaves no hole. A longer one is not read: it may have no end.
+_LONGEST_HOLE_BYTES = 1 << 20
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+_ADVICE = "open it for appending ('a'), or use mlbench.Tracker"
+
+
+def create_stream(path: Path) -> int:
+    """Create a file for a stream, and return a descriptor.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    return os.open(path, _CREATE, 0o600)
+
 
 def open_regular(path: Path) -> int | None:
-    """Return a descriptor to read a file by; None where there is none, or no regular one."""
+    """Return a descriptor to read a regular file; None if there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | _CAREFULLY)
     except OSError:
@@ -30,11 +53,11 @@ def open_regular(path: Path) -> int | None:
 
 
 def read_json(path: Path) -> Any:
-    """Return what a file holds.
+    """Return the content of a JSON file.
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: it is no regular file, too long, or no JSON.
+        ValueError: it is not a regular file, too long, or not JSON.
     """
     descriptor = open_regular(path)
     if descriptor is None:
@@ -52,7 +75,7 @@ def write_json(path: Path, content: object) -> None:
     """Replace a file in one step by one that only this user may read.
 
     Raises:
-        OSError: it cannot be written; there is what was there before.
+        OSError: it cannot be written; the old file stays.
     """
     descriptor, draft = tempfile.mkstemp(dir=path.parent)
     try:
@@ -65,7 +88,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def own_folder(path: Path) -> None:
-    """Make a folder that only this user may enter, also where something else has its place.
+    """Make a folder that only this user may enter, replacing anything else of its name.
 
     Raises:
         OSError: it cannot be made.
@@ -77,7 +100,7 @@ def own_folder(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a folder with all that is in it, or whatever has its place; log what stays.
+    """Remove a folder with all that is in it, or whatever has its name; log what stays.
 
     What a command leaves behind must not keep the next one from starting.
     """
@@ -86,7 +109,7 @@ def remove(path: Path) -> None:
             path.unlink()
             return
         shutil.rmtree(path, ignore_errors=True)
-        if path.exists():  # as folders of caches may be: nobody may write there
+        if path.exists():  # it has folders that nobody may write to, as caches do
             _let_write(path)
             shutil.rmtree(path)
     except (OSError, RecursionError) as error:
@@ -105,3 +128,190 @@ def _let_write(folder: Path) -> None:
 
 def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
+
+
+class StreamFile(ABC):
+    """A file that a command appends to. Any thread may use it.
+
+    One that is missing, is not a regular file, or cannot be read has ended: it has no more bytes.
+    """
+
+    def __init__(self, path: Path, descriptor: int | None) -> None:
+        """``descriptor`` is that of ``create_stream`` or ``open_regular``."""
+        self.path = path
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._restart()
+
+    def append(self, data: bytes) -> None:
+        """Append text of the agent's own, in full or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with self._lock:
+            if self._descriptor is None:
+                raise FileNotFoundError(self.path)
+            before = os.fstat(self._descriptor).st_size
+            try:
+                written = os.write(self._descriptor, data)
+                if written < len(data):
+                    raise OSError(f"{self.path}: no space for {len(data)} bytes")
+            except OSError:
+                os.ftruncate(self._descriptor, before)
+                raise
+            self._pass(before, data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return at most ``length`` bytes of the stream from an offset on."""
+        with self._lock:
+            if self._descriptor is None:
+                return b""
+            try:
+                return self._read(self._descriptor, offset, length)
+            except OSError as error:
+                self._give_up(f"cannot be read: {error.strerror}")
+                return b""
+
+    def size(self) -> int:
+        """Return the stream's size in bytes; 0 if it ended early, with what was shipped."""
+        with self._lock:
+            if self._descriptor is None:
+                return 0
+            try:
+                return self._size(self._descriptor)
+            except OSError as error:
+                self._give_up(f"cannot be read: {error.strerror}")
+                return 0
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+
+    @abstractmethod
+    def _read(self, descriptor: int, offset: int, length: int) -> bytes: ...
+
+    @abstractmethod
+    def _size(self, descriptor: int) -> int: ...
+
+    def _give_up(self, why: str) -> None:
+        """End the stream."""
+        log.warning("%s %s: no more of it is read", self.path, why)
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _restart(self) -> None:
+        """Forget the bytes that were read."""
+        self._largest = self._passed = 0
+        self._head = self._tail = b""
+
+    def _pass(self, position: int, data: bytes) -> None:
+        """Remember bytes of the file, which must stay."""
+        end = position + len(data)
+        if end <= self._passed or not data:
+            return
+        if position <= len(self._head):
+            self._head = (self._head[:position] + data)[:_MARK_BYTES]
+        before = self._tail if position == self._passed else b""
+        self._tail = (before + data)[-_MARK_BYTES:]
+        self._passed, self._largest = end, max(self._largest, end)
+
+    def _damage(self, descriptor: int) -> str:
+        """Describe the damage to the bytes that were there; "" if there is none."""
+        size = os.fstat(descriptor).st_size
+        if size < self._largest:
+            return f"was cut short from {self._largest:,} to {size:,} bytes"
+        self._largest = size
+        for mark, position in ((self._head, 0), (self._tail, self._passed - len(self._tail))):
+            if os.pread(descriptor, len(mark), position) != mark:
+                return "was overwritten"
+        return ""
+
+    def _take(self, descriptor: int, position: int, length: int) -> bytes:
+        """Read bytes of the file, and remember them."""
+        if _hole(descriptor, position) > _LONGEST_HOLE_BYTES:
+            self._give_up("was made longer without being written")
+            return b""
+        data = os.pread(descriptor, length, position)
+        self._pass(position, data)
+        return data
+
+
+class LogFile(StreamFile):
+    """The output of a command.
+
+    If it cuts the file short, as a shell's ``> /dev/stderr`` does, the stream goes on with what the
+    file holds from then on.
+    """
+
+    _begins_at = 0
+    """The offset of the file's first byte in the stream."""
+
+    def _read(self, descriptor: int, offset: int, length: int) -> bytes:
+        self._follow_cut(descriptor, offset)
+        if offset < self._begins_at:  # what was there before is gone
+            self._begin_at(offset)
+        return self._take(descriptor, offset - self._begins_at, length)
+
+    def _size(self, descriptor: int) -> int:
+        self._follow_cut(descriptor, self._begins_at + self._passed)
+        return self._begins_at + os.fstat(descriptor).st_size
+
+    def _follow_cut(self, descriptor: int, offset: int) -> None:
+        if damage := self._damage(descriptor):
+            log.warning("%s %s by the command: the stream goes on from there", self.path, damage)
+            self._begin_at(offset)
+
+    def _begin_at(self, offset: int) -> None:
+        self._restart()
+        self._begins_at = offset
+
+
+class MetricsFile(StreamFile):
+    """The metrics of a command: what was written must stay."""
+
+    failure = ""
+    """How the command damaged it, so that values are lost; "" if it did not."""
+
+    def check(self) -> None:
+        """Check once more that all that was recorded is still there."""
+        self.size()
+
+    def _read(self, descriptor: int, offset: int, length: int) -> bytes:
+        return self._take(descriptor, offset, length) if self._is_whole(descriptor) else b""
+
+    def _size(self, descriptor: int) -> int:
+        return os.fstat(descriptor).st_size if self._is_whole(descriptor) else 0
+
+    def _is_whole(self, descriptor: int) -> bool:
+        damage = self._damage(descriptor) or self._replacement(descriptor)
+        if damage:
+            self._give_up(f"{damage} by the command: {_ADVICE}")
+        return not damage
+
+    def _replacement(self, descriptor: int) -> str:
+        """Say if something else has its name; without a name it can still be written to."""
+        try:
+            named = self.path.lstat()
+        except OSError:
+            return ""
+        return "" if os.path.samestat(named, os.fstat(descriptor)) else "was replaced"
+
+    def _give_up(self, why: str) -> None:
+        super()._give_up(why)
+        self.failure = f"its metrics file {why}"
+
+
+def _hole(descriptor: int, position: int) -> int:
+    """Return how many bytes from a position on were never written."""
+    size = os.fstat(descriptor).st_size
+    if position >= size:
+        return 0
+    try:
+        return os.lseek(descriptor, position, os.SEEK_DATA) - position
+    except OSError as error:
+        return size - position if error.errno == errno.ENXIO else 0

@@ -1,36 +1,71 @@
-"""The link to the master: one connection, kept open, and the agent's two calls over it."""
+"""The connection to the master: its two calls, how long to wait after a failure, the clocks."""
 
 import http.client
 import json
+import random
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from worker.agent.clock import Offset, offset_by
-
 _TIMEOUT_SECONDS = 10.0
+# Clocks drift, so older round trips say nothing.
+_LAST_OFFSETS = 8
 _REFUSED = {http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT}
 
 
 class LinkError(Exception):
-    """The master did not answer, or could not: try again later."""
+    """The master did not answer, or could not; a later try may succeed."""
 
 
 class RefusedError(Exception):
-    """The master says that this request is wrong, or not this pod's, and always will be."""
+    """The master refuses this request for good: it is wrong, or not this pod's."""
+
+
+@dataclass(frozen=True)
+class Offset:
+    """By how much this machine's clock is ahead of the master's, and how sure that is."""
+
+    seconds: float
+    uncertainty_seconds: float
+
+
+def offset_by(sent_at: float, received_at: float, master_time: float) -> Offset:
+    """Return the offset by one round trip, in which the master read its clock (RFC 5905).
+
+    All three are Unix seconds; the first two by this machine's clock.
+    """
+    middle = (sent_at + received_at) / 2
+    return Offset(middle - master_time, abs(received_at - sent_at) / 2)
+
+
+class Clock:
+    """Estimates the offset of this machine's clock by the last polls, as NTP does."""
+
+    def __init__(self) -> None:
+        self._last: deque[Offset] = deque(maxlen=_LAST_OFFSETS)
+
+    def note(self, offset: Offset) -> None:
+        """Add the offset of another poll."""
+        self._last.append(offset)
+
+    @property
+    def offset(self) -> Offset | None:
+        """The last offset of the shortest round trip; None before the first poll."""
+        return min(self._last, key=lambda one: one.uncertainty_seconds, default=None)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the master says should be."""
+    """The master's answer to a poll."""
 
     do: str
     next_poll_seconds: float
     assignment: Mapping[str, Any] | None
     offset: Offset
-    """Of this machine's clock, as this round trip tells it."""
+    """Of this machine's clock, by this round trip."""
 
 
 class Link:
@@ -48,10 +83,10 @@ class Link:
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def poll(self, pod: str, report: Mapping[str, object]) -> Reply:
-        """Say what is; return what should be.
+        """Report this pod's state, and return the master's answer.
 
         Raises:
-            LinkError: no usable answer.
+            LinkError: there is no usable answer.
             RefusedError: the master refuses the report.
         """
         path = f"/api/workers/{quote(pod)}/poll"
@@ -66,20 +101,20 @@ class Link:
                 offset_by(sent_at, received_at, float(answer["time"])),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise LinkError(f"the master's answer is not understood: {answer}") from error
+            raise LinkError(f"the master's answer is malformed: {answer}") from error
 
     def ship(self, path: str, offset: int, data: bytes) -> int:
         """Send a piece of a stream that begins at an offset; return the offset the master has.
 
         Raises:
-            LinkError: no usable answer.
+            LinkError: there is no usable answer.
             RefusedError: the stream is closed.
         """
         answer = self._request("PUT", f"{path}&offset={offset}", data)
         try:
             return int(answer["offset"])
         except (KeyError, TypeError, ValueError) as error:
-            raise LinkError(f"the master's answer is not understood: {answer}") from error
+            raise LinkError(f"the master's answer is malformed: {answer}") from error
 
     def close(self) -> None:
         """Close the connection."""
@@ -101,7 +136,7 @@ class Link:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise LinkError(f"{method} {path}: the answer is no JSON") from error
+            raise LinkError(f"{method} {path}: the answer is not JSON") from error
 
     def _exchange(self, method: str, path: str, body: bytes) -> tuple[int, str]:
         try:
@@ -111,3 +146,25 @@ class Link:
         except (OSError, http.client.HTTPException):
             self._connection.close()
             raise
+
+
+class Backoff:
+    """Waiting times that double from ``first`` to ``longest`` seconds, with jitter."""
+
+    def __init__(self, first: float = 0.25, longest: float = 10.0) -> None:
+        self._first = first
+        self._longest = longest
+        self._next = first
+
+    def seconds(self) -> float:
+        """Return how long to wait now, and double the next wait.
+
+        It is random between half and all of the current time, so that agents do not keep in step.
+        """
+        current = self._next
+        self._next = min(current * 2, self._longest)
+        return current * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+
+    def reset(self) -> None:
+        """Begin again with the first, after a success."""
+        self._next = self._first

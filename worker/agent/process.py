@@ -1,4 +1,4 @@
-"""A training process: started in a process group of its own, and ended with all that it started."""
+"""A training process, started in a process group of its own and ended with its descendants."""
 
 import contextlib
 import ctypes
@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# How long a process may take to end by itself after SIGTERM.
+# Between SIGTERM and SIGKILL.
 GRACE_SECONDS = 5.0
 # How long killed descendants are waited for.
 _REAP_SECONDS = 2.0
-# As the shell answers for a command that cannot be started.
+# The shell's exit code for a command that cannot be started.
 NOT_STARTED = 127
 
 # From linux/prctl.h.
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
-# Ends the process group when its standard input ends: when the agent does, however it ends.
+# Kills the process group when its own standard input ends: when the agent does, however it ends.
 _GUARD = 'read -r _; kill -KILL "-$1"'
 
 
@@ -38,11 +38,11 @@ class Exit:
 class TrainingProcess:
     """A command that runs in a process group of its own until it ends or is stopped.
 
-    ``on_exit`` is called from another thread once the whole group has ended; at once, and from this
-    one, if the command cannot be started.
+    ``on_exit`` is called from another thread once the whole group has ended. If the command cannot
+    be started, it is called at once.
 
     Raises:
-        OSError, RuntimeError: its files cannot be opened, or there is no room for what watches it.
+        OSError, RuntimeError: its files cannot be opened, or its watchers cannot be started.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class TrainingProcess:
             raise
 
     def stop(self) -> None:
-        """Ask the group to end; ``enforce_stop`` has to be called now and then."""
+        """Ask the group to end; call ``enforce_stop`` now and then afterwards."""
         if self._stop_by is None:
             self._stop_by = time.monotonic() + GRACE_SECONDS
             self._signal_group(signal.SIGTERM)
@@ -98,12 +98,12 @@ class TrainingProcess:
         self._signal_group(signal.SIGKILL)
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        # With the first process of a container all others end, and it may have no shell.
+        # As the first process of a container, the agent needs no guard: all others end with it.
         self._guard = None if os.getpid() == 1 else _start_guard(process.pid)
         threading.Thread(target=self._wait, args=(process,), daemon=True).start()
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
-        # Not reaped yet: until then its group's number belongs to nobody else.
+        # It is not reaped yet, so that its group's number is not used again.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         ended_at = time.time()
         self._signal_group(signal.SIGKILL)
@@ -129,7 +129,7 @@ def _start_guard(group: int) -> subprocess.Popen[bytes]:
 
 
 def _why_not(program: str, working_dir: str | None, error: OSError) -> str:
-    # Popen names in the error what it could not enter or find.
+    # Popen names the folder or the program in the error.
     if working_dir is not None and error.filename == working_dir:
         return f"cannot start {program} in {working_dir}: {error.strerror}"
     hint = ""
@@ -141,21 +141,21 @@ def _why_not(program: str, working_dir: str | None, error: OSError) -> str:
 def adopt_orphans() -> None:
     """Make this process the parent of every descendant whose own parent ends.
 
-    So none of them escapes, and what they used is counted to this process's children.
+    So none of them escapes, and their usage counts as that of this process's children.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def hide_from_others() -> None:
-    """Keep this process's memory and environment from other processes of its user.
+    """Hide this process's memory and environment from other processes of its user.
 
-    So a training process cannot read the agent's token there.
+    A training process could otherwise read the agent's token there.
     """
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
 
 
 def _end_children(keep: int | None) -> None:
-    """Kill and reap all that a training process left behind, also what left its group."""
+    """Kill and reap all processes that a training process left behind, also outside its group."""
     deadline = time.monotonic() + _REAP_SECONDS
     while (left := _children() - {keep}) and time.monotonic() < deadline:
         for pid in left:

@@ -1,4 +1,4 @@
-"""The shipper: a thread that sends the three streams of an attempt to the master, by offset."""
+"""A thread that sends the three streams of an attempt to the master, by offset."""
 
 import logging
 import threading
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from mlbench.names import STREAMS, StreamName
 from worker.agent.attempt import Attempt
-from worker.agent.backoff import Backoff
-from worker.agent.link import Link, LinkError, RefusedError
+from worker.agent.link import Backoff, Link, LinkError, RefusedError
 
 log = logging.getLogger(__name__)
 
@@ -22,9 +21,9 @@ class _Position:
 
 
 class Shipper(threading.Thread):
-    """Sends what is new in the streams until the process has ended and all of it is sent.
+    """Sends the streams as they grow, until the process has ended and all is sent.
 
-    The file is the queue: while the master is away, it just grows.
+    The file is the queue: while the master is away, it grows.
     """
 
     def __init__(self, attempt: Attempt, link: Link) -> None:
@@ -39,11 +38,11 @@ class Shipper(threading.Thread):
         self._quit = threading.Event()
 
     def run(self) -> None:
-        """Ship until everything is, the master wants no more, or the agent ends."""
+        """Ship until everything is shipped, the master refuses the rest, or the agent ends."""
         backoff = Backoff()
         patience = 0.0
         while not self._quit.wait(patience):
-            # Asked before reading: what is read after the end is all there will ever be.
+            # Before reading: what is read after the end is all there will ever be.
             ended = self._attempt.ended.is_set()
             try:
                 moved = [self._ship(stream, ended) for stream in STREAMS]
@@ -52,7 +51,7 @@ class Shipper(threading.Thread):
                 log.warning("cannot ship, trying again in %.1f s: %s", patience, error)
                 continue
             except RefusedError as error:
-                log.warning("the master wants no more of this attempt: %s", error)
+                log.warning("the master takes no more of this attempt: %s", error)
                 return
             backoff.reset()
             if ended and not any(moved):
@@ -60,11 +59,11 @@ class Shipper(threading.Thread):
             patience = 0.0 if any(moved) else _IDLE_SECONDS
 
     def quit(self) -> None:
-        """End without shipping the rest."""
+        """End soon, without shipping the rest."""
         self._quit.set()
 
     def _ship(self, stream: StreamName, ended: bool) -> bool:
-        """Send the next piece of a stream; return whether the master took anything of it."""
+        """Send the next piece of a stream; return whether the master's offset moved."""
         position = self._positions[stream]
         data = self._attempt.read(stream, position.offset, _CHUNK_BYTES)
         written = self._attempt.size(stream)
@@ -73,7 +72,7 @@ class Shipper(threading.Thread):
         if not data:
             return False
         before = position.offset
-        # Of a long log, the master may have no use for a part: its answer leads past that.
+        # The master may skip a part of a long log: then its offset lies behind that part.
         path = f"{position.path}&written={written}"
         position.offset = self._link.ship(path, before, data)
         return position.offset != before

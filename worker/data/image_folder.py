@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from worker.data.folder import DataError
 from worker.training.distributed import World
+from worker.training.options import DataError
 
 _SUFFIXES = (b".jpeg", b".jpg", b".png")
 # Classes that an error names.
@@ -36,7 +36,7 @@ class ImageFiles:
         return Path(os.fsdecode(os.path.join(self.folder, self.names[index])))  # noqa: PTH118
 
     def shard(self, world: World) -> "ImageFiles":
-        """Return this rank's part: the ranks' parts make up the whole, no file is in two."""
+        """Return this rank's part; together the ranks' parts are the whole."""
         mine = world.shard(len(self))
         return ImageFiles(self.folder, self.names[mine], self.labels[mine])
 
@@ -53,7 +53,7 @@ class ImageFolder:
 
 
 def read_image_folder(folder: Path) -> ImageFolder:
-    """Return what lies in ``folder/train`` and ``folder/val``, without opening the files.
+    """List the images in ``folder/train`` and ``folder/val``, without opening the files.
 
     A class is a folder; its images are the files that end in .jpeg, .jpg or .png.
 
@@ -83,11 +83,11 @@ def read_image_folder(folder: Path) -> ImageFolder:
 
 
 def check_same_everywhere(data: ImageFolder, world: World) -> None:
-    """Make sure that all ranks, which may run on different machines, have files of the same names.
+    """Check that all ranks, which may run on different machines, have files of the same names.
 
     Raises:
-        DataError: this rank has others than rank 0.
-        WorldError: a peer was lost, which may have found that it has others.
+        DataError: this rank's files differ from those of rank 0.
+        WorldError: a peer was lost, perhaps because its files differ.
     """
     digest = bytearray.fromhex(data.listing_sha256)
     mine = torch.frombuffer(digest, dtype=torch.int64).to(world.device)

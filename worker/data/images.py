@@ -1,4 +1,4 @@
-"""Labelled images in memory, and the augmented batches that each rank takes from them."""
+"""Labelled images in memory, and each rank's augmented batches of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch.nn import functional
 
-from worker.data.order import shares_of_epoch
 from worker.training.distributed import World
+from worker.training.options import DataError
 
 
 @dataclass(frozen=True)
 class Images:
     """Labelled square images: ``[n, channels, size, size]`` and int64 ``[n]``.
 
-    Images of float are as the model wants them; those of bytes become so, channel by channel, as
-    ``(image - mean) / deviation``, when they are taken out.
+    Float images are as the model wants them. Byte images are normalized when they are taken,
+    channel by channel: ``(image - mean) / deviation``.
     """
 
     images: torch.Tensor
@@ -27,7 +27,7 @@ class Images:
         return len(self.labels)
 
     def shard(self, world: World) -> "Images":
-        """Return this rank's part: the ranks' parts make up the whole, no image is in two."""
+        """Return this rank's part; together the ranks' parts are the whole."""
         return self._part(world.shard(len(self)))
 
     def batches(self, size: int) -> Iterator["Images"]:
@@ -57,12 +57,12 @@ class Images:
 class AugmentedBatches:
     """One rank's shares of an epoch's batches, each image shifted, and perhaps mirrored, at random.
 
-    An image is shifted by up to ``shift`` pixels in each direction; what comes in is zero (after
-    normalization). This is the random crop from a padded image of He et al. 2015, section 4.2.
+    An image is shifted by up to ``shift`` pixels in each direction and filled up with zeros (after
+    normalization): the random crop from a padded image of He et al. 2015, section 4.2.
 
     Order, shifts and flips depend on ``seed`` and ``epoch`` alone, and every rank draws them for
-    all, so the ranks together see the same batches whatever their number. What is left for a last,
-    smaller batch is left out of the epoch.
+    all, so the ranks together see the same batches whatever their number. A last, smaller batch is
+    left out.
     """
 
     def __init__(
@@ -111,3 +111,25 @@ class AugmentedBatches:
         windows = padded.unfold(2, size, 1).unfold(3, size, 1)
         each = torch.arange(len(index), device=index.device)
         return windows[each, :, self._down[index], self._right[index]]
+
+
+def shares_of_epoch(
+    count: int, batch_size: int, world: World, generator: torch.Generator
+) -> torch.Tensor:
+    """Return this rank's share of each batch of an epoch: indices ``[steps, share]``.
+
+    Every rank draws the order of all from an equal generator, so the ranks together see the same
+    batches whatever their number. ``batch_size`` counts the samples of all ranks. A last, smaller
+    batch is left out.
+
+    Raises:
+        DataError: the batch is larger than the data, or smaller than the number of ranks.
+    """
+    if not world.size <= batch_size <= count:
+        raise DataError(
+            f"a batch of {batch_size} must hold at least one sample for each of the {world.size} "
+            f"ranks, and at most the {count} that there are"
+        )
+    steps = count // batch_size
+    order = torch.randperm(count, generator=generator)
+    return order[: steps * batch_size].view(steps, batch_size)[:, world.shard(batch_size)]

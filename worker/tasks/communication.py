@@ -19,20 +19,18 @@ range:
     all_gather    8 B: 572 us (470..855)     0.51 GB/s (0.30..0.58)        0.26 GB/s
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Literal
 
 import torch
+import torch.distributed as dist
 
-from mlbench import MLBenchError, Tracker, names
-from worker.training import options
-from worker.training.collectives import COLLECTIVES, Collective, Message
-from worker.training.deadline import Deadline
-from worker.training.device import DeviceOptions, Execution, prepare
-from worker.training.distributed import BackendOptions, World, WorldError, join_world
-from worker.training.entry import run
+from mlbench import MLBenchError, names
+from worker.training.distributed import BackendOptions, DeviceOptions, World, WorldError, set_up
+from worker.training.options import run
+from worker.training.session import Session, start
 
 _DTYPES = {
     "float32": torch.float32,
@@ -48,6 +46,8 @@ _DTYPES = {
 _NOT_WITH_MPI = {"float16", "bfloat16"}
 
 _FEWEST_ROUNDS = 5
+# A prime, so that no part of a message looks like another part that lies elsewhere.
+_PERIOD = 251
 _HEADING = (
     "{:>12} {:>12} {:>7} {:>11} {:>8} {:>8} {:>7}".format(
         "size", "count", "rounds", "time", "algbw", "busbw", "#wrong"
@@ -60,6 +60,99 @@ _HEADING = (
 
 class WrongValuesError(MLBenchError):
     """An operation gave values that it should not: no figure of the run can be trusted."""
+
+
+class Message:
+    """This rank's values of one message: ``whole``, and of an all-gather the ``part`` it gives."""
+
+    def __init__(self, count: int, dtype: torch.dtype, world: World, device: torch.device) -> None:
+        self.world = world
+        self.whole = torch.empty(count, dtype=dtype, device=device)
+        self.part = torch.empty(count // world.size, dtype=dtype, device=device)
+        # A rank's values are zeros and ones, so that sums are exact in every type, and repeat.
+        bits = torch.randint(2, (world.size, _PERIOD), generator=torch.Generator().manual_seed(0))
+        self.patterns = bits.to(dtype=dtype, device=device)
+
+    def fill(self) -> None:
+        """Set this rank's values to its pattern."""
+        _repeat(self.patterns[self.world.rank], self.whole)
+        _repeat(self.patterns[self.world.rank], self.part)
+
+    def clear(self) -> None:
+        """Set all values to zero, which no sum lets grow."""
+        self.whole.zero_()
+        self.part.zero_()
+
+
+@dataclass(frozen=True)
+class Collective:
+    """An operation of all ranks on a message."""
+
+    run: Callable[[Message], object]
+    count_wrong: Callable[[Message], int]
+    """How many values of its result are not what the ranks' patterns make of them."""
+    bus_factor: Callable[[int], float]
+    """What the algorithm bandwidth of so many ranks is multiplied by."""
+    shared: bool = False
+    """Whether each rank gives a part of the message, all of the same length."""
+
+    def count(self, size: int, dtype: torch.dtype, ranks: int) -> int:
+        """Return the values of a message of about ``size`` bytes."""
+        parts = ranks if self.shared else 1
+        return max(1, size // dtype.itemsize // parts) * parts
+
+
+def _all_gather(message: Message) -> None:
+    if dist.get_backend() == "mpi":
+        dist.all_gather(list(message.whole.chunk(message.world.size)), message.part)
+    else:
+        dist.all_gather_single(message.whole, message.part)
+
+
+def _count_wrong_of_all_gather(message: Message) -> int:
+    parts = message.whole.chunk(message.world.size)
+    return sum(map(count_wrong, parts, message.patterns))
+
+
+COLLECTIVES = {
+    "all_reduce": Collective(
+        run=lambda message: dist.all_reduce(message.whole),
+        count_wrong=lambda message: count_wrong(
+            message.whole, message.patterns.sum(0, dtype=message.whole.dtype)
+        ),
+        bus_factor=lambda ranks: 2 * (ranks - 1) / ranks,
+    ),
+    "broadcast": Collective(
+        run=lambda message: dist.broadcast(message.whole, src=0),
+        count_wrong=lambda message: count_wrong(message.whole, message.patterns[0]),
+        bus_factor=lambda ranks: 1.0,
+    ),
+    "all_gather": Collective(
+        run=_all_gather,
+        count_wrong=_count_wrong_of_all_gather,
+        bus_factor=lambda ranks: (ranks - 1) / ranks,
+        shared=True,
+    ),
+}
+
+
+def count_wrong(values: torch.Tensor, pattern: torch.Tensor) -> int:
+    """Return how many of the values, one-dimensional, differ from the pattern repeated."""
+    rows, rest = _rows(values)
+    wrong = torch.count_nonzero(rows != pattern) + torch.count_nonzero(rest != pattern[: len(rest)])
+    return int(wrong.item())
+
+
+def _repeat(pattern: torch.Tensor, values: torch.Tensor) -> None:
+    rows, rest = _rows(values)
+    rows.copy_(pattern.expand_as(rows))
+    rest.copy_(pattern[: len(rest)])
+
+
+def _rows(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return views of the values: rows as long as a pattern, and what is left."""
+    whole = len(values) - len(values) % _PERIOD
+    return values[:whole].view(-1, _PERIOD), values[whole:]
 
 
 @dataclass(frozen=True)
@@ -141,20 +234,14 @@ class Result:
         return self.algorithm_bandwidth * self.bus_factor
 
 
-def measure(
-    collective: Collective, message: Message, config: Config, execution: Execution, tracker: Tracker
-) -> Result:
-    """Check and time an operation on a message; the same result on every rank.
-
-    Raises:
-        WorldError: a peer was lost.
-    """
-    world = message.world
+def measure(collective: Collective, message: Message, config: Config, session: Session) -> Result:
+    """Check and time an operation on a message; the same result on every rank."""
+    world, execution = session.world, session.execution
 
     def seconds_of(rounds: int) -> float:
         """Return the mean time of a round, over all ranks, which begin together."""
         mean_over_ranks(0.0, world)
-        with tracker.phase("communication"), world.noticing_lost_peers():
+        with session.tracker.phase("communication"), world.noticing_lost_peers():
             execution.synchronize()
             began = perf_counter()
             for _ in range(rounds):
@@ -163,7 +250,7 @@ def measure(
             seconds = (perf_counter() - began) / rounds
         return mean_over_ranks(seconds, world)
 
-    wrong = verify(collective, message, tracker) if config.check else None
+    wrong = verify(collective, message, session) if config.check else None
     message.clear()
     # The same on every rank, so all agree on the rounds.
     fitting = int(config.seconds / seconds_of(config.warmup))
@@ -177,29 +264,25 @@ def measure(
     )
 
 
-def verify(collective: Collective, message: Message, tracker: Tracker) -> int:
-    """Run an operation on known values, and return how many are wrong on all ranks together.
-
-    Raises:
-        WorldError: a peer was lost.
-    """
-    with tracker.phase("evaluation"):
+def verify(collective: Collective, message: Message, session: Session) -> int:
+    """Run an operation on known values, and return how many are wrong on all ranks together."""
+    world = session.world
+    with session.tracker.phase("evaluation"):
         message.fill()
-        with message.world.noticing_lost_peers():
+        with world.noticing_lost_peers():
             collective.run(message)
-        wrong = collective.count_wrong(message)
-        return round(mean_over_ranks(wrong, message.world) * message.world.size)
+        return round(mean_over_ranks(collective.count_wrong(message), world) * world.size)
 
 
 def mean_over_ranks(value: float, world: World) -> float:
-    """Return the mean of the ranks' values: the same on each, and not before all have come."""
+    """Return the mean of the ranks' values: the same on each, once all have called it."""
     total = torch.tensor(value, dtype=torch.float64, device=world.device)
     world.sum_(total)
     return total.item() / world.size
 
 
 def as_metrics(result: Result, operation: str, dtype: str) -> dict[str, float]:
-    """Return what is recorded of a result."""
+    """Return the values to record of a result."""
     figures: dict[names.MessageFigure, float | None] = {
         "seconds": result.seconds,
         "algorithm_bandwidth_bytes_per_second": result.algorithm_bandwidth,
@@ -222,27 +305,21 @@ def as_line(result: Result, count: int) -> str:
     )
 
 
-def sweep(
-    operation: str, dtype: str, config: Config, world: World, execution: Execution, tracker: Tracker
-) -> int:
-    """Measure an operation over all sizes; rank 0 shows and records. Return the wrong values.
-
-    Raises:
-        WorldError: a peer was lost.
-    """
-    collective, wrong = COLLECTIVES[operation], 0
+def sweep(operation: str, dtype: str, config: Config, session: Session) -> int:
+    """Measure an operation over all sizes; rank 0 prints and records. Return the wrong values."""
+    world, collective, wrong = session.world, COLLECTIVES[operation], 0
     show(world, f"{operation}, {dtype}, {world.size} ranks, {config.backend}", *_HEADING)
     # Small sizes that are rounded to the same one are measured once.
     counts = dict.fromkeys(
         collective.count(size, _DTYPES[dtype], world.size) for size in config.sizes()
     )
     for count in counts:
-        message = Message(count, _DTYPES[dtype], world, execution.device)
-        result = measure(collective, message, config, execution, tracker)
+        message = Message(count, _DTYPES[dtype], world, session.execution.device)
+        result = measure(collective, message, config, session)
         wrong += result.wrong or 0
         show(world, as_line(result, count))
         recorded = as_metrics(result, operation, dtype) if world.rank == 0 else {}
-        tracker.step(samples=0, **recorded)
+        session.tracker.step(samples=0, **recorded)
     return wrong
 
 
@@ -259,21 +336,21 @@ def main(config: Config) -> None:
         WorldError: there is one rank only, or a peer was lost.
         WrongValuesError: an operation gave wrong values.
     """
-    with Tracker() as tracker, join_world(config.backend) as world:
-        if world.size == 1:
+    with start(config) as session:
+        if session.world.size == 1:
             raise WorldError("communication takes at least 2 workers: there is one")
-        messages_on = world.device.type if config.device == "auto" else config.device
-        execution = prepare(DeviceOptions(device="cuda" if messages_on == "cuda" else "cpu"), world)
-        if world.rank == 0:
-            tracker.settings({**options.as_settings(config), **execution.describe()})
+        if config.device != "auto":
+            device = set_up(DeviceOptions(config.device), session.world)
+            session = replace(session, execution=device)  # noqa: PLW2901
+        session.state_settings(config)
 
-        deadline, wrong = Deadline.from_environ(world, tracker), 0
         sweeps = [(o, d) for d in config.dtypes.split(",") for o in config.operations.split(",")]
+        wrong = 0
         for number, (operation, dtype) in enumerate(sweeps):
-            if deadline.has_passed():
+            if session.deadline.has_passed():
                 break
-            tracker.epoch(number)
-            wrong += sweep(operation, dtype, config, world, execution, tracker)
+            session.tracker.epoch(number)
+            wrong += sweep(operation, dtype, config, session)
         if wrong:
             raise WrongValuesError(f"{wrong} values were wrong: see the column #wrong")
 

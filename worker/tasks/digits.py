@@ -2,7 +2,8 @@
 
 Task: the 1,797 digits of 8x8 pixels that ship with scikit-learn. Every fifth of each digit, 364 in
 all, is for validation; the 1,433 others, shifted by up to a pixel either way, are trained on.
-Model: ResNet-8 (He et al. 2015) with group normalization, 308,074 parameters.
+Model: ResNet-8 (He et al.: Deep Residual Learning for Image Recognition, 2015, section 4.2, with
+n = 1 and projection shortcuts) with group normalization, 308,074 parameters.
 Algorithm: synchronous SGD with momentum. A step's 128 images are shared out to the workers, and
 their gradients are summed by all-reduce: any number of workers trains the same model, up to
 rounding. Learning rate 0.05, momentum 0.9, weight decay 0.0005, all constant.
@@ -21,24 +22,24 @@ goal. Median, with the range:
 from dataclasses import dataclass
 
 import torch
+from torch import nn
+from torch.nn import functional
 
-from mlbench import Tracker, names
+from mlbench import names
 from worker.data.digits import CLASSES, TRAIN_IMAGES, load_digits
 from worker.data.images import AugmentedBatches
-from worker.models.digits_resnet import ResNet8
-from worker.training import options
-from worker.training.checkpoint import Checkpoints
-from worker.training.device import DeviceOptions, prepare
-from worker.training.distributed import BackendOptions, join_world
-from worker.training.entry import run
+from worker.training.distributed import BackendOptions, ModelOptions
 from worker.training.exchange import ExchangeOptions
-from worker.training.loop import Trainer, evaluate, record_epoch, train_epoch
-from worker.training.schedule import Constant
-from worker.training.sgd import MomentumOptions
+from worker.training.options import MomentumOptions, run
+from worker.training.session import Trainer, start
+
+_WIDTH = 32
+# Channels that are normalized together.
+_GROUP = 8
 
 
 @dataclass(frozen=True)
-class Config(MomentumOptions, DeviceOptions, ExchangeOptions, BackendOptions):
+class Config(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
     """Train a small ResNet on handwritten digits."""
 
     goal: float = 97.0
@@ -60,28 +61,17 @@ class Config(MomentumOptions, DeviceOptions, ExchangeOptions, BackendOptions):
 
 def main(config: Config) -> None:
     """Train until the goal is reached or the epochs are over."""
-    with Tracker() as tracker, join_world(config.backend) as world:
-        execution = prepare(config, world)
-        tracker.goal(names.VAL_ACCURACY, config.goal)
-
-        torch.manual_seed(config.seed)
-        model = execution.place(ResNet8(in_channels=1, classes=CLASSES, width=32))
+    with start(config) as session:
+        session.tracker.goal(names.VAL_ACCURACY, config.goal)
 
         data = load_digits()
-        train = data.train.to(execution.device)
-        validation = data.validation.shard(world).to(execution.device)
-        if world.rank == 0:
-            tracker.settings(
-                options.as_settings(config)
-                | execution.describe()
-                | {"data": "digits", "data_sha256": data.sha256}
-            )
-        print(
-            f"{world}: {len(data.train)} images to train, {len(data.validation)} to validate, "
-            f"threads: {torch.get_num_threads()}",
-            flush=True,
-        )
+        train = data.train.to(session.execution.device)
+        validation = data.validation.shard(session.world).to(session.execution.device)
+        session.state_settings(config, data="digits", data_sha256=data.sha256)
+        session.say(f"{len(train)} images to train, {len(data.validation)} to validate")
 
+        torch.manual_seed(config.seed)
+        model = session.execution.place(ResNet8(in_channels=1, classes=CLASSES, width=_WIDTH))
         optimizer = torch.optim.SGD(
             model.parameters(),
             lr=config.learning_rate,
@@ -89,33 +79,74 @@ def main(config: Config) -> None:
             weight_decay=config.weight_decay,
             fused=True,
         )
-        trainer = Trainer.make(
-            model,
-            optimizer,
-            Constant(config.learning_rate),
-            exchange=config,
-            execution=execution,
-            world=world,
-            tracker=tracker,
+        trainer = Trainer(
+            session, model, optimizer, lambda step: config.learning_rate, exchange=config
         )
-        checkpoints = Checkpoints.from_environ(world, trainer.parts)
 
-        for epoch in range(checkpoints.restore(), config.epochs):
-            tracker.epoch(epoch)
-            trained = train_epoch(
-                trainer,
-                AugmentedBatches(
-                    train, config.batch_size, world, config.seed, epoch, shift=1, flip=False
-                ),
+        for epoch in session.epochs(config, trainer.parts):
+            batches = AugmentedBatches(
+                train, config.batch_size, session.world, config.seed, epoch, shift=1, flip=False
             )
-            validated = evaluate(trainer, [validation])
-            record_epoch(trainer, epoch, trained, validated)
-            if tracker.goal_reached:
-                print(f"goal of {config.goal} % reached", flush=True)
-                break
-            if trainer.deadline.has_passed():
-                break
-            checkpoints.save(epoch + 1)
+            trained = trainer.train(batches)
+            validated = trainer.evaluate([validation])
+            trainer.record(epoch, trained, validated)
+
+
+class ResNet8(nn.Module):
+    """A stem, three residual blocks of ``width``, 2 and 4 times ``width`` channels, a classifier.
+
+    Takes float images ``[batch, in_channels, height, width]`` of at least 4x4 pixels, returns
+    logits ``[batch, classes]``. ``width`` is a multiple of 8.
+
+    Group normalization (Wu, He 2018) stands in for batch normalization. It looks at one image at a
+    time, so a model trained on several workers is the same as on one.
+    """
+
+    def __init__(self, in_channels: int, classes: int, width: int) -> None:
+        super().__init__()
+        self.stem = _conv3x3(in_channels, width)
+        self.norm = _norm(width)
+        self.blocks = nn.Sequential(
+            Block(width, width),
+            Block(width, 2 * width, stride=2),
+            Block(2 * width, 4 * width, stride=2),
+        )
+        self.classifier = nn.Linear(4 * width, classes)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return the logits of a batch of images."""
+        features: torch.Tensor = self.blocks(functional.relu(self.norm(self.stem(images))))
+        logits: torch.Tensor = self.classifier(features.mean(dim=(2, 3)))
+        return logits
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions and a shortcut around them."""
+
+    def __init__(self, in_channels: int, channels: int, stride: int = 1) -> None:
+        super().__init__()
+        self.conv1 = _conv3x3(in_channels, channels, stride)
+        self.norm1 = _norm(channels)
+        self.conv2 = _conv3x3(channels, channels)
+        self.norm2 = _norm(channels)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or in_channels != channels:
+            project = nn.Conv2d(in_channels, channels, kernel_size=1, stride=stride, bias=False)
+            self.shortcut = nn.Sequential(project, _norm(channels))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return ``[batch, channels, height / stride, width / stride]``."""
+        residual = functional.relu(self.norm1(self.conv1(x)))
+        residual = self.norm2(self.conv2(residual))
+        return functional.relu(residual + self.shortcut(x))
+
+
+def _conv3x3(in_channels: int, channels: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(in_channels, channels, kernel_size=3, stride=stride, padding=1, bias=False)
+
+
+def _norm(channels: int) -> nn.GroupNorm:
+    return nn.GroupNorm(channels // _GROUP, channels)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ Task: the 1,797 digits of 8x8 pixels that ship with scikit-learn. Every fifth of
 all, is for validation; the 1,433 others are trained on, as they are.
 Model: ten scores, each a weighted sum of the 64 pixels and an intercept, 650 weights that begin at
 zero; cross entropy of their softmax, plus the penalty ``l2/2 |w|²``, of the intercepts too.
-Algorithm: synchronous SGD, gradients in closed form (worker/models/linear.py). A step's 128 images
-are shared out to the workers, and their gradients are summed by all-reduce: any number of workers
-trains the same model, up to rounding. Learning rate 0.5 and l2 0.0001, constant.
+Algorithm: synchronous SGD, gradients in closed form. A step's 128 images are shared out to the
+workers, and their gradients are summed by all-reduce: any number of workers trains the same model,
+up to rounding. Learning rate 0.5 and l2 0.0001, constant.
 Goal: ``val_global_Prec@1`` of 93 % (light: 85 %), evaluated after each epoch of 11 steps. The model
 levels off at about 95.5 %.
 
@@ -23,19 +23,15 @@ trials reach the goal, and the light one in 1 or 2 epochs. Median, with the rang
 from dataclasses import dataclass
 
 import torch
+from torch.nn import functional
 
-from mlbench import Tracker, names
+from mlbench import names
 from worker.data.digits import CLASSES, TRAIN_IMAGES, load_digits
-from worker.data.images import Images
-from worker.data.order import shares_of_epoch
-from worker.models.linear import Weights, softmax_derivative, softmax_loss
-from worker.training import options
-from worker.training.checkpoint import Checkpoints
-from worker.training.deadline import Deadline
-from worker.training.distributed import BackendOptions, World, join_world
-from worker.training.entry import run
-from worker.training.scoring import PERCENT
-from worker.training.sgd import TrainingOptions
+from worker.data.images import Images, shares_of_epoch
+from worker.training.checkpoint import Weights
+from worker.training.distributed import BackendOptions
+from worker.training.options import TrainingOptions, run
+from worker.training.session import Session, start
 
 
 @dataclass(frozen=True)
@@ -64,63 +60,47 @@ class Config(TrainingOptions, BackendOptions):
 @torch.inference_mode()
 def main(config: Config) -> None:
     """Train until the goal is reached or the epochs are over."""
-    with Tracker() as tracker, join_world(config.backend) as world:
+    with start(config) as session:
+        world, tracker = session.world, session.tracker
         tracker.goal(names.VAL_ACCURACY, config.goal)
 
         data = load_digits()
-        if world.rank == 0:
-            tracker.settings(
-                options.as_settings(config) | {"data": "digits", "data_sha256": data.sha256}
-            )
+        session.state_settings(config, data="digits", data_sha256=data.sha256)
         rows, classes = pixels(data.train).to(world.device), data.train.labels.to(world.device)
         validation = data.validation.shard(world)
-        weights = Weights(torch.zeros(rows.shape[1], CLASSES, device=world.device))
-        print(
-            f"{world}: {len(rows)} images to train, {len(data.validation)} to validate, "
-            f"threads: {torch.get_num_threads()}",
-            flush=True,
-        )
+        session.say(f"{len(rows)} images to train, {len(data.validation)} to validate")
 
-        deadline = Deadline.from_environ(world, tracker)
-        checkpoints = Checkpoints.from_environ(world, {"weights": weights, "tracker": tracker})
-        for epoch in range(checkpoints.restore(), config.epochs):
-            if tracker.goal_reached:
-                break
-            tracker.epoch(epoch)
+        weights = torch.zeros(rows.shape[1], CLASSES, device=world.device)
+        for epoch in session.epochs(config, {"weights": Weights(weights)}):
             generator = torch.Generator().manual_seed((config.seed << 20) + epoch)
             for share in shares_of_epoch(len(rows), config.batch_size, world, generator):
                 with tracker.phase("data"):
                     batch, right = rows[share], classes[share]
                 with tracker.phase("forward"):
-                    scores = batch @ weights.values
+                    scores = batch @ weights
                 with tracker.phase("backward"):
                     slopes = softmax_derivative(scores, right) / config.batch_size
                     gradient = batch.T @ slopes
                 with tracker.phase("communication"):
                     world.sum_(gradient)
                 with tracker.phase("optimizer"):
-                    weights.descend_(gradient, config.learning_rate, config.l2)
+                    rate = config.learning_rate
+                    weights.mul_(1 - rate * config.l2).add_(gradient, alpha=-rate)
                 with tracker.phase("metrics"):
-                    tracker.step(
-                        samples=len(share),
-                        train_loss=softmax_loss(scores, right).mean().item(),
-                        learning_rate=config.learning_rate,
-                    )
-                if deadline.has_passed():
+                    loss = functional.cross_entropy(scores, right, reduction="none").mean()
+                    tracker.step(samples=len(share), train_loss=loss.item(), learning_rate=rate)
+                if session.deadline.has_passed():
                     break
-            loss, accuracy = evaluate(weights, validation, world, tracker)
+            validated, accuracy = evaluate(weights, validation, session)
             # By every rank: all have the same values, and so agree on when to stop.
-            tracker.log({names.VAL_LOSS: loss, names.VAL_ACCURACY: accuracy}, step=tracker.steps)
+            tracker.log(
+                {names.VAL_LOSS: validated, names.VAL_ACCURACY: accuracy}, step=tracker.steps
+            )
             print(
-                f"epoch {epoch}, step {tracker.steps}: validation loss {loss:.3f}, "
+                f"epoch {epoch}, step {tracker.steps}: validation loss {validated:.3f}, "
                 f"validation accuracy {accuracy:.2f} %, {tracker.train_seconds:.2f} s",
                 flush=True,
             )
-            if deadline.has_passed():
-                break
-            checkpoints.save(epoch + 1)
-        if tracker.goal_reached:
-            print(f"goal of {config.goal} % reached", flush=True)
 
 
 def pixels(data: Images) -> torch.Tensor:
@@ -129,18 +109,24 @@ def pixels(data: Images) -> torch.Tensor:
     return torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
 
 
-def evaluate(
-    weights: Weights, shard: Images, world: World, tracker: Tracker
-) -> tuple[float, float]:
-    """Return mean loss and accuracy in percent over all ranks' shards: the same on every rank.
+def softmax_derivative(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+    """Return the cross entropy's derivative by the scores ``[n, classes]``: ``softmax(s) - e_y``.
 
-    Raises:
-        WorldError: a peer was lost.
+    ``e_y`` is 1 at the right class (Hastie, Tibshirani, Friedman: The Elements of Statistical
+    Learning, 2nd edition, chapter 4.4).
     """
-    with tracker.phase("evaluation"):
+    derivative = scores.softmax(dim=1)
+    derivative[torch.arange(len(classes)), classes] -= 1
+    return derivative
+
+
+def evaluate(weights: torch.Tensor, shard: Images, session: Session) -> tuple[float, float]:
+    """Return mean loss and accuracy in percent over all ranks' shards: the same on every rank."""
+    world = session.world
+    with session.tracker.phase("evaluation"):
         right = shard.labels.to(world.device)
-        scores = pixels(shard).to(world.device) @ weights.values
-        loss_sum = softmax_loss(scores, right).sum().item()
+        scores = pixels(shard).to(world.device) @ weights
+        loss_sum = functional.cross_entropy(scores, right, reduction="none").sum().item()
         hits = (scores.argmax(dim=1) == right).sum().item()
         # Sums, not means: shards differ in length. Doubles count exactly.
         totals = torch.tensor(
@@ -148,7 +134,7 @@ def evaluate(
         )
         world.sum_(totals)
         loss, correct, images = totals.tolist()
-        return loss / images, PERCENT * correct / images
+        return loss / images, 100 * correct / images
 
 
 if __name__ == "__main__":

@@ -25,31 +25,29 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 
-from mlbench import Tracker, names
-from worker.data.folder import datasets_folder
+from mlbench import names
 from worker.data.image_folder import check_same_everywhere, read_image_folder
 from worker.data.image_loader import Loading, TrainingBatches, ValidationBatches, loading_processes
-from worker.models.resnet50 import ResNet50
-from worker.training import options
-from worker.training.checkpoint import Checkpoints
-from worker.training.device import DeviceOptions, prepare
-from worker.training.distributed import BackendOptions, join_world
-from worker.training.entry import run
+from worker.training.distributed import BackendOptions, ModelOptions
 from worker.training.exchange import ExchangeOptions
-from worker.training.loop import Trainer, evaluate, record_epoch, train_epoch
-from worker.training.schedule import scale_linearly
-from worker.training.sgd import MomentumOptions
-from worker.training.together import prepare_together
+from worker.training.options import MomentumOptions, run
+from worker.training.session import Trainer, scale_linearly, start
 
 # The images in a step that the learning rate is given for.
 _REFERENCE_BATCH = 256
 _WARMUP_EPOCHS = 5
 _DECAY_EPOCHS = (30, 60, 80)
 
+# Of each stage: the width of its blocks' 3x3 convolutions, their number, the first one's stride.
+_STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
+# A block has four times as many output channels as its 3x3 convolution.
+_EXPANSION = 4
+
 
 @dataclass(frozen=True)
-class Config(MomentumOptions, DeviceOptions, ExchangeOptions, BackendOptions):
+class Config(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
     """Train ResNet-50 on ImageNet."""
 
     goal: float = 75.9
@@ -71,7 +69,7 @@ class Config(MomentumOptions, DeviceOptions, ExchangeOptions, BackendOptions):
         """Return the rules of these options."""
         return super().rules() | {
             "--worker-batch-size must be at least 1": self.worker_batch_size >= 1,
-            # Nesterov's is none without momentum.
+            # Nesterov momentum has no meaning without momentum.
             "--momentum must be more than 0 and less than 1": 0 < self.momentum < 1,
             # Five times halved, there must be a pixel left.
             "--image-size must be at least 32": self.image_size >= 32,  # noqa: PLR2004
@@ -81,36 +79,32 @@ class Config(MomentumOptions, DeviceOptions, ExchangeOptions, BackendOptions):
 
 def main(config: Config) -> None:
     """Train until the goal is reached or the epochs are over."""
-    with Tracker() as tracker, join_world(config.backend) as world:
-        execution = prepare(config, world)
-        tracker.goal(names.VAL_ACCURACY, config.goal)
-        data = prepare_together(world, lambda: read_image_folder(datasets_folder() / "imagenet"))
-        check_same_everywhere(data, world)
-        validation = data.validation.shard(world)
-        batch_size = config.worker_batch_size * world.size
-        loading = Loading(config.image_size, loading_processes(config.loaders), execution.device)
-        if world.rank == 0:
-            tracker.settings(
-                options.as_settings(config)
-                | execution.describe()
-                | {
-                    "batch_size": batch_size,
-                    "data": "imagenet",
-                    "data_sha256": data.listing_sha256,
-                    "loading_processes": loading.processes,
-                    "train_images": len(data.train),
-                    "validation_images": len(data.validation),
-                    "classes": len(data.classes),
-                }
-            )
-        print(
-            f"{world}: {len(data.train)} images to train, {len(data.validation)} to validate, "
-            f"threads: {torch.get_num_threads()}, loading processes: {loading.processes}",
-            flush=True,
+    with start(config) as session:
+        session.tracker.goal(names.VAL_ACCURACY, config.goal)
+
+        data = session.world.prepare(lambda: read_image_folder(session.datasets / "imagenet"))
+        check_same_everywhere(data, session.world)
+        validation = data.validation.shard(session.world)
+        batch_size = config.worker_batch_size * session.world.size
+        processes = loading_processes(config.loaders)
+        loading = Loading(config.image_size, processes, session.execution.device)
+        session.state_settings(
+            config,
+            batch_size=batch_size,
+            data="imagenet",
+            data_sha256=data.listing_sha256,
+            loading_processes=processes,
+            train_images=len(data.train),
+            validation_images=len(data.validation),
+            classes=len(data.classes),
+        )
+        session.say(
+            f"{len(data.train)} images to train, {len(data.validation)} to validate, "
+            f"loading processes: {processes}"
         )
 
         torch.manual_seed(config.seed)
-        model = execution.place(ResNet50(len(data.classes)))
+        model = session.execution.place(ResNet50(len(data.classes)))
         optimizer = torch.optim.SGD(
             decay_weights_only(model, config.weight_decay),
             lr=config.learning_rate,
@@ -118,38 +112,25 @@ def main(config: Config) -> None:
             nesterov=True,
             fused=True,
         )
-        trainer = Trainer.make(
-            model,
-            optimizer,
-            scale_linearly(
-                config.learning_rate,
-                batch_size=batch_size,
-                reference_batch=_REFERENCE_BATCH,
-                epoch_steps=len(data.train) // batch_size,
-                warmup_epochs=_WARMUP_EPOCHS,
-                decay_epochs=_DECAY_EPOCHS,
-            ),
-            exchange=config,
-            execution=execution,
-            world=world,
-            tracker=tracker,
+        schedule = scale_linearly(
+            config.learning_rate,
+            batch_size=batch_size,
+            reference_batch=_REFERENCE_BATCH,
+            epoch_steps=len(data.train) // batch_size,
+            warmup_epochs=_WARMUP_EPOCHS,
+            decay_epochs=_DECAY_EPOCHS,
         )
-        checkpoints = Checkpoints.from_environ(world, trainer.parts)
+        trainer = Trainer(session, model, optimizer, schedule, exchange=config)
 
-        for epoch in range(checkpoints.restore(), config.epochs):
-            tracker.epoch(epoch)
-            batches = TrainingBatches(data.train, batch_size, world, config.seed, epoch, loading)
-            trained = train_epoch(trainer, batches)
-            validated = evaluate(
-                trainer, ValidationBatches(validation, config.worker_batch_size, loading)
+        for epoch in session.epochs(config, trainer.parts):
+            batches = TrainingBatches(
+                data.train, batch_size, session.world, config.seed, epoch, loading
             )
-            record_epoch(trainer, epoch, trained, validated)
-            if tracker.goal_reached:
-                print(f"goal of {config.goal} % reached", flush=True)
-                break
-            if trainer.deadline.has_passed():
-                break
-            checkpoints.save(epoch + 1)
+            trained = trainer.train(batches)
+            validated = trainer.evaluate(
+                ValidationBatches(validation, config.worker_batch_size, loading)
+            )
+            trainer.record(epoch, trained, validated)
 
 
 def decay_weights_only(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -159,6 +140,99 @@ def decay_weights_only(model: nn.Module, weight_decay: float) -> list[dict[str, 
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
+
+
+class ResNet50(nn.Module):
+    """A stem, 16 bottleneck blocks in four stages, a classifier: 25,557,032 parameters.
+
+    Takes float images ``[batch, 3, height, width]``, returns logits ``[batch, classes]``. Made for
+    224x224 pixels; from 32x32 on, any size will do.
+
+    He et al. 2015, table 1. As in Goyal et al. 2017, section 5.1, a block halves the image in its
+    3x3 convolution, and the scale of its last batch norm starts at 0, so that each block starts as
+    its shortcut. ReLUs overwrite what batch norm does not need again: less memory, the same values.
+    """
+
+    def __init__(self, classes: int = 1000) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, 64, kernel_size=7, stride=2, padding=3, bias=False),
+            nn.BatchNorm2d(64),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(kernel_size=3, stride=2, padding=1),
+        )
+        channels, stages = 64, []
+        for width, blocks, stride in _STAGES:
+            stages.append(_stage(channels, width, blocks, stride))
+            channels = _EXPANSION * width
+        self.stages = nn.Sequential(*stages)
+        self.classifier = nn.Linear(channels, classes)
+        _initialize(self)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return the logits of a batch of images."""
+        features: torch.Tensor = self.stages(self.stem(images))
+        logits: torch.Tensor = self.classifier(features.mean(dim=(2, 3)))
+        return logits
+
+
+class Bottleneck(nn.Module):
+    """A 1x1, a 3x3 and a 1x1 convolution, and a shortcut around them."""
+
+    def __init__(self, in_channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        channels = _EXPANSION * width
+        self.reduce = _conv(in_channels, width, kernel_size=1)
+        self.norm1 = nn.BatchNorm2d(width)
+        self.conv = _conv(width, width, kernel_size=3, stride=stride)
+        self.norm2 = nn.BatchNorm2d(width)
+        self.expand = _conv(width, channels, kernel_size=1)
+        self.norm3 = nn.BatchNorm2d(channels)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or in_channels != channels:
+            project = _conv(in_channels, channels, kernel_size=1, stride=stride)
+            self.shortcut = nn.Sequential(project, nn.BatchNorm2d(channels))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return ``[batch, 4 * width, height / stride, width / stride]``."""
+        residual = functional.relu(self.norm1(self.reduce(x)), inplace=True)
+        residual = functional.relu(self.norm2(self.conv(residual)), inplace=True)
+        residual = self.norm3(self.expand(residual))
+        return functional.relu(residual.add_(self.shortcut(x)), inplace=True)
+
+
+def _stage(in_channels: int, width: int, blocks: int, stride: int) -> nn.Sequential:
+    first = Bottleneck(in_channels, width, stride)
+    others = [Bottleneck(_EXPANSION * width, width, stride=1) for _ in range(blocks - 1)]
+    return nn.Sequential(first, *others)
+
+
+def _conv(in_channels: int, channels: int, kernel_size: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(
+        in_channels,
+        channels,
+        kernel_size,
+        stride=stride,
+        padding=kernel_size // 2,
+        bias=False,
+    )
+
+
+def _initialize(model: nn.Module) -> None:
+    """Draw all parameters as Goyal et al. do.
+
+    Convolutions: normal, with a variance of 2 by the number of inputs that each output feeds on
+    the way back (He, Zhang, Ren, Sun: Delving Deep into Rectifiers, 2015).
+    """
+    for module in model.modules():
+        match module:
+            case nn.Conv2d():
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            case nn.Linear():
+                nn.init.normal_(module.weight, std=0.01)
+                nn.init.zeros_(module.bias)
+            case Bottleneck():
+                nn.init.zeros_(module.norm3.weight)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Task: predict the label of rows in LIBSVM's format, dense (epsilon: 400,000 rows
 or sparse (rcv1: 20,242 of 47,236). The file is parsed once into float32 arrays, which are then
 mapped into memory. Validation is on the data set's own file, NAME.t, or on a fifth of the rows.
 Model: one weight for each feature, no intercept. Logistic loss, squared loss (ridge) or squared
-hinge (svm), plus the penalty ``l2/2 |w|²``; gradients in closed form (worker/models/linear.py).
+hinge (svm), plus the penalty ``l2/2 |w|²``; gradients in closed form, as ``Loss`` has them.
 Algorithm: synchronous mini-batch SGD. A step takes a block of 100 consecutive rows of the fixed
 pseudo-random order in which they are stored, shared out to the workers, and their gradients are
 summed by all-reduce: any number of workers trains the same model, up to rounding. Seed and epoch
@@ -22,33 +22,27 @@ epochs of 800 steps and 90.3 % in 8, the SVM in 2, and 90.9 % in 8.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
 from typing import Literal
 
 import torch
+from torch.nn import functional
 
-from mlbench import MLBenchError, Tracker, names
-from worker.data.folder import datasets_folder
+from mlbench import names
 from worker.data.libsvm.dataset import Dataset, Samples, load_dataset
-from worker.models.linear import LOGISTIC, SQUARED, SQUARED_HINGE, Loss, Weights
-from worker.training import options
-from worker.training.checkpoint import Checkpoints
-from worker.training.deadline import Deadline
-from worker.training.device import DeviceOptions, Execution, prepare
-from worker.training.distributed import BackendOptions, World, join_world
-from worker.training.entry import run
-from worker.training.scoring import Fit, RecentSteps
-from worker.training.sgd import TrainingOptions
-from worker.training.together import prepare_together
+from worker.training.checkpoint import Weights
+from worker.training.distributed import BackendOptions, DeviceOptions, World
+from worker.training.options import DataError, TrainingOptions, run
+from worker.training.session import Session, start
 
 Model = Literal["logistic", "ridge", "svm"]
-_LOSSES: dict[Model, Loss] = {"logistic": LOGISTIC, "ridge": SQUARED, "svm": SQUARED_HINGE}
 # Rows that are evaluated at a time.
 _EVALUATED_ROWS = 8192
 
 
 @dataclass(frozen=True)
-class Config(TrainingOptions, BackendOptions):
+class Config(TrainingOptions, DeviceOptions, BackendOptions):
     """Train a linear model on a data set in LIBSVM's format."""
 
     model: Model = "logistic"
@@ -68,8 +62,6 @@ class Config(TrainingOptions, BackendOptions):
     """Weight of the penalty |w|² / 2 beside the mean loss."""
     record_every: int = 25
     """Steps whose mean loss is one recorded value."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute: auto is the GPU if there is one."""
 
     def rules(self) -> dict[str, bool]:
         """Return the rules of these options."""
@@ -82,48 +74,34 @@ class Config(TrainingOptions, BackendOptions):
         }
 
 
-class TrainingError(MLBenchError):
-    """The data and the options do not fit together."""
-
-
 def main(config: Config) -> None:
     """Train until the goal is reached or the epochs are over."""
     classes = config.model != "ridge"
-    with Tracker() as tracker, join_world(config.backend) as world:
-        execution = prepare(DeviceOptions(device=config.device), world)
+    with start(config) as session:
+        tracker, device = session.tracker, session.execution.device
         if classes:
             tracker.goal(names.VAL_ACCURACY, config.goal)
 
-        data = prepare_together(
-            world, lambda: load_dataset(config.dataset, datasets_folder(), classes=classes)
-        ).to(execution.device)
-        if world.rank == 0:
-            tracker.settings(
-                options.as_settings(config)
-                | execution.describe()
-                | {
-                    "goal": config.goal if classes else None,
-                    "data": config.dataset,
-                    "data_sha256": data.sha256,
-                }
-            )
-        validation = data.validation[world.shard(len(data.validation))]
-        weights = Weights(torch.zeros(data.features, device=execution.device))
-        deadline = Deadline.from_environ(world, tracker)
-        training = Training(config, data, weights, execution, world, tracker, deadline)
-        print(
-            f"{world}: {len(data.train)} rows to train, {len(data.validation)} to validate, "
-            f"{data.features} features, threads: {torch.get_num_threads()}",
-            flush=True,
+        data = session.world.prepare(
+            lambda: load_dataset(config.dataset, session.datasets, classes=classes)
+        ).to(device)
+        session.state_settings(
+            config,
+            goal=config.goal if classes else None,
+            data=config.dataset,
+            data_sha256=data.sha256,
+        )
+        validation = data.validation[session.world.shard(len(data.validation))]
+        weights = torch.zeros(data.features, device=device)
+        training = Training(config, data, weights, session)
+        session.say(
+            f"{len(data.train)} rows to train, {len(data.validation)} to validate, "
+            f"{data.features} features"
         )
 
-        checkpoints = Checkpoints.from_environ(world, {"weights": weights, "tracker": tracker})
-        for epoch in range(checkpoints.restore(), config.epochs):
-            if tracker.goal_reached:
-                break
-            tracker.epoch(epoch)
+        for epoch in session.epochs(config, {"weights": Weights(weights)}):
             trained = training.epoch(epoch)
-            validated = evaluate(config.model, weights, validation, world, tracker)
+            validated = evaluate(config.model, weights, validation, session)
             quality = (
                 {names.TRAIN_ACCURACY: trained.accuracy, names.VAL_ACCURACY: validated.accuracy}
                 if classes
@@ -137,78 +115,59 @@ def main(config: Config) -> None:
                 f"validation loss {validated.loss:.4f}, {figures}, {tracker.train_seconds:.2f} s",
                 flush=True,
             )
-            if deadline.has_passed():
-                break
-            checkpoints.save(epoch + 1)
-        if tracker.goal_reached:
-            print(f"goal of {config.goal} % reached", flush=True)
 
 
 class Training:
     """Trains the weights, epoch by epoch, on this rank's share of each batch."""
 
     def __init__(
-        self,
-        config: Config,
-        data: Dataset,
-        weights: Weights,
-        execution: Execution,
-        world: World,
-        tracker: Tracker,
-        deadline: Deadline,
+        self, config: Config, data: Dataset, weights: torch.Tensor, session: Session
     ) -> None:
-        rows = len(data.train)
-        if not world.size <= config.batch_size <= rows:
-            raise TrainingError(
-                f"--batch-size must be at least {world.size}, the number of workers, and at most "
+        rows, workers = len(data.train), session.world.size
+        if not workers <= config.batch_size <= rows:
+            raise DataError(
+                f"--batch-size must be at least {workers}, the number of workers, and at most "
                 f"{rows}, the number of rows to train on (not {config.batch_size})"
             )
         self._config = config
         self._samples = data.train
         self._weights = weights
-        self._execution = execution
-        self._world = world
-        self._tracker = tracker
-        self._deadline = deadline
-        self._loss = _LOSSES[config.model]
+        self._session = session
+        self._loss = LOSSES[config.model]
         self._steps = rows // config.batch_size
         smoothness = self._loss.smoothness * data.largest_norm2 + config.l2
         self._first_rate = config.learning_rate / smoothness
 
     @torch.inference_mode()
-    def epoch(self, number: int) -> Fit:
+    def epoch(self, number: int) -> "Fit":
         """Take a step for each batch, and return the fit of this rank's rows as each step found it.
 
         A batch is a block of consecutive rows; the order of the blocks is drawn from seed and epoch
-        alone. What is left for a last, smaller block is left out, and so is what comes after the
-        deadline.
-
-        Raises:
-            WorldError: a peer was lost.
+        alone. A last, smaller block is left out, and so is what comes after the deadline.
         """
-        config, tracker = self._config, self._tracker
-        share = self._world.shard(config.batch_size)
+        config, session, tracker = self._config, self._session, self._session.tracker
+        share = session.world.shard(config.batch_size)
         rows = share.stop - share.start
-        gradient = torch.empty_like(self._weights.values)
+        gradient = torch.empty_like(self._weights)
         recent = RecentSteps(self._loss, config.record_every)
         total = Fit()
-        for step, start in enumerate(self._block_starts(number), start=1):
+        for step, first in enumerate(self._block_starts(number), start=1):
             with tracker.phase("forward"):
-                batch = self._samples[start + share.start : start + share.stop]
-                scores = batch.rows.scores(self._weights.values)
+                batch = self._samples[first + share.start : first + share.stop]
+                scores = batch.rows.scores(self._weights)
                 slopes = self._loss.derivative(scores, batch.targets).div_(config.batch_size)
             with tracker.phase("backward"):
                 batch.rows.weighted_sum_(gradient, slopes)
-                self._execution.synchronize()
+                session.execution.synchronize()
             with tracker.phase("communication"):
-                self._world.sum_(gradient)
-                self._execution.synchronize()
+                session.world.sum_(gradient)
+                session.execution.synchronize()
             with tracker.phase("optimizer"):
                 rate = self._rate(number + (step - 1) / self._steps)
-                self._weights.descend_(gradient, rate, config.l2)
+                self._weights.mul_(1 - rate * config.l2).add_(gradient, alpha=-rate)
             tracker.step(samples=rows)
             recent.add(scores, batch.targets)
-            passed = self._deadline.has_passed()
+            passed = session.deadline.has_passed()
             if recent.full or passed or step == self._steps:
                 with tracker.phase("metrics"):
                     fit = recent.take()
@@ -233,19 +192,166 @@ class Training:
 
 
 @torch.inference_mode()
-def evaluate(model: Model, weights: Weights, shard: Samples, world: World, tracker: Tracker) -> Fit:
-    """Return the fit over all ranks' shards together: the same on every rank.
-
-    Raises:
-        WorldError: a peer was lost.
-    """
-    total = Fit()
-    for start in range(0, len(shard), _EVALUATED_ROWS):
+def evaluate(model: Model, weights: torch.Tensor, shard: Samples, session: Session) -> "Fit":
+    """Return the fit over all ranks' shards together: the same on every rank."""
+    tracker, total = session.tracker, Fit()
+    for first in range(0, len(shard), _EVALUATED_ROWS):
         with tracker.phase("evaluation"):
-            part = shard[start : start + _EVALUATED_ROWS]
-            total += Fit.of(_LOSSES[model], part.rows.scores(weights.values), part.targets)
+            part = shard[first : first + _EVALUATED_ROWS]
+            total += Fit.of(LOSSES[model], part.rows.scores(weights), part.targets)
     with tracker.phase("evaluation"):
-        return total.over(world)
+        return total.over(session.world)
+
+
+LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss of scores ``[n]`` and targets ``[n]``, and its derivative.
+
+    A linear model gives a row ``x`` the score ``s = w·x``. With a loss ``l(s, y)`` it minimizes
+
+        F(w) = mean of l(w·x, y) over all rows + l2/2 |w|², whose gradient is   X^T d / n + l2 w
+
+    with ``d = dl/ds`` of each row, so no automatic differentiation is needed. The losses are those
+    of Hastie, Tibshirani, Friedman: The Elements of Statistical Learning, 2nd edition, chapters 3.4
+    (ridge), 4.4 (logistic) and 12.3 (support vector machine).
+    """
+
+    value: LossFunction
+    """Each row's loss ``[n]``."""
+    derivative: LossFunction
+    """Each row's derivative by its score ``[n]``."""
+    smoothness: float
+    """The largest second derivative by the score.
+
+    The loss of a row ``x`` is so L-smooth in ``w`` with L = smoothness times ``|x|²``, and gradient
+    descent on it converges with steps of up to 2 / L.
+    """
+
+
+def logistic_loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return ``log(1 + exp(-y s))``, for targets -1 and +1: minus the log likelihood, in nats."""
+    return functional.softplus(-targets * scores)
+
+
+def logistic_derivative(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return ``-y / (1 + exp(y s))``."""
+    return (targets * scores).neg_().sigmoid_().mul_(targets).neg_()
+
+
+def squared_loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return ``(s - y)² / 2``."""
+    return (scores - targets).square_().mul_(0.5)
+
+
+def squared_derivative(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return ``s - y``."""
+    return scores - targets
+
+
+def squared_hinge_loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return ``max(0, 1 - y s)²``, for targets -1 and +1: of the L2-loss support vector machine.
+
+    It is LIBLINEAR's default (Fan et al.: LIBLINEAR, A Library for Large Linear Classification,
+    JMLR 9, 2008), and smooth, which the hinge ``max(0, 1 - y s)`` is not.
+    """
+    return (1 - targets * scores).clamp_(min=0).square_()
+
+
+def squared_hinge_derivative(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return ``-2 y max(0, 1 - y s)``."""
+    return (1 - targets * scores).clamp_(min=0).mul_(targets).mul_(-2)
+
+
+LOSSES: dict[Model, Loss] = {
+    "logistic": Loss(logistic_loss, logistic_derivative, smoothness=0.25),
+    "ridge": Loss(squared_loss, squared_derivative, smoothness=1.0),
+    "svm": Loss(squared_hinge_loss, squared_hinge_derivative, smoothness=2.0),
+}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well scores fit their targets: sums over rows, as shares and shards differ in size."""
+
+    rows: float = 0.0
+    loss_sum: float = 0.0
+    right: float = 0.0
+    """Rows whose score has the sign of the target."""
+    target_sum: float = 0.0
+    target_squares: float = 0.0
+
+    @classmethod
+    def of(cls, loss: Loss, scores: torch.Tensor, targets: torch.Tensor) -> "Fit":
+        """Return the fit of scores ``[n]`` to targets ``[n]``."""
+        targets = targets.double()
+        sums = [
+            loss.value(scores.double(), targets).sum(),
+            (scores * targets > 0).sum(),
+            targets.sum(),
+            targets.square().sum(),
+        ]
+        return cls(float(len(targets)), *torch.stack(sums).tolist())
+
+    def __add__(self, other: "Fit") -> "Fit":
+        return Fit(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def over(self, world: World) -> "Fit":
+        """Return the fit over all ranks' rows: the same on each."""
+        sums = torch.tensor(astuple(self), dtype=torch.float64, device=world.device)
+        world.sum_(sums)
+        return Fit(*sums.tolist())
+
+    @property
+    def loss(self) -> float:
+        """Mean loss, without the penalty."""
+        return self.loss_sum / self.rows
+
+    @property
+    def accuracy(self) -> float:
+        """Share of rows whose score has the sign of the target, in percent."""
+        return 100 * self.right / self.rows
+
+    @property
+    def r2(self) -> float:
+        """The coefficient of determination, if the loss is ``(s - y)² / 2``: 1 is a perfect fit.
+
+        NaN where all targets are the same.
+        """
+        variation = self.target_squares - self.target_sum**2 / self.rows
+        return 1 - 2 * self.loss_sum / variation if variation > 0 else math.nan
+
+
+class RecentSteps:
+    """Keeps the scores of the last steps, to compute their losses in one pass.
+
+    That takes a fraction of the time of computing them step by step.
+    """
+
+    def __init__(self, loss: Loss, steps: int) -> None:
+        """Keep so many steps."""
+        self._loss = loss
+        self._steps = steps
+        self._scores: list[torch.Tensor] = []
+        self._targets: list[torch.Tensor] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether as many steps are kept as wanted."""
+        return len(self._scores) == self._steps
+
+    def add(self, scores: torch.Tensor, targets: torch.Tensor) -> None:
+        """Keep the scores and targets of a step."""
+        self._scores.append(scores)
+        self._targets.append(targets)
+
+    def take(self) -> Fit:
+        """Return the fit of the steps since the last call, and begin anew."""
+        fit = Fit.of(self._loss, torch.cat(self._scores), torch.cat(self._targets))
+        self._scores, self._targets = [], []
+        return fit
 
 
 if __name__ == "__main__":

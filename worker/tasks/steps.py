@@ -1,22 +1,21 @@
-"""Steps without training: known values at a known rate, to check the way from here to Prometheus.
+"""Steps without training: known values at a known rate, to check the way to Prometheus.
 
 Every rank records ``train_loss = 1 / (1 + step / 100)`` at each step from 1 on, and an epoch every
 100 steps, so what arrives can be compared with what was sent, value by value. No PyTorch is needed.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from mlbench import Tracker
-from worker.training import options
-from worker.training.entry import run
+from worker.training.options import Options, run
 
 _EPOCH_STEPS = 100
 
 
 @dataclass(frozen=True)
-class Config(options.Options):
-    """Record steps of a training that does not take place."""
+class Config(Options):
+    """Record the steps of a simulated training."""
 
     steps: int = 1000
     """Steps to record."""
@@ -39,7 +38,7 @@ def train_loss(step: int) -> float:
 def main(config: Config) -> None:
     """Record the steps, each when it is due; one that comes late does not delay the others."""
     with Tracker() as tracker:
-        tracker.settings(options.as_settings(config))
+        tracker.settings(asdict(config))
         started = time.perf_counter()
         for step in range(1, config.steps + 1):
             if (step - 1) % _EPOCH_STEPS == 0:

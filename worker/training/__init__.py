@@ -1,1 +1,1 @@
-"""What benchmark tasks share: distributed set-up, gradient exchange, the training loop."""
+"""What benchmark tasks share: options, ranks and devices, gradient exchange, checkpoints, loop."""

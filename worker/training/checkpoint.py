@@ -7,6 +7,7 @@ draw all random numbers from their seed and the number of the epoch, so a checkp
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,13 +24,28 @@ _State = dict[str, Any]
 
 
 class Stateful(Protocol):
-    """What can be kept: a model, an optimizer, a tracker. Its state is tensors and plain values."""
+    """A model, an optimizer or a tracker, whose state is made of tensors and plain values."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state."""
 
     def load_state_dict(self, state: dict[str, Any], /) -> object:
-        """Go on from a state."""
+        """Restore a state."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A tensor that a checkpoint can hold."""
+
+    values: torch.Tensor
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the values."""
+        return {"values": self.values}
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Restore the values, in place."""
+        self.values.copy_(state["values"])
 
 
 class Checkpoints:
@@ -45,21 +61,18 @@ class Checkpoints:
     def from_environ(
         cls, world: World, parts: Mapping[str, Stateful], environ: Mapping[str, str] = os.environ
     ) -> "Checkpoints":
-        """Return those in the folder $MLBENCH_CHECKPOINTS; where it is not set, none is kept."""
+        """Return those in the folder $MLBENCH_CHECKPOINTS; without the variable, none is kept."""
         folder = environ.get(names.ENV_CHECKPOINTS)
         return cls(Path(folder) if folder else None, world, parts)
 
     def restore(self) -> int:
         """Load the newest checkpoint that any rank has into the parts of all ranks.
 
-        A rank that does not have it is given that of the lowest rank that has: all of it, also what
-        is a rank's own, such as the tracker's samples.
+        A rank that lacks it takes over that of the lowest rank that has it: all of it, also what is
+        a rank's own, such as the tracker's samples.
 
         Returns:
-            The epochs done, the same on all ranks. 0: there is no checkpoint to go on from.
-
-        Raises:
-            WorldError: a peer was lost.
+            The epochs done, the same on all ranks; 0 if there is no checkpoint.
         """
         epochs, state = self._newest_here()
         of_ranks = self._gather(epochs)
@@ -72,16 +85,16 @@ class Checkpoints:
         return newest
 
     def save(self, epochs: int) -> None:
-        """Keep the parts as they are after that many epochs, and the checkpoint before.
+        """Save the parts after that many epochs; of older checkpoints the last one stays.
 
-        The file is whole or not there, whatever ends the process or the machine meanwhile. If it
+        The file is complete or absent, whatever ends the process or the machine meanwhile. If it
         cannot be written, stderr says so once, and the training goes on: the result matters more.
         """
         if self._folder is None:
             return
         content = BytesIO()
         torch.save({name: part.state_dict() for name, part in self._parts.items()}, content)
-        # The same name each time: what a killed process left half done is written over.
+        # The same name each time, to overwrite what a killed process left half done.
         draft = self._folder / f"rank-{self._world.rank}.new"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +106,7 @@ class Checkpoints:
             self._warned = True
 
     def _newest_here(self) -> tuple[int, _State]:
-        """Return the newest checkpoint in the folder that is whole: its epochs and its state."""
+        """Return the newest complete checkpoint in the folder: its epochs and its state."""
         for epochs in reversed(self._epochs_here()):
             path = self._file(epochs)
             try:
@@ -104,23 +117,23 @@ class Checkpoints:
         return 0, {}
 
     def _parse(self, content: bytes) -> _State:
-        """Return the state that a file's content holds, on the CPU."""
-        # PyTorch does not check the sums that it writes.
+        """Return the state in a file's content, on the CPU."""
+        # PyTorch writes checksums but does not verify them.
         if damaged := ZipFile(BytesIO(content)).testzip():
             raise BadZipFile(damaged)
-        # With weights_only, a file cannot have code run.
+        # With weights_only, a file cannot run code.
         state = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
         return {name: state[name] for name in self._parts}
 
     def _gather(self, number: int) -> list[int]:
-        """Return the number that each rank has given."""
+        """Return every rank's number."""
         numbers = torch.zeros(self._world.size, dtype=torch.int64, device=self._world.device)
         numbers[self._world.rank] = number
         self._world.sum_(numbers)
         return [int(of_rank) for of_rank in numbers.tolist()]
 
     def _broadcast(self, epochs: int, source: int) -> bytes:
-        """Return the file of a rank that has that checkpoint."""
+        """Return the checkpoint's file on the rank ``source``."""
         content = self._file(epochs).read_bytes() if self._world.rank == source else b""
         size = max(self._gather(len(content)))
         buffer = torch.frombuffer(bytearray(content or size), dtype=torch.uint8)
@@ -138,7 +151,7 @@ class Checkpoints:
         return self._folder / f"epoch-{epochs:08}.pt"
 
     def _keep_last(self, epochs: int) -> None:
-        """Remove all but the last two. What is said to be newer could not be read."""
+        """Remove all but the last two up to these epochs; a newer one could not be read."""
         here = self._epochs_here()
         kept = [saved for saved in here if saved <= epochs][-_KEPT:]
         for old in set(here) - set(kept):
@@ -146,7 +159,7 @@ class Checkpoints:
 
 
 def _write(path: Path, draft: Path, content: memoryview) -> None:
-    """Write a file that is on the disk, whole, once it has its name."""
+    """Write a file so that it is complete and on the disk once it has its name."""
     try:
         with draft.open("wb") as file:
             file.write(content)

@@ -1,31 +1,40 @@
-"""The ranks of a run: join them as the environment says, and combine tensors over them."""
+"""The ranks of a run, and the device that each of them computes on.
 
+Whatever lets the ranks communicate raises a WorldError when a peer is gone or does not answer.
+"""
+
+import ctypes
 import os
+import shutil
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import Store
+from torch import nn
 
 from mlbench import MLBenchError
 from worker.training.options import Options
 
-Backend = Literal["gloo", "nccl", "mpi"]
-
+# PyTorch waits 30 minutes. A step takes seconds at most, so a peer this late will not come.
+_TIMEOUT = timedelta(seconds=60)
+_LOOK_SECONDS = 0.2
 _CPU = torch.device("cpu")
 
-# PyTorch waits 30 minutes. A step takes seconds at most, so a peer this late will not come.
-TIMEOUT = timedelta(seconds=60)
+Backend = Literal["gloo", "nccl", "mpi"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class BackendOptions(Options):
-    """How the ranks talk to each other."""
+    """How the ranks communicate."""
 
     backend: Backend = "gloo"
     """What carries the communication: gloo (CPU), nccl (GPU), or mpi, where PyTorch has it."""
@@ -42,7 +51,7 @@ class World:
     rank: int = 0
     size: int = 1
     device: torch.device = _CPU
-    """Where a tensor must lie for the ranks to combine it: nccl has them on GPUs alone."""
+    """Where the backend takes tensors from: nccl takes them from GPUs alone."""
 
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.size}"
@@ -52,28 +61,39 @@ class World:
         return slice(total * self.rank // self.size, total * (self.rank + 1) // self.size)
 
     def sum_(self, tensor: torch.Tensor) -> None:
-        """Replace ``tensor`` by its sum over all ranks, the same to the last bit on each.
-
-        Raises:
-            WorldError: a peer has gone, or did not answer in time.
-        """
+        """Replace ``tensor`` by its sum over all ranks, the same to the last bit on each."""
         if self.size > 1:
             with self.noticing_lost_peers():
                 dist.all_reduce(tensor)
 
     def broadcast_(self, tensor: torch.Tensor, source: int = 0) -> None:
-        """Replace ``tensor`` by that of the rank ``source``.
-
-        Raises:
-            WorldError: a peer has gone, or did not answer in time.
-        """
+        """Replace ``tensor`` by that of the rank ``source``."""
         if self.size > 1:
             with self.noticing_lost_peers():
                 dist.broadcast(tensor, src=source)
 
+    def prepare(self, work: Callable[[], T]) -> T:
+        """Return the result of ``work`` once it has ended on all ranks.
+
+        It may take longer on one rank than a peer is waited for, so it runs in a thread while the
+        ranks keep telling each other that they are still there.
+        """
+        if self.size == 1:
+            return work()
+        result: Future[T] = Future()
+        threading.Thread(target=_work, args=(work, result), daemon=True).start()
+        while True:
+            unfinished = torch.tensor([0 if result.done() else 1], device=self.device)
+            if result.done() and result.exception():
+                return result.result()
+            self.sum_(unfinished)
+            if not unfinished.item():
+                return result.result()
+            time.sleep(_LOOK_SECONDS)
+
     @contextmanager
     def noticing_lost_peers(self) -> Iterator[None]:
-        """Turn what PyTorch raises for a failed communication into a WorldError."""
+        """Raise a WorldError for whatever PyTorch raises when a communication fails."""
         try:
             yield
         except RuntimeError as error:
@@ -83,24 +103,31 @@ class World:
             raise
 
 
+def _work(work: Callable[[], T], result: "Future[T]") -> None:
+    try:
+        result.set_result(work())
+    except BaseException as error:
+        result.set_exception(error)
+
+
 @contextmanager
 def join_world(
     backend: Backend = "gloo",
     environ: Mapping[str, str] = os.environ,
-    timeout: timedelta = TIMEOUT,
+    timeout: timedelta = _TIMEOUT,
 ) -> Iterator[World]:
     """Join the ranks that RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT name, and leave at the end.
 
-    With nothing set, or a world of one, there is nobody to talk to, and no process group is made.
+    A single rank, or a process without these variables, joins no process group.
 
     Raises:
-        WorldError: the environment makes no sense, this PyTorch or machine has no such backend, or
-            a peer did not come within ``timeout``.
+        WorldError: the variables are wrong, this PyTorch or machine has no such backend, or a peer
+            did not come within ``timeout``.
     """
     world = _world(environ)
     _check_backend(backend)
     if backend == "nccl":
-        world = replace(world, device=gpu_of(world))
+        world = replace(world, device=_gpu_of(world))
     if world.size == 1:
         yield world
         return
@@ -149,31 +176,148 @@ def _join(backend: Backend, environ: Mapping[str, str], world: World, timeout: t
         return
     if backend == "nccl":
         torch.cuda.set_device(world.device)
-    dist.init_process_group(
-        backend,
-        store=_store(environ["MASTER_ADDR"], int(environ["MASTER_PORT"]), world, timeout),
-        rank=world.rank,
-        world_size=world.size,
-        timeout=timeout,
-    )
-
-
-def gpu_of(world: World) -> torch.device:
-    """Return the GPU of a rank: those of ranks that share a machine are different, if they last."""
-    return torch.device("cuda", world.rank % torch.cuda.device_count())
-
-
-def _store(host: str, port: int, world: World, timeout: timedelta) -> Store:
-    """Return the store through which the ranks find each other; rank 0 serves it."""
+    host, port = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
     listening = None
     if host in {"localhost", "127.0.0.1"}:
-        # All ranks are on this machine. The store would listen to everyone who can reach it, and
-        # gloo on the address of the host's name, which a VPN may have taken away.
+        # All ranks are on this machine. The store would listen on every interface, and gloo on the
+        # address of the host's name, which a VPN may have taken away.
         loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
         if world.rank == 0:
             listening = socket.create_server((host, port)).detach()
-    store: Store = dist.TCPStore(  # type: ignore[attr-defined]
+    store = dist.TCPStore(  # type: ignore[attr-defined]
         host, port, world.size, world.rank == 0, timeout, master_listen_fd=listening
     )
-    return store
+    dist.init_process_group(
+        backend, store=store, rank=world.rank, world_size=world.size, timeout=timeout
+    )
+
+
+def _gpu_of(world: World) -> torch.device:
+    """Return a rank's GPU: ranks on one machine get different ones, as far as these last."""
+    return torch.device("cuda", world.rank % torch.cuda.device_count())
+
+
+class DeviceError(MLBenchError):
+    """This machine cannot compute as asked."""
+
+
+@dataclass(frozen=True)
+class DeviceOptions(Options):
+    """Where a rank computes."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute: auto is the GPU if there is one."""
+
+
+@dataclass(frozen=True)
+class ModelOptions(DeviceOptions):
+    """Where and how a neural network is computed."""
+
+    precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
+    """Number format of products; the parameters stay fp32. tf32 and fp16 are for GPUs."""
+    channels_last: bool = True
+    """Whether images lie in memory pixel by pixel, which is faster, or channel by channel."""
+    compile: bool = False
+    """Whether torch.compile translates the model first, which takes up to a minute."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How this rank computes. ``set_up`` makes it."""
+
+    device: torch.device
+    options: ModelOptions
+
+    def place(self, model: nn.Module) -> nn.Module:
+        """Move a model onto the device, in the memory format."""
+        placed: nn.Module = model.to(self.device, memory_format=self._format)  # type: ignore[call-overload]
+        return placed
+
+    def images(self, images: torch.Tensor) -> torch.Tensor:
+        """Return images ``[n, channels, height, width]`` on the device, in the memory format."""
+        return images.to(device=self.device, memory_format=self._format, non_blocking=True)
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Return a context in which the forward pass is computed in the precision."""
+        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.options.precision)
+        return torch.autocast(self.device.type, dtype, enabled=dtype is not None)
+
+    def compiled(self, model: nn.Module) -> nn.Module:
+        """Return the model, translated by torch.compile if that is wanted."""
+        if not self.options.compile:
+            return model
+        translated: nn.Module = torch.compile(model)  # type: ignore[assignment]
+        return translated
+
+    def make_scaler(self) -> torch.amp.GradScaler:
+        """Return the scaler that keeps small fp16 gradients from vanishing; otherwise disabled."""
+        return torch.amp.GradScaler(self.device.type, enabled=self.options.precision == "fp16")
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all its work, so that a clock read next is right."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def describe(self) -> dict[str, str | int]:
+        """Return the device, threads and PyTorch version, for the run to record."""
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
+        return {
+            "device": self.device.type,
+            "device_name": name,
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+        }
+
+    @property
+    def _format(self) -> torch.memory_format:
+        return torch.channels_last if self.options.channels_last else torch.contiguous_format
+
+
+def set_up(options: DeviceOptions, world: World) -> Execution:
+    """Set up this process to compute as asked.
+
+    Raises:
+        DeviceError: there is no such device, or it cannot do that.
+    """
+    wanted = options if isinstance(options, ModelOptions) else ModelOptions(device=options.device)
+    device = _device(wanted, world)
+    if device.type == "cpu" and wanted.precision in ("tf32", "fp16"):
+        raise DeviceError(
+            f"precision {wanted.precision}: only GPUs have it; on a CPU use fp32 or bf16"
+        )
+    compiler = os.environ.get("CXX", "g++")  # as torch.compile chooses it for a CPU
+    if wanted.compile and device.type == "cpu" and not shutil.which(compiler):
+        raise DeviceError(
+            f"compile: it needs a C++ compiler, and there is no {compiler} on the path"
+        )
+    _keep_freed_memory()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        # PyTorch's own default is tf32 for convolutions: a run that says fp32 shall be fp32.
+        products = "tf32" if wanted.precision == "tf32" else "ieee"
+        torch.backends.cudnn.conv.fp32_precision = products  # type: ignore[attr-defined]
+        torch.backends.cuda.matmul.fp32_precision = products
+    return Execution(device, wanted)
+
+
+def _device(options: DeviceOptions, world: World) -> torch.device:
+    if options.device == "cpu" or (options.device == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise DeviceError("device cuda: there is no GPU here that this PyTorch can use; use cpu")
+    return _gpu_of(world)
+
+
+def _keep_freed_memory() -> None:
+    """Have glibc keep freed memory for the next step; other C libraries have no such function.
+
+    A step allocates the same large tensors as the one before. By default glibc unmaps each when it
+    is freed, so the kernel has to zero every page again: up to half of the time of a ResNet-20 step
+    on two cores.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mmap_max, trim_threshold, never = -4, -1, 2**31 - 1  # of malloc.h
+        mallopt(mmap_max, 0)
+        mallopt(trim_threshold, never)

@@ -7,12 +7,11 @@ All of them compute the same mean; they differ in how often the ranks talk, and 
 - ``flat``: all gradients lie in one buffer, which is sent once, after the backward pass.
 - ``per-layer``: every parameter's gradient is sent by itself, after the backward pass.
 
-With ``ddp`` the gradients may be compressed, by PyTorch's own communication hooks: rounded to fp16
+With ``ddp`` the gradients may be compressed by PyTorch's own communication hooks: rounded to fp16
 or bf16, or approximated by matrices of rank 2 (PowerSGD, Vogels et al. 2019). That does change the
-mathematics.
+result.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -49,8 +48,8 @@ class ExchangeOptions(Options):
         return super().rules() | {"--compression needs --exchange ddp": fits}
 
 
-class Exchange(ABC):
-    """Averages the gradients of a model over all ranks.
+class Exchange:
+    """Averages the gradients of a model over all ranks; this one is for a rank that is alone.
 
     In each step: ``clear``, then forward through ``model`` and backward, then ``average``.
     """
@@ -60,31 +59,19 @@ class Exchange(ABC):
         """What to call in the forward pass."""
 
     def clear(self) -> None:
-        """Forget all gradients."""
+        """Reset all gradients."""
         self.model.zero_grad()
 
+    def average(self) -> None:
+        """Make each gradient its mean over all ranks, the same to the last bit on each."""
+
     def waited_seconds(self) -> float:
-        """Return how long the last backward pass did nothing more, at its end, than to exchange."""
+        """Return how long the end of the last backward pass only waited for the exchange."""
         return 0.0
-
-    @abstractmethod
-    def average(self) -> None:
-        """Make each gradient its mean over all ranks, the same to the last bit on each.
-
-        Raises:
-            WorldError: a peer has gone, or did not answer in time.
-        """
-
-
-class Alone(Exchange):
-    """One rank has nobody to exchange with."""
-
-    def average(self) -> None:
-        """Leave the gradients as they are."""
 
 
 class Buckets(Exchange):
-    """PyTorch's DistributedDataParallel: when the backward pass has ended, so has the exchange."""
+    """PyTorch's DistributedDataParallel, which has averaged when the backward pass has ended."""
 
     def __init__(self, model: nn.Module, compression: str) -> None:
         self._computed_at: float | None = None
@@ -116,22 +103,27 @@ class Buckets(Exchange):
         super().__init__(ddp)
 
     def clear(self) -> None:
-        """Forget all gradients, and when they were there."""
+        """Reset all gradients and the time of the last one."""
         super().clear()
         self._computed_at = None
-
-    def average(self) -> None:
-        """Leave the gradients as they are: they have been averaged on the way."""
 
     def waited_seconds(self) -> float:
         """Return the time since the last gradient. To be called right after the backward pass.
 
-        On a GPU it is next to nothing: there the pass only gives out what is to be done.
+        On a GPU it is next to nothing: there the pass only queues the work.
         """
         return 0.0 if self._computed_at is None else perf_counter() - self._computed_at
 
     def _note_gradient(self, _: torch.Tensor) -> None:
         self._computed_at = perf_counter()
+
+
+def _bf16_hook(
+    group: dist.ProcessGroup,
+    bucket: dist.GradBucket,  # type: ignore[name-defined]
+) -> Future[torch.Tensor]:
+    """Call PyTorch's hook. DDP recognizes it by name and allows it for NCCL alone; gloo can too."""
+    return default_hooks.bf16_compress_hook(group, bucket)
 
 
 class Flat(Exchange):
@@ -147,7 +139,7 @@ class Flat(Exchange):
             parameter.grad = part.as_strided(parameter.shape, parameter.stride())
 
     def clear(self) -> None:
-        """Set all gradients to zero, where they are."""
+        """Set all gradients to zero, in place."""
         self._buffer.zero_()
 
     def average(self) -> None:
@@ -173,51 +165,35 @@ class PerLayer(Exchange):
 
 
 def make_exchange(
-    chosen: ExchangeOptions, model: nn.Module, world: World, forward: nn.Module | None = None
+    options: ExchangeOptions, model: nn.Module, world: World, forward: nn.Module | None = None
 ) -> Exchange:
     """Give all ranks the model of rank 0, and return how they exchange its gradients.
 
     Args:
-        chosen: the way of the exchange.
-        model: what holds the parameters, on its device.
+        options: the way of the exchange.
+        model: holds the parameters, on its device.
         world: the ranks.
         forward: the same model, translated by torch.compile; by default the model itself.
-
-    Raises:
-        WorldError: a peer has gone, or did not answer in time.
     """
     if forward is None:
         forward = model
     if world.size == 1:
-        return Alone(forward)
-    broadcast_parameters(model, world)
+        return Exchange(forward)
+    for parameter in model.parameters():
+        world.broadcast_(parameter.detach())
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    match chosen.exchange:
+    match options.exchange:
         case "flat":
             return Flat(forward, parameters, world)
         case "per-layer":
             return PerLayer(forward, parameters, world)
         case "ddp":
             with world.noticing_lost_peers():
-                return Buckets(forward, chosen.compression)
-
-
-def broadcast_parameters(model: nn.Module, world: World) -> None:
-    """Give the model rank 0's parameters, so that all ranks start from the same ones.
-
-    Raises:
-        WorldError: a peer has gone, or did not answer in time.
-    """
-    for parameter in model.parameters():
-        world.broadcast_(parameter.detach())
+                return Buckets(forward, options.compression)
 
 
 def average_buffers(model: nn.Module, world: World) -> None:
-    """Average the running statistics of batch norm, which each rank gathers by itself.
-
-    Raises:
-        WorldError: a peer has gone, or did not answer in time.
-    """
+    """Average the running statistics of batch norm, which each rank gathers by itself."""
     buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
     if world.size == 1 or not buffers:
         return
@@ -227,11 +203,3 @@ def average_buffers(model: nn.Module, world: World) -> None:
     sizes = [buffer.numel() for buffer in buffers]
     for buffer, part in zip(buffers, torch.split(flat, sizes), strict=True):
         buffer.copy_(part.view_as(buffer))
-
-
-def _bf16_hook(
-    group: dist.ProcessGroup,
-    bucket: dist.GradBucket,  # type: ignore[name-defined]
-) -> Future[torch.Tensor]:
-    """Call PyTorch's hook. DDP keeps it, by its name, to NCCL; but gloo adds bf16 too."""
-    return default_hooks.bf16_compress_hook(group, bucket)

@@ -1,30 +1,30 @@
-"""A task's options: a frozen dataclass on the command line, one ``--option`` for each field."""
+"""A task as a process: its options on the command line, its errors, its exit code."""
 
 import argparse
 import ast
 import dataclasses
 import inspect
+import os
 import sys
 import textwrap
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+
+from mlbench import MLBenchError
+
+_PERCENT = 100.0
 
 
-class Dataclass(Protocol):
-    """Any dataclass."""
-
-    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
-
-
-C = TypeVar("C", bound=Dataclass)
+class DataError(MLBenchError):
+    """A data set is missing or malformed, or does not suit the options."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The base of all options: an instance keeps its rules, or is not made."""
+    """The base of all options: values that break a rule are refused."""
 
     def rules(self) -> dict[str, bool]:
-        """Return sentences that must hold, and whether they do. Subclasses add theirs."""
+        """Return each rule as a sentence, and whether it holds. Subclasses add their own."""
         return {}
 
     def __post_init__(self) -> None:
@@ -38,14 +38,56 @@ class Options:
                 raise ValueError(sentence)
 
 
-def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
-    """Return a ``config`` with the values of ``argv`` (by default the process's own arguments).
+C = TypeVar("C", bound=Options)
 
-    A field ``learning_rate: float = 0.1`` is the option ``--learning-rate 0.1``; with underscores
-    it is understood too. Each field has a default and a type: bool (``true`` or ``false``), a
-    ``Literal`` of texts or numbers, or one that can be called with a text (int, float, str). The
-    text under a field is its help. Fields and texts of base classes count too, so a field that is
-    given again for another default needs no new text.
+
+@dataclasses.dataclass(frozen=True)
+class TrainingOptions(Options):
+    """The hyper-parameters of every training by SGD; a task sets the defaults."""
+
+    goal: float = _PERCENT
+    """Validation accuracy in percent at which the training ends."""
+    epochs: int = 1
+    """Epochs after which the training ends short of the goal."""
+    learning_rate: float = 0.1
+    """Step size."""
+    seed: int = 0
+    """Start of all random numbers: the same seed on as many workers gives the same losses."""
+
+    def rules(self) -> dict[str, bool]:
+        """Return the rules of these options."""
+        return super().rules() | {
+            "--goal must be from 0 to 100": 0 <= self.goal <= _PERCENT,
+            "--epochs must be at least 1": self.epochs >= 1,
+            "--learning-rate must be more than 0": 0 < self.learning_rate < float("inf"),
+            "--seed must be from 0 to 4294967295": 0 <= self.seed < 2**32,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class MomentumOptions(TrainingOptions):
+    """The hyper-parameters of SGD with momentum and weight decay."""
+
+    momentum: float = 0.9
+    """Share of the last update that the next one keeps."""
+    weight_decay: float = 1e-4
+    """Pull of all parameters towards zero."""
+
+    def rules(self) -> dict[str, bool]:
+        """Return the rules of these options."""
+        return super().rules() | {
+            "--momentum must be at least 0 and less than 1": 0 <= self.momentum < 1,
+            "--weight-decay must be at least 0": 0 <= self.weight_decay < float("inf"),
+        }
+
+
+def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
+    """Return a ``config`` with the values of ``argv``, by default the process's own arguments.
+
+    A field ``learning_rate: float = 0.1`` is the option ``--learning-rate 0.1``, also spelled with
+    underscores. A field has a default and a type: bool (``true`` or ``false``), a ``Literal`` of
+    texts or numbers, or a type that a text can be converted to (int, float, str). The text under a
+    field is its help; a class that only changes the default inherits the text.
 
     Raises:
         SystemExit: code 2 with a message on stderr that names the option and the known ones;
@@ -76,13 +118,33 @@ def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
         parser.error(str(error))
 
 
-def as_settings(config: Dataclass) -> dict[str, Any]:
-    """Return each option with its value, for the run to record."""
-    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+def run(main: Callable[[C], None], config: type[C]) -> NoReturn:
+    """Run a task with the options of this process, and exit with 0, or with 1 after an error.
+
+    The process ends at once. If the interpreter were shut down first, threads of gloo that still
+    wait for its lock could abort the process: that happened in one of ten runs on a busy machine.
+
+    Raises:
+        SystemExit: the options are wrong (code 2), or ``--help`` was asked for (0).
+    """
+    chosen = parse(config)
+    code = 0
+    try:
+        main(chosen)
+    except MLBenchError as error:
+        # The message says what is wrong; a traceback would not help.
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        code = 1
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _how_to_read(kind: Any) -> dict[str, Any]:
-    """Return what argparse needs to know of a type."""
+    """Return argparse's arguments for a type."""
     if get_origin(kind) is Literal:
         choices = get_args(kind)
         return {"type": type(choices[0]), "choices": choices}
@@ -109,23 +171,18 @@ def _dashed(argument: str) -> str:
 
 
 def _sentences(config: type) -> dict[str, str]:
-    """Return the text under each field: Python drops it, so it is read from the source."""
+    """Return the text under each field. Python drops it, so it is read from the source."""
     found: dict[str, str] = {}
     for base in reversed(config.__mro__):
-        if dataclasses.is_dataclass(base):
-            found |= _own_sentences(base)
-    return found
-
-
-def _own_sentences(config: type) -> dict[str, str]:
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
-    assert isinstance(definition, ast.ClassDef)
-    found = {}
-    for field, below in zip(definition.body, definition.body[1:], strict=False):
-        match field, below:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                found[name] = text
+        if not dataclasses.is_dataclass(base):
+            continue
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(definition, ast.ClassDef)
+        for field, below in zip(definition.body, definition.body[1:], strict=False):
+            match field, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    found[name] = text
     return found

@@ -33,6 +33,7 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
     assert launch.running_supervisor(mlbench.home) == before
 
 
+@pytest.mark.slow
 def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
     port = free_port()
     up = alone.process("up", "--detach", "--workers", "1", "--port", str(port), "--json")
@@ -88,18 +89,7 @@ def test_without_a_stack_a_command_says_how_to_start_one(
     )
 
 
-def test_a_stack_that_was_killed_is_told(alone: Mlbench) -> None:
-    alone.home.root.mkdir()
-    url = f"http://127.0.0.1:{free_port()}"
-    alone.home.connection_file.write_text(
-        f'{{"url": "{url}", "token": "t", "prometheus_url": "http://127.0.0.1:1"}}'
-    )
-    done = alone("status")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"mlbench: the master at {url} does not answer (")
-    assert "is the stack running? `mlbench up` starts it" in done.err
-
-
+@pytest.mark.slow
 def test_a_demo_runs_and_stops_the_stack_that_it_started(alone: Mlbench) -> None:
     done = alone.process("demo", "steps", "--workers", "1")
     assert done.code == 0, done.err
@@ -132,6 +122,7 @@ def without_a_stack_of_its_own(mlbench: Mlbench) -> Mlbench:
     return replace(mlbench, program=(sys.executable, "-c", code))
 
 
+@pytest.mark.slow
 def test_a_demo_on_a_terminal_stays_up_until_ctrl_c(mlbench: Mlbench) -> None:
     with without_a_stack_of_its_own(mlbench).on_terminal("demo", "steps") as terminal:
         terminal.read_until(

@@ -2,7 +2,7 @@
 
 import json
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,21 +26,6 @@ ASSIGNMENT = Assignment(
     seed=42,
     deadline_at=1_900_000_000.25,
 )
-
-
-def test_an_assignment_survives_json() -> None:
-    fields = asdict(ASSIGNMENT)
-    fields["command"] = list(fields["command"])
-    fields["cpus"] = list(fields["cpus"])
-    assert Assignment.from_fields(fields) == ASSIGNMENT
-
-
-def test_an_assignment_of_an_older_master() -> None:
-    fields = asdict(ASSIGNMENT)
-    for name in ("working_dir", "seed", "deadline_at"):
-        del fields[name]
-    old = replace(ASSIGNMENT, working_dir=None, seed=None, deadline_at=None)
-    assert Assignment.from_fields(fields) == old
 
 
 def test_the_machine_is_stated_in_the_first_line(tmp_path: Path) -> None:
@@ -79,19 +64,6 @@ def test_a_forgotten_attempt_is_not_found_but_its_counters_stay(tmp_path: Path) 
     attempt.forget()
     assert Attempt.resume(tmp_path) is None
     assert attempt.counters.is_dir()
-
-
-def test_a_half_made_folder_is_no_attempt(tmp_path: Path) -> None:
-    (tmp_path / "run-7-attempt-2-rank-1" / "counters").mkdir(parents=True)
-    assert Attempt.resume(tmp_path) is None
-
-
-def test_a_runs_attempts_share_its_checkpoints(tmp_path: Path) -> None:
-    first = Attempt.create(tmp_path, replace(ASSIGNMENT, attempt=1))
-    again = Attempt.create(tmp_path, replace(ASSIGNMENT, attempt=2, rank=0))
-    assert first.checkpoints == again.checkpoints == tmp_path / "checkpoints" / "run-7"
-    other = Attempt.create(tmp_path, replace(ASSIGNMENT, run_id=8))
-    assert other.checkpoints != first.checkpoints
 
 
 @pytest.mark.parametrize(

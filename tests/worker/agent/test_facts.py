@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.worker.agent.repository import git
 from tests.worker.agent.test_attempt import ASSIGNMENT
-from worker.agent.clock import Offset
 from worker.agent.facts import Facts, bounded
+from worker.agent.link import Offset
 
 
 def state(command: str, folder: Path | None, offset: Offset | None = None) -> dict[str, object]:
@@ -46,12 +46,6 @@ def test_what_cannot_be_told_is_none(tmp_path: Path) -> None:
     for name in ("python", "git", "clock_offset_seconds", "clock_uncertainty_seconds"):
         assert found[name] is None, name
     assert found["packages"] == {}
-
-
-def test_a_relative_script_of_the_agents_own_folder(script: Path) -> None:
-    found = state(f"python {os.path.relpath(script)}", None)
-    assert isinstance(found["git"], dict)
-    assert found["git"]["root"] == str(script.parent.parent)
 
 
 def test_what_is_stated_has_bounds(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The link to the master: what is tried again, and what is not."""
+"""Calls to the master: kept connections, refusals, and the clocks' offset."""
 
 import json
 import threading
@@ -8,9 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from tests.conftest import free_port
-from worker.agent.backoff import Backoff
-from worker.agent.link import Link, LinkError, RefusedError
+from worker.agent.link import Backoff, Clock, Link, LinkError, Offset, RefusedError, offset_by
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -111,19 +109,28 @@ def test_an_answer_that_makes_no_sense(server: type[Handler], link: Link, answer
         link.poll("pod-0", {})
 
 
-def test_nobody_there() -> None:
-    with pytest.raises(LinkError):
-        Link(f"http://127.0.0.1:{free_port()}", "secret").poll("pod-0", {})
-
-
-def test_a_wrong_url_is_named() -> None:
-    with pytest.raises(ValueError, match="ftp://x"):
-        Link("ftp://x", "secret")
-
-
 def test_backoff_doubles_with_jitter_up_to_a_limit() -> None:
     backoff = Backoff(first=1.0, longest=8.0)
     for longest in (1, 2, 4, 8, 8, 8):
         assert longest / 2 <= backoff.seconds() <= longest
     backoff.reset()
     assert backoff.seconds() <= 1
+
+
+@pytest.mark.parametrize("read_after", [0.0, 0.1, 0.4])
+def test_the_true_offset_is_within_the_uncertainty(read_after: float) -> None:
+    """Whenever in the round trip the master reads its clock, here 3 s behind."""
+    found = offset_by(100.0, 100.4, 100.0 + read_after - 3.0)
+    assert abs(found.seconds - 3.0) <= found.uncertainty_seconds + 1e-9
+
+
+def test_the_shortest_of_the_last_round_trips_counts() -> None:
+    clock = Clock()
+    assert clock.offset is None
+    best = Offset(1.0, 0.001)
+    for offset in (Offset(1.5, 0.5), best, Offset(1.2, 0.2)):
+        clock.note(offset)
+    assert clock.offset == best
+    for number in range(8):
+        clock.note(Offset(2.0 + number, 0.3))
+    assert clock.offset == Offset(2.0, 0.3)

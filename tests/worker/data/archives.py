@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.data.cifar10 import ARCHIVE
+from worker.tasks.cifar10 import ARCHIVE
 
 Bytes = NDArray[np.uint8]
 

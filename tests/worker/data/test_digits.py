@@ -30,11 +30,3 @@ def test_the_checksum_is_that_of_all_arrays() -> None:
     labels[7] += 1
     changed = replace(digits, validation=replace(digits.validation, labels=labels))
     assert changed.sha256 != digits.sha256
-
-
-def test_no_image_is_in_both_parts() -> None:
-    digits = load_digits()
-    train = {image.numpy().tobytes() for image in digits.train.images}
-    validation = {image.numpy().tobytes() for image in digits.validation.images}
-    assert len(train) + len(validation) == 1797, "all images differ"
-    assert not train & validation

@@ -1,4 +1,4 @@
-"""Batches are the same for any number of ranks and processes, and processes end with their own."""
+"""Image files become batches: which part of each, in which order, and what is broken is named."""
 
 import os
 import re
@@ -6,24 +6,125 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 import torch
+from PIL import Image
 
 from tests.conftest import wait_for
 from tests.worker.data.image_files import make_image_folder
-from worker.data.folder import DataError
 from worker.data.image_folder import ImageFiles, read_image_folder
 from worker.data.image_loader import (
     DEVIATION,
     MEAN,
+    Box,
     Loading,
     TrainingBatches,
     ValidationBatches,
-    loading_processes,
+    centre_crop,
+    random_box,
+    random_crop,
 )
 from worker.data.images import Images
 from worker.training.distributed import World
+from worker.training.options import DataError
+
+_DRAWS = 4000
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def ramp(tmp_path: Path) -> Path:
+    """An image of 200x100 pixels that gets brighter from left to right."""
+    row = np.linspace(0, 255, 200).astype(np.uint8)
+    path = tmp_path / "ramp.png"
+    Image.fromarray(np.tile(row, (100, 1))).convert("RGB").save(path)
+    return path
+
+
+# --- Where to crop. ---
+
+
+def test_area_and_ratio_of_crops_are_within_bounds_and_cover_them() -> None:
+    generator = rng()
+    boxes = np.array([random_box(1000, 800, generator) for _ in range(_DRAWS)])
+    left, upper, right, lower = boxes.T
+    assert left.min() >= 0
+    assert upper.min() >= 0
+    assert right.max() <= 1000
+    assert lower.max() <= 800
+    areas = (right - left) * (lower - upper) / (1000 * 800)
+    ratios = (right - left) / (lower - upper)
+    # To a whole pixel.
+    assert 0.079 < areas.min() < 0.09
+    assert 0.95 < areas.max() <= 1.0
+    assert 3 / 4 - 0.01 < ratios.min() < 0.76
+    assert 1.32 < ratios.max() < 4 / 3 + 0.01
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ((1000, 10), (493.5, 0, 506.5, 10)),
+        ((10, 1000), (0, 493.5, 10, 506.5)),
+        ((1, 1), (0, 0, 1, 1)),
+    ],
+)
+def test_of_a_very_long_image_the_centre_is_taken(size: tuple[int, int], expected: Box) -> None:
+    boxes = [random_box(*size, rng(seed)) for seed in range(20)]
+    assert expected in boxes
+    for left, upper, right, lower in boxes:
+        assert 0 <= left < right <= size[0]
+        assert 0 <= upper < lower <= size[1]
+
+
+# --- What becomes of the pixels. ---
+
+
+def test_the_centre_is_in_the_middle_of_the_shorter_side_at_256(ramp: Path) -> None:
+    crop = centre_crop(ramp, 224)
+    assert crop.shape == (224, 224, 3)
+    # The image becomes 512x256; the crop shows its columns 144 to 367.
+    brightness = crop[112, :, 0].astype(float)
+    assert brightness[0] == pytest.approx(255 * 144.5 / 512, abs=1.5)
+    assert brightness[-1] == pytest.approx(255 * 367.5 / 512, abs=1.5)
+
+
+@pytest.mark.parametrize(
+    ("mode", "suffix"),
+    [
+        ("RGB", "jpg"),
+        ("L", "jpg"),
+        ("CMYK", "jpg"),
+        ("P", "png"),
+        ("1", "png"),
+        ("LA", "png"),
+        ("RGBA", "png"),
+    ],
+)
+def test_any_colours_become_rgb(tmp_path: Path, mode: str, suffix: str) -> None:
+    path = tmp_path / f"image.{suffix}"
+    Image.new("RGB", (40, 30), "white").convert(mode).save(path)
+    for crop in (centre_crop(path, 16), random_crop(path, 16, rng())):
+        assert crop.shape == (16, 16, 3)
+        assert crop.dtype == np.uint8
+        assert crop.min() >= 253
+
+
+def test_a_broken_image_is_named(tmp_path: Path) -> None:
+    whole, cut, text = (tmp_path / name for name in ("whole.jpg", "cut.jpg", "text.jpg"))
+    noise = rng().integers(0, 255, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(whole)
+    cut.write_bytes(whole.read_bytes()[:1500])
+    text.write_text("404 Not Found")
+    for path in (cut, text, tmp_path / "missing.jpg"):
+        with pytest.raises(DataError, match=f"the image {path} cannot be read: "):
+            random_crop(path, 16, rng())
+
 
 _CPU = torch.device("cpu")
 _IMAGES = 22  # to train on, and as many to validate on
@@ -103,12 +204,6 @@ def test_an_epoch_has_whole_batches_of_different_images(files: ImageFiles) -> No
     assert len({image.numpy().tobytes() for image in images}) == 20
 
 
-def test_epochs_and_seeds_differ(files: ImageFiles) -> None:
-    first = torch.cat([batch.images for batch in training(files)])
-    for other in (training(files, epoch=1), training(files, seed=4)):
-        assert not torch.equal(first, torch.cat([batch.images for batch in other]))
-
-
 def test_an_image_looks_otherwise_in_the_next_epoch(folder: Path, tmp_path: Path) -> None:
     [image] = (folder / "train" / "n01440764").glob("*_0.JPEG")
     for part in ("train", "val"):
@@ -122,11 +217,6 @@ def test_an_image_looks_otherwise_in_the_next_epoch(folder: Path, tmp_path: Path
         for epoch in range(5)
     }
     assert len(looks) == 5
-
-
-def test_a_batch_that_cannot_be_shared_out_is_refused(files: ImageFiles) -> None:
-    with pytest.raises(DataError, match=f"a batch of {_IMAGES + 1} must hold"):
-        TrainingBatches(files, _IMAGES + 1, World(), 0, 0, Loading(32, 0, _CPU))
 
 
 def test_images_are_normalized_and_lie_pixel_by_pixel(files: ImageFiles) -> None:
@@ -147,11 +237,6 @@ def test_every_image_is_validated_once_in_order(files: ImageFiles) -> None:
     assert torch.cat([batch.labels for batch in batches]).tolist() == files.labels.tolist()
 
 
-def test_a_rank_without_images_has_no_batches(files: ImageFiles) -> None:
-    shards = [files.shard(World(rank, 2 * _IMAGES)) for rank in range(2)]
-    assert [len(validation(shard, 4)) for shard in shards] == [0, 1]
-
-
 @pytest.mark.parametrize("processes", [0, 1])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, processes: int) -> None:
     folder = make_image_folder(tmp_path, images=2)
@@ -159,11 +244,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, processes: int) -> 
     broken.write_bytes(b"\xff\xd8\xff")
     with pytest.raises(DataError, match=re.escape(f"the image {broken} cannot be read")):
         validation(read_image_folder(folder).validation, 2, processes)
-
-
-def test_there_is_at_most_one_process_for_each_core() -> None:
-    cores = len(os.sched_getaffinity(0))
-    assert [loading_processes(wanted) for wanted in (0, 1, cores + 1)] == [0, 1, cores]
 
 
 def test_the_processes_end_with_a_killed_training_process(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from worker.data.folder import DataError
 from worker.data.images import AugmentedBatches, Images
 from worker.training.distributed import World
+from worker.training.options import DataError
 
 _COUNT = 50
 _BATCH = 8
@@ -95,9 +95,3 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(
 ) -> None:
     with pytest.raises(DataError, match=f"a batch of {batch_size} must hold"):
         AugmentedBatches(data, batch_size, World(0, ranks), 0, 0, shift=1, flip=False)
-
-
-def test_shards_make_up_the_whole(data: Images) -> None:
-    shards = [data.shard(World(rank, 3)) for rank in range(3)]
-    assert torch.equal(torch.cat([shard.labels for shard in shards]), data.labels)
-    assert torch.equal(torch.cat([shard.images for shard in shards]), data.images)

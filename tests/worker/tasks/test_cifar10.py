@@ -1,22 +1,45 @@
-"""Task 1a: learns, repeats itself, in every way of exchange, and goes on from a checkpoint."""
+"""Task 1a: its networks, its data, its training."""
 
-import json
+import hashlib
+import io
+import os
+import pickle
+import tarfile
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import get_args
 
+import numpy as np
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional
 
 from mlbench import names
-from tests.worker.data.archives import write_colours
-from tests.worker.ranks import Rank, finish, finish_with_output, start_ranks
-from worker.data.cifar10 import ARCHIVE
-from worker.data.download import sha256_of
-from worker.tasks.cifar10 import Config
-from worker.training import options
+from tests.worker.data.archives import write_archive, write_colours
+from tests.worker.ranks import Rank, finish, start_ranks
+from worker.tasks.cifar10 import (
+    ARCHIVE,
+    BlockV1,
+    BlockV2,
+    CifarResNet,
+    Depth,
+    Version,
+    load_cifar10,
+)
+from worker.training.options import DataError
 
 _TASK = ("-m", "worker.tasks.cifar10", "--worker-batch-size", "8")
 # What two workers run.
 _BOTH = ("--version=2", "--depth=32", "--epochs=1", "--learning-rate=0.2")
 _TRAIN, _VALIDATION = 96, 21
+
+
+def sha256_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +88,7 @@ def test_the_same_seed_gives_the_same_losses(alone: Rank, both: list[Rank], tmp_
 
 def test_two_workers_learn_up_to_the_goal(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, *_TASK, "--epochs=12")
-    outputs = finish_with_output(ranks)
+    outputs = finish(ranks)
     for rank, output in zip(ranks, outputs, strict=True):
         accuracies = rank.series(names.VAL_ACCURACY)
         assert accuracies[-1] >= 80 > max(accuracies[:-1], default=0)
@@ -75,19 +98,14 @@ def test_two_workers_learn_up_to_the_goal(tmp_path: Path) -> None:
         assert right == pytest.approx(round(right), abs=1e-9), "each image counts once"
 
 
-def test_the_learning_rate_is_in_proportion_to_the_images_of_all_workers(both: list[Rank]) -> None:
-    assert both[0].series(names.LEARNING_RATE) == [0.2 * 16 / 128] * (_TRAIN // 16)
-
-
 def test_what_it_runs_with_is_recorded(both: list[Rank], datasets: Path) -> None:
-    lines = [json.loads(line) for line in both[0].metrics_file.read_text().splitlines()]
-    (settings,) = (line["settings"] for line in lines if "settings" in line)
+    [settings] = both[0].stated("settings")
     assert settings["version"] == 2
     assert settings["depth"] == 32
     assert settings["exchange"] == "ddp"
     assert settings["precision"] == "fp32"
     assert settings["device"] == "cpu"
-    assert settings["data_sha256"] == sha256_of(datasets / ARCHIVE)
+    assert settings["data_sha256"] == sha256_of((datasets / ARCHIVE).read_bytes())
     assert settings["data_is_standard"] is False
     assert (settings["data"], settings["seed"]) == ("cifar10", 0)
     assert settings["batch_size"] == 2 * settings["worker_batch_size"]
@@ -122,26 +140,211 @@ def test_it_goes_on_from_a_checkpoint_as_if_nothing_had_been(
     assert after.series(names.SAMPLES)[-1] == alone.series(names.SAMPLES)[-1]
 
 
+# He et al. 2015, table 6: 0.27, 0.46, 0.66 and 0.85 million parameters.
 @pytest.mark.parametrize(
-    ("argument", "said"),
+    ("depth", "parameters"), [(20, 269_722), (32, 464_154), (44, 658_586), (56, 853_018)]
+)
+@pytest.mark.parametrize("version", get_args(Version))
+def test_sizes_are_those_of_the_paper(version: Version, depth: Depth, parameters: int) -> None:
+    model = CifarResNet(depth, version)
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters
+    layers = [m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    assert len(layers) == depth
+    norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
+    assert len(norms) == depth - 1, "one for each convolution"
+
+
+@pytest.mark.parametrize("version", get_args(Version))
+def test_it_halves_twice_and_classifies(version: Version) -> None:
+    model = CifarResNet(20, version, classes=7)
+    shapes = []
+    for stage in model.stages:
+        stage.register_forward_hook(lambda _, __, out: shapes.append(tuple(out.shape[1:])))
+    assert model(torch.rand(2, 3, 32, 32)).shape == (2, 7)
+    assert shapes == [(16, 32, 32)] * 3 + [(32, 16, 16)] * 3 + [(64, 8, 8)] * 3
+
+
+def test_block_1_is_what_the_paper_draws() -> None:
+    torch.manual_seed(0)
+    block, x = BlockV1(16, 16), torch.randn(2, 16, 8, 8)
+    inner = functional.relu(block.norm1(block.conv1(x)))
+    assert torch.equal(block(x), functional.relu(block.norm2(block.conv2(inner)) + x))
+
+
+def test_block_2_leaves_the_way_from_block_to_block_free() -> None:
+    torch.manual_seed(0)
+    block, x = BlockV2(16, 16), torch.randn(2, 16, 8, 8)
+    assert block.norm1 is not None
+    inner = block.conv1(functional.relu(block.norm1(x)))
+    expected = x + block.conv2(functional.relu(block.norm2(inner)))
+    assert torch.equal(block(x), expected)
+
+
+@pytest.mark.parametrize("kind", [BlockV1, BlockV2])
+def test_a_narrow_input_passes_with_every_second_pixel_and_zeros(
+    kind: type[BlockV1 | BlockV2],
+) -> None:
+    block, x = kind(16, 32), torch.rand(2, 16, 8, 8)
+    with torch.no_grad():
+        block.conv2.weight.zero_()  # nothing but the shortcut is left
+    out = block(x)
+    assert torch.equal(out[:, 8:24], x[:, :, ::2, ::2])
+    assert not out[:, :8].any()
+    assert not out[:, 24:].any()
+
+
+@pytest.mark.parametrize("version", get_args(Version))
+def test_working_in_place_changes_no_gradient(
+    version: Version, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = torch.rand(3, 3, 32, 32)
+
+    def gradients() -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = CifarResNet(20, version)
+        return list(torch.autograd.grad(model(images).square().sum(), list(model.parameters())))
+
+    in_place = gradients()
+    monkeypatch.setattr(functional, "relu_", functional.relu)
+    assert all(map(torch.equal, in_place, gradients()))
+
+
+def test_images_are_read_in_order_with_their_colours(tmp_path: Path) -> None:
+    images = np.zeros((10, 3, 32, 32), dtype=np.uint8)
+    images[:, 0] = np.arange(10)[:, None, None]  # red says which image
+    images[:, 1, 5, 7] = 200  # row 5, column 7, green
+    labels = [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    archive = write_archive(tmp_path, (images, labels), (images[:3], labels[:3]))
+    data = load_cifar10(tmp_path)
+    assert torch.equal(data.train.images, torch.from_numpy(images))
+    assert data.train.labels.tolist() == labels
+    assert torch.equal(data.validation.images, torch.from_numpy(images[:3]))
+    assert data.validation.labels.tolist() == labels[:3]
+    assert data.sha256 == sha256_of(archive.read_bytes())
+    assert not data.is_standard
+
+
+def test_colours_are_normalized_by_the_training_images(tmp_path: Path) -> None:
+    write_colours(tmp_path, train=50, validation=20)
+    data = load_cifar10(tmp_path)
+    (train,) = data.train.batches(50)
+    for colour in range(3):
+        values = train.images[:, colour]
+        assert values.mean().item() == pytest.approx(0, abs=1e-4)
+        assert values.std(correction=0).item() == pytest.approx(1, abs=1e-4)
+    (validation,) = data.validation.batches(20)
+    again = validation.images[:, 1] * data.train.deviation[1] + data.train.mean[1]
+    assert torch.allclose(again, data.validation.images[:, 1].float(), atol=1e-3)
+
+
+def _write(folder: Path, members: Mapping[str, bytes]) -> None:
+    with tarfile.open(folder / ARCHIVE, "w:gz") as tar:
+        for name, data in members.items():
+            member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+
+
+class _Command:
+    """Runs a command when it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, ("touch /tmp/never",)
+
+
+@pytest.mark.parametrize(
+    ("batch", "said"),
     [
-        ("--depth=18", "argument --depth: invalid choice: 18"),
-        ("--worker-batch-size=0", "--worker-batch-size must be at least 1"),
-        ("--goal=101", "--goal must be from 0 to 100"),
-        ("--compression=zip", "argument --compression: invalid choice: 'zip'"),
+        (pickle.dumps(_Command()), "posix.system does not belong into it"),
+        (b"no pickle", "is not in CIFAR-10's form"),
+        (pickle.dumps([1, 2]), "is not in CIFAR-10's form"),
+        (pickle.dumps({b"labels": [1]}), "is not in CIFAR-10's form: b'data'"),
+        (
+            pickle.dumps({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1]}),
+            "data_batch_1 has no label from 0 to 9 for each image",
+        ),
+        (
+            pickle.dumps({b"data": np.zeros((1, 3072), np.uint8), b"labels": [10]}),
+            "data_batch_1 has no label from 0 to 9 for each image",
+        ),
+        (
+            pickle.dumps({b"data": np.zeros((1, 100), np.uint8), b"labels": [1]}),
+            "is not in CIFAR-10's form: cannot reshape",
+        ),
+    ],
+    ids=["code", "bytes", "list", "no data", "too few labels", "label 10", "small images"],
+)
+def test_what_is_not_cifar10_is_refused(batch: bytes, said: str, tmp_path: Path) -> None:
+    _write(tmp_path, {"data_batch_1": batch})
+    with pytest.raises(DataError, match=said):
+        load_cifar10(tmp_path)
+
+
+def test_a_cut_archive_is_refused(tmp_path: Path) -> None:
+    path = write_colours(tmp_path, train=50, validation=20)
+    path.write_bytes(path.read_bytes()[:20_000])
+    with pytest.raises(DataError, match="cannot be read"):
+        load_cifar10(tmp_path)
+
+
+class _Site(BaseHTTPRequestHandler):
+    """Has an archive at ``/file``, and at ``/cut`` half of it."""
+
+    content = b""
+    asked: list[str] = []  # noqa: RUF012 - of the one server of a test
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        if self.path not in ("/file", "/cut"):
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.content)))
+        self.end_headers()
+        self.wfile.write(self.content if self.path == "/file" else self.content[:1000])
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def site(datasets: Path) -> Iterator[str]:
+    _Site.asked.clear()
+    _Site.content = (datasets / ARCHIVE).read_bytes()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Site)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_missing_archive_is_downloaded_once_for_all_ranks(
+    site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.tasks.cifar10._URL", f"{site}/file")
+    monkeypatch.setattr("worker.tasks.cifar10.SHA256", sha256_of(_Site.content))
+    folder = tmp_path / "new"
+    with ThreadPoolExecutor(4) as pool:
+        loaded = list(pool.map(lambda _: load_cifar10(folder), range(4)))
+    assert all(data.is_standard for data in loaded)
+    assert _Site.asked == ["/file"]
+    assert {left.name for left in folder.iterdir()} == {ARCHIVE, f"{ARCHIVE}.lock"}
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("missing", "HTTP Error 404"),
+        ("cut", "put the right file at"),
+        ("file", "its SHA-256 is"),
+        (":1", "it could not be downloaded from"),
     ],
 )
-def test_a_bad_value_is_refused(
-    argument: str, said: str, capsys: pytest.CaptureFixture[str]
+def test_an_archive_that_cannot_be_downloaded_says_where_to_put_it(
+    what: str, said: str, site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SystemExit) as exited:
-        options.parse(Config, [argument])
-    assert exited.value.code == 2
-    assert said in capsys.readouterr().err
-
-
-def test_a_batch_larger_than_the_data_is_refused(tmp_path: Path) -> None:
-    (rank,) = start_ranks(tmp_path, 1, *_TASK, "--worker-batch-size=97")
-    _, errors = rank.output()
-    assert "DataError: a batch of 97 must hold" in errors
-    assert rank.process.returncode == 1
+    monkeypatch.setattr("worker.tasks.cifar10._URL", f"{site}/{what}")
+    with pytest.raises(DataError, match=said) as raised:
+        load_cifar10(tmp_path)
+    assert str(tmp_path / ARCHIVE) in str(raised.value)
+    assert not (tmp_path / ARCHIVE).exists()

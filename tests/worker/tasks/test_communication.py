@@ -1,16 +1,16 @@
-"""The communication task: every size is measured and checked, and the figures fit each other."""
+"""The communication task: each size is measured and checked, and wrong values are counted."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from mlbench import names
 from tests.conftest import wait_for
-from tests.worker.ranks import Rank, finish, finish_with_output, start_ranks
-from worker.tasks.communication import Config
-from worker.training import options
+from tests.worker.ranks import Rank, finish, start_ranks
+from worker.tasks.communication import COLLECTIVES, Message
+from worker.training.distributed import World
 
 _TASK = ("-m", "worker.tasks.communication")
 _QUICK = ("--max-bytes", "8192", "--factor", "8", "--seconds", "0", "--warmup", "1")
@@ -25,27 +25,21 @@ _GATHERED = {
 
 
 @pytest.fixture(scope="module", params=[2, 3])
-def measured(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[list[Rank], str]:
-    """The ranks of a short run, and what rank 0 printed."""
+def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
+    """The ranks of a short run."""
     folder = tmp_path_factory.mktemp("measured")
     ranks = start_ranks(folder, request.param, *_TASK, *_QUICK, "--dtypes", "float32,int8")
-    printed, errors = ranks[0].output()
-    assert (ranks[0].process.returncode, errors) == (0, "")
-    finish(ranks[1:])
-    return ranks, printed
+    finish(ranks)
+    return ranks
 
 
 def recorded(rank: Rank, operation: str, dtype: str) -> list[dict[str, Any]]:
     """Return the lines that tell of an operation's messages."""
     name = names.message_metric(operation, dtype, "seconds")
-    lines = [json.loads(line) for line in rank.metrics_file.read_text().splitlines()]
-    return [line["metrics"] for line in lines if name in line.get("metrics", {})]
+    return [line["metrics"] for line in rank.lines() if name in line.get("metrics", {})]
 
 
-def test_every_size_is_measured(measured: tuple[list[Rank], str]) -> None:
-    ranks, _ = measured
+def test_every_size_is_measured(ranks: list[Rank]) -> None:
     for dtype in ("float32", "int8"):
         for operation in _OPERATIONS:
             sizes = [line[names.MESSAGE_BYTES] for line in recorded(ranks[0], operation, dtype)]
@@ -53,8 +47,7 @@ def test_every_size_is_measured(measured: tuple[list[Rank], str]) -> None:
             assert sizes == (_GATHERED[len(ranks)][dtype] if gathers else _SIZES)
 
 
-def test_the_figures_are_what_nccl_tests_calls_so(measured: tuple[list[Rank], str]) -> None:
-    ranks, _ = measured
+def test_the_figures_are_what_nccl_tests_calls_so(ranks: list[Rank]) -> None:
     for dtype in ("float32", "int8"):
         for operation, factor in zip(_OPERATIONS, _BUS_FACTORS[len(ranks)], strict=True):
             for line in recorded(ranks[0], operation, dtype):
@@ -73,39 +66,12 @@ def test_the_figures_are_what_nccl_tests_calls_so(measured: tuple[list[Rank], st
                 assert wrong == 0
 
 
-def test_the_table_shows_what_is_recorded(measured: tuple[list[Rank], str]) -> None:
-    ranks, printed = measured
-    printed_lines = printed.splitlines()
-    titles = [line for line in printed_lines if "ranks" in line]
-    assert titles == [
-        f"{operation}, {dtype}, {len(ranks)} ranks, gloo"
-        for dtype in ("float32", "int8")
-        for operation in _OPERATIONS
-    ]
-    rows = [line.split() for line in printed_lines if line.split()[0].isdecimal()]
-    lines = [
-        (line, operation, dtype)
-        for dtype in ("float32", "int8")
-        for operation in _OPERATIONS
-        for line in recorded(ranks[0], operation, dtype)
-    ]
-    for row, (line, operation, dtype) in zip(rows, lines, strict=True):
-        size, count, rounds, micros, _, _, wrong = row
-        assert int(size) == line[names.MESSAGE_BYTES]
-        assert int(count) == int(size) // {"float32": 4, "int8": 1}[dtype]
-        assert (rounds, wrong) == ("5", "0")
-        seconds = line[names.message_metric(operation, dtype, "seconds")]
-        assert float(micros) == pytest.approx(seconds * 1e6, abs=0.06)
-
-
-def test_all_ranks_make_progress_and_rank_0_alone_tells(measured: tuple[list[Rank], str]) -> None:
-    ranks, _ = measured
+def test_all_ranks_make_progress_and_rank_0_alone_tells(ranks: list[Rank]) -> None:
     for rank in ranks:
-        lines = [json.loads(line) for line in rank.metrics_file.read_text().splitlines()]
-        assert lines[-1]["step"] == 24
+        assert rank.lines()[-1]["step"] == 24
         assert rank.series(names.phase_metric("communication"))[-1] > 0
         assert rank.series(names.EPOCH) == list(range(6))
-        settings = [line["settings"] for line in lines if "settings" in line]
+        settings = rank.stated("settings")
         if rank is ranks[0]:
             assert (
                 settings[0].items() >= {"backend": "gloo", "device": "cpu", "rounds": 1000}.items()
@@ -119,7 +85,7 @@ def test_what_is_not_checked_is_not_called_right(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, *_TASK, *_QUICK, "--check=false", "--operations=broadcast")
     printed, _ = ranks[0].output()
     finish(ranks[1:])
-    assert ranks[0].process.returncode == 0
+    assert ranks[0].returncode == 0
     assert [line.split()[-1] for line in printed.splitlines()[3:]] == ["-"] * 4
     assert ranks[0].series(names.message_metric("broadcast", "float32", "wrong_values")) == []
 
@@ -129,29 +95,22 @@ def test_after_the_deadline_nothing_more_is_measured(
 ) -> None:
     monkeypatch.setenv(names.ENV_DEADLINE, "1")
     ranks = start_ranks(tmp_path, 2, *_TASK, *_QUICK)
-    outputs = finish_with_output(ranks)
+    outputs = finish(ranks)
     assert outputs == ["the deadline has passed: training ends\n"] * 2
     assert ranks[0].series(names.MESSAGE_BYTES) == []
-
-
-def test_alone_there_is_nothing_to_measure(tmp_path: Path) -> None:
-    [alone] = start_ranks(tmp_path, 1, *_TASK)
-    printed, errors = alone.output()
-    assert (alone.process.returncode, printed) == (1, "")
-    assert errors.splitlines()[-1].endswith("communication takes at least 2 workers: there is one")
 
 
 # Rank 1 lets its values be wrong after each operation.
 _LIE = """
 import sys
 from worker.tasks import communication
-from worker.training import collectives, options
-honest = collectives.COLLECTIVES["all_reduce"].run
+from worker.training import options
+honest = communication.COLLECTIVES["all_reduce"].run
 def lie(message):
     honest(message)
     if message.world.rank == 1:
         message.whole[0] = 7
-object.__setattr__(collectives.COLLECTIVES["all_reduce"], "run", lie)
+object.__setattr__(communication.COLLECTIVES["all_reduce"], "run", lie)
 communication.main(options.parse(communication.Config))
 """
 
@@ -160,7 +119,7 @@ def test_wrong_values_fail_the_run(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, "-c", _LIE, *_QUICK, "--operations=all_reduce")
     printed, errors = ranks[0].output()
     ranks[1].output()
-    assert [rank.process.returncode for rank in ranks] == [1, 1]
+    assert [rank.returncode for rank in ranks] == [1, 1]
     assert [line.split()[-1] for line in printed.splitlines()[3:]] == ["1"] * 4
     assert errors.splitlines()[-1].endswith("4 values were wrong: see the column #wrong")
 
@@ -170,44 +129,68 @@ def test_a_rank_fails_soon_when_its_peer_is_killed(tmp_path: Path) -> None:
         tmp_path, 2, *_TASK, "--min-bytes=4096", "--seconds=60", "--rounds=10000000"
     )
     wait_for(lambda: killed.metrics_file.is_file() and killed.series(names.EPOCH), 60)
-    killed.process.kill()
+    killed.kill()
     killed.output()
     _, errors = left.output(seconds=15)
-    assert left.process.returncode == 1
+    assert left.returncode == 1
     assert "WorldError: rank 0 of 2" in errors
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["--dtypes=float32,int16"], "--dtypes must be among float32, float64, float16, bfloat16"),
-        (["--dtypes="], "--dtypes must be among"),
-        (
-            ["--backend=mpi", "--dtypes=float16"],
-            "--dtypes with mpi must not be bfloat16 or float16",
-        ),
-        (["--backend=nccl", "--device=cpu"], "--device must be cuda, or auto, with nccl"),
-        (["--operations=all_reduce,reduce"], "--operations must be among all_reduce, broadcast"),
-        (["--min-bytes=0"], "--min-bytes must be"),
-        (["--max-bytes=3"], "--max-bytes must be"),
-        (["--factor=1"], "--factor must be"),
-        (["--seconds=nan"], "--seconds must be"),
-        (["--seconds=inf"], "--seconds must be"),
-        (["--rounds=4"], "--rounds must be at least 5"),
-        (["--warmup=0"], "--warmup must be"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_bad_value_is_refused(
-    given: list[str], said: str, capsys: pytest.CaptureFixture[str]
+_CPU = torch.device("cpu")
+_DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.int64]
+_RANKS = 3
+
+
+def messages(count: int, dtype: torch.dtype = torch.float32) -> list[Message]:
+    """Return what each of three ranks puts into an operation."""
+    made = [Message(count, dtype, World(rank, _RANKS), _CPU) for rank in range(_RANKS)]
+    for message in made:
+        message.fill()
+    return made
+
+
+def sums(given: list[Message]) -> torch.Tensor:
+    return torch.stack([message.whole for message in given]).sum(0, dtype=given[0].whole.dtype)
+
+
+def first(given: list[Message]) -> torch.Tensor:
+    return given[0].whole
+
+
+def parts(given: list[Message]) -> torch.Tensor:
+    return torch.cat([message.part for message in given])
+
+
+_RIGHT = {"all_reduce": sums, "broadcast": first, "all_gather": parts}
+
+
+@pytest.mark.parametrize("dtype", _DTYPES, ids=str)
+@pytest.mark.parametrize("operation", COLLECTIVES)
+@pytest.mark.parametrize("count", [3, 750, 753, 10_002])
+def test_the_right_result_has_no_wrong_value(
+    operation: str, count: int, dtype: torch.dtype
 ) -> None:
-    with pytest.raises(SystemExit) as exited:
-        options.parse(Config, given)
-    assert exited.value.code == 2
-    assert said in capsys.readouterr().err
+    given = messages(count, dtype)
+    given[1].whole = _RIGHT[operation](given).clone()
+    assert COLLECTIVES[operation].count_wrong(given[1]) == 0
 
 
-def test_the_sizes_are_the_ones_that_are_documented() -> None:
-    sizes = list(Config().sizes())
-    assert sizes == [4 * 2**i for i in range(27)]
-    assert sizes[-1] == 256 << 20
+@pytest.mark.parametrize("operation", COLLECTIVES)
+@pytest.mark.parametrize("place", [0, 250, 251, 5_000, 10_001])
+def test_each_wrong_value_is_counted(operation: str, place: int) -> None:
+    given = messages(10_002)
+    given[1].whole = _RIGHT[operation](given).clone()
+    given[1].whole[place] += 1
+    assert COLLECTIVES[operation].count_wrong(given[1]) == 1
+    given[1].whole[[3, 9_999]] = torch.nan
+    assert COLLECTIVES[operation].count_wrong(given[1]) == 3
+
+
+@pytest.mark.parametrize("operation", COLLECTIVES)
+def test_a_result_that_never_came_or_lies_elsewhere_is_wrong(operation: str) -> None:
+    given = messages(10_002)
+    collective, right = COLLECTIVES[operation], _RIGHT[operation](given).clone()
+    assert collective.count_wrong(given[1]) > 1_000, "a rank's own values"
+    for wrong in (torch.zeros_like(right), right.roll(1), right.roll(1_024), right.flip(0)):
+        given[1].whole = wrong
+        assert collective.count_wrong(given[1]) > 1_000

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
+from torch.nn import functional
 
 from mlbench import names
 from tests.worker.ranks import Rank, finish, start_ranks
-from worker.data.digits import load_digits
-from worker.tasks.digits_linear import Config
-from worker.training import options
+from worker.tasks.digits_linear import softmax_derivative
 
 _TASK = ("-m", "worker.tasks.digits_linear")
 _STEPS = 11  # in an epoch
@@ -70,26 +70,6 @@ def test_the_same_seed_gives_the_same_losses_and_another_one_others(
     assert losses != one_to_the_goal.series(names.TRAIN_LOSS)[:_STEPS]
 
 
-def test_the_settings_tell_what_was_trained_on(two_to_the_goal: list[Rank]) -> None:
-    first, second = two_to_the_goal
-    [settings] = first.stated("settings")
-    assert settings.items() >= {"data": "digits", "batch_size": 128, "seed": 0}.items()
-    assert settings["data_sha256"] == load_digits().sha256
-    assert second.stated("settings") == []
-
-
-def test_after_the_deadline_it_evaluates_and_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(names.ENV_DEADLINE, "1")
-    monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path / "checkpoints"))
-    ranks = start_ranks(tmp_path, 2, *_TASK)
-    finish(ranks)
-    for rank in ranks:
-        assert len(rank.series(names.TRAIN_LOSS)) == len(rank.series(names.VAL_ACCURACY)) == 1
-    assert not (tmp_path / "checkpoints").exists(), "whole epochs only"
-
-
 def test_it_goes_on_from_a_checkpoint(
     two_to_the_goal: list[Rank], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,13 +82,9 @@ def test_it_goes_on_from_a_checkpoint(
         assert resumed.series(names.VAL_LOSS) == rank.series(names.VAL_LOSS)[2:]
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("--batch-size", "1434"), ("--learning-rate", "nan"), ("--l2", "-1")]
-)
-def test_a_bad_value_is_refused(
-    option: str, value: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as exited:
-        options.parse(Config, [f"{option}={value}"])
-    assert exited.value.code == 2
-    assert f"{option} must be" in capsys.readouterr().err
+def test_the_derivative_is_that_of_the_cross_entropy() -> None:
+    torch.manual_seed(0)
+    scores, classes = (5 * torch.randn(30, 4)).double().requires_grad_(), torch.arange(30) % 4
+    loss = functional.cross_entropy(scores, classes, reduction="sum")
+    (expected,) = torch.autograd.grad(loss, scores)
+    torch.testing.assert_close(softmax_derivative(scores.detach(), classes), expected)

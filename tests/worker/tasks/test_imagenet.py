@@ -1,21 +1,18 @@
-"""The ImageNet task: learns, repeats itself, resumes, and lets weights alone decay."""
+"""The ImageNet task: its training on small generated images, and its network."""
 
-import json
-import os
-import subprocess
-import sys
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from torch import nn
+from torch.nn import functional
 
 from mlbench import names
 from tests.worker.data.image_files import make_image_folder
 from tests.worker.ranks import Rank, finish, start_ranks
-from worker.models.resnet50 import ResNet50
-from worker.tasks.imagenet import Config, decay_weights_only
-from worker.training import options
+from worker.tasks.imagenet import Bottleneck, ResNet50, decay_weights_only
 
 _RATE = 0.3
 _TASK = (
@@ -34,13 +31,6 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(names.ENV_DATASETS, str(folder))
         yield
-
-
-@pytest.fixture
-def noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Images whose classes cannot be told apart, so that no goal ends the training."""
-    make_image_folder(tmp_path / "imagenet", _IMAGES // 2, colours={"a": 0, "b": 0})
-    monkeypatch.setenv(names.ENV_DATASETS, str(tmp_path))
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +63,7 @@ def test_two_workers_learn_and_stop_at_the_goal(two: list[Rank]) -> None:
 
 
 def test_the_settings_tell_how_much_data_there_was(two: list[Rank]) -> None:
-    lines = map(json.loads, two[0].metrics_file.read_text().splitlines())
-    [settings] = [line["settings"] for line in lines if "settings" in line]
+    [settings] = two[0].stated("settings")
     assert (settings["train_images"], settings["validation_images"], settings["classes"]) == (
         2 * _IMAGES,
         2 * _IMAGES,
@@ -87,7 +76,7 @@ def test_the_settings_tell_how_much_data_there_was(two: list[Rank]) -> None:
 
 def test_loading_processes_count_nothing(two: list[Rank]) -> None:
     counted = {path.name for path in (two[0].metrics_file.parent / "counters").glob("*.db")}
-    pids = {rank.process.pid for rank in two}
+    pids = {rank.pid for rank in two}
     assert counted == {
         f"{kind}_{pid}.db" for kind in ("counter", "gauge_max", "histogram") for pid in pids
     }
@@ -99,60 +88,6 @@ def test_the_same_seed_gives_the_same_losses(two: list[Rank], tmp_path: Path) ->
     for rank, same in zip(two, again, strict=True):
         assert rank.series(names.TRAIN_LOSS)[:_STEPS] == same.series(names.TRAIN_LOSS)
         assert rank.series(names.VAL_LOSS)[:1] == same.series(names.VAL_LOSS)
-
-
-@pytest.mark.usefixtures("noise")
-def test_after_the_deadline_it_evaluates_and_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Though images of the epoch have been loaded already."""
-    monkeypatch.setenv(names.ENV_DEADLINE, "1")
-    ranks = start_ranks(tmp_path, 1, *_TASK, "--loaders=1")
-    finish(ranks)
-    assert len(ranks[0].series(names.TRAIN_LOSS)) == 1
-    assert len(ranks[0].series(names.VAL_ACCURACY)) == 1
-
-
-@pytest.mark.usefixtures("noise")
-def test_it_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoints = tmp_path / "checkpoints"
-    monkeypatch.setenv(names.ENV_CHECKPOINTS, str(checkpoints))
-
-    def train() -> list[float]:
-        ranks = start_ranks(tmp_path, 1, *_TASK, "--epochs=2", "--loaders=1")
-        finish(ranks)
-        return ranks[0].series(names.TRAIN_LOSS)
-
-    losses = train()
-    _, after_second_epoch = sorted(checkpoints.iterdir())
-    after_second_epoch.unlink()
-    # Both record into the same file.
-    assert train() == losses + losses[_STEPS:]
-
-
-def test_without_images_it_says_where_they_should_be(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, *_TASK],
-        env=os.environ | {names.ENV_DATASETS: str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert f"DataError: the images are missing: there is no folder {tmp_path}" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--image-size", "31"), ("--loaders", "-1"), ("--momentum", "0"), ("--goal", "101")],
-)
-def test_a_bad_value_is_refused(
-    option: str, value: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as exited:
-        options.parse(Config, [f"{option}={value}"])
-    assert exited.value.code == 2
-    assert f"{option} must be" in capsys.readouterr().err
 
 
 # --- The algorithm of the paper. ---
@@ -168,3 +103,79 @@ def test_weights_decay_but_no_bias_and_no_norm() -> None:
     every = {id(parameter) for parameter in model.parameters()}
     assert {id(parameter) for parameter in decaying["params"]} == weights
     assert {id(parameter) for parameter in constant["params"]} == every - weights
+
+
+# He et al. 2015, table 1, column "50-layer": what each stage's blocks consist of.
+_TABLE = {
+    56: 3 * [[(1, 64), (3, 64), (1, 256)]],
+    28: 4 * [[(1, 128), (3, 128), (1, 512)]],
+    14: 6 * [[(1, 256), (3, 256), (1, 1024)]],
+    7: 3 * [[(1, 512), (3, 512), (1, 2048)]],
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> ResNet50:
+    torch.manual_seed(0)
+    return ResNet50()
+
+
+def test_it_has_as_many_parameters_as_the_paper_s(model: ResNet50) -> None:
+    assert sum(parameter.numel() for parameter in model.parameters()) == 25_557_032
+
+
+def test_its_layers_are_those_of_the_paper_s_table(model: ResNet50) -> None:
+    found: dict[int, list[list[tuple[int, int]]]] = {}
+
+    def note(block: nn.Module, _: object, features: torch.Tensor) -> None:
+        assert isinstance(block, Bottleneck)
+        convolutions = (block.reduce, block.conv, block.expand)
+        shapes = [(c.kernel_size[0], c.out_channels) for c in convolutions]
+        found.setdefault(features.shape[-1], []).append(shapes)
+
+    hooks = [block.register_forward_hook(note) for block in blocks(model)]
+    with torch.inference_mode():
+        assert model.eval()(torch.randn(1, 3, 224, 224)).shape == (1, 1000)
+    for hook in hooks:
+        hook.remove()
+    assert found == _TABLE
+
+
+def test_convolutions_start_normal_and_the_classifier_small(model: ResNet50) -> None:
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            outputs = module.out_channels * module.kernel_size[0] ** 2
+            assert module.weight.std().item() == pytest.approx(math.sqrt(2 / outputs), rel=0.05)
+    assert model.classifier.weight.std().item() == pytest.approx(0.01, rel=0.01)
+    assert not model.classifier.bias.any()
+
+
+def test_a_block_starts_as_its_shortcut() -> None:
+    block = blocks(ResNet50())[1]
+    features = torch.randn(2, 256, 8, 8)
+    assert torch.equal(block(features), functional.relu(features))
+
+
+def test_overwriting_changes_no_value_and_no_gradient() -> None:
+    torch.manual_seed(1)
+    block = Bottleneck(64, 16, stride=1).double()
+    nn.init.normal_(block.norm3.weight)
+    x = torch.randn(2, 64, 4, 4, dtype=torch.float64, requires_grad=True)
+
+    plain = functional.relu(block.norm1(block.reduce(x)))
+    plain = functional.relu(block.norm2(block.conv(plain)))
+    plain = functional.relu(block.norm3(block.expand(plain)) + x)
+    weights = torch.randn_like(plain)
+    inputs = (x, *block.parameters())
+    expected = torch.autograd.grad((plain * weights).sum(), inputs)
+
+    found = block(x)
+    assert torch.equal(found, plain)
+    for gradient, other in zip(
+        torch.autograd.grad((found * weights).sum(), inputs), expected, strict=True
+    ):
+        assert torch.equal(gradient, other)
+
+
+def blocks(model: ResNet50) -> list[Bottleneck]:
+    return [module for module in model.modules() if isinstance(module, Bottleneck)]

@@ -10,8 +10,7 @@ import pytest
 
 from mlbench import names
 from tests.worker.ranks import finish, start_ranks
-from worker.tasks.steps import Config, train_loss
-from worker.training import options
+from worker.tasks.steps import train_loss
 
 _TASK = ("-m", "worker.tasks.steps")
 
@@ -36,18 +35,6 @@ def test_the_rate_is_kept(rate: int, tmp_path: Path) -> None:
     assert times[-1] - times[0] == pytest.approx(1.0, rel=0.1)
 
 
-def test_it_tells_how_far_it_is() -> None:
-    done = subprocess.run(
-        [sys.executable, *_TASK, "--steps=120", "--rate=1000"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    first, last = done.stdout.splitlines()
-    assert first.startswith("step 100 of 120: ")
-    assert last.startswith("step 120 of 120: ")
-
-
 def test_it_starts_without_pytorch() -> None:
     program = "import sys, worker.tasks.steps; print(*sys.modules)"
     done = subprocess.run(
@@ -55,15 +42,3 @@ def test_it_starts_without_pytorch() -> None:
     )
     loaded = set(done.stdout.split())
     assert not loaded & {"torch", "numpy", "sklearn", "prometheus_client", "httpx"}
-
-
-@pytest.mark.parametrize(
-    ("option", "value"), [("--steps", "0"), ("--rate", "0"), ("--rate", "nan")]
-)
-def test_a_bad_value_is_refused(
-    option: str, value: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as exited:
-        options.parse(Config, [option, value])
-    assert exited.value.code == 2
-    assert f"{option} must be" in capsys.readouterr().err

@@ -1,15 +1,28 @@
-"""Ranks find each other, agree on sums, and notice when one is missing."""
+"""Ranks find each other, agree on sums, notice when one is missing, and compute as asked."""
 
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
 import torch.distributed as dist
+from torch import nn
 
 from tests.conftest import free_port
-from tests.worker.ranks import start_ranks
-from worker.training.distributed import World, WorldError, join_world
+from tests.worker.ranks import finish, start_ranks
+from worker.training.distributed import (
+    DeviceError,
+    ModelOptions,
+    World,
+    WorldError,
+    join_world,
+    set_up,
+)
 
 # Each rank adds 10^rank. It prints the sum, rank 0's number, and where it listens.
 _TALK = """
@@ -54,9 +67,9 @@ def test_ranks_sum_and_share_on_loopback_with_the_threads_they_were_given(tmp_pa
 def test_a_silent_peer_is_given_up(tmp_path: Path) -> None:
     waiting, silent = start_ranks(tmp_path, 2, "-c", _STALL)
     _, errors = waiting.output()
-    silent.process.kill()
+    silent.kill()
     silent.output()
-    assert waiting.process.returncode == 1
+    assert waiting.returncode == 1
     assert "WorldError: rank 0 of 2 lost a peer:" in errors
 
 
@@ -120,3 +133,140 @@ def test_shards_make_up_the_whole(total: int, size: int) -> None:
     shards = [items[World(rank, size).shard(total)] for rank in range(size)]
     assert [item for shard in shards for item in shard] == list(items)
     assert max(map(len, shards)) - min(map(len, shards)) <= 1
+
+
+# A peer that does not answer within a second is taken for lost; the work of rank 1 takes longer.
+_SLOW = """
+import time
+from datetime import timedelta
+from worker.training.distributed import join_world
+with join_world(timeout=timedelta(seconds=3)) as world:
+    def work():
+        time.sleep(5 * world.rank)
+        return world.rank
+    print(world.prepare(work))
+"""
+
+_FAILING = """
+import time
+from worker.training.distributed import join_world
+with join_world() as world:
+    def work():
+        if world.rank == 1:
+            raise LookupError("no such data")
+        time.sleep(1000)
+    world.prepare(work)
+"""
+
+
+def test_the_slowest_is_waited_for(tmp_path: Path) -> None:
+    ranks = start_ranks(tmp_path, 2, "-c", _SLOW)
+    assert [rank.output() for rank in ranks] == [("0\n", ""), ("1\n", "")]
+
+
+def test_one_that_fails_ends_all(tmp_path: Path) -> None:
+    waiting, failing = start_ranks(tmp_path, 2, "-c", _FAILING)
+    assert "LookupError: no such data" in failing.output()[1]
+    assert "WorldError: rank 0 of 2 lost a peer:" in waiting.output()[1]
+    assert [waiting.returncode, failing.returncode] == [1, 1]
+
+
+without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+_CPU = ModelOptions(device="cpu")
+
+
+def make_model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 4)
+    )
+
+
+@without_gpu
+def test_a_gpu_that_is_not_there_is_refused() -> None:
+    with pytest.raises(DeviceError, match="device cuda: there is no GPU here"):
+        set_up(ModelOptions(device="cuda"), World())
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+def test_what_only_gpus_can_is_refused_on_a_cpu(precision: Literal["tf32", "fp16"]) -> None:
+    with pytest.raises(DeviceError, match=f"precision {precision}: only GPUs have it"):
+        set_up(replace(_CPU, precision=precision), World())
+
+
+def test_compiling_without_a_compiler_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DeviceError, match="it needs a C\\+\\+ compiler, and there is no g\\+\\+"):
+        set_up(replace(_CPU, compile=True), World())
+
+
+@pytest.mark.parametrize("channels_last", [True, False])
+def test_model_and_images_get_the_memory_format(channels_last: bool) -> None:
+    execution = set_up(replace(_CPU, channels_last=channels_last), World())
+    wanted = torch.channels_last if channels_last else torch.contiguous_format
+    images = execution.images(torch.rand(2, 3, 8, 8))
+    model = execution.place(make_model())
+    assert images.is_contiguous(memory_format=wanted)
+    assert next(model.parameters()).is_contiguous(memory_format=wanted)
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
+)
+def test_the_forward_pass_has_the_precision_and_the_parameters_stay(
+    precision: Literal["fp32", "bf16"], dtype: torch.dtype
+) -> None:
+    execution = set_up(replace(_CPU, precision=precision), World())
+    model = execution.place(make_model())
+    with execution.autocast():
+        answer = model(torch.rand(2, 3, 8, 8))
+    assert answer.dtype == dtype
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert not execution.make_scaler().is_enabled()
+
+
+# In a process of its own: torch.compile warns of what PyTorch itself has deprecated.
+_COMPILE = """
+import torch
+from torch import nn
+from worker.training.distributed import ModelOptions, World, set_up
+execution = set_up(ModelOptions(device="cpu", compile=True), World())
+model = nn.Sequential(nn.Flatten(), nn.Linear(12, 3), nn.ReLU())
+images = torch.rand(4, 3, 2, 2)
+translated = execution.compiled(model)
+print(translated is model, torch.allclose(translated(images), model(images), atol=1e-6))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++")
+def test_a_compiled_model_answers_the_same() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _COMPILE], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False True\n"
+
+
+# Fills and frees a large tensor again and again, and prints how many pages the kernel gave.
+_STEPS = """
+import resource, sys, torch
+from worker.training.distributed import _keep_freed_memory
+if sys.argv[1] == "keep":
+    _keep_freed_memory()
+for _ in range(30):  # until the heap has found its shape
+    torch.ones(16 << 20)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    torch.ones(16 << 20)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def test_kept_memory_costs_no_page_faults(tmp_path: Path) -> None:
+    kept, given_back = (
+        int(finish(start_ranks(tmp_path, 1, "-c", _STEPS, mode))[0])
+        for mode in ("keep", "give back")
+    )
+    assert kept < given_back / 20

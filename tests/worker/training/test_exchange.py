@@ -8,13 +8,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.worker.ranks import finish_with_output, start_ranks
+from tests.worker.ranks import finish, start_ranks
 from worker.training.distributed import World
 from worker.training.exchange import (
     ExchangeOptions,
     Flat,
     average_buffers,
-    broadcast_parameters,
     make_exchange,
 )
 
@@ -41,13 +40,13 @@ with join_world() as world:
         optimizer.step()
     weights = [value for p in model.parameters() for value in p.flatten().tolist()]
     print(json.dumps(weights), flush=True)
-    os._exit(0)  # as worker.training.entry does
+    os._exit(0)  # as worker.training.options.run does
 """
 
 
 def weights_of_two_ranks(folder: Path, exchange: str, compression: str = "none") -> list[float]:
     ranks = start_ranks(folder, 2, "-c", _TRAIN, exchange, compression)
-    one, other = (json.loads(output) for output in finish_with_output(ranks))
+    one, other = (json.loads(output) for output in finish(ranks))
     assert one == other, "all ranks have the same weights, to the last bit"
     weights: list[float] = one
     return weights
@@ -88,7 +87,7 @@ with join_world() as world:
     for step in range(3):
         exchange.clear()
         loss = exchange.model(torch.rand(2, 4)).sum()
-        time.sleep(world.rank)
+        time.sleep(world.rank / 3)
         loss.backward()
         waited = exchange.waited_seconds()
         exchange.average()
@@ -99,13 +98,13 @@ with join_world() as world:
 
 def test_ddp_tells_how_long_a_rank_waits_for_another(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, "-c", _LATE, "ddp")
-    early, late = map(float, finish_with_output(ranks))
-    assert late < 0.5 < early
+    early, late = map(float, finish(ranks))
+    assert late < 0.2 < early
 
 
 def test_what_exchanges_after_the_backward_pass_waits_for_nobody_in_it(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, "-c", _LATE, "flat")
-    assert finish_with_output(ranks) == ["0.0\n", "0.0\n"]
+    assert finish(ranks) == ["0.0\n", "0.0\n"]
 
 
 @pytest.mark.parametrize(
@@ -153,30 +152,6 @@ class Tripling(World):
 _INPUTS, _LABELS = torch.rand(5, 4), torch.tensor([0, 1, 2, 0, 1])
 
 
-def test_alone_gradients_stay_what_they_are_until_they_are_cleared() -> None:
-    plain, model = make_model(), make_model()
-    exchange = make_exchange(ExchangeOptions(), model, World())
-    add_gradients(plain, _INPUTS, _LABELS)
-    for _ in range(2):
-        exchange.clear()
-        add_gradients(model, _INPUTS, _LABELS)
-        exchange.average()
-        assert all(map(torch.equal, gradients(plain), gradients(model)))
-
-
-class Translated(nn.Module):
-    """Like the modules of torch.compile, it has a length that cannot be asked for."""
-
-    def __len__(self) -> int:
-        raise TypeError("it does not support len()")
-
-
-def test_a_translated_model_is_what_is_called() -> None:
-    model, translated = make_model(), Translated()
-    assert make_exchange(ExchangeOptions(), model, World(), translated).model is translated
-    assert make_exchange(ExchangeOptions(), model, World()).model is model
-
-
 @pytest.mark.parametrize("way", ["flat", "per-layer"])
 def test_the_mean_reaches_every_parameter(way: str) -> None:
     plain, model = make_model(), make_model()
@@ -200,31 +175,6 @@ def test_flat_gradients_lie_in_one_piece_as_their_parameters_do() -> None:
     assert bias.grad is not None
     assert weight.grad.is_contiguous(memory_format=torch.channels_last)
     assert bias.grad.data_ptr() == weight.grad.data_ptr() + 4 * weight.numel()
-
-
-def test_broadcast_alone_changes_nothing() -> None:
-    model, same = make_model(), make_model()
-    broadcast_parameters(model, World())
-    assert all(map(torch.equal, model.parameters(), same.parameters()))
-
-
-class Rank1(World):
-    """A rank that is given ones by rank 0."""
-
-    def broadcast_(self, tensor: torch.Tensor, source: int = 0) -> None:
-        """Receive."""
-        tensor.fill_(1)
-
-
-def test_broadcast_replaces_every_parameter_and_training_goes_on() -> None:
-    model = make_model()
-    broadcast_parameters(model, Rank1(1, 2))
-    assert all(parameter.eq(1).all() for parameter in model.parameters())
-    assert all(parameter.requires_grad for parameter in model.parameters())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
-    add_gradients(model, _INPUTS, _LABELS)
-    optimizer.step()
-    assert not all(parameter.eq(1).all() for parameter in model.parameters())
 
 
 def test_running_statistics_become_their_mean() -> None:

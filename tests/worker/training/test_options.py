@@ -1,6 +1,9 @@
-"""Options come from a dataclass, and a wrong one is refused with a message that helps."""
+"""Options come from a dataclass; a wrong one is refused with a message that helps."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -135,9 +138,46 @@ def test_what_breaks_a_rule_of_any_base_or_is_no_choice_is_refused(
     assert said in capsys.readouterr().err
 
 
-def test_settings_are_all_options_with_their_values() -> None:
-    assert options.as_settings(Where(device="cuda")) == {
-        "device": "cuda",
-        "fast": False,
-        "depth": 20,
-    }
+_TASK = """
+import atexit
+from dataclasses import dataclass
+from mlbench import MLBenchError
+from worker.training.options import Options, run
+
+@dataclass(frozen=True)
+class Config(Options):
+    '''Divide.'''
+    by: int = 1
+    '''What to divide by.'''
+
+def main(config: Config) -> None:
+    if config.by == 9:
+        raise MLBenchError("nine is too much")
+    atexit.register(print, "the interpreter is taken down")
+    print("divided:", 1 / config.by)
+
+run(main, Config)
+"""
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "out", "last_error"),
+    [
+        ([], 0, "divided: 1.0\n", ""),
+        (["--by=0"], 1, "", "ZeroDivisionError: division by zero"),
+        (["--by=9"], 1, "", "MLBenchError: nine is too much"),
+        (["--by=x"], 2, "", "error: argument --by: invalid int value: 'x'"),
+    ],
+)
+def test_the_exit_code_tells_how_it_went(
+    argv: list[str], code: int, out: str, last_error: str, tmp_path: Path
+) -> None:
+    task = tmp_path / "task.py"
+    task.write_text(_TASK)
+    done = subprocess.run(
+        [sys.executable, task, *argv], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (code, out)
+    assert last_error in (done.stderr.splitlines() or [""])[-1]
+    # Of an error of ours, the message alone says what is wrong.
+    assert ("Traceback" in done.stderr) == ("ZeroDivision" in last_error)

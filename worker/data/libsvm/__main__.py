@@ -1,11 +1,11 @@
-"""Parses files ahead of time: ``python -m worker.data.libsvm FILE…``, where runs may not write."""
+"""Parse files before runs that may not write there: ``python -m worker.data.libsvm FILE…``."""
 
 import argparse
 import sys
 from pathlib import Path
 
-from worker.data.folder import DataError
-from worker.data.libsvm.cache import open_table
+from worker.data.libsvm.table import open_table
+from worker.training.options import DataError
 
 
 def main() -> None:

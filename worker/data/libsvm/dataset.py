@@ -5,10 +5,10 @@ from pathlib import Path
 
 import torch
 
-from worker.data.folder import DataError
-from worker.data.libsvm.cache import Table, open_table
 from worker.data.libsvm.rows import Rows
-from worker.data.libsvm.sources import find_sources
+from worker.data.libsvm.table import Table, open_table
+from worker.data.libsvm.text import find_sources
+from worker.training.options import DataError
 
 # Where a data set is one file, one row of so many is for validation.
 _HELD_OUT = 5
@@ -17,7 +17,7 @@ _CLASSES = 2
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Rows of features and what a model is to say of each."""
+    """Rows of features, and the target of each."""
 
     rows: Rows
     targets: torch.Tensor

@@ -1,0 +1,139 @@
+"""Reads the usage of a node's worker pods from the node's kubelet, at /metrics/cadvisor.
+
+No other endpoint of the kubelet has all the series (/stats/summary lacks CPU time in user mode,
+threads and limits), each value with the time at which it was measured. It is read with the
+standard library: a full node's answer comes in thousands of small pieces, which httpx takes several
+times as long to put together.
+"""
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from pathlib import Path
+
+from exporter.cadvisor import WorkerPods, parse
+from exporter.series import Sample, SourceError
+
+PATH = "/metrics/cadvisor"
+
+# Ten times what 250 pods make; no kubelet's answer may fill the memory.
+MAX_BYTES = 100_000_000
+_PIECE_BYTES = 1 << 18
+_REASON_BYTES = 300
+
+
+@dataclass(frozen=True)
+class Kubelet:
+    """The address of a node's kubelet, and the credentials of both sides."""
+
+    host: str
+    """Name or address, as the kubelet's certificate has it."""
+    port: int
+    token: Path
+    """File of the token to show: read anew each time, as Kubernetes replaces it."""
+    ca: Path | None
+    """File of the certificates to trust; None trusts whoever answers."""
+    timeout_seconds: float
+    """How long the whole answer may take."""
+
+    def get(self, path: str) -> Generator[bytes, None, None]:
+        """Yield the body of the kubelet's answer, piece by piece.
+
+        Raises:
+            SourceError: there is no whole answer in time, or it is not 200.
+        """
+        deadline = time.monotonic() + self.timeout_seconds
+        try:
+            connection = HTTPSConnection(
+                self.host, self.port, timeout=self.timeout_seconds, context=self._context()
+            )
+            with closing(connection):
+                connection.connect()
+                with _hanging_up(connection.sock, deadline):
+                    connection.request("GET", path, headers=self._headers())
+                    yield from _body(connection.getresponse())
+                if time.monotonic() >= deadline:  # what looks like the end may be our hanging up
+                    raise TimeoutError
+        except ssl.SSLCertVerificationError as error:
+            raise SourceError(
+                f"its certificate cannot be verified: {error.verify_message} "
+                "(another file of certificates is chosen by --kubelet-ca)"
+            ) from error
+        except (HTTPException, OSError) as error:
+            if time.monotonic() >= deadline:
+                raise SourceError(f"no whole answer within {self.timeout_seconds:g} s") from error
+            raise SourceError(f"{type(error).__name__}: {error}") from error
+
+    def _context(self) -> ssl.SSLContext:
+        if self.ca:
+            return ssl.create_default_context(cadata=self.ca.read_text())
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token.read_text().strip()}"}
+
+
+class KubeletSource:
+    """Reads the worker pods of one release on one node, and the node itself."""
+
+    name = "kubelet"
+
+    def __init__(self, kubelet: Kubelet, workers: WorkerPods, node: str) -> None:
+        self._kubelet = kubelet
+        self._workers = workers
+        self._node = node
+
+    def read(self) -> Sequence[Sample]:
+        """Return the samples of the worker pods that the kubelet knows, and of the node.
+
+        Raises:
+            SourceError: the kubelet gives no answer, or one that is not whole.
+        """
+        kubelet = self._kubelet
+        try:
+            with closing(kubelet.get(PATH)) as pieces:
+                return parse(pieces, self._workers, self._node)
+        except SourceError as error:
+            where = f"https://{kubelet.host}:{kubelet.port}{PATH}"
+            raise SourceError(f"{where}: {error}") from error
+
+
+@contextmanager
+def _hanging_up(sock: socket.socket, deadline: float) -> Iterator[None]:
+    """Close the connection at the deadline, so that whatever waits for it fails."""
+    timer = threading.Timer(deadline - time.monotonic(), _hang_up, [sock])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _hang_up(sock: socket.socket) -> None:
+    with suppress(OSError):  # it is closed already
+        # Not the method of TLS's sockets, which is not made for two threads.
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def _body(response: HTTPResponse) -> Iterator[bytes]:
+    if response.status != HTTPStatus.OK:
+        reason = response.read(_REASON_BYTES).decode(errors="replace").strip()
+        raise SourceError(f"{response.status} {response.reason}: {reason}")
+    received = 0
+    while piece := response.read(_PIECE_BYTES):
+        yield piece
+        received += len(piece)
+        if received > MAX_BYTES:
+            raise SourceError(f"the answer is longer than {MAX_BYTES} bytes")
+    if response.length:
+        raise IncompleteRead(b"", response.length)

@@ -1,1 +1,0 @@
-"""Where resource figures come from: one file for each source, wired in ``exporter.app``."""

@@ -1,0 +1,263 @@
+"""Which file a command runs, the state of its repository, and what its Python has installed."""
+
+import os
+import platform
+import sys
+import time
+import venv
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from tests.worker.agent.repository import git
+from worker.agent.software import Pythons, ask, find_source, git_state, python_of
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("train.py", "train.sh", "data.csv", "own/__init__.py", "own/__main__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "link.py").symlink_to(tmp_path / "train.py")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "source"),
+    [
+        ("python train.py --data data.csv", "train.py"),
+        ("/usr/bin/python3.11 -u -X importtime -Wignore -OO train.py", "train.py"),
+        ("python link.py", "train.py"),
+        ("python -m train --data data.csv", "train.py"),
+        ("python -um train", "train.py"),
+        ("python -mtrain", "train.py"),
+        ("python -m own", "own/__main__.py"),
+        ("python -m own.other", None),
+        ("python -m own.__main__", "own/__main__.py"),
+        ("python -m no_such_module", None),
+        ("python -c train.py", None),
+        ("python", None),
+        ("python -m", None),
+        ("python -", None),
+        ("python gone.py data.csv", None),
+        # What only starts the code of somebody else.
+        ("python -m pytest train.py", "train.py"),
+        ("python -m cProfile train.py", "train.py"),
+        ("torchrun --nproc-per-node 2 train.py data.csv", "train.py"),
+        ("bash train.sh", "train.sh"),
+        ("./train.sh data.csv", "train.sh"),
+        ("./gone.sh data.csv", None),
+        ("true", None),
+        ("sh -c x\0y", None),
+        (f"echo {'x' * 5000}", None),
+    ],
+)
+def test_the_file(folder: Path, command: str, source: str | None) -> None:
+    found = find_source(command.split(" "), folder)
+    assert found == (folder / source if source else None)
+
+
+def test_an_installed_program_only_starts_the_code(folder: Path) -> None:
+    assert find_source(["/usr/bin/env", "python", "train.py"], folder) == folder / "train.py"
+    for name in ("venv/lib/own.so", "venv/bin/torchrun", "bin/own"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    assert find_source(["venv/bin/torchrun", "train.py"], folder) == folder / "train.py"
+    assert find_source(["venv/bin/torchrun"], folder) == folder / "venv/bin/torchrun"
+    # One's own program, in a folder of that name.
+    assert find_source(["bin/own", "data.csv"], folder) == folder / "bin/own"
+
+
+def dirty(source: Path) -> bool | None:
+    state = git_state(source, os.environ)
+    assert state is not None
+    return state.dirty
+
+
+def test_committed(script: Path) -> None:
+    state = git_state(script, os.environ)
+    assert state is not None
+    assert state.commit == git(script.parent, "rev-parse", "HEAD")
+    assert len(state.commit) == 40
+    assert state.root == str(script.parent.parent)
+    assert state.dirty is False
+    (script.parent / "notes.txt").touch()
+    assert dirty(script) is False
+
+
+def test_a_change_anywhere_in_it(script: Path) -> None:
+    beside = script.parent.parent / "beside.py"
+    beside.touch()
+    git(beside.parent, "add", ".")
+    assert dirty(script) is True
+    git(beside.parent, "commit", "-q", "-m", "second")
+    assert dirty(script) is False
+    beside.write_text("print(2)\n")
+    assert dirty(script) is True
+
+
+@pytest.mark.parametrize("name", ["new.py", ":(glob)*.py", "-odd.py"])
+def test_a_script_that_is_not_tracked(script: Path, name: str) -> None:
+    new = script.with_name(name)
+    new.touch()
+    assert dirty(new) is True
+    assert dirty(script) is False
+
+
+def test_the_repository_that_a_hook_runs_in_is_not_asked(tmp_path: Path, script: Path) -> None:
+    other = tmp_path / "other"
+    git(tmp_path, "init", "-q", str(other))
+    git(other, "commit", "-q", "--allow-empty", "-m", "another")
+    state = git_state(script, os.environ | {"GIT_DIR": str(other / ".git")})
+    assert state == git_state(script, os.environ)
+
+
+def test_what_a_repository_ignores_is_not_its_code(script: Path) -> None:
+    (script.parent.parent / ".gitignore").write_text("venv\n")
+    installed = script.parent.parent / "venv/bin/train"
+    installed.parent.mkdir(parents=True)
+    installed.touch()
+    assert git_state(installed, os.environ) is None
+
+
+def test_no_repository_or_no_commit(tmp_path: Path) -> None:
+    source = tmp_path / "train.py"
+    source.touch()
+    assert git_state(source, os.environ) is None
+    git(tmp_path, "init", "-q")
+    assert git_state(source, os.environ) is None
+
+
+def test_a_commit_that_an_image_states(tmp_path: Path, script: Path) -> None:
+    environ = os.environ | {"MLBENCH_GIT_COMMIT": "abc"}
+    for source in (None, tmp_path / "train.py"):
+        state = git_state(source, environ)
+        assert state is not None
+        assert (state.commit, state.dirty, state.root) == ("abc", None, None)
+    state = git_state(script, environ)
+    assert state is not None
+    assert state.commit != "abc"
+
+
+def test_without_git(script: Path) -> None:
+    assert git_state(script, {"PATH": "/nowhere"}) is None
+    assert git_state(None, os.environ) is None
+
+
+def test_the_index_is_left_alone(script: Path) -> None:
+    index = script.parent.parent / ".git/index"
+    # Newer than the index says, so that git would like to note it.
+    os.utime(script)
+    before = index.read_bytes()
+    assert dirty(script) is False
+    assert index.read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python that has nothing installed."""
+    folder = tmp_path_factory.mktemp("other")
+    venv.create(folder, with_pip=False)
+    return folder / "bin/python"
+
+
+def install(python: Path, name: str) -> None:
+    """Install an empty distribution, as pip would leave it."""
+    [packages] = python.parent.parent.glob("lib/python3*/site-packages")
+    folder = packages / f"{name}-1.5.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
+
+
+def test_this_python() -> None:
+    found = Pythons(os.environ).ask(sys.executable)
+    assert found is not None
+    assert found.version == platform.python_version()
+    assert found.packages["mlbench"] == version("mlbench")
+    assert found.packages["pytest"] == version("pytest")
+
+
+def test_another_python_and_what_is_installed_meanwhile(other: Path) -> None:
+    pythons = Pythons(os.environ)
+    assert "late" not in getattr(pythons.ask(str(other)), "packages", {"late": ""})
+    install(other, "late")
+    found = pythons.ask(str(other))
+    assert found is not None
+    assert found.packages["late"] == "1.5"
+    assert pythons.ask(str(other)) is found  # not asked again
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/bin/echo", "/no/such/python"])
+def test_a_program_that_is_no_python_says_nothing(program: str) -> None:
+    assert Pythons(os.environ).ask(program) is None
+
+
+def test_the_python_of_a_command(other: Path, tmp_path: Path) -> None:
+    environ = {"PATH": str(other.parent)}
+    for command, python in {
+        ("python", "train.py"): str(other),
+        (str(other), "train.py"): str(other),
+        ("bin/python3", "train.py"): str(tmp_path / "bin/python3"),
+        ("python9", "train.py"): sys.executable,
+        ("bash", "train.sh"): sys.executable,
+        ("./train",): sys.executable,
+        ("/somewhere/python3.13t", "train.py"): "/somewhere/python3.13t",
+        # It would run, and not say what it has installed.
+        ("./python_train.sh",): sys.executable,
+        ("./python-train",): sys.executable,
+    }.items():
+        assert python_of(command, tmp_path, environ) == python
+
+
+@pytest.mark.parametrize(
+    "first", ["#!{other}", "#!/usr/bin/env python", "#! /usr/bin/env -S python -u"]
+)
+def test_the_python_that_a_script_names(other: Path, tmp_path: Path, first: str) -> None:
+    script = tmp_path / "train"
+    script.write_text(first.format(other=other) + "\nimport torch\n")
+    script.chmod(0o755)
+    for command in (["./train"], [str(script)]):
+        assert python_of(command, tmp_path, {"PATH": str(other.parent)}) == str(other)
+    assert python_of(["train"], Path("/"), {"PATH": f"{tmp_path}:{other.parent}"}) == str(other)
+
+
+@pytest.mark.parametrize(
+    "content", [b"#!/bin/sh\npython train.py\n", b"\x7fELF python", b"#!", b""]
+)
+def test_of_a_program_that_names_no_python_it_is_the_agents(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "train").write_bytes(content)
+    assert python_of(["./train"], tmp_path, os.environ) == sys.executable
+    assert python_of(["."], tmp_path, os.environ) == sys.executable
+
+
+_ENVIRON = {"PATH": os.environ["PATH"]}
+
+
+def answer(code: str, seconds: float = 20.0) -> bytes | None:
+    return ask([sys.executable, "-c", code], Path("/"), _ENVIRON, seconds)
+
+
+@pytest.mark.parametrize("code", ["raise SystemExit(1)", "print('yes'); raise SystemExit(1)"])
+def test_what_fails_says_nothing(code: str) -> None:
+    assert answer(code) is None
+
+
+def test_a_long_answer_is_cut() -> None:
+    assert answer("while True: print('x' * 1000)") == answer("while True: print('x' * 1000)")
+    assert len(answer("while True: print('x' * 1000)") or b"") == 1 << 20
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import time; time.sleep(60)",
+        "import os, time; os.close(1); time.sleep(60)",
+        # Somebody who holds the pipe open, in a session of its own.
+        "import subprocess; subprocess.Popen(['sleep', '20'], start_new_session=True)",
+    ],
+)
+def test_what_does_not_end_is_not_waited_for(code: str) -> None:
+    began = time.monotonic()
+    assert answer(code, 1.0) is None
+    assert time.monotonic() - began < 5

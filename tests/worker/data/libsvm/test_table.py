@@ -1,0 +1,196 @@
+"""A file is parsed once, and its rows come out as they went in, in the fixed order."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from tests.conftest import wait_for
+from tests.worker.data.libsvm.files import Made, make
+from worker.data.libsvm import table, text
+from worker.data.libsvm.rows import DenseRows, SparseRows
+from worker.data.libsvm.table import open_table
+from worker.training.options import DataError
+
+
+@pytest.fixture(autouse=True)
+def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "_BLOCK_BYTES", 2000)
+
+
+@pytest.fixture
+def _several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "_SMALL_BYTES", 0)
+
+
+def parsed(path: Path, width: int) -> Made:
+    """Return what a file holds, in the order in which it is stored."""
+    table = open_table(path)
+    assert table.width == width
+    match table.rows:
+        case DenseRows(values):
+            rows = values.double().numpy()
+        case SparseRows(values, columns, starts):
+            rows = np.zeros((len(table.rows), width))
+            lengths = np.diff(starts.numpy())
+            rows[np.arange(len(rows)).repeat(lengths), columns.numpy()] = values.numpy()
+    norms2 = (rows**2).sum(axis=1)
+    assert table.largest_norm2 == pytest.approx(norms2.max(), rel=1e-6)
+    return Made(rows, table.labels.double().numpy())
+
+
+@pytest.mark.usefixtures("_several_processes")
+@pytest.mark.parametrize(("density", "kind"), [(1.0, DenseRows), (0.1, SparseRows)])
+def test_all_rows_are_there_in_the_fixed_order(tmp_path: Path, density: float, kind: type) -> None:
+    made = make(300, 20, density=density)
+    path = tmp_path / "made"
+    path.write_bytes(made.text())
+    stored = parsed(path, width=20)
+    order = np.argsort(np.random.RandomState(0).permutation(300))
+    np.testing.assert_allclose(stored.rows, made.rows[order], rtol=1e-6)
+    np.testing.assert_array_equal(stored.labels, made.labels[order])
+    assert isinstance(open_table(path).rows, kind)
+    # The file is sorted by label; any block of what is stored has both.
+    assert (np.diff(made.labels) >= 0).all()
+    assert (np.abs(stored.labels.reshape(10, 30).mean(axis=1)) < 0.7).all()
+
+
+@pytest.mark.usefixtures("_several_processes")
+def test_a_malformed_line_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "made"
+    text = make(300, 20).text() + b"1 3:1 2:1\n"
+    path.write_bytes(text)
+    with pytest.raises(DataError, match=r"made, line 301: indices must rise within a line"):
+        open_table(path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["made", "made.lock"]
+
+
+@pytest.mark.parametrize("text", [b"", b"# nothing\n\n", b"1\n-1\n"])
+def test_a_file_without_features_is_refused(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "made"
+    path.write_bytes(text)
+    with pytest.raises(DataError, match="made has no features"):
+        open_table(path)
+
+
+_PARSE = (sys.executable, "-m", "worker.data.libsvm")
+_PARSE_SMALL_BLOCKS = """
+import sys
+from pathlib import Path
+from worker.data.libsvm import table, text
+table._SMALL_BYTES, text._BLOCK_BYTES = 0, 1000
+table.open_table(Path(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "made"
+    path.write_bytes(make(200, 10).text())
+    return path
+
+
+def start_parsing(path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*_PARSE, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def was_parsed(path: Path, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Open a file, and return whether it had to be parsed for that."""
+    open_table(path)
+    return "putting them together" in capsys.readouterr().out
+
+
+def test_it_is_parsed_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert was_parsed(file, capsys)
+    assert not was_parsed(file, capsys)
+    assert sorted(path.name for path in file.parent.iterdir()) == [
+        "made",
+        "made.lock",
+        "made.parsed",
+    ]
+
+
+def test_of_two_processes_one_parses(file: Path) -> None:
+    processes = [start_parsing(file) for _ in range(2)]
+    outputs = [process.communicate(timeout=60) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert [errors for _, errors in outputs] == ["", ""]
+    assert "".join(out for out, _ in outputs).count("putting them together") == 1
+    assert all(f"{file}: 200 rows of 10 features, parsed\n" in out for out, _ in outputs)
+
+
+def test_a_changed_file_is_parsed_anew(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert was_parsed(file, capsys)
+    before = open_table(file).rows
+    text = make(200, 10, seed=1).text()
+    file.write_bytes(text)
+    assert was_parsed(file, capsys)
+    os.utime(file, (0, 0))
+    assert was_parsed(file, capsys)
+    assert len(before) == 200, "who has the old one open can go on reading it"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("values.npy", b"cut"),
+        ("about.json", b"{"),
+        ("about.json", b"[]"),
+        ("about.json", b'{"version": 0}'),
+        ("labels.npy", None),
+    ],
+)
+def test_a_parsed_form_that_is_cut_or_foreign_is_made_anew(
+    file: Path, name: str, content: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert was_parsed(file, capsys)
+    broken = file.parent / "made.parsed" / name
+    if content is None:
+        broken.unlink()
+    else:
+        broken.write_bytes(content)
+    assert was_parsed(file, capsys)
+    assert not was_parsed(file, capsys)
+
+
+def test_a_killed_parser_leaves_nothing_that_is_taken_for_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, draft = tmp_path / "made", tmp_path / "made.parsed.new"
+    os.mkfifo(path)  # never ends while it is open, so the kill comes in the middle
+    process = subprocess.Popen([sys.executable, "-c", _PARSE_SMALL_BLOCKS, path])
+    with path.open("wb") as text:
+        text.write(make(200, 10).text())
+        text.flush()
+        wait_for((draft / "part-3").exists, 60)
+        helpers = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.wait()
+        assert helpers
+        wait_for(lambda: not any(map(psutil.Process.is_running, helpers)), 30)
+    assert draft.is_dir()
+    assert not (tmp_path / "made.parsed").exists()
+
+    path.unlink()
+    path.write_bytes(make(200, 10).text())
+    assert was_parsed(path, capsys)
+    assert not draft.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_said(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file.parent / "made.lock").mkdir()  # as root, permissions would hold nobody back
+    with pytest.raises(DataError, match=r"made\.lock cannot be written .* Parse it once"):
+        open_table(file)
+    (file.parent / "made.lock").rmdir()
+    assert was_parsed(file, capsys)
+    (file.parent / "made.lock").unlink()
+    (file.parent / "made.lock").mkdir()
+    assert not was_parsed(file, capsys), "what is parsed already needs no writing"

@@ -1,0 +1,256 @@
+"""An epoch trains and records each step, an evaluation counts exactly, a deadline is heeded."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from mlbench import Tracker, names
+from tests.worker.ranks import finish, start_ranks
+from worker.data.images import AugmentedBatches, Images
+from worker.training.distributed import ModelOptions, World, set_up
+from worker.training.exchange import Exchange, ExchangeOptions
+from worker.training.session import Deadline, Schedule, Session, Trainer, scale_linearly
+
+_ALONE = World()
+_IMAGES = 20
+_BATCH = 6
+
+
+class Fixed(nn.Module):
+    """Answers with what the first pixel says: the logits of class 0 and 1 are pixel and 0.5."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return ``[n, 2]`` logits."""
+        pixel = images[:, 0, 0, 0]
+        return torch.stack([pixel, torch.full_like(pixel, 0.5)], dim=1)
+
+
+@pytest.fixture
+def data() -> Images:
+    torch.manual_seed(0)
+    return Images(torch.rand(_IMAGES, 1, 4, 4), torch.arange(_IMAGES) % 2)
+
+
+def make_model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+
+
+def make_trainer(
+    model: nn.Module,
+    tracker: Tracker,
+    world: World = _ALONE,
+    schedule: Schedule = lambda step: 0.1,
+    deadline_at: float | None = None,
+) -> Trainer:
+    execution = set_up(ModelOptions(device="cpu", channels_last=False), world)
+    session = Session(world, tracker, execution, Deadline(deadline_at, world, tracker))
+    parameters = list(model.parameters()) or [nn.Parameter(torch.zeros(1))]
+    optimizer = torch.optim.SGD(parameters, lr=1.0, fused=True)
+    trainer = Trainer(session, model, optimizer, schedule, ExchangeOptions("per-layer"))
+    trainer.exchange = Exchange(model)
+    return trainer
+
+
+def make_batches(data: Images) -> AugmentedBatches:
+    return AugmentedBatches(data, _BATCH, World(), seed=0, epoch=0, shift=1, flip=False)
+
+
+def test_an_epoch_records_each_step_and_times_each_phase(data: Images, tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    model = make_model()
+    with torch.no_grad():
+        batch = next(iter(make_batches(data)))
+        first = functional.cross_entropy(model(batch.images), batch.labels).item()
+    with Tracker({names.ENV_METRICS_FILE: str(file)}) as tracker:
+        score = make_trainer(model, tracker, schedule=lambda step: 0.25).train(make_batches(data))
+        assert set(tracker.phase_seconds()) == set(names.PHASES) - {"evaluation"}
+
+    steps = [json.loads(line) for line in file.read_text().splitlines()][:-1]
+    assert [line["step"] for line in steps] == [1, 2, 3]
+    assert {line["metrics"][names.LEARNING_RATE] for line in steps} == {0.25}
+    losses = [line["metrics"][names.TRAIN_LOSS] for line in steps]
+    assert losses[0] == pytest.approx(first, rel=1e-6)
+    assert score.loss == pytest.approx(sum(losses) / 3, rel=1e-6)
+    assert 0 <= score.accuracy <= score.accuracy5 == 100
+    assert tracker.samples == 18
+
+
+def test_a_deadline_ends_the_epoch_after_the_step(data: Images) -> None:
+    tracker = Tracker({})
+    trainer = make_trainer(make_model(), tracker, deadline_at=0.0)
+    score = trainer.train(make_batches(data))
+    assert (tracker.steps, tracker.samples) == (1, _BATCH)
+    assert 0 <= score.accuracy <= 100
+    assert trainer.session.deadline.has_passed()
+
+
+def test_training_steps_along_the_mean_gradient_of_each_batch(data: Images) -> None:
+    """The same weights come out as with PyTorch's own mean loss and fresh gradients."""
+    model, by_hand = make_model(), make_model()
+    make_trainer(model, Tracker({})).train(make_batches(data))
+    for batch in make_batches(data):
+        mean = functional.cross_entropy(by_hand(batch.images), batch.labels)
+        moves = torch.autograd.grad(mean, list(by_hand.parameters()))
+        for parameter, move in zip(by_hand.parameters(), moves, strict=True):
+            parameter.data -= 0.1 * move
+    assert all(map(torch.allclose, model.parameters(), by_hand.parameters()))
+
+
+def test_each_step_has_the_learning_rate_of_the_schedule(data: Images, tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    with Tracker({names.ENV_METRICS_FILE: str(file)}) as tracker:
+        trainer = make_trainer(make_model(), tracker, schedule=lambda step: 0.1 + step)
+        for _ in range(2):
+            trainer.train(make_batches(data))
+    lines = [json.loads(line)["metrics"] for line in file.read_text().splitlines()]
+    rates = [line[names.LEARNING_RATE] for line in lines if names.LEARNING_RATE in line]
+    assert rates == [0.1 + step for step in range(6)]
+
+
+def test_an_evaluation_counts_what_is_right() -> None:
+    pixels = torch.tensor([0.9, 0.8, 0.1, 0.2, 0.7])
+    labels = torch.tensor([0, 0, 1, 0, 1])  # right, right, right, wrong, wrong
+    shard = Images(pixels.view(5, 1, 1, 1), labels)
+    tracker = Tracker({})
+    score = make_trainer(Fixed(), tracker).evaluate(shard.batches(2))
+    assert score.accuracy == 60.0
+    assert score.accuracy5 == 100.0
+    expected = functional.cross_entropy(Fixed()(shard.images), labels).item()
+    assert score.loss == pytest.approx(expected, rel=1e-6)
+    assert set(tracker.phase_seconds()) == {"evaluation"}
+
+
+class Ranked(nn.Module):
+    """Finds class 0 the likeliest of seven, then class 1, and so on."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return ``[n, 7]`` logits."""
+        return -torch.arange(7.0).expand(len(images), 7)
+
+
+def test_the_five_likeliest_are_five() -> None:
+    shard = Images(torch.zeros(4, 1, 1, 1), torch.tensor([0, 4, 5, 6]))
+    score = make_trainer(Ranked(), Tracker({})).evaluate([shard])
+    assert (score.accuracy, score.accuracy5) == (25.0, 50.0)
+
+
+class WithAnother(World):
+    """A rank whose peer adds a summed loss of 8.0, 1 right answer, 2 nearly so, and 3 images."""
+
+    def sum_(self, tensor: torch.Tensor) -> None:
+        """Add the peer's totals."""
+        tensor.add_(torch.tensor([8.0, 1.0, 2.0, 3.0], dtype=tensor.dtype))
+
+    def broadcast_(self, tensor: torch.Tensor, source: int = 0) -> None:
+        """Do nothing: this is rank 0."""
+
+
+def test_an_evaluation_weighs_shards_by_their_images() -> None:
+    shard = Images(torch.ones(5, 1, 1, 1), torch.zeros(5, dtype=torch.int64))
+    alone = make_trainer(Fixed(), Tracker({})).evaluate([shard])
+    both = make_trainer(Fixed(), Tracker({}), WithAnother(0, 2)).evaluate([shard])
+    assert alone.accuracy == 100.0
+    assert both.accuracy == 75.0
+    assert both.accuracy5 == 87.5
+    assert both.loss == pytest.approx((5 * alone.loss + 8.0) / 8, rel=1e-6)
+
+
+def test_an_evaluation_uses_running_statistics_and_training_those_of_the_batch(
+    data: Images,
+) -> None:
+    model = nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(16, 2))
+    trainer = make_trainer(model, Tracker({}))
+    before = trainer.evaluate(data.batches(20)).loss
+    assert trainer.evaluate(data.batches(7)).loss == pytest.approx(before, rel=1e-6)
+    trainer.train(make_batches(data))
+    (norm, *_) = model
+    assert isinstance(norm, nn.BatchNorm2d)
+    assert norm.num_batches_tracked == 3
+
+
+# Of two ranks, rank 1 is told of a deadline that comes late, rank 0 of one that has passed already.
+_UNEQUAL = """
+import os, time
+from mlbench import Tracker
+from worker.training.distributed import join_world
+from worker.training.session import Deadline
+
+with Tracker() as tracker, join_world() as world:
+    deadline = Deadline(time.time() + 3600 * world.rank, world, tracker)
+    print(deadline.has_passed(), deadline.has_passed(), flush=True)
+    print(tracker.phase_seconds()["communication"] > 0, flush=True)
+os._exit(0)
+"""
+
+
+def make(at: float | None) -> tuple[Deadline, Tracker]:
+    tracker = Tracker({})
+    environ = {} if at is None else {names.ENV_DEADLINE: repr(at)}
+    return Deadline.from_environ(World(), tracker, environ), tracker
+
+
+def test_none_never_passes_and_takes_no_time() -> None:
+    deadline, tracker = make(None)
+    assert not deadline.has_passed()
+    assert tracker.phase_seconds() == {}
+
+
+def test_it_passes_once_and_for_good(capsys: pytest.CaptureFixture[str]) -> None:
+    early, tracker = make(time.time() + 3600)
+    assert not early.has_passed()
+    assert set(tracker.phase_seconds()) == {"communication"}
+    late, _ = make(time.time() - 1)
+    assert late.has_passed()
+    assert late.has_passed()
+    assert capsys.readouterr().out == "the deadline has passed: training ends\n"
+
+
+def test_all_ranks_agree_though_their_clocks_do_not(tmp_path: Path) -> None:
+    outputs = finish(start_ranks(tmp_path, 2, "-c", _UNEQUAL))
+    said = "the deadline has passed: training ends\nTrue True\nTrue\n"
+    assert outputs == [said, said]
+
+
+@pytest.mark.parametrize(
+    ("workers", "by_epoch"),
+    [
+        (1, {0: 0.0125, 3: 0.0125, 29: 0.0125, 30: 0.00125}),
+        (8, {0: 0.1, 5: 0.1, 29: 0.1, 30: 0.01, 60: 0.001, 80: 0.0001, 89: 0.0001}),
+        (256, {0: 0.1, 1: 0.72, 2.5: 1.65, 5: 3.2, 29: 3.2, 30: 0.32, 60: 0.032, 80: 0.0032}),
+    ],
+)
+def test_on_imagenet_it_is_that_of_goyal_et_al(workers: int, by_epoch: dict[float, float]) -> None:
+    steps = 1_281_167 // (32 * workers)
+    steps -= steps % 2  # so that the middle of an epoch is a step
+    rates = scale_linearly(
+        0.1,
+        batch_size=32 * workers,
+        reference_batch=256,
+        epoch_steps=steps,
+        warmup_epochs=5,
+        decay_epochs=(30, 60, 80),
+    )
+    found = {epoch: rates(round(epoch * steps)) for epoch in by_epoch}
+    assert found == pytest.approx(by_epoch)
+
+
+@pytest.mark.parametrize(
+    ("environ", "folder"),
+    [
+        ({names.ENV_DATASETS: "/data", names.ENV_HOME: "/home"}, "/data"),
+        ({names.ENV_DATASETS: "", names.ENV_HOME: "/home"}, "/home/datasets"),
+        ({names.ENV_DATASETS: "data"}, Path("data").absolute()),
+    ],
+)
+def test_data_sets_are_where_the_user_says_or_in_the_home_folder(
+    environ: dict[str, str], folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert make_trainer(make_model(), Tracker({})).session.datasets == Path(folder)

@@ -1,0 +1,329 @@
+"""The parsed form of a text file, beside it: arrays on disk, which all processes map into memory.
+
+The folder ``FILE.parsed`` appears in one step when it is complete, so a process that is killed
+leaves nothing that could be taken for whole. A file that has changed since (by size and time) is
+parsed anew; so is one whose parsed form is cut, or of another version of this program.
+
+Blocks of lines are parsed by several processes, in bounded memory, and laid down as parts. When the
+last one is known, and so the size of the whole, the parts' rows are spread over the final arrays.
+
+The rows are stored in a pseudo-random order, the same on every machine. Files are often sorted by
+label, and a step of stochastic gradient descent should take a contiguous block, which memory reads
+several times as fast as rows picked here and there; in this order any block is a random sample.
+"""
+
+import dataclasses
+import fcntl
+import json
+import multiprocessing
+import os
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from worker.data.libsvm.rows import DenseRows, Rows, SparseRows
+from worker.data.libsvm.text import Block, Lines, Source, open_source, parse_lines
+from worker.training.options import DataError
+
+_VERSION = 2
+_ABOUT = "about.json"
+_VALUES, _COLUMNS, _STARTS, _LABELS = "values.npy", "columns.npy", "starts.npy", "labels.npy"
+
+_MOST_PROCESSES = 16
+_SMALL_BYTES = 4 << 20
+_REPORT_SECONDS = 5.0
+# A dense entry takes 4 bytes, one of a sparse row 8.
+_DENSE_FROM = 0.5
+
+
+@dataclass(frozen=True)
+class Table:
+    """A parsed file: rows in a fixed pseudo-random order, as float32."""
+
+    rows: Rows
+    labels: torch.Tensor
+    """``[rows]``, as the file has them."""
+    width: int
+    """The largest index."""
+    largest_norm2: float
+    """The largest squared Euclidean norm of a row."""
+    sha256: str
+    """Of the file's text, decompressed, in hexadecimal."""
+
+
+def open_table(source: Path) -> Table:
+    """Return a text file's rows, mapped into memory; parse it first if nobody has done so.
+
+    Of several processes that need it, one parses and the others wait.
+
+    Raises:
+        DataError: the file is malformed, or its folder cannot be written to.
+    """
+    folder = source.with_name(f"{source.name}.parsed")
+    if about := _valid(folder, source):
+        return _map(folder, about)
+    try:
+        with _locked(source.with_name(f"{source.name}.lock")):
+            about = _valid(folder, source) or _make(folder, source)
+            return _map(folder, about)
+    except OSError as error:
+        raise DataError(
+            f"{source} cannot be parsed, as {error.filename or folder} cannot be written "
+            f"({error.strerror}). Parse it once where that can be, with "
+            f"`python -m worker.data.libsvm {source.name}`: its parsed form is then used from "
+            f"{folder}"
+        ) from error
+
+
+def _make(folder: Path, source: Path) -> dict[str, Any]:
+    draft = folder.with_name(f"{folder.name}.new")
+    shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
+    draft.mkdir()
+    try:
+        stamp = _stamp(source)
+        parsed = _parse(source, draft)
+        about = {
+            "version": _VERSION,
+            "source": stamp,
+            "parsed": dataclasses.asdict(parsed),
+            "bytes": {file.name: file.stat().st_size for file in draft.glob("*.npy")},
+        }
+        (draft / _ABOUT).write_text(json.dumps(about, indent=1) + "\n")
+        shutil.rmtree(folder, ignore_errors=True)
+        draft.rename(folder)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return about
+
+
+def _valid(folder: Path, source: Path) -> dict[str, Any] | None:
+    """Return the folder's description, if it is complete and of the file as it is now."""
+    try:
+        about: dict[str, Any] = json.loads((folder / _ABOUT).read_text())
+        whole = all((folder / name).stat().st_size == n for name, n in about["bytes"].items())
+        current = (about["version"], about["source"]) == (_VERSION, _stamp(source))
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+    return about if whole and current else None
+
+
+def _stamp(source: Path) -> dict[str, int]:
+    status = source.stat()
+    return {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
+
+
+def _map(folder: Path, about: dict[str, Any]) -> Table:
+    parsed = _Parsed(**about["parsed"])
+    values = _tensor(folder / _VALUES)
+    rows: Rows = (
+        DenseRows(values)
+        if parsed.dense
+        else SparseRows(values, _tensor(folder / _COLUMNS), _tensor(folder / _STARTS))
+    )
+    labels = _tensor(folder / _LABELS)
+    return Table(rows, labels, parsed.width, parsed.largest_norm2, parsed.sha256)
+
+
+def _tensor(path: Path) -> torch.Tensor:
+    # Copy on write: PyTorch has no read-only tensors, and this leaves the file alone.
+    return torch.from_numpy(np.load(path, mmap_mode="c"))
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock among this machine's processes; it ends with the process."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{path.stem}: another process is parsing it; waiting", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The figures of one parsed block; its arrays lie in a file."""
+
+    file: Path
+    rows: int
+    entries: int
+    width: int
+    largest_norm2: float
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    """The figures of the whole file."""
+
+    rows: int
+    width: int
+    dense: bool
+    largest_norm2: float
+    """The largest squared Euclidean norm of a row."""
+    sha256: str
+    """Of the text, decompressed, in hexadecimal."""
+
+
+def _parse(source: Path, folder: Path) -> _Parsed:
+    """Parse a text file into float32 arrays in ``folder``, which is empty.
+
+    The labels are ``[rows]``. Where at least half of the entries are given, the values are
+    ``[rows, width]``; else values, columns (int32) and starts (int64) are compressed sparse rows.
+
+    Raises:
+        DataError: a line is malformed, there is none at all, or the file cannot be read to its end.
+        OSError: there is no space left.
+    """
+    with open_source(source) as opened:
+        parts = list(_parse_parts(source, opened, folder))
+    rows, entries = sum(part.rows for part in parts), sum(part.entries for part in parts)
+    if not entries:
+        raise DataError(f"{source} has no features: is it a file in LIBSVM's format?")
+    width = max(part.width for part in parts)
+    parsed = _Parsed(
+        rows=rows,
+        width=width,
+        dense=entries >= _DENSE_FROM * rows * width,
+        largest_norm2=max(part.largest_norm2 for part in parts),
+        sha256=opened.sha256,
+    )
+    print(f"{source.name}: {rows} rows of {width} features; putting them together", flush=True)
+    # The old generator: numpy promises that its numbers never change.
+    places = np.random.RandomState(0).permutation(rows)
+    assemble = _assemble_dense if parsed.dense else _assemble_sparse
+    assemble(parsed, parts, places, folder)
+    return parsed
+
+
+def _parse_parts(source: Path, opened: Source, folder: Path) -> Iterator[_Part]:
+    """Yield the parts in the order of the file, and print the progress now and then."""
+    pool, processes = _make_pool(source)
+    started = reported = time.monotonic()
+    waiting: deque[Future[_Part]] = deque()
+    with pool:
+        try:
+            for number, lines in enumerate(opened.blocks()):
+                waiting.append(pool.submit(_parse_part, lines, folder / f"part-{number}"))
+                # Bounded: blocks that wait for a process are in memory.
+                if len(waiting) > 2 * processes:
+                    yield waiting.popleft().result()
+                if time.monotonic() - reported > _REPORT_SECONDS:
+                    reported = time.monotonic()
+                    print(
+                        f"{source.name}: {opened.share_read:.0%} parsed "
+                        f"in {reported - started:.0f} s",
+                        flush=True,
+                    )
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _make_pool(source: Path) -> tuple[Executor, int]:
+    """Return the executor that parses blocks, and the number of its workers."""
+    if source.stat().st_size < _SMALL_BYTES:
+        return ThreadPoolExecutor(1), 1  # to start processes would take longer
+    processes = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
+    pool = ProcessPoolExecutor(
+        processes, multiprocessing.get_context("spawn"), initializer=_end_with_parent
+    )
+    return pool, processes
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is killed, which the pool does not notice."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _parse_part(lines: Lines, file: Path) -> _Part:
+    block = parse_lines(lines)
+    with file.open("wb") as out:
+        for array in (block.labels, block.starts, block.columns, block.values):
+            np.save(out, array)
+    norms2 = np.bincount(block.rows_of_entries, weights=block.values.astype(np.float64) ** 2)
+    return _Part(
+        file=file,
+        rows=len(block.labels),
+        entries=len(block.values),
+        width=block.width,
+        largest_norm2=float(norms2.max(initial=0.0)),
+    )
+
+
+def _assemble_dense(
+    parsed: _Parsed, parts: list[_Part], places: NDArray[np.int64], folder: Path
+) -> None:
+    values = _create(folder / _VALUES, np.float32, (parsed.rows, parsed.width))
+    labels = _create(folder / _LABELS, np.float32, (parsed.rows,))
+    for block, where in _placed(parts, places):
+        rows = np.zeros((len(where), parsed.width), np.float32)
+        rows[block.rows_of_entries, block.columns] = block.values
+        values[where] = rows
+        labels[where] = block.labels
+    values.flush()
+    labels.flush()
+
+
+def _assemble_sparse(
+    parsed: _Parsed, parts: list[_Part], places: NDArray[np.int64], folder: Path
+) -> None:
+    starts = _create(folder / _STARTS, np.int64, (parsed.rows + 1,))
+    for part, where in zip(parts, _places_of(parts, places), strict=True):
+        starts[1 + where] = np.diff(_load(part).starts)
+    np.cumsum(starts, out=starts)
+    labels = _create(folder / _LABELS, np.float32, (parsed.rows,))
+    values = _create(folder / _VALUES, np.float32, (int(starts[-1]),))
+    columns = _create(folder / _COLUMNS, np.int32, (int(starts[-1]),))
+    for block, where in _placed(parts, places):
+        shifts = (starts[where] - block.starts[:-1])[block.rows_of_entries]
+        targets = np.arange(len(shifts)) + shifts
+        values[targets] = block.values
+        columns[targets] = block.columns
+        labels[where] = block.labels
+    for array in (starts, labels, values, columns):
+        array.flush()
+
+
+def _placed(
+    parts: list[_Part], places: NDArray[np.int64]
+) -> Iterator[tuple[Block, NDArray[np.int64]]]:
+    """Yield each part with the places of its rows in the whole, and remove its file."""
+    for part, where in zip(parts, _places_of(parts, places), strict=True):
+        yield _load(part), where
+        part.file.unlink()
+
+
+def _places_of(parts: list[_Part], places: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the places of each part's rows in the whole."""
+    return np.split(places, np.cumsum([part.rows for part in parts])[:-1])
+
+
+def _load(part: _Part) -> Block:
+    with part.file.open("rb") as file:
+        return Block(*(np.load(file) for _ in range(4)))
+
+
+def _create(path: Path, dtype: type, shape: tuple[int, ...]) -> np.memmap:
+    """Create an array of zeros in a file."""
+    return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)

@@ -1,0 +1,344 @@
+"""What training tasks share: the session of a rank, its deadline, and the loop over the steps."""
+
+import bisect
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from mlbench import Tracker, names
+from mlbench.home import Home
+from mlbench.names import Phase
+from worker.data.images import Images
+from worker.training.checkpoint import Checkpoints, Stateful
+from worker.training.distributed import (
+    BackendOptions,
+    DeviceOptions,
+    Execution,
+    World,
+    join_world,
+    set_up,
+)
+from worker.training.exchange import ExchangeOptions, average_buffers, make_exchange
+from worker.training.options import Options, TrainingOptions
+
+Schedule = Callable[[int], float]
+"""The learning rate of a step; the first step is 0."""
+
+_TOP = 5
+
+
+class Deadline:
+    """The time at which training ends, if the run has one; the evaluation after it still counts."""
+
+    def __init__(self, at: float | None, world: World, tracker: Tracker) -> None:
+        """``at`` is in Unix seconds by this machine's clock. All ranks have a deadline, or none."""
+        self._at = at
+        self._world = world
+        self._tracker = tracker
+        self._passed = False
+
+    @classmethod
+    def from_environ(
+        cls, world: World, tracker: Tracker, environ: Mapping[str, str] = os.environ
+    ) -> "Deadline":
+        """Return the deadline $MLBENCH_DEADLINE; without the variable there is none."""
+        at = environ.get(names.ENV_DEADLINE)
+        return cls(float(at) if at else None, world, tracker)
+
+    def has_passed(self) -> bool:
+        """Return whether it has passed on any rank: the same on every rank.
+
+        All ranks call it after the same step. They communicate for it, if there is a deadline.
+        """
+        if self._at is None or self._passed:
+            return self._passed
+        with self._tracker.phase("communication"):
+            ranks = torch.tensor(int(time.time() >= self._at), device=self._world.device)
+            self._world.sum_(ranks)
+            self._passed = bool(ranks.item())
+        if self._passed:
+            print("the deadline has passed: training ends", flush=True)
+        return self._passed
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the task of one rank works with. ``start`` makes it."""
+
+    world: World
+    tracker: Tracker
+    execution: Execution
+    deadline: Deadline
+
+    @property
+    def datasets(self) -> Path:
+        """The folder of all data sets: $MLBENCH_DATASETS, or ``datasets`` in $MLBENCH_HOME."""
+        given = os.environ.get(names.ENV_DATASETS)
+        return Path(given).absolute() if given else Home.from_environ().datasets
+
+    def state_settings(self, config: Options, **facts: str | float | bool | None) -> None:
+        """Record the options, the device, and further facts of the run: once for all ranks."""
+        if self.world.rank == 0:
+            self.tracker.settings(asdict(config) | self.execution.describe() | facts)
+
+    def say(self, text: str) -> None:
+        """Print which rank this is, a text, and the number of threads."""
+        print(f"{self.world}: {text}, threads: {torch.get_num_threads()}", flush=True)
+
+    def epochs(self, config: TrainingOptions, parts: Mapping[str, Stateful]) -> Iterator[int]:
+        """Yield the epochs to train, until the goal is reached, the deadline passes, or the last.
+
+        The first is the one after the newest checkpoint. A checkpoint of ``parts`` and the tracker
+        is saved after each epoch that another may follow.
+        """
+        checkpoints = Checkpoints.from_environ(self.world, {**parts, "tracker": self.tracker})
+        for epoch in range(checkpoints.restore(), config.epochs):
+            self.tracker.epoch(epoch)
+            yield epoch
+            if self.tracker.goal_reached:
+                print(f"goal of {config.goal} % reached", flush=True)
+                return
+            if self.deadline.has_passed():
+                return
+            checkpoints.save(epoch + 1)
+
+    @contextmanager
+    def phase(self, phase: Phase) -> Iterator[None]:
+        """Time a phase of the step, with all that it gave the device to do."""
+        with self.tracker.phase(phase):
+            yield
+            self.execution.synchronize()
+
+
+@contextmanager
+def start(config: BackendOptions) -> Iterator[Session]:
+    """Join the other ranks and set up the device; without options of one, that of the backend."""
+    with Tracker() as tracker, join_world(config.backend) as world:
+        on_backend = DeviceOptions("cpu" if world.device.type == "cpu" else "cuda")
+        device = config if isinstance(config, DeviceOptions) else on_backend
+        deadline = Deadline.from_environ(world, tracker)
+        yield Session(world, tracker, set_up(device, world), deadline)
+
+
+class Batches(Protocol):
+    """One rank's shares of the batches of an epoch."""
+
+    batch_size: int
+    """Images in a step, over all ranks."""
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        ...
+
+    def __iter__(self) -> Iterator[Images]:
+        """Yield this rank's share of each batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a model does on images: sums over them, as shares and shards differ in size."""
+
+    loss_sum: float = 0.0
+    correct: float = 0.0
+    correct5: float = 0.0
+    images: float = 0.0
+
+    @classmethod
+    def of(cls, logits: torch.Tensor, labels: torch.Tensor, loss_sum: torch.Tensor) -> "Score":
+        """Return the score of one batch."""
+        likeliest = logits.detach().topk(min(_TOP, logits.shape[1]), dim=1).indices
+        hits = (likeliest == labels[:, None]).sum(dim=0).tolist()
+        return cls(loss_sum.item(), hits[0], sum(hits), len(labels))
+
+    def __add__(self, other: "Score") -> "Score":
+        return Score(
+            self.loss_sum + other.loss_sum,
+            self.correct + other.correct,
+            self.correct5 + other.correct5,
+            self.images + other.images,
+        )
+
+    def over(self, world: World) -> "Score":
+        """Return the score over all ranks' images. Doubles count exactly."""
+        sums = [self.loss_sum, self.correct, self.correct5, self.images]
+        totals = torch.tensor(sums, dtype=torch.float64, device=world.device)
+        world.sum_(totals)
+        return Score(*totals.tolist())
+
+    @property
+    def loss(self) -> float:
+        """Mean cross entropy, in nats."""
+        return self.loss_sum / self.images
+
+    @property
+    def accuracy(self) -> float:
+        """Share of images whose likeliest class is the right one, in percent."""
+        return 100 * self.correct / self.images
+
+    @property
+    def accuracy5(self) -> float:
+        """Share of images whose right class is among the five likeliest, in percent."""
+        return 100 * self.correct5 / self.images
+
+
+class Trainer:
+    """Trains and evaluates an image classifier that lies on the session's device."""
+
+    def __init__(
+        self,
+        session: Session,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        schedule: Schedule,
+        exchange: ExchangeOptions,
+    ) -> None:
+        """Give all ranks the weights of rank 0."""
+        compiled = session.execution.compiled(model)
+        self.session = session
+        self.model = model
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.exchange = make_exchange(exchange, model, session.world, compiled)
+        self.scaler = session.execution.make_scaler()
+
+    @property
+    def parts(self) -> dict[str, Stateful]:
+        """The state that a checkpoint holds."""
+        return {"model": self.model, "optimizer": self.optimizer, "scaler": self.scaler}
+
+    def train(self, batches: Batches) -> Score:
+        """Train on each batch; return the score of this rank's images as each step found them.
+
+        The gradient is that of the mean loss over the batch of all ranks. Each rank records the
+        mean loss over its own images at each step. After the deadline, the epoch is over.
+        """
+        session, world, tracker = self.session, self.session.world, self.session.tracker
+        total = Score()
+        self.model.train()
+        upcoming = iter(batches)
+        for _ in range(len(batches)):
+            with session.phase("data"):
+                images, labels = self._place(next(upcoming))
+            with world.noticing_lost_peers():
+                with session.phase("forward"), session.execution.autocast():
+                    logits = self.exchange.model(images)
+                    loss = _summed_loss(logits, labels)
+                with session.phase("backward"):
+                    self.exchange.clear()
+                    # Over all ranks' images: shares differ in size, and the exchange takes means.
+                    share = loss * (world.size / batches.batch_size)
+                    self.scaler.scale(share).backward()  # type: ignore[no-untyped-call]
+                    waited = self.exchange.waited_seconds()
+                tracker.phase("backward").give(waited, to=tracker.phase("communication"))
+                with session.phase("communication"):
+                    self.exchange.average()
+            with session.phase("optimizer"):
+                rate = self.schedule(tracker.steps)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = rate
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+            with session.phase("metrics"):
+                step = Score.of(logits, labels, loss)
+                total += step
+                tracker.step(samples=len(labels), train_loss=step.loss, learning_rate=rate)
+            if session.deadline.has_passed():
+                break
+        return total
+
+    def evaluate(self, shard: Iterable[Images]) -> Score:
+        """Return the score on all ranks' shards together: the same on every rank.
+
+        ``shard`` yields this rank's images, batch by batch. The running statistics of batch norm
+        become their mean over all ranks first, so that all evaluate the same model.
+        """
+        session, total = self.session, Score()
+        with torch.inference_mode():
+            with session.phase("evaluation"):
+                average_buffers(self.model, session.world)
+                self.model.eval()
+            upcoming = iter(shard)
+            while True:
+                # Loading the images is part of it: none of it is training time.
+                with session.phase("evaluation"):
+                    batch = next(upcoming, None)
+                    if batch is None:
+                        break
+                    images, labels = self._place(batch)
+                    with session.execution.autocast():
+                        logits = self.model(images)
+                        loss = _summed_loss(logits, labels)
+                    total += Score.of(logits, labels, loss)
+            with session.phase("evaluation"):
+                return total.over(session.world)
+
+    def record(self, epoch: int, trained: Score, validated: Score) -> None:
+        """Record and print what an epoch has reached.
+
+        Every rank does so: all have the same validation score, and so agree on when to stop.
+        """
+        tracker = self.session.tracker
+        tracker.log(
+            {
+                names.TRAIN_ACCURACY: trained.accuracy,
+                names.VAL_LOSS: validated.loss,
+                names.VAL_ACCURACY: validated.accuracy,
+                names.VAL_ACCURACY5: validated.accuracy5,
+            },
+            step=tracker.steps,
+        )
+        print(
+            f"epoch {epoch}, step {tracker.steps}: training loss {trained.loss:.3f}, "
+            f"validation accuracy {validated.accuracy:.2f} %, {tracker.train_seconds:.1f} s",
+            flush=True,
+        )
+
+    def _place(self, batch: Images) -> tuple[torch.Tensor, torch.Tensor]:
+        execution = self.session.execution
+        labels = batch.labels.to(execution.device, non_blocking=True)
+        return execution.images(batch.images), labels
+
+
+def _summed_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(logits.float(), labels, reduction="sum")
+
+
+def scale_linearly(
+    learning_rate: float,
+    *,
+    batch_size: int,
+    reference_batch: int,
+    epoch_steps: int,
+    warmup_epochs: int,
+    decay_epochs: Sequence[int],
+) -> Schedule:
+    """Return the schedule of Goyal et al. 2017: a rate in proportion to the batch.
+
+    Args:
+        learning_rate: the rate for a batch of ``reference_batch`` samples.
+        batch_size: samples in a step, over all ranks.
+        reference_batch: samples that the rate is given for.
+        epoch_steps: steps in an epoch.
+        warmup_epochs: in these a rate above ``learning_rate`` rises linearly from there.
+        decay_epochs: after each of these the rate falls to a tenth.
+    """
+    peak = learning_rate * batch_size / reference_batch
+    begin = min(learning_rate, peak)
+    warmup_steps = warmup_epochs * epoch_steps
+    milestones = [epoch * epoch_steps for epoch in decay_epochs]
+
+    def rate(step: int) -> float:
+        if step < warmup_steps:
+            return begin + (peak - begin) * step / warmup_steps
+        return peak * 0.1 ** bisect.bisect_right(milestones, step)
+
+    return rate
