@@ -43,7 +43,7 @@ def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClien
         first = following.stdout.readline()
         assert first.startswith("step 100 of 6000: ")
         client.stop_run(run.id).result()
-        rest, _ = following.communicate(timeout=60)
+        rest = following.stdout.read()
     assert following.returncode == 0
     assert not client.get_run(run.id).result().value.active
     assert first + rest == client.get_logs(run.id).result().value.text
