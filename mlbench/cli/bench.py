@@ -86,8 +86,7 @@ def bench(
             backend=backend,
             gpu=gpu,
             light=light,
-            restarts=restarts,
-            deadline_seconds=deadline,
+            options={"max_restarts": restarts, "deadline_seconds": deadline},
         )
         benchmark = benchmarks.get(code.benchmark or "")
         seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(repeats)]
@@ -282,8 +281,11 @@ def _differing(planned: PlannedRun, run: Run, order: Order) -> list[str]:
         "max_bandwidth": order.max_bandwidth,
         "gpu_enabled": order.gpu,
         "light_target": order.light,
-        "deadline_seconds": order.deadline_seconds,
         "backend": (order.backend or code.default_backend or run.backend).lower(),
+        "deadline_seconds": None,
+        **order.options,
+        # Restarts change nothing in what is measured.
+        "max_restarts": run.max_restarts,
     }
     return [name for name, value in wanted.items() if getattr(run, name) != value]
 

@@ -84,8 +84,7 @@ def run(
             backend=backend,
             gpu=gpu,
             light=light,
-            restarts=restarts,
-            deadline_seconds=deadline,
+            options={"max_restarts": restarts, "deadline_seconds": deadline},
         )
         ordered = order.place(client, name or make_name(code.title), workers, seed, queue=queue)
         connection = find_connection()

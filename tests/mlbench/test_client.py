@@ -169,8 +169,8 @@ def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> 
         '{"name": "a", "num_workers": 4, "image_name": "custom_image", '
         '"custom_image_name": "my/image", "custom_image_command": "python train.py", '
         '"backend": "custom_backend", "custom_backend": "mine", '
-        '"args": {"epochs": "3"}, "seed": 0, "working_dir": "/home/me", '
-        '"deadline_seconds": 90.5, "max_restarts": 1, "queue": true}'
+        '"seed": 0, "working_dir": "/home/me", "deadline_seconds": 90.5, '
+        '"max_restarts": 1, "queue": true, "args": {"epochs": "3"}}'
     )
 
 
