@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from mlbench.home import Connection
@@ -78,6 +79,7 @@ def test_a_page_leads_to_signing_in_and_back(
     expect(token).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_new_token_ends_all_sessions_under_an_open_page(
     page: Page, tmp_path: Path, shared_prometheus: PrometheusServer, watch: Watch
 ) -> None:

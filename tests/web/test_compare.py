@@ -9,6 +9,9 @@ from mlbench.home import Connection
 from tests.stacks import run_to_end
 from tests.web.watch import Watch
 
+# They train two runs first.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def compared(client: ApiClient) -> list[Run]:

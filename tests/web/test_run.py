@@ -33,6 +33,8 @@ for number in range(1, {_LINES} + 1):
 print("\\x1b[31mthe needle\\x1b[0m of", rank)
 for number in range(300):
     print("rank", rank, "ends")
+sys.stdout.flush()
+time.sleep(3 if rank == "1" else 0) # its failure ends the other rank
 sys.exit(3 if rank == "1" else 0)
 """
 
@@ -65,7 +67,7 @@ def test_a_run_is_started_and_watched_to_its_goal(
     expect(progress).to_contain_text("of training")
     expect(progress.get_by_role("progressbar")).to_have_js_property("value", 1)
     # What was drawn while it went on.
-    for name in ("Training", "Throughput"):
+    for name in ("Training", "Throughput", "Resources"):
         expect(_section(user, name).get_by_role("img").first).to_be_visible()
     expect(_section(user, "Where the time goes")).to_contain_text("communication", ignore_case=True)
     ranks = _section(user, "Ranks").get_by_role("row")
@@ -265,6 +267,7 @@ def test_the_page_outlives_the_master(page: Page, own_stack: Home, watch: Watch)
         page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_the_page_says_what_prometheus_has_lost(
     page: Page, watch: Watch, shared_prometheus: PrometheusServer, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def test_an_empty_installation_says_what_to_do(
         page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_while_the_master_is_away_what_was_known_stays(
     page: Page, tmp_path: Path, shared_prometheus: PrometheusServer, watch: Watch
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
     assert alone("down").out == "no stack was running\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_stack_in_the_foreground(alone: Mlbench) -> None:
     with alone.on_terminal("up", "--workers", "1") as terminal:
         terminal.read_until(
@@ -101,6 +102,7 @@ def test_a_demo_runs_and_stops_the_stack_that_it_started(alone: Mlbench) -> None
     assert not alone.home.connection_file.exists()
 
 
+@pytest.mark.slow
 def test_a_demo_over_a_stack_that_runs_leaves_it_running(mlbench: Mlbench) -> None:
     before = launch.running_supervisor(mlbench.home)
     done = mlbench("demo", "no-such-benchmark")
@@ -135,6 +137,7 @@ def test_a_demo_on_a_terminal_stays_up_until_ctrl_c(mlbench: Mlbench) -> None:
     assert terminal.text.endswith("Stopping the stack…\r\nstopped\r\n")
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_a_demo_runs_stops_the_stack(mlbench: Mlbench, client: ApiClient) -> None:
     with without_a_stack_of_its_own(mlbench).on_terminal("demo", "steps") as terminal:
         terminal.read_until("on 2 workers: training")
