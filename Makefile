@@ -24,7 +24,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 PYTEST = $(WITH_PROMETHEUS) KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" \
-	CHROMIUM="$$(scripts/get-chromium.sh)" $(BIN)/pytest -n 2 --dist worksteal
+	CHROMIUM="$$(scripts/get-chromium.sh)" NODE="$$(scripts/get-node.sh)" \
+	$(BIN)/pytest -n 2 --dist worksteal
 
 test: install ## run the tests that are done in five minutes
 	$(PYTEST) -m 'not slow and not cluster'

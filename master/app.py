@@ -31,11 +31,10 @@ from master.resources.runs import (
 from master.resources.workers import PollResource, StreamResource
 from master.settings import Settings
 from master.telemetry import DatabaseCollector, RequestMiddleware
-from master.web import assets, policy
+from master.web import assets
 from master.web.assets import StaticResource
-from master.web.pages import PageResource
-from master.web.shells import Shells
-from master.web.signing import Door, SignInResource, SignOutResource
+from master.web.pages import PageResource, SignIn, SignInResource, SignOutResource
+from master.web.rendering import PageRenderer, SecurityHeadersMiddleware, page_headers
 
 # With an answer to a query, while a thread waits for it.
 _PATIENCE_SECONDS = 5.0
@@ -51,13 +50,13 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_middleware(RequestMiddleware(registry))
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret))
-    app.add_middleware(policy.AnswersMiddleware())
+    app.add_middleware(SecurityHeadersMiddleware())
     app.req_options.strip_url_path_trailing_slash = True
     http.write_json(app)
     static = assets.load()
-    shells = Shells(static.prefix, policy.page_headers(settings.grafana_public_url))
+    renderer = PageRenderer(static.prefix, page_headers(settings.grafana_public_url))
     errors.install(app)
-    app.set_error_serializer(shells.show_error)
+    app.set_error_serializer(renderer.render_error)
 
     spool = Spool(settings.spool_bytes)
     limit = SeriesLimit(settings.limits.series)
@@ -87,14 +86,14 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         "/metrics": OwnMetricsResource(registry),
     }
     routes["/openapi.json"] = OpenApiResource(routes)
-    door = Door(shells, settings.token, https=settings.url.startswith("https://"))
+    sign_in = SignIn(renderer, settings.token, https=settings.url.startswith("https://"))
     pages: dict[str, object] = {
-        "/": PageResource(door, "workers"),
-        "/runs": PageResource(door, "runs"),
-        "/runs/{run_id:int}": PageResource(door, "run"),
-        "/compare": PageResource(door, "compare"),
-        "/signin": SignInResource(door),
-        "/signout": SignOutResource(door),
+        "/": PageResource(sign_in, "workers"),
+        "/runs": PageResource(sign_in, "runs"),
+        "/runs/{run_id:int}": PageResource(sign_in, "run"),
+        "/compare": PageResource(sign_in, "compare"),
+        "/signin": SignInResource(sign_in),
+        "/signout": SignOutResource(sign_in),
         "/static/{version}/{path:path}": StaticResource(static),
     }
     for route, resource in {**routes, **pages}.items():

@@ -1,6 +1,6 @@
 """MLBench: benchmark distributed machine learning, and trust the number.
 
-What a user holds in hand: the tracker for a training script, and the client of the master's API.
+``Tracker`` records what a training script does; ``ApiClient`` talks to the master.
 """
 
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Import the client when it is first asked for: a training process does without HTTP."""
+    """Import the client only when it is used: a training process needs no HTTP."""
     if name == "ApiClient":
         from mlbench.client import ApiClient  # noqa: PLC0415
 

@@ -1,11 +1,11 @@
-"""What comes with the code: Prometheus's configuration and the dashboards, wherever they lie."""
+"""The files that come with the code: Prometheus's configuration and the dashboards."""
 
 from pathlib import Path
 from typing import Final
 
 _PACKAGE: Final = Path(__file__).parent
 CHECKOUT: Final = _PACKAGE.parent
-"""The folder of the repository, where this is no installed package."""
+"""The folder of the repository, unless this is an installed package."""
 
 
 def prometheus_folder() -> Path:

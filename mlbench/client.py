@@ -3,13 +3,13 @@
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar, Unpack
 from urllib.parse import quote
 
 import msgspec
@@ -35,6 +35,7 @@ from mlbench.records import (
     Run,
     RunEvent,
     RunLimits,
+    RunOptions,
 )
 from mlbench.results import Comparison, Result
 from mlbench.transport import Address, Answer, HttpClient, OnProgress, Params, parse_address
@@ -221,14 +222,7 @@ class ApiClient:
         run_all_nodes: bool = False,
         gpu_enabled: bool = False,
         light_target: bool = False,
-        *,
-        benchmark: str | None = None,
-        args: Mapping[str, str] | None = None,
-        seed: int | None = None,
-        working_dir: str | None = None,
-        deadline_seconds: float | None = None,
-        max_restarts: int = 0,
-        queue: bool = False,
+        **options: Unpack[RunOptions],
     ) -> Future[Answer[Run]]:
         """Order a run, which starts as soon as there are workers.
 
@@ -251,13 +245,7 @@ class ApiClient:
                 rank 0.
             gpu_enabled: give the workers GPUs.
             light_target: aim for the easier goal.
-            benchmark: name of an official benchmark; ``get_benchmarks`` lists them.
-            args: options of the benchmark, e.g. ``{"epochs": "3"}``.
-            seed: of every random choice; a custom image finds it as ``MLBENCH_SEED``.
-            working_dir: folder on the workers in which the custom image's command starts.
-            deadline_seconds: when training shall end, counted from the start of the run.
-            max_restarts: how often to start again after a failure.
-            queue: wait while another run is active; otherwise that is a refusal (409).
+            options: ``benchmark``, ``seed``, ``queue`` and others: see ``RunOptions``.
 
         Raises:
             ValueError: two arguments exclude each other.
@@ -278,13 +266,7 @@ class ApiClient:
             run_all_nodes=run_all_nodes or None,
             gpu_enabled=gpu_enabled or None,
             light_target=light_target or None,
-            benchmark=benchmark,
-            args=dict(args) if args else None,
-            seed=seed,
-            working_dir=working_dir,
-            deadline_seconds=deadline_seconds,
-            max_restarts=max_restarts or None,
-            queue=queue or None,
+            **options,
         )
         return self._http.request("POST", "/api/runs/", _one(Run), body=order, repeatable=False)
 
@@ -408,14 +390,7 @@ class ApiClient:
     ) -> int:
         """Write a rank's whole log to a file, in this thread, and return its size in bytes.
 
-        Args:
-            run_id: the run.
-            file: open for writing. After an error it holds a part of the log.
-            rank: who wrote it.
-            stream: what it was written to.
-            attempt: of the run; by default the latest one.
-            on_progress: called after each piece with the bytes received so far, and with all
-                there will be, if the master says.
+        The options are those of ``get_logs`` and ``download``.
 
         Raises:
             ApiError: the master refuses.

@@ -1,18 +1,15 @@
-"""Text in CSV files, which people open in programs that take some text for formulas."""
+"""Text in CSV files, which people open in spreadsheets that take some texts for formulas."""
 
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def harmless(text: str) -> str:
-    """Return a text as a cell that no spreadsheet computes: with ``'`` before what would begin one.
-
-    It is for names and texts. Numbers need it not, and would be none any more.
-    """
+    """Return a text with ``'`` before it if a spreadsheet would take it for a formula."""
     return f"'{text}" if text.startswith(_BEGINS_A_FORMULA) else text
 
 
 def harmless_value(text: str) -> str:
-    """Return the text of a value likewise; a number stays as it is."""
+    """Return the text of a value likewise; a number stays a number."""
     if not text.startswith(_BEGINS_A_FORMULA):
         return text
     try:

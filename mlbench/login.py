@@ -6,19 +6,19 @@ from urllib.parse import quote, unquote, urlsplit
 
 
 class Login(NamedTuple):
-    """What a server wants to be shown; httpx takes it as ``auth``."""
+    """A user and a password; httpx takes it as ``auth``."""
 
     user: str
     password: str
 
     @property
     def header(self) -> str:
-        """Return the value of the header ``Authorization``."""
+        """The value of the header ``Authorization``."""
         return f"Basic {base64.b64encode(f'{self.user}:{self.password}'.encode()).decode()}"
 
 
 def split_login(url: str) -> tuple[str, Login | None]:
-    """Return an address as anyone may read it, without a slash at its end, and its login."""
+    """Split an address into one without login or final slash, and the login if it has one."""
     parts = urlsplit(url)
     before, at, host = parts.netloc.rpartition("@")
     clean = parts._replace(netloc=host).geturl().rstrip("/")
@@ -29,7 +29,7 @@ def split_login(url: str) -> tuple[str, Login | None]:
 
 
 def with_login(url: str, login: Login) -> str:
-    """Return an address that carries a login."""
+    """Return an address with a login in it."""
     parts = urlsplit(url)
     shown = f"{quote(login.user, safe='')}:{quote(login.password, safe='')}"
     return parts._replace(netloc=f"{shown}@{parts.netloc}").geturl()

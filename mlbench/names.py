@@ -2,12 +2,12 @@
 
 from typing import Final, Literal, get_args
 
-# --- What a user sets: where state and data sets lie, and what an image's code is. ---
+# --- Set by the user. ---
 ENV_HOME: Final = "MLBENCH_HOME"
 ENV_DATASETS: Final = "MLBENCH_DATASETS"
-ENV_GIT_COMMIT: Final = "MLBENCH_GIT_COMMIT"  # of a run's code, where it lies in no repository
+ENV_GIT_COMMIT: Final = "MLBENCH_GIT_COMMIT"  # of code that lies in no repository
 
-# --- What the agent tells a training process, through its environment. ---
+# --- Set by the agent for a training process. ---
 ENV_POD: Final = "MLBENCH_POD"
 ENV_RUN_ID: Final = "MLBENCH_RUN_ID"
 ENV_ATTEMPT: Final = "MLBENCH_ATTEMPT"
@@ -19,9 +19,9 @@ ENV_SEED: Final = "MLBENCH_SEED"
 ENV_DEADLINE: Final = "MLBENCH_DEADLINE"  # Unix seconds by this machine's clock
 ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
 
-# --- What the local stack tells the parts that it starts. ---
+# --- Set by the local stack for its services. ---
 ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a token
-ENV_AGENT_SECRET: Final = "MLBENCH_AGENT_SECRET"  # noqa: S105 - what pods' tokens are made with
+ENV_AGENT_SECRET: Final = "MLBENCH_AGENT_SECRET"  # noqa: S105 - signs the tokens of pods
 ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"  # may carry a user and a password
 ENV_URL: Final = "MLBENCH_URL"  # where browsers and the command line reach the master
 ENV_DATABASE_URL: Final = "DATABASE_URL"
@@ -33,12 +33,12 @@ ENV_PROMETHEUS_USER: Final = "MLBENCH_PROMETHEUS_USER"  # for Grafana
 ENV_PROMETHEUS_PASSWORD: Final = "MLBENCH_PROMETHEUS_PASSWORD"  # noqa: S105 - for Grafana
 DEFAULT_SCRAPE_INTERVAL: Final = "2s"
 
-# --- What the chart tells the parts in a cluster. ---
+# --- Set by the chart. ---
 ENV_POOL: Final = "MLBENCH_POOL"  # where workers come from: local, kubernetes
-ENV_WORKER_MANIFEST: Final = "MLBENCH_WORKER_MANIFEST"  # the file that says what worker pods are
+ENV_WORKER_MANIFEST: Final = "MLBENCH_WORKER_MANIFEST"  # the file that describes worker pods
 ENV_NAMESPACE: Final = "MLBENCH_NAMESPACE"
-ENV_POD_UID: Final = "MLBENCH_POD_UID"  # tells an agent's pod from a later one of its name
-ENV_OWNER: Final = "MLBENCH_OWNER"  # the Deployment that the worker pods go with
+ENV_POD_UID: Final = "MLBENCH_POD_UID"  # tells a pod from a later one of the same name
+ENV_OWNER: Final = "MLBENCH_OWNER"  # the Deployment that owns the worker pods
 
 # --- A Grafana of the user: the controller pushes dashboards to it, web pages link to it. ---
 ENV_GRAFANA_URL: Final = "GRAFANA_URL"
@@ -46,7 +46,7 @@ ENV_GRAFANA_TOKEN: Final = "GRAFANA_TOKEN"  # noqa: S105
 ENV_GRAFANA_PROMETHEUS_URL: Final = "GRAFANA_PROMETHEUS_URL"
 ENV_GRAFANA_PUBLIC_URL: Final = "GRAFANA_PUBLIC_URL"  # where a browser reaches it
 
-# --- The states of a run, and what may still change. ---
+# --- The states of a run. ---
 RunState = Literal["INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"]
 ACTIVE_STATES: Final[tuple[RunState, ...]] = ("INITIALIZED", "STARTED")
 

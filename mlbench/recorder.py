@@ -30,7 +30,7 @@ class Recorder:
         self._keys = _Keys()
 
     def write(self, metrics: Mapping[str, Value], step: int | None) -> None:
-        """Append one line with all the given metrics and the time now.
+        """Append one line with the metrics and the time now.
 
         Raises:
             TypeError: a value is neither a number nor a text.
@@ -43,12 +43,12 @@ class Recorder:
         self._append(f'{{"time":{time.time():.6f},{step_field}"metrics":{{{fields}}}}}\n')
 
     def write_goal(self, metric: str, value: float, lower_is_better: bool) -> None:
-        """Append the line that states the run's goal."""
+        """Append a line with the goal of the run."""
         goal = {"metric": metric, "value": value, "lower_is_better": lower_is_better}
         self._append(json.dumps({"time": round(time.time(), 6), "goal": goal}) + "\n")
 
     def write_settings(self, settings: Mapping[str, Setting]) -> None:
-        """Append the line that states what the run's task runs with.
+        """Append a line with the settings of the run's task.
 
         Raises:
             ValueError: they are too many or too long, or of other types.
@@ -68,7 +68,7 @@ class Recorder:
 
 
 class _Keys(dict[str, str]):
-    """The JSON of each name, made the first time that it is asked for."""
+    """The JSON of each name, made when it is first used."""
 
     def __missing__(self, name: str) -> str:
         key = self[name] = json.dumps(name) + ":"
@@ -84,13 +84,13 @@ def to_float(value: Value) -> float:
     """
     if isinstance(value, (float, int, str)):
         return float(value)
-    # A tensor that a loss was computed from converts as it is too, but with a warning.
+    # Without detach(), a tensor that needs gradients converts with a warning.
     detach = getattr(value, "detach", None)
     return float(detach() if detach else value)
 
 
 def _literal(value: Value) -> str:
-    if type(value) is float and isfinite(value):  # nearly all of them
+    if type(value) is float and isfinite(value):  # the usual case
         return repr(value)
     if isinstance(value, str):
         return json.dumps(value)

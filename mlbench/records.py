@@ -5,7 +5,7 @@ The attributes are the JSON's, in its order. ``mlbench.results`` has the records
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypedDict
 
 from mlbench.names import ACTIVE_STATES, RunState
 from mlbench.stated import Setting
@@ -174,7 +174,7 @@ class Run(Record):
     light_target: bool = False
     seed: int | None = None
     deadline_seconds: float | None = None
-    """After its start, when training shall end; None: never."""
+    """When training ends, in seconds after the start of the run; None: never."""
     max_restarts: int = 0
     attempt: int
     """0 until it starts, then 1, and one more for each restart."""
@@ -194,6 +194,25 @@ class Run(Record):
     def active(self) -> bool:
         """Whether the run has not ended."""
         return self.state in ACTIVE_STATES
+
+
+class RunOptions(TypedDict, total=False):
+    """What an order of a run may say besides what MLBench's own clients could say."""
+
+    benchmark: str | None
+    """Name of an official benchmark; ``get_benchmarks`` lists them."""
+    args: Mapping[str, str] | None
+    """Options of the benchmark, e.g. ``{"epochs": "3"}``."""
+    seed: int | None
+    """Of every random choice; a custom image finds it as ``MLBENCH_SEED``."""
+    working_dir: str | None
+    """Folder on the workers in which the custom image's command starts."""
+    deadline_seconds: float | None
+    """When training ends, in seconds after the start of the run."""
+    max_restarts: int
+    """How often to start again after a failure."""
+    queue: bool
+    """Wait while another run is active; otherwise that is a refusal (409)."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Serving ``/metrics``, to those who call this machine by its own name or by an address."""
+"""Serving ``/metrics`` to clients that use an address of this machine, or localhost."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -10,13 +10,13 @@ from prometheus_client import CollectorRegistry, start_http_server
 
 
 def serve_metrics(port: int, host: str, registry: CollectorRegistry) -> tuple[WSGIServer, Thread]:
-    """Serve a registry in Prometheus's text format, on a thread.
+    """Serve a registry in Prometheus's text format, in a thread.
 
-    A Host that is a name is refused with 421: a web page could have it lead here, and read what is
-    answered (DNS rebinding). Prometheus calls pods by their addresses.
+    A Host header with a name is refused with 421: a web page could make that name lead here and
+    read the answer (DNS rebinding). Prometheus uses addresses.
 
     Raises:
-        OSError: something else has the port.
+        OSError: the port is taken.
     """
     server, thread = start_http_server(port, host, registry)
     app = server.get_app()
@@ -26,7 +26,7 @@ def serve_metrics(port: int, host: str, registry: CollectorRegistry) -> tuple[WS
 
 
 def is_address(host: str) -> bool:
-    """Return whether a host is an address: nobody else can make that lead here."""
+    """Check whether a host is an address, which no web page can make lead here."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -37,7 +37,7 @@ def is_address(host: str) -> bool:
 def _only_here(app: WSGIApplication) -> WSGIApplication:
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         host = _without_port(environ.get("HTTP_HOST", ""))
-        # Without the header, it is no browser.
+        # A browser always sends the header.
         if host.lower() in {"", "localhost"} or is_address(host):
             return app(environ, start_response)
         start_response("421 Misdirected Request", [("Content-Type", "text/plain")])

@@ -1,4 +1,4 @@
-"""Ending on SIGTERM or Ctrl-C: one way for every process of ours."""
+"""Ending a process on SIGTERM or Ctrl-C."""
 
 import signal
 import threading
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 
 def on_termination(callback: Callable[[], None]) -> None:
-    """Call back, from a thread of its own, when the process is asked to end."""
+    """Call ``callback`` in a new thread when the process gets SIGTERM or SIGINT."""
 
     def handle(*_: object) -> None:
-        # Not from here: the main thread may be inside the very lock that the callback wants.
+        # Not in the handler: the main thread may hold a lock that the callback needs.
         threading.Thread(target=callback, daemon=True).start()
 
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""The totals that a training process publishes for scraping, through files of its agent.
+"""The totals of a training process that Prometheus scrapes from its agent.
 
 prometheus-client keeps them in memory-mapped files under $PROMETHEUS_MULTIPROC_DIR, which must be
 set before this module is imported. The files outlive the process, so its last values are scraped.
@@ -30,7 +30,7 @@ _PROGRESS = Gauge(
 
 
 class Totals:
-    """One rank's totals."""
+    """The totals of one rank."""
 
     def __init__(self, run_id: str, rank: str) -> None:
         self._steps = _STEPS.labels(run_id, rank)
@@ -40,11 +40,11 @@ class Totals:
         self._phases = {phase: _PHASES.labels(run_id, rank, phase) for phase in names.PHASES}
 
     def observe_step(self, seconds: float) -> None:
-        """Count one step's duration into the histogram."""
+        """Add the duration of a step to the histogram."""
         self._step_seconds.observe(seconds)
 
     def publish(self, steps: int, samples: int, phases: dict[Phase, float]) -> None:
-        """Add what was done since the last call: steps, samples, and seconds by phase."""
+        """Add the steps, samples and seconds by phase since the last call."""
         self._steps.inc(steps)
         self._samples.inc(samples)
         for phase, seconds in phases.items():
@@ -53,5 +53,5 @@ class Totals:
             self.mark_progress()
 
     def mark_progress(self) -> None:
-        """Say that the training goes on: without that for long, a run is taken for stalled."""
+        """Note that the training goes on; an alert fires if that is long ago."""
         self._progress.set(time.time())

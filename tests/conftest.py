@@ -118,6 +118,12 @@ class PrometheusServer:
         self.process.wait()
         self.process = None
 
+    def lose_everything(self) -> None:
+        """Start it again with an empty disk."""
+        self.kill()
+        shutil.rmtree(self.folder / "data")
+        self.start()
+
     def _ready(self) -> bool:
         try:
             return httpx.get(f"{self.url}/-/ready").is_success

@@ -341,9 +341,10 @@ class Dates(dict[int, str]):
     def __missing__(self, time_us: int) -> str:
         if len(self) >= _DATES_REMEMBERED:
             self.clear()
-            self._seconds.clear()
         second = time_us // 1_000_000
         if (start := self._seconds.get(second)) is None:
+            if len(self._seconds) >= _DATES_REMEMBERED:
+                self._seconds.clear()
             start = self._seconds[second] = times.to_text(second * 1_000_000)[: -len("000000Z")]
         digits = _THREE_DIGITS
         text = f"{start}{digits[time_us // 1000 % 1000]}{digits[time_us % 1000]}Z"

@@ -1,1 +1,1 @@
-"""The web pages: shells without data, which ask the REST API for everything that they show."""
+"""The web pages: templates without data, whose scripts get everything from the REST API."""

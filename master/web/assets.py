@@ -1,4 +1,4 @@
-"""Static files: held in memory, compressed once, at URLs that change with what they hold."""
+"""Static files: held in memory, compressed once, at URLs that change with their content."""
 
 import gzip
 import hashlib
@@ -14,9 +14,9 @@ from falcon import Request, Response
 from master.access import Access
 
 _FOLDER = Path(__file__).parent / "static"
-# Where the package has it. Importing the package would only cost time.
+# Located without importing the package, which would take time.
 _PLOTLY = "plotly/package_data/plotly.min.js"
-_FOREVER = "public, max-age=31536000, immutable"
+_CACHE_CONTROL = "public, max-age=31536000, immutable"
 _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -33,19 +33,19 @@ class Asset:
 
     @cached_property
     def compressed(self) -> bytes:
-        """The content, gzipped when it is first asked for."""
+        """The gzipped content."""
         return gzip.compress(self.content, mtime=0)
 
 
 @dataclass(frozen=True)
 class Assets:
-    """All static files, by their paths."""
+    """All static files by path."""
 
     files: Mapping[str, Asset]
 
     @cached_property
     def version(self) -> str:
-        """A hash over all of them."""
+        """A hash of all files."""
         whole = hashlib.sha256()
         for path, asset in sorted(self.files.items()):
             whole.update(f"{path}\0{len(asset.content)}\0".encode())
@@ -54,13 +54,13 @@ class Assets:
 
     @property
     def prefix(self) -> str:
-        """What their URLs begin with, without a slash at its end."""
+        """The common start of their URLs, without a slash at the end."""
         return f"/static/{self.version}"
 
 
 @cache
 def load() -> Assets:
-    """Return our own static files, and plotly.js as its package has it."""
+    """Read our own static files, and plotly.js from its package."""
     paths = (path for path in _FOLDER.rglob("*") if path.is_file())
     files = {path.relative_to(_FOLDER).as_posix(): path for path in paths}
     files["plotly.min.js"] = Path(str(distribution("plotly").locate_file(_PLOTLY)))
@@ -71,7 +71,7 @@ def load() -> Assets:
 
 @dataclass(frozen=True)
 class StaticResource:
-    """``/static/{version}/{path}``: a static file, for browsers to keep."""
+    """``/static/{version}/{path}``: a static file, which browsers may cache for ever."""
 
     assets: Assets
     access: Access = "open"
@@ -82,23 +82,19 @@ class StaticResource:
         if asset is None or version != self.assets.version:
             raise falcon.HTTPNotFound(description="there is no such file in this version")
         resp.content_type = asset.content_type
-        resp.set_header("Cache-Control", _FOREVER)
+        resp.set_header("Cache-Control", _CACHE_CONTROL)
         resp.append_header("Vary", "Accept-Encoding")
-        if takes_gzip(req.get_header("Accept-Encoding", default="")):
+        if accepts_gzip(req.get_header("Accept-Encoding", default="")):
             resp.set_header("Content-Encoding", "gzip")
             resp.data = asset.compressed
         else:
             resp.data = asset.content
 
 
-def takes_gzip(accepted: str) -> bool:
-    """Return whether an Accept-Encoding header names gzip, and not to say that it is unwanted."""
-    for choice in accepted.split(","):
+def accepts_gzip(header: str) -> bool:
+    """Return whether an Accept-Encoding header names gzip with a quality above 0."""
+    for choice in header.split(","):
         name, _, quality = choice.partition(";")
         if name.strip().lower() == "gzip":
-            return not _is_zero(quality)
+            return quality.replace(" ", "").lower().rstrip("0") not in {"q=", "q=0."}
     return False
-
-
-def _is_zero(quality: str) -> bool:
-    return quality.replace(" ", "").lower().rstrip("0") in {"q=", "q=0."}

@@ -49,13 +49,14 @@ def bench(
     repeats: Annotated[int, typer.Option(min=1, help="Runs for each number of workers.")] = 5,
     name: Annotated[
         str | None,
-        typer.Option(help="Name of the set; that of an interrupted one goes on with it."),
+        typer.Option(help="Name of the set; with that of an interrupted set, it goes on."),
     ] = None,
     cpus: CpusOption = None,
     bandwidth: BandwidthOption = None,
     settings: SettingsOption = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the first repeat; each other has the next.")
+        int | None,
+        typer.Option(min=0, help="Seed of the first repeat; each other one has the next."),
     ] = None,
     light: LightOption = False,
     backend: BackendOption = None,
@@ -85,8 +86,7 @@ def bench(
             backend=backend,
             gpu=gpu,
             light=light,
-            restarts=restarts,
-            deadline_seconds=deadline,
+            options={"max_restarts": restarts, "deadline_seconds": deadline},
         )
         benchmark = benchmarks.get(code.benchmark or "")
         seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(repeats)]
@@ -225,10 +225,12 @@ def plan_runs(name: str, workers: Sequence[int], seeds: Sequence[int | None]) ->
         UsageError: there are too many runs, or the name is too long.
     """
     if len(workers) * len(seeds) > _MOST_RUNS:
-        raise UsageError(f"that is {len(workers) * len(seeds)} runs; at most {_MOST_RUNS}")
+        raise UsageError(
+            f"these are {len(workers) * len(seeds)} runs; at most {_MOST_RUNS} can be compared"
+        )
     longest = LONGEST_NAME - len(_suffix(max(workers), len(seeds)))
     if len(name) > longest:
-        raise UsageError(f"--name {name}: at most {longest} characters")
+        raise UsageError(f"--name {name}: it may have at most {longest} characters")
     return [
         PlannedRun(name + _suffix(count, repeat), count, seed)
         for repeat, seed in enumerate(seeds, 1)
@@ -279,8 +281,11 @@ def _differing(planned: PlannedRun, run: Run, order: Order) -> list[str]:
         "max_bandwidth": order.max_bandwidth,
         "gpu_enabled": order.gpu,
         "light_target": order.light,
-        "deadline_seconds": order.deadline_seconds,
         "backend": (order.backend or code.default_backend or run.backend).lower(),
+        "deadline_seconds": None,
+        **order.options,
+        # Restarts change nothing in what is measured.
+        "max_restarts": run.max_restarts,
     }
     return [name for name, value in wanted.items() if getattr(run, name) != value]
 

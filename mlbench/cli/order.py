@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +15,7 @@ import typer
 from mlbench.cli.common import UsageError
 from mlbench.client import ApiClient, Run
 from mlbench.names import THIS_MACHINE
+from mlbench.records import RunOptions
 
 # The name of a run becomes part of Kubernetes names; the API allows this many characters.
 LONGEST_NAME = 40
@@ -71,12 +72,12 @@ SettingsOption = Annotated[
     ),
 ]
 LightOption = Annotated[
-    bool, typer.Option("--light", help="Aim for the easier goal; own code gets --light.")
+    bool, typer.Option("--light", help="Aim for the easier goal; own code gets it as --light.")
 ]
 BackendOption = Annotated[
     str | None, typer.Option(help="What the workers communicate with, e.g. gloo.")
 ]
-GpuOption = Annotated[bool, typer.Option("--gpu", help="Train on GPUs; own code gets --gpu.")]
+GpuOption = Annotated[bool, typer.Option("--gpu", help="Train on GPUs; own code gets it as --gpu.")]
 RestartsOption = Annotated[
     int, typer.Option(min=0, help="How often to start again after a failure.")
 ]
@@ -127,30 +128,32 @@ class Order:
     backend: str | None = None
     gpu: bool = False
     light: bool = False
-    restarts: int = 0
-    deadline_seconds: float | None = None
+    options: RunOptions = field(default_factory=RunOptions)
+    """Further ones, passed on as they are."""
 
     def place(
         self, client: ApiClient, name: str, num_workers: int, seed: int | None, *, queue: bool
     ) -> Run:
         """Create the run, and return it."""
+        options: RunOptions = {
+            **self.options,
+            "benchmark": self.code.benchmark,
+            "working_dir": self.code.working_dir,
+            "args": self.args,
+            "seed": seed,
+            "queue": queue,
+        }
         order = client.create_run(
             name,
             num_workers,
             self.num_cpus,
             self.max_bandwidth,
-            benchmark=self.code.benchmark,
             custom_image_name=self.code.image,
             custom_image_command=self.code.command,
-            working_dir=self.code.working_dir,
-            args=self.args,
             backend=self.backend or self.code.default_backend,
             gpu_enabled=self.gpu,
             light_target=self.light,
-            max_restarts=self.restarts,
-            deadline_seconds=self.deadline_seconds,
-            seed=seed,
-            queue=queue,
+            **options,
         )
         return order.result().value
 

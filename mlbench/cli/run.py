@@ -73,7 +73,7 @@ def run(
     """
     with connected() as client:
         if name and name.isdecimal():
-            raise UsageError(f"--name {name}: commands would take a mere number for a run's id")
+            raise UsageError(f"--name {name}: a number would be taken for the id of a run")
         benchmarks = [one.name for one in client.get_benchmarks().result().value]
         code = read_code(task, arguments or [], image, benchmarks)
         order = Order(
@@ -84,8 +84,7 @@ def run(
             backend=backend,
             gpu=gpu,
             light=light,
-            restarts=restarts,
-            deadline_seconds=deadline,
+            options={"max_restarts": restarts, "deadline_seconds": deadline},
         )
         ordered = order.place(client, name or make_name(code.title), workers, seed, queue=queue)
         connection = find_connection()

@@ -140,6 +140,7 @@ def test_the_zip_of_a_run_without_a_result(original: Original, ended_run: int) -
 # --- Runs. ---
 
 
+@pytest.mark.slow
 def test_a_training_with_the_original_tracker(original: Original, http: httpx.Client) -> None:
     """All ranks run the command, their reports arrive, and the zip holds them."""
     command = [original.python, str(_TRAINING), original.url]

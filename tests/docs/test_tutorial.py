@@ -12,6 +12,8 @@ from mlbench import ApiClient
 from mlbench.cli.common import find_run
 from mlbench.home import Home
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
 _PAGE = Path(__file__).parents[2] / "docs" / "tutorial-own-code.md"
 _BLOCK = re.compile(
     r"(?:Save this as `(?P<file>[^`\n]+)`[^\n]*\n\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
@@ -50,7 +52,6 @@ def _type(commands: str, folder: Path, stack: Home) -> None:
         said.write(f"$ {commands}{done.stdout}")
 
 
-@pytest.mark.timeout(600)
 def test_every_run_is_finished_and_has_what_the_page_says(stack: Home, folder: Path) -> None:
     with ApiClient.from_home(stack) as client:
         results = {

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:
-    args = {"epochs": "60", **ENDLESS}
+    args = {"epochs": "40", **ENDLESS}
     ordered = release.client.create_run(
         "cores", 2, num_cpus=CORES, benchmark="digits", args=args, queue=True
     )

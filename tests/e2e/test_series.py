@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def finished(release: Release) -> Run:
     """A run of two workers, long enough to be scraped while it goes on."""
-    args = {"steps": "1000", "rate": "50"}
+    args = {"steps": "500", "rate": "50"}
     ordered = release.client.create_run("series", 2, benchmark="steps", args=args, queue=True)
     return release.finish(ordered.result().value)
 

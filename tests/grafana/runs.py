@@ -67,7 +67,7 @@ def _use(client: ApiClient, prometheus: PrometheusClient) -> Used:
 
 def _run_digits(client: ApiClient, workers: int, args: dict[str, str]) -> Run:
     order = _order_digits(client, f"digits-{workers}", workers, args)
-    ended = run_to_end(client, order, 120)
+    ended = run_to_end(client, order, 240)
     assert ended.state == "FINISHED", ended.reason
     return ended
 

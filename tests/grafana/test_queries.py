@@ -19,7 +19,7 @@ from tests.grafana.runs import Used, used_stack
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None:
     boards = load_all()
     with used_stack(prometheus_binary, tmp_path / "stack") as used:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import shutil
 import time
 import zipfile
 from collections.abc import Iterator
@@ -21,7 +20,16 @@ from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample
 from master.settings import Settings
 from tests.conftest import USER_TOKEN, PrometheusServer, wait_for
-from tests.master.making import line, make_pod, make_ranks, make_run, post, record, time_series
+from tests.master.making import (
+    deliver_all,
+    line,
+    make_pod,
+    make_ranks,
+    make_run,
+    post,
+    record,
+    time_series,
+)
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 # What each run of these tests records: 40 steps of two series on each of two ranks.
@@ -54,15 +62,8 @@ def make_finished(delivery: Delivery, began: float) -> Run:
     for rank in (0, 1):
         steps = (line(began + 1 + i, acc=78 + i, train_seconds=i) for i in range(40))
         record(run, b"".join(steps), rank)
-    while delivery.deliver_waiting():
-        pass
+    deliver_all(delivery)
     return run
-
-
-def lose_everything(server: PrometheusServer) -> None:
-    server.kill()
-    shutil.rmtree(server.folder / "data")
-    server.start()
 
 
 def metrics(api: TestClient, owner: object = "", **params: Any) -> Result:
@@ -85,7 +86,7 @@ def test_a_finished_run_of_which_prometheus_lost_a_part_is_an_error_in_words(
     result = api.simulate_get(f"/api/runs/{lost.id}/result/").json
     assert result["time_to_accuracy"]["training_seconds"] == 19.0
 
-    lose_everything(own_prometheus)
+    own_prometheus.lose_everything()
     other = make_finished(delivery, began)
     # What is written once more, Prometheus has: the last ten steps of one series.
     labels = {"__name__": "mlbench_run_metric", "run_id": str(lost.id), "metric": "acc"}
@@ -155,7 +156,7 @@ def test_what_is_missing_of_an_active_run_may_be_asked_for_again(
     """As the controller has it delivered again."""
     run = make_finished(delivery, float(round(time.time()) - 60))
     Run.update(state="STARTED", finished_at=None, settled_at=None).execute()
-    lose_everything(own_prometheus)
+    own_prometheus.lose_everything()
     answer = metrics(api, run.id)
     assert answer.status_code == 503
     assert answer.headers["Retry-After"] == "5"
@@ -169,12 +170,10 @@ def test_what_was_posted_for_a_pod_is_missed_too_but_its_later_part_can_be_read(
     pod, now_us = make_pod(), time.time_ns() // 1_000_000 * 1000
     posted = [Sample("heat", "", now_us - (9 - i) * 1_000_000, float(i)) for i in range(10)]
     post(pod_owner(pod), posted[:9])
-    while delivery.deliver_waiting():
-        pass
-    lose_everything(own_prometheus)
+    deliver_all(delivery)
+    own_prometheus.lose_everything()
     post(pod_owner(pod), posted[9:])
-    while delivery.deliver_waiting():
-        pass
+    deliver_all(delivery)
     answer = metrics(api, pod, metric_type="pod")
     assert answer.status_code == 502
     assert f"has 1 of the 10 samples of pod {pod}" in answer.json["message"]

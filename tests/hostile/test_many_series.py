@@ -14,10 +14,10 @@ from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
-from master.recording.streams import rewind, waiting
+from master.recording.streams import rewind
 from master.settings import Limits, Settings
 from tests.conftest import USER_TOKEN
-from tests.master.making import line, make_pod, make_run, record
+from tests.master.making import deliver_all, line, make_pod, make_run, record
 
 MOST = 20
 
@@ -26,12 +26,6 @@ MOST = 20
 def limited(writer: RemoteWriter, database: Database) -> Delivery:
     """A delivery with a small limit."""
     return Delivery(writer, most_series=MOST)
-
-
-def deliver_all(delivery: Delivery) -> None:
-    while delivery.deliver_waiting():
-        pass
-    assert not waiting()
 
 
 def reason(api: TestClient, run: Run) -> str:

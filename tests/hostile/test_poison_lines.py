@@ -17,7 +17,7 @@ from master.reading.promql import PrometheusClient
 from master.recording import streams
 from master.recording.delivery import BATCH_BYTES, Delivery
 from tests.conftest import as_pod, wait_for
-from tests.master.making import line, make_ranks, make_run, record
+from tests.master.making import deliver_all, line, make_ranks, make_run, record
 from tests.master.recording.deliverer import Deliverer
 from tests.master.recording.places import nothing_waits
 
@@ -153,12 +153,6 @@ def a_database_that_refuses(database: Database, value: str) -> Iterator[None]:
         yield
     finally:
         database.execute_sql(end)
-
-
-def deliver_all(delivery: Delivery) -> None:
-    while delivery.deliver_waiting():
-        pass
-    assert nothing_waits()
 
 
 def assert_can_be_stopped_and_deleted(api: TestClient, run: Run) -> None:

@@ -1,6 +1,5 @@
 """A run that has ended is counted once more: what a power loss took then comes again."""
 
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -20,7 +19,7 @@ from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample
 from tests.conftest import PrometheusServer
-from tests.master.making import line, make_run, post, record
+from tests.master.making import deliver_all, line, make_run, post, record
 
 # What `make_ended` records.
 WHOLE = SampleCounts(recorded=21, in_prometheus=20, kept=1)
@@ -35,24 +34,15 @@ class Master:
         self.delivery = Delivery(self.writer)
         self.settler = Settler(self.prometheus, self.delivery, look_seconds=0.0)
 
-    def deliver(self) -> None:
-        while self.delivery.deliver_waiting():
-            pass
-
     def make_ended(self, state: str = "FINISHED") -> Run:
         """Store a run that has ended just now, and deliver and count it."""
         run = make_run(state=state, finished_at=time.time())
         record(run, b"".join(line(time.time() - 1 + i / 1000, a=i) for i in range(20)))
         record(run, line(time.time(), text="kept"))
-        self.deliver()
+        deliver_all(self.delivery)
         self.settler.turn()
         assert reload(run).delivery == asdict(WHOLE)
         return run
-
-    def lose_everything(self) -> None:
-        self.server.kill()
-        shutil.rmtree(self.server.folder / "data")
-        self.server.start()
 
     def values(self, run: Run) -> int:
         series = SeriesReader(self.prometheus).run(run.id, Selection())
@@ -82,13 +72,13 @@ def age(*ended: Run, seconds: float = KEPT_SECONDS + 1) -> None:
 def test_what_a_power_loss_took_right_after_the_end_is_delivered_again(master: Master) -> None:
     """As soon as Prometheus is back, though nothing was on its way to it meanwhile."""
     run = master.make_ended()
-    master.lose_everything()
+    master.server.lose_everything()
     master.settler.turn()
     assert (reload(run).delivery, reload(run).redeliveries) == (None, 1)
     assert master.values(run) == WHOLE.recorded, "what waits can be read"
     master.settler.turn()
     assert reload(run).delivery is None, "it is not counted half delivered"
-    master.deliver()
+    deliver_all(master.delivery)
     assert master.values(run) == WHOLE.recorded
     master.settler.turn()
     assert (reload(run).delivery, reload(run).state) == (asdict(WHOLE), "FINISHED")
@@ -118,7 +108,7 @@ def test_an_hour_after_the_end_a_run_is_counted_for_the_last_time(
     assert {chunk.stream.owner for chunk in Chunk.select()} == {run_owner(young.id)}
     # What comes later still goes as soon as it is delivered.
     post(run_owner(run.id), [Sample("late", "", time.time_ns() // 1000, 1.0)])
-    master.deliver()
+    deliver_all(master.delivery)
     assert {chunk.stream.owner for chunk in Chunk.select()} == {run_owner(young.id)}
     assert master.values(run) == WHOLE.recorded + 1
 
@@ -126,12 +116,12 @@ def test_an_hour_after_the_end_a_run_is_counted_for_the_last_time(
 def test_what_is_missing_by_then_is_delivered_once_more(master: Master) -> None:
     """Of a Prometheus that says nothing of it, as one whose series were deleted."""
     run = master.make_ended()
-    master.lose_everything()
+    master.server.lose_everything()
     master.settler._prometheus_began = master.prometheus.began()
     age(run)
     master.settler.turn()
     assert (reload(run).settled_at, reload(run).delivery) == (None, None)
-    master.deliver()
+    deliver_all(master.delivery)
     master.settler.turn()
     assert reload(run).delivery == asdict(WHOLE)
     assert reload(run).settled_at is not None
@@ -141,8 +131,8 @@ def test_what_is_missing_by_then_is_delivered_once_more(master: Master) -> None:
 def test_a_stopped_run_whose_count_disagrees_later_says_so(master: Master) -> None:
     run = make_run(state="STOPPED", finished_at=time.time(), redeliveries=3, reason="why\nstderr")
     record(run, line(time.time(), a=1, b=2))
-    master.deliver()
-    master.lose_everything()
+    deliver_all(master.delivery)
+    master.server.lose_everything()
     for _ in range(2):
         master.settler.turn()
         missing = "samples are missing: 2 recorded, 0 in Prometheus, 0 kept"
@@ -162,7 +152,7 @@ def test_a_run_can_be_deleted_while_it_waits_to_be_counted(master: Master) -> No
     master.server.start()
     master.settler.ask(run.id)
     master.settler.turn()
-    master.deliver()
+    deliver_all(master.delivery)
     while sweeping.sweep():
         pass
     assert Run.get_or_none(Run.id == run.id) is None

@@ -13,7 +13,7 @@ from master.database import database
 from master.models import Rank, Run
 from master.recording.delivery import Delivery
 from tests.conftest import AGENT_TOKEN
-from tests.master.making import make_ranks, record
+from tests.master.making import deliver_all, make_ranks, record
 from tests.master.recording.places import nothing_waits
 
 AGENT = {"Authorization": f"Bearer {AGENT_TOKEN}"}
@@ -75,8 +75,7 @@ def test_every_value_is_refused_by_its_field_or_can_be_read(
     lines += [f'{{"name":"a","value":1,"time":1,"rank":{value}}}' for value in NASTY]
     record(run, "\n".join(lines).encode() + b"\n")
     assert_readable(api, run)
-    while delivery.deliver_waiting():
-        pass
+    deliver_all(delivery)
     assert nothing_waits()
     assert_readable(api, run)
 

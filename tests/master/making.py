@@ -12,6 +12,7 @@ from peewee import PostgresqlDatabase
 from master.database import database, run_sql
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from master.recording import streams
+from master.recording.delivery import Delivery
 from master.recording.posted import append_posted, open_posted
 from master.recording.remote_write import TimeSeries
 from master.recording.samples import Sample, to_posted_lines
@@ -132,3 +133,9 @@ def post(owner: str, samples: Sequence[Sample]) -> None:
     """Store posted samples."""
     open_posted(owner)
     append_posted(owner, to_posted_lines(samples))
+
+
+def deliver_all(delivery: Delivery) -> None:
+    """Deliver what waits, until nothing does."""
+    while delivery.deliver_waiting():
+        pass

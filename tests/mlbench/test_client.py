@@ -5,7 +5,6 @@ import inspect
 import io
 import json
 import math
-import platform
 from datetime import UTC, datetime, timedelta, timezone
 from importlib.metadata import version
 
@@ -14,10 +13,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.client import ApiError, Goal, LogMatch, NoAnswerError, Point, Run, Sample
-from mlbench.results import (
-    Comparison,
-    Result,
-)
+from mlbench.results import Comparison, Result
 from tests.conftest import wait_for
 from tests.mlbench.conftest import wait_for_end
 from tests.mlbench.scripted import Reply, serving
@@ -123,20 +119,6 @@ def test_a_run_is_stopped_and_deleted(client: ApiClient) -> None:
     assert gone.value.status == 404
 
 
-def test_the_manifest_tells_what_a_run_ran_on(client: ApiClient, finished: Run) -> None:
-    manifest = client.get_manifest(finished.id).result().value
-    assert (manifest.run_id, manifest.division) == (finished.id, "closed")
-    [machine] = manifest.machines
-    assert machine.ranks == tuple(rank.rank for rank in finished.ranks)
-    assert machine.hostname == platform.node()
-    assert machine.packages["pytest"] == pytest.__version__
-    for rank in manifest.ranks:
-        # One machine has one clock.
-        assert abs(rank.clock_offset_seconds or 0) <= (rank.clock_uncertainty_seconds or 0) + 1e-6
-    with pytest.raises(ApiError, match="no run 999999"):
-        client.get_manifest(999_999).result()
-
-
 def test_the_pods_are_listed(client: ApiClient, finished: Run) -> None:
     pods = client.get_worker_pods().result().value
     assert [pod.name for pod in pods] == [rank.pod for rank in finished.ranks]
@@ -153,15 +135,6 @@ def test_the_installation_says_what_it_is(client: ApiClient) -> None:
     assert (info.limits.workers, info.limits.whole_cpus) == (16, True)
     assert (info.limits.can_limit_bandwidth, info.limits.bandwidth) == (False, None)
     assert info.prometheus_url == info.fields["prometheus"]["url"]
-
-
-def test_the_benchmarks_are_listed(client: ApiClient) -> None:
-    benchmarks = client.get_benchmarks().result().value
-    assert {"digits", "steps"} <= {benchmark.name for benchmark in benchmarks}
-    assert all(benchmark.description for benchmark in benchmarks)
-    [digits] = [one for one in benchmarks if one.name == "digits"]
-    assert digits.goal == Goal("val_global_Prec@1", 97.0, lower_is_better=False)
-    assert digits.light_goal == Goal("val_global_Prec@1", 90.0, lower_is_better=False)
 
 
 def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> None:
@@ -196,8 +169,8 @@ def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> 
         '{"name": "a", "num_workers": 4, "image_name": "custom_image", '
         '"custom_image_name": "my/image", "custom_image_command": "python train.py", '
         '"backend": "custom_backend", "custom_backend": "mine", '
-        '"args": {"epochs": "3"}, "seed": 0, "working_dir": "/home/me", '
-        '"deadline_seconds": 90.5, "max_restarts": 1, "queue": true}'
+        '"seed": 0, "working_dir": "/home/me", "deadline_seconds": 90.5, '
+        '"max_restarts": 1, "queue": true, "args": {"epochs": "3"}}'
     )
 
 
@@ -256,15 +229,6 @@ def test_a_time_is_a_text_or_a_datetime_in_utc_or_any_zone(
     assert later["train_loss @ 0"] == losses["train_loss @ 0"][100:]
 
 
-def test_a_posted_sample_can_be_read_at_once(client: ApiClient, finished: Run) -> None:
-    answer = client.post_metric(finished.id, "note", "a text", date=_DATE).result()
-    assert (answer.status_code, answer.value) == (201, Point(_DATE, "a text"))
-    found = client.get_run_metrics(finished.id, metric_filter="note").result().value
-    assert found == {"note": [Point(_DATE, "a text")]}
-    with pytest.raises(ValueError, match="a text"):
-        _ = found["note"][0].number
-
-
 def test_values_that_json_cannot_hold_come_back(client: ApiClient, finished: Run) -> None:
     for minute, value in enumerate((math.nan, math.inf, -math.inf)):
         date = f"2018-08-03T09:{minute:02}:00.000000Z"
@@ -295,13 +259,6 @@ def test_many_samples_go_in_one_request(client: ApiClient, finished: Run) -> Non
     assert [point.number for point in many] == list(range(10_000 - 1))
     warmth = client.get_pod_metrics(pod, metric_filter="warmth").result().value
     assert warmth == {"warmth": [Point(_DATE, "41.5")]}
-
-
-def test_of_a_list_with_a_wrong_sample_nothing_is_stored(client: ApiClient, finished: Run) -> None:
-    samples = [Sample("half", 1, _DATE, finished.id), Sample("half", 1, "yesterday", finished.id)]
-    with pytest.raises(ApiError, match="date"):
-        client.post_metrics(samples).result()
-    assert client.get_run_metrics(finished.id, metric_filter="half").result().value == {}
 
 
 def test_the_metrics_of_all_pods(client: ApiClient, finished: Run) -> None:

@@ -19,7 +19,6 @@ import pytest
 from mlbench import ApiClient
 from mlbench.client import DiscoveryError
 from mlbench.discovery import Place, find_connection, find_pod, find_service
-from mlbench.errors import MLBenchError, NotConnectedError
 from mlbench.home import Connection, Home
 from tests.conftest import free_port
 from tests.mlbench.scripted import Asked, Reply, answering
@@ -171,18 +170,6 @@ def test_what_is_missing_is_told(
         found()
 
 
-def test_another_namespace_is_another_place(cluster: Cluster) -> None:
-    cluster.services = [service("ClusterIP")]
-    with pytest.raises(DiscoveryError, match="in namespace 'elsewhere'"):
-        found(Place("elsewhere", _LABEL))
-
-
-def test_a_node_without_an_address_is_told(cluster: Cluster) -> None:
-    cluster.services, cluster.node = [service("NodePort")], {}
-    with pytest.raises(DiscoveryError, match="node node-1 has no address"):
-        found()
-
-
 # --- From inside: the pod. ---
 
 
@@ -191,13 +178,6 @@ def test_the_ready_pod_is_found(cluster: Cluster, monkeypatch: pytest.MonkeyPatc
     leaving["metadata"]["deletionTimestamp"] = "2018-08-03T09:21:29Z"
     cluster.pods = [pod("starting", "10.1.0.6", ready=False), leaving, pod("ready")]
     assert found_inside(monkeypatch, cluster) == "http://10.1.0.7:8000"
-
-
-def test_a_pod_without_ports_has_the_usual_one(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    del cluster.pods[0]["spec"]["containers"][0]["ports"]
-    assert found_inside(monkeypatch, cluster) == "http://10.1.0.7"
 
 
 @pytest.mark.parametrize(
@@ -257,16 +237,6 @@ def test_the_client_talks_to_the_master_that_it_found(
         assert client.get_worker_pods().result().status_code == 200
 
 
-def test_a_master_that_was_found_but_is_away_can_be_forwarded(cluster: Cluster) -> None:
-    port = free_port()
-    cluster.services = [service("ClusterIP", clusterIP="127.0.0.1", ports=[{"port": port}])]
-    with (
-        ApiClient(in_cluster=False) as client,
-        pytest.raises(Exception, match="`kubectl port-forward --namespace default service/"),
-    ):
-        client.get_runs().result()
-
-
 # --- By the environment ---
 
 _URL = "http://10.0.0.7:8000"
@@ -289,36 +259,6 @@ def test_by_default_it_is_the_local_stack(environ: dict[str, str]) -> None:
 def test_address_and_token_lead_elsewhere(environ: dict[str, str], url: str) -> None:
     found = find_connection({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": "t"})
     assert found == Connection(_URL, "t", prometheus_url=None, elsewhere=True)
-
-
-def test_the_address_may_carry_the_token() -> None:
-    found = find_connection({"MLBENCH_URL": "https://mlbench:in%40side@example.com/bench/"})
-    assert (found.url, found.token) == ("https://example.com/bench", "in@side")
-
-
-def test_what_is_beside_it_may_be_named() -> None:
-    beside = {"MLBENCH_PROMETHEUS_URL": "http://p:1", "GRAFANA_URL": "http://g:2"}
-    found = find_connection({"MLBENCH_URL": _URL, "MLBENCH_TOKEN": "t", **beside})
-    assert (found.prometheus_url, found.grafana_url) == ("http://p:1", "http://g:2")
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"MLBENCH_TOKEN": "t"}, r"\$MLBENCH_TOKEN is set and \$MLBENCH_URL is not"),
-        ({"MLBENCH_URL": _URL}, r"\$MLBENCH_URL is set and \$MLBENCH_TOKEN is not"),
-    ],
-)
-def test_one_without_the_other_is_told(
-    environ: dict[str, str], given: dict[str, str], message: str
-) -> None:
-    with pytest.raises(NotConnectedError, match=message):
-        find_connection({**environ, **given})
-
-
-def test_what_is_no_address_is_told() -> None:
-    with pytest.raises(MLBenchError, match=r"^\$MLBENCH_URL is 'ftp://x': url: it must be"):
-        find_connection({"MLBENCH_URL": "ftp://x", "MLBENCH_TOKEN": "t"})
 
 
 def test_without_a_home_it_finds_the_master_that_the_environment_names(

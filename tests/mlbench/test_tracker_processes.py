@@ -72,26 +72,11 @@ def test_a_process_killed_right_after_a_step_has_lost_nothing(path: Path) -> Non
     assert [line["step"] for line in lines(path)] == list(range(201))
 
 
-def test_three_lines_record_the_totals_too(path: Path) -> None:
-    code = "from mlbench import Tracker\nt = Tracker()\nt.step(samples=8, train_loss=0.5)"
-    run_python(code, {names.ENV_METRICS_FILE: str(path)})
-    assert [set(line) for line in metrics(path)] == [
-        {names.TRAIN_LOSS},
-        {names.SAMPLES, names.TRAIN_SECONDS},
-    ]
-
-
 def test_a_script_that_raises_has_its_totals(path: Path) -> None:
     code = "from mlbench import Tracker\nt = Tracker()\nt.step(samples=8)\nraise ValueError"
     with pytest.raises(subprocess.CalledProcessError):
         run_python(code, {names.ENV_METRICS_FILE: str(path)})
     assert [line[names.SAMPLES] for line in metrics(path)] == [8]
-
-
-def test_a_closed_tracker_is_not_closed_again_by_the_end_of_the_process(path: Path) -> None:
-    code = "from mlbench import Tracker\nwith Tracker() as t: t.step(samples=8)"
-    run_python(code, {names.ENV_METRICS_FILE: str(path)})
-    assert len(lines(path)) == 1
 
 
 def test_a_forked_process_records_no_totals(path: Path) -> None:

@@ -14,6 +14,7 @@ from mlbench.client import Run
 from mlbench.home import Home
 from mlbench.stack import launch
 from tests.conftest import wait_for
+from tests.stacks import run_to_end
 from tests.web.chromium import launch_chromium
 
 _WIDTH = 1440
@@ -47,8 +48,14 @@ def main(folder: Path) -> None:
 
 
 def _take_all(client: ApiClient, url: str, page: Page, folder: Path) -> None:
-    compared = [_run_to_end(client, f"digits-{workers}", workers) for workers in range(1, 3)]
-    compared.append(_run_to_end(client, "digits-2-one-buffer", 2, exchange="flat"))
+    compared = []
+    for name, workers, args in (
+        ("digits-1", 1, {}),
+        ("digits-2", 2, {}),
+        ("digits-2-one-buffer", 2, {"exchange": "flat"}),
+    ):
+        run = _order(client, name, workers, **args)
+        compared.append(run_to_end(client, run, _PATIENCE_SECONDS))
     going = _order(client, "digits-2-long", 2, goal="99.9", epochs="1000")
     page.goto(f"{url}/runs/{going.id}")
     training = page.get_by_role("region", name="Training", exact=True)
@@ -71,14 +78,6 @@ def _take_all(client: ApiClient, url: str, page: Page, folder: Path) -> None:
 def _order(client: ApiClient, name: str, num_workers: int, **args: str) -> Run:
     order = client.create_run(name, num_workers, benchmark="digits", args=args, seed=1)
     return order.result().value
-
-
-def _run_to_end(client: ApiClient, name: str, num_workers: int, **args: str) -> Run:
-    run = _order(client, name, num_workers, **args)
-    wait_for(
-        lambda: not client.get_run(run.id).result().value.active, _PATIENCE_SECONDS, f"{name} ends"
-    )
-    return run
 
 
 def _epochs(client: ApiClient, run: Run) -> int:

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from mlbench import ApiClient
 from mlbench.client import Run
@@ -15,7 +15,15 @@ from tests.conftest import wait_for
 from tests.stacks import order_steps, run_to_end
 
 _GRAVE = {"serious", "critical"}
-_PAGES = ["/signin", "/", "/runs", "/runs/{run}", "/compare", "/compare?runs={run},{other}"]
+# The pages, with what each shows once it has drawn everything.
+_PAGES = {
+    "/signin": "Token",
+    "/": "local-mlbench-worker-1",
+    "/runs": "looks",
+    "/runs/{run}": "Nothing is missing",
+    "/compare": "No runs to compare",
+    "/compare?runs={run},{other}": "Differences",
+}
 # What is wider than the screen, unless it lies in something that scrolls by itself.
 _WIDER = """() => {
     const { scrollWidth, clientWidth } = document.documentElement;
@@ -25,15 +33,22 @@ _WIDER = """() => {
         .filter((e) => e.getBoundingClientRect().right > clientWidth + 1 && !isIn(e.parentElement))
         .map((e) => e.outerHTML.slice(0, 150));
 }"""
-# Said once all is drawn that a page draws at first.
-_READY = {
-    "/signin": "Token",
-    "/": "local-mlbench-worker-1",
-    "/runs": "looks",
-    "/runs/{run}": "Nothing is missing",
-    "/compare": "No runs to compare",
-    "/compare?runs={run},{other}": "Differences",
-}
+_FOCUSED = """() => {
+    const element = document.activeElement;
+    const style = getComputedStyle(element);
+    const text = element.ariaLabel ?? element.textContent.slice(0, 30);
+    const isOutlined = style.outlineStyle !== "none" && style.outlineWidth !== "0px";
+    const isSeen = isOutlined || style.boxShadow !== "none";
+    return [`${element.tagName}#${element.id} ${text}`, isSeen];
+}"""
+_UNREACHABLE = """() => [...document.querySelectorAll("button, a[href], input, select, textarea")]
+    .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex < 0)
+    .map((e) => e.outerHTML.slice(0, 100))"""
+_MOVING = """() => [...document.querySelectorAll("*")].filter((element) => {
+    const style = getComputedStyle(element);
+    return [style.transitionDuration, style.animationDuration]
+        .some((times) => times.split(",").some((time) => parseFloat(time) > 0.01));
+}).map((element) => element.outerHTML.slice(0, 100))"""
 
 
 @pytest.fixture(scope="module")
@@ -51,36 +66,54 @@ def visit(user: Page, connection: Connection, pair: tuple[Run, Run]) -> Callable
 
     def open_page(path: str) -> Page:
         user.goto(connection.url + path.format(run=first.id, other=other.id))
-        expect(user.get_by_text(_READY[path]).first).to_be_visible()
+        expect(user.get_by_text(_PAGES[path]).first).to_be_visible()
         user.wait_for_load_state("networkidle")
         return user
 
     return open_page
 
 
-def _check(page: Page) -> None:
-    """Make sure that axe-core finds nothing grave on a page."""
-    found = Axe().run(page).response["violations"]
-    faults = [
-        f"{violation['id']}: {node['html'][:200]}: {node['failureSummary']}"
-        for violation in found
-        if violation["impact"] in _GRAVE
-        for node in violation["nodes"]
-    ]
-    assert not faults, "\n".join(faults)
+def _check_accessibility(page: Page) -> None:
+    """Make sure that axe-core finds nothing grave, on light and dark paper."""
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        found = Axe().run(page).response["violations"]
+        faults = [
+            f"{violation['id']}: {node['html'][:200]}: {node['failureSummary']}"
+            for violation in found
+            if violation["impact"] in _GRAVE
+            for node in violation["nodes"]
+        ]
+        assert not faults, "\n".join(faults)
+
+
+def _check_keyboard(page: Page) -> None:
+    """Make sure that the Tab key reaches everything, and that one sees where it is."""
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Tab")
+    if not page.url.endswith("/signin"):
+        expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    reached: list[str] = []
+    for _ in range(120):
+        name, is_seen = page.evaluate(_FOCUSED)
+        page.keyboard.press("Tab")
+        if name.startswith("BODY"):
+            continue
+        if name in reached[:1]:
+            break
+        assert is_seen, f"no focus ring: {name}"
+        reached.append(name)
+    assert page.evaluate(_UNREACHABLE) == []
+    assert len(reached) >= 3
 
 
 @pytest.mark.parametrize("path", _PAGES)
 def test_nothing_keeps_anyone_from_using_a_page(visit: Callable[[str], Page], path: str) -> None:
     page = visit(path)
-    for theme in ("light", "dark"):
-        page.emulate_media(color_scheme=theme)
-        _check(page)
-
-
-@pytest.mark.parametrize("path", _PAGES)
-def test_a_page_never_scrolls_sideways(visit: Callable[[str], Page], path: str) -> None:
-    page = visit(path)
+    # Tests ask for reduced motion.
+    assert page.evaluate(_MOVING) == []
+    _check_keyboard(page)
+    _check_accessibility(page)
     for width in (375, 768, 1920):
         page.set_viewport_size({"width": width, "height": 800})
         # Charts take the new width a moment later.
@@ -109,76 +142,43 @@ def test_a_dialog_is_for_everyone(
 ) -> None:
     page = visit(path)
     dialog = open_dialog(page)
-    for theme in ("light", "dark"):
-        page.emulate_media(color_scheme=theme)
-        _check(page)
+    _check_accessibility(page)
     page.set_viewport_size({"width": 375, "height": 700})
     fits = "(d) => d.scrollWidth <= d.clientWidth && d.getBoundingClientRect().right <= innerWidth"
     assert dialog.evaluate(fits)
-    # The focus stays inside, and goes back to where it was.
-    for _ in range(40):
+    # The focus stays inside, and returns to where it was.
+    outside = (
+        "document.activeElement !== document.body && !document.activeElement.closest('dialog')"
+    )
+    for _ in range(30):
         page.keyboard.press("Tab")
-        outside = (
-            "document.activeElement !== document.body && !document.activeElement.closest('dialog')"
-        )
         assert not page.evaluate(outside)
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(page.get_by_role("button", name=re.compile("New run|Delete")).first).to_be_focused()
 
 
-@pytest.mark.parametrize("path", _PAGES)
-def test_all_is_reached_by_keyboard_and_the_focus_is_seen(
-    visit: Callable[[str], Page], path: str
+def _theme(page: Page) -> str:
+    found: str = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    return "dark" if sum(map(int, re.findall(r"\d+", found)[:3])) < 3 * 128 else "light"
+
+
+def test_the_theme_is_the_systems_until_one_is_chosen_for_all_pages(
+    user: Page, connection: Connection
 ) -> None:
-    page = visit(path)
-    page.evaluate("document.activeElement.blur()")
-    page.keyboard.press("Tab")
-    if path != "/signin":
-        expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
-    reached: list[str] = []
-    for _ in range(120):
-        name, is_seen = page.evaluate(
-            """() => {
-                const element = document.activeElement;
-                const style = getComputedStyle(element);
-                const text = element.ariaLabel ?? element.textContent.slice(0, 30);
-                const isOutlined = style.outlineStyle !== "none" && style.outlineWidth !== "0px";
-                const isSeen = isOutlined || style.boxShadow !== "none";
-                return [`${element.tagName}#${element.id} ${text}`, isSeen];
-            }"""
-        )
-        page.keyboard.press("Tab")
-        if name.startswith("BODY"):
-            continue
-        if name in reached[:1]:
-            break
-        assert is_seen, f"no focus ring: {name}"
-        reached.append(name)
-    missing = page.evaluate(
-        """() => [...document.querySelectorAll("button, a[href], input, select, textarea")]
-            .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex < 0)
-            .map((e) => e.outerHTML.slice(0, 100))"""
-    )
-    assert missing == []
-    assert len(reached) >= 3
-
-
-def test_the_chosen_theme_is_that_of_all_pages(visit: Callable[[str], Page]) -> None:
-    page = visit("/")
-    for _ in range(2):
-        page.get_by_role("button", name=re.compile("^Theme")).click()
-    visit("/runs")
-    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
-
-
-def test_nothing_moves_for_who_wants_it_calm(chromium: Browser, connection: Connection) -> None:
-    moving = """() => [...document.querySelectorAll("*")].filter((element) => {
-        const style = getComputedStyle(element);
-        return [style.transitionDuration, style.animationDuration]
-            .some((times) => times.split(",").some((time) => parseFloat(time) > 0.01));
-    }).map((element) => element.outerHTML.slice(0, 100))"""
-    with chromium.new_context(reduced_motion="reduce") as context:
-        page = context.new_page()
-        page.goto(f"{connection.url}/signin")
-        assert page.evaluate(moving) == []
+    # What is no theme is ignored.
+    user.evaluate("localStorage.setItem('mlbench-theme', 'pink')")
+    user.reload()
+    button = user.get_by_role("button", name=re.compile("^Theme"))
+    for system in ("dark", "light"):
+        user.emulate_media(color_scheme=system)
+        assert _theme(user) == system
+    for chosen in ("light", "dark"):
+        button.click()
+        expect(button).to_contain_text(chosen)
+        assert _theme(user) == chosen
+    user.goto(f"{connection.url}/runs")
+    assert _theme(user) == "dark"
+    button.click()
+    expect(button).to_contain_text("auto")
+    assert _theme(user) == "light"

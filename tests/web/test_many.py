@@ -16,6 +16,8 @@ from tests.web import made
 from tests.web.conftest import sign_in
 from tests.web.serving import serve_master
 
+pytestmark = pytest.mark.slow
+
 _WORKERS = 200
 _RUNS = 2_000
 _LINES = 1_000_000
@@ -79,8 +81,8 @@ def test_200_workers_are_found_by_name_and_node(visitor: Page, large: Large) -> 
     expect(articles).to_have_count(11)
     field.fill("node-3")
     expect(articles).to_have_count(20)
-    field.fill("no such worker")
-    expect(articles).to_have_count(0)
+    field.fill("<b>")
+    expect(visitor.get_by_text("No worker matches the filter.")).to_be_visible()
     field.fill("")
     expect(articles).to_have_count(_WORKERS)
     _check_never_froze(visitor)

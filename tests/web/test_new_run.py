@@ -1,4 +1,4 @@
-"""The dialog that orders a run: what one can ask for, what is refused, and the same as commands."""
+"""The dialog for a new run: what it offers and refuses, and the same order as commands."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from tests.web.conftest import stop_runs
 from tests.web.watch import Watch
 
 _OWN = "Your own image and command"
-# What an order says; all else of a run is what became of it.
+# The fields of a run that were ordered.
 _ORDERED = (
     *("name", "benchmark", "args", "image", "command", "num_workers", "num_cpus", "backend"),
     *("gpu_enabled", "light_target", "seed", "max_restarts", "deadline_seconds", "working_dir"),
@@ -46,55 +46,38 @@ def active_run(client: ApiClient) -> Iterator[Run]:
     stop_runs(client)
 
 
-def test_each_benchmark_says_what_it_is_and_aims_for(dialog: Locator) -> None:
+def test_a_benchmark_says_what_it_is_and_what_can_be_asked_of_it_here(dialog: Locator) -> None:
+    """Local workers have whole cores, no GPU here, and as much bandwidth as there is."""
     benchmark = dialog.get_by_label("Benchmark")
     options = benchmark.locator("option").all_inner_texts()
     assert options[-1] == _OWN
     assert len(options) == 10
-    benchmark.select_option("digits-linear")
-    expect(benchmark).to_have_accessible_description(_saying("93 % validation accuracy"))
     benchmark.select_option("steps")
     expect(benchmark).to_have_accessible_description(_saying("No training"))
-
-
-def test_only_what_can_be_asked_for_here_is_offered(dialog: Locator) -> None:
-    """Local workers have whole cores, no GPU here, and as much bandwidth as there is."""
-    dialog.get_by_label("Benchmark").select_option("steps")
     for impossible in ("Bandwidth (Mbit/s)", "Seed", "Light target", "Image", "Command"):
         expect(dialog.get_by_label(impossible, exact=True)).to_be_hidden()
-    dialog.get_by_label("Benchmark").select_option("digits")
+    benchmark.select_option("digits-linear")
+    expect(benchmark).to_have_accessible_description(_saying("93 % validation accuracy"))
     for possible in ("Seed", "Light target", "CPUs per worker", "Restarts", "Deadline (seconds)"):
         expect(dialog.get_by_label(possible)).to_be_visible()
-    dialog.get_by_label("Benchmark").select_option(_OWN)
+    benchmark.select_option(_OWN)
     for own in ("Image", "Command"):
         expect(dialog.get_by_label(own, exact=True)).to_be_visible()
     expect(dialog.get_by_role("button", name="Add option")).to_be_hidden()
 
 
-@pytest.mark.parametrize(
-    ("field", "wrong", "problem", "right"),
-    [
+def test_wrong_input_is_told_beside_its_field_while_one_types(dialog: Locator) -> None:
+    for field, wrong, problem, right in (
         ("Name", "My run", "lowercase letters, digits and hyphens", "my-run"),
-        ("Name", "a" * 41, "at most 40", "a" * 40),
-        ("Name", "17", "a number alone", "run-17"),
         ("Workers", "1000", "at most 16", "16"),
-        ("Workers", "0", "at least 1", "1"),
         ("CPUs per worker", "1.5", "whole", "1"),
-        ("Seed", "-1", "at least 0", "1"),
-        ("Deadline (seconds)", "0", "more than 0", "60"),
-        ("Restarts", "101", "at most 100", "100"),
-    ],
-)
-def test_wrong_input_is_told_beside_its_field_while_one_types(
-    dialog: Locator, field: str, wrong: str, problem: str, right: str
-) -> None:
-    control = dialog.get_by_label(field, exact=True)
-    control.fill(wrong)
-    expect(control).to_have_attribute("aria-invalid", "true")
-    expect(control).to_have_accessible_description(_saying(problem))
-    expect(dialog.get_by_text(problem).last).to_be_visible()
-    control.fill(right)
-    expect(control).to_have_attribute("aria-invalid", "false")
+    ):
+        control = dialog.get_by_label(field, exact=True)
+        control.fill(wrong)
+        expect(control).to_have_attribute("aria-invalid", "true")
+        expect(control).to_have_accessible_description(_saying(problem))
+        control.fill(right)
+        expect(control).to_have_attribute("aria-invalid", "false")
 
 
 def test_what_is_wrong_is_not_sent(dialog: Locator, client: ApiClient) -> None:
@@ -150,6 +133,12 @@ def test_a_dialog_that_was_closed_keeps_what_was_written(dialog: Locator) -> Non
     expect(opener).to_be_focused()
     opener.press("Enter")
     expect(dialog.get_by_label("Name")).to_have_value("kept")
+    # Its lines can be copied.
+    dialog.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    dialog.get_by_role("button", name="Copy the command line").click()
+    expect(dialog.get_by_text("Copied")).to_be_visible()
+    copied = dialog.page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("mlbench run digits --name kept")
     dialog.get_by_role("button", name="Cancel").click()
     expect(dialog).to_be_hidden()
 
@@ -167,11 +156,6 @@ def _fill_benchmark(dialog: Locator) -> None:
     _add_option(dialog, "epochs", "3")
 
 
-def _fill_little(dialog: Locator) -> None:
-    dialog.get_by_label("Benchmark").select_option("digits")
-    dialog.get_by_label("Name").fill("as-it-comes")
-
-
 def _fill_own(dialog: Locator) -> None:
     dialog.get_by_label("Benchmark").select_option(_OWN)
     dialog.get_by_label("Image", exact=True).fill("registry.test/team/train:1")
@@ -180,8 +164,8 @@ def _fill_own(dialog: Locator) -> None:
     dialog.get_by_label("Name").fill("my-own")
 
 
-@pytest.mark.parametrize("fill", [_fill_benchmark, _fill_little, _fill_own])
-def test_the_lines_that_it_shows_order_the_same(
+@pytest.mark.parametrize("fill", [_fill_benchmark, _fill_own])
+def test_the_commands_that_it_shows_order_the_same(
     terminal: Callable[[str], None],
     dialog: Locator,
     fill: Callable[[Locator], None],
@@ -242,7 +226,7 @@ def _new_run(client: ApiClient, order: Callable[[], None]) -> int:
         found.update({run.id for run in client.get_runs().result().value} - before)
         return bool(found)
 
-    wait_for(is_there, what="the run is ordered")
+    wait_for(is_there, 60, "the run is ordered")
     [run_id] = found
     return run_id
 

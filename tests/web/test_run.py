@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,23 +10,31 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from benchmarks.servers import database_url
+from master.models import Series, open_database, run_owner
 from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Connection, Home
-from tests.stacks import order_steps, run_to_end, service
+from tests.conftest import PrometheusServer, free_port
+from tests.stacks import order_command, order_steps, run_to_end, service
+from tests.web import made
 from tests.web.conftest import sign_in, stop_runs
+from tests.web.serving import serve_master
 from tests.web.watch import Watch
 
 _LINES = 3000
 _SAYS = f"""
 import os, sys, time
 rank = os.environ["RANK"]
-print("rank", rank, "begins <b>here</b>", file=sys.stderr, flush=True)
+attempt = os.environ["MLBENCH_ATTEMPT"]
+print("rank", rank, "begins <b>here</b>", attempt, file=sys.stderr, flush=True)
 for number in range(1, {_LINES} + 1):
     print("rank", rank, "line", number)
 print("\\x1b[31mthe needle\\x1b[0m of", rank)
 for number in range(300):
     print("rank", rank, "ends")
+sys.stdout.flush()
+time.sleep(3 if rank == "1" else 0) # its failure ends the other rank
 sys.exit(3 if rank == "1" else 0)
 """
 
@@ -58,7 +67,7 @@ def test_a_run_is_started_and_watched_to_its_goal(
     expect(progress).to_contain_text("of training")
     expect(progress.get_by_role("progressbar")).to_have_js_property("value", 1)
     # What was drawn while it went on.
-    for name in ("Training", "Throughput"):
+    for name in ("Training", "Throughput", "Resources"):
         expect(_section(user, name).get_by_role("img").first).to_be_visible()
     expect(_section(user, "Where the time goes")).to_contain_text("communication", ignore_case=True)
     ranks = _section(user, "Ranks").get_by_role("row")
@@ -104,14 +113,10 @@ def _check_zip(page: Page, connection: Connection, run: Run) -> None:
 
 @pytest.fixture(scope="module")
 def talker(client: ApiClient) -> Run:
-    """A run whose ranks have written a lot, and whose rank 1 has failed."""
-    order = client.create_run(
-        "talker",
-        2,
-        custom_image_name="none/needed",
-        custom_image_command=f"{sys.executable} -c '{_SAYS}'",
-    )
-    return run_to_end(client, order.result().value)
+    """A run whose ranks have written a lot, and whose rank 1 has failed twice."""
+    command = f"{sys.executable} -c '{_SAYS}'"
+    order = order_command(client, "talker", command, num_workers=2, max_restarts=1)
+    return run_to_end(client, order)
 
 
 @pytest.fixture
@@ -129,26 +134,12 @@ def test_a_failed_run_says_why_and_shows_what_its_rank_wrote(talked: Page) -> No
     ).not_to_have_count(0)
     # Its stderr is what one looks for.
     log = talked.get_by_role("log", name="Log of rank 1")
-    expect(log).to_contain_text("rank 1 begins <b>here</b>")
+    expect(log).to_contain_text("rank 1 begins <b>here</b> 2")
+    talked.get_by_role("combobox", name="Attempt", exact=True).select_option("1")
+    expect(log).to_contain_text("rank 1 begins <b>here</b> 1")
+    expect(_section(talked, "Timeline")).to_contain_text("attempt 2", ignore_case=True)
     talked.get_by_role("combobox", name="Rank", exact=True).select_option("0")
     expect(talked.get_by_role("log", name="Log of rank 0")).to_contain_text("rank 0 begins")
-
-
-def test_of_a_failed_run_the_log_of_the_rank_that_failed_is_shown(
-    user: Page, connection: Connection, client: ApiClient
-) -> None:
-    # Rank 0 has begun by the time at which rank 1 fails, and is ended for it.
-    says = 'import os, sys, time; time.sleep(3 if os.environ["RANK"] == "1" else 60); sys.exit(3)'
-    order = client.create_run(
-        "second-fails",
-        2,
-        custom_image_name="none/needed",
-        custom_image_command=f"{sys.executable} -c '{says}'",
-    )
-    run = run_to_end(client, order.result().value)
-    assert run.fields["ranks"][1]["exit_code"] == 3
-    user.goto(f"{connection.url}/runs/{run.id}")
-    expect(user.get_by_role("log", name="Log of rank 1")).to_be_visible()
 
 
 def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
@@ -171,7 +162,7 @@ def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
     expect(log.get_by_text("rank 0 ends").last).to_be_visible()
 
 
-def test_a_log_is_searched(talked: Page) -> None:
+def test_a_log_is_searched_and_downloaded(talked: Page, talker: Run) -> None:
     talked.get_by_label("Stream").select_option("stdout")
     log = talked.get_by_role("log", name="Log of rank 1")
     talked.get_by_label("Search logs").fill("THE NEEDLE")
@@ -191,17 +182,10 @@ def test_a_log_is_searched(talked: Page) -> None:
     expect(talked.get_by_text("Match 1 of 111")).to_be_visible()
     talked.get_by_label("Search logs").fill("not there")
     expect(talked.get_by_text("No match")).to_be_visible()
-
-
-def test_a_log_is_downloaded(talked: Page, talker: Run) -> None:
-    talked.get_by_label("Stream").select_option("stdout")
-    expect(talked.get_by_role("log", name="Log of rank 1")).to_contain_text("rank 1 ends")
     with talked.expect_download() as download:
         talked.get_by_role("link", name="Download log").click()
     assert download.value.suggested_filename == f"run-{talker.id}-rank-1-stdout.txt"
-    lines = Path(download.value.path()).read_text().splitlines()
-    assert lines[0] == "rank 1 line 1"
-    assert len(lines) == _LINES + 1 + 300
+    assert len(Path(download.value.path()).read_text().splitlines()) == _LINES + 1 + 300
 
 
 @pytest.fixture
@@ -224,7 +208,7 @@ def test_a_run_is_followed_and_stopped(user: Page, connection: Connection, going
 
 
 def test_a_run_is_run_again_and_deleted(
-    user: Page, connection: Connection, client: ApiClient
+    user: Page, connection: Connection, client: ApiClient, watch: Watch
 ) -> None:
     first = order_steps(client, "again", num_workers=1, steps=20, rate=1000)
     run_to_end(client, first)
@@ -254,33 +238,12 @@ def test_a_run_is_run_again_and_deleted(
     user.wait_for_url(f"{connection.url}/runs")
     expect(user.get_by_label(f"Select run {first.id}", exact=True)).to_be_visible()
     expect(user.get_by_label(f"Select run {second.id}", exact=True)).to_have_count(0)
-
-
-def test_a_run_that_is_not_there_is_told(user: Page, connection: Connection, watch: Watch) -> None:
     watch.expect("status of 404")
-    user.goto(f"{connection.url}/runs/999999")
-    expect(user.get_by_text("There is no run 999999")).to_be_visible()
+    user.goto(f"{connection.url}/runs/{second.id}")
+    expect(user.get_by_text(f"There is no run {second.id}")).to_be_visible()
 
 
-def test_each_attempt_has_its_log(user: Page, connection: Connection, client: ApiClient) -> None:
-    says = 'import os, sys; print("attempt", os.environ["MLBENCH_ATTEMPT"]); sys.exit(1)'
-    order = client.create_run(
-        "twice",
-        1,
-        custom_image_name="none/needed",
-        custom_image_command=f"{sys.executable} -c '{says}'",
-        max_restarts=1,
-    )
-    run = run_to_end(client, order.result().value)
-    user.goto(f"{connection.url}/runs/{run.id}")
-    log = user.get_by_role("log", name="Log of rank 0")
-    user.get_by_label("Stream").select_option("stdout")
-    expect(log).to_contain_text("attempt 2")
-    user.get_by_role("combobox", name="Attempt", exact=True).select_option("1")
-    expect(log).to_contain_text("attempt 1")
-    expect(_section(user, "Timeline")).to_contain_text("attempt 2", ignore_case=True)
-
-
+@pytest.mark.slow
 def test_the_page_outlives_the_master(page: Page, own_stack: Home, watch: Watch) -> None:
     connection = own_stack.read_connection()
     with ApiClient.from_home(own_stack) as client:
@@ -301,4 +264,31 @@ def test_the_page_outlives_the_master(page: Page, own_stack: Home, watch: Watch)
         _state(page, "STARTED")
         page.get_by_role("button", name="Stop").click()
         _state(page, "STOPPED")
+        page.goto("about:blank")
+
+
+@pytest.mark.slow
+def test_the_page_says_what_prometheus_has_lost(
+    page: Page, watch: Watch, shared_prometheus: PrometheusServer, tmp_path: Path
+) -> None:
+    database = open_database(database_url(tmp_path))
+    now = int(time.time() * 1000)
+    counted = {"recorded": 411, "in_prometheus": 411, "kept": 0}
+    run = made.make_ended_run(name="lost", delivery=counted, num_workers=1)
+    span = {"first_ms": now - 60_000, "last_ms": now - 1000, "samples": 411}
+    for metric in ("train_loss", "train_seconds"):
+        Series.create(owner=run_owner(run.id), metric=metric, rank="0", **span)
+    uncounted = made.make_ended_run(name="uncounted", state="STOPPED", delivery=None)
+    database.close()
+    watch.expect("502")
+    with serve_master(tmp_path, free_port(), shared_prometheus.url) as connection:
+        sign_in(page, connection, f"/runs/{run.id}")
+        training = _section(page, "Training")
+        words = f"samples of run {run.id}: it lost or forgot the rest"
+        expect(training).to_contain_text(words)
+        expect(training.get_by_text("Loading…")).to_be_hidden()
+        expect(_section(page, "Progress")).to_contain_text(words)
+        expect(training.get_by_role("img")).to_have_count(0)
+        page.goto(f"{connection.url}/runs/{uncounted.id}")
+        expect(_section(page, "Delivery")).to_contain_text("Not yet counted")
         page.goto("about:blank")

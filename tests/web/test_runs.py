@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -90,25 +89,6 @@ def test_two_or_more_are_compared(runs: Locator) -> None:
     compare.click()
     page.wait_for_url("**/compare?runs=2,6")
     page.goto("about:blank")
-
-
-def test_a_name_leads_to_its_run(runs: Locator) -> None:
-    runs.page.get_by_role("link", name="reached").click()
-    expect(runs.page.get_by_role("heading", level=1, name="reached")).to_be_visible()
-    runs.page.goto("about:blank")
-
-
-def test_no_runs_say_what_to_do(
-    page: Page, tmp_path: Path, shared_prometheus: PrometheusServer
-) -> None:
-    open_database(database_url(tmp_path)).close()
-    with serve_master(tmp_path, free_port(), shared_prometheus.url) as connection:
-        sign_in(page, connection, "/runs")
-        expect(page.get_by_text("No runs yet")).to_be_visible()
-        expect(page.get_by_text("mlbench run digits --workers 2")).to_be_visible()
-        page.get_by_role("button", name="New run").click()
-        expect(page.get_by_role("dialog", name="New run")).to_be_visible()
-        page.goto("about:blank")
 
 
 @pytest.mark.usefixtures("no_run_left")

@@ -20,35 +20,16 @@ from tests.web.watch import Watch
 _FIRST, _SECOND = "local-mlbench-worker-0", "local-mlbench-worker-1"
 
 
-def test_each_worker_says_where_it_is_and_what_it_uses(user: Page, connection: Connection) -> None:
+@pytest.mark.usefixtures("no_run_left")
+def test_each_worker_says_what_it_is_uses_and_works_on(
+    user: Page, connection: Connection, client: ApiClient
+) -> None:
     user.goto(f"{connection.url}/")
     for name in (_FIRST, _SECOND):
         worker = user.get_by_role("article", name=name)
-        for said in ("Running", "127.0.0.1", "idle"):
+        for said in ("Running", "127.0.0.1", "idle", "CPU", "Memory", "Network"):
             expect(worker).to_contain_text(said, ignore_case=True)
-        for used in ("CPU", "Memory", "Network"):
-            expect(worker).to_contain_text(used)
-    expect(user.get_by_role("list", name="Workers")).not_to_have_attribute("aria-busy", "true")
-
-
-def test_a_filter_leaves_those_that_match(user: Page, connection: Connection) -> None:
-    user.goto(f"{connection.url}/")
-    workers = user.get_by_role("article")
-    expect(workers).to_have_count(2)
-    user.get_by_label("Filter").fill("worker-1")
-    expect(workers).to_have_count(1)
-    expect(user.get_by_role("article", name=_SECOND)).to_be_visible()
-    user.get_by_label("Filter").fill("<b>")
-    expect(workers).to_have_count(0)
-    expect(user.get_by_text("No worker matches the filter.")).to_be_visible()
-
-
-@pytest.mark.usefixtures("no_run_left")
-def test_a_worker_leads_to_its_run(user: Page, connection: Connection, client: ApiClient) -> None:
-    user.goto(f"{connection.url}/")
-    worker = user.get_by_role("article", name=_SECOND)
-    expect(worker).to_be_visible()
-    # The page sees by itself what is new.
+    # The page finds out by itself what is new.
     run = order_steps(client, "on-workers", steps=6000, rate=100)
     expect(worker.get_by_text("rank 1")).to_be_visible()
     worker.get_by_role("link", name=re.compile(f"Run {run.id}")).click()
@@ -58,7 +39,7 @@ def test_a_worker_leads_to_its_run(user: Page, connection: Connection, client: A
     expect(worker.get_by_text("rank 1")).to_be_hidden()
 
 
-def test_no_workers_say_what_to_do(
+def test_an_empty_installation_says_what_to_do(
     page: Page, tmp_path: Path, shared_prometheus: PrometheusServer
 ) -> None:
     open_database(database_url(tmp_path)).close()
@@ -66,9 +47,15 @@ def test_no_workers_say_what_to_do(
         sign_in(page, connection, "/")
         expect(page.get_by_text("There are no workers now.")).to_be_visible()
         expect(page.get_by_text("mlbench up --workers 2")).to_be_visible()
+        page.get_by_role("link", name="New run").click()
+        expect(page.get_by_role("dialog", name="New run")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.get_by_text("No runs yet")).to_be_visible()
+        expect(page.get_by_text("mlbench run digits --workers 2")).to_be_visible()
         page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_while_the_master_is_away_what_was_known_stays(
     page: Page, tmp_path: Path, shared_prometheus: PrometheusServer, watch: Watch
 ) -> None:

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,8 @@ import pytest
 
 from master.pools.base import Shape
 from master.pools.kubernetes import KubernetesPool
-from tests.master.pools.cluster import Namespace, make_namespace
 from tests.master.pools.driving import make_pool
-from tests.master.pools.made import IMAGE, NAME, OWNER_NAME, make_manifest
+from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER_NAME, make_manifest
 from tests.master.pools.proxy import Fault, Request, real_cluster, serve
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -25,11 +26,47 @@ SMALL = Shape(num_cpus=0.02)
 # All that may be asked for in these tests: sizes and shapes that fit on one small node.
 WISHES = [(workers, cores) for workers in (1, 2, 3) for cores in (0.01, 0.02)]
 
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """A namespace, asked with kubectl."""
+
+    name: str
+
+    def kubectl(self, *words: str, given: str | None = None) -> str:
+        """Return what kubectl says."""
+        command = ["kubectl", "-n", self.name, *words]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def items(self, kind: str) -> list[Object]:
+        """Return the objects of a kind that belong to the pool."""
+        labels = ",".join(f"{name}={value}" for name, value in LABELS.items())
+        found: list[Object] = json.loads(self.kubectl("get", kind, "-l", labels, "-o", "json"))[
+            "items"
+        ]
+        return found
+
+    def apply(self, *objects: Object) -> None:
+        """Have these objects."""
+        for one in objects:
+            self.kubectl("apply", "-f", "-", given=json.dumps(one))
+
 
 @pytest.fixture
 def namespace() -> Iterator[Namespace]:
-    with make_namespace() as made:
-        yield made
+    """A namespace with the Deployment that the pool goes with."""
+    namespace = Namespace(f"pool-{uuid.uuid4().hex[:8]}")
+    namespace.kubectl("create", "namespace", namespace.name)
+    try:
+        words = ["create", "deployment", OWNER_NAME, f"--image={IMAGE}", "--replicas=0"]
+        namespace.kubectl(*words)
+        yield namespace
+    finally:
+        namespace.kubectl("delete", "namespace", namespace.name, "--wait=false")
 
 
 @pytest.fixture
@@ -195,7 +232,7 @@ def test_an_image_without_python(pool: KubernetesPool) -> None:
     waits_for(pool, "python3", 1, Shape(image=IMAGE))
 
 
-Spoil = Callable[[dict[str, Any]], object]
+Spoil = Callable[[Object], object]
 
 
 @pytest.mark.parametrize(
@@ -252,14 +289,14 @@ def test_why_pods_do_not_run(
     waits_for(make_pool(path, namespace.name, stop), words, 1, shape)
 
 
-def template_of(stated: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = stated["statefulSet"]["spec"]["template"]
+def template_of(stated: Object) -> Object:
+    found: Object = stated["statefulSet"]["spec"]["template"]
     return found
 
 
-def worker_of(stated: dict[str, Any]) -> dict[str, Any]:
+def worker_of(stated: Object) -> Object:
     [worker] = template_of(stated)["spec"]["containers"]
-    found: dict[str, Any] = worker
+    found: Object = worker
     return found
 
 

@@ -1,7 +1,8 @@
-"""A run whose samples go to one Prometheus, through whatever stands before it."""
+"""A run whose samples go to a Prometheus, and where each of them must be."""
 
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from master.controller.settling import Settler
 from master.models import Detail, KeptSample, Run, run_owner
@@ -14,26 +15,95 @@ from tests.master.making import line, make_run, post, record
 from tests.master.recording.places import (
     Place,
     assert_everywhere_once,
+    in_prometheus,
     kept,
     nothing_waits,
 )
 
 
-class Case:
-    """A run whose samples go through a faulty Prometheus, and what was recorded of it."""
+class Recorder:
+    """Records and posts samples for a run, delivers them, and looks where they are."""
+
+    def __init__(
+        self, writes_to: str, reads_from: str | None = None, timeout_seconds: float = 10.0
+    ) -> None:
+        self.run: Run = make_run()
+        self.url = reads_from or writes_to
+        self.recorded: Counter[Place] = Counter()
+        self._writer = RemoteWriter(writes_to, timeout_seconds)
+        self._prometheus = PrometheusClient(self.url)
+        self.delivery = Delivery(self._writer)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of rank 0's series, but for the metric's name."""
+        return {"__name__": "mlbench_run_metric", "run_id": str(self.run.id), "rank": "0"}
+
+    def record(self, at_ms: float, **metrics: float | str) -> None:
+        """Record metrics on rank 0."""
+        self.record_on(0, at_ms, metrics)
+
+    def record_on(self, rank: int, at_ms: float, metrics: Mapping[str, float | str]) -> None:
+        """Record metrics on a rank."""
+        record(self.run, line(at_ms / 1000, **metrics), rank)
+        for metric, value in metrics.items():
+            self.recorded[Place(metric, str(rank), round(at_ms * 1000), spell(value))] += 1
+
+    def post(self, at_ms: float, **metrics: float | str) -> None:
+        """Post metrics of rank 0 in one body."""
+        self.post_all([Sample(m, "0", round(at_ms * 1000), v, True) for m, v in metrics.items()])
+
+    def post_all(self, samples: Sequence[Sample]) -> None:
+        """Post samples in one body."""
+        post(run_owner(self.run.id), samples)
+        for metric, rank, time_us, value, *_ in samples:
+            self.recorded[Place(metric, rank, time_us, spell(value))] += 1
+
+    def deliver_all(self) -> None:
+        """Deliver until nothing waits."""
+        while self.delivery.deliver_waiting():
+            pass
+        assert nothing_waits()
+
+    def deliver(self) -> None:
+        """Deliver everything, and make sure that each sample is in one place."""
+        self.deliver_all()
+        self.assert_in_place()
+
+    def assert_in_place(self) -> None:
+        """Make sure that each sample is in one place, with its value, and counted so."""
+        assert nothing_waits()
+        assert_everywhere_once(self.url, self.run.id, self.recorded)
+        held = kept(self.run.id).total()
+        total = self.recorded.total()
+        assert self.count() == SampleCounts(total, total - held, held)
+
+    def count(self) -> SampleCounts:
+        """Count the run's samples."""
+        return count(self._prometheus, self.run.id)
+
+    def sent(self, metric: str) -> list[str]:
+        """Return the values that Prometheus has of a metric, in order of time."""
+        found = in_prometheus(self.url, self.run.id)
+        places = [place for place in found if place.metric == metric]
+        return [place.value for place in sorted(places, key=lambda place: place.time_us)]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._writer.close()
+        self._prometheus.close()
+
+
+class Case(Recorder):
+    """Samples of all kinds that go through a faulty Prometheus, and are counted in the end."""
 
     def __init__(self, writes_to: str, reads_from: str, timeout_seconds: float = 10.0) -> None:
-        self.run: Run = make_run()
+        super().__init__(writes_to, reads_from, timeout_seconds)
         self.rounds = 0
-        self.recorded: Counter[Place] = Counter()
-        self._reads_from = reads_from
-        self._writer = RemoteWriter(writes_to, timeout_seconds)
-        self._prometheus = PrometheusClient(reads_from)
-        self.delivery = Delivery(self._writer)
         self.settler = Settler(self._prometheus, self.delivery, look_seconds=0.0)
 
     def recount(self) -> None:
-        """Count the runs, and have delivered again what Prometheus has lost of them."""
+        """Count the runs, and deliver again what Prometheus has lost of them."""
         self.settler.recount()
         self.settler.turn()
 
@@ -42,39 +112,15 @@ class Case:
         self.rounds += 1
         now_ms = time.time_ns() // 1_000_000
         for rank in (0, 1):
-            lines = b""
             for i in range(10):
-                values: dict[str, float | str] = {"loss": i / 7, "text": f"step {i}"}
-                lines += line((now_ms + i) / 1000, **values)
-                for metric, value in values.items():
-                    self._note(Sample(metric, str(rank), (now_ms + i) * 1000, value))
-            record(self.run, lines, rank)
-        self._post([Sample("one", "", now_ms * 1000 + 7, 0.1, False, {"of": ["one"]})])
-        self._post(
-            [
-                *(Sample("many", str(i % 2), (now_ms + i) * 1000, float(i)) for i in range(10)),
-                Sample("note", "", now_ms * 1000, "a text", metadata="m"),
-            ]
-        )
-
-    def _post(self, samples: list[Sample]) -> None:
-        post(run_owner(self.run.id), samples)
-        for sample in samples:
-            self._note(sample)
-
-    def _note(self, sample: Sample) -> None:
-        metric, rank, time_us, value = sample[:4]
-        self.recorded[Place(metric, rank, time_us, spell(value))] += 1
-
-    def deliver_all(self) -> None:
-        """Deliver until nothing waits."""
-        while self.delivery.deliver_waiting():
-            pass
+                self.record_on(rank, now_ms + i, {"loss": i / 7, "text": f"step {i}"})
+        self.post_all([Sample("one", "", now_ms * 1000 + 7, 0.1, False, {"of": ["one"]})])
+        many = [Sample("many", str(i % 2), (now_ms + i) * 1000, float(i)) for i in range(10)]
+        self.post_all([*many, Sample("note", "", now_ms * 1000, "a text", metadata="m")])
 
     def assert_complete(self) -> None:
-        """Make sure that each sample is in one place, with its value, and counted so."""
-        assert nothing_waits()
-        assert_everywhere_once(self._reads_from, self.run.id, self.recorded)
+        """Make sure that each sample is in one place, along with what was posted with it."""
+        self.assert_in_place()
         details = Detail.select().where(Detail.owner == run_owner(self.run.id))
         given = [one[1:] for detail in details for one in detail.samples]
         assert given == [[False, {"of": ["one"]}]] * self.rounds
@@ -82,16 +128,3 @@ class Case:
         assert [note.metadata for note in notes.where(KeptSample.metric == "note")] == (
             ["m"] * self.rounds
         )
-        held = kept(self.run.id).total()
-        assert self.count() == SampleCounts(
-            self.recorded.total(), self.recorded.total() - held, held
-        )
-
-    def count(self) -> SampleCounts:
-        """Count the run's samples."""
-        return count(self._prometheus, self.run.id)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._writer.close()
-        self._prometheus.close()

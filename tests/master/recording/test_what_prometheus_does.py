@@ -13,22 +13,16 @@ from pathlib import Path
 import pytest
 from peewee import Database
 
-from master.models import Run, run_owner
-from master.reading.counting import SampleCounts, count
-from master.reading.promql import PrometheusClient
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
-from master.recording.samples import Sample, spell
+from master.models import run_owner
 from master.recording.streams import rewind
 from tests.conftest import PrometheusServer, free_port
-from tests.master.making import line, make_run, post, record
+from tests.master.recording.case import Recorder
 from tests.master.recording.places import (
     HOUR_MS,
     Place,
     assert_everywhere_once,
     in_prometheus,
     kept,
-    nothing_waits,
     points,
     write,
     write_labelled,
@@ -72,66 +66,6 @@ def _plain(binary: Path, parent: Path) -> PrometheusServer:
 def both(plain: PrometheusServer, shared_prometheus: PrometheusServer) -> tuple[str, str]:
     """The URLs of a Prometheus as it is, and of one with our configuration."""
     return plain.url, shared_prometheus.url
-
-
-class Recorder:
-    """Records and posts samples for a run, delivers them, and looks where they are."""
-
-    def __init__(self, url: str) -> None:
-        self.run: Run = make_run()
-        self.url = url
-        self.recorded: Counter[Place] = Counter()
-        self._writer, self._prometheus = RemoteWriter(url), PrometheusClient(url)
-        self._delivery = Delivery(self._writer)
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels of the run's series, but for the metric's name."""
-        return {"__name__": "mlbench_run_metric", "run_id": str(self.run.id), "rank": "0"}
-
-    def record(self, at_ms: float, **metrics: float | str) -> None:
-        record(self.run, line(at_ms / 1000, **metrics))
-        for metric, value in metrics.items():
-            self.recorded[Place(metric, "0", round(at_ms * 1000), spell(value))] += 1
-
-    def post(self, at_ms: float, **metrics: float | str) -> None:
-        samples = [Sample(m, "0", round(at_ms * 1000), v, True) for m, v in metrics.items()]
-        post(run_owner(self.run.id), samples)
-        for sample in samples:
-            self.recorded[Place(sample.metric, "0", sample.time_us, spell(sample.value))] += 1
-
-    def deliver(self) -> None:
-        """Deliver everything, and make sure that each sample is in one place, and counted so."""
-        self.deliver_all()
-        assert_everywhere_once(self.url, self.run.id, self.recorded)
-        counted = self.count()
-        assert counted.agrees
-        assert counted.recorded == self.recorded.total()
-        assert counted.kept == kept(self.run.id).total()
-
-    def deliver_all(self) -> None:
-        """Deliver until nothing waits."""
-        while self._delivery.deliver_waiting():
-            pass
-        assert nothing_waits()
-
-    def count(self) -> SampleCounts:
-        """Count the run's samples."""
-        return count(self._prometheus, self.run.id)
-
-    def sent(self, metric: str) -> list[str]:
-        """Return the values that Prometheus has of a metric, in order of time."""
-        found = in_prometheus(self.url, self.run.id)
-        places = sorted((place for place in found if place.metric == metric), key=_time)
-        return [place.value for place in places]
-
-    def close(self) -> None:
-        self._writer.close()
-        self._prometheus.close()
-
-
-def _time(place: Place) -> int:
-    return place.time_us
 
 
 @pytest.fixture

@@ -127,13 +127,6 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     )
 
 
-def test_a_set_without_a_finished_run_has_no_comparison(mlbench: Mlbench, runs_of: RunsOf) -> None:
-    done = mlbench("bench", "steps", "--workers=1", "--repeats=1", "--name=bad", "--set", "x=1")
-    assert (done.code, done.out) == (1, "")
-    assert [run.state for run in runs_of("bad")] == ["FAILED"]
-    assert "1 of 1 runs did not finish" in done.err
-
-
 def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
 ) -> None:
@@ -166,10 +159,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
             ("steps", "--workers", "1,x"),
             "--workers 1,x: give numbers separated by",
         ),
-        (("steps", "--seed", "1"), "--seed: steps takes none; leave it out"),
-        (("steps", "--name", "x" * 35), f"--name {'x' * 35}: at most 34 characters"),
-        (("steps", "-o", "report.pdf"), "-o report.pdf: its name must end with one of"),
-        (("./missing.py",), "there is no file missing.py"),
+        (("steps", "--name", "x" * 35), f"--name {'x' * 35}: it may have at most 34 characters"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_has(
@@ -245,7 +235,7 @@ def test_names_have_room_for_what_is_added() -> None:
 
 def test_a_set_can_be_compared() -> None:
     assert len(plan_runs("set", [1, 2], [None] * 100)) == 200
-    with pytest.raises(UsageError, match="that is 202 runs; at most 200"):
+    with pytest.raises(UsageError, match="these are 202 runs; at most 200"):
         plan_runs("set", [1, 2], [None] * 101)
 
 
@@ -269,11 +259,6 @@ def test_finished_and_active_runs_are_not_run_again() -> None:
     assert find_earlier([_ONE, _TWO], [_RUN, failed, going]) == {_ONE: going, _TWO: _RUN}
 
 
-def test_of_runs_with_one_name_the_newest_counts() -> None:
-    failed = replace(_RUN, id=8, state="FAILED")
-    assert find_earlier([_TWO], [_RUN, failed]) == {}
-
-
 def test_a_run_of_the_same_shape_is_one_of_the_set() -> None:
     check_earlier({_TWO: _RUN}, _ORDER, _RULES)
     usual = replace(_RUN, args={**_RUN.args, "learning_rate": "0.05", "exchange": "ddp"})
@@ -284,13 +269,8 @@ def test_a_run_of_the_same_shape_is_one_of_the_set() -> None:
     ("change", "named"),
     [
         ({"num_workers": 1}, "num_workers"),
-        ({"num_cpus": 0.5}, "num_cpus"),
-        ({"max_bandwidth": 20.0}, "max_bandwidth"),
         ({"seed": 6}, "seed"),
         ({"benchmark": "", "command": "train"}, "benchmark, command"),
-        ({"working_dir": "/somewhere"}, "working_dir"),
-        ({"light_target": False}, "light_target"),
-        ({"gpu_enabled": True}, "gpu_enabled"),
         ({"deadline_seconds": 60.0}, "deadline_seconds"),
         ({"args": {"epochs": "4"}}, "option epochs"),
         ({"args": {}}, "option epochs"),

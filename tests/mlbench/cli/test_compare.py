@@ -37,13 +37,6 @@ def test_every_figure_can_be_read_on_a_terminal_of_80_columns(
     assert "15 digits-w4-r5 2.73 7.00 98.58 4,735 20.00 34.57" in cells
 
 
-def test_a_wide_terminal_shows_minor_columns_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    paper = print_on(monkeypatch, columns=120)
-    compare.show_comparison(make_matrix((1, 2, 4), 5))
-    cells = [" ".join(line.split()) for line in paper.getvalue().splitlines()]
-    assert "15 digits-w4-r5 4 closed 2.73 7.00 98.58 12 4,735 20.00 34.57" in cells
-
-
 def test_the_longest_name_is_folded_and_no_figure_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     paper = print_on(monkeypatch, columns=80)
     matrix = make_matrix((1,), 2)
@@ -67,24 +60,6 @@ def test_on_a_narrow_terminal_each_row_is_a_list(
     cells = [" ".join(line.split()) for line in lines]
     assert {"efficiency % 87.1", "slowest s 4.51", "comm. share % 10.00"} <= {*cells}
     assert "".join(cells).count("x") >= 2 * 80 * 3, "in each table of groups"
-
-
-def test_what_is_folded_stays_indented(monkeypatch: pytest.MonkeyPatch) -> None:
-    paper = io.StringIO()
-    terminal = Console(file=paper, width=40, markup=False, force_terminal=True, color_system=None)
-    monkeypatch.setattr(compare, "out", terminal)
-    difference = make_difference("command", "no", "command is " + "word " * 20)
-    compare.show_comparison(replace(make_matrix((1, 2), 1), differences=(difference,)))
-    lines = paper.getvalue().splitlines()
-    begin = lines.index("what else differs:") + 1
-    assert all(line.startswith("  ") for line in lines[begin : lines.index("", begin)])
-
-
-def test_in_a_pipe_no_difference_is_folded(capsys: pytest.CaptureFixture[str]) -> None:
-    text = "command is " + "word " * 500 + "end"
-    difference = make_difference("command", "no", text)
-    compare.show_comparison(replace(make_matrix((1, 2), 1), differences=(difference,)))
-    assert f"  {text}" in capsys.readouterr().out.splitlines()
 
 
 def test_why_runs_cannot_be_compared_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:

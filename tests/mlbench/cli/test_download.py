@@ -114,12 +114,6 @@ def test_where_it_cannot_go_is_told(
     assert [file.name for file in tmp_path.iterdir()] == ["folder.zip"]
 
 
-def test_a_terminal_is_no_place_for_it(here: Mlbench, finished: Run) -> None:
-    with here.on_terminal("download", "finished", "-o", "-") as terminal:
-        assert terminal.wait() == 2
-    assert "stdout must be a file or a pipe" in terminal.text
-
-
 # --- Where it does not get to the end: a master that falls silent after a part. ---
 
 

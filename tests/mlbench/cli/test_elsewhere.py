@@ -41,14 +41,6 @@ def test_a_run_is_watched_and_no_token_is_shown(
     client.delete_run(run.id).result()
 
 
-def test_a_set_is_run(elsewhere: Mlbench, client: ApiClient) -> None:
-    arguments = ("steps", "--workers=1", "--repeats=1", "--name=far", *_FAST)
-    done = elsewhere("bench", *arguments, "--json")
-    assert done.code == 0, done.err
-    [run_id] = done.json["groups"][0]["run_ids"]
-    client.delete_run(run_id).result()
-
-
 @pytest.mark.parametrize("command", ["logs", "metrics", "manifest", "compare"])
 def test_what_reads_runs_reads_them_there(
     elsewhere: Mlbench, mlbench: Mlbench, finished: Run, command: str
@@ -116,6 +108,7 @@ def test_a_master_that_refuses_is_told(alone: Mlbench, status: int, message: str
     assert done.err == f"mlbench: the master at {master.url} refuses (not you): {message}\n"
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_local_stack_are_about_that(elsewhere: Mlbench) -> None:
     up = elsewhere.process("up", "--detach", "--workers", "1", "--json")
     try:
@@ -127,9 +120,3 @@ def test_the_commands_of_the_local_stack_are_about_that(elsewhere: Mlbench) -> N
         assert f"@{up.json['url'].removeprefix('http://')}/api/runs/1/" in demo.out
     finally:
         assert elsewhere("down").out == "stopped\n"
-
-
-def test_grafana_must_be_told_of_the_prometheus_there(elsewhere: Mlbench) -> None:
-    done = elsewhere("grafana", "push", "--url", "http://127.0.0.1:1", "--token", "t")
-    assert done.code == 2
-    assert "is not known here: say it with --prometheus-url" in done.err

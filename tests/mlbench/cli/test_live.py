@@ -64,12 +64,6 @@ def test_before_the_first_value_there_is_time_only(run: Run) -> None:
     assert progress(waiting, {}, _NOW) == Progress(None, None, None, None, None, seconds=20.0)
 
 
-def test_a_small_loss_is_told_beside_its_goal(run: Run) -> None:
-    aiming = replace(run, goal=Goal("val_loss", 0.0005, lower_is_better=True))
-    cells = live._cells(aiming, Progress(2, 200, 0.25, 0.00062, None, seconds=10.0))
-    assert cells[2] == "val_loss 0.000620 (goal 0.0005)"
-
-
 def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(
     mlbench: Mlbench, client: ApiClient
 ) -> None:

@@ -118,17 +118,6 @@ def test_the_settings_are_one_line_that_ends_with_the_terminal(paper: io.StringI
     assert line.endswith("…")
 
 
-def test_in_a_pipe_nothing_is_cut_and_no_line_is_filled_up(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    long = {f"setting_{i}": i for i in range(100)}
-    output.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION)
-    lines = capsys.readouterr().out.splitlines()
-    facts = lines[1 : lines.index("epochs            12")]
-    assert [line for line in facts if line.endswith("setting_99=99")]
-    assert [line for line in facts if line.endswith(" ")] == []
-
-
 def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> None:
     output.show_result(_RUN, _RESULT, _CONNECTION)
     api, graph, promql = shown(paper)[-3:]
@@ -161,22 +150,6 @@ def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
     output.show_result(_RUN, missed, _CONNECTION)
     assert "time to accuracy not reached" in shown(paper)
     assert "after time none within 1 min 00 s since the start" in shown(paper)
-
-
-def test_without_training_time_there_is_the_walls(paper: io.StringIO) -> None:
-    walled = replace(_RESULT, time_to_accuracy=TimeToAccuracy(None, 11.0))
-    output.show_result(_RUN, walled, _CONNECTION)
-    assert "time to accuracy 11.00 s since the start" in shown(paper)
-
-
-def test_departures_from_the_rules_are_told(paper: io.StringIO) -> None:
-    departing = replace(_RESULT, departures=("its goal is 90", "the code has changes"))
-    output.show_result(_RUN, departing, _CONNECTION)
-    assert shown(paper)[1:4] == [
-        "division closed",
-        "departs from the rules: its goal is 90",
-        "departs from the rules: the code has changes",
-    ]
 
 
 def test_what_there_is_nothing_of_is_left_out(paper: io.StringIO) -> None:
@@ -222,15 +195,6 @@ def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) ->
         "Grafana http://g:2/d/mlbench-run?var-run_id=7&from=1533288090000&to=1533288180000",
         'PromQL mlbench_run_metric{run_id="7",metric="train_loss"}',
     ]
-
-
-def test_a_narrow_terminal_does_not_cut_the_names_of_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    paper = print_on(monkeypatch, columns=60)
-    name = "a-run-with-a-name-of-thirty-two-x"
-    output.show_runs([replace(_RUN, name=name)], [])
-    assert name in paper.getvalue()
 
 
 def test_before_the_first_run_the_list_says_how_to_start_one(paper: io.StringIO) -> None:

@@ -33,6 +33,7 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
     assert launch.running_supervisor(mlbench.home) == before
 
 
+@pytest.mark.slow
 def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
     port = free_port()
     up = alone.process("up", "--detach", "--workers", "1", "--port", str(port), "--json")
@@ -53,6 +54,7 @@ def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
     assert alone("down").out == "no stack was running\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_stack_in_the_foreground(alone: Mlbench) -> None:
     with alone.on_terminal("up", "--workers", "1") as terminal:
         terminal.read_until(
@@ -88,18 +90,7 @@ def test_without_a_stack_a_command_says_how_to_start_one(
     )
 
 
-def test_a_stack_that_was_killed_is_told(alone: Mlbench) -> None:
-    alone.home.root.mkdir()
-    url = f"http://127.0.0.1:{free_port()}"
-    alone.home.connection_file.write_text(
-        f'{{"url": "{url}", "token": "t", "prometheus_url": "http://127.0.0.1:1"}}'
-    )
-    done = alone("status")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"mlbench: the master at {url} does not answer (")
-    assert "is the stack running? `mlbench up` starts it" in done.err
-
-
+@pytest.mark.slow
 def test_a_demo_runs_and_stops_the_stack_that_it_started(alone: Mlbench) -> None:
     done = alone.process("demo", "steps", "--workers", "1")
     assert done.code == 0, done.err
@@ -111,6 +102,7 @@ def test_a_demo_runs_and_stops_the_stack_that_it_started(alone: Mlbench) -> None
     assert not alone.home.connection_file.exists()
 
 
+@pytest.mark.slow
 def test_a_demo_over_a_stack_that_runs_leaves_it_running(mlbench: Mlbench) -> None:
     before = launch.running_supervisor(mlbench.home)
     done = mlbench("demo", "no-such-benchmark")
@@ -132,6 +124,7 @@ def without_a_stack_of_its_own(mlbench: Mlbench) -> Mlbench:
     return replace(mlbench, program=(sys.executable, "-c", code))
 
 
+@pytest.mark.slow
 def test_a_demo_on_a_terminal_stays_up_until_ctrl_c(mlbench: Mlbench) -> None:
     with without_a_stack_of_its_own(mlbench).on_terminal("demo", "steps") as terminal:
         terminal.read_until(
@@ -144,6 +137,7 @@ def test_a_demo_on_a_terminal_stays_up_until_ctrl_c(mlbench: Mlbench) -> None:
     assert terminal.text.endswith("Stopping the stack…\r\nstopped\r\n")
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_a_demo_runs_stops_the_stack(mlbench: Mlbench, client: ApiClient) -> None:
     with without_a_stack_of_its_own(mlbench).on_terminal("demo", "steps") as terminal:
         terminal.read_until("on 2 workers: training")

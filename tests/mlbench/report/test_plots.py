@@ -71,11 +71,6 @@ def test_without_training_time_the_clock_is_the_walls() -> None:
     assert "time since the start [s]" in texts(plot)
 
 
-def test_runs_that_did_not_reach_the_goal_are_counted() -> None:
-    comparison = make_comparison([make_result(1), make_unreached(2, repeat=2), make_result(3, 2)])
-    assert "(1 of 2)" in texts(drawn(comparison)["Time to accuracy"])
-
-
 def test_groups_with_as_many_workers_have_names_instead() -> None:
     comparison = make_matrix((1, 2), 2)
     first, second = comparison.groups
@@ -135,16 +130,3 @@ def test_a_name_with_markup_is_a_text() -> None:
     assert result.target is not None
     odd = replace(result, target=replace(result.target, metric="<b>&$x^2$"))
     assert "<b>&$x^2$" in texts(plots(make_comparison([odd]))[0])
-
-
-def test_a_run_without_any_time_can_be_drawn() -> None:
-    still = replace(make_result(1), phases={"forward": 0.0})
-    assert "0.00 s" in texts(drawn(make_comparison([still]))["Where the time went"])
-
-
-def test_a_single_evaluation_is_a_point() -> None:
-    result = make_result(1)
-    assert result.curve is not None
-    curve = replace(result.curve, wall_seconds=(1.0,), training_seconds=(1.0,), values=(50.0,))
-    lone = replace(result, curve=curve, time_to_accuracy=None)
-    assert "<use" in plots(make_comparison([lone]))[0].svg

@@ -80,20 +80,3 @@ def test_phases_of_ones_own_follow_the_known_ones() -> None:
     own = replace(make_result(1), phases={"zeta": 1.0, "other": 2.0, "forward": 3.0})
     phases = tables(make_comparison([own]))[0]
     assert [row[0] for row in phases.rows] == ["forward", "other", "zeta", "sum"]
-
-
-def test_a_group_that_was_not_timed_has_no_sum() -> None:
-    untimed = replace(make_result(2, 2), phases={})
-    [phases] = [
-        table
-        for table in tables(make_comparison([make_result(1), untimed]))
-        if table.title == "Where the time went"
-    ]
-    assert phases.rows[-1] == ("sum", "9.39", "-")
-
-
-def test_all_groups_have_times_of_as_many_decimals() -> None:
-    quick = replace(make_result(2, 2), phases={"forward": 0.5})
-    slow = replace(make_result(1), phases={"forward": 12.0})
-    phases = next(t for t in tables(make_comparison([slow, quick])) if "time went" in t.title)
-    assert phases.rows == (("forward", "12.00", "0.50"), ("sum", "12.00", "0.50"))

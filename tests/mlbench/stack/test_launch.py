@@ -2,19 +2,15 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 
-import httpx
 import psutil
 import pytest
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
 from mlbench.errors import StackError
-from mlbench.home import Connection, Home
+from mlbench.home import Home
 from mlbench.stack import launch
 from tests.conftest import wait_for
 from tests.mlbench.conftest import wait_for_end
@@ -30,33 +26,6 @@ def supervisor_of(home: Home) -> psutil.Process:
 
 def ranks_recording(client: ApiClient, run_id: int) -> int:
     return len(client.get_run_metrics(run_id, metric_filter="train_loss").result().value)
-
-
-def test_a_stack_that_runs_answers_everywhere(stack: Home) -> None:
-    connection = stack.read_connection()
-    assert httpx.get(f"{connection.url}/readyz").is_success
-    assert httpx.get(f"{connection.prometheus_url}/-/ready").is_success
-    parts = [" ".join(part.cmdline()) for part in descendants(supervisor_of(stack).pid)]
-    for word in ("prometheus.yml", "gunicorn", "master.controller", "exporter.app"):
-        assert [part for part in parts if word in part], word
-    assert len([part for part in parts if "worker.agent" in part]) == 2
-
-
-def test_starting_twice_is_starting_once(stack: Home) -> None:
-    before = supervisor_of(stack)
-    assert launch.wait_until_ready(stack) == stack.read_connection()
-    second = subprocess.run(
-        [sys.executable, "-m", "mlbench.stack.launch", "--workers", "1"],
-        env={**os.environ, names.ENV_HOME: str(stack.root)},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert second.returncode == 1
-    assert second.stderr == f"a stack is already running with {stack.root}\n"
-    assert supervisor_of(stack) == before
-    assert httpx.get(f"{stack.read_connection().url}/readyz").is_success
 
 
 @pytest.mark.slow
@@ -88,25 +57,6 @@ def program(folder: Path, code: str) -> Path:
     path.write_text(f"#!/bin/sh\n{code}\n")
     path.chmod(0o755)
     return path
-
-
-@pytest.mark.slow
-def test_a_part_that_does_not_work_is_named_with_its_last_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = Home(tmp_path / "home")
-    # As a killed stack leaves it: it must not be taken for the answer of this one.
-    home.write_connection(Connection("http://127.0.0.1:1", "stale", "http://127.0.0.1:2"))
-    broken = program(tmp_path, "echo opening storage failed: read-only file system >&2; exit 1")
-    monkeypatch.setenv("PROMETHEUS", str(broken))
-    began = time.monotonic()
-    with pytest.raises(StackError, match="the stack did not start:") as error:
-        launch.start_detached(home, workers=1, port=None)
-    assert time.monotonic() - began < 30
-    assert f"the end of {home.logs / 'prometheus.log'}:\n" in str(error.value)
-    assert str(error.value).endswith("opening storage failed: read-only file system")
-    assert launch.running_supervisor(home) is None
-    assert not home.connection_file.exists()
 
 
 def test_without_prometheus_nothing_is_started(

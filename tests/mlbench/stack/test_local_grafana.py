@@ -86,6 +86,7 @@ def show_stack(home: Home) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_grafana_that_is_found_is_provisioned_and_shown(home: Home, grafana_home: Path) -> None:
     url = start(home)
     wait_for(lambda: answers(url), what="Grafana answers")
@@ -133,6 +134,7 @@ def test_a_grafana_that_does_not_start_keeps_nothing_from_running(
     wait_for(lambda: answers(url), what="Grafana answers")
 
 
+@pytest.mark.slow
 def test_where_there_is_none_one_line_says_so(
     home: Home, grafana_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

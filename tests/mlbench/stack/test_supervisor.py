@@ -243,23 +243,6 @@ def test_a_part_that_cannot_work_ends_the_start_with_its_last_words(
     assert not home.connection_file.exists()
 
 
-def test_a_part_that_works_at_the_second_try_is_no_reason_to_give_up(
-    start: Start, home: Home, tmp_path: Path
-) -> None:
-    tried = tmp_path / "tried"
-    start("sh", "-c", f"test -e {tried} && exec sleep 1000; touch {tried}; exit 1")
-    wait_for(home.connection_file.exists, what="the stack is ready")
-    assert tried.exists()
-
-
-def test_a_part_that_is_no_program_ends_the_start(start: Start, home: Home, tmp_path: Path) -> None:
-    no_program = tmp_path / "prometheus"
-    no_program.touch(mode=0o644)
-    said = error_of(start(str(no_program)), tmp_path)
-    assert f"cannot start first: [Errno 13] Permission denied: '{no_program}'" in said
-    assert "Traceback" not in said
-
-
 def test_asked_to_end_while_it_starts_it_does(start: Start, home: Home) -> None:
     supervisor = start("sh", "-c", "exec sleep 1000", "never-ready")
     wait_for(lambda: len(pids(supervisor)) == 4)

@@ -1,52 +1,61 @@
-// Calls the REST API: JSON in, JSON out, errors that say which field is wrong.
+// Client of the REST API: JSON in and out, and errors that name the wrong fields.
 
 const TIMEOUT_MS = 30_000;
-// Clocks that differ by no more than this are taken to be the same: answers tell whole seconds.
+// The Date header has whole seconds, so smaller differences between clocks are ignored.
 const SAME_CLOCK_MS = 2000;
-
-// What is wrong with a field may have a semicolon of its own.
+// Between the messages of two fields; a message may contain a semicolon, too.
 const NEXT_FIELD = /; (?=[a-z_]+(?:\.[\w-]+)*: )/;
 
 let aheadMs = 0;
 
-/** What the API, or the network, says is wrong. */
+/** An error that the API answered with, or a request without an answer. */
 export class ApiError extends Error {
   /**
    * @param {string} message
-   * @param {number} status of HTTP; 0 where there was no answer
+   * @param {number} status HTTP status; 0 if there was no answer
    */
   constructor(message, status) {
     super(message);
     this.status = status;
   }
 
-  /** Whether asking again may help. */
+  /** Whether the same request may succeed later. */
   get isPassing() {
     return this.status === 0 || this.status === 503;
   }
 
-  /** @returns {Record<string, string>} what is wrong by field; what names none is under "". */
+  /** @returns {Record<string, string>} the messages by field; "" for one without a field. */
   get fields() {
     return Object.fromEntries(this.message.split(NEXT_FIELD).map(splitField));
   }
 }
 
-/** Ask for `path` with query parameters; those that are null or undefined are left out. */
+/** Get `path` with query parameters; null and undefined ones are left out. */
 export function get(/** @type {string} */ path, /** @type {object} */ params = {}) {
   return call("GET", path + query(params));
 }
 
-/** Send `body` as JSON. */
+/** Get `path` like `get`, or null if it does not exist. */
+export async function getOrNull(/** @type {string} */ path, /** @type {object} */ params = {}) {
+  try {
+    return await get(path, params);
+  } catch (error) {
+    if (error.status === 404) return null;
+    throw error;
+  }
+}
+
+/** Post `body` as JSON. */
 export function post(/** @type {string} */ path, /** @type {object} */ body = {}) {
   return call("POST", path, body);
 }
 
-/** Delete what is at `path`. */
+/** Delete the resource at `path`. */
 export function remove(/** @type {string} */ path) {
   return call("DELETE", path);
 }
 
-/** @returns {string} parameters as the end of a URL; a list gives one of the name for each entry. */
+/** @returns {string} a query string; an array becomes one parameter per entry. */
 export function query(/** @type {Record<string, unknown>} */ params) {
   const pairs = Object.entries(params).flatMap(([name, value]) =>
     [value].flat().filter((one) => one != null).map((one) => [name, String(one)]),
@@ -54,15 +63,9 @@ export function query(/** @type {Record<string, unknown>} */ params) {
   return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
 }
 
-/** @returns {number} the master's time in Unix milliseconds, by which ages are told. */
+/** @returns {number} the master's clock in Unix milliseconds; ages are relative to it. */
 export function now() {
   return Date.now() + aheadMs;
-}
-
-/** Leave for the page that asks for the token, and come back to this one after it. */
-export function signIn() {
-  const here = location.pathname + location.search + location.hash;
-  location.replace(`/signin${query({ next: here })}`);
 }
 
 async function call(method, path, body) {
@@ -92,12 +95,18 @@ async function call(method, path, body) {
   return answer;
 }
 
+// The sign-in page leads back to this page.
+function signIn() {
+  const here = location.pathname + location.search + location.hash;
+  location.replace(`/signin${query({ next: here })}`);
+}
+
 function setClock(date) {
   const ahead = Date.parse(date ?? "") - Date.now();
   if (!Number.isNaN(ahead)) aheadMs = Math.abs(ahead) > SAME_CLOCK_MS ? ahead : 0;
 }
 
-function splitField(problem) {
-  const found = /^([a-z_]+(?:\.[\w-]+)*): (.*)$/s.exec(problem);
-  return found ? [found[1], found[2]] : ["", problem];
+function splitField(message) {
+  const found = /^([a-z_]+(?:\.[\w-]+)*): (.*)$/s.exec(message);
+  return found ? [found[1], found[2]] : ["", message];
 }

@@ -1,4 +1,4 @@
-// Draws line and bar charts by plotly.js, which is fetched when the first chart is drawn.
+// Line and bar charts, drawn by plotly.js, which is loaded with the first chart.
 
 import { h } from "./dom.js";
 import { ofBars, ofLines } from "./plot.js";
@@ -34,7 +34,7 @@ function plotly() {
   return loading;
 }
 
-// As it begins, plotly.js adds the rules of its maps in an element that our policy refuses.
+// On loading, plotly.js adds a style element for its maps, which the pages' policy refuses.
 function withoutStyles() {
   const create = document.createElement;
   document.createElement = (name, options) =>
@@ -42,48 +42,40 @@ function withoutStyles() {
   return () => (document.createElement = create);
 }
 
-/**
- * A chart in `element`. What is drawn is handed to `draw`, as often as it changes; zoom and hidden
- * curves stay, as long as the meaning of the axes (`axes`) does.
- */
+/** A chart in `element`. Drawing again keeps zoom and hidden curves, unless the axes are others. */
 export class Chart {
   /**
    * @param {HTMLElement} element
-   * @param {string} label what it shows, for those who cannot see it
+   * @param {string} label its description for screen readers
    */
   constructor(element, label) {
     this.element = element;
     element.classList.add("chart");
     element.setAttribute("role", "img");
     element.setAttribute("aria-label", label);
-    // Long before there is something to draw; where it fails, the drawing tries again.
-    plotly().catch(() => {});
+    plotly().catch(() => {}); // load it early; drawing tries again
     theme.onChange(() => this.#redraw());
   }
 
   /**
    * Draw lines.
    * @param {Line[]} lines
-   * @param {{ x?: string, y?: string, xType?: "linear" | "log" | "date", yType?: "linear" | "log",
-   *   xTicks?: number[], ySuffix?: string, fromZero?: boolean, hasLegend?: boolean,
-   *   marks?: { y: number, text: string }[],
-   *   moments?: { x: number | Date, text: string }[] }} axes titles and kinds of the axes, horizontal
-   *   marks such as a goal, vertical ones such as a restart
+   * @param {import("./plot.js").Axes} axes
    */
   draw(lines, axes = {}) {
-    this.last = () => ofLines(lines, axes);
+    this.figure = () => ofLines(lines, axes);
     return this.#redraw();
   }
 
   /**
-   * Draw bars, stacked, of each of `rows` one; the chart gets as high as they need.
-   * @param {string[]} rows
+   * Draw one stacked bar per row, and make the chart as high as they need.
+   * @param {string[]} rows the names of the bars
    * @param {Bars[]} parts
    * @param {{ x?: string, suffix?: string }} axes
    */
   drawBars(rows, parts, axes = {}) {
     const width = this.element.clientWidth;
-    this.last = () => ofBars(rows, parts, axes, width);
+    this.figure = () => ofBars(rows, parts, axes, width);
     const inLine = Math.max(1, Math.floor(width / LEGEND_WIDTH_PX));
     const legend = parts.length > 1 ? LEGEND_PX * Math.ceil(parts.length / inLine) : 0;
     this.element.style.height = `${BAR_PX * rows.length + AXIS_PX + legend}px`;
@@ -91,20 +83,20 @@ export class Chart {
   }
 
   async #redraw() {
-    if (!this.last) return;
+    if (!this.figure) return;
     let library;
     try {
       library = await plotly();
     } catch {
-      setTimeout(() => this.#redraw(), RETRY_MS); // the master is away, as the page says
+      setTimeout(() => this.#redraw(), RETRY_MS); // the page says that the master is away
       return;
     }
-    const { data, layout } = this.last();
+    const { data, layout } = this.figure();
     await library.react(this.element, data, layout, CONFIG);
     this.#followSize(library);
   }
 
-  // plotly.js itself hears of the window's size alone, not of a chart that comes beside.
+  // plotly.js follows the window's size only, not that of the chart's element.
   #followSize(library) {
     if (this.observer) return;
     let width = this.element.clientWidth;

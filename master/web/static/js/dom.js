@@ -1,43 +1,49 @@
-// Makes elements and keeps lists of them up to date. Texts are texts: no HTML is ever parsed.
+// Elements and the address of the page. Text is never parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * Make an element. Of `props`, `on…` are listeners, `class` and `aria-…` attributes; true is an
- * attribute without a value, and false, null and undefined leave one out. Children that are null,
- * undefined or false are left out, all others that are no nodes are texts.
+ * Make an element. Props named `on…` are listeners, all others attributes: true gives one without
+ * a value; false, null and undefined give none. Children that are false, null or undefined are
+ * left out; what is no node becomes text.
  */
 export function h(/** @type {string} */ tag, /** @type {object} */ props = {}, ...children) {
   return fill(document.createElement(tag), props, children);
 }
 
-/** The same for SVG. */
+/** Make an SVG element, like `h`. */
 export function svg(/** @type {string} */ tag, /** @type {object} */ props = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), props, children);
 }
 
-/** @returns {any} the element with an id: of what kind it is, the page's template says. */
+/** @returns {any} the element with an id; the page's template says of what kind it is. */
 export function byId(/** @type {string} */ id) {
   return document.getElementById(id);
 }
 
-/** Give `element` the text; where it has it already, nothing changes, so that nothing flickers. */
+/** Set an element's text, unless it has it already, so that nothing flickers. */
 export function setText(/** @type {Element} */ element, /** @type {unknown} */ text) {
   if (element.textContent !== String(text)) element.textContent = String(text);
 }
 
+/** Set an element's text, and hide the element while the text is empty. */
+export function setNotice(/** @type {HTMLElement} */ element, /** @type {string} */ text) {
+  setText(element, text);
+  element.hidden = !text;
+}
+
 /**
- * Give `parent` one child for each item, in their order. Children are kept by key, so focus,
- * selection and scrolling stay.
+ * Give `parent` one child per item, in order. Children are reused by key, so that focus, selection
+ * and scrolling stay.
  *
  * @template T
  * @param {Element} parent
  * @param {T[]} items
  * @param {(item: T) => unknown} keyOf
  * @param {(item: T) => HTMLElement} create
- * @param {(element: HTMLElement, item: T) => void} update
+ * @param {(element: HTMLElement, item: T) => void} [update] called for new children, too
  */
-export function keep(parent, items, keyOf, create, update) {
+export function reconcile(parent, items, keyOf, create, update = () => {}) {
   const children = /** @type {HTMLElement[]} */ ([...parent.children]);
   const old = new Map(children.map((child) => [child.dataset.key, child]));
   let place = parent.firstElementChild;
@@ -54,6 +60,38 @@ export function keep(parent, items, keyOf, create, update) {
     else parent.insertBefore(child, place);
   }
   for (const child of old.values()) child.remove();
+}
+
+/** Fill a list with texts, and hide it while there are none. */
+export function setList(/** @type {HTMLElement} */ list, /** @type {string[]} */ texts) {
+  list.hidden = texts.length === 0;
+  reconcile(list, texts, String, (text) => h("li", {}, text));
+}
+
+/**
+ * Give a select or a datalist these options.
+ * @param {Element} select
+ * @param {string[]} values
+ * @param {(value: string) => string} [textOf]
+ */
+export function setOptions(select, values, textOf = String) {
+  reconcile(select, values, String, (value) => h("option", { value }, textOf(value)));
+}
+
+/** @returns {string} a parameter of this page's address, or an empty string. */
+export function getParam(/** @type {string} */ name) {
+  return new URLSearchParams(location.search).get(name) ?? "";
+}
+
+/** Change parameters of this page's address without a history entry; empty ones are removed. */
+export function setParams(/** @type {Record<string, string>} */ params) {
+  const url = new URL(location.href);
+  for (const [name, value] of Object.entries(params)) {
+    if (value) url.searchParams.set(name, value);
+    else url.searchParams.delete(name);
+  }
+  url.search = url.search.replaceAll("%2C", ","); // a list of runs stays readable
+  if (url.href !== location.href) history.replaceState(null, "", url);
 }
 
 function fill(element, props, children) {

@@ -1,24 +1,27 @@
-// Writes numbers, times and sizes for people. Pure.
+// Writes numbers, times and sizes for people.
 
 const LOCALE = "en";
 const BYTES = ["B", "kB", "MB", "GB", "TB", "PB"];
 /** @type {[number, string][]} */
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
-const NONE = "–";
-// To make one takes a hundred times as long as to use it.
+/** Written for a value that is not known. */
+export const NONE = "–";
+const ALIGNED_DIGITS = 4;
+const ALIGNED_DECIMALS = 2;
+const TINY = 1e-4;
+// Making a formatter takes a hundred times as long as using it.
 const WHOLE = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 0 });
 const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 /** @type {Intl.NumberFormat[]} */
 const SIGNIFICANT = [];
 
-/** @returns {string} a number with so many significant digits, thousands separated; – for none. */
+/** @returns {string} a number with at most that many significant digits, thousands separated. */
 export function number(/** @type {number | null | undefined} */ value, digits = 4) {
   if (value == null || Number.isNaN(value)) return NONE;
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
-  if (value !== 0 && Math.abs(value) < 1e-4) return value.toExponential(digits - 1);
-  const isLarge = Math.abs(value) >= 10 ** digits;
-  if (isLarge) return WHOLE.format(value);
+  if (value !== 0 && Math.abs(value) < TINY) return value.toExponential(digits - 1);
+  if (Math.abs(value) >= 10 ** digits) return WHOLE.format(value);
   SIGNIFICANT[digits] ??= new Intl.NumberFormat(LOCALE, { maximumSignificantDigits: digits });
   return SIGNIFICANT[digits].format(value);
 }
@@ -26,6 +29,11 @@ export function number(/** @type {number | null | undefined} */ value, digits = 
 /** @returns {string} a whole number, thousands separated. */
 export function count(/** @type {number | null | undefined} */ value) {
   return value == null ? NONE : WHOLE.format(Math.round(value));
+}
+
+/** @returns {string} a number of things, such as `1 run` or `2,000 runs`. */
+export function plural(/** @type {number} */ value, /** @type {string} */ noun) {
+  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
 
 /** @returns {string} a share from 0 to 1 in percent. */
@@ -58,14 +66,19 @@ export function bytes(/** @type {number | null | undefined} */ value) {
   return `${value < 0 ? "−" : ""}${number(size, 3)} ${BYTES[unit]}`;
 }
 
-/** @returns {string} a value of a metric: percent for accuracies (`Prec@1`), else a plain number. */
+/** @returns {string} a value of a metric: accuracies such as `Prec@1` in percent. */
 export function metric(/** @type {string} */ name, /** @type {number | null} */ value) {
   return isPercent(name) && value != null ? `${number(value)} %` : number(value);
 }
 
-/** @returns {boolean} whether a metric is an accuracy, told in percent. */
+/** @returns {boolean} whether a metric is an accuracy in percent. */
 export function isPercent(/** @type {string} */ name) {
   return /(^|_)Prec@\d+$/.test(name);
+}
+
+/** @returns {string} a goal, such as `val_global_Prec@1 ≥ 97 %`. */
+export function goal(/** @type {import("./records.js").Goal} */ aim) {
+  return `${aim.metric} ${aim.lower_is_better ? "≤" : "≥"} ${metric(aim.metric, aim.value)}`;
 }
 
 /** @returns {string} how long before `now` a moment was, such as `12 s ago` or `3 h ago`. */
@@ -76,12 +89,39 @@ export function ago(/** @type {string} */ date, /** @type {number} */ now) {
   return `${Math.floor(seconds / size)} ${unit} ago`;
 }
 
-/** @returns {string} a moment in this browser's time zone, such as `21 Nov 2026, 14:49:25`. */
+/** @returns {string} a moment in the browser's time zone, such as `21 Nov 2026, 14:49:25`. */
 export function moment(/** @type {string | number | null} */ date) {
   return date == null ? NONE : MOMENT.format(new Date(date));
 }
 
-/** @returns {string} the time of day alone, such as `14:49:25`. */
+/** @returns {string} only the time of day, such as `14:49:25`. */
 export function clock(/** @type {string | number} */ date) {
   return CLOCK.format(new Date(date));
+}
+
+/**
+ * Find how many decimals align a column of numbers.
+ * @returns {(value: number | null) => string} writes each of `values` with that many decimals
+ */
+export function alignedNumbers(/** @type {(number | null | undefined)[]} */ values) {
+  const largest = Math.max(0, ...values.filter(Number.isFinite).map(Math.abs));
+  if (largest < TINY) return (value) => number(value);
+  const decimals = decimalsOf(largest);
+  const options = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
+  const format = new Intl.NumberFormat(LOCALE, options);
+  return (value) => (value == null ? NONE : format.format(value));
+}
+
+/** @returns {(value: number | null) => string} the same for seconds. */
+export function alignedDurations(/** @type {(number | null | undefined)[]} */ values) {
+  const largest = Math.max(0, ...values.filter(Number.isFinite));
+  if (largest >= 60 || largest < 1) return duration;
+  return (value) => (value == null ? NONE : `${value.toFixed(ALIGNED_DECIMALS)} s`);
+}
+
+// As many as show about four digits of the largest number.
+function decimalsOf(largest) {
+  if (largest < 1) return ALIGNED_DECIMALS - Math.floor(Math.log10(largest));
+  const before = Math.floor(Math.log10(largest)) + 1;
+  return Math.max(0, Math.min(ALIGNED_DECIMALS, ALIGNED_DIGITS - before));
 }

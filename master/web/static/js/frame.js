@@ -1,37 +1,29 @@
-// What every page has: the theme button, and links to where else one can look.
+// The frame of every page: the theme button, and links to Grafana and Prometheus.
 
 import { get } from "./api.js";
-import { h } from "./dom.js";
+import { byId, h } from "./dom.js";
+import { boardOf } from "./grafana.js";
 import * as theme from "./theme.js";
 
-// The dashboard that shows most of what a page does.
-const BOARDS = {
-  workers: "mlbench-workers",
-  runs: "mlbench-runs",
-  run: "mlbench-run",
-  compare: "mlbench-compare",
-};
-const LABELS = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" };
-
 function showTheme() {
-  const button = document.getElementById("theme");
-  button.textContent = LABELS[theme.chosen()];
+  byId("theme").textContent = `Theme: ${theme.chosen()}`;
 }
 
-async function showElsewhere(place) {
+async function showLinks(place) {
+  /** @type {import("./records.js").Info} */
   const info = await get("/api/info/");
-  const board = `/d/${BOARDS[document.body.dataset.page] ?? BOARDS.runs}`;
   const links = [
-    ["Grafana", info.grafana && info.grafana.url + board],
+    ["Grafana", info.grafana && info.grafana.url + boardOf(document.body.dataset.page)],
     ["Prometheus", info.prometheus?.url],
   ].filter(([, url]) => url);
-  place.append(...links.map(([name, href]) => h("a", { href, rel: "noopener", target: "_blank" }, name)));
+  const props = { rel: "noopener", target: "_blank" };
+  place.append(...links.map(([name, href]) => h("a", { href, ...props }, name)));
 }
 
-document.getElementById("theme").addEventListener("click", theme.next);
+byId("theme").addEventListener("click", theme.next);
 theme.onChange(showTheme);
 showTheme();
 
-const elsewhere = document.getElementById("elsewhere");
-// Without an answer the page itself says what is wrong.
-if (elsewhere) showElsewhere(elsewhere).catch(() => {});
+const place = byId("elsewhere");
+// If there is no answer, the page itself says so.
+if (place) showLinks(place).catch(() => {});

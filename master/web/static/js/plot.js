@@ -1,22 +1,23 @@
-// What plotly.js is told: traces and layouts of lines and bars, in the colours of the theme.
+// The traces and layouts that plotly.js draws: lines and bars in the colours of the theme.
 
 import * as theme from "./theme.js";
 
 const LINE_COLOURS = 7;
+const DASHES = /** @type {const} */ (["solid", "dash", "dot"]);
 const NAME_LENGTH = 28;
-// Of more curves, hovering tells one at a time.
-const MOST_AT_ONCE = 8;
-// Of larger ones the ends of an axis are no numbers any more.
-const MOST = 1e300;
-// Beyond these there are no prefixes, and plotly writes exponents with styles that our policy refuses.
-const [LEAST_PREFIX, MOST_PREFIX] = [1e-14, 1e14];
-// Names beside bars take a third of a small chart: so many pixels of its width let a letter in.
-const COLUMN_SHARE = 20;
-const LEAST_COLUMNS = 10;
+// With more curves, hovering names one at a time.
+const MAX_UNIFIED = 8;
+// The ends of an axis around larger values are no finite numbers.
+const MAX_VALUE = 1e300;
+// Beyond these plotly writes exponents, with styles that the pages' policy refuses.
+const [MIN_PREFIX, MAX_PREFIX] = [1e-14, 1e14];
+// A letter of the bars' names for every so many pixels of a chart, so that they take a third of it.
+const PIXELS_PER_LETTER = 20;
+const MIN_LETTERS = 10;
 
 /**
- * One curve of a chart. `lows` and `highs` draw a band around it, where they differ from `y`. A
- * colour is a custom property of the style sheet, such as `--phase-data`, or one that CSS knows.
+ * A curve. `lows` and `highs` draw a band around it, unless they equal `y`. A colour is a custom
+ * property of the style sheet, such as `--phase-data`, or any colour of CSS.
  * @typedef {{
  *   name: string, x: (number | string | Date)[], y: number[], lows?: number[], highs?: number[],
  *   colour?: string, dash?: "solid" | "dash" | "dot", points?: boolean, step?: boolean
@@ -24,20 +25,34 @@ const LEAST_COLUMNS = 10;
  */
 
 /**
- * A part of each bar; `colours` is of each bar its own, `lows` and `highs` draw whiskers.
+ * One part of every bar. `colours` are those of each bar, `lows` and `highs` draw whiskers.
  * @typedef {{
- *   name: string, values: (number | null)[], colour?: string, colours?: string[], hatched?: boolean,
- *   lows?: (number | null)[], highs?: (number | null)[]
+ *   name: string, values: (number | null)[], colour?: string, colours?: string[],
+ *   hatched?: boolean, lows?: (number | null)[], highs?: (number | null)[]
  * }} Bars
  */
 
-/** @returns {string} the colour of the i-th of several things that are compared. */
-export function lineColour(/** @type {number} */ i) {
-  return theme.colour(`--series-${i % LINE_COLOURS}`);
+/**
+ * Titles and kinds of the axes; `marks` are horizontal lines such as a goal, `moments` vertical
+ * ones such as a restart.
+ * @typedef {{
+ *   x?: string, y?: string, xType?: "linear" | "log" | "date", yType?: "linear" | "log",
+ *   xTicks?: number[], ySuffix?: string, fromZero?: boolean, hasLegend?: boolean,
+ *   exponents?: "e" | "B", marks?: { y: number, text: string }[],
+ *   moments?: { x: number | Date, text: string }[]
+ * }} Axes
+ */
+
+/** @returns {{ colour: string, dash: "solid" | "dash" | "dot" }} the style of the i-th curve. */
+export function styleOf(/** @type {number} */ i) {
+  return {
+    colour: `--series-${i % LINE_COLOURS}`,
+    dash: DASHES[Math.floor(i / LINE_COLOURS) % DASHES.length],
+  };
 }
 
-/** @returns {{ data: object[], layout: object }} lines over axes as `Chart.draw` has them. */
-export function ofLines(/** @type {Line[]} */ lines, /** @type {any} */ axes) {
+/** @returns {{ data: object[], layout: object }} a figure of lines. */
+export function ofLines(/** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
   const exponents = lines.some(hasNoPrefix) ? "e" : "B";
   return {
     data: lines.flatMap(toTraces),
@@ -46,15 +61,16 @@ export function ofLines(/** @type {Line[]} */ lines, /** @type {any} */ axes) {
 }
 
 /**
- * @param {string[]} rows
+ * @param {string[]} rows the names of the bars
  * @param {Bars[]} parts
- * @param {any} axes as `Chart.drawBars` has them
+ * @param {{ x?: string, suffix?: string }} axes
  * @param {number} width of the chart, in pixels
- * @returns {{ data: object[], layout: object }} a stacked bar for each row
+ * @returns {{ data: object[], layout: object }} a figure of stacked bars
  */
 export function ofBars(rows, parts, axes, width) {
   const places = rows.map((_, i) => i);
-  const columns = Math.max(LEAST_COLUMNS, Math.min(NAME_LENGTH, Math.floor(width / COLUMN_SHARE)));
+  const fitting = Math.floor(width / PIXELS_PER_LETTER);
+  const letters = Math.max(MIN_LETTERS, Math.min(NAME_LENGTH, fitting));
   return {
     data: parts.map((part, i) => ({
       type: "bar",
@@ -79,13 +95,13 @@ export function ofBars(rows, parts, axes, width) {
         autorange: "reversed",
         fixedrange: true,
         tickvals: places,
-        ticktext: rows.map((row) => shortened(row, columns)),
+        ticktext: rows.map((row) => shortened(row, letters)),
       },
     },
   };
 }
 
-/** @returns {object[]} plotly's traces of a line. */
+/** @returns {object[]} */
 function toTraces(/** @type {Line} */ line, /** @type {number} */ i) {
   const colour = colourOf(line.colour, i);
   const curve = {
@@ -96,7 +112,12 @@ function toTraces(/** @type {Line} */ line, /** @type {number} */ i) {
     x: line.x,
     y: line.y.map(drawable),
     connectgaps: false,
-    line: { color: colour, width: 1.6, dash: line.dash ?? "solid", shape: line.step ? "hv" : "linear" },
+    line: {
+      color: colour,
+      width: 1.6,
+      dash: line.dash ?? "solid",
+      shape: line.step ? "hv" : "linear",
+    },
     marker: { size: 5 },
     hovertemplate: "%{y:.5~g}",
   };
@@ -116,12 +137,12 @@ function toTraces(/** @type {Line} */ line, /** @type {number} */ i) {
   return [band, { ...curve, legendgroup: line.name }];
 }
 
-// plotly puts it into a CSS selector.
+// plotly puts a uid into a CSS selector.
 function idOf(name) {
   return name.replace(/\W/g, (sign) => `-${sign.charCodeAt(0)}`);
 }
 
-/** @returns {{ x: any[], y: (number | null)[] }} around the band of a line, each part between gaps. */
+// The outline of a line's band; gaps divide it into parts.
 function outline(/** @type {Line} */ { x, lows, highs }) {
   const around = { x: [], y: [] };
   let from = 0;
@@ -137,7 +158,7 @@ function outline(/** @type {Line} */ { x, lows, highs }) {
   return around;
 }
 
-function layoutOf(axes, curves) {
+function layoutOf(/** @type {Axes} */ axes, curves) {
   const ink = theme.colour("--ink");
   const soft = theme.colour("--soft");
   const rule = theme.colour("--rule");
@@ -151,10 +172,10 @@ function layoutOf(axes, curves) {
   };
   const title = (text) =>
     text ? { text: escape(text), font: { size: 12, color: soft }, standoff: 8 } : undefined;
-  // Of texts, plotly takes the place on a logarithmic axis as its logarithm; of lines it does not.
+  // On a logarithmic axis, plotly places texts by the logarithm, but not lines.
   const heightOf = (mark) => (axes.yType === "log" ? Math.log10(mark.y) : mark.y);
   return {
-    // What the user did with the axes is kept while this stays the same.
+    // Zoom and hidden curves are kept while this stays the same.
     uirevision: JSON.stringify([axes.x, axes.y, axes.xType, axes.yType]),
     margin: { l: 8, r: 12, t: 8, b: 8 },
     font: { family: "inherit", size: 12, color: ink },
@@ -171,7 +192,7 @@ function layoutOf(axes, curves) {
       yanchor: "bottom",
       font: { color: ink },
     },
-    hovermode: curves > MOST_AT_ONCE ? "closest" : "x unified",
+    hovermode: curves > MAX_UNIFIED ? "closest" : "x unified",
     hoverlabel: {
       bgcolor: theme.colour("--paper"),
       bordercolor: rule,
@@ -199,7 +220,7 @@ function layoutOf(axes, curves) {
     ],
     annotations: [
       ...(axes.marks ?? []).map((mark) => ({
-        // At the left: at the right ends the curve that reaches it.
+        // At the left, as curves reach the goal at the right.
         xref: "paper", x: 0, xanchor: "left", y: heightOf(mark), yanchor: "bottom",
         text: escape(mark.text), showarrow: false, font: { size: 11, color: soft },
       })),
@@ -212,11 +233,11 @@ function layoutOf(axes, curves) {
 }
 
 function colourOf(colour, i) {
-  if (!colour) return lineColour(i);
+  if (!colour) return theme.colour(styleOf(i).colour);
   return colour.startsWith("--") ? theme.colour(colour) : colour;
 }
 
-/** @returns {object | undefined} plotly's error bars, from the least to the most of each bar. */
+// plotly's error bars, from the smallest to the largest value of each bar.
 function whiskers(/** @type {Bars} */ { values, lows, highs }) {
   if (!lows || !highs) return undefined;
   return {
@@ -230,32 +251,32 @@ function whiskers(/** @type {Bars} */ { values, lows, highs }) {
   };
 }
 
-/** @returns {string} a name on at most two short lines; of a longer one its begin and its end. */
-function shortened(text, columns) {
-  if (text.length <= columns) return escape(text);
-  const end = text.slice(columns);
-  const second = end.length > columns ? `…${end.slice(1 - columns)}` : end;
-  return `${escape(text.slice(0, columns))}<br>${escape(second)}`;
+// A name on at most two short lines, with its start and its end.
+function shortened(text, letters) {
+  if (text.length <= letters) return escape(text);
+  const end = text.slice(letters);
+  const second = end.length > letters ? `…${end.slice(1 - letters)}` : end;
+  return `${escape(text.slice(0, letters))}<br>${escape(second)}`;
 }
 
 function faded(colour) {
   return /^#[0-9a-f]{6}$/i.test(colour) ? `${colour}33` : colour;
 }
 
-/** @returns {number | null} a value that plotly can draw; null leaves a gap. */
+// null leaves a gap.
 function drawable(/** @type {number} */ value) {
-  return Math.abs(value) < MOST ? value : null;
+  return Math.abs(value) < MAX_VALUE ? value : null;
 }
 
 function hasNoPrefix(/** @type {Line} */ { y, lows = [], highs = [] }) {
   const isFar = (value) => {
     const size = Math.abs(drawable(value));
-    return size >= MOST_PREFIX || (size > 0 && size <= LEAST_PREFIX);
+    return size >= MAX_PREFIX || (size > 0 && size <= MIN_PREFIX);
   };
   return [y, lows, highs].some((column) => column.some(isFar));
 }
 
-// plotly reads a little HTML in texts, and formulas between dollars.
+// plotly interprets some HTML in texts, and formulas between dollar signs.
 function escape(text) {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("$", "&#36;");
 }

@@ -1,22 +1,60 @@
-// What the API answers with, as types for the checker; `/openapi.json` says what each field means.
+// The API's records as types, and small questions about a run.
 
 /**
- * @typedef {{ rank: number, pod: string, exit_code: number | null }} Rank
- * @typedef {{ metric: string, value: number, lower_is_better: boolean }} Goal
- * @typedef {{ recorded: number, in_prometheus: number, kept: number }} Delivery
- *
- * @typedef {{
- *   id: number, name: string, state: string, reason: string, waiting: string,
- *   created_at: string, started_at: string | null, finished_at: string | null,
- *   benchmark: string, args: Record<string, string>, image: string, command: string,
- *   working_dir: string | null, backend: string, run_all_nodes: boolean,
- *   num_workers: number, num_cpus: number | null, max_bandwidth: number | null,
- *   gpu_enabled: boolean, light_target: boolean, seed: number | null,
- *   deadline_seconds: number | null, max_restarts: number, attempt: number,
- *   stop_requested: boolean, settings: Record<string, any> | null, goal: Goal | null,
- *   goal_reached_at: string | null, goal_train_seconds: number | null,
- *   delivery: Delivery | null, ranks: Rank[],
- * }} Run
+ * Derived from the API's own document: scripts/check-javascript.sh turns it into types.
+ * @typedef {import("openapi").components["schemas"]} Schemas
+ * @typedef {Schemas["Run"]} Run
+ * @typedef {Schemas["Rank"]} Rank
+ * @typedef {Schemas["Goal"]} Goal
+ * @typedef {Schemas["Pod"]} Pod
+ * @typedef {Schemas["Point"]} Point
+ * @typedef {Schemas["RunEvent"]} RunEvent
+ * @typedef {Schemas["Manifest"]} Manifest
+ * @typedef {Schemas["Result"]} Result
+ * @typedef {Schemas["Comparison"]} Comparison
+ * @typedef {Schemas["Group"]} Group
+ * @typedef {Schemas["Benchmark"]} Benchmark
+ * @typedef {Schemas["Info"]} Info
+ * @typedef {Schemas["LogPage"]} LogPage
  */
 
-export {};
+/** The states of a run, in the order in which they can follow each other. */
+export const STATES = ["INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"];
+
+/** The phases of a training step, in order; a test compares them with mlbench/names.py. */
+export const PHASES = [
+  "data",
+  "forward",
+  "backward",
+  "communication",
+  "optimizer",
+  "metrics",
+  "evaluation",
+];
+
+/** @returns {boolean} whether a run may still change its state. */
+export function isActive(/** @type {{ state: string }} */ run) {
+  return run.state === "INITIALIZED" || run.state === "STARTED";
+}
+
+/** @returns {string} what a run waits for; empty if it waits for nothing. */
+export function waitingFor(/** @type {{ state: string, waiting: string }} */ run) {
+  return run.waiting || (run.state === "INITIALIZED" ? "waits for its turn" : "");
+}
+
+/** @returns {number | null} seconds from a run's start to its end, or to now. */
+export function elapsedSeconds(/** @type {Run} */ run, /** @type {number} */ now) {
+  if (run.started_at === null) return null;
+  const end = run.finished_at === null ? now : Date.parse(run.finished_at);
+  return Math.max(0, (end - Date.parse(run.started_at)) / 1000);
+}
+
+/** @returns {string} a run's benchmark, or else its command. */
+export function codeOf(/** @type {Run} */ run) {
+  return run.benchmark || run.command;
+}
+
+/** @returns {string} a run's id and name, where several runs are shown together. */
+export function labelOf(/** @type {{ run_id: number, name: string }} */ result) {
+  return `${result.run_id} · ${result.name}`;
+}

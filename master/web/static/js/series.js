@@ -1,32 +1,75 @@
-// The API's series as columns of numbers, and what can be computed from them. Pure.
+// Time series as columns of numbers, and what is computed from them.
 
 /**
- * Columns of the same length: times in Unix milliseconds, values, and where a point stands for
- * several, the smallest and the largest of them (else the value itself).
+ * Columns of the same length: times in Unix milliseconds, values, and for points that stand for
+ * several samples the smallest and the largest of them (otherwise the value itself).
  * @typedef {{ times: number[], values: number[], lows: number[], highs: number[] }} Series
+ * @typedef {import("./records.js").Point} Point
+ *
+ * Series by metric and rank; null is the rank of a series without one.
+ * @typedef {Map<string, Map<number | null, Series>>} ByMetric
  */
 
-/** @returns {Series} the points of one series as the API writes them; texts are NaN. */
-export function toSeries(/** @type {{date: string, value: string, min?: string, max?: string}[]} */ points) {
+/** A series without points. */
+export const EMPTY = { times: [], values: [], lows: [], highs: [] };
+
+/** @returns {Series} the API's points as columns; values that are no numbers are NaN. */
+export function toSeries(/** @type {Point[]} */ points) {
   const values = points.map((point) => toNumber(point.value));
   return {
     times: points.map((point) => Date.parse(point.date)),
     values,
-    lows: points.map((point, i) => (point.min === undefined ? values[i] : toNumber(point.min))),
-    highs: points.map((point, i) => (point.max === undefined ? values[i] : toNumber(point.max))),
+    lows: points.map((point, i) => (point.min == null ? values[i] : toNumber(point.min))),
+    highs: points.map((point, i) => (point.max == null ? values[i] : toNumber(point.max))),
   };
 }
 
-/** @returns {Series} `first` with what `second` has later than its end. */
+/** @returns {ByMetric} a run's metrics as the API names them, such as `train_loss @ 0`. */
+export function byMetric(/** @type {Record<string, Point[]>} */ answer) {
+  const found = new Map();
+  for (const [name, points] of Object.entries(answer)) {
+    const { metric, rank } = splitName(name);
+    if (!found.has(metric)) found.set(metric, new Map());
+    found.get(metric).set(rank, toSeries(points));
+  }
+  return found;
+}
+
+/** @returns {{ metric: string, rank: number | null }} the two parts of a series' name. */
+export function splitName(/** @type {string} */ name) {
+  const found = /^(.*) @ (\d+)$/s.exec(name);
+  return found ? { metric: found[1], rank: Number(found[2]) } : { metric: name, rank: null };
+}
+
+/**
+ * @param {Series} series
+ * @param {(column: number[], name: string) => number[]} change
+ * @returns {Series} with each column changed
+ */
+export function mapColumns({ times, values, lows, highs }, change) {
+  return {
+    times: change(times, "times"),
+    values: change(values, "values"),
+    lows: change(lows, "lows"),
+    highs: change(highs, "highs"),
+  };
+}
+
+/** @returns {Series} the points from a time on. */
+export function since(/** @type {Series} */ series, /** @type {number} */ start) {
+  const first = series.times.findIndex((time) => time >= start);
+  return first < 0 ? EMPTY : mapColumns(series, (column) => column.slice(first));
+}
+
+/** @returns {Series} `first`, followed by the points of `second` that come after its end. */
 export function append(/** @type {Series} */ first, /** @type {Series} */ second) {
   const last = first.times.at(-1) ?? -Infinity;
   const start = second.times.findIndex((time) => time > last);
   if (start < 0) return first;
-  const join = (name) => first[name].concat(second[name].slice(start));
-  return { times: join("times"), values: join("values"), lows: join("lows"), highs: join("highs") };
+  return mapColumns(first, (column, name) => column.concat(second[name].slice(start)));
 }
 
-/** @returns {Series} the growth per second of a counter; one that begins anew grows from 0. */
+/** @returns {Series} the growth of a counter per second; a counter that was reset grew from 0. */
 export function rate(/** @type {Series} */ counter) {
   const times = [];
   const values = [];
@@ -40,11 +83,12 @@ export function rate(/** @type {Series} */ counter) {
 }
 
 /**
- * @returns {number[]} for each of `times` the value on the line between the points around it: how
- * far a clock had come that is told now and then. Where it fell back, its value until then; NaN
- * before the first, and after the last the last.
+ * Interpolate a clock, such as the training seconds or the step, at each of `times`. Before its
+ * first point it is NaN, after its last point it stands still, and before a point at which it falls
+ * (a restart) it stands still, too.
+ * @returns {number[]}
  */
-export function between(/** @type {Series} */ clock, /** @type {number[]} */ times) {
+export function interpolate(/** @type {Series} */ clock, /** @type {number[]} */ times) {
   let i = -1;
   return times.map((time) => {
     while (i + 1 < clock.times.length && clock.times[i + 1] <= time) i += 1;
@@ -57,23 +101,90 @@ export function between(/** @type {Series} */ clock, /** @type {number[]} */ tim
 }
 
 /**
- * @returns {Map<string, Map<number | null, Series>>} an answer of `/api/metrics/{run}/` by metric
- * and rank: `train_loss @ 0` is rank 0's, a name without a rank that of null.
+ * @returns {number[]} a counter at each of `times`, interpolated. The time of a point that stands
+ *   for several samples is that of the smallest.
  */
-export function byMetric(/** @type {Record<string, object[]>} */ answer) {
-  const found = new Map();
-  for (const [name, points] of Object.entries(answer)) {
-    const { metric, rank } = splitName(name);
-    if (!found.has(metric)) found.set(metric, new Map());
-    found.get(metric).set(rank, toSeries(points));
-  }
-  return found;
+export function counterAt(/** @type {Series} */ counter, /** @type {number[]} */ times) {
+  return interpolate({ ...counter, values: counter.lows }, times);
 }
 
-/** @returns {{ metric: string, rank: number | null }} of the API's name of a series. */
-export function splitName(/** @type {string} */ name) {
-  const found = /^(.*) @ (\d+)$/s.exec(name);
-  return found ? { metric: found[1], rank: Number(found[2]) } : { metric: name, rank: null };
+/** @returns {number} */
+export function mean(/** @type {number[]} */ values) {
+  return sum(values) / values.length;
+}
+
+/** @returns {number} */
+export function sum(/** @type {number[]} */ values) {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+/** @returns {Series} the series with the most points. */
+export function longest(/** @type {Series[]} */ all) {
+  return all.reduce((found, one) => (one.times.length > found.times.length ? one : found));
+}
+
+/**
+ * Combine several series into one: at each time of `grid`, the nearest point of each series, unless
+ * it is farther away than the neighbouring points of the grid.
+ * @param {Series} grid one of them, such as the longest
+ * @param {Series[]} all
+ * @param {(values: number[]) => number} reduce
+ * @returns {Series} the lows and highs are the range of all series
+ */
+export function combine(grid, all, reduce) {
+  const places = all.map(() => 0);
+  const joined = { times: grid.times, values: [], lows: [], highs: [] };
+  grid.times.forEach((time, point) => {
+    const reach = reachOf(grid.times, point);
+    const near = all.map((one, i) => {
+      places[i] = nearest(one.times, time, places[i]);
+      return { one, at: places[i] };
+    });
+    const known = near.filter(
+      ({ one, at }) => Number.isFinite(one.values[at]) && Math.abs(one.times[at] - time) <= reach,
+    );
+    const column = (name) => known.map(({ one, at }) => one[name][at]);
+    joined.values.push(known.length ? reduce(column("values")) : NaN);
+    joined.lows.push(known.length ? Math.min(...column("lows")) : NaN);
+    joined.highs.push(known.length ? Math.max(...column("highs")) : NaN);
+  });
+  return joined;
+}
+
+function reachOf(times, i) {
+  const gaps = [times[i] - times[i - 1], times[i + 1] - times[i]].filter(Number.isFinite);
+  return gaps.length ? Math.max(...gaps) : Infinity;
+}
+
+function nearest(times, time, from) {
+  let i = from;
+  while (i + 1 < times.length && Math.abs(times[i + 1] - time) <= Math.abs(times[i] - time)) i += 1;
+  return i;
+}
+
+/** @returns {boolean} whether all series have the same values, but for one point at the end. */
+export function areSame(/** @type {Series[]} */ all) {
+  const length = Math.min(...all.map((one) => one.values.length));
+  // A rank may record its last value a moment later.
+  if (all.some((one) => one.values.length > length + 1)) return false;
+  const [first] = all;
+  return all.every((one) => {
+    for (let i = 0; i < length; i++) if (one.values[i] !== first.values[i]) return false;
+    return true;
+  });
+}
+
+/** @returns {Series} with a gap at each of `moments`, so that no line connects two attempts. */
+export function withGaps(/** @type {Series} */ series, /** @type {number[]} */ moments) {
+  const gaps = moments
+    .map((moment) => series.times.findIndex((time) => time >= moment))
+    .filter((place) => place > 0);
+  return mapColumns(series, (column, name) => {
+    const cut = [...column];
+    for (const place of gaps.toReversed())
+      cut.splice(place, 0, name === "times" ? column[place] : NaN);
+    return cut;
+  });
 }
 
 function toNumber(text) {

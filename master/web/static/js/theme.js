@@ -1,19 +1,19 @@
-// The theme: as the system has it, light, or dark; remembered in this browser.
+// The theme: the system's (auto), light, or dark. The browser remembers the choice.
 
 const KEY = "mlbench-theme";
 const THEMES = ["auto", "light", "dark"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
-// Asking for one has the browser work out the page's styles first.
+// Cached, as each look-up makes the browser compute the page's styles.
 const colours = new Map();
 
 dark.addEventListener("change", () => colours.clear());
 
-/** @returns {string} auto, light or dark: what was chosen. */
+/** @returns {string} the chosen theme: auto, light or dark. */
 export function chosen() {
   return document.documentElement.dataset.theme ?? "auto";
 }
 
-/** Go on to the next theme, and tell everyone who listens. */
+/** Choose the next theme. */
 export function next() {
   const theme = THEMES[(THEMES.indexOf(chosen()) + 1) % THEMES.length];
   if (theme === "auto") {
@@ -27,23 +27,22 @@ export function next() {
   document.dispatchEvent(new Event("themechange"));
 }
 
-/** Call `listener` whenever colours change, by choice or by the system. */
+/** Call `listener` whenever the colours change. */
 export function onChange(/** @type {() => void} */ listener) {
   document.addEventListener("themechange", listener);
   dark.addEventListener("change", listener);
 }
 
-/** @returns {boolean} whether the page is dark now. */
+/** @returns {boolean} whether the page is dark. */
 export function isDark() {
   return chosen() === "dark" || (chosen() === "auto" && dark.matches);
 }
 
-/** @returns {string} one of the style sheet's colours, such as `--ink`, as it is now. */
+/** @returns {string} the current value of a colour of the style sheet, such as `--ink`. */
 export function colour(/** @type {string} */ name) {
   if (!colours.has(name)) {
     const value = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-    // Before the style sheet is there, there is none.
-    if (!value) return value;
+    if (!value) return value; // the style sheet is still loading
     const both = /^light-dark\((.+), (.+)\)$/.exec(value);
     colours.set(name, both ? both[isDark() ? 2 : 1] : value);
   }

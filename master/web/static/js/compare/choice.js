@@ -1,77 +1,108 @@
-// Which runs are compared by which goal: two fields, chips of the runs, a list of recent ones.
+// What is compared: the page's address, the fields of runs and goal, and the list of recent runs.
 
-import { h, keep, setText } from "../dom.js";
-import { sample } from "./legend.js";
-import { Picker } from "./picker.js";
+import { get, now } from "../api.js";
+import { byId, h, reconcile, setText } from "../dom.js";
+import { ago, count, plural } from "../format.js";
+import { badge } from "../ui.js";
+import { AXES, sample } from "./curves.js";
 
-/** The form of that. */
+/** @typedef {import("../records.js").Run} Run */
+
+const MAX_RECENT = 100;
+
+/**
+ * What the page shows. `runs` is as it was typed; an empty `goal` is each run's own, an empty
+ * `metric` that of the goal, and an empty `axis` the first that was recorded.
+ * @typedef {{ runs: string, goal: string, metric: string, axis: string, isLog: boolean }} View
+ */
+
+/** @returns {View} the view that an address describes. */
+export function toView(/** @type {(name: string) => string} */ read) {
+  const axis = read("axis");
+  return {
+    runs: read("runs"),
+    goal: read("goal"),
+    metric: read("metric"),
+    axis: AXES.includes(axis) ? axis : "",
+    isLog: read("scale") === "log",
+  };
+}
+
+/** @returns {Record<string, string>} the parameters of a view's address. */
+export function toParams(/** @type {View} */ view) {
+  return {
+    runs: parseRuns(view.runs).ids.join(",") || view.runs,
+    goal: view.goal,
+    metric: view.metric,
+    axis: view.axis,
+    scale: view.isLog ? "log" : "",
+  };
+}
+
+/** @returns {{ ids: number[], wrong: string }} the distinct ids in a text, and its other words. */
+export function parseRuns(/** @type {string} */ text) {
+  const words = text.split(/[\s,]+/).filter(Boolean);
+  const isId = (word) => /^[1-9]\d{0,14}$/.test(word);
+  return {
+    ids: [...new Set(words.filter(isId).map(Number))],
+    wrong: words.filter((word) => !isId(word)).join(", "),
+  };
+}
+
+/** The form: two fields, a chip for each run, and the list of recent runs. */
 export class Choice {
   #ids = [];
   #names = new Map();
+  #runs = byId("runs");
+  #goal = byId("goal");
 
-  /**
-   * @param {{ form: HTMLFormElement, runs: HTMLInputElement, runsProblem: HTMLElement,
-   *   goal: HTMLInputElement, goalProblem: HTMLElement, chips: HTMLElement, missing: HTMLElement,
-   *   picker: ConstructorParameters<typeof Picker>[0] }} parts
-   * @param {(part: { runs?: string, goal?: string }) => void} onChange
-   */
-  constructor(parts, onChange) {
-    this.parts = parts;
+  /** @param {(part: { runs?: string, goal?: string }) => void} onChange */
+  constructor(onChange) {
     this.onChange = onChange;
-    this.picker = new Picker(parts.picker, (id, isChosen) => this.#choose(id, isChosen));
-    const { form, runs, goal } = parts;
-    runs.addEventListener("change", () => onChange({ runs: runs.value.trim() }));
-    goal.addEventListener("change", () => onChange({ goal: goal.value.trim() }));
-    form.addEventListener("submit", (event) => event.preventDefault());
+    this.recent = new Recent((id, isChosen) => this.#choose(id, isChosen));
+    this.#runs.addEventListener("change", () => onChange({ runs: this.#runs.value.trim() }));
+    this.#goal.addEventListener("change", () => onChange({ goal: this.#goal.value.trim() }));
+    byId("choice").addEventListener("submit", (event) => event.preventDefault());
   }
 
-  /** Show what is asked for. */
-  show(/** @type {import("./view.js").View} */ view, /** @type {number[]} */ ids) {
+  /** Show a view. */
+  show(/** @type {View} */ view, /** @type {number[]} */ ids) {
     this.#ids = ids;
     // What is being typed stays.
-    const { runs, goal } = this.parts;
-    if (document.activeElement !== runs) runs.value = view.runs;
-    if (document.activeElement !== goal) goal.value = view.goal;
-    this.picker.choose(ids);
-    this.tellMissing([]);
+    if (document.activeElement !== this.#runs) this.#runs.value = view.runs;
+    if (document.activeElement !== this.#goal) this.#goal.value = view.goal;
+    this.recent.choose(ids);
+    this.showMissing([]);
     this.#fillChips();
   }
 
-  /** Say what the runs are called. */
-  name(/** @type {{ run_id: number, name: string }[]} */ results) {
+  /** Show the names of the runs. */
+  setNames(/** @type {{ run_id: number, name: string }[]} */ results) {
     for (const { run_id, name } of results) this.#names.set(run_id, name);
     this.#fillChips();
   }
 
-  /** Say what is wrong with each field, by its name. */
-  tell(/** @type {Record<string, string>} */ problems) {
-    const { runs, runsProblem, goal, goalProblem } = this.parts;
-    tellOf(runs, runsProblem, problems.runs);
-    tellOf(goal, goalProblem, problems.goal);
+  /** Show the problems of the fields beside them. */
+  showProblems(/** @type {Record<string, string>} */ problems) {
+    for (const field of [this.#runs, this.#goal]) {
+      const problem = problems[field.id] ?? "";
+      setText(byId(`${field.id}-problem`), problem);
+      field.setAttribute("aria-invalid", String(problem !== ""));
+    }
   }
 
-  /** Say which runs are not there, with a button that leaves them out. */
-  tellMissing(/** @type {number[]} */ ids) {
+  /** Show which runs do not exist, with a button that leaves them out. */
+  showMissing(/** @type {number[]} */ ids) {
     const isOne = ids.length === 1;
     const text = isOne
       ? `There is no run ${ids[0]}: it may have been deleted.`
       : `There are no runs ${ids.join(", ")}: they may have been deleted.`;
     const leave = () => this.#set(this.#ids.filter((id) => !ids.includes(id)));
-    const out = isOne ? "Leave it out" : "Leave them out";
-    const make = () => h("p", {}, text, h("button", { type: "button", onclick: leave }, out));
-    this.parts.missing.hidden = ids.length === 0;
-    keep(
-      this.parts.missing,
-      ids.length ? [text] : [],
-      () => text,
-      make,
-      () => {},
+    const label = isOne ? "Leave it out" : "Leave them out";
+    byId("missing").hidden = ids.length === 0;
+    reconcile(byId("missing"), ids.length ? [text] : [], String, () =>
+      h("p", {}, text, h("button", { type: "button", onclick: leave }, label)),
     );
-  }
-
-  /** Show the list of recent runs. */
-  open() {
-    this.picker.open();
   }
 
   #choose(id, isChosen) {
@@ -79,41 +110,98 @@ export class Choice {
   }
 
   #set(ids) {
-    this.parts.runs.value = ids.join(",");
-    this.onChange({ runs: this.parts.runs.value });
+    this.#runs.value = ids.join(",");
+    this.onChange({ runs: this.#runs.value });
   }
 
   #fillChips() {
     const entries = this.#ids.map((id, i) => ({ id, i }));
     const keyOf = ({ id, i }) => `${id} ${i}`;
-    keep(
-      this.parts.chips,
-      entries,
-      keyOf,
-      (entry) => this.#makeChip(entry),
-      (chip, { id }) => {
-        const name = this.#names.get(id);
-        setText(chip.querySelector("a"), name === undefined ? `Run ${id}` : `${id} · ${name}`);
-      },
-    );
+    reconcile(byId("chips"), entries, keyOf, (entry) => this.#makeChip(entry), (chip, { id }) => {
+      const name = this.#names.get(id);
+      setText(chip.querySelector("a"), name === undefined ? `Run ${id}` : `${id} · ${name}`);
+    });
   }
 
   #makeChip({ id, i }) {
-    const leave = () => this.#set(this.#ids.filter((one) => one !== id));
-    const label = `Leave out run ${id}`;
-    const props = {
-      type: "button",
-      class: "quiet",
-      "aria-label": label,
-      title: label,
-      onclick: leave,
-    };
+    const onclick = () => this.#choose(id, false);
+    const title = `Leave out run ${id}`;
+    const props = { type: "button", class: "quiet", "aria-label": title, title, onclick };
     const link = h("a", { href: `/runs/${id}` });
     return h("li", { class: "chip" }, sample(i), link, h("button", props, "×"));
   }
 }
 
-function tellOf(field, place, problem = "") {
-  setText(place, problem);
-  field.setAttribute("aria-invalid", String(problem !== ""));
+/** The list of recent runs with checkboxes, fetched when it is opened. */
+class Recent {
+  /** @type {Run[]} */
+  #runs = [];
+  #chosen = new Set();
+  #folded = byId("recent");
+  #search = byId("recent-search");
+  #note = byId("recent-note");
+
+  /** @param {(id: number, isChosen: boolean) => void} onChoice */
+  constructor(onChoice) {
+    this.onChoice = onChoice;
+    this.#search.addEventListener("input", () => this.#fill());
+    this.#folded.addEventListener("toggle", () => this.#folded.open && this.#fetch());
+  }
+
+  /** Unfold the list. */
+  open() {
+    this.#folded.open = true;
+  }
+
+  /** Check the runs that are compared. */
+  choose(/** @type {number[]} */ ids) {
+    this.#chosen = new Set(ids);
+    this.#fill();
+  }
+
+  async #fetch() {
+    setText(this.#note, "Loading…");
+    try {
+      this.#runs = (await get("/api/runs/")).reverse();
+      this.#fill();
+    } catch (error) {
+      setText(this.#note, error.message);
+    }
+  }
+
+  #fill() {
+    if (!this.#folded.open) return;
+    const found = this.#runs.filter((run) => isWanted(run, this.#search.value));
+    const shown = found.slice(0, MAX_RECENT);
+    const keyOf = (run) => run.id;
+    reconcile(byId("recent-runs"), shown, keyOf, (run) => this.#make(run), (item, run) => {
+      item.querySelector("input").checked = this.#chosen.has(run.id);
+    });
+    setText(this.#note, noteOn(this.#runs.length, found.length, shown.length));
+  }
+
+  #make(/** @type {Run} */ run) {
+    const box = h("input", { type: "checkbox" });
+    box.addEventListener("change", () => this.onChoice(run.id, box.checked));
+    const workers = plural(run.num_workers, "worker");
+    const about = `${run.benchmark || "own code"}, ${workers}, ${ago(run.created_at, now())}`;
+    const name = h("span", { class: "picker-name" }, `${run.id} · ${run.name}`);
+    const detail = h("span", { class: "soft small-text" }, about);
+    return h("li", {}, h("label", { class: "check" }, box, name, badge(run.state), detail));
+  }
+}
+
+function isWanted(/** @type {Run} */ run, search) {
+  const shown = [run.id, run.name, run.benchmark, run.state, run.num_workers, "workers"];
+  const text = shown.join(" ").toLowerCase();
+  return search
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
+}
+
+function noteOn(all, found, shown) {
+  if (!all) return "There are no runs yet: start one on the Runs page.";
+  if (!found) return "No run matches.";
+  return shown < found ? `The newest ${shown} of ${count(found)}; search for others.` : "";
 }

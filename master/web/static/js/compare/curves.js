@@ -1,40 +1,180 @@
-// Curves of a metric from each run's own start, by one of three clocks. Pure.
+// The section "Curves": a metric of all runs in one chart, each from its own start.
 
-import { metric as formatMetric } from "../format.js";
-import { between } from "../series.js";
-import { CLOCKS } from "./loading.js";
-import { labelOf, lookOf } from "./view.js";
+import { Chart } from "../chart.js";
+import { byId, h, reconcile, setOptions, setText, svg } from "../dom.js";
+import { isPercent, metric as formatMetric } from "../format.js";
+import { styleOf } from "../plot.js";
+import { labelOf } from "../records.js";
+import { interpolate } from "../series.js";
+import { CLOCKS } from "./loader.js";
 
+/**
+ * @typedef {import("../records.js").Result} Result
+ * @typedef {{ x: number[], y: number[], lows?: number[], highs?: number[] }} Columns
+ */
+
+/** The horizontal axes, in the order in which they are tried. */
+export const AXES = ["training", "wall", "step"];
 // A curve of fewer points shows each of them.
 const FEW_POINTS = 40;
-// Of more curves, their spreads would cover each other.
-const MOST_BANDS = 4;
+// The bands of more curves would cover each other.
+const MAX_BANDS = 4;
 const NO_COLUMNS = { x: [], y: [] };
+const TITLES = { training: "training time [s]", wall: "time since the start [s]", step: "step" };
+const DASHES = { dash: "5 3", dot: "1.5 2.5" };
 
-/** @typedef {{ x: number[], y: number[], lows?: number[], highs?: number[] }} Columns */
+/** The section "Curves". */
+export class Curves {
+  #drawing = 0;
+  #metric = byId("metric");
+  #scale = byId("scale");
+  #place = byId("curves-chart");
+  #axes = AXES.map((axis) => byId(`axis-${axis}`));
+  #hidden = new Set();
 
-/** @returns {string[]} the metrics by which the results are judged, each once. */
-export function goalMetrics(/** @type {object[]} */ results) {
+  /**
+   * @param {import("./loader.js").Loader} loader
+   * @param {(choice: { metric?: string, axis?: string, isLog?: boolean }) => void} onChoice
+   */
+  constructor(loader, onChoice) {
+    this.loader = loader;
+    this.chart = new Chart(this.#place, "The metric of each run over the time since its start");
+    this.#metric.addEventListener("change", () => onChoice({ metric: this.#metric.value }));
+    for (const radio of this.#axes)
+      radio.addEventListener("change", () => onChoice({ axis: radio.value }));
+    this.#scale.addEventListener("change", () => onChoice({ isLog: this.#scale.checked }));
+  }
+
+  /** Show the curves of runs. */
+  async show(
+    /** @type {import("./loader.js").Found} */ found,
+    /** @type {import("./choice.js").View} */ view,
+  ) {
+    const drawing = ++this.#drawing;
+    const { results } = found.comparison;
+    const first = [...goalMetrics(results), view.metric];
+    this.#showLegend(results);
+    this.#showChoice(view, first);
+    const offering = this.loader.metrics(found.manifests).then((metrics) => {
+      if (drawing === this.#drawing) this.#showChoice(view, [...first, ...metrics]);
+    });
+    // A known metric is drawn before it is known which others there are.
+    if (!this.#metric.value) await offering;
+    const metric = this.#metric.value;
+    const { axis, columns } = await this.#columnsOn(found, metric, view.axis);
+    if (drawing !== this.#drawing) return;
+    this.shown = { results, columns, metric, axis, isLog: view.isLog && !isPercent(metric) };
+    await Promise.all([offering, this.#draw()]);
+  }
+
+  /** Show an error below the chart. */
+  fail(/** @type {Error} */ error) {
+    setText(byId("curves-note"), error.message);
+  }
+
+  #showChoice(view, metrics) {
+    const names = [...new Set(metrics)].filter(Boolean);
+    setOptions(this.#metric, names);
+    this.#metric.value = view.metric || (names[0] ?? "");
+    this.#metric.disabled = names.length === 0;
+    for (const radio of this.#axes) radio.checked = radio.value === (view.axis || this.shown?.axis);
+    this.#scale.checked = view.isLog;
+    byId("scale-choice").hidden = isPercent(this.#metric.value);
+  }
+
+  // Unless one was chosen, the first axis that the runs have recorded.
+  async #columnsOn(found, metric, chosen) {
+    for (const axis of chosen ? [chosen] : AXES) {
+      const columns = await this.#columns(found, metric, axis);
+      if (chosen || columns.some(({ x }) => x.length)) return { axis, columns };
+    }
+    return { axis: AXES[0], columns: found.comparison.results.map(() => NO_COLUMNS) };
+  }
+
+  #columns({ comparison, manifests }, metric, axis) {
+    return Promise.all(
+      comparison.results.map(async (/** @type {Result} */ result, i) => {
+        if (!metric) return NO_COLUMNS;
+        const isInResult = result.target?.metric === metric && result.curve !== null;
+        if (isInResult && axis !== "step") return ofResult(result, axis);
+        const recorded = await this.loader.recorded(manifests[i], metric, axis);
+        return ofRecorded(recorded, metric, axis, manifests[i].started_at);
+      }),
+    );
+  }
+
+  async #draw() {
+    const { results, columns, metric, axis, isLog } = this.shown;
+    for (const radio of this.#axes) radio.checked = radio.value === axis;
+    const without = results.filter((_, i) => columns[i].x.length === 0).map((one) => one.run_id);
+    const isEmpty = without.length === results.length;
+    setText(byId("curves-note"), noteOn(without, isEmpty, metric));
+    this.#place.hidden = isEmpty;
+    if (isEmpty) return;
+    await this.chart.draw(toLines(results, columns, this.#hidden), {
+      x: TITLES[axis],
+      y: metric,
+      yType: isLog ? "log" : "linear",
+      ySuffix: isPercent(metric) ? " %" : "",
+      marks: toMarks(results, metric),
+      hasLegend: false,
+    });
+  }
+
+  // The legend's entries hide and show curves.
+  #showLegend(/** @type {Result[]} */ results) {
+    const entries = results.length > 1 ? results.map((result, i) => ({ result, i })) : [];
+    const keyOf = ({ result, i }) => `${result.run_id} ${i}`;
+    const make = (entry) => this.#makeEntry(entry);
+    reconcile(byId("curves-legend"), entries, keyOf, make, (button, { result }) =>
+      setText(button.lastElementChild, labelOf(result)),
+    );
+  }
+
+  #makeEntry({ result, i }) {
+    const title = labelOf(result);
+    const button = h(
+      "button",
+      { type: "button", class: "quiet legend-entry", "aria-pressed": "true", title },
+      sample(i),
+      h("span"),
+    );
+    button.addEventListener("click", () => {
+      if (!this.#hidden.delete(result.run_id)) this.#hidden.add(result.run_id);
+      button.setAttribute("aria-pressed", String(!this.#hidden.has(result.run_id)));
+      this.#draw().catch((error) => this.fail(error));
+    });
+    return button;
+  }
+}
+
+/** @returns {SVGElement} a sample of the i-th run's line. */
+export function sample(/** @type {number} */ i) {
+  const { colour, dash } = styleOf(i);
+  const stroke = { stroke: `var(${colour})`, "stroke-width": 3, "stroke-dasharray": DASHES[dash] };
+  return svg(
+    "svg",
+    { class: "sample", viewBox: "0 0 22 8", "aria-hidden": "true" },
+    svg("line", { x1: 0, x2: 22, y1: 4, y2: 4, ...stroke }),
+  );
+}
+
+function goalMetrics(/** @type {Result[]} */ results) {
   return [...new Set(results.flatMap((one) => (one.target ? [one.target.metric] : [])))];
 }
 
-/** @returns {boolean} whether a result itself holds the curve of a metric by a clock. */
-export function isInResult(/** @type {object} */ result, metric, axis) {
-  return axis !== "step" && result.target?.metric === metric && result.curve !== null;
-}
-
-/** @returns {Columns} the curve that a result holds. */
-export function ofResult(/** @type {object} */ { curve }, /** @type {string} */ axis) {
+// The curve that a result holds.
+function ofResult(/** @type {Result} */ { curve }, axis) {
   const x = axis === "training" ? curve.training_seconds : curve.wall_seconds;
-  return placed({ x, y: curve.values });
+  return finite({ x, y: curve.values });
 }
 
 /**
- * @returns {Columns} the curve of what a run recorded, of its lowest rank
- * @param {Map<string, Map<number | null, import("../series.js").Series>>} recorded
+ * @param {import("../series.js").ByMetric} recorded
  * @param {string} metric
  * @param {string} axis
  * @param {string | null} startedAt when the run started
+ * @returns {Columns} the curve that the run's lowest rank recorded
  */
 export function ofRecorded(recorded, metric, axis, startedAt) {
   const byRank = recorded.get(metric) ?? new Map();
@@ -47,38 +187,44 @@ export function ofRecorded(recorded, metric, axis, startedAt) {
   const x =
     axis === "wall"
       ? series.times.map((time) => (time - start) / 1000)
-      : between(clock, series.times);
-  return placed({ x, y: series.values, lows: series.lows, highs: series.highs });
+      : interpolate(clock, series.times);
+  return finite({ x, y: series.values, lows: series.lows, highs: series.highs });
 }
 
-/**
- * @returns {import("../chart.js").Line[]} a line for each result, an empty one for those that are
- * hidden, so that each keeps its colour
- */
-export function toLines(/** @type {object[]} */ results, /** @type {Columns[]} */ columns, hidden) {
-  const hasBands = columns.filter(({ x }) => x.length).length <= MOST_BANDS;
+/** @returns {import("../plot.js").Line[]} one per result; hidden ones are empty. */
+export function toLines(
+  /** @type {{ run_id: number, name: string }[]} */ results,
+  /** @type {Columns[]} */ columns,
+  /** @type {Set<number>} */ hidden,
+) {
+  const hasBands = columns.filter(({ x }) => x.length).length <= MAX_BANDS;
   return results.map((result, i) => {
-    const { x, y, lows, highs } = hidden.has(result.run_id) ? NO_COLUMNS : columns[i];
-    const line = { name: labelOf(result), x, y, ...lookOf(i), points: x.length < FEW_POINTS };
+    const shown = hidden.has(result.run_id) ? NO_COLUMNS : columns[i];
+    const { x, y, lows, highs } = /** @type {Columns} */ (shown);
+    const line = { name: labelOf(result), x, y, ...styleOf(i), points: x.length < FEW_POINTS };
     return hasBands ? { ...line, lows, highs } : line;
   });
 }
 
 /** @returns {{ y: number, text: string }[]} the goals that are values of a metric. */
-export function toMarks(/** @type {object[]} */ results, /** @type {string} */ metric) {
+export function toMarks(/** @type {Result[]} */ results, /** @type {string} */ metric) {
   const targets = results.map((one) => one.target).filter((one) => one?.metric === metric);
   const values = [...new Set(targets.map((one) => one.value))];
   return values.map((y) => ({ y, text: `goal ${formatMetric(metric, y)}` }));
 }
 
-// Without the points whose place the clock does not tell.
-function placed(columns) {
+// Without the points that have no place on the axis.
+function finite(/** @type {Columns} */ columns) {
   const isThere = columns.x.map((value) => value != null && Number.isFinite(value));
   const pick = (column) => column?.filter((_, i) => isThere[i]);
-  return {
-    x: pick(columns.x),
-    y: pick(columns.y),
-    lows: pick(columns.lows),
-    highs: pick(columns.highs),
-  };
+  const { x, y, lows, highs } = columns;
+  return { x: pick(x), y: pick(y), lows: pick(lows), highs: pick(highs) };
+}
+
+function noteOn(without, isEmpty, metric) {
+  if (!metric) return "Nothing is recorded yet.";
+  if (isEmpty) return `None of these runs has values of ${metric} on this axis.`;
+  if (!without.length) return "";
+  const noun = without.length > 1 ? "runs" : "run";
+  return `Without values on this axis: ${noun} ${without.join(", ")}.`;
 }

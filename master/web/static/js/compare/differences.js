@@ -1,56 +1,116 @@
-// In what runs differ: what the master found, and all that their manifests state. Pure.
+// The section "Differences": the facts in which runs differ, in a table that can be filtered.
 
-const GROUPS = ["Settings", "Order", "Limits", "Machines", "Versions"];
-const PACKAGES = "Packages";
-const ORDERED = [
-  "benchmark",
-  "image",
-  "command",
-  "working_dir",
-  "run_all_nodes",
-  "backend",
-  "seed",
-  "attempts",
-];
-export const NOT_STATED = "not stated";
-export const MARKS = { yes: "Breaks the comparison", unknown: "Unknown", no: "Harmless" };
+import { byId, h, reconcile, setText } from "../dom.js";
+import { fillTable } from "../ui.js";
 
 /**
- * A row: a fact with the value of each run, in the order of the runs.
+ * @typedef {import("../records.js").Comparison} Comparison
+ * @typedef {import("../records.js").Manifest} Manifest
+ *
+ * A fact, with the value of each run.
  * @typedef {{ key: string, group: string, name: string, breaks: "yes" | "unknown" | "no",
  *   values: string[] }} Row
  */
 
+const GROUPS = ["Settings", "Order", "Limits", "Machines", "Versions"];
+const PACKAGES = "Packages";
+const ORDERED = [
+  ...["benchmark", "image", "command", "working_dir", "run_all_nodes"],
+  ...["backend", "seed", "attempts"],
+];
+const NOT_STATED = "not stated";
+const MARKS = { yes: "Breaks the comparison", unknown: "Unknown", no: "Harmless" };
+
+/** The section "Differences". */
+export class Differences {
+  #filter = byId("differences-filter");
+  /** @type {Row[]} */
+  #rows = [];
+  /** @type {Comparison["results"]} */
+  #results = [];
+
+  constructor() {
+    this.#filter.addEventListener("input", () => this.#fill());
+  }
+
+  /** Show in what runs differ. */
+  show(/** @type {import("./loader.js").Found} */ { comparison, manifests }) {
+    this.#rows = toRows(comparison, manifests);
+    this.#results = comparison.results;
+    this.#fill();
+  }
+
+  #fill() {
+    const wanted = this.#rows.filter((row) => matches(row, this.#filter.value));
+    const facts = wanted.filter((row) => row.group !== PACKAGES);
+    const packages = wanted.filter((row) => row.group === PACKAGES);
+    this.#fillTable(byId("facts"), facts, [MEANING, PART]);
+    this.#fillTable(byId("packages"), packages, []);
+    byId("facts").parentElement.hidden = facts.length === 0;
+    byId("packages-folded").hidden = packages.length === 0;
+    setText(byId("packages-title"), `Packages (${packages.length})`);
+    setText(byId("differences-note"), this.#note(wanted));
+  }
+
+  #fillTable(table, rows, extra) {
+    const runs = this.#results.map((result, i) => ({
+      title: `Run ${result.run_id}`,
+      hint: result.name,
+      fill: (cell, row) => fillValue(cell, row, i),
+    }));
+    const name = { title: "Fact", isHead: true, text: (row) => row.name };
+    fillTable(table, [name, ...extra, ...runs], rows, (row) => row.key);
+  }
+
+  #note(wanted) {
+    if (this.#results.length < 2) return "There is nothing to differ from: add a second run above.";
+    if (!this.#rows.length) return "These runs differ in nothing that they state.";
+    return wanted.length ? "" : "Nothing here matches the filter.";
+  }
+}
+
+const PART = { title: "Part", text: (row) => row.group };
+const MEANING = {
+  title: "Meaning",
+  fill: (cell, row) =>
+    reconcile(cell, [row.breaks], String, (breaks) =>
+      h("span", { class: "meaning", "data-breaks": breaks }, MARKS[breaks]),
+    ),
+};
+
+function fillValue(cell, row, i) {
+  setText(cell, row.values[i]);
+  const isStated = row.values[i] !== NOT_STATED;
+  cell.classList.toggle("soft", !isStated);
+  cell.classList.toggle("other", isStated && row.values[i] !== row.values[0]);
+}
+
 /**
- * @returns {Row[]} in what runs differ: first what the comparison names, then what else manifests
- * state; that is harmless, as the comparison names all that is not
+ * @param {Pick<Comparison, "differences" | "results">} comparison
+ * @param {Manifest[]} manifests
+ * @returns {Row[]} the comparison's differences, then those that only the manifests state; they are
+ *   harmless, as the comparison names all others
  */
-export function toRows(/** @type {object} */ comparison, /** @type {object[]} */ manifests) {
+export function toRows(comparison, manifests) {
   const facts = manifests.map(toFacts);
-  const named = judged(comparison, facts);
-  const rows = [...named];
+  const rows = judged(comparison, facts);
   for (const row of stated(facts)) {
-    // The same is often stated twice: what was ordered, and what was run with.
+    // A fact may be stated twice: as it was ordered, and as the run had it.
     if (!rows.some((one) => isSame(one, row))) rows.push(row);
   }
   return rows;
 }
 
-function judged(comparison, facts) {
-  return comparison.differences.map((difference) => ({
-    key: `judged ${difference.name}`,
-    group: groupOf(difference.name, facts),
-    name: difference.name,
-    breaks: difference.breaks,
-    values: comparison.results.map(({ run_id }) => {
-      const found = difference.values.find((one) => one.run_ids.includes(run_id));
-      return found?.value ?? NOT_STATED;
-    }),
+function judged({ differences, results }, facts) {
+  return differences.map(({ name, breaks, values }) => ({
+    key: `judged ${name}`,
+    group: GROUPS.find((group) => facts.some((one) => name in one[group])) ?? "Run",
+    name,
+    breaks,
+    values: results.map(
+      ({ run_id }) => values.find((one) => one.run_ids.includes(run_id))?.value ?? NOT_STATED,
+    ),
   }));
-}
-
-function groupOf(name, facts) {
-  return GROUPS.find((group) => facts.some((one) => name in one[group])) ?? "Run";
 }
 
 function isSame(one, other) {
@@ -74,19 +134,14 @@ function stated(facts) {
   });
 }
 
-/** @returns {boolean} whether a row is one of the installed packages, of which there are many. */
-export function isPackage(/** @type {Row} */ row) {
-  return row.group === PACKAGES;
-}
-
-/** @returns {boolean} whether a text, in any case, is in a row. */
+/** @returns {boolean} whether a row contains a text in any case. */
 export function matches(/** @type {Row} */ row, /** @type {string} */ text) {
   const wanted = text.trim().toLowerCase();
   return [row.group, row.name, ...row.values].some((one) => one.toLowerCase().includes(wanted));
 }
 
-/** @returns {Record<string, Record<string, string>>} a manifest as flat facts, by group. */
-export function toFacts(/** @type {object} */ manifest) {
+// A manifest as flat facts, by group.
+function toFacts(/** @type {Manifest} */ manifest) {
   const ordered = Object.fromEntries(ORDERED.map((name) => [name, manifest[name]]));
   const machines = manifest.machines.map(({ packages, ranks, ...machine }) => machine);
   return {
@@ -99,28 +154,24 @@ export function toFacts(/** @type {object} */ manifest) {
   };
 }
 
-// Of several machines each value once, as a run of several kinds of machines has several.
+// The distinct values of several machines.
 function joined(machines) {
   const facts = machines.map((machine) => flatten(machine));
   const names = [...new Set(facts.flatMap((one) => Object.keys(one)))];
-  return Object.fromEntries(
-    names.map((name) => [
-      name,
-      [...new Set(facts.map((one) => one[name] ?? NOT_STATED))].sort().join("; "),
-    ]),
-  );
+  const valuesOf = (name) => [...new Set(facts.map((one) => one[name] ?? NOT_STATED))];
+  return Object.fromEntries(names.map((name) => [name, valuesOf(name).sort().join("; ")]));
 }
 
 function flatten(value, path = "") {
-  if (value === null || typeof value !== "object") return { [path]: spelled(value) };
-  if (Array.isArray(value)) return { [path]: value.map(spelled).join(", ") || "none" };
+  if (value === null || typeof value !== "object") return { [path]: textOf(value) };
+  if (Array.isArray(value)) return { [path]: value.map(textOf).join(", ") || "none" };
   const parts = Object.entries(value).map(([name, one]) =>
     flatten(one, path ? `${path}.${name}` : name),
   );
   return Object.assign({}, ...parts);
 }
 
-function spelled(value) {
+function textOf(value) {
   if (value === null || value === "") return "none";
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

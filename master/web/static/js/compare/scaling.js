@@ -1,66 +1,85 @@
-// Speed-up, efficiency and phases of groups of runs: two charts and a table.
+// The section "Scaling": speed-up, efficiency and phases of groups of runs.
 
 import { Chart } from "../chart.js";
-import { setText } from "../dom.js";
-import { percent } from "../format.js";
-import { durations, numbers } from "./columns.js";
-import { toPhases, toSpeedups } from "./graphs.js";
-import { fillTable } from "./table.js";
+import { byId, setText } from "../dom.js";
+import { NONE, alignedDurations, alignedNumbers, percent } from "../format.js";
+import { PHASES } from "../records.js";
+import { fillTable } from "../ui.js";
 
-// Where there are that many times more workers, each doubling takes the same distance.
+/** @typedef {import("../records.js").Group} Group */
+
+// From this range of workers on, the axes are logarithmic.
 const WIDE_RANGE = 8;
 const PHASES_NOTE = "The mean over ranks and runs; evaluation is no training time.";
 const MEAN_HINT =
-  "Time to accuracy in training time; of three or more without the fastest and the slowest run";
-const EFFICIENCY_HINT = "The speed-up by how many times more workers it takes: 100 % is perfect";
+  "Time to accuracy in training time; of three or more runs, without the fastest and the slowest";
+const EFFICIENCY_HINT = "The speed-up divided by how many times more workers: 100 % is perfect";
 
-/** The section of that name. */
+/** The section "Scaling". */
 export class Scaling {
-  /**
-   * @param {{ speedup: HTMLElement, speedupNote: HTMLElement, phases: HTMLElement,
-   *   phasesNote: HTMLElement, table: HTMLTableElement }} parts
-   */
-  constructor(parts) {
-    this.parts = parts;
-    this.speedup = new Chart(parts.speedup, "Speed-up of each group over its number of workers");
-    this.phases = new Chart(parts.phases, "Seconds of each group in each phase");
+  #speedup = byId("speedup");
+  #phases = byId("phases");
+
+  constructor() {
+    this.speedup = new Chart(this.#speedup, "Speed-up of each group over its number of workers");
+    this.phases = new Chart(this.#phases, "Seconds of each group in each phase");
   }
 
   /** Show the groups of a comparison. */
-  async show(/** @type {object[]} */ groups) {
-    fillTable(this.parts.table, columnsOf(groups), groups, (group) => group.label);
+  async show(/** @type {Group[]} */ groups) {
+    fillTable(byId("groups"), columnsOf(groups), groups, (group) => group.label);
     await Promise.all([this.#showSpeedups(groups), this.#showPhases(groups)]);
   }
 
   async #showSpeedups(groups) {
     const lines = toSpeedups(groups);
-    this.parts.speedup.hidden = lines.length === 0;
-    setText(this.parts.speedupNote, speedupNote(groups, lines));
+    this.#speedup.hidden = lines.length === 0;
+    setText(byId("speedup-note"), speedupNote(groups, lines));
     if (lines.length) await this.speedup.draw(lines, speedupAxes(groups));
   }
 
   async #showPhases(groups) {
     const phases = toPhases(groups);
     const labels = groups.map((group) => group.label);
-    this.parts.phases.hidden = phases.length === 0;
-    setText(this.parts.phasesNote, phases.length ? PHASES_NOTE : "No run has recorded its phases.");
+    this.#phases.hidden = phases.length === 0;
+    setText(byId("phases-note"), phases.length ? PHASES_NOTE : "No run has recorded its phases.");
     if (phases.length) await this.phases.drawBars(labels, phases, { x: "time [s]", suffix: " s" });
   }
 }
 
+/** @returns {import("../plot.js").Line[]} the speed-ups and the ideal; none if nothing scales. */
+export function toSpeedups(/** @type {Group[]} */ groups) {
+  const workers = groups.map((group) => group.num_workers);
+  if (groups.length < 2 || new Set(workers).size < groups.length) return [];
+  const measured = [
+    { name: "time to accuracy", y: groups.map((one) => one.speedup), colour: "--series-0" },
+    { name: "throughput", y: groups.map((one) => one.throughput_speedup), colour: "--series-1" },
+    // The first group's speed-up alone compares nothing.
+  ].filter(({ y }) => y.filter((value) => value !== null).length > 1);
+  if (!measured.length) return [];
+  const ideal = workers.map((count) => count / workers[0]);
+  const lines = measured.map((line) => ({ ...line, x: workers, points: true }));
+  return [{ name: "ideal", x: workers, y: ideal, colour: "--soft", dash: "dash" }, ...lines];
+}
+
+/** @returns {import("../plot.js").Bars[]} the seconds of each phase in each group. */
+export function toPhases(/** @type {Group[]} */ groups) {
+  const found = new Set(groups.flatMap((group) => Object.keys(group.phases)));
+  const names = [...PHASES.filter((name) => found.delete(name)), ...[...found].sort()];
+  return names.map((name) => ({
+    name,
+    values: groups.map((group) => group.phases[name] ?? 0),
+    colour: PHASES.includes(name) ? `--phase-${name}` : "--edge",
+    hatched: !PHASES.includes(name),
+  }));
+}
+
+/** @returns {import("../plot.js").Axes} */
 function speedupAxes(groups) {
   const workers = groups.map((group) => group.num_workers);
-  const isWide = workers.at(-1) > WIDE_RANGE * workers[0];
-  const type = /** @type {"log" | "linear"} */ (isWide ? "log" : "linear");
-  return {
-    x: "workers",
-    y: "speed-up",
-    ySuffix: "×",
-    xType: type,
-    yType: type,
-    xTicks: workers,
-    fromZero: true,
-  };
+  const type = workers.at(-1) > WIDE_RANGE * workers[0] ? "log" : "linear";
+  const scale = /** @type {const} */ ({ xType: type, yType: type });
+  return { x: "workers", y: "speed-up", ySuffix: "×", xTicks: workers, fromZero: true, ...scale };
 }
 
 function speedupNote(groups, lines) {
@@ -69,46 +88,35 @@ function speedupNote(groups, lines) {
   if (new Set(groups.map((group) => group.num_workers)).size < groups.length) {
     return "The groups differ in more than their workers: the table has the speed-up of each.";
   }
-  return "No two groups have figures that can be set against each other.";
+  return "No two groups have figures that can be compared.";
 }
 
-function columnsOf(groups) {
-  const write = durations(groups.map((group) => group.training_seconds_to_accuracy?.maximum));
-  const time = (title, name, hint) => ({
-    title,
-    hint,
-    isFigure: true,
-    text: (group) => write(group.training_seconds_to_accuracy?.[name] ?? null),
-  });
-  const rate = numbers(groups.map((group) => group.samples_per_second?.mean));
+function columnsOf(/** @type {Group[]} */ groups) {
+  const write = alignedDurations(groups.map((one) => one.training_seconds_to_accuracy?.maximum));
+  const rate = alignedNumbers(groups.map((group) => group.samples_per_second?.mean));
+  const figure = (title, text, hint = undefined) => ({ title, hint, isFigure: true, text });
+  const time = (title, name, hint = undefined) =>
+    figure(title, (group) => write(group.training_seconds_to_accuracy?.[name] ?? null), hint);
   return [
     { title: "Group", isHead: true, text: (group) => group.label },
     { title: "Runs", text: (group) => group.run_ids.join(", ") },
-    {
-      title: "Reached",
-      isFigure: true,
-      text: (group) => `${group.reached} of ${group.run_ids.length}`,
-    },
+    figure("Reached", (group) => `${group.reached} of ${group.run_ids.length}`),
     time("Mean", "mean", MEAN_HINT),
     time("Median", "median"),
     time("Fastest", "minimum"),
     time("Slowest", "maximum"),
-    { title: "Speed-up", isFigure: true, text: (group) => times(group.speedup) },
-    share("Efficiency", (group) => group.efficiency, EFFICIENCY_HINT),
-    { title: "Samples/s", isFigure: true, text: (group) => rate(group.samples_per_second?.mean) },
-    {
-      title: "Throughput speed-up",
-      isFigure: true,
-      text: (group) => times(group.throughput_speedup),
-    },
-    share("Communication", (group) => group.communication_share?.mean, "Of the training time"),
+    figure("Speed-up", (group) => times(group.speedup)),
+    figure("Efficiency", (group) => percent(group.efficiency), EFFICIENCY_HINT),
+    figure("Samples/s", (group) => rate(group.samples_per_second?.mean)),
+    figure("Throughput speed-up", (group) => times(group.throughput_speedup)),
+    figure(
+      "Communication",
+      (group) => percent(group.communication_share?.mean),
+      "Of the training time",
+    ),
   ];
 }
 
-function share(title, valueOf, hint) {
-  return { title, hint, isFigure: true, text: (group) => percent(valueOf(group)) };
-}
-
 function times(value) {
-  return value == null ? "–" : `${value.toFixed(2)}×`;
+  return value == null ? NONE : `${value.toFixed(2)}×`;
 }

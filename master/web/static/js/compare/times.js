@@ -1,43 +1,92 @@
-// Time to accuracy: a table with a row for each run, and bars of runs or of groups of them.
+// The section "Time to accuracy": a table of the runs, and bars of runs or of groups of them.
 
 import { Chart } from "../chart.js";
-import { h, keep, setText } from "../dom.js";
-import { count, duration, isPercent } from "../format.js";
-import { badge, setBadge } from "../pieces.js";
-import { durations, numbers } from "./columns.js";
-import { toBars } from "./graphs.js";
-import { sample } from "./legend.js";
-import { fillTable } from "./table.js";
-import { labelOf } from "./view.js";
+import { byId, h, reconcile, setText } from "../dom.js";
+import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent } from "../format.js";
+import { styleOf } from "../plot.js";
+import { labelOf } from "../records.js";
+import { badge, fillTable, setBadge } from "../ui.js";
+import { sample } from "./curves.js";
 
-const TRAINING_HINT = "Training time until the goal was reached first, evaluation left out";
+/**
+ * @typedef {import("../records.js").Comparison} Comparison
+ * @typedef {import("../records.js").Result} Result
+ */
+
+const TRAINING_HINT = "Training time until the goal was reached first, without evaluation";
 const WALL_HINT = "From the run's start until the goal was reached first";
 const AFTER_HINT = "What the model of that time reaches: its last evaluation within it";
 const RATE_HINT = "Of all workers, in training time";
 const COST_HINT = "For how long workers were taken";
 
-/** The section of that name. */
+/** The section "Time to accuracy". */
 export class Times {
-  constructor(
-    /** @type {{ bars: HTMLElement, note: HTMLElement, table: HTMLTableElement }} */ parts,
-  ) {
-    this.parts = parts;
-    this.chart = new Chart(parts.bars, "Time to accuracy of each run or group of runs");
+  #place = byId("times-bars");
+
+  constructor() {
+    this.chart = new Chart(this.#place, "Time to accuracy of each run or group of runs");
   }
 
   /** Show a comparison. */
-  async show(/** @type {object} */ comparison) {
+  async show(/** @type {Comparison} */ comparison) {
     const { results } = comparison;
-    fillTable(this.parts.table, columnsOf(results), results, (result) => result.run_id);
+    fillTable(byId("times-table"), columnsOf(results), results, (result) => result.run_id);
     const bars = toBars(comparison);
-    setText(this.parts.note, bars.note);
-    this.parts.bars.hidden = bars.rows.length === 0;
+    setText(byId("times-note"), bars.note);
+    this.#place.hidden = bars.rows.length === 0;
     if (bars.rows.length)
       await this.chart.drawBars(bars.rows, bars.parts, { x: bars.axis, suffix: " s" });
   }
 }
 
-function columnsOf(results) {
+/**
+ * @param {Comparison} comparison
+ * @returns {{ rows: string[], parts: import("../plot.js").Bars[], axis: string, note: string }}
+ *   a bar per run; or, if some group has several runs, a bar per group with whiskers
+ */
+export function toBars({ groups, results }) {
+  const hasTraining = results.some((one) => one.time_to_accuracy?.training_seconds != null);
+  const clock = hasTraining ? "training_seconds" : "wall_seconds";
+  const axis = `${hasTraining ? "training time" : "time since the start"} [s]`;
+  const ofGroups = groups.map((group) => groupBar(group, clock));
+  const isGrouped =
+    groups.some((group) => group.run_ids.length > 1) && ofGroups.some((bar) => bar.value !== null);
+  const bars = isGrouped ? ofGroups : results.map((result) => runBar(result, clock));
+  if (bars.every((bar) => bar.value == null)) {
+    return { rows: [], parts: [], axis, note: "No run has reached its goal." };
+  }
+  const note = isGrouped
+    ? "The mean of each group's runs, with the fastest and the slowest; the shorter, the better."
+    : "The shorter, the better.";
+  const part = {
+    name: "Time to accuracy",
+    values: bars.map((bar) => bar.value),
+    lows: isGrouped ? bars.map((bar) => bar.low) : undefined,
+    highs: isGrouped ? bars.map((bar) => bar.high) : undefined,
+    colours: isGrouped ? undefined : results.map((_, i) => styleOf(i).colour),
+  };
+  return { rows: bars.map((bar) => bar.name), parts: [part], axis, note };
+}
+
+function groupBar(group, clock) {
+  const times = group[`${clock}_to_accuracy`];
+  const [reached, runs] = [group.reached, group.run_ids.length];
+  return {
+    name: reached < runs ? `${group.label} (${reached} of ${runs} reached)` : group.label,
+    // There is no mean if it would count a run that did not reach the goal.
+    value: times?.mean ?? null,
+    low: times?.minimum ?? null,
+    high: times?.maximum ?? null,
+  };
+}
+
+function runBar(result, clock) {
+  const value = result.time_to_accuracy?.[clock] ?? null;
+  const name = value == null ? `${labelOf(result)} (not reached)` : labelOf(result);
+  return { name, value, low: null, high: null };
+}
+
+function columnsOf(/** @type {Result[]} */ results) {
   const limits = new Set(
     results.map((one) => one.accuracy_after_time?.limit_seconds).filter(Boolean),
   );
@@ -58,29 +107,29 @@ function columnsOf(results) {
 }
 
 function seconds(title, results, clock, hint) {
-  const write = durations(results.map((one) => one.time_to_accuracy?.[clock]));
+  const write = alignedDurations(results.map((one) => one.time_to_accuracy?.[clock]));
   const text = ({ target, time_to_accuracy: reached }) =>
     target && !reached ? "not reached" : write(reached?.[clock]);
   return { title, hint, isFigure: true, text };
 }
 
-function figures(title, results, valueOf, hint) {
-  const write = numbers(results.map(valueOf));
-  return { title, hint, isFigure: true, text: (result) => write(valueOf(result)) };
+function figures(title, results, valueOf, hint, unitOf = (_result) => "") {
+  const write = alignedNumbers(results.map(valueOf));
+  const text = (result) =>
+    valueOf(result) == null ? NONE : write(valueOf(result)) + unitOf(result);
+  return { title, hint, isFigure: true, text };
 }
 
-function scores(title, results, valueOf, hint) {
-  const write = numbers(results.map(valueOf));
-  const unit = (result) => (result.target && isPercent(result.target.metric) ? " %" : "");
-  const text = (result) => (valueOf(result) == null ? "–" : write(valueOf(result)) + unit(result));
-  return { title, hint, isFigure: true, text };
+function scores(title, results, valueOf, hint = undefined) {
+  const unitOf = ({ target }) => (target && isPercent(target.metric) ? " %" : "");
+  return figures(title, results, valueOf, hint, unitOf);
 }
 
 function fillName(cell, result, i) {
   const make = () =>
     h("a", { href: `/runs/${result.run_id}`, class: "run-link" }, sample(i), h("span"));
   const keyOf = () => `${result.run_id} ${i}`;
-  keep(cell, [result], keyOf, make, (link) => setText(link.lastElementChild, labelOf(result)));
+  reconcile(cell, [result], keyOf, make, (link) => setText(link.lastElementChild, labelOf(result)));
 }
 
 function fillState(cell, result) {

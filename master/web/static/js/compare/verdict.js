@@ -1,7 +1,12 @@
-// Says in words whether runs can be compared, and which is the fastest. Pure.
+// The section at the top: whether the runs can be compared, and which is the fastest.
 
-import { metric, number } from "../format.js";
-import { durations } from "./columns.js";
+import { byId, setList, setText } from "../dom.js";
+import { alignedDurations, goal, number } from "../format.js";
+
+/**
+ * @typedef {import("../records.js").Comparison} Comparison
+ * @typedef {import("../records.js").Result} Result
+ */
 
 const SENTENCES = {
   yes: "These runs can be compared",
@@ -14,13 +19,23 @@ const REASONS = {
   unknown: "Not all of them state what a result depends on:",
 };
 
+/** Show the verdict on a comparison. */
+export function showVerdict(/** @type {Comparison} */ comparison) {
+  const verdict = toVerdict(comparison);
+  byId("verdict").dataset.answer = verdict.answer;
+  setText(byId("verdict-title"), verdict.title);
+  setText(byId("verdict-text"), verdict.text);
+  setList(byId("verdict-reasons"), verdict.reasons);
+  setList(byId("verdict-notes"), verdict.notes);
+}
+
 /**
+ * @param {Comparison} comparison
  * @returns {{ answer: string, title: string, text: string, reasons: string[], notes: string[] }}
- * the answer (yes, no, unknown, or alone for a single run), the same in words, why, and what else
- * is to be known
+ *   the answer is yes, no, unknown, or alone for a single run
  */
-export function toVerdict(/** @type {object} */ comparison) {
-  const notes = [fastest(comparison), ...departures(comparison.results)].filter(Boolean);
+export function toVerdict(comparison) {
+  const notes = [fastest(comparison), ...violations(comparison.results)].filter(Boolean);
   if (comparison.results.length === 1) {
     const text = "Add a second run above to see them side by side.";
     return { answer: "alone", title: "Two runs make a comparison", text, reasons: [], notes };
@@ -32,30 +47,24 @@ export function toVerdict(/** @type {object} */ comparison) {
   return { answer, title: SENTENCES[answer], text: REASONS[answer], reasons, notes };
 }
 
-/** @returns {string} a goal, such as `val_global_Prec@1 ≥ 97 %`. */
-export function goalText(/** @type {object} */ target) {
-  const sign = target.lower_is_better ? "≤" : "≥";
-  return `${target.metric} ${sign} ${metric(target.metric, target.value)}`;
-}
-
-/** @returns {string} which group was how much faster than the slowest; empty where none was. */
-export function fastest(/** @type {object} */ comparison) {
+// How much faster the fastest group was than the slowest.
+function fastest(/** @type {Comparison} */ comparison) {
   const timed = comparison.groups
     .map((group) => ({ group, seconds: group.training_seconds_to_accuracy?.mean }))
     .filter(({ seconds }) => seconds != null)
     .sort((a, b) => a.seconds - b.seconds);
-  const goals = new Set(comparison.results.map((one) => one.target && goalText(one.target)));
+  const goals = new Set(comparison.results.map((one) => one.target && goal(one.target)));
   if (comparison.comparable === "no" || timed.length < 2 || goals.size > 1) return "";
   const [first, last] = [timed[0], timed.at(-1)];
-  const write = durations([first.seconds]);
+  const seconds = alignedDurations([first.seconds])(first.seconds);
   const times = number(last.seconds / first.seconds, 3);
   return (
-    `Fastest: ${first.group.label} reached ${[...goals][0]} after ${write(first.seconds)} of ` +
+    `Fastest: ${first.group.label} reached ${[...goals][0]} after ${seconds} of ` +
     `training, ${times} times as fast as ${last.group.label}.`
   );
 }
 
-function departures(results) {
+function violations(/** @type {Result[]} */ results) {
   const texts = new Set(results.flatMap((result) => result.departures));
   return [...texts].map((text) => {
     const runs = results.filter((one) => one.departures.includes(text)).map((one) => one.run_id);

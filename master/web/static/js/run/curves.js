@@ -1,9 +1,14 @@
-// What is drawn of recorded series: which ranks, along which axis, in which charts. Pure.
+// Which of a run's metrics and ranks are drawn, in which charts, and over which axis.
 
-import { PHASES } from "../names.js";
-import { between } from "../series.js";
+import { PHASES } from "../records.js";
+import { areSame, combine, counterAt, longest, mean } from "../series.js";
 
 /** @typedef {import("../series.js").Series} Series */
+
+/** The choice of all ranks as their mean and range. */
+export const ALL = "all";
+/** The choice of all ranks as a line each. */
+export const EACH = "each";
 
 const TOTALS = /^(step|epoch|samples|train_seconds)$/;
 const PHASE_TOTALS = new Set(PHASES.map((phase) => `${phase}_seconds`));
@@ -16,101 +21,79 @@ const UNITS = [
 ];
 
 /**
- * Say which charts a run's training is shown in, at first.
- * @param {string[]} metrics that it has recorded
+ * @param {string[]} metrics that a run has recorded
  * @param {string | null} goal the metric of its goal
- * @returns {{ title: string, metrics: string[] }[]}
+ * @returns {{ title: string, metrics: string[] }[]} the charts that are shown by default
  */
 export function chartsOf(metrics, goal) {
-  const curves = curvesOf(metrics);
+  const curves = plottable(metrics);
   const losses = curves.filter((name) => /loss/i.test(name));
-  const accuracies = curves.filter((name) => ACCURACY.test(name) && isLike(name, goal));
+  const accuracies = curves.filter((name) => ACCURACY.test(name) && hasRankOf(name, goal));
+  const isR2 = accuracies.every((name) => /R2$/.test(name));
   const charts = [
     { title: "Loss", metrics: losses },
-    {
-      title: accuracies.every((name) => /R2$/.test(name)) ? "R²" : "Accuracy",
-      metrics: accuracies,
-    },
+    { title: isR2 ? "R²" : "Accuracy", metrics: accuracies },
   ];
   const isShown = charts.some((chart) => chart.metrics.includes(goal));
   if (goal && curves.includes(goal) && !isShown) charts.push({ title: goal, metrics: [goal] });
   return charts.filter((chart) => chart.metrics.length);
 }
 
-/** @returns {string[]} the metrics that make a curve of their own: no totals, which only grow. */
-export function curvesOf(/** @type {string[]} */ metrics) {
+/** @returns {string[]} the metrics that can be drawn as curves: all but totals. */
+export function plottable(/** @type {string[]} */ metrics) {
   return metrics.filter((name) => !TOTALS.test(name) && !PHASE_TOTALS.has(name)).sort();
 }
 
-// Beside a top-1 accuracy, one of the five likeliest is close to 100 % and tells little.
-function isLike(name, goal) {
+// Top-5 accuracies are close to 100 %, and would flatten the curves of top-1.
+function hasRankOf(name, goal) {
   const kind = (text) => /@(\d+)$/.exec(text ?? "")?.[1] ?? "1";
   return kind(name) === kind(goal);
 }
 
-/**
- * One curve from those of several ranks: at each point of `grid`, what each has nearest to it; of
- * one that is farther away than the next point, nothing.
- * @param {Series} grid one of them, such as the longest
- * @param {Series[]} all of them
- * @param {(values: number[]) => number} reduce to the value that is drawn
- * @returns {Series} with the range of all as its lows and highs
- */
-export function combine(grid, all, reduce) {
-  const places = all.map(() => 0);
-  const joined = { times: grid.times, values: [], lows: [], highs: [] };
-  grid.times.forEach((time, point) => {
-    const reach = reachOf(grid.times, point);
-    const near = all.map((one, i) => {
-      places[i] = nearest(one.times, time, places[i]);
-      return { one, at: places[i] };
-    });
-    const known = near.filter(
-      ({ one, at }) => Number.isFinite(one.values[at]) && Math.abs(one.times[at] - time) <= reach,
-    );
-    const column = (name) => known.map(({ one, at }) => one[name][at]);
-    joined.values.push(known.length ? reduce(column("values")) : NaN);
-    joined.lows.push(known.length ? Math.min(...column("lows")) : NaN);
-    joined.highs.push(known.length ? Math.max(...column("highs")) : NaN);
-  });
-  return joined;
-}
-
-/** @returns {number} */
-export function mean(/** @type {number[]} */ values) {
-  return sum(values) / values.length;
-}
-
-/** @returns {number} */
-export function sum(/** @type {number[]} */ values) {
-  return values.reduce((total, value) => total + value, 0);
-}
-
-/** @returns {boolean} whether ranks recorded the same, as they do of what they compute together. */
-export function areSame(/** @type {Series[]} */ all) {
-  const length = Math.min(...all.map((one) => one.values.length));
-  // Those of a rank may come a moment later.
-  if (all.some((one) => one.values.length > length + 1)) return false;
-  const [first] = all;
-  return all.every((one) => {
-    for (let i = 0; i < length; i++) if (one.values[i] !== first.values[i]) return false;
-    return true;
-  });
+/** @returns {boolean} whether all ranks are chosen. */
+export function isOfAll(/** @type {string} */ chosen) {
+  return chosen === ALL || chosen === EACH;
 }
 
 /**
- * @returns {number[]} what a counter was at each of `times`, in between by proportion. Of a point
- *   that stands for several, the smallest is that of its time.
+ * @param {string[]} metrics
+ * @param {string} chosen a rank, `ALL` or `EACH`
+ * @param {(metric: string) => boolean} hasRanks
+ * @returns {string[]} the names to ask the API for
  */
-export function counterAt(/** @type {Series} */ counter, /** @type {number[]} */ times) {
-  return between({ ...counter, values: counter.lows }, times);
+export function filtersOf(metrics, chosen, hasRanks) {
+  const isWhole = (metric) => isOfAll(chosen) || !hasRanks(metric);
+  return metrics.map((metric) => (isWhole(metric) ? metric : `${metric} @ ${chosen}`));
+}
+
+/**
+ * @param {string} metric
+ * @param {Map<number | null, Series>} ranks its series by rank
+ * @param {string} chosen a rank, `ALL` or `EACH`
+ * @returns {{ name: string, rank: number | null, series: Series }[]} the curves to draw; one if all
+ *   ranks recorded the same
+ */
+export function curvesOf(metric, ranks, chosen) {
+  const isWanted = (rank) => isOfAll(chosen) || rank === Number(chosen) || rank === null;
+  const wanted = [...ranks].filter(([rank]) => isWanted(rank));
+  if (!wanted.length) return [];
+  const all = wanted.map(([, series]) => series);
+  const grid = longest(all);
+  const [rank] = wanted.find(([, series]) => series === grid);
+  if (areSame(all)) return [{ name: metric, rank, series: grid }];
+  if (chosen === ALL) return [{ name: `${metric}, mean`, rank, series: combine(grid, all, mean) }];
+  return wanted.map(([rank, series]) => ({
+    name: rank === null ? metric : `${metric}, rank ${rank}`,
+    rank,
+    series,
+  }));
 }
 
 /**
  * @param {string | null} startedAt when the run began
  * @param {number} until the last millisecond that is shown
- * @returns {{ title: string, place: (times: number[]) => number[] }} the axis of the time since
- *   then, in a unit that suits its length
+ * @returns {{ title: string, place: (times: number[]) => number[] }} the axis of the time since the
+ *   start, in a unit that suits its length
  */
 export function timeAxis(startedAt, until) {
   const start = startedAt ? Date.parse(startedAt) : until;
@@ -121,28 +104,49 @@ export function timeAxis(startedAt, until) {
   };
 }
 
-/** @returns {Series} with a gap at each of `moments`: no line leads from attempt to attempt. */
-export function withGaps(/** @type {Series} */ series, /** @type {number[]} */ moments) {
-  const gaps = moments
-    .map((moment) => series.times.findIndex((time) => time >= moment))
-    .filter((place) => place > 0);
-  if (!gaps.length) return series;
-  const columns = Object.entries(series).map(([name, column]) => {
-    const cut = [...column];
-    for (const place of gaps.toReversed())
-      cut.splice(place, 0, name === "times" ? column[place] : NaN);
-    return [name, cut];
-  });
-  return Object.fromEntries(columns);
+/**
+ * Compute the samples per second of all ranks from the totals that they record.
+ * @param {Map<number | null, Series>} samples totals by rank
+ * @param {Map<number | null, Series>} clocks seconds of training by rank; where they are missing,
+ *   the time itself is used
+ * @returns {{ times: number[], values: number[] }} each value holds until the next time
+ */
+export function throughput(samples, clocks) {
+  const ranks = [...samples].map(([rank, series]) => intervals(series, clocks.get(rank)));
+  const grid = ranks.reduce((most, one) => (one.length > most.length ? one : most), []);
+  const times = [];
+  const values = [];
+  for (const { from, to } of grid) {
+    times.push(from);
+    values.push(ranks.reduce((total, one) => total + rateAt(one, (from + to) / 2), 0));
+  }
+  if (grid.length) {
+    times.push(grid.at(-1).to);
+    values.push(values.at(-1));
+  }
+  return { times, values };
 }
 
-function reachOf(times, i) {
-  const gaps = [times[i] - times[i - 1], times[i + 1] - times[i]].filter(Number.isFinite);
-  return gaps.length ? Math.max(...gaps) : Infinity;
+function intervals(samples, clock) {
+  const { times, lows: totals } = samples;
+  const seconds = clock ? counterAt(clock, times) : times.map((time) => time / 1000);
+  const found = [];
+  for (let i = 1; i < times.length; i++) {
+    const rate = (totals[i] - totals[i - 1]) / (seconds[i] - seconds[i - 1]);
+    // A restart resets the totals.
+    if (rate > 0 && Number.isFinite(rate)) found.push({ from: times[i - 1], to: times[i], rate });
+  }
+  return found;
 }
 
-function nearest(times, time, from) {
-  let i = from;
-  while (i + 1 < times.length && Math.abs(times[i + 1] - time) <= Math.abs(times[i] - time)) i += 1;
-  return i;
+function rateAt(rates, time) {
+  let low = 0;
+  let high = rates.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (rates[middle].to < time) low = middle + 1;
+    else high = middle;
+  }
+  const found = rates[low];
+  return found && found.from <= time && time <= found.to ? found.rate : 0;
 }

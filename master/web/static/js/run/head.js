@@ -1,101 +1,144 @@
-// The head of the page: the run's name and state, why it waits or failed, and what can be done.
+// The head of a run's page: its name and state, why it waits or failed, and its buttons.
 
-import { post, remove } from "../api.js";
-import { confirm } from "../dialog.js";
-import { setText } from "../dom.js";
-import { moment } from "../format.js";
-import { isActive, setBadge, waitingFor } from "../pieces.js";
-import { toOrder } from "./again.js";
+import { post, query, remove } from "../api.js";
+import { byId, setNotice, setText } from "../dom.js";
+import { moment, plural } from "../format.js";
+import { isActive, waitingFor } from "../records.js";
+import { confirm, menu, setBadge } from "../ui.js";
 
 /** @typedef {import("../records.js").Run} Run */
 
+const MAX_NAME_LENGTH = 40;
+const BACKENDS = ["gloo", "nccl", "mpi"];
+
 /** The head, with its buttons. */
 export class Head {
-  /**
-   * @param {Record<string, any>} parts name, state, actions, stop, again, delete, about,
-   *   problem, waiting, reason, usage
-   * @param {() => void} onStop that the run is asked to stop
-   */
-  constructor(parts, onStop) {
-    this.parts = parts;
+  #stop = byId("stop");
+  #again = byId("again");
+  #delete = byId("delete");
+
+  /** @param {() => void} onStop called when the run was asked to stop */
+  constructor(onStop) {
     this.onStop = onStop;
-    parts.stop.addEventListener("click", () => this.#try(parts.stop, () => this.#stop()));
-    parts.again.addEventListener("click", () => this.#try(parts.again, () => this.#again()));
-    parts.delete.addEventListener("click", () => this.#delete());
+    this.#stop.addEventListener("click", () => this.#try(this.#stop, () => this.#stopRun()));
+    this.#again.addEventListener("click", () => this.#try(this.#again, () => this.#runAgain()));
+    this.#delete.addEventListener("click", () => this.#deleteRun());
+    menu(byId("download"), byId("downloads"));
   }
 
-  /** Show what a run is and how it stands. */
+  /** Show a run, with the description of its benchmark. */
   show(/** @type {Run} */ run, /** @type {string} */ description) {
     this.run = run;
     this.description = description;
-    const { parts } = this;
     const active = isActive(run);
-    setText(parts.name, run.name);
+    const reason = byId("reason");
     document.title = `${run.name} · MLBench`;
-    setBadge(parts.state, run.state);
-    parts.state.hidden = false;
-    parts.actions.hidden = false;
-    parts.stop.hidden = !active;
-    parts.delete.hidden = active;
-    parts.stop.disabled = run.stop_requested;
-    setText(parts.stop, run.stop_requested ? "Stopping…" : "Stop");
-    setText(parts.about, about(run, description));
-    show(parts.waiting, waitingFor(run));
-    show(parts.reason, run.reason);
-    parts.reason.classList.toggle("bad", run.state === "FAILED");
-    parts.reason.setAttribute("aria-label", `Why the run has ended: ${run.state.toLowerCase()}`);
-    if (run.started_at) parts.usage.href = usageOf(run);
+    setText(byId("name"), run.name);
+    setBadge(byId("state"), run.state);
+    byId("state").hidden = false;
+    byId("actions").hidden = false;
+    this.#stop.hidden = !active;
+    this.#delete.hidden = active;
+    this.#stop.disabled = run.stop_requested;
+    setText(this.#stop, run.stop_requested ? "Stopping…" : "Stop");
+    setText(byId("about"), about(run, description));
+    setNotice(byId("waiting"), waitingFor(run));
+    setNotice(reason, run.reason);
+    reason.classList.toggle("bad", run.state === "FAILED");
+    reason.setAttribute("aria-label", `Why the run has ended: ${run.state.toLowerCase()}`);
+    const range = { since: run.started_at, until: run.finished_at };
+    if (run.started_at) byId("usage").href = `/api/metrics/${query(range)}`;
   }
 
-  async #stop() {
-    setText(this.parts.stop, "Stopping…");
+  async #stopRun() {
+    setText(this.#stop, "Stopping…");
     this.show(await post(`/api/runs/${this.run.id}/stop/`), this.description);
     this.onStop();
   }
 
-  async #again() {
+  async #runAgain() {
     const run = await post("/api/runs/", toOrder(this.run));
     location.assign(`/runs/${run.id}`);
   }
 
-  async #delete() {
+  async #deleteRun() {
     const text =
       `“${this.run.name}” goes, with its logs and what the database keeps of it. ` +
       "Its samples in Prometheus stay until they are too old.";
     if (!(await confirm("Delete this run?", text, "Delete"))) return;
-    await this.#try(this.parts.delete, async () => {
+    await this.#try(this.#delete, async () => {
       await remove(`/api/runs/${this.run.id}/`);
       location.assign("/runs");
     });
   }
 
   async #try(button, action) {
-    setText(this.parts.problem, "");
+    setText(byId("problem"), "");
     button.disabled = true;
     try {
       await action();
     } catch (error) {
-      setText(this.parts.problem, error.message);
-      button.disabled = false; // else the page is being left: a second click must not order twice
+      setText(byId("problem"), error.message);
+      // Otherwise the page is being left, and a second click must not order another run.
+      button.disabled = false;
     }
     this.show(this.run, this.description);
   }
 }
 
-function show(element, text) {
-  setText(element, text);
-  element.hidden = !text;
-}
-
-function about(run, description) {
-  const workers = `${run.num_workers} ${run.num_workers === 1 ? "worker" : "workers"}`;
+function about(/** @type {Run} */ run, description) {
   const what = run.benchmark ? `${run.benchmark}. ${description}` : `${run.image}: ${run.command}`;
+  const workers = plural(run.num_workers, "worker");
   return `Run ${run.id} · ${workers} · created ${moment(run.created_at)}\n${what}`;
 }
 
-function usageOf(run) {
-  const url = new URL("/api/metrics/", location.href);
-  url.searchParams.set("since", run.started_at);
-  if (run.finished_at) url.searchParams.set("until", run.finished_at);
-  return url.pathname + url.search;
+/**
+ * @param {Run} run
+ * @returns {Record<string, unknown>} the order of the same run under the next name, without
+ *   defaults; it waits if a run is active
+ */
+export function toOrder(run) {
+  const order = {
+    name: nextName(run.name),
+    num_workers: run.num_workers,
+    num_cpus: run.num_cpus,
+    max_bandwidth: run.max_bandwidth,
+    gpu_enabled: run.gpu_enabled,
+    light_target: run.light_target,
+    seed: run.seed,
+    deadline_seconds: run.deadline_seconds,
+    max_restarts: run.max_restarts || null,
+    ...(run.benchmark ? orderOfTask(run) : orderOfCommand(run)),
+    queue: true,
+  };
+  const isGiven = (value) => value != null && value !== false && value !== "";
+  return Object.fromEntries(Object.entries(order).filter(([, value]) => isGiven(value)));
+}
+
+/** @returns {string} `digits-2` after `digits`, and `digits-3` after `digits-2`. */
+export function nextName(/** @type {string} */ name) {
+  // A longer number is a date or a time.
+  const [, stem, number] = /^(.*?)(?:-(\d{1,3}))?$/.exec(name);
+  const end = `-${Number(number ?? 1) + 1}`;
+  return stem.slice(0, MAX_NAME_LENGTH - end.length).replace(/-+$/, "") + end;
+}
+
+function orderOfTask(/** @type {Run} */ run) {
+  const { backend, ...args } = run.args;
+  if (String(run.seed) === args.seed) delete args.seed;
+  if (run.gpu_enabled && args.device === "cuda") delete args.device;
+  return { benchmark: run.benchmark, backend, args: Object.keys(args).length ? args : undefined };
+}
+
+function orderOfCommand(/** @type {Run} */ run) {
+  const { backend, run_all_nodes } = run;
+  const isUsual = BACKENDS.includes(backend) && run_all_nodes === (backend !== "mpi");
+  const custom = { backend: "custom_backend", custom_backend: backend, run_all_nodes };
+  return {
+    image_name: "custom_image",
+    custom_image_name: run.image,
+    custom_image_command: run.command,
+    working_dir: run.working_dir,
+    ...(isUsual ? { backend } : custom),
+  };
 }

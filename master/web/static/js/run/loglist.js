@@ -1,7 +1,8 @@
-// A list of lines of which only those in sight are in the page, so that a million do not freeze it.
+// A scrolling list of lines. Only those in sight are in the page, so that a million of them do not
+// freeze it.
 
-import { h, keep } from "../dom.js";
-import { marked, shownLine } from "./logtext.js";
+import { h, reconcile } from "../dom.js";
+import { highlight, shownLine } from "./logwindow.js";
 
 // As in the style sheet.
 const LINE_PX = 20;
@@ -13,7 +14,7 @@ export class LogList {
   /**
    * @param {HTMLElement} element
    * @param {{ onTop: () => void, onBottom: () => void, onScrollUp: () => void }} listeners called
-   *   when the reader comes near an end of the lines, or leaves the last one
+   *   when the reader comes near an end of the lines, or scrolls up
    */
   constructor(element, listeners) {
     this.element = element;
@@ -29,7 +30,7 @@ export class LogList {
     new ResizeObserver(() => this.window && this.#render()).observe(element);
   }
 
-  /** Which lines are in sight, by their place. */
+  /** The lines in sight, by their place. */
   get sight() {
     const from = Math.floor(this.element.scrollTop / LINE_PX);
     return { from, to: from + Math.ceil(this.element.clientHeight / LINE_PX) };
@@ -57,7 +58,7 @@ export class LogList {
     this.show();
   }
 
-  /** Show what the window holds now; the lines in sight stay where they are. */
+  /** Show the lines of the window; those in sight stay where they are. */
   show() {
     const moved = this.first - this.window.first;
     this.first = this.window.first;
@@ -80,7 +81,7 @@ export class LogList {
     this.#render();
   }
 
-  /** Mark a text wherever it stands. */
+  /** Highlight a text in all lines. */
   mark(/** @type {string} */ search) {
     this.search = search;
     if (!search) this.found = null;
@@ -116,13 +117,9 @@ export class LogList {
     }
     this.lines.style.transform = `translateY(${first * LINE_PX}px)`;
     this.lines.style.minWidth = `${this.widest}ch`;
-    keep(
-      this.lines,
-      shown,
-      (line) => line.number,
-      () => h("div", { class: "log-line" }),
-      (line, one) => this.#update(line, one),
-    );
+    const create = () => h("div", { class: "log-line" });
+    const update = (line, one) => this.#update(line, one);
+    reconcile(this.lines, shown, (one) => one.number, create, update);
   }
 
   #update(line, { text, isFound }) {
@@ -130,10 +127,9 @@ export class LogList {
     const state = `${this.search}\n${text}`;
     if (line.shown === state) return;
     line.shown = state;
-    line.replaceChildren(
-      ...marked(text, this.search).map((piece) =>
-        piece.isMatch ? h("mark", {}, piece.text) : piece.text,
-      ),
+    const pieces = highlight(text, this.search).map((piece) =>
+      piece.isMatch ? h("mark", {}, piece.text) : piece.text,
     );
+    line.replaceChildren(...pieces);
   }
 }

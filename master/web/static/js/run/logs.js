@@ -1,41 +1,48 @@
-// What the ranks wrote: read from its end, upwards and downwards, followed and searched.
+// The section "Logs": read from the end, upwards and downwards, followed and searched.
 
 import { get, query } from "../api.js";
-import { h, keep, setText } from "../dom.js";
+import { byId, setNotice, setOptions, setText } from "../dom.js";
 import { LogList } from "./loglist.js";
-import { LogSearch } from "./logsearch.js";
 import { LogWindow } from "./logwindow.js";
 
-/** @typedef {import("../records.js").Run} Run */
+/**
+ * @typedef {import("../records.js").Run} Run
+ * @typedef {import("../records.js").Rank} Rank
+ */
 
 const TAIL_LINES = 1000;
-// A reader who follows a log that grows faster than it can be fetched gets its end.
+// If a followed log is ahead by more than this, the page jumps to its end.
 const TOO_FAR_BYTES = 4 << 20;
 const TYPING_MS = 300;
-// How the other ranks end once one has failed.
+// How ranks end that were terminated because another one failed.
 const TERMINATED = -15;
 
 /** The section "Logs". */
 export class Logs {
+  #rank = byId("log-rank");
+  #stream = byId("log-stream");
+  #attempt = byId("log-attempt");
+  #follow = byId("log-follow");
+  #query = byId("log-query");
+  #found = byId("log-found");
+  #window = new LogWindow();
+  #isOpen = false;
+  /** @type {LogSearch | null} */
+  #search = null;
+  // Requests are sent one after the other, so that no piece is fetched twice.
+  #queue = Promise.resolve();
+
   /**
-   * @param {Record<string, any>} parts log, empty, rank, stream, attempt, attemptChoice, follow,
-   *   download, search, query, next, found
    * @param {number} runId
-   * @param {() => void} onChange that another log was chosen, and must be fetched
+   * @param {() => void} onChange called when another log was chosen, and must be fetched
    */
-  constructor(parts, runId, onChange) {
-    this.parts = parts;
+  constructor(runId, onChange) {
     this.path = `/api/runs/${runId}/logs/`;
     this.onChange = onChange;
-    this.window = new LogWindow();
-    this.isOpen = false;
-    // One request after the other, so that no piece is fetched twice.
-    this.queue = Promise.resolve();
-    this.list = new LogList(parts.log, {
-      // By the time it is their turn, the reader may be elsewhere.
-      onTop: () => this.#quietly(() => this.isOpen && this.list.isNearTop && this.#upwards()),
-      onBottom: () => this.#quietly(() => this.isOpen && this.list.isNearBottom && this.#onwards()),
-      onScrollUp: () => (parts.follow.checked = false),
+    this.list = new LogList(byId("log"), {
+      onTop: () => this.#quietly(() => this.#upwards()),
+      onBottom: () => this.#quietly(() => this.#onwards()),
+      onScrollUp: () => (this.#follow.checked = false),
     });
     this.#listen();
   }
@@ -43,80 +50,88 @@ export class Logs {
   /** Fetch what is new of the chosen log. */
   async refresh(/** @type {Run} */ run) {
     this.#offer(run);
-    await this.#inOrder(() => (this.isOpen ? this.#grow() : this.#open()));
+    await this.#inOrder(() => (this.#isOpen ? this.#grow() : this.#open()));
   }
 
   #listen() {
-    const { parts } = this;
-    for (const select of [parts.rank, parts.stream, parts.attempt]) {
+    for (const select of [this.#rank, this.#stream, this.#attempt]) {
       select.addEventListener("change", () => this.#choose());
     }
-    parts.follow.addEventListener(
+    this.#follow.addEventListener(
       "change",
-      () => parts.follow.checked && this.#quietly(() => this.#toEnd()),
+      () => this.#follow.checked && this.#quietly(() => this.#toEnd()),
     );
     let typing = 0;
-    parts.search.addEventListener("submit", (event) => {
+    byId("log-search").addEventListener("submit", (event) => {
       event.preventDefault();
-      clearTimeout(typing); // or it would go past the first match at once
+      clearTimeout(typing); // or the search would skip the first match
       this.#quietly(() => this.#next());
     });
-    parts.query.addEventListener("input", () => {
+    this.#query.addEventListener("input", () => {
       clearTimeout(typing);
-      parts.next.disabled = !parts.query.value;
+      byId("log-next").disabled = !this.#query.value;
       typing = setTimeout(() => this.#quietly(() => this.#next()), TYPING_MS);
     });
   }
 
   #choose() {
-    this.isOpen = false;
-    this.search = null;
-    setText(this.parts.found, "");
+    this.#isOpen = false;
+    this.#search = null;
+    setText(this.#found, "");
     this.onChange();
   }
 
-  // The log that is chosen.
+  // The chosen log, as parameters of the API.
   get #log() {
-    const { rank, stream, attempt } = this.parts;
-    return { rank: rank.value, stream: stream.value, attempt: attempt.value || null };
+    return {
+      rank: this.#rank.value,
+      stream: this.#stream.value,
+      attempt: this.#attempt.value || null,
+    };
+  }
+
+  #isStill(log) {
+    return query(log) === query(this.#log);
   }
 
   async #open() {
     const log = this.#log;
-    this.parts.log.setAttribute("aria-label", `Log of rank ${log.rank}`);
-    this.parts.download.href = this.path + query({ ...log, format: "text" });
+    byId("log").setAttribute("aria-label", `Log of rank ${log.rank}`);
+    byId("log-download").href = this.path + query({ ...log, format: "text" });
     const page = await get(this.path, { ...log, tail: TAIL_LINES });
     if (!this.#isStill(log)) return;
     this.#replace(page);
-    this.isOpen = true;
-    this.list.mark(this.parts.query.value);
+    this.#isOpen = true;
+    this.list.mark(this.#query.value);
     this.#showEmpty();
   }
 
   #replace(page, before = null) {
-    this.window = new LogWindow();
-    this.window.append(page);
-    if (before) this.window.prepend(before);
-    this.list.open(this.window);
+    this.#window = new LogWindow();
+    this.#window.append(page);
+    if (before) this.#window.prepend(before);
+    this.list.open(this.#window);
     if (!before) this.list.toEnd();
   }
 
   async #grow() {
-    // Who has scrolled away from the end comes back to it by scrolling.
-    if (!this.window.isAtEnd && !this.parts.follow.checked) return;
+    // A reader who scrolled away from the end comes back to it by scrolling.
+    if (!this.#window.isAtEnd && !this.#follow.checked) return;
     await this.#downwards();
   }
 
+  // When it is its turn, the reader may be elsewhere.
   async #onwards() {
-    if (!this.window.isAtEnd) await this.#downwards();
+    if (!this.#isOpen || !this.list.isNearBottom || this.#window.isAtEnd) return;
+    await this.#downwards();
   }
 
   async #downwards() {
     const log = this.#log;
-    const { window } = this;
+    const window = this.#window;
     const page = await get(this.path, { ...log, offset: window.end });
     if (!this.#isStill(log)) return;
-    const isFollowed = this.parts.follow.checked;
+    const isFollowed = this.#follow.checked;
     if (isFollowed && page.size - page.offset > TOO_FAR_BYTES) {
       await this.#toEnd();
       return;
@@ -131,8 +146,8 @@ export class Logs {
 
   async #upwards() {
     const log = this.#log;
-    const { window } = this;
-    if (window.start === 0) return;
+    const window = this.#window;
+    if (!this.#isOpen || !this.list.isNearTop || window.start === 0) return;
     const page = await get(this.path, { ...log, before: window.start });
     if (!this.#isStill(log)) return;
     window.prepend(page);
@@ -142,7 +157,7 @@ export class Logs {
   }
 
   async #toEnd() {
-    if (this.window.isAtEnd) {
+    if (this.#window.isAtEnd) {
       this.list.toEnd();
       return;
     }
@@ -152,18 +167,17 @@ export class Logs {
   }
 
   async #next() {
-    const { parts } = this;
-    const text = parts.query.value;
+    const text = this.#query.value;
     // After a restart it is another attempt's log.
-    const isSame = this.search?.text === text && this.#isStill(this.search.log);
-    if (!isSame) this.search = text ? new LogSearch(this.path, this.#log, text) : null;
+    const isSame = this.#search?.text === text && this.#isStill(this.#search.log);
+    if (!isSame) this.#search = text ? new LogSearch(this.path, this.#log, text) : null;
     this.list.mark(text);
-    setText(parts.found, text ? "Searching…" : "");
-    if (!this.search) return;
-    const { search } = this;
+    setText(this.#found, text ? "Searching…" : "");
+    const search = this.#search;
+    if (!search) return;
     const match = await search.next();
-    if (this.search !== search) return;
-    setText(parts.found, search.words);
+    if (this.#search !== search) return;
+    setText(this.#found, search.words);
     if (match) await this.#show(match.offset);
   }
 
@@ -174,70 +188,102 @@ export class Logs {
       get(this.path, { ...log, offset }),
     ]);
     if (!this.#isStill(log)) return;
-    this.parts.follow.checked = false;
+    this.#follow.checked = false;
     this.#replace(page, before ?? { ...page, text: "" });
-    this.list.toLine(-this.window.first);
+    this.list.toLine(-this.#window.first);
   }
 
   #trim(end) {
     const { from, to } = end === null ? this.list.sight : { from: end, to: end };
-    this.window.trim(from, to);
-  }
-
-  #isStill(log) {
-    return query(log) === query(this.#log);
+    this.#window.trim(from, to);
   }
 
   #showEmpty() {
     const { rank, stream } = this.#log;
-    const isEmpty = this.window.count === 0;
-    this.parts.empty.hidden = !isEmpty;
-    setText(this.parts.empty, isEmpty ? `Rank ${rank} has written nothing to ${stream}.` : "");
+    const isEmpty = this.#window.count === 0;
+    setNotice(byId("log-empty"), isEmpty ? `Rank ${rank} has written nothing to ${stream}.` : "");
   }
 
-  #offer(run) {
-    const { rank, attempt, attemptChoice, stream } = this.parts;
+  #offer(/** @type {Run} */ run) {
+    const [rank, attempt] = [this.#rank, this.#attempt];
     const numbers = (count, from) => Array.from({ length: count }, (_, i) => String(i + from));
-    const create = (value) => h("option", { value }, value);
     const isFirst = rank.length === 0;
     const isLatest = attempt.length === 0 || attempt.selectedIndex === attempt.length - 1;
-    keep(
-      rank,
-      numbers(run.num_workers, 0),
-      (value) => value,
-      create,
-      () => {},
-    );
-    keep(
-      attempt,
-      numbers(run.attempt, 1),
-      (value) => value,
-      create,
-      () => {},
-    );
-    attemptChoice.hidden = run.attempt < 2;
-    // Who reads the latest attempt goes on to the next one.
+    setOptions(rank, numbers(run.num_workers, 0));
+    setOptions(attempt, numbers(run.attempt, 1));
+    byId("log-attempt-choice").hidden = run.attempt < 2;
+    // A reader of the latest attempt goes on to the next one.
     if (isLatest && attempt.selectedIndex !== attempt.length - 1) {
       attempt.selectedIndex = attempt.length - 1;
-      this.isOpen = false;
+      this.#isOpen = false;
     }
-    const failed =
-      run.ranks.find((one) => one.exit_code && one.exit_code !== TERMINATED) ??
-      run.ranks.find((one) => one.exit_code);
+    const failed = failedRank(run.ranks);
     if (isFirst && failed) {
       rank.value = String(failed.rank);
-      stream.value = "stderr";
+      this.#stream.value = "stderr";
     }
   }
 
   #inOrder(task) {
-    const done = this.queue.then(task);
-    this.queue = done.catch(() => {});
+    const done = this.#queue.then(task);
+    this.#queue = done.catch(() => {});
     return done;
   }
 
-  // What fails is said where the search says what it found; the next try is the reader's.
+  // Errors are shown in place of the search's result; the reader tries again.
   #quietly(task) {
-    this.#inOrder(task).catch((error) => setText(this.parts.found, error.message));
+    this.#inOrder(task).catch((error) => setText(this.#found, error.message));
+  }
+}
+
+/** @returns {Rank | undefined} the rank that failed by itself, else one that was terminated. */
+export function failedRank(/** @type {Rank[]} */ ranks) {
+  const failed = ranks.filter((one) => one.exit_code);
+  return failed.find((one) => one.exit_code !== TERMINATED) ?? failed[0];
+}
+
+/** The matches of a text in a log, as the API finds them. */
+class LogSearch {
+  #matches = [];
+  #offset = 0;
+  #isComplete = false;
+  #current = -1;
+
+  /**
+   * @param {string} path of the logs route
+   * @param {object} log rank, stream and attempt
+   * @param {string} text
+   */
+  constructor(path, log, text) {
+    this.path = path;
+    this.log = log;
+    this.text = text;
+  }
+
+  /** @returns {Promise<{ offset: number } | null>} the next match; the first after the last one. */
+  async next() {
+    const isLast = () => this.#current + 1 >= this.#matches.length;
+    // Even if all was searched before, more may have been written.
+    if (isLast()) await this.#more();
+    while (isLast() && !this.#isComplete) await this.#more();
+    if (!this.#matches.length) return null;
+    this.#current = (this.#current + 1) % this.#matches.length;
+    return this.#matches[this.#current];
+  }
+
+  /** @returns {string} such as `Match 2 of 5`. */
+  get words() {
+    if (!this.#matches.length) return "No match";
+    const all = `${this.#matches.length}${this.#isComplete ? "" : " or more"}`;
+    return `Match ${this.#current + 1} of ${all}`;
+  }
+
+  async #more() {
+    const found = await get(this.path, { ...this.log, search: this.text, offset: this.#offset });
+    // A line that is still being written is found again by the next request.
+    const last = this.#matches.at(-1)?.offset ?? -1;
+    this.#matches.push(...found.matches.filter((match) => match.offset > last));
+    this.#isComplete = found.complete;
+    this.#offset = found.offset;
   }
 }

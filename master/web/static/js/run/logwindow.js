@@ -1,23 +1,21 @@
-// The part of a log that is held: lines in chunks that know which bytes they stand for. Pure.
-
-import { compact } from "./logtext.js";
+// The part of a log that the page holds, and its lines as a terminal shows them.
 
 const CHUNK_LINES = 2000;
-const MOST_LINES = 20_000;
-const MOST_LENGTH = 16 << 20;
+const MAX_LINES = 20_000;
+const MAX_LENGTH = 16 << 20;
+const MAX_LINE_LENGTH = 4000;
+// Escape sequences of terminals: CSI (colours, cursor), OSC (titles), and the two-letter ones.
+const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\^_])/g;
 const encoder = new TextEncoder();
 
-/**
- * An answer of the logs route.
- * @typedef {{ text: string, start: number, offset: number, size: number, complete: boolean }} Page
- */
+/** @typedef {Pick<import("../records.js").LogPage, "text" | "start" | "offset" | "size">} Page */
 
-/** Lines that follow each other, from the byte `start` to before the byte `end` of the log. */
+/** Consecutive lines, from the byte `start` to before the byte `end` of the log. */
 export class LogWindow {
   constructor() {
     this.chunks = [];
     this.size = 0;
-    /** The number of the first line held: falls as lines are put before, grows as they go. */
+    /** The number of the first line; lower after lines were prepended, higher after a trim. */
     this.first = 0;
   }
 
@@ -29,23 +27,23 @@ export class LogWindow {
     return this.chunks.at(-1)?.end ?? 0;
   }
 
-  /** How many lines are held. */
+  /** The number of lines. */
   get count() {
     return this.chunks.reduce((lines, chunk) => lines + chunk.lines.length, 0);
   }
 
-  /** How many characters are held: a line may stand for many bytes that were left out. */
+  /** The number of characters. */
   get length() {
     const lengthOf = ({ lines }) => lines.reduce((length, line) => length + line.length + 1, 0);
     return this.chunks.reduce((length, chunk) => length + lengthOf(chunk), 0);
   }
 
-  /** Whether nothing is after what is held. */
+  /** Whether the log has nothing after these lines. */
   get isAtEnd() {
     return this.end >= this.size;
   }
 
-  /** @returns {string} a held line as it was written, by its place among those held. */
+  /** @returns {string} a line as it was written, by its place. */
   line(/** @type {number} */ place) {
     let rest = place;
     for (const { lines } of this.chunks) {
@@ -55,7 +53,7 @@ export class LogWindow {
     return "";
   }
 
-  /** Add what comes after. */
+  /** Add the page that comes after. */
   append(/** @type {Page} */ page) {
     this.size = page.size;
     const { text, end } = wholeLines(page);
@@ -65,7 +63,7 @@ export class LogWindow {
     }
     const last = this.chunks.at(-1);
     const isFull = !last || last.lines.length >= CHUNK_LINES / 2;
-    // A full chunk only gets the end of its last line: what can be forgotten are whole chunks.
+    // Only the end of its last line is added to a full chunk, as whole chunks are forgotten.
     const length = isFull ? headLength(last, text, page.start, end) : text.length;
     const head = text.slice(0, length);
     const isWhole = length === text.length;
@@ -74,7 +72,7 @@ export class LogWindow {
     if (!isWhole) this.chunks.push(...toChunks(text.slice(length), middle, end));
   }
 
-  /** Add what comes before. */
+  /** Add the page that comes before. */
   prepend(/** @type {Page} */ page) {
     this.size = page.size;
     const found = page.text ? toChunks(page.text, page.start, page.offset) : [];
@@ -84,14 +82,14 @@ export class LogWindow {
   }
 
   /**
-   * Forget lines that are far from those that are read, as long as too many are held.
-   * @param {number} from the first line that is read, by its place
-   * @param {number} to the one after the last
+   * Forget lines far from those in sight, as long as there are too many.
+   * @param {number} from the place of the first line in sight
+   * @param {number} to the place after the last one
    */
   trim(from, to) {
     let before = from;
     let after = this.count - to;
-    while (this.chunks.length > 1 && (this.count > MOST_LINES || this.length > MOST_LENGTH)) {
+    while (this.chunks.length > 1 && (this.count > MAX_LINES || this.length > MAX_LENGTH)) {
       if (before > after) {
         const gone = this.chunks.shift().lines.length;
         this.first += gone;
@@ -107,16 +105,16 @@ function chunk(start, end, lines, isOpen) {
   return { start, end, lines, isOpen };
 }
 
-// Where more follows, the line that a page breaks off in is left to the next page.
+// A line in which a page breaks off is left to the next page.
 function wholeLines({ text, start, offset, size }) {
   const cut = text.lastIndexOf("\n") + 1;
   const rest = text.slice(cut);
-  // Bytes that are no text came as other ones: how many they were is not known.
+  // Invalid bytes came as replacement characters, so that the number of bytes is not known.
   const canCut = offset < size && cut > 0 && rest && bytesOf(text) === offset - start;
   return canCut ? { text: text.slice(0, cut), end: offset - bytesOf(rest) } : { text, end: offset };
 }
 
-// How much of a text belongs to the line that a full chunk ends in, as far as that can be told.
+// The length of the text that belongs to the last line of a full chunk, as far as it is known.
 function headLength(last, text, start, end) {
   if (!last?.isOpen) return 0;
   const length = text.indexOf("\n") + 1;
@@ -153,4 +151,39 @@ function toChunks(text, start, end) {
 
 function bytesOf(text) {
   return encoder.encode(text).length;
+}
+
+/** @returns {string} a line as a terminal shows it, cut if it is too long to be read. */
+export function shownLine(/** @type {string} */ line) {
+  const text = overwritten(line.replace(ESCAPES, ""));
+  if (text.length <= MAX_LINE_LENGTH) return text;
+  return `${text.slice(0, MAX_LINE_LENGTH)}… (${text.length} characters)`;
+}
+
+/** @returns {string} a line without what was overwritten, so that a progress bar does not grow. */
+export function compact(/** @type {string} */ line) {
+  const last = line.lastIndexOf("\r");
+  return last < 0 ? line : `${overwritten(line.slice(0, last))}\r${line.slice(last + 1)}`;
+}
+
+/** @returns {{ text: string, isMatch: boolean }[]} a line in pieces that match or do not. */
+export function highlight(/** @type {string} */ line, /** @type {string} */ search) {
+  const wanted = search.toLowerCase();
+  const lower = line.toLowerCase();
+  // Some letters are longer in lowercase, and places would be wrong.
+  if (!wanted || lower.length !== line.length) return [{ text: line, isMatch: false }];
+  const pieces = [];
+  let from = 0;
+  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, from)) {
+    if (at > from) pieces.push({ text: line.slice(from, at), isMatch: false });
+    from = at + wanted.length;
+    pieces.push({ text: line.slice(at, from), isMatch: true });
+  }
+  if (from < line.length) pieces.push({ text: line.slice(from), isMatch: false });
+  return pieces;
+}
+
+function overwritten(line) {
+  if (!line.includes("\r")) return line;
+  return line.split("\r").reduce((shown, part) => part + shown.slice(part.length), "");
 }

@@ -1,127 +1,50 @@
-// The page of one run: finds its parts, and keeps them up to date while the run goes on.
+// The page of one run: keeps its sections up to date while the run goes on.
 
 import { get } from "../api.js";
 import { byId, h } from "../dom.js";
-import { poll } from "../live.js";
-import { emptyState, errorState, isActive } from "../pieces.js";
-import { Delivery } from "./delivery.js";
-import { Grafana } from "./grafana.js";
+import { Grafana } from "../grafana.js";
+import { poll } from "../poll.js";
+import { isActive } from "../records.js";
+import { emptyState, errorState } from "../ui.js";
 import { Head } from "./head.js";
 import { Logs } from "./logs.js";
 import { Manifest } from "./manifest.js";
-import { menu } from "./menu.js";
-import { Phases } from "./phases.js";
-import { Progress } from "./progress.js";
-import { rankFigures } from "./rankfigures.js";
-import { Ranks } from "./ranks.js";
+import { Progress, Timeline, showDelivery } from "./progress.js";
+import { Phases, Ranks, rankFigures } from "./ranks.js";
 import { lastValues } from "./recorded.js";
 import { Resources } from "./resources.js";
-import { Throughput } from "./throughput.js";
-import { Timeline } from "./timeline.js";
-import { Training } from "./training.js";
+import { Throughput, Training } from "./training.js";
 
 const RUN_MS = 1000;
 const CURVES_MS = 1000;
 const LOGS_MS = 1000;
 const FIGURES_MS = 2000;
 const SLOW_MS = 5000;
-// With so many ranks, an answer has thousands of series.
+// With more ranks, an answer has thousands of series.
 const MANY_RANKS = 16;
 
 const page = byId("run");
 const runId = Number(page.dataset.runId);
 
-const head = new Head(
-  {
-    name: byId("name"),
-    state: byId("state"),
-    actions: byId("actions"),
-    stop: byId("stop"),
-    again: byId("again"),
-    delete: byId("delete"),
-    about: byId("about"),
-    problem: byId("problem"),
-    waiting: byId("waiting"),
-    reason: byId("reason"),
-    usage: byId("usage"),
-  },
-  () => runPoll.now(),
-);
-const progress = new Progress({
-  goal: byId("goal"),
-  metric: byId("goal-metric"),
-  value: byId("goal-value"),
-  target: byId("goal-target"),
-  share: byId("goal-share"),
-  figures: byId("figures"),
-  departures: byId("departures"),
-});
-const training = new Training(
-  {
-    charts: byId("charts"),
-    empty: byId("no-charts"),
-    axis: byId("axis"),
-    ranks: byId("ranks-shown"),
-    ranksChoice: byId("ranks-choice"),
-    metric: byId("metric"),
-  },
-  runId,
-  () => followers.training?.now(),
-);
-const throughput = new Throughput(byId("throughput-chart"), byId("no-throughput"), runId);
-const phases = new Phases({
-  legend: byId("phases-legend"),
-  rows: byId("phases-rows"),
-  empty: byId("no-phases"),
-  unit: byId("phases-unit"),
-});
-const ranks = new Ranks({
-  rows: byId("ranks-rows"),
-  empty: byId("no-ranks"),
-  table: page.querySelector(".ranks-scroll"),
-  order: byId("ranks-order"),
-  orderChoice: byId("ranks-order-choice"),
-});
-const resources = new Resources(
-  {
-    chart: byId("resources-chart"),
-    empty: byId("no-resources"),
-    figure: byId("figure"),
-    shown: byId("pods-shown"),
-    shownChoice: byId("pods-choice"),
-  },
-  () => followers.resources?.now(),
-);
-const timeline = new Timeline(byId("events"), runId, (events) => training.mark(events));
-const delivery = new Delivery(byId("delivery-figures"), byId("delivery-verdict"));
-const logs = new Logs(
-  {
-    log: byId("log"),
-    empty: page.querySelector(".log-empty"),
-    rank: byId("log-rank"),
-    stream: byId("log-stream"),
-    attempt: byId("log-attempt"),
-    attemptChoice: byId("log-attempt-choice"),
-    follow: byId("log-follow"),
-    download: byId("log-download"),
-    search: byId("log-search"),
-    query: byId("log-query"),
-    next: byId("log-next"),
-    found: byId("log-found"),
-  },
-  runId,
-  () => followers.logs?.now(),
-);
-const manifest = new Manifest(byId("manifest-parts"), runId);
-const grafana = new Grafana(byId("grafana"), byId("board"), byId("panels"));
+const head = new Head(() => runPoll.now());
+const progress = new Progress();
+const training = new Training(runId, () => followers.training?.now());
+const throughput = new Throughput(runId);
+const phases = new Phases();
+const ranks = new Ranks();
+const resources = new Resources(() => followers.resources?.now());
+const timeline = new Timeline(runId, (events) => training.setEvents(events));
+const logs = new Logs(runId, () => followers.logs?.now());
+const manifest = new Manifest(runId);
+const grafana = new Grafana();
 
+/** @type {import("../records.js").Run | null} */
 let run = null;
 let descriptions = new Map();
 let grafanaUrl = null;
 const followers = {};
-menu(byId("download"), byId("downloads"));
 const runPoll = poll(refreshRun, showProblem);
-poll(learn, () => {}); // without it, only words and links are missing
+poll(fetchOnce, () => {}); // without it, only descriptions and links are missing
 
 async function refreshRun() {
   const isFirst = run === null;
@@ -129,14 +52,13 @@ async function refreshRun() {
   run = await get(`/api/runs/${runId}/`);
   show();
   if (isFirst) begin();
-  // What came last is fetched once more.
+  // Fetch everything once more after the end.
   if (wasActive && !isActive(run)) for (const follower of Object.values(followers)) follower.now();
-  // Until it is counted, too.
-  return isActive(run) || run.waiting ? RUN_MS : null;
+  return isActive(run) || run.waiting ? RUN_MS : null; // it may wait to be counted
 }
 
-// What does not change while the page is open.
-async function learn() {
+// Fetch what does not change while the page is open.
+async function fetchOnce() {
   const [info, benchmarks] = await Promise.all([get("/api/info/"), get("/api/benchmarks/")]);
   grafanaUrl = info.grafana?.url ?? null;
   descriptions = new Map(benchmarks.map((one) => [one.name, one.description]));
@@ -147,7 +69,7 @@ async function learn() {
 function show() {
   head.show(run, descriptions.get(run.benchmark) ?? "");
   progress.show(run);
-  delivery.show(run);
+  showDelivery(run);
   if (grafanaUrl) grafana.show(run, grafanaUrl);
 }
 
@@ -156,11 +78,11 @@ async function begin() {
   byId("loading").hidden = true;
   byId("sections").hidden = false;
   const slowly = run.num_workers > MANY_RANKS ? 5 : 1;
-  // What one looks at first does not share the master with all the rest.
-  await follow("training", "training", CURVES_MS, (isWhole) => training.refresh(run, isWhole));
+  // The section that one looks at first is fetched before all others.
+  await follow("training", "training", CURVES_MS, (isReload) => training.refresh(run, isReload));
   follow("figures", "ranks", FIGURES_MS * slowly, refreshFigures);
-  follow("throughput", "throughput", FIGURES_MS * slowly, (isWhole) =>
-    throughput.refresh(run, isWhole),
+  follow("throughput", "throughput", FIGURES_MS * slowly, (isReload) =>
+    throughput.refresh(run, isReload),
   );
   follow("result", "progress", SLOW_MS, refreshResult);
   follow("resources", "resources", SLOW_MS, () => resources.refresh(run));
@@ -169,10 +91,7 @@ async function begin() {
   follow("manifest", "manifest", SLOW_MS, () => manifest.refresh());
 }
 
-/**
- * Keep one part up to date while the run goes on, and fetch it once more after its end.
- * @returns {Promise<void>} until it was fetched once, or could not be
- */
+// Keep a section up to date while the run goes on. The promise is settled after the first fetch.
 function follow(name, sectionId, ms, task) {
   let settle;
   const settled = new Promise((resolve) => (settle = resolve));
@@ -196,14 +115,14 @@ function follow(name, sectionId, ms, task) {
 
 async function refreshFigures() {
   const last = run.started_at ? await lastValues(runId) : new Map();
-  if (training.know(last)) followers.training?.now();
+  if (training.setMetrics(last)) followers.training?.now();
   const figures = rankFigures(run.ranks, last);
   phases.show(figures);
   ranks.show(figures);
 }
 
 async function refreshResult() {
-  progress.know(await get(`/api/runs/${runId}/result/`));
+  progress.setResult(await get(`/api/runs/${runId}/result/`));
   progress.show(run);
 }
 

@@ -1,32 +1,31 @@
-// What the run's result depends on: what was ordered, the machines, settings, versions, code.
+// The section "Manifest": the order, settings, machines and versions that a result depends on.
 
 import { get } from "../api.js";
-import { h } from "../dom.js";
+import { byId, h } from "../dom.js";
 import { bytes, count } from "../format.js";
 
 const FEW_RANKS = 4;
 
 /** The section "Manifest". */
 export class Manifest {
-  /** @param {HTMLElement} place @param {number} runId */
-  constructor(place, runId) {
-    this.place = place;
+  #shown = "";
+
+  constructor(/** @type {number} */ runId) {
     this.path = `/api/runs/${runId}/manifest/`;
-    this.shown = "";
   }
 
   /** Fetch the manifest, and show it. */
   async refresh() {
     const manifest = await get(this.path);
-    // What is open stays open, as long as nothing has changed.
+    // Unless something changed, open details stay open.
     const text = JSON.stringify(manifest);
-    if (text === this.shown) return;
-    this.shown = text;
-    this.place.replaceChildren(...parts(manifest));
+    if (text === this.#shown) return;
+    this.#shown = text;
+    byId("manifest-parts").replaceChildren(...parts(manifest));
   }
 }
 
-function parts(manifest) {
+function parts(/** @type {import("../records.js").Manifest} */ manifest) {
   return [
     part("Ordered", rows(ordered(manifest))),
     part("Settings", rows(manifest.settings ?? {}), "The task has stated none so far."),
@@ -82,29 +81,22 @@ function ofRanks(ranks) {
   return found.length > FEW_RANKS ? [fold("pods and clocks", found.length, found)] : found;
 }
 
-// What is long is folded, and scrolls.
+// A long list, folded and scrolling.
 function fold(title, length, children) {
   const list = h("dl", { class: "pairs" }, ...children);
-  const region = h(
-    "div",
-    { class: "pairs-scroll", tabindex: "0", role: "group", "aria-label": title },
-    list,
-  );
+  const props = { class: "pairs-scroll", tabindex: "0", role: "group", "aria-label": title };
+  const region = h("div", props, list);
   const details = h("details", {}, h("summary", {}, `Show ${count(length)}`), region);
   return h("div", {}, h("dt", {}, title), h("dd", {}, details));
 }
 
 function part(title, children, empty = "", kind = "") {
   const found = children.filter(Boolean);
-  return h(
-    "div",
-    { class: `manifest-part ${kind}` },
-    h("h3", {}, title),
-    found.length ? h("dl", { class: "pairs" }, ...found) : h("p", { class: "soft" }, empty),
-  );
+  const list = h("dl", { class: "pairs" }, ...found);
+  const body = found.length ? list : h("p", { class: "soft" }, empty);
+  return h("div", { class: `manifest-part ${kind}` }, h("h3", {}, title), body);
 }
 
-// What is not said, or not limited, is left out.
 function rows(values, write = humanise) {
   return Object.entries(values)
     .filter(([, value]) => value !== null && value !== undefined && value !== "")
@@ -116,8 +108,8 @@ function nameOf({ hostname, ranks }) {
   return `Machine ${hostname} (${who})`;
 }
 
-/** @returns {string} whole numbers in order, such as `0–3, 7`. */
-export function spans(/** @type {number[]} */ numbers) {
+// Ranges of whole numbers, such as `0–3, 7`.
+function spans(/** @type {number[]} */ numbers) {
   const found = [];
   for (const number of numbers) {
     const last = found.at(-1);

@@ -1,68 +1,50 @@
-// How far the run is: its metric against the goal, epochs, time, speed.
+// How far a run is: the sections "Progress", "Timeline" and "Delivery".
 
-import { now } from "../api.js";
-import { h, keep, setText } from "../dom.js";
-import { count, duration, metric, number } from "../format.js";
-import { isActive } from "../pieces.js";
+import { get, now } from "../api.js";
+import { byId, h, reconcile, setList, setText } from "../dom.js";
+import { clock, count, duration, metric, moment, number } from "../format.js";
+import { elapsedSeconds, isActive } from "../records.js";
 
-/** @typedef {import("../records.js").Run} Run */
+/**
+ * @typedef {import("../records.js").Run} Run
+ * @typedef {import("../records.js").Result} Result
+ * @typedef {import("../records.js").RunEvent} RunEvent
+ */
 
 /** The section "Progress". */
 export class Progress {
-  /** @param {Record<string, any>} parts goal, metric, value, target, share, figures… */
-  constructor(parts) {
-    this.parts = parts;
-    this.result = null;
-  }
+  /** @type {Result | null} */
+  #result = null;
 
-  /** Keep what the result route says, for the next `show`. */
-  know(/** @type {Record<string, any>} */ result) {
-    this.result = result;
+  /** Set the run's result for the next `show`. */
+  setResult(/** @type {Result} */ result) {
+    this.#result = result;
   }
 
   /** Show how far a run is. */
   show(/** @type {Run} */ run) {
     this.#showGoal(run);
-    keep(
-      this.parts.figures,
-      figuresOf(run, this.result, now()),
-      ([name]) => name,
-      createFigure,
-      updateFigure,
-    );
-    const departures = this.result?.departures ?? [];
-    this.parts.departures.hidden = departures.length === 0;
-    keep(
-      this.parts.departures,
-      departures,
-      (text) => text,
-      (text) => h("li", {}, `Leaves the rules: ${text}`),
-      () => {},
-    );
+    showFigures(byId("figures"), figuresOf(run, this.#result, now()));
+    const violations = this.#result?.departures ?? [];
+    setList(byId("departures"), violations.map((text) => `Leaves the rules: ${text}`));
   }
 
-  #showGoal({ goal }) {
-    const { parts, result } = this;
-    parts.goal.hidden = !goal;
+  #showGoal(/** @type {Run} */ { goal }) {
+    byId("goal").hidden = !goal;
     if (!goal) return;
-    const last = result?.last_value ?? null;
+    const share = byId("goal-share");
+    setText(byId("goal-metric"), goal.metric);
+    setText(byId("goal-value"), metric(goal.metric, this.#result?.last_value ?? null));
     const sign = goal.lower_is_better ? "or less" : "or more";
-    setText(parts.metric, goal.metric);
-    setText(parts.value, metric(goal.metric, last));
-    setText(parts.target, `goal: ${metric(goal.metric, goal.value)} ${sign}`);
-    parts.share.value = shareOf(goal, result);
-    parts.share.textContent = `${Math.round(parts.share.value * 100)} %`;
-    parts.goal.toggleAttribute("data-reached", Boolean(result?.time_to_accuracy));
+    setText(byId("goal-target"), `goal: ${metric(goal.metric, goal.value)} ${sign}`);
+    share.value = shareOf(goal, this.#result);
+    share.textContent = `${Math.round(share.value * 100)} %`;
+    byId("goal").toggleAttribute("data-reached", Boolean(this.#result?.time_to_accuracy));
   }
 }
 
-/**
- * @param {{ value: number, lower_is_better: boolean }} goal
- * @param {Record<string, any> | null} result
- * @returns {number} which share of the way to the goal is done, from 0 to 1: from 0 up, or from the
- *   first value down. Pure.
- */
-export function shareOf(goal, result) {
+// The share of the way to the goal, from 0 to 1: from 0 upwards, or from the first value down.
+function shareOf(goal, /** @type {Result | null} */ result) {
   if (result?.time_to_accuracy) return 1;
   const best = result?.best_value;
   if (best == null) return 0;
@@ -72,50 +54,36 @@ export function shareOf(goal, result) {
   return Number.isFinite(share) ? Math.min(1, Math.max(0, share)) : 0;
 }
 
-/** @returns {string[][]} the figures: name, value, and what is to be said of it. */
-export function figuresOf(
-  /** @type {any} */ run,
-  /** @type {any} */ result,
-  /** @type {number} */ moment,
-) {
+// Name, value and hint of each figure.
+function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, moment) {
   const { goal } = run;
-  const epochs = run.settings?.epochs;
-  const figures = [
-    [
-      "Elapsed",
-      duration(elapsed(run, moment)),
-      isActive(run) ? "since the start" : "from start to end",
-    ],
-  ];
+  const seconds = elapsedSeconds(run, moment);
+  const elapsed = duration(seconds === null ? null : Math.round(seconds * 10) / 10);
+  const figures = [["Elapsed", elapsed, isActive(run) ? "since the start" : "from start to end"]];
   if (goal) {
     figures.push(["Best value", metric(goal.metric, result?.best_value ?? null), ""]);
     figures.push(["Time to accuracy", ...timeToAccuracy(run, result)]);
   }
   if (result?.epochs != null) {
-    figures.push(["Epochs", count(result.epochs), epochs ? `of ${count(epochs)} at most` : ""]);
+    const most = run.settings?.epochs;
+    figures.push(["Epochs", count(result.epochs), most ? `of ${count(Number(most))} at most` : ""]);
   }
-  figures.push([
-    "Samples per second",
-    number(result?.samples_per_second),
-    "of training, all ranks",
-  ]);
+  const rate = number(result?.samples_per_second);
+  figures.push(["Samples per second", rate, "of training, all ranks"]);
   figures.push(["Samples", count(result?.samples), ""]);
   if (run.max_restarts || run.attempt > 1) {
     figures.push(["Attempt", String(run.attempt), `of ${run.max_restarts + 1} at most`]);
   }
-  if (result) {
-    const rules =
-      result.division === "open"
-        ? "without rules"
-        : result.departures.length
-          ? "with departures"
-          : "by the rules";
-    figures.push(["Division", result.division, rules]);
-  }
+  if (result) figures.push(["Division", result.division, rulesOf(result)]);
   return figures;
 }
 
-function timeToAccuracy(run, result) {
+function rulesOf(/** @type {Result} */ { division, departures }) {
+  if (division === "open") return "without rules";
+  return departures.length ? "with rule violations" : "by the rules";
+}
+
+function timeToAccuracy(run, /** @type {Result | null} */ result) {
   const found = result?.time_to_accuracy;
   if (!found) return ["–", isActive(run) ? "not reached yet" : "not reached"];
   const training = found.training_seconds;
@@ -123,18 +91,85 @@ function timeToAccuracy(run, result) {
   return [duration(training), `of training; ${duration(found.wall_seconds)} since the start`];
 }
 
-function elapsed(run, moment) {
-  if (!run.started_at) return null;
-  const end = run.finished_at ? Date.parse(run.finished_at) : moment;
-  return Math.max(0, Math.round((end - Date.parse(run.started_at)) / 100) / 10);
+function showFigures(list, /** @type {string[][]} */ figures) {
+  const create = ([name]) => h("div", {}, h("dt", {}, name), h("dd", {}, h("span"), h("small")));
+  reconcile(list, figures, ([name]) => name, create, (element, [, value, hint]) => {
+    setText(element.querySelector("dd span"), value);
+    setText(element.querySelector("small"), hint);
+  });
 }
 
-function createFigure([name]) {
-  return h("div", {}, h("dt", {}, name), h("dd", {}, h("span"), h("small")));
+/** The section "Timeline". */
+export class Timeline {
+  /**
+   * @param {number} runId
+   * @param {(events: RunEvent[]) => void} onEvents called with the events of the run
+   */
+  constructor(runId, onEvents) {
+    this.path = `/api/runs/${runId}/events/`;
+    this.onEvents = onEvents;
+  }
+
+  /** Fetch the events, and show them. */
+  async refresh(/** @type {Run} */ run) {
+    /** @type {RunEvent[]} */
+    const events = await get(this.path);
+    const start = Date.parse(run.started_at ?? run.created_at);
+    // Several ranks may do the same at the same moment.
+    const keyOf = (event) => [event.time, event.kind, event.attempt, event.rank].join(" ");
+    reconcile(byId("events"), events, keyOf, createEvent, (item, event) =>
+      setText(item.querySelector(".timeline-since"), offset(Date.parse(event.time) - start)),
+    );
+    this.onEvents(events);
+  }
 }
 
-function updateFigure(element, [, value, hint]) {
-  const [text, small] = element.lastElementChild.children;
-  setText(text, value);
-  setText(small, hint);
+function createEvent(/** @type {RunEvent} */ event) {
+  const props = { class: "soft small-text", datetime: event.time, title: moment(event.time) };
+  return h(
+    "li",
+    { "data-kind": event.kind },
+    h("span", { class: "timeline-since" }),
+    h("span", { class: "timeline-text" }, event.text),
+    h("time", props, clock(event.time)),
+  );
+}
+
+function offset(ms) {
+  return `${ms < 0 ? "−" : "+"} ${duration(Math.abs(ms) / 1000)}`;
+}
+
+/** Show the section "Delivery": where the run's samples are, and whether some are missing. */
+export function showDelivery(/** @type {Run} */ run) {
+  const { delivery } = run;
+  const { verdict, text } = judgeDelivery(run);
+  setText(byId("delivery-verdict"), text);
+  byId("delivery-verdict").dataset.verdict = verdict;
+  byId("delivery-figures").hidden = !delivery;
+  if (!delivery) return;
+  showFigures(byId("delivery-figures"), [
+    ["Recorded", count(delivery.recorded), "by the ranks"],
+    ["In Prometheus", count(delivery.in_prometheus), "counted by a query"],
+    ["Kept", count(delivery.kept), "in the database: what Prometheus cannot hold"],
+  ]);
+}
+
+/** @returns {{ verdict: "good" | "bad" | "open", text: string }} whether samples are missing. */
+export function judgeDelivery(/** @type {Run} */ run) {
+  const { delivery } = run;
+  if (!delivery) return { verdict: "open", text: uncounted(run) };
+  const lost = delivery.recorded - delivery.in_prometheus - delivery.kept;
+  if (lost > 0)
+    return { verdict: "bad", text: `${count(lost)} of the recorded samples are missing.` };
+  if (lost < 0)
+    return { verdict: "bad", text: `${count(-lost)} more samples are stored than were recorded.` };
+  if (!delivery.recorded)
+    return { verdict: "open", text: "Nothing is missing: the run recorded nothing." };
+  return { verdict: "good", text: "Nothing is missing: every recorded sample is stored." };
+}
+
+function uncounted(run) {
+  if (isActive(run)) return "Counted when the run has ended.";
+  if (run.waiting) return `Not yet counted: ${run.waiting}.`;
+  return "Never counted: the run ended before its ranks began.";
 }

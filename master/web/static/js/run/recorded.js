@@ -1,17 +1,20 @@
-// Fetches what a run records: whole at first, then what is new; long series summarised.
+// Fetches recorded series: all of them at first, then what is new; long series are summarised.
 
 import { get } from "../api.js";
 import { append, byMetric } from "../series.js";
 
-// The master has the samples of different ranks in no common order.
-const OVERLAP_MS = 10_000;
-// What comes later than that, as from a worker that was cut off, is there after so long.
-const WHOLE_MS = 60_000;
+/** @typedef {import("../series.js").ByMetric} ByMetric */
 
-/** @typedef {import("../series.js").Series} Series */
+// The master receives the samples of different ranks in any order.
+const OVERLAP_MS = 10_000;
+// Samples that come even later, as from a worker that was cut off, are found by a full reload.
+const RELOAD_MS = 60_000;
 
 /** Some series of a run, kept up to date. */
 export class Recorded {
+  #filters = [];
+  #reloadedAt = 0;
+
   /**
    * @param {number} runId
    * @param {number} points of each curve, about
@@ -19,42 +22,39 @@ export class Recorded {
   constructor(runId, points) {
     this.path = `/api/metrics/${runId}/`;
     this.points = points;
-    this.filters = [];
-    this.wholeAt = 0;
-    /** @type {Map<string, Map<number | null, Series>>} */
+    /** @type {ByMetric} */
     this.series = new Map();
   }
 
   /**
    * Bring the series up to date.
-   * @param {string[]} filters names of metrics, or of single series
-   * @param {boolean} isWhole whether to fetch all of them anew
-   * @returns {Promise<void>}
+   * @param {string[]} filters names of metrics or of single series
+   * @param {boolean} isReload whether to fetch all of them again
    */
-  async refresh(filters, isWhole) {
-    const isOther = filters.some((filter) => !this.filters.includes(filter));
-    const { newest, longest } = this.#extent();
-    // Points of a growing run are kept one by one, up to a bound.
+  async refresh(filters, isReload) {
+    const isOther = filters.some((filter) => !this.#filters.includes(filter));
+    const { newest, most } = this.#extent();
+    // New points of a run that goes on are not summarised, so that a curve grows.
     const askedAt = performance.now();
-    const isOld = askedAt - this.wholeAt > WHOLE_MS;
-    const isAnew = isWhole || isOther || isOld || !newest || longest > 2 * this.points;
+    const isOld = askedAt - this.#reloadedAt > RELOAD_MS;
+    const isWhole = isReload || isOther || isOld || !newest || most > 2 * this.points;
     const answer = await get(this.path, {
       metric_type: "run",
       metric_filter: filters,
       summarize: this.points,
-      since: isAnew ? null : new Date(newest - OVERLAP_MS).toISOString(),
+      since: isWhole ? null : new Date(newest - OVERLAP_MS).toISOString(),
     });
-    this.filters = filters;
+    this.#filters = filters;
     const found = byMetric(answer);
-    if (!isAnew) {
+    if (!isWhole) {
       this.#append(found);
       return;
     }
     this.series = found;
-    this.wholeAt = askedAt;
+    this.#reloadedAt = askedAt;
   }
 
-  #append(found) {
+  #append(/** @type {ByMetric} */ found) {
     for (const [metric, ranks] of found) {
       const known = this.series.get(metric) ?? new Map();
       this.series.set(metric, known);
@@ -68,13 +68,13 @@ export class Recorded {
     const all = [...this.series.values()].flatMap((ranks) => [...ranks.values()]);
     return {
       newest: Math.max(0, ...all.map((one) => one.times.at(-1) ?? 0)),
-      longest: Math.max(0, ...all.map((one) => one.times.length)),
+      most: Math.max(0, ...all.map((one) => one.times.length)),
     };
   }
 }
 
 /**
- * Fetch the newest value of everything that a run records.
+ * Fetch the last value of every series of a run.
  * @param {number} runId
  * @returns {Promise<Map<string, Map<number | null, number>>>} by metric and rank
  */

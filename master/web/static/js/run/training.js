@@ -1,188 +1,188 @@
-// The charts of loss, accuracy and whatever else a run records.
+// The sections "Training" and "Throughput": charts of what a run records.
 
 import { now } from "../api.js";
 import { Chart } from "../chart.js";
-import { h, keep, setText } from "../dom.js";
-import { metric as writeMetric } from "../format.js";
-import { lineColour } from "../plot.js";
-import { chartsOf, counterAt, curvesOf as curveMetrics, timeAxis, withGaps } from "./curves.js";
+import { byId, h, reconcile, setNotice, setOptions, setText } from "../dom.js";
+import { isPercent, metric as formatMetric } from "../format.js";
+import { styleOf } from "../plot.js";
+import { counterAt, withGaps } from "../series.js";
+import {
+  ALL,
+  EACH,
+  chartsOf,
+  curvesOf,
+  filtersOf,
+  isOfAll,
+  plottable,
+  throughput,
+  timeAxis,
+} from "./curves.js";
 import { Recorded } from "./recorded.js";
-import { curvesOf, filtersOf, isOfAll, offer } from "./shown.js";
+
+/**
+ * @typedef {import("../records.js").Run} Run
+ * @typedef {import("../records.js").RunEvent} RunEvent
+ */
 
 const POINTS = 1000;
-// Of many ranks, each gets fewer.
+// Shared by all ranks, when all are fetched.
 const POINTS_OF_ALL = 40_000;
-const LINE_COLOURS = 7;
-// What tasks record: asked for before it is known what there is.
+const THROUGHPUT_POINTS_OF_ALL = 20_000;
+// Asked for before it is known which metrics there are.
 const USUAL = ["train_loss", "val_global_loss", "train_Prec@1", "val_global_Prec@1"];
 const FEW_POINTS = 40;
-const DASHES = ["solid", "dash", "dot"];
+// More lines cannot be told apart, and more ranks take long to fetch.
+const MAX_LINES = 8;
+const MAX_RANKS_AT_FIRST = 16;
+const NO_THROUGHPUT = "The run recorded no samples, or too few to tell how fast it was.";
 
 /** The section "Training". */
 export class Training {
+  #charts = byId("charts");
+  #axis = byId("axis");
+  #ranks = byId("ranks-shown");
+  #metric = byId("metric");
+  #drawn = new Map();
+  #added = [];
+  #metrics = null;
+  #asked = [];
+  #hasRanks = (/** @type {string} */ _metric) => true;
+  /** @type {RunEvent[]} */
+  #restarts = [];
+  #shown = { chosen: "", isByStep: false };
+  /** @type {Run | null} */
+  #run = null;
+
   /**
-   * @param {Record<string, any>} parts charts, empty, axis, ranks, ranksChoice, metric
    * @param {number} runId
-   * @param {() => void} onChange that what is shown was chosen, and must be fetched
+   * @param {() => void} onChange called when the user chose what must be fetched
    */
-  constructor(parts, runId, onChange) {
-    this.parts = parts;
+  constructor(runId, onChange) {
     this.recorded = new Recorded(runId, POINTS);
-    this.drawn = new Map();
-    this.added = [];
-    this.metrics = null;
-    this.asked = [];
-    this.hasRanks = () => true;
-    this.events = [];
-    this.shown = { chosen: "", isByStep: false };
-    parts.axis.addEventListener("change", onChange);
-    parts.ranks.addEventListener("change", onChange);
-    parts.metric.addEventListener("change", () => {
-      this.added.push(parts.metric.value);
+    this.#axis.addEventListener("change", onChange);
+    this.#ranks.addEventListener("change", onChange);
+    this.#metric.addEventListener("change", () => {
+      this.#added.push(this.#metric.value);
       onChange();
     });
-    parts.charts.addEventListener("click", (event) => {
+    this.#charts.addEventListener("click", (event) => {
       const metric = event.target.closest("button")?.dataset.metric;
       if (!metric) return;
-      this.added = this.added.filter((one) => one !== metric);
+      this.#added = this.#added.filter((one) => one !== metric);
       this.#redraw();
     });
   }
 
   /**
-   * Say what the run has recorded so far.
+   * Set what the run has recorded so far.
    * @param {Map<string, Map<number | null, number>>} last values by metric and rank
-   * @returns {boolean} whether there is something to show that was not asked for
+   * @returns {boolean} whether something that should be shown was not fetched
    */
-  know(last) {
-    this.metrics = [...last.keys()];
-    // What is posted to a run belongs to no rank.
-    this.hasRanks = (metric) => !last.get(metric)?.has(null);
-    if (!this.run) return false;
-    const isMissing = this.#filters(this.shown).some((filter) => !this.asked.includes(filter));
+  setMetrics(last) {
+    this.#metrics = [...last.keys()];
+    // Samples that were posted to a run have no rank.
+    this.#hasRanks = (metric) => !last.get(metric)?.has(null);
+    if (!this.#run) return false;
+    const isMissing = this.#filters(this.#shown).some((filter) => !this.#asked.includes(filter));
     if (!isMissing) this.#redraw();
     return isMissing;
   }
 
-  /** Say what has happened to the run: restarts are marked. */
-  mark(/** @type {object[]} */ events) {
-    this.events = events;
-    if (this.shown.chosen) this.#redraw();
+  /** Set the run's events: restarts are marked. */
+  setEvents(/** @type {RunEvent[]} */ events) {
+    this.#restarts = events.filter((event) => event.kind === "restarted");
+    if (this.#shown.chosen) this.#redraw();
   }
 
   /**
    * Fetch what is shown, and draw it.
-   * @param {any} run
-   * @param {boolean} isWhole whether to fetch all anew
+   * @param {Run} run
+   * @param {boolean} isReload whether to fetch everything again
    */
-  async refresh(run, isWhole) {
-    if (!this.run) this.#offerRanks(run);
-    this.run = run;
-    const { axis, ranks } = this.parts;
-    const shown = {
-      chosen: ranks.value,
-      isByStep: axis.querySelector(":checked").value === "step",
-    };
-    this.asked = this.#filters(shown);
-    if (this.asked.length) {
+  async refresh(run, isReload) {
+    if (!this.#run) this.#offerRanks(run.num_workers);
+    this.#run = run;
+    const isByStep = this.#axis.querySelector(":checked").value === "step";
+    const shown = { chosen: this.#ranks.value, isByStep };
+    this.#asked = this.#filters(shown);
+    if (this.#asked.length) {
       const points = isOfAll(shown.chosen) ? POINTS_OF_ALL / run.num_workers : POINTS;
       this.recorded.points = Math.max(100, Math.min(POINTS, Math.floor(points)));
-      await this.recorded.refresh(this.asked, isWhole);
+      await this.recorded.refresh(this.#asked, isReload);
     }
-    this.shown = shown;
-    await this.draw();
+    this.#shown = shown;
+    await this.#draw();
   }
 
   #filters({ chosen, isByStep }) {
-    const metrics = this.#charts().flatMap((chart) => chart.metrics);
+    const metrics = this.#wanted().flatMap((chart) => chart.metrics);
     const all = metrics.length && isByStep ? [...metrics, "step"] : metrics;
-    return filtersOf(all, chosen, this.hasRanks);
+    return filtersOf(all, chosen, this.#hasRanks);
   }
 
-  /**
-   * Draw what was fetched.
-   * @returns {Promise<unknown>}
-   */
-  draw() {
-    const { parts } = this;
-    const wanted = this.#charts();
+  #draw() {
+    const wanted = this.#wanted();
     const charts = wanted.filter(({ metrics }) =>
       metrics.some((one) => this.recorded.series.has(one)),
     );
     this.#offerMetrics(wanted);
-    parts.empty.hidden = charts.length > 0;
-    setText(parts.empty, this.#emptyText(wanted));
-    keep(
-      parts.charts,
-      charts,
-      (chart) => chart.title,
-      (chart) => this.#create(chart),
-      () => {},
-    );
-    for (const title of this.drawn.keys()) {
-      if (!charts.some((chart) => chart.title === title)) this.drawn.delete(title);
+    setNotice(byId("no-charts"), charts.length ? "" : this.#emptyText(wanted));
+    reconcile(this.#charts, charts, (chart) => chart.title, (chart) => this.#create(chart));
+    for (const title of this.#drawn.keys()) {
+      if (!charts.some((chart) => chart.title === title)) this.#drawn.delete(title);
     }
     return Promise.all(charts.map((chart) => this.#drawOne(chart)));
   }
 
-  // Where it fails, the next refresh says so.
+  // If it fails, the next refresh shows the error.
   #redraw() {
-    this.draw().catch(() => {});
+    this.#draw().catch(() => {});
   }
 
-  #charts() {
-    const goal = this.run?.goal?.metric ?? null;
-    const usual = chartsOf(this.metrics ?? [...USUAL, goal].filter(Boolean), goal);
-    const added = this.added.map((metric) => ({ title: metric, metrics: [metric], isAdded: true }));
-    return [...usual.map((chart) => ({ ...chart, isAdded: false })), ...added];
+  #wanted() {
+    const goal = this.#run?.goal?.metric ?? null;
+    const usual = chartsOf(this.#metrics ?? [...USUAL, goal].filter(Boolean), goal);
+    return [
+      ...usual.map((chart) => ({ ...chart, isAdded: false })),
+      ...this.#added.map((metric) => ({ title: metric, metrics: [metric], isAdded: true })),
+    ];
   }
 
   #create({ title, isAdded }) {
     const place = h("div");
-    this.drawn.set(title, new Chart(place, `${title} over the run`));
-    const remove = h(
-      "button",
-      { type: "button", class: "quiet", "data-metric": title, "aria-label": `Remove ${title}` },
-      "Remove",
-    );
+    this.#drawn.set(title, new Chart(place, `${title} over the run`));
+    const props = { type: "button", class: "quiet", "data-metric": title };
+    const remove = h("button", { ...props, "aria-label": `Remove ${title}` }, "Remove");
     const head = h("div", { class: "head" }, h("h3", {}, title), isAdded && remove);
     return h("div", { class: "chart-part" }, head, place);
   }
 
   #drawOne({ title, metrics }) {
-    const axis = this.#axis();
-    const { chosen } = this.shown;
+    const axis = this.#placing();
     const curves = metrics.flatMap((metric) =>
-      curvesOf(metric, this.recorded.series.get(metric) ?? new Map(), chosen),
+      curvesOf(metric, this.recorded.series.get(metric) ?? new Map(), this.#shown.chosen),
     );
     const lines = curves.map(({ name, rank, series }, i) => {
-      const { times, values, lows, highs } = withGaps(series, this.#restarts().map(timeOf));
-      return {
-        name,
-        x: axis.place(times, rank),
-        y: values,
-        lows,
-        highs,
-        colour: lineColour(i),
-        dash: DASHES[Math.floor(i / LINE_COLOURS) % DASHES.length],
-        points: times.length < FEW_POINTS,
-      };
+      const { times, values, lows, highs } = withGaps(series, this.#restarts.map(timeOf));
+      const x = axis.place(times, rank);
+      return { name, x, y: values, lows, highs, ...styleOf(i), points: times.length < FEW_POINTS };
     });
-    const { goal } = this.run;
-    const isGoals = goal && metrics.includes(goal.metric);
-    return this.drawn.get(title).draw(lines, {
+    const { goal } = this.#run;
+    const goals = goal && metrics.includes(goal.metric) ? [goal] : [];
+    return this.#drawn.get(title).draw(lines, {
       x: axis.title,
-      ySuffix: metrics.every((metric) => /Prec@\d+$/.test(metric)) ? " %" : "",
-      marks: isGoals
-        ? [{ y: goal.value, text: `goal ${writeMetric(goal.metric, goal.value)}` }]
-        : [],
+      ySuffix: metrics.every(isPercent) ? " %" : "",
+      marks: goals.map(({ metric, value }) => ({
+        y: value,
+        text: `goal ${formatMetric(metric, value)}`,
+      })),
       moments: this.#moments(axis),
     });
   }
 
-  #axis() {
+  #placing() {
     const steps = this.recorded.series.get("step") ?? new Map();
-    if (this.shown.isByStep) {
+    if (this.#shown.isByStep) {
       const any = steps.values().next().value;
       const none = (times) => times.map(() => NaN);
       return {
@@ -193,54 +193,74 @@ export class Training {
         },
       };
     }
-    const { started_at: start, finished_at: end } = this.run;
+    const { started_at: start, finished_at: end } = this.#run;
     return timeAxis(start, end ? Date.parse(end) : now());
   }
 
   #moments(axis) {
-    const restarts = this.#restarts();
-    const places = axis.place(restarts.map(timeOf), 0);
-    return restarts
+    const places = axis.place(this.#restarts.map(timeOf), 0);
+    return this.#restarts
       .map((event, i) => ({ x: places[i], text: `attempt ${event.attempt}` }))
       .filter(({ x }) => Number.isFinite(x));
   }
 
-  #restarts() {
-    return this.events.filter((event) => event.kind === "restarted");
-  }
-
-  #offerRanks(run) {
-    offer(this.parts.ranks, run.num_workers);
-    this.parts.ranksChoice.hidden = run.num_workers === 1;
+  #offerRanks(/** @type {number} */ count) {
+    const all = [...(count > 1 ? [ALL] : []), ...(count > MAX_LINES ? [] : [EACH])];
+    const ranks = Array.from({ length: count }, (_, rank) => String(rank));
+    const texts = { [ALL]: "All: mean and range", [EACH]: "All: one line each" };
+    setOptions(this.#ranks, [...all, ...ranks], (value) => texts[value] ?? `Rank ${value}`);
+    this.#ranks.value = count > MAX_RANKS_AT_FIRST || count === 1 ? "0" : ALL;
+    byId("ranks-choice").hidden = count === 1;
   }
 
   #offerMetrics(charts) {
     const shown = new Set(charts.flatMap((chart) => chart.metrics));
-    const others = curveMetrics(this.metrics ?? []).filter((metric) => !shown.has(metric));
-    const { metric: select } = this.parts;
-    const names = ["", ...others];
-    const create = (value) => h("option", { value }, value || "Add a chart…");
-    keep(
-      select,
-      names,
-      (value) => value,
-      create,
-      () => {},
-    );
-    select.value = "";
-    select.disabled = others.length === 0;
+    const others = plottable(this.#metrics ?? []).filter((metric) => !shown.has(metric));
+    setOptions(this.#metric, ["", ...others], (metric) => metric || "Add a chart…");
+    this.#metric.value = "";
+    this.#metric.disabled = others.length === 0;
   }
 
   #emptyText(wanted) {
-    if (!this.run.started_at) return "Nothing to draw: the run has not started.";
-    if (!this.metrics || wanted.length) return "Loading…";
-    const isOver = this.run.finished_at !== null;
-    if (!this.metrics.length)
+    if (!this.#run.started_at) return "Nothing to draw: the run has not started.";
+    if (!this.#metrics || wanted.length) return "Loading…";
+    const isOver = this.#run.finished_at !== null;
+    if (!this.#metrics.length)
       return isOver ? "The run recorded nothing." : "Nothing is recorded so far.";
     return "This run records no loss and no accuracy. Choose a metric to see it.";
   }
 }
 
-function timeOf(event) {
+function timeOf(/** @type {RunEvent} */ event) {
   return Date.parse(event.time);
+}
+
+/** The section "Throughput". */
+export class Throughput {
+  #place = byId("throughput-chart");
+
+  constructor(/** @type {number} */ runId) {
+    this.recorded = new Recorded(runId, POINTS);
+    this.chart = new Chart(this.#place, "Samples per second over the run");
+  }
+
+  /** Fetch the totals, and draw their rate. */
+  async refresh(/** @type {Run} */ run, /** @type {boolean} */ isReload) {
+    const points = Math.floor(THROUGHPUT_POINTS_OF_ALL / run.num_workers);
+    this.recorded.points = Math.max(50, Math.min(POINTS, points));
+    await this.recorded.refresh(["samples", "train_seconds"], isReload);
+    const [samples, clocks] = ["samples", "train_seconds"].map(
+      (metric) => this.recorded.series.get(metric) ?? new Map(),
+    );
+    const found = throughput(samples, clocks);
+    const hasAny = found.times.length > 0;
+    const empty = byId("no-throughput");
+    this.#place.hidden = !hasAny;
+    empty.hidden = hasAny;
+    setText(empty, run.finished_at ? NO_THROUGHPUT : "Drawn from the end of the first epoch on.");
+    if (!hasAny) return;
+    const axis = timeAxis(run.started_at, run.finished_at ? Date.parse(run.finished_at) : now());
+    const line = { name: "samples/s", x: axis.place(found.times), y: found.values, step: true };
+    await this.chart.draw([line], { x: axis.title, y: "Samples per second", fromZero: true });
+  }
 }

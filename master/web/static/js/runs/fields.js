@@ -1,10 +1,15 @@
-// The fields of the dialog: which are shown, what they say, and what is wrong beside each.
+// The fields of the dialog for a new run, and the rows of a benchmark's options.
 
-import { byId, h, setText } from "../dom.js";
+import { byId, h, setOptions, setText } from "../dom.js";
 import * as format from "../format.js";
-import { CUSTOM, LONGEST_NAME, NUMBERS } from "./order.js";
+import { CUSTOM, MAX_NAME_LENGTH, NUMBERS } from "./order.js";
 
-// Of a command of one's own: what the API takes of it.
+/**
+ * @typedef {import("../records.js").Benchmark} Benchmark
+ * @typedef {import("../records.js").Info} Info
+ */
+
+// What the user's own command can be asked for.
 const OWN = {
   takes_seed: true,
   takes_gpu: true,
@@ -13,14 +18,16 @@ const OWN = {
 };
 const OWN_HINTS = {
   benchmark: "Any program: it records what it measures with mlbench.Tracker.",
-  light_target: "The command is told --light.",
-  gpu_enabled: "The command is told --gpu.",
+  light_target: "The command is given --light.",
+  gpu_enabled: "The command is given --gpu.",
   seed: "The command finds it as MLBENCH_SEED.",
 };
+// Settings in the rules that describe a task's data, and are no options.
+const NO_OPTION = /_sha256$|_images$|^classes$/;
 
-/** @returns {string[]} what the fields are called in the API's order. */
+/** @returns {string[]} the names of the fields, as in the API's order. */
 export function names() {
-  return allFields().map((box) => box.dataset.field);
+  return boxes().map((box) => box.dataset.field);
 }
 
 /** @returns {any} the control of a field. */
@@ -28,17 +35,16 @@ export function control(/** @type {string} */ name) {
   return byId(`new-${name}`);
 }
 
-/** Offer the benchmarks, and one's own command. */
-export function offerBenchmarks(/** @type {{ name: string }[]} */ benchmarks) {
-  control("benchmark").replaceChildren(
-    ...benchmarks.map(({ name }) => h("option", { value: name }, name)),
-    h("option", { value: CUSTOM }, "Your own image and command"),
+/** Offer these benchmarks, and the user's own command. */
+export function offerBenchmarks(/** @type {Benchmark[]} */ benchmarks) {
+  const values = [...benchmarks.map(({ name }) => name), CUSTOM];
+  setOptions(control("benchmark"), values, (value) =>
+    value === CUSTOM ? "Your own image and command" : value,
   );
 }
 
 /** Show what an installation allows. */
-export function setLimits(/** @type {any} */ info) {
-  const { limits, pool } = info;
+export function setLimits(/** @type {Info} */ { limits, pool }) {
   control("num_workers").max = limits.workers;
   control("num_workers").value = Math.min(2, limits.workers);
   hint("num_workers", `One rank each, at most ${limits.workers} here.`);
@@ -48,17 +54,17 @@ export function setLimits(/** @type {any} */ info) {
   hint("num_cpus", `At most ${format.number(limits.cpus)} here${whole}.`);
   const most = limits.bandwidth?.most;
   hint("max_bandwidth", `What each may send${most ? `, at most ${format.number(most)}` : ""}.`);
-  if (pool !== "local") {
-    hint("custom_image_name", "Where the command runs.");
-    return;
-  }
-  control("custom_image_name").value = "local";
-  hint("custom_image_name", "The command runs on this machine itself, which is called local.");
+  if (pool === "local") control("custom_image_name").value = "local";
+  hint(
+    "custom_image_name",
+    pool === "local"
+      ? "The command runs on this machine itself, which is called local."
+      : "The image that the command runs in.",
+  );
 }
 
-/** Show the fields that a benchmark has in an installation, and hide the others. */
-export function adapt(/** @type {any} */ benchmark, /** @type {any} */ info) {
-  const { limits } = info;
+/** Show the fields that a benchmark (null: the user's own command) has, and hide the others. */
+export function adapt(/** @type {Benchmark | null} */ benchmark, /** @type {Info} */ { limits }) {
   const isCustom = benchmark === null;
   const takes = benchmark ?? OWN;
   const backends = takes.backends.filter((name) => name !== "nccl" || limits.gpus > 0);
@@ -70,16 +76,17 @@ export function adapt(/** @type {any} */ benchmark, /** @type {any} */ info) {
   show("backend", backends.length > 0);
   show("gpu_enabled", takes.takes_gpu && limits.gpus > 0);
   show("max_bandwidth", limits.bandwidth !== null);
-  offerBackends(backends);
+  const others = backends.filter((name) => name !== "gloo");
+  setOptions(control("backend"), ["", ...others], (name) => name || "gloo (default)");
   const hints = isCustom ? OWN_HINTS : hintsOf(benchmark);
   for (const [name, text] of Object.entries(hints)) hint(name, text);
 }
 
-/** @returns {import("./order.js").Values} what the fields that are shown say. */
+/** @returns {import("./order.js").Values} the values of the fields that are shown. */
 export function read() {
   /** @type {any} */
   const values = {};
-  for (const box of allFields()) {
+  for (const box of boxes()) {
     const name = box.dataset.field;
     const input = control(name);
     if (input === null || box.hidden) continue;
@@ -92,48 +99,33 @@ export function read() {
 
 /** Show or hide a field. */
 export function show(/** @type {string} */ name, /** @type {boolean} */ isShown) {
-  fieldOf(name).hidden = !isShown;
+  boxOf(name).hidden = !isShown;
 }
 
-/** @returns {boolean} whether there is such a field, and it is shown. */
+/** @returns {boolean} whether there is such a field and it is shown. */
 export function isShown(/** @type {string} */ name) {
-  return fieldOf(name)?.hidden === false;
+  return boxOf(name)?.hidden === false;
 }
 
-/** Say beside a field what is wrong with it; empty if nothing is. */
+/** Show the problem of a field beside it, or none if it is empty. */
 export function showProblem(/** @type {string} */ name, /** @type {string} */ problem) {
   setText(byId(`problem-${name}`), problem);
   control(name)?.setAttribute("aria-invalid", String(problem !== ""));
 }
 
-/** Count the characters of the name. */
+/** Show how many characters the name has. */
 export function showLength(/** @type {string} */ name) {
   const rule = "Lowercase letters, digits and hyphens";
-  hint("name", `${rule} · ${name.length} of ${LONGEST_NAME}`);
+  hint("name", `${rule} · ${name.length} of ${MAX_NAME_LENGTH}`);
 }
 
-function hintsOf(benchmark) {
-  const { description, goal, light_goal: lightGoal } = benchmark;
+function hintsOf(/** @type {Benchmark} */ { description, goal, light_goal: lightGoal }) {
   return {
-    benchmark: goal ? `${description} Goal: ${aim(goal)}.` : description,
-    light_target: lightGoal ? `The easier goal: ${aim(lightGoal)}.` : "",
+    benchmark: goal ? `${description} Goal: ${format.goal(goal)}.` : description,
+    light_target: lightGoal ? `The easier goal: ${format.goal(lightGoal)}.` : "",
     gpu_enabled: "Trains on GPUs.",
-    seed: "Of all that is random.",
+    seed: "Of all random numbers.",
   };
-}
-
-function aim({ metric, value, lower_is_better: isLowerBetter }) {
-  return `${metric} ${isLowerBetter ? "≤" : "≥"} ${format.metric(metric, value)}`;
-}
-
-function offerBackends(backends) {
-  const select = control("backend");
-  const chosen = select.value;
-  select.replaceChildren(
-    h("option", { value: "" }, "gloo (default)"),
-    ...backends.filter((name) => name !== "gloo").map((name) => h("option", { value: name }, name)),
-  );
-  if (backends.includes(chosen)) select.value = chosen;
 }
 
 function readNumber(input) {
@@ -145,11 +137,85 @@ function hint(name, text) {
   setText(byId(`hint-${name}`), text);
 }
 
-function fieldOf(name) {
-  return allFields().find((box) => box.dataset.field === name);
+function boxOf(name) {
+  return boxes().find((box) => box.dataset.field === name);
 }
 
 /** @returns {HTMLElement[]} */
-function allFields() {
+function boxes() {
   return [...byId("new-run").querySelectorAll("[data-field]")];
+}
+
+/** The rows of options; `onChange` is called when one is added or removed. */
+export class Options {
+  #rows = byId("options-rows");
+  #known = {};
+  #count = 0;
+
+  constructor(/** @type {() => void} */ onChange) {
+    this.onChange = onChange;
+    byId("add-option").addEventListener("click", () => {
+      this.#add().querySelector("input").focus();
+      onChange();
+    });
+  }
+
+  /** Suggest the settings that a benchmark's rules name, and their values. */
+  suggest(/** @type {Record<string, unknown[]>} */ rules) {
+    this.#known = Object.fromEntries(
+      Object.entries(rules).filter(([key, [usual]]) => !NO_OPTION.test(key) && usual !== null),
+    );
+    setOptions(byId("option-keys"), Object.keys(this.#known));
+    for (const row of this.#rows.children) this.#suggestValues(row);
+  }
+
+  /** @returns {{ key: string, value: string }[]} */
+  read() {
+    return [...this.#rows.children].map((row) => {
+      const [key, value] = row.querySelectorAll("input");
+      return { key: key.value.trim(), value: value.value };
+    });
+  }
+
+  /** Show the problems under `args.KEY` beside their rows. */
+  showProblems(/** @type {Record<string, string>} */ problems) {
+    for (const row of this.#rows.children) {
+      const inputs = row.querySelectorAll("input");
+      const [key, value] = [...inputs].map((input) => input.value.trim());
+      const problem = key || value ? (problems[`args.${key}`] ?? "") : "";
+      setText(row.querySelector(".problem"), problem);
+      for (const input of inputs) input.setAttribute("aria-invalid", String(problem !== ""));
+    }
+  }
+
+  #add() {
+    const id = `option-problem-${++this.#count}`;
+    const described = { "aria-describedby": id, autocomplete: "off", spellcheck: "false" };
+    const key = h("input", { ...described, "aria-label": "Option", list: "option-keys" });
+    const values = h("datalist", { id: `option-values-${this.#count}` });
+    const value = h("input", { ...described, "aria-label": "Value", list: values.id });
+    const button = { type: "button", class: "quiet", "aria-label": "Remove option" };
+    const remove = h("button", button, "Remove");
+    const sign = h("span", { "aria-hidden": "true" }, "=");
+    const row = h(
+      "div",
+      { class: "option" },
+      h("div", { class: "option-inputs" }, key, sign, value, remove, values),
+      h("p", { class: "problem", id }),
+    );
+    remove.addEventListener("click", () => {
+      row.remove();
+      byId("add-option").focus();
+      this.onChange();
+    });
+    key.addEventListener("input", () => this.#suggestValues(row));
+    this.#rows.append(row);
+    return row;
+  }
+
+  #suggestValues(row) {
+    const key = row.querySelector("input").value.trim();
+    const values = Object.hasOwn(this.#known, key) ? this.#known[key] : [];
+    setOptions(row.querySelector("datalist"), values.filter((value) => value !== null).map(String));
+  }
 }

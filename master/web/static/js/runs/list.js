@@ -1,13 +1,15 @@
-// The runs that are known, and which of them are shown. Pure.
+// The list of runs: merged from answers of the API, filtered, and shown as the rows of a table.
 
-import { isActive } from "../pieces.js";
-
-/** The states of runs, in the order in which they come. */
-export const STATES = ["INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"];
+import { h, reconcile, setText } from "../dom.js";
+import * as format from "../format.js";
+import { STATES, codeOf, elapsedSeconds, isActive, waitingFor } from "../records.js";
+import { badge, setBadge } from "../ui.js";
 
 /** @typedef {import("../records.js").Run} Run */
 
-/** @returns {number} from which id on runs may be new or other than what is known. */
+const MAX_REASON_LENGTH = 120;
+
+/** @returns {number} the first id whose run may be new or have changed. */
 export function changedFrom(/** @type {Run[]} */ runs) {
   const oldestActive = runs.find(isActive);
   return (oldestActive ?? runs.at(-1))?.id ?? 0;
@@ -15,9 +17,9 @@ export function changedFrom(/** @type {Run[]} */ runs) {
 
 /**
  * @param {Run[]} known
- * @param {Run[]} answer all from an id on, as the API has them now
+ * @param {Run[]} answer all runs from an id on
  * @param {number} fromId
- * @returns {Run[]} both together, the oldest first
+ * @returns {Run[]} the oldest first
  */
 export function merge(known, answer, fromId) {
   return [...known.filter((run) => run.id < fromId), ...answer];
@@ -25,29 +27,113 @@ export function merge(known, answer, fromId) {
 
 /**
  * @param {Run[]} runs the oldest first
- * @param {string} text that id, name, benchmark or state must have in it, each of its words
- * @param {string} state empty for all
- * @returns {Run[]} those that match, the newest first
+ * @param {string} text words, each of which must be in a run's id, name, benchmark or state
+ * @param {string} state empty for all states
+ * @returns {Run[]} the newest first
  */
 export function select(runs, text, state) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return runs
     .filter((run) => !state || run.state === state)
     .filter((run) => {
-      const place = [run.id, run.name, code(run), run.state].join("\n").toLowerCase();
+      const place = [run.id, run.name, codeOf(run), run.state].join("\n").toLowerCase();
       return words.every((word) => place.includes(word));
     })
     .reverse();
 }
 
-/** @returns {Record<string, number>} how many runs there are of each state. */
+/** @returns {Record<string, number>} the number of runs in each state. */
 export function countStates(/** @type {Run[]} */ runs) {
   const counts = Object.fromEntries(STATES.map((state) => [state, 0]));
   for (const run of runs) counts[run.state] += 1;
   return counts;
 }
 
-/** @returns {string} what a run runs: a benchmark, or a command. */
-export function code(/** @type {Run} */ run) {
-  return run.benchmark || run.command;
+/**
+ * Show runs as rows.
+ * @param {HTMLElement} body of the table
+ * @param {Run[]} runs in their order
+ * @param {Set<number>} selected ids
+ * @param {number} now in Unix milliseconds
+ */
+export function showRows(body, runs, selected, now) {
+  reconcile(body, runs, (run) => run.id, createRow, (row, run) => {
+    updateRow(row, run, now);
+    row.querySelector("input").checked = selected.has(run.id);
+  });
+}
+
+function createRow(/** @type {Run} */ run) {
+  const { id, name, created_at: created } = run;
+  const box = h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}` });
+  const time = h("time", { datetime: created, title: format.moment(created) });
+  const link = h("a", { href: `/runs/${id}` }, name);
+  return h(
+    "tr",
+    {},
+    h("td", { class: "runs-select" }, h("label", {}, box)),
+    h("th", { scope: "row", class: "runs-name" }, link, h("span", { class: "soft" }, `#${id}`)),
+    cell("state", "State", badge(run.state), detail()),
+    cell("code", "Benchmark", h("span", { title: codeOf(run) }, codeOf(run))),
+    cell("workers", "Workers", run.num_workers, detail(limitsOf(run))),
+    cell("created", "Created", time),
+    cell("duration", "Duration"),
+    cell("result", "Result"),
+  );
+}
+
+function updateRow(row, /** @type {Run} */ run, now) {
+  const [state, duration, result] = ["state", "duration", "result"].map((name) =>
+    row.querySelector(`.runs-${name}`),
+  );
+  setBadge(state.firstElementChild, run.state);
+  setText(state.lastElementChild, explanationOf(run));
+  state.lastElementChild.title = run.reason;
+  setText(row.querySelector("time"), format.ago(run.created_at, now));
+  setText(duration, durationOf(run, now));
+  setText(result, resultOf(run));
+  result.title = run.goal?.metric ?? "";
+  result.toggleAttribute("data-none", !run.goal);
+  result.classList.toggle("soft", run.goal_reached_at === null);
+}
+
+function cell(name, label, ...children) {
+  return h("td", { class: `runs-${name}`, "data-label": label }, children);
+}
+
+function detail(text = "") {
+  return h("span", { class: "runs-detail soft" }, text);
+}
+
+// Why a run is in its state, or what it waits for.
+function explanationOf(/** @type {Run} */ run) {
+  if (run.state === "STARTED" && run.stop_requested) return "stopping";
+  if (isActive(run)) return waitingFor(run);
+  const line = run.reason.trim().split("\n")[0];
+  if (!line) return waitingFor(run);
+  return line.length > MAX_REASON_LENGTH ? `${line.slice(0, MAX_REASON_LENGTH)}…` : line;
+}
+
+function limitsOf(/** @type {Run} */ run) {
+  const parts = [
+    run.num_cpus && `${format.number(run.num_cpus)} ${run.num_cpus === 1 ? "core" : "cores"} each`,
+    run.max_bandwidth && `${format.number(run.max_bandwidth)} Mbit/s`,
+    run.gpu_enabled && "GPU",
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
+// Whole seconds while the run goes on.
+function durationOf(/** @type {Run} */ run, now) {
+  const seconds = elapsedSeconds(run, now);
+  return format.duration(seconds !== null && isActive(run) ? Math.floor(seconds) : seconds);
+}
+
+function resultOf(/** @type {Run} */ run) {
+  if (!run.goal) return format.NONE;
+  const goal = format.metric(run.goal.metric, run.goal.value);
+  if (run.goal_reached_at === null)
+    return isActive(run) ? `on the way to ${goal}` : `${goal} not reached`;
+  const took = run.goal_train_seconds;
+  return took === null ? goal : `${goal} in ${format.duration(took)}`;
 }

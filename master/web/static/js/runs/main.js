@@ -1,17 +1,16 @@
-// The page of all runs: the table, what narrows it, what is selected, and the dialog for a new run.
+// The page of all runs: their table, its filters, the selection, and the dialog for a new run.
 
-import { fromAddress, toAddress } from "../address.js";
 import { get, now } from "../api.js";
-import { byId, setText } from "../dom.js";
+import { byId, getParam, setParams, setText } from "../dom.js";
 import * as format from "../format.js";
-import { poll } from "../live.js";
-import { errorState, isActive } from "../pieces.js";
-import { STATES, changedFrom, countStates, merge, select } from "./list.js";
+import { poll } from "../poll.js";
+import { STATES, isActive } from "../records.js";
+import { errorState } from "../ui.js";
+import { changedFrom, countStates, merge, select, showRows } from "./list.js";
 import { NewRun } from "./new-run.js";
-import { showRows } from "./table.js";
 
 const POLL_ACTIVE_MS = 1000;
-// Asks for one run only, so that what someone starts elsewhere is soon here.
+// While no run is active, for runs that are started elsewhere.
 const POLL_MS = 5000;
 const PAGE = 100;
 
@@ -21,15 +20,16 @@ const body = byId("runs").tBodies[0];
 const compare = byId("compare");
 const newRun = new NewRun(byId("new-run"));
 
+/** @type {import("../records.js").Run[] | null} */
 let runs = null;
-let most = PAGE;
-let isWholeWanted = true;
+let maxShown = PAGE;
+let isReloadWanted = true;
 const selected = new Set();
 
 async function fetchRuns() {
-  const fromId = isWholeWanted ? 0 : changedFrom(runs);
+  const fromId = isReloadWanted ? 0 : changedFrom(runs);
   runs = merge(runs ?? [], await get("/api/runs/", { from_id: fromId || null }), fromId);
-  isWholeWanted = false;
+  isReloadWanted = false;
   show();
   return runs.some(isActive) ? POLL_ACTIVE_MS : POLL_MS;
 }
@@ -42,7 +42,7 @@ function show() {
   byId("none").hidden = runs.length > 0;
   byId("start").hidden = runs.length === 0;
   byId("no-match").hidden = runs.length === 0 || found.length > 0;
-  showRows(body, found.slice(0, most), selected, now());
+  showRows(body, found.slice(0, maxShown), selected, now());
   showCounts(found.length);
   showSelection();
   newRun.setActive(runs.find(isActive));
@@ -54,10 +54,10 @@ function showCounts(matching) {
     STATES.map((state) => `${state} (${format.count(counts[state])})`),
   );
   texts.forEach((text, i) => setText(stateSelect.options[i], text));
-  const all = runs.length === 1 ? "1 run" : `${format.count(runs.length)} runs`;
+  const all = format.plural(runs.length, "run");
   setText(byId("summary"), matching < runs.length ? `${format.count(matching)} of ${all}` : all);
-  byId("rest").hidden = matching <= most;
-  setText(byId("shown"), `${format.count(most)} of ${format.count(matching)} shown`);
+  byId("rest").hidden = matching <= maxShown;
+  setText(byId("shown"), `${format.count(maxShown)} of ${format.count(matching)} shown`);
 }
 
 function showSelection() {
@@ -68,9 +68,9 @@ function showSelection() {
   byId("clear").hidden = selected.size === 0;
 }
 
-function narrow() {
-  toAddress({ search: search.value.trim(), state: stateSelect.value });
-  most = PAGE;
+function filter() {
+  setParams({ search: search.value.trim(), state: stateSelect.value });
+  maxShown = PAGE;
   if (runs) show();
 }
 
@@ -80,15 +80,15 @@ function showProblem(error) {
 }
 
 function start() {
-  isWholeWanted = true;
+  isReloadWanted = true;
   byId("problem").replaceChildren();
   poll(fetchRuns, showProblem);
 }
 
-search.value = fromAddress("search");
-stateSelect.value = STATES.includes(fromAddress("state")) ? fromAddress("state") : "";
-search.addEventListener("input", narrow);
-stateSelect.addEventListener("change", narrow);
+search.value = getParam("search");
+stateSelect.value = STATES.includes(getParam("state")) ? getParam("state") : "";
+search.addEventListener("input", filter);
+stateSelect.addEventListener("change", filter);
 
 body.addEventListener("change", ({ target }) => {
   if (target.checked) selected.add(Number(target.value));
@@ -105,18 +105,18 @@ compare.addEventListener("click", () => {
   location.assign(`/compare?runs=${ids.join(",")}`);
 });
 byId("more").addEventListener("click", () => {
-  most += PAGE;
+  maxShown += PAGE;
   show();
 });
 for (const button of document.querySelectorAll("[data-opens='new-run']")) {
   button.addEventListener("click", () => newRun.open());
 }
-// Before polling begins to listen to the same: what others have deleted meanwhile goes.
+// Registered before poll's own listener, so that the next request sees what others have deleted.
 document.addEventListener("visibilitychange", () => {
-  isWholeWanted = true;
+  isReloadWanted = true;
 });
 start();
-if (fromAddress("new")) {
-  toAddress({ new: "" });
+if (getParam("new")) {
+  setParams({ new: "" });
   newRun.open();
 }

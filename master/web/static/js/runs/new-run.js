@@ -1,24 +1,24 @@
-// The dialog that orders a run: it shows what is wrong while one types, and the same as commands.
+// The dialog for a new run: it checks the form while one types, and shows the same as commands.
 
 import { ApiError, get, post } from "../api.js";
-import { byId, setText } from "../dom.js";
-import { copyButton } from "../pieces.js";
-import { toCommandLine, toCurl } from "./commands.js";
+import { byId, setNotice, setText } from "../dom.js";
+import { copyButton } from "../ui.js";
 import * as fields from "./fields.js";
-import { Options } from "./options.js";
-import { CUSTOM, makeName, problemsOf, titleOf, toOrder } from "./order.js";
+import { CUSTOM, defaultName, problemsOf, toCommandLine, toCurl, toOrder } from "./order.js";
 
 const LOST =
-  "The master gives no answer, and may have the order nevertheless: " +
-  "look at the list of runs before you start it once more.";
+  "The master gives no answer, but may have received the order: " +
+  "look at the list of runs before you start it again.";
 
 /** The dialog. */
 export class NewRun {
+  /** @type {import("../records.js").Info | null} */
   #info = null;
+  /** @type {import("../records.js").Benchmark[]} */
   #benchmarks = [];
-  /** What the API said is wrong, by field, until the field changes. */
+  // The API's problems by field, until the field changes.
   #refused = {};
-  /** Fields in which one has typed: what is wrong with others is told when it is sent. */
+  // The fields in which the user has typed; problems of the others are shown on sending.
   #touched = new Set();
   #isNameOwn = false;
   #isSending = false;
@@ -27,7 +27,7 @@ export class NewRun {
   constructor(/** @type {HTMLDialogElement} */ dialog) {
     this.dialog = dialog;
     this.form = dialog.querySelector("form");
-    this.options = new Options(() => this.#refresh());
+    this.options = new fields.Options(() => this.#refresh());
     this.form.addEventListener("input", (event) => this.#onInput(event));
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -40,7 +40,7 @@ export class NewRun {
     }
   }
 
-  /** Open the dialog. What was written in it before is still there. */
+  /** Open the dialog; it keeps its values when it is closed. */
   async open() {
     this.dialog.showModal();
     this.#alert("");
@@ -55,7 +55,7 @@ export class NewRun {
     fields.control("benchmark").focus();
   }
 
-  /** Tell which run is active, if one is: a new one can wait for it. */
+  /** Set the active run, which a new one can wait for. */
   setActive(/** @type {{ id: number, name: string } | undefined} */ run) {
     const isNew = run && run.id !== this.#active?.id;
     this.#active = run ?? null;
@@ -72,7 +72,6 @@ export class NewRun {
     const [info, benchmarks] = await Promise.all([get("/api/info/"), get("/api/benchmarks/")]);
     this.#benchmarks = benchmarks;
     fields.offerBenchmarks(benchmarks);
-    // What runs where nothing is said.
     fields.control("benchmark").value = "digits";
     fields.setLimits(info);
     this.#info = info;
@@ -97,13 +96,12 @@ export class NewRun {
     const chosen = fields.control("benchmark").value;
     const benchmark = this.#benchmarks.find(({ name }) => name === chosen) ?? null;
     fields.adapt(benchmark, this.#info);
-    this.options.setKnown(benchmark?.rules ?? {});
+    this.options.suggest(benchmark?.rules ?? {});
   }
 
   #suggestName() {
     if (this.#isNameOwn) return;
-    const { benchmark, custom_image_command: command } = fields.read();
-    fields.control("name").value = makeName(titleOf(benchmark, command ?? ""));
+    fields.control("name").value = defaultName(fields.read());
   }
 
   #values() {
@@ -132,7 +130,7 @@ export class NewRun {
     this.#showProblems(Object.fromEntries(touched));
   }
 
-  /** @returns {string[]} problems that could be shown beside no field. */
+  /** @returns {string[]} the problems that are shown beside no field. */
   #showProblems(own) {
     const problems = { ...this.#refused, ...own };
     for (const name of fields.names()) fields.showProblem(name, problems[name] ?? "");
@@ -174,8 +172,7 @@ export class NewRun {
       this.#refresh();
     }
     if (error.status === 0) this.#alert(LOST);
-    else if (error.status !== 400) this.#alert(error.message);
-    else this.#alert(unplaced.join("\n"));
+    else this.#alert(error.status === 400 ? unplaced.join("\n") : error.message);
     this.#focusWrong();
   }
 
@@ -192,7 +189,6 @@ export class NewRun {
   }
 
   #alert(text) {
-    byId("new-run-alert").hidden = text === "";
-    setText(byId("new-run-alert"), text);
+    setNotice(byId("new-run-alert"), text);
   }
 }

@@ -1,22 +1,20 @@
-// From what a form says to the order of a run, and what is wrong with it before it is sent. Pure.
+// The order of a new run: made from the form, checked, and written as commands for a terminal.
 
-import { normalize, split } from "./shell.js";
-
-/** A run's name is a Kubernetes name; the API allows so many characters. */
-export const LONGEST_NAME = 40;
-/** The choice, among benchmarks, of one's own code. */
+/** The longest name of a run that the API allows. */
+export const MAX_NAME_LENGTH = 40;
+/** The choice, among the benchmarks, of the user's own code. */
 export const CUSTOM = "custom_image";
 
 /**
  * What a number may be.
  * @typedef {{
  *   least?: number, above?: number, most?: number | null, whole?: boolean, needed?: boolean
- * }} Rules
+ * }} Bounds
  */
 
 /**
- * The fields that hold a number, and what each may be beside the limits of an installation.
- * @type {Record<string, Rules>}
+ * The bounds of the number fields, beside the limits of an installation.
+ * @type {Record<string, Bounds>}
  */
 export const NUMBERS = {
   num_workers: { least: 1, whole: true, needed: true },
@@ -28,10 +26,11 @@ export const NUMBERS = {
 };
 const TEXTS = ["custom_image_name", "backend"];
 const CHECKS = ["gpu_enabled", "light_target", "queue"];
+// Words that need no quotes.
+const SAFE = /^[\w@%+=:,./-]+$/;
 
 /**
- * What the form says: of fields that are not shown, nothing. An empty number is null, and what is
- * none is NaN.
+ * The values of the form, without hidden fields. An empty number is null, a malformed one NaN.
  * @typedef {{
  *   name: string, benchmark: string, num_workers: number | null, num_cpus?: number | null,
  *   max_bandwidth?: number | null, gpu_enabled?: boolean, light_target?: boolean,
@@ -39,40 +38,43 @@ const CHECKS = ["gpu_enabled", "light_target", "queue"];
  *   max_restarts?: number | null, custom_image_name?: string, custom_image_command?: string,
  *   args?: { key: string, value: string }[], queue?: boolean
  * }} Values
+ *
+ * The body of `POST /api/runs/`.
+ * @typedef {Partial<import("../records.js").Schemas["RunOrder"]>} Order
  */
 
-/** @returns {object} the body of `POST /api/runs/`, without what goes without saying. */
+/** @returns {Order} the order that a form describes, without defaults. */
 export function toOrder(/** @type {Values} */ values) {
   const isCustom = values.benchmark === CUSTOM;
   /** @type {Record<string, any>} */
   const order = { name: values.name, [isCustom ? "image_name" : "benchmark"]: values.benchmark };
   for (const name of TEXTS) if (values[name]) order[name] = values[name];
-  // As `mlbench run` writes it, which is given the words.
+  // Normalized, so that the form and `mlbench run` order the same.
   const command = normalize(values.custom_image_command ?? "");
   if (command) order.custom_image_command = command;
   for (const name of Object.keys(NUMBERS)) if (values[name] != null) order[name] = values[name];
   for (const name of CHECKS) if (values[name]) order[name] = true;
   if (order.max_restarts === 0) delete order.max_restarts;
-  const args = givenOptions(values).map(({ key, value }) => [key, value]);
+  const args = filledOptions(values).map(({ key, value }) => [key, value]);
   if (args.length) order.args = Object.fromEntries(args);
   return order;
 }
 
 /**
  * @param {Values} values
- * @param {Record<string, Rules>} limits of the installation
- * @returns {Record<string, string>} what is wrong by field, an option's under `args.KEY`
+ * @param {Record<string, Bounds>} limits of the installation
+ * @returns {Record<string, string>} the problems by field; that of an option is under `args.KEY`
  */
 export function problemsOf(values, limits) {
   const found = { name: nameProblem(values.name) };
-  for (const [name, rules] of Object.entries(NUMBERS)) {
-    if (name in values) found[name] = numberProblem(values[name], { ...rules, ...limits[name] });
+  for (const [name, bounds] of Object.entries(NUMBERS)) {
+    if (name in values) found[name] = numberProblem(values[name], { ...bounds, ...limits[name] });
   }
   if (values.benchmark === CUSTOM) {
     if (!values.custom_image_name) found.custom_image_name = "name an image";
     found.custom_image_command = commandProblem(values.custom_image_command ?? "");
   }
-  const options = givenOptions(values);
+  const options = filledOptions(values);
   for (const { key } of options) {
     const isTwice = options.filter((one) => one.key === key).length > 1;
     found[`args.${key}`] = isTwice ? "is given twice" : keyProblem(key);
@@ -80,35 +82,18 @@ export function problemsOf(values, limits) {
   return Object.fromEntries(Object.entries(found).filter(([, problem]) => problem));
 }
 
-/** @returns {string} what is wrong with a run's name; empty if nothing is. */
-export function nameProblem(/** @type {string} */ name) {
+function nameProblem(name) {
   if (!name) return "a run needs a name";
-  if (name.length > LONGEST_NAME) return `at most ${LONGEST_NAME} characters (not ${name.length})`;
+  if (name.length > MAX_NAME_LENGTH)
+    return `at most ${MAX_NAME_LENGTH} characters (not ${name.length})`;
   if (/[^a-z0-9-]/.test(name)) return "lowercase letters, digits and hyphens only";
   if (/^-|-$/.test(name)) return "begins and ends with a letter or digit";
-  return /^\d+$/.test(name) ? "a number alone is taken for a run's id" : "";
+  return /^\d+$/.test(name) ? "a number alone would be taken for a run's id" : "";
 }
 
-/** @returns {string} a name with date and time, as `mlbench run` makes it. */
-export function makeName(/** @type {string} */ title, now = new Date()) {
-  const two = (number) => String(number).padStart(2, "0");
-  const date = [now.getFullYear(), two(now.getMonth() + 1), two(now.getDate())].join("");
-  const time = [now.getHours(), now.getMinutes(), now.getSeconds()].map(two).join("");
-  const moment = `-${date}-${time}`;
-  const stem = title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "") || "run";
-  return stem.slice(0, LONGEST_NAME - moment.length).replace(/-+$/, "") + moment;
-}
-
-/** @returns {string} what a run of these is called by default: its benchmark or program. */
-export function titleOf(/** @type {string} */ benchmark, /** @type {string} */ command) {
-  if (benchmark !== CUSTOM) return benchmark;
-  const program = (split(command) ?? [])[0] ?? "";
-  return program.replace(/^.*\//, "").replace(/(?<=.)\.[^.]+$/, "");
-}
-
-function numberProblem(/** @type {number | null} */ value, /** @type {Rules} */ rules) {
-  const { least, above, most, whole, needed } = rules;
-  if (value === null || value === undefined) return needed ? "a number is needed" : "";
+function numberProblem(/** @type {number | null} */ value, /** @type {Bounds} */ bounds) {
+  const { least, above, most, whole, needed } = bounds;
+  if (value == null) return needed ? "a number is needed" : "";
   if (Number.isNaN(value)) return whole ? "a whole number" : "a number";
   if (whole && !Number.isInteger(value)) return `a whole number (not ${value})`;
   if (least != null && value < least) return `at least ${least} (not ${value})`;
@@ -129,7 +114,96 @@ function keyProblem(key) {
     : "its name has letters, digits, _ and -, at most 64, and begins with a letter";
 }
 
-// A row in which nothing was written says nothing.
-function givenOptions(values) {
+// Empty rows are ignored.
+function filledOptions(values) {
   return (values.args ?? []).filter(({ key, value }) => key || value);
+}
+
+/** @returns {string} a default name: the benchmark or the program, with date and time. */
+export function defaultName(/** @type {Values} */ values, now = new Date()) {
+  const two = (number) => String(number).padStart(2, "0");
+  const date = [now.getFullYear(), two(now.getMonth() + 1), two(now.getDate())].join("");
+  const time = [now.getHours(), now.getMinutes(), now.getSeconds()].map(two).join("");
+  const moment = `-${date}-${time}`;
+  const title = titleOf(values).toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "");
+  const stem = (title || "run").slice(0, MAX_NAME_LENGTH - moment.length);
+  return stem.replace(/-+$/, "") + moment;
+}
+
+function titleOf(/** @type {Values} */ { benchmark, custom_image_command: command }) {
+  if (benchmark !== CUSTOM) return benchmark;
+  const program = (split(command ?? "") ?? [])[0] ?? "";
+  return program.replace(/^.*\//, "").replace(/(?<=.)\.[^.]+$/, "");
+}
+
+/** @returns {string} the `mlbench run` that orders the same. */
+export function toCommandLine(/** @type {Order} */ order) {
+  const words = ["mlbench", "run"];
+  const option = (name, value) => {
+    if (value != null) words.push(name, quote(typeof value === "number" ? decimal(value) : value));
+  };
+  if (order.benchmark) words.push(quote(order.benchmark));
+  option("--name", order.name);
+  option("--workers", order.num_workers);
+  option("--cpus", order.num_cpus);
+  option("--bandwidth", order.max_bandwidth);
+  for (const [key, value] of Object.entries(order.args ?? {})) option("--set", `${key}=${value}`);
+  option("--seed", order.seed);
+  if (order.light_target) words.push("--light");
+  option("--backend", order.backend);
+  if (order.gpu_enabled) words.push("--gpu");
+  option("--restarts", order.max_restarts);
+  option("--deadline", order.deadline_seconds);
+  option("--image", order.custom_image_name);
+  if (order.queue) words.push("--queue");
+  if (order.custom_image_command) words.push("--", order.custom_image_command); // quoted already
+  return words.join(" ");
+}
+
+/** @returns {string} the `curl` that orders the same from the master at `url`. */
+export function toCurl(/** @type {Order} */ order, /** @type {string} */ url) {
+  const json = quote(JSON.stringify(order));
+  return `curl -u me:$MLBENCH_TOKEN ${quote(`${url}/api/runs/`)} --json ${json}`;
+}
+
+// Not every option of the command line takes an exponent.
+function decimal(number) {
+  return number.toLocaleString("en", { useGrouping: false, maximumFractionDigits: 20 });
+}
+
+/** @returns {string[] | null} a command's words, as Python's shlex splits it; null if it cannot. */
+export function split(/** @type {string} */ command) {
+  const words = [];
+  let word = null;
+  let open = "";
+  for (let i = 0; i < command.length; i++) {
+    const sign = command[i];
+    if (sign === "\\" && open !== "'") {
+      i += 1;
+      if (i === command.length) return null;
+      // Between double quotes, a backslash escapes only these two.
+      const isPlain = open === '"' && !'"\\'.includes(command[i]);
+      word = (word ?? "") + (isPlain ? sign : "") + command[i];
+    } else if (sign === open) {
+      open = "";
+    } else if (!open && (sign === '"' || sign === "'")) {
+      open = sign;
+      word ??= "";
+    } else if (!open && " \t\r\n".includes(sign)) {
+      if (word !== null) words.push(word);
+      word = null;
+    } else {
+      word = (word ?? "") + sign;
+    }
+  }
+  if (open) return null;
+  return word === null ? words : [...words, word];
+}
+
+function normalize(command) {
+  return split(command)?.map(quote).join(" ") ?? command;
+}
+
+function quote(text) {
+  return SAFE.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
 }

@@ -1,16 +1,14 @@
-// The page of the workers: which there are, what they do, and what they use.
+// The page of workers: what each of them does and uses.
 
-import { fromAddress, toAddress } from "../address.js";
 import { get, now } from "../api.js";
-import { byId, keep, setText } from "../dom.js";
-import { poll } from "../live.js";
-import { errorState } from "../pieces.js";
-import { createRow, drawRow, scaleOf, updateRow } from "./row.js";
+import { byId, getParam, reconcile, setParams, setText } from "../dom.js";
+import { poll } from "../poll.js";
+import { errorState } from "../ui.js";
 import { FILTER, Usage, WINDOW_MS } from "./usage.js";
-import { matches, summary } from "./words.js";
+import { createWorker, drawWorker, matches, scaleOf, summary, updateWorker } from "./worker.js";
 
-// With more than these, a card each would take too much room.
-const MOST_CARDS = 24;
+// More workers than this are shown as rows and polled less often.
+const MANY = 24;
 const POLL_MS = 2000;
 const POLL_MANY_MS = 5000;
 
@@ -20,7 +18,8 @@ const problem = byId("problem");
 const loading = byId("loading");
 const usage = new Usage();
 const inView = new Set();
-const watcher = new IntersectionObserver(noteInView, { rootMargin: "200px" });
+const observer = new IntersectionObserver(noteInView, { rootMargin: "200px" });
+/** @type {import("../records.js").Pod[] | null} */
 let pods = null;
 let tops = null;
 /** @type {{ stop: () => void }[]} */
@@ -29,7 +28,7 @@ let polls = [];
 async function fetchPods() {
   pods = await get("/api/pods/");
   show();
-  // How much is asked for depends on how many there are.
+  // How much is fetched depends on the number of pods.
   if (polls.length === 1) polls.push(poll(fetchMetrics, showProblem));
   return POLL_MS;
 }
@@ -37,7 +36,7 @@ async function fetchPods() {
 async function fetchMetrics() {
   const oldest = now() - WINDOW_MS;
   const since = usage.newest() === 0 ? oldest : Math.max(oldest, usage.askFrom());
-  const many = pods.length > MOST_CARDS;
+  const many = pods.length > MANY;
   usage.add(
     await get("/api/metrics/", {
       since: new Date(since).toISOString(),
@@ -54,31 +53,32 @@ function show() {
   const moment = now();
   const shown = pods.filter((pod) => matches(pod, filter.value, moment));
   loading.hidden = true;
-  list.classList.toggle("dense", pods.length > MOST_CARDS);
-  keep(list, shown, (pod) => pod.name, createWatched, (row, pod) => updateRow(row, pod, moment));
+  list.classList.toggle("dense", pods.length > MANY);
+  const update = (entry, pod) => updateWorker(entry, pod, moment);
+  reconcile(list, shown, (pod) => pod.name, createObserved, update);
   setText(byId("summary"), pods.length ? summary(pods, moment) : "");
   byId("none").hidden = pods.length > 0;
   byId("no-match").hidden = pods.length === 0 || shown.length > 0;
 }
 
-function createWatched(pod) {
-  const row = createRow(pod);
-  watcher.observe(row);
-  return row;
+function createObserved(pod) {
+  const entry = createWorker(pod);
+  observer.observe(entry);
+  return entry;
 }
 
-function noteInView(entries) {
-  for (const { target, isIntersecting } of entries) {
+function noteInView(changes) {
+  for (const { target, isIntersecting } of changes) {
     if (isIntersecting) inView.add(target);
     else inView.delete(target);
-    if (!target.isConnected) watcher.unobserve(target);
+    if (!target.isConnected) observer.unobserve(target);
   }
   draw();
 }
 
 function draw() {
   if (tops === null) return;
-  for (const row of inView) drawRow(row, usage, tops);
+  for (const entry of inView) drawWorker(entry, usage, tops);
 }
 
 function showProblem(error) {
@@ -92,9 +92,9 @@ function start() {
   polls = [poll(fetchPods, showProblem)];
 }
 
-filter.value = fromAddress("filter");
+filter.value = getParam("filter");
 filter.addEventListener("input", () => {
-  toAddress({ filter: filter.value });
+  setParams({ filter: filter.value });
   if (pods) show();
 });
 start();

@@ -1,0 +1,96 @@
+// Fetches what the page shows: a comparison, and the manifests and recorded series of its runs.
+
+import { get, getOrNull } from "../api.js";
+import { byMetric } from "../series.js";
+
+const MAX_POINTS = 600;
+const USUAL = "train_loss";
+/** The metrics that are the clocks of the axes. */
+export const CLOCKS = { training: "train_seconds", step: "step" };
+
+/**
+ * @typedef {import("../records.js").Manifest} Manifest
+ *
+ * A comparison, the manifests of its runs, and the ids of runs that do not exist.
+ * @typedef {{ comparison: import("../records.js").Comparison | null, manifests: Manifest[],
+ *   missing: number[] }} Found
+ */
+
+/** Fetches what can no longer change once. */
+export class Loader {
+  #manifests = new Map();
+  #recorded = new Map();
+  #metrics = new Map();
+
+  /** @returns {Promise<Found>} the comparison of those runs that exist. */
+  async compare(/** @type {number[]} */ ids, /** @type {string} */ goal) {
+    const asked = getOrNull(toPath(ids, goal));
+    const manifests = await Promise.all(ids.map((id) => this.#manifest(id)));
+    const there = ids.filter((_, i) => manifests[i]);
+    const missing = ids.filter((_, i) => !manifests[i]);
+    const comparison = await asked;
+    if (comparison && !missing.length) return { comparison, manifests, missing };
+    // A run was deleted after its manifest was fetched: fetch them again to find which.
+    if (!missing.length) this.#manifests.clear();
+    if (!there.length) return { comparison: null, manifests: [], missing };
+    const found = await this.compare(there, goal);
+    return { ...found, missing: [...missing, ...found.missing] };
+  }
+
+  /** @returns {Promise<string[]>} the metrics that the runs recorded, the usual one first. */
+  async metrics(/** @type {Manifest[]} */ manifests) {
+    const found = await Promise.all(manifests.map((manifest) => this.#metricsOf(manifest)));
+    const names = new Set(found.flat().sort());
+    return names.has(USUAL) ? [USUAL, ...names] : [...names];
+  }
+
+  /**
+   * @param {Manifest} manifest
+   * @param {string} metric
+   * @param {string} axis
+   * @returns {Promise<import("../series.js").ByMetric>} the metric, and the clock of the axis
+   */
+  recorded(manifest, metric, axis) {
+    const metrics = [...new Set([metric, CLOCKS[axis] ?? metric])];
+    const params = { metric_type: "run", metric_filter: metrics, summarize: MAX_POINTS };
+    const key = [manifest.run_id, ...metrics].join(" ");
+    return once(this.#recorded, key, hasEnded(manifest), async () =>
+      byMetric(await get(`/api/metrics/${manifest.run_id}/`, params)),
+    );
+  }
+
+  async #manifest(id) {
+    const known = this.#manifests.get(id);
+    if (known && hasEnded(known)) return known;
+    const manifest = await getOrNull(`/api/runs/${id}/manifest/`);
+    this.#manifests.set(id, manifest);
+    return manifest;
+  }
+
+  #metricsOf(manifest) {
+    const id = manifest.run_id;
+    return once(this.#metrics, id, hasEnded(manifest), async () => {
+      const answer = await get(`/api/metrics/${id}/`, { metric_type: "run", last_n: 1 });
+      return [...byMetric(answer).keys()];
+    });
+  }
+}
+
+/** @returns {string} the API's path of a comparison. */
+export function toPath(/** @type {number[]} */ ids, /** @type {string} */ goal) {
+  const end = goal ? `&${new URLSearchParams({ goal })}` : "";
+  return `/api/compare/?runs=${ids.join(",")}${end}`;
+}
+
+/** @returns {boolean} whether a run has ended, so that nothing of it can change. */
+export function hasEnded(/** @type {Manifest} */ manifest) {
+  return manifest.finished_at !== null;
+}
+
+// A failure is not kept, so that the next call asks again.
+async function once(known, key, isLasting, ask) {
+  if (known.has(key)) return known.get(key);
+  const answer = await ask();
+  if (isLasting) known.set(key, answer);
+  return answer;
+}

@@ -1,0 +1,92 @@
+// Links to Grafana's dashboards, and panels of the run's dashboard on its page.
+
+import { query } from "./api.js";
+import { byId, h } from "./dom.js";
+import * as theme from "./theme.js";
+
+/**
+ * @typedef {import("./records.js").Run} Run
+ * @typedef {import("./records.js").Manifest} Manifest
+ * @typedef {import("./records.js").Comparison} Comparison
+ */
+
+const BOARDS = {
+  workers: "mlbench-workers",
+  runs: "mlbench-runs",
+  run: "mlbench-run",
+  compare: "mlbench-compare",
+};
+const PANELS = [
+  { id: 262074, title: "Train loss by time" },
+  { id: 651834, title: "Accuracy by time" },
+  { id: 994412, title: "Step time by rank" },
+  { id: 161154, title: "Where the time goes" },
+  { id: 24518, title: "CPU cores by worker" },
+  { id: 478485, title: "Memory by worker" },
+];
+// The last scrapes and computed series of a run come some seconds after its end.
+const AFTER_MS = 30_000;
+
+/** @returns {string} the path of the dashboard that shows most of what a page shows. */
+export function boardOf(/** @type {string} */ page) {
+  return `/d/${BOARDS[page] ?? BOARDS.runs}`;
+}
+
+/** @returns {string} the dashboard of comparisons, with these runs, their metric and time. */
+export function comparisonUrl(
+  /** @type {string} */ base,
+  /** @type {{ comparison: Comparison, manifests: Manifest[] }} */ { comparison, manifests },
+  /** @type {string} */ metric,
+) {
+  const isOver = manifests.every((one) => one.finished_at);
+  const starts = manifests.map((one) => Date.parse(one.started_at ?? one.created_at));
+  const ends = manifests.map((one) => Date.parse(one.finished_at));
+  const params = {
+    "var-runs": comparison.results.map((one) => one.run_id),
+    "var-metric": metric || comparison.results.find((one) => one.target)?.target.metric,
+    from: Math.min(...starts),
+    to: isOver ? Math.max(...ends) : "now",
+  };
+  return base + boardOf("compare") + query(params);
+}
+
+/** The section "Grafana" of a run's page. */
+export class Grafana {
+  #shown = "";
+
+  constructor() {
+    theme.onChange(() => this.#embed());
+  }
+
+  /** Show a link to the run's dashboard, and its panels, of the Grafana at `url`. */
+  show(/** @type {Run} */ run, /** @type {string} */ url) {
+    this.run = run;
+    this.url = url;
+    byId("grafana").hidden = false;
+    const range = run.started_at ? rangeOf(run) : {};
+    byId("board").href = url + boardOf("run") + query({ "var-run_id": run.id, ...range });
+    this.#embed();
+  }
+
+  #embed() {
+    const { run, url } = this;
+    if (!run?.started_at) return;
+    const mode = theme.isDark() ? "dark" : "light";
+    const shown = `${mode} ${run.finished_at}`;
+    // Setting a frame's address loads it again.
+    if (shown === this.#shown) return;
+    this.#shown = shown;
+    const frames = PANELS.map(({ id, title }) => {
+      const params = { "var-run_id": run.id, ...rangeOf(run), theme: mode, panelId: id };
+      const src = `${url}/d-solo/${BOARDS.run}/${BOARDS.run}${query(params)}`;
+      return h("iframe", { src, title: `Grafana: ${title}`, loading: "lazy" });
+    });
+    byId("panels").replaceChildren(...frames);
+  }
+}
+
+function rangeOf(/** @type {Run} */ run) {
+  const from = Math.floor(Date.parse(run.started_at) / 1000) * 1000;
+  if (!run.finished_at) return { from, to: "now", refresh: "5s" };
+  return { from, to: Math.ceil(Date.parse(run.finished_at) / 1000) * 1000 + AFTER_MS };
+}

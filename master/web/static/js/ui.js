@@ -1,0 +1,142 @@
+// What several pages show: badges, copy buttons, empty and error states, dialogs, tables, menus.
+
+import { h, reconcile, setText } from "./dom.js";
+
+/** @returns {HTMLElement} the state of a run, or the phase of a pod, as a word with a colour. */
+export function badge(/** @type {string} */ state) {
+  return h("span", { class: "badge", "data-state": state.toLowerCase() }, state);
+}
+
+/** Change the state that a badge shows. */
+export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} */ state) {
+  element.dataset.state = state.toLowerCase();
+  setText(element, state);
+}
+
+/** @returns {HTMLButtonElement} a button that copies what `text()` returns. */
+export function copyButton(/** @type {() => string} */ text, /** @type {string} */ what) {
+  const button = h("button", { type: "button", class: "quiet" });
+  const say = (word) => {
+    setText(button, word);
+    button.setAttribute("aria-label", `${word} ${what}`);
+  };
+  button.addEventListener("click", async () => {
+    say((await copy(text())) ? "Copied" : "Select and copy");
+    setTimeout(() => say("Copy"), 2000);
+  });
+  say("Copy");
+  return button;
+}
+
+async function copy(text) {
+  try {
+    // Browsers have no clipboard on pages served by plain HTTP from another machine.
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** @returns {HTMLElement} says that there is nothing to show, and what to do about it. */
+export function emptyState(/** @type {string} */ title, ...rest) {
+  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), ...rest);
+}
+
+/** @returns {HTMLElement} an error, with a button that tries again. */
+export function errorState(/** @type {Error} */ error, /** @type {() => void} */ retry) {
+  return h(
+    "div",
+    { class: "empty", role: "alert" },
+    h("p", { class: "empty-title" }, error.message),
+    h("button", { type: "button", onclick: retry }, "Try again"),
+  );
+}
+
+/**
+ * Ask before something that cannot be undone. The browser's own dialog keeps the focus inside,
+ * closes on Escape, and gives the focus back.
+ * @param {string} title such as "Delete this run?"
+ * @param {string} text what will happen
+ * @param {string} action the label of the button that does it
+ * @returns {Promise<boolean>} whether to do it
+ */
+export function confirm(title, text, action) {
+  return new Promise((resolve) => {
+    const buttons = h(
+      "div",
+      { class: "buttons" },
+      h("button", { value: "" }, "Cancel"),
+      h("button", { value: "yes", class: "danger" }, action),
+    );
+    const heading = h("h2", { id: "confirm-title" }, title);
+    const form = h("form", { method: "dialog" }, heading, h("p", {}, text), buttons);
+    const dialog = h("dialog", { "aria-labelledby": "confirm-title", class: "small" }, form);
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** Let `button` open and close the links in `items`; Escape and a click elsewhere close them. */
+export function menu(/** @type {HTMLButtonElement} */ button, /** @type {HTMLElement} */ items) {
+  function open(isOpen) {
+    items.hidden = !isOpen;
+    button.setAttribute("aria-expanded", String(isOpen));
+  }
+  button.addEventListener("click", () => open(items.hidden));
+  items.addEventListener("click", () => open(false));
+  document.addEventListener("click", (event) => {
+    const target = /** @type {Node} */ (event.target);
+    if (!button.contains(target) && !items.contains(target)) open(false);
+  });
+  button.parentElement.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || items.hidden) return;
+    open(false);
+    button.focus();
+  });
+  button.parentElement.addEventListener("focusout", (event) => {
+    const next = /** @type {Node | null} */ (event.relatedTarget);
+    if (next && !button.parentElement.contains(next)) open(false);
+  });
+}
+
+/**
+ * A column of a table: `text` returns a cell's text, or `fill` puts elements into the cell.
+ * @template Row
+ * @typedef {{ title: string, hint?: string, isFigure?: boolean, isHead?: boolean,
+ *   text?: (row: Row) => string, fill?: (cell: HTMLElement, row: Row) => void }} Column
+ */
+
+/**
+ * Fill a table that has a thead with one row, and a tbody.
+ * @template Row
+ * @param {HTMLTableElement} table
+ * @param {Column<Row>[]} columns
+ * @param {Row[]} rows
+ * @param {(row: Row) => unknown} keyOf
+ */
+export function fillTable(table, columns, rows, keyOf) {
+  const titleOf = (column) => column.title;
+  reconcile(table.tHead.rows[0], columns, titleOf, headCell, (cell, column) =>
+    setText(cell, column.title),
+  );
+  reconcile(table.tBodies[0], rows, keyOf, () => h("tr"), (line, row) =>
+    reconcile(line, columns, titleOf, bodyCell, (cell, column) => {
+      if (column.fill) column.fill(cell, row);
+      else setText(cell, column.text(row));
+    }),
+  );
+}
+
+function headCell(column) {
+  return h("th", { scope: "col", class: column.isFigure && "figure", title: column.hint });
+}
+
+function bodyCell(column) {
+  if (column.isHead) return h("th", { scope: "row" });
+  return h("td", { class: column.isFigure && "figure" });
+}

@@ -1,1 +1,0 @@
-"""The modules that the pages share, called in the browser one by one."""

@@ -1,0 +1,13 @@
+// The little of a browser that the pages' modules ask for while they are loaded.
+
+process.env.TZ = "Europe/Zurich";
+
+const elements = new Map();
+const page = Object.assign(new EventTarget(), {
+  hidden: false,
+  getElementById: (/** @type {string} */ id) => {
+    if (!elements.has(id)) elements.set(id, { textContent: "", hidden: true });
+    return elements.get(id);
+  },
+});
+Object.assign(globalThis, { document: page, matchMedia: () => new EventTarget() });

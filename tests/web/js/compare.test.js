@@ -1,0 +1,205 @@
+import { deepEqual, equal } from "node:assert/strict";
+import { test } from "node:test";
+
+import "./browser.js";
+import { parseRuns, toParams, toView } from "../../../master/web/static/js/compare/choice.js";
+import * as curves from "../../../master/web/static/js/compare/curves.js";
+import { matches, toRows } from "../../../master/web/static/js/compare/differences.js";
+import { toPhases, toSpeedups } from "../../../master/web/static/js/compare/scaling.js";
+import { toBars } from "../../../master/web/static/js/compare/times.js";
+import { toVerdict } from "../../../master/web/static/js/compare/verdict.js";
+import { styleOf } from "../../../master/web/static/js/plot.js";
+
+test("runs are given by their ids", () => {
+  deepEqual(parseRuns("3, 1 3,,2"), { ids: [3, 1, 2], wrong: "" });
+  deepEqual(parseRuns("one,2,0,-1,1e3"), { ids: [2], wrong: "one, 0, -1, 1e3" });
+});
+
+test("an address describes the view that it was made of", () => {
+  const view = { runs: "3,1", goal: "a>=1", metric: "b", axis: "step", isLog: true };
+  const params = toParams(view);
+  deepEqual(toView((name) => params[name]), view);
+  equal(toView((name) => (name === "axis" ? "sideways" : "")).axis, "");
+});
+
+test("no two of twenty runs look the same", () => {
+  const looks = Array.from({ length: 20 }, (_, i) => JSON.stringify(styleOf(i)));
+  equal(new Set(looks).size, 20);
+});
+
+const LOSS = { times: [11_000, 12_000, 16_000], values: [3, 2, 1] };
+const SECONDS = { times: [11_000, 13_000, 15_000], values: [0.5, 2.5, 2.5] };
+const STEP = { times: [12_000, 16_000], values: [10, 50] };
+
+/** The curve of a run that started at 10 s. */
+function recorded(/** @type {Record<string, any>} */ metrics, /** @type {string} */ axis) {
+  const byMetric = Object.entries(metrics).map(([name, { times, values }]) => {
+    const series = { times, values, lows: values, highs: values };
+    return /** @type {const} */ ([name, new Map([[0, series]])]);
+  });
+  return curves.ofRecorded(new Map(byMetric), "train_loss", axis, "1970-01-01T00:00:10Z");
+}
+
+for (const [axis, x, y] of /** @type {[string, number[], number[]][]} */ ([
+  ["wall", [1, 2, 6], [3, 2, 1]],
+  // Training time is interpolated.
+  ["training", [0.5, 1.5, 2.5], [3, 2, 1]],
+  // Before the first step, it is not known.
+  ["step", [10, 50], [2, 1]],
+])) {
+  test(`curves start together on the axis ${axis}`, () => {
+    const found = recorded({ train_loss: LOSS, train_seconds: SECONDS, step: STEP }, axis);
+    deepEqual([found.x, found.y], [x, y]);
+  });
+}
+
+test("without its clock there is no curve", () => {
+  deepEqual(recorded({ train_loss: LOSS }, "training").x, []);
+});
+
+test("hidden curves are empty, and the others keep their colours", () => {
+  const results = [1, 2].map((run_id) => ({ run_id, name: `r${run_id}` }));
+  const lines = curves.toLines(results, [{ x: [1], y: [1] }, { x: [2], y: [2] }], new Set([1]));
+  deepEqual(lines.map(({ x, colour }) => [x, colour]), [[[], "--series-0"], [[2], "--series-1"]]);
+});
+
+test("each goal is marked once", () => {
+  const target = { metric: "val_Prec@1", value: 97 };
+  const results = /** @type {any} */ ([{ target }, { target }, { target: null }]);
+  deepEqual(curves.toMarks(results, "val_Prec@1"), [{ y: 97, text: "goal 97 %" }]);
+});
+
+/** A manifest. @returns {any} */
+function manifest(/** @type {object} */ settings, packages = {}, limits = {}) {
+  const machines = [{ ranks: [0], cpu_model: "A", packages }];
+  return { benchmark: "digits", args: {}, settings, limits, versions: { mlbench: "1" }, machines };
+}
+
+/** The rows of two runs. */
+function rows(/** @type {any[]} */ differences, /** @type {any[]} */ ...manifests) {
+  const results = /** @type {any} */ ([{ run_id: 1 }, { run_id: 2 }]);
+  return toRows({ differences, results }, manifests);
+}
+
+test("differences that break the comparison come first, and once", () => {
+  const values = [{ value: "64", run_ids: [2] }, { value: "128", run_ids: [1] }];
+  const found = rows(
+    [{ name: "batch_size", breaks: "yes", values }],
+    manifest({ batch_size: 128, seed: 1 }, { torch: "2" }, { num_workers: 1 }),
+    manifest({ batch_size: 64, seed: 1 }, { torch: "3" }, { num_workers: 2 }),
+  );
+  deepEqual(found.map((row) => [row.group, row.name, row.breaks, ...row.values]), [
+    ["Settings", "batch_size", "yes", "128", "64"],
+    ["Limits", "num_workers", "no", "1", "2"],
+    ["Packages", "torch", "no", "2", "3"],
+  ]);
+});
+
+test("a fact that one run does not state is a difference, an equal one is none", () => {
+  const [row] = rows([], manifest({ momentum: 0.9 }), manifest({}));
+  deepEqual(row.values, ["0.9", "not stated"]);
+  deepEqual(rows([], manifest({ a: 1 }), manifest({ a: 1 })), []);
+});
+
+for (const [text, isFound] of /** @type {[string, boolean][]} */ ([
+  [" cifar ", true],
+  ["DATA", true],
+  ["digits", false],
+])) {
+  test(`the filter ${text} matches: ${isFound}`, () => {
+    const row = /** @type {any} */ ({ group: "Settings", name: "data", values: ["CIFAR-10"] });
+    equal(matches(row, text), isFound);
+  });
+}
+
+/** A group of a comparison. @returns {any} */
+function group(num_workers, runs, mean, more = {}) {
+  return {
+    label: `${num_workers} workers`,
+    num_workers,
+    run_ids: [...Array(runs).keys()],
+    reached: mean ? runs : 0,
+    training_seconds_to_accuracy: mean && { mean, minimum: mean - 1, maximum: mean + 1 },
+    speedup: null,
+    throughput_speedup: null,
+    phases: {},
+    ...more,
+  };
+}
+
+/** The bars of groups and of runs with these training times. */
+function bars(groups, ...seconds) {
+  const results = seconds.map((training_seconds, i) => ({
+    run_id: i + 1,
+    name: "r",
+    time_to_accuracy: training_seconds && { training_seconds, wall_seconds: 99 },
+  }));
+  return toBars(/** @type {any} */ ({ groups, results }));
+}
+
+test("groups of several runs have bars with whiskers", () => {
+  const found = bars([group(1, 2, 9), group(2, 2, null)], 9, 9, 9, 9);
+  deepEqual(found.rows, ["1 workers", "2 workers (0 of 2 reached)"]);
+  const [{ values, lows, highs }] = found.parts;
+  deepEqual([values, lows, highs], [[9, null], [8, null], [10, null]]);
+});
+
+test("single runs have a bar each, if they reached the goal", () => {
+  const found = bars([group(1, 1, 9), group(2, 1, null)], 9, null);
+  deepEqual(found.rows, ["1 · r", "2 · r (not reached)"]);
+  deepEqual(found.parts[0].values, [9, null]);
+  const none = bars([group(1, 1, null)], null);
+  deepEqual([none.rows, none.note], [[], "No run has reached its goal."]);
+});
+
+test("speed-ups are drawn beside the ideal, if the workers differ", () => {
+  const lines = toSpeedups([group(2, 1, 9, { speedup: 1 }), group(8, 1, 3, { speedup: 3 })]);
+  deepEqual(lines.map(({ name, x, y }) => [name, x, y]), [
+    ["ideal", [2, 8], [1, 4]],
+    ["time to accuracy", [2, 8], [1, 3]],
+  ]);
+  deepEqual(toSpeedups([group(2, 1, 9, { speedup: 1 }), group(2, 1, 3, { speedup: 3 })]), []);
+});
+
+test("phases come in the order of a step", () => {
+  const parts = toPhases([group(1, 1, 1, { phases: { other: 1, backward: 2, data: 3 } })]);
+  deepEqual(parts.map(({ name, values }) => [name, values]), [
+    ["data", [3]],
+    ["backward", [2]],
+    ["other", [1]],
+  ]);
+});
+
+/** The verdict on groups with these mean times. */
+function verdict(/** @type {string} */ comparable, means, differences = []) {
+  const target = { metric: "val_global_Prec@1", value: 97, lower_is_better: false };
+  const groups = means.map((mean, i) => ({
+    label: `group ${i}`,
+    training_seconds_to_accuracy: { mean },
+  }));
+  const results = means.map((_, run_id) => ({ run_id, target, departures: ["it is late"] }));
+  return toVerdict(/** @type {any} */ ({ comparable, differences, groups, results }));
+}
+
+test("the fastest group is named with its lead", () => {
+  const found = verdict("yes", [10, 2.5, 5]);
+  equal(found.title, "These runs can be compared");
+  deepEqual(found.notes, [
+    "Fastest: group 1 reached val_global_Prec@1 ≥ 97 % after 2.50 s of training, " +
+      "4 times as fast as group 0.",
+    "Runs 0, 1, 2: it is late",
+  ]);
+});
+
+test("runs that cannot be compared have reasons and no winner", () => {
+  const differences = ["no c", "unknown b", "yes a"].map((one) => {
+    const [breaks, text] = one.split(" ");
+    return { breaks, text };
+  });
+  const { answer, reasons, notes } = verdict("no", [1, 2], differences);
+  deepEqual([answer, reasons, notes], ["no", ["a", "b"], ["Runs 0, 1: it is late"]]);
+});
+
+test("one run is no comparison", () => {
+  equal(verdict("yes", [1]).title, "Two runs make a comparison");
+});

@@ -1,0 +1,131 @@
+import { deepEqual, equal } from "node:assert/strict";
+import { afterEach, beforeEach, mock, test } from "node:test";
+
+import "./browser.js";
+import { poll } from "../../../master/web/static/js/poll.js";
+
+const connection = document.getElementById("connection");
+let calls = 0;
+/** @type {string[]} */
+let errors = [];
+/** @type {{ now: () => void, stop: () => void }} */
+let polling;
+
+/** Poll a task that answers so; the last answer is repeated. */
+function start(/** @type {(number | null | "away" | "wrong")[]} */ ...answers) {
+  const task = async () => {
+    const answer = answers[Math.min(calls++, answers.length - 1)];
+    if (answer === "away") throw Object.assign(new Error("No answer"), { isPassing: true });
+    if (answer === "wrong") throw Object.assign(new Error("It is gone"), { isPassing: false });
+    return answer;
+  };
+  polling = poll(task, (error) => errors.push(error.message));
+}
+
+/** Let so many milliseconds pass. */
+async function pass(/** @type {number} */ ms) {
+  await settle();
+  mock.timers.tick(ms);
+  await settle();
+}
+
+async function settle() {
+  for (let i = 0; i < 10; i++) await Promise.resolve();
+}
+
+function hide(/** @type {boolean} */ hidden) {
+  Object.assign(document, { hidden });
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+
+beforeEach(() => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  [calls, errors] = [0, []];
+});
+
+afterEach(() => {
+  polling.stop();
+  hide(false);
+  mock.timers.reset();
+});
+
+test("it asks until nothing can change", async () => {
+  start(1000, 1000, null);
+  await pass(999);
+  equal(calls, 1);
+  await pass(1);
+  equal(calls, 2);
+  await pass(100_000);
+  await pass(100_000);
+  equal(calls, 3);
+});
+
+test("a hidden page asks less often", async () => {
+  hide(true);
+  start(1000);
+  await pass(5999);
+  equal(calls, 1);
+  await pass(1);
+  equal(calls, 2);
+  hide(false);
+  equal(calls, 3);
+});
+
+test("an ended poll stays ended when the page is shown again", async () => {
+  start(1000, null);
+  await pass(1000);
+  hide(true);
+  hide(false);
+  equal(calls, 2);
+});
+
+test("while the master is away it says so, and asks less and less often", async () => {
+  start(1000, "away", "away", 1000);
+  await pass(0);
+  equal(connection.hidden, true);
+  await pass(1000);
+  equal(connection.hidden, false);
+  equal(connection.textContent, "No answer. Trying again…");
+  await pass(1000);
+  equal(calls, 3);
+  await pass(1999);
+  equal(calls, 3);
+  await pass(1);
+  equal(calls, 4);
+  equal(connection.hidden, true);
+  deepEqual(errors, []);
+});
+
+test("any other error ends it, until it is called again", async () => {
+  start("wrong", 1000);
+  await pass(100_000);
+  deepEqual([calls, errors], [1, ["It is gone"]]);
+  polling.now();
+  await pass(1000);
+  deepEqual([calls, errors], [3, ["It is gone"]]);
+});
+
+test("no poll that has ended says that the master is away", async () => {
+  start("away", "wrong");
+  await pass(0);
+  equal(connection.hidden, false);
+  await pass(1000);
+  equal(connection.hidden, true);
+  start("away");
+  await pass(0);
+  equal(connection.hidden, false);
+  polling.stop();
+  equal(connection.hidden, true);
+});
+
+test("it asks at once, or never again", async () => {
+  start(5000);
+  await pass(0);
+  polling.now();
+  equal(calls, 2);
+  await pass(5000);
+  equal(calls, 3);
+  polling.stop();
+  await pass(100_000);
+  equal(calls, 3);
+});

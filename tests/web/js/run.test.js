@@ -1,0 +1,140 @@
+import { deepEqual, equal } from "node:assert/strict";
+import { test } from "node:test";
+
+import "./browser.js";
+import * as curves from "../../../master/web/static/js/run/curves.js";
+import { failedRank } from "../../../master/web/static/js/run/logs.js";
+import { judgeDelivery } from "../../../master/web/static/js/run/progress.js";
+import { rankFigures } from "../../../master/web/static/js/run/ranks.js";
+import { toPath } from "../../../master/web/static/js/workers/worker.js";
+
+/** A series whose points stand for one sample each. */
+function of(/** @type {number[]} */ times, /** @type {number[]} */ values) {
+  return { times, values, lows: values, highs: values };
+}
+
+for (const [metrics, goal, charts] of /** @type {[string[], string | null, object][]} */ ([
+  [[], null, {}],
+  [["step", "train_seconds", "data_seconds"], null, {}],
+  [
+    ["val_global_loss", "train_loss", "train_Prec@1", "train_Prec@5", "step"],
+    "train_Prec@1",
+    { Loss: ["train_loss", "val_global_loss"], Accuracy: ["train_Prec@1"] },
+  ],
+  [["train_Prec@1", "train_Prec@5"], "train_Prec@5", { Accuracy: ["train_Prec@5"] }],
+  [["val_global_R2"], null, { "R²": ["val_global_R2"] }],
+  [["reward"], "reward", { reward: ["reward"] }],
+  [["reward"], "score", {}],
+])) {
+  test(`${metrics} with the goal ${goal} have the charts ${Object.keys(charts)}`, () => {
+    const found = curves.chartsOf(metrics, goal).map((chart) => [chart.title, chart.metrics]);
+    deepEqual(Object.fromEntries(found), charts);
+  });
+}
+
+test("ranks are drawn as they were chosen, and as one curve if they recorded the same", () => {
+  const different = new Map([[0, of([1, 2], [1, 2])], [1, of([1, 2], [3, 4])]]);
+  const drawn = (/** @type {any} */ ranks, /** @type {string} */ chosen) =>
+    curves.curvesOf("loss", ranks, chosen).map(({ name, series }) => [name, ...series.values]);
+  deepEqual(drawn(different, curves.ALL), [["loss, mean", 2, 3]]);
+  deepEqual(drawn(different, curves.EACH), [["loss, rank 0", 1, 2], ["loss, rank 1", 3, 4]]);
+  deepEqual(drawn(different, "1"), [["loss", 3, 4]]);
+  deepEqual(drawn(new Map([[0, of([1], [5])], [1, of([1], [5])]]), curves.EACH), [["loss", 5]]);
+  deepEqual(drawn(new Map(), curves.ALL), []);
+  const hasRanks = (/** @type {string} */ name) => name !== "posted";
+  deepEqual(curves.filtersOf(["loss", "posted"], "1", hasRanks), ["loss @ 1", "posted"]);
+});
+
+for (const [seconds, unit, place] of /** @type {[number, string, number][]} */ ([
+  [299, "seconds", 60],
+  [300, "minutes", 1],
+  [3 * 3600, "hours", 1 / 60],
+])) {
+  test(`${seconds} s are shown in ${unit}`, () => {
+    const axis = curves.timeAxis("1970-01-01T00:00:10Z", 10_000 + 1000 * seconds);
+    equal(axis.title, `Time since the start (${unit})`);
+    deepEqual(axis.place([70_000]), [place]);
+  });
+}
+
+/** The throughput of ranks. */
+function throughput(/** @type {any[]} */ samples, /** @type {any[]} */ clocks = []) {
+  return curves.throughput(new Map(samples.entries()), new Map(clocks.entries()));
+}
+
+test("throughput is by time itself if no training time is known", () => {
+  const samples = of([0, 1000, 3000], [0, 50, 250]);
+  deepEqual(throughput([samples]), { times: [0, 1000, 3000], values: [50, 100, 100] });
+  const clock = of([0, 3000], [0, 1.5]);
+  deepEqual(throughput([samples], [clock]).values, [100, 200, 200]);
+});
+
+test("throughput is summed up over the ranks", () => {
+  const [first, second] = [of([0, 1000, 2000], [0, 10, 20]), of([0, 2000], [0, 200])];
+  deepEqual(throughput([first, second]).values, [110, 110, 110]);
+});
+
+test("a restart is no progress, and one total tells no rate", () => {
+  const samples = of([0, 1000, 2000, 3000], [0, 100, 30, 80]);
+  deepEqual(throughput([samples]), { times: [0, 2000, 3000], values: [100, 50, 50] });
+  deepEqual(throughput([of([0], [5])]), { times: [], values: [] });
+  deepEqual(throughput([]), { times: [], values: [] });
+});
+
+test("what a rank has done is told by its last values", () => {
+  const last = new Map(
+    Object.entries({
+      step: [10, 10, 10],
+      train_seconds: [8, 8, 9],
+      communication_seconds: [4, 4, 2],
+      forward_seconds: [1, 1, 3],
+      evaluation_seconds: [5, 5, 5],
+    }).map(([metric, values]) => [metric, new Map(values.entries())]),
+  );
+  const ranks = [0, 1, 2, 3].map((rank) => ({ rank, pod: `pod-${rank}`, exit_code: null }));
+  const [first, , slowest, silent] = rankFigures(ranks, last);
+  deepEqual([first.stepSeconds, first.computeSeconds, first.communicationShare], [0.8, 0.4, 0.5]);
+  deepEqual(first.phases, { communication: 4, forward: 1, evaluation: 5, other: 3 });
+  deepEqual([first.isSlowest, slowest.isSlowest], [false, true]);
+  deepEqual([silent.steps, silent.stepSeconds, silent.phases], [null, null, {}]);
+});
+
+test("the log of the rank that failed is shown first", () => {
+  const shown = (/** @type {(number | null)[]} */ ...codes) =>
+    failedRank(codes.map((exit_code, rank) => ({ rank, pod: "", exit_code })))?.rank;
+  deepEqual([shown(-15, 3), shown(0, -15), shown(0, null)], [1, 1, undefined]);
+});
+
+for (const [fields, verdict, text] of /** @type {[any, string, RegExp][]} */ ([
+  [{ state: "STARTED" }, "open", /^Counted when/],
+  [{ waiting: "Prometheus is away" }, "open", /^Not yet counted: Prometheus is away/],
+  [{ state: "FAILED" }, "open", /^Never counted/],
+  [{ delivery: [5, 4, 1] }, "good", /^Nothing is missing: every/],
+  [{ delivery: [0, 0, 0] }, "open", /recorded nothing/],
+  [{ delivery: [5, 3, 1] }, "bad", /^1 of the recorded/],
+  [{ delivery: [5, 5, 1] }, "bad", /^1 more/],
+])) {
+  test(`the delivery of ${JSON.stringify(fields)} is ${verdict}`, () => {
+    const counts = fields.delivery;
+    const delivery = counts && { recorded: counts[0], in_prometheus: counts[1], kept: counts[2] };
+    const run = /** @type {any} */ ({ state: "FINISHED", waiting: "", ...fields, delivery });
+    const found = judgeDelivery(run);
+    equal(found.verdict, verdict);
+    equal(text.test(found.text), true, found.text);
+  });
+}
+
+const FRAME = { from: 0, to: 100, top: 10 };
+
+for (const [times, values, line] of /** @type {[number[], number[], string][]} */ ([
+  [[0, 50, 100], [0, 5, 10], "M0.0 27.0L60.0 14.5L120.0 2.0"],
+  // What is outside of the frame is left out or cut off.
+  [[-1, 0, 50, 100, 101], [1, -5, 99, 0, 1], "M0.0 27.0L60.0 2.0L120.0 27.0"],
+  [[], [], ""],
+  [[10, 20], [5, NaN], ""],
+])) {
+  test(`the sparkline of ${values} is ${line || "empty"}`, () => {
+    equal(toPath({ times, values }, FRAME).line, line);
+    equal(toPath({ times, values }, FRAME).area, line && `${line}L120.0 28L0.0 28Z`);
+  });
+}

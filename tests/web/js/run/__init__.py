@@ -1,1 +1,0 @@
-"""Tests of the modules of the page of one run."""

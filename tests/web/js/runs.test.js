@@ -1,0 +1,170 @@
+import { deepEqual, equal } from "node:assert/strict";
+import { test } from "node:test";
+
+import "./browser.js";
+import { nextName, toOrder as toNextOrder } from "../../../master/web/static/js/run/head.js";
+import * as list from "../../../master/web/static/js/runs/list.js";
+import * as order from "../../../master/web/static/js/runs/order.js";
+
+const LIMITS = { num_workers: { most: 16 }, num_cpus: { most: 2, whole: true } };
+
+/** What the form says. @returns {any} */
+function form(/** @type {object} */ fields) {
+  return { name: "mine", benchmark: "digits", num_workers: 2, ...fields };
+}
+
+for (const [fields, problems] of /** @type {[object, object][]} */ ([
+  [{}, {}],
+  [{ name: "" }, { name: "a run needs a name" }],
+  [{ name: "a".repeat(41) }, { name: "at most 40 characters (not 41)" }],
+  [{ name: "My run" }, { name: "lowercase letters, digits and hyphens only" }],
+  [{ name: "-a" }, { name: "begins and ends with a letter or digit" }],
+  [{ name: "17" }, { name: "a number alone would be taken for a run's id" }],
+  [{ num_workers: null }, { num_workers: "a number is needed" }],
+  [{ num_workers: NaN }, { num_workers: "a whole number" }],
+  [{ num_workers: 0 }, { num_workers: "at least 1 (not 0)" }],
+  [{ num_workers: 17 }, { num_workers: "at most 16 here (not 17)" }],
+  [{ num_cpus: 1.5 }, { num_cpus: "a whole number (not 1.5)" }],
+  [{ seed: -1 }, { seed: "at least 0 (not -1)" }],
+  [{ deadline_seconds: 0 }, { deadline_seconds: "more than 0 (not 0)" }],
+  [{ max_restarts: 101 }, { max_restarts: "at most 100 here (not 101)" }],
+  [{ args: [{ key: "", value: "" }] }, {}],
+  [{ args: [{ key: "", value: "1" }] }, { "args.": "it has no name" }],
+  [{ args: [{ key: "a", value: "1" }, { key: "a", value: "2" }] }, { "args.a": "is given twice" }],
+  [
+    { benchmark: order.CUSTOM, custom_image_name: "", custom_image_command: "" },
+    { custom_image_name: "name an image", custom_image_command: "it must name a program" },
+  ],
+  [
+    { benchmark: order.CUSTOM, custom_image_name: "a", custom_image_command: "sh -c 'a" },
+    { custom_image_command: "a quotation is not closed" },
+  ],
+])) {
+  test(`${JSON.stringify(fields)} has the problems ${JSON.stringify(problems)}`, () =>
+    deepEqual(order.problemsOf(form(fields), LIMITS), problems));
+}
+
+test("an order leaves out defaults", () => {
+  const values = form({ seed: 0, num_cpus: null, max_restarts: 0, queue: false, args: [] });
+  const expected = { name: "mine", benchmark: "digits", num_workers: 2, seed: 0 };
+  deepEqual(order.toOrder(values), expected);
+});
+
+for (const [command, words] of /** @type {[string, string[] | null][]} */ ([
+  ["", []],
+  [" a  b\tc ", ["a", "b", "c"]],
+  [`a 'b "c' "d 'e"`, ["a", 'b "c', "d 'e"]],
+  [`a\\ b '' x"y"z`, ["a b", "", "xyz"]],
+  [`"\\"\\\\\\n"`, ['"\\\\n']],
+  ["'", null],
+  ["a\\", null],
+])) {
+  test(`${command} has the words ${JSON.stringify(words)}`, () =>
+    deepEqual(order.split(command), words));
+}
+
+test("an order is written as commands", () => {
+  const args = [{ key: "learning_rate", value: "1e-2" }, { key: "note", value: "it's" }];
+  const found = order.toOrder(form({ light_target: true, deadline_seconds: 1e-7, args }));
+  const line =
+    "mlbench run digits --name mine --workers 2 --set learning_rate=1e-2 " +
+    `--set 'note=it'"'"'s' --light --deadline 0.0000001`;
+  equal(order.toCommandLine(found), line);
+  equal(
+    order.toCurl({ name: "a", num_workers: 1 }, "http://h:1"),
+    `curl -u me:$MLBENCH_TOKEN http://h:1/api/runs/ --json '{"name":"a","num_workers":1}'`,
+  );
+});
+
+test("a default name has what runs, and when", () => {
+  const now = new Date(2026, 10, 21, 9, 5, 7);
+  equal(order.defaultName(form({}), now), "digits-20261121-090507");
+  const own = { benchmark: order.CUSTOM, custom_image_command: "./My Train.py --a" };
+  equal(order.defaultName(form(own), now), "my-20261121-090507");
+});
+
+/** A run as the API shows it. @returns {any} */
+function run(/** @type {object} */ fields) {
+  return {
+    name: "digits",
+    benchmark: "digits",
+    args: {},
+    image: "local",
+    command: "python -m worker",
+    working_dir: null,
+    backend: "gloo",
+    run_all_nodes: true,
+    num_workers: 2,
+    num_cpus: null,
+    max_bandwidth: null,
+    gpu_enabled: false,
+    light_target: false,
+    seed: null,
+    deadline_seconds: null,
+    max_restarts: 0,
+    ...fields,
+  };
+}
+
+test("a benchmark is run again with its options", () => {
+  const again = { name: "digits-2", num_workers: 2, benchmark: "digits", queue: true };
+  deepEqual(toNextOrder(run({})), again);
+  const args = { epochs: "3", backend: "mpi", seed: "0", device: "cuda" };
+  const given = { seed: 0, gpu_enabled: true, num_cpus: 0.5, max_restarts: 1 };
+  deepEqual(toNextOrder(run({ args, ...given })), {
+    ...again,
+    ...given,
+    args: { epochs: "3" },
+    backend: "mpi",
+  });
+  // Options that are no fields of the order stay options.
+  const options = { seed: "7", device: "cuda" };
+  deepEqual(toNextOrder(run({ args: options })).args, options);
+});
+
+for (const [backend, isOnAll, expected] of /** @type {[string, boolean, object][]} */ ([
+  ["gloo", true, { backend: "gloo" }],
+  ["mpi", false, { backend: "mpi" }],
+  ["mpi", true, { backend: "custom_backend", custom_backend: "mpi", run_all_nodes: true }],
+  ["ring", false, { backend: "custom_backend", custom_backend: "ring" }],
+])) {
+  test(`a command is run again with ${JSON.stringify(expected)}`, () => {
+    const own = { benchmark: "", image: "me/code:1", command: "python 'a b.py'" };
+    deepEqual(toNextOrder(run({ ...own, backend, run_all_nodes: isOnAll })), {
+      name: "digits-2",
+      num_workers: 2,
+      image_name: "custom_image",
+      custom_image_name: "me/code:1",
+      custom_image_command: "python 'a b.py'",
+      ...expected,
+      queue: true,
+    });
+  });
+}
+
+for (const [name, following] of [
+  ["digits", "digits-2"],
+  ["digits-2", "digits-3"],
+  ["digits-999", "digits-1000"],
+  ["digits-20261121-120000", "digits-20261121-120000-2"],
+  ["a".repeat(40), `${"a".repeat(38)}-2`],
+  [`${"a".repeat(37)}-bc`, `${"a".repeat(37)}-2`],
+  [`${"a".repeat(38)}-9`, `${"a".repeat(37)}-10`],
+]) {
+  test(`${following} comes after ${name}`, () => equal(nextName(name), following));
+}
+
+test("runs are merged, searched by words, and the newest come first", () => {
+  const all = ["FINISHED", "FAILED", "STARTED", "FINISHED"].map((state, i) =>
+    run({ id: i + 1, name: `number-${i + 1}`, state }),
+  );
+  equal(list.changedFrom(all), 3);
+  equal(list.changedFrom(all.slice(0, 2)), 2);
+  equal(list.changedFrom([]), 0);
+  deepEqual(list.merge(all.slice(0, 3), all.slice(2), 3), all);
+  const ids = (/** @type {any[]} */ found) => found.map(({ id }) => id);
+  deepEqual(ids(list.select(all, "", "")), [4, 3, 2, 1]);
+  deepEqual(ids(list.select(all, "digits NUMBER-2", "")), [2]);
+  deepEqual(ids(list.select(all, "number", "FINISHED")), [4, 1]);
+  equal(list.countStates(all).FINISHED, 2);
+});

@@ -1,0 +1,116 @@
+import { deepEqual, equal } from "node:assert/strict";
+import { test } from "node:test";
+
+import * as series from "../../../master/web/static/js/series.js";
+
+const { append, areSame, byMetric, combine, counterAt, interpolate } = series;
+const { mean, rate, splitName, sum } = series;
+
+/** A series; where lows and highs are not given, they are the values. */
+function of(/** @type {number[]} */ times, /** @type {number[]} */ values, columns = {}) {
+  return { times, values, lows: values, highs: values, ...columns };
+}
+
+const EMPTY = of([], []);
+
+test("points become columns", () => {
+  const points = [
+    { date: "1970-01-01T00:00:01.000000Z", value: "0.5", min: "0.25", max: "NaN" },
+    { date: "1970-01-01T00:00:02.500000Z", value: "+Inf" },
+    { date: "1970-01-01T00:00:03.000000Z", value: "-Inf" },
+    { date: "1970-01-01T00:00:04.000000Z", value: "seven" },
+    { date: "1970-01-01T00:00:05.000000Z", value: "" },
+  ];
+  deepEqual(series.toSeries(points), {
+    times: [1000, 2500, 3000, 4000, 5000],
+    values: [0.5, Infinity, -Infinity, NaN, NaN],
+    lows: [0.25, Infinity, -Infinity, NaN, NaN],
+    highs: [NaN, Infinity, -Infinity, NaN, NaN],
+  });
+});
+
+test("later points are appended", () => {
+  const [first, second] = [of([1, 2, 3], [10, 20, 30]), of([2, 3, 4, 5], [0, 0, 40, 50])];
+  deepEqual(append(first, second), of([1, 2, 3, 4, 5], [10, 20, 30, 40, 50]));
+  deepEqual(append(first, of([3], [9])), first);
+  deepEqual(append(EMPTY, first), first);
+  deepEqual(append(first, EMPTY), first);
+});
+
+test("a window keeps the points from its start on", () => {
+  deepEqual(series.since(of([1, 2, 3], [10, 20, 30]), 2), of([2, 3], [20, 30]));
+  deepEqual(series.since(of([1], [10]), 2), EMPTY);
+});
+
+test("a counter grows per second, also after a reset", () => {
+  const counter = of([1000, 2000, 4000, 5000], [10, 20, 60, 5]);
+  deepEqual(rate(counter), of([2000, 4000, 5000], [10, 20, 5]));
+  deepEqual(rate(of([1], [1])), EMPTY);
+});
+
+test("names are split into metric and rank", () => {
+  const names = ["train_loss @ 0", "epoch", "a @ b @ 12", "odd @ ", "two\nlines @ 3"];
+  deepEqual(names.map(splitName), [
+    { metric: "train_loss", rank: 0 },
+    { metric: "epoch", rank: null },
+    { metric: "a @ b", rank: 12 },
+    { metric: "odd @ ", rank: null },
+    { metric: "two\nlines", rank: 3 },
+  ]);
+});
+
+test("an answer is grouped by metric and rank", () => {
+  const point = { date: "1970-01-01T00:00:01.000000Z", value: "1" };
+  const found = byMetric({ "loss @ 0": [point], "loss @ 1": [point, point], epoch: [] });
+  const lengths = [...found].map(([metric, ranks]) => [
+    metric,
+    [...ranks].map(([rank, one]) => [rank, one.values.length]),
+  ]);
+  deepEqual(lengths, [["loss", [[0, 1], [1, 2]]], ["epoch", [[null, 0]]]]);
+});
+
+test("a clock is interpolated, and stands still before it falls", () => {
+  const clock = of([10, 20, 30, 40], [0, 5, 5, 2]);
+  deepEqual(interpolate(clock, [5, 10, 16, 25, 36, 40, 99]), [NaN, 0, 3, 5, 5, 2, 2]);
+});
+
+test("a counter is interpolated by its lows", () => {
+  const counter = of([10, 20, 30, 40], [0, 0, 0, 0], { lows: [100, 200, 5, 15] });
+  const found = counterAt(counter, [5, 10, 15, 20, 25, 35, 99]);
+  deepEqual(found, [NaN, 100, 150, 200, 200, 10, 15]);
+});
+
+test("series are combined where they are near", () => {
+  const first = of([0, 10, 20, 30], [1, 1, 1, 1]);
+  // A moment later, and without an end.
+  const second = of([1, 11], [3, 5], { lows: [2, 4], highs: [4, 9] });
+  deepEqual(combine(first, [first, second], mean), {
+    times: [0, 10, 20, 30],
+    values: [2, 3, 3, 1],
+    lows: [1, 1, 1, 1],
+    highs: [4, 9, 9, 1],
+  });
+});
+
+test("NaN is left out of what is combined", () => {
+  const grid = of([0, 10, 20], [1, 1, 1]);
+  deepEqual(combine(grid, [of([0, 10, 20], [7, NaN, 9])], sum).values, [7, NaN, 9]);
+});
+
+for (const [columns, expected] of /** @type {[number[][], boolean][]} */ ([
+  [[[1, 2], [1, 2]], true],
+  [[[1, 2, 3], [1, 2]], true],
+  [[[1, 2, 3, 4], [1, 2]], false],
+  [[[1, 2], [1, 3]], false],
+])) {
+  test(`${JSON.stringify(columns)} are the same: ${expected}`, () =>
+    equal(areSame(columns.map((values) => of([...values.keys()], values))), expected));
+}
+
+test("no line connects two attempts", () => {
+  const attempts = of([1, 2, 3, 4], [10, 20, 30, 40]);
+  // Nothing is to be parted before the first and after the last point.
+  const { times, values } = series.withGaps(attempts, [0, 3, 4, 99]);
+  deepEqual([times, values], [[1, 2, 3, 3, 4, 4], [10, 20, NaN, 30, NaN, 40]]);
+  deepEqual(series.withGaps(attempts, []), attempts);
+});
