@@ -167,6 +167,6 @@ IMAGE_PATTERN = rf"({'|'.join(IMAGES)})(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?"
 
 
 def find_image(name: str) -> Image | None:
-    """Return what an image of MLBench stands for; None for any other."""
+    """Find the benchmark that an image of MLBench stands for; None for any other image."""
     found = re.fullmatch(IMAGE_PATTERN, name)
     return IMAGES[found[1]] if found else None

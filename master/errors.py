@@ -42,7 +42,7 @@ def serialize(req: Request, resp: Response, error: falcon.HTTPError) -> None:
 
 
 def message_of(error: falcon.HTTPError) -> str:
-    """Return what an error says is wrong."""
+    """Return the text of an error."""
     return error.description or error.title or str(error.status)
 
 

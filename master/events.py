@@ -16,7 +16,7 @@ _STOPPED_BY = (-signal.SIGTERM, -signal.SIGKILL)
 
 
 def events_of(run: Run) -> list[RunEvent]:
-    """Return what has happened to a run by now, in order of time."""
+    """List the events of a run so far, in order of time."""
     attempts: dict[int, list[Rank]] = {}
     for rank in _ranks(run):
         attempts.setdefault(rank.attempt, []).append(rank)
@@ -87,7 +87,7 @@ def _over_at(rank: Rank) -> float:
 
 
 def _was_to_stop(run: Run) -> bool:
-    """Return whether the ranks of the latest attempt were stopped though none had failed."""
+    """Check if the ranks of the latest attempt were stopped although none had failed."""
     return run.state != "FAILED" and bool(run.stop_requested or run.reason)
 
 

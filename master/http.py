@@ -60,7 +60,7 @@ def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | 
 
 
 def read_json(req: Request, limit: int) -> Any:
-    """Return what the body says in JSON; an empty object where there is none.
+    """Parse the body as JSON; no body reads as an empty object.
 
     Raises:
         falcon.HTTPBadRequest: it is no JSON (400).

@@ -76,7 +76,7 @@ class RunOrder(BaseModel):
     seed: int | None = Field(default=None, ge=0, lt=2**32)
     """Of an official task that takes one; a command of one's own finds it as MLBENCH_SEED."""
     deadline_seconds: float | None = Field(default=None, gt=0)
-    """After the run's start, when training shall end."""
+    """When training ends, in seconds after the start of the run."""
     max_restarts: int = Field(default=0, ge=0, le=100)
     queue: bool = False
     """Whether to wait for the active run, instead of being refused."""

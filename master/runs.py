@@ -29,7 +29,7 @@ def create(order: RunOrder, limits: Limits) -> Run:
 
     Raises:
         BadFieldError: it asks for more than the pool can give (400).
-        falcon.HTTPConflict: a run is active, and this one shall not wait for it (409).
+        falcon.HTTPConflict: a run is active, and this one is not to be queued (409).
     """
     check_feasible(order, limits)
     with exclusive(STATE):
@@ -86,7 +86,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
 
 
 def goal_of(run: Run) -> records.Goal | None:
-    """Return what a run's task trains for; None for a task without a goal."""
+    """Return the goal of a run; None for a task without one."""
     return records.Goal(**run.goal) if run.goal else None
 
 
@@ -117,7 +117,7 @@ def find_active() -> Run | None:
 
 
 def deadline_at(run: Run) -> float | None:
-    """Return when training shall end, in Unix seconds: a restart changes nothing in that.
+    """Return the deadline of a run in Unix seconds; a restart does not move it.
 
     None for a run that has no deadline, or has not started.
     """
@@ -132,7 +132,7 @@ def reason_of(run: Run) -> str:
 
 
 def is_counted(run: Run) -> bool:
-    """Return whether a run's samples are counted; true of one that goes on, as nobody asks yet."""
+    """Check that a run's samples are counted; those of an active run need not be."""
     return run.state in ACTIVE_STATES or run.delivery is not None or run.settled_at is not None
 
 

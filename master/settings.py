@@ -221,7 +221,7 @@ def _required(environ: Mapping[str, str], name: str) -> str:
 
 
 def _words(environ: Mapping[str, str], name: str) -> frozenset[str]:
-    """Return what a variable lists, separated by commas, in lowercase."""
+    """Split a list that is separated by commas, in lowercase."""
     words = (word.strip().lower() for word in environ.get(name, "").split(","))
     return frozenset(filter(None, words))
 
@@ -264,5 +264,5 @@ def _to_number(text: str) -> float:
 
 
 def _gpus_here() -> int:
-    """Return how many GPUs NVIDIA's driver has on this machine, where local workers run."""
+    """Count the GPUs that NVIDIA's driver has on this machine, where local workers run."""
     return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))

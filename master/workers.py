@@ -154,7 +154,7 @@ def _turn_away(do: Do) -> Reply:
 
 
 def decide(report: Report, current: Rank | None) -> Do:
-    """Return what an agent should do, given its report and the rank that it should be running.
+    """Decide what an agent should do, from its report and the rank that it should be running.
 
     "stop" to an agent whose process has ended means: forget it, and be idle.
     """
@@ -216,7 +216,7 @@ def _current_rank(pod: str) -> Rank | None:
 
 
 def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:
-    """Return whether an agent that says this uid is in the pod that has the other one.
+    """Compare the uid of a pod with the one that an agent says its own pod has.
 
     Workers of one machine have none, and of older runs it is not known: it may be.
     """
@@ -224,6 +224,6 @@ def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:
 
 
 def is_replaced(identity: PodIdentity) -> bool:
-    """Return whether the pool has seen another pod of this name."""
+    """Check if the pool has seen another pod of this name since."""
     pod = Pod.get_or_none(Pod.name == identity.name)
     return pod is not None and not is_same_pod(pod.uid, identity.uid)

@@ -174,7 +174,7 @@ class Run(Record):
     light_target: bool = False
     seed: int | None = None
     deadline_seconds: float | None = None
-    """After its start, when training shall end; None: never."""
+    """When training ends, in seconds after the start of the run; None: never."""
     max_restarts: int = 0
     attempt: int
     """0 until it starts, then 1, and one more for each restart."""
@@ -208,7 +208,7 @@ class RunOptions(TypedDict, total=False):
     working_dir: str | None
     """Folder on the workers in which the custom image's command starts."""
     deadline_seconds: float | None
-    """When training shall end, counted from the start of the run."""
+    """When training ends, in seconds after the start of the run."""
     max_restarts: int
     """How often to start again after a failure."""
     queue: bool

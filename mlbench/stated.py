@@ -47,7 +47,7 @@ def _is_setting(value: object) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether every database takes a text: not NUL, nor half of a character pair."""
+    """Check that every database takes a text: no NUL, no half of a character pair."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 

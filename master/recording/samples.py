@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,7 +11,6 @@ import orjson
 
 from master import times
 from master.exact import LONG_NUMBER, loads_exactly, loads_fast
-from master.machine import read_machine
 from mlbench import names
 from mlbench.records import Goal, StatedMachine
 from mlbench.stated import Setting, check_settings
@@ -58,6 +57,8 @@ MAX_MACHINE_BYTES = 64 << 10
 # Of each malformed line, and of a batch, so much is kept.
 _SHOWN_CHARACTERS = 4096
 _SHOWN_LINES = 100
+# Of a machine.
+_LONGEST_FACT = 1024
 # Floats hold every whole number up to here, and so of up to so many digits.
 _EXACT_INTEGERS = 2**53
 _EXACT_DIGITS = 15
@@ -281,3 +282,35 @@ def show(data: bytes) -> str:
     if len(data) <= 4 * _SHOWN_CHARACTERS and len(text) <= _SHOWN_CHARACTERS:
         return text
     return f"{text[:_SHOWN_CHARACTERS]}… ({len(data):,} bytes)"
+
+
+def read_machine(fields: object) -> StatedMachine:
+    """Return the machine that a JSON object states; what else it states is left out.
+
+    Raises:
+        ValueError: a fact is of another type, or cannot be stored.
+    """
+    if not isinstance(fields, Mapping):
+        raise ValueError("a machine must be a JSON object")
+    # Which ranks are on it is not for one of them to say.
+    machine = StatedMachine.from_fields({**fields, "ranks": ()})
+    _check_storable(asdict(machine))
+    return machine
+
+
+def _check_storable(fact: object) -> None:
+    match fact:
+        case str():
+            fact.encode()
+            if len(fact) > _LONGEST_FACT or "\0" in fact:
+                raise ValueError(f"a text has at most {_LONGEST_FACT} characters, and no NUL")
+        case int() | float():
+            if not (math.isfinite(fact) and -(2**63) <= fact < 2**63):
+                raise ValueError("a number is finite, and has 64 bits at most")
+        case dict():
+            for name, part in fact.items():
+                _check_storable(name)
+                _check_storable(part)
+        case tuple():
+            for part in fact:
+                _check_storable(part)

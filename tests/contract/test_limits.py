@@ -33,15 +33,11 @@ def spaces(size: int) -> Iterator[bytes]:
         yield b" " * (1 << 16)
 
 
-@pytest.mark.parametrize(("path", "most"), [("/api/runs/", 1 << 20), ("/api/metrics/", 16 << 20)])
-def test_a_body_that_is_too_large(http: httpx.Client, path: str, most: int) -> None:
-    size = most + (1 << 16)
-    for content in (b" " * size, spaces(size)):
-        said = message(http.post(path, content=content), 413)
-        assert said == f"body: at most {most} bytes"
-    form = {"Content-Type": "application/x-www-form-urlencoded"}
-    answer = http.post(path, content=b"name=" + b"a" * (1 << 20), headers=form)
-    assert message(answer, 413) == f"body: at most {1 << 20} bytes"
+def test_a_body_that_is_too_large(http: httpx.Client) -> None:
+    most = 1 << 20
+    for content in (b" " * (most + 1), spaces(most + (1 << 16))):
+        answer = http.post("/api/runs/", content=content)
+        assert message(answer, 413) == f"body: at most {most} bytes"
 
 
 def test_a_huge_announced_body_is_refused_before_it_is_sent(connection: Connection) -> None:
@@ -103,15 +99,3 @@ def test_a_foreign_or_malformed_host(connection: Connection, host: str) -> None:
             if answered.status >= 400:
                 assert said["status"] == answered.status
                 assert said["message"]
-
-
-def test_origins(http: httpx.Client, connection: Connection) -> None:
-    own = http.get("/api/runs/", headers={"Origin": connection.url.rstrip("/")})
-    assert own.status_code == 200
-    for origin in ("http://example.com", "null", "http://[", f"{connection.url}0", "https://a:b"):
-        for answer in (
-            http.get("/api/runs/", headers={"Origin": origin}),
-            http.post("/api/runs/", json={"name": "a"}, headers={"Origin": origin}),
-            http.options("/api/runs/", headers={"Origin": origin}),
-        ):
-            assert message(answer, 403).startswith("Origin: ")

@@ -96,7 +96,7 @@ def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(
         reader.rollback()
         assert user.delete(f"/api/runs/{ended}/").status_code == 204
         assert user.get(f"/api/runs/{ended}/").status_code == 404
-        wait_for(lambda: free(disk) > _LOG_BYTES // 2, what="the room is given back")
+        wait_for(lambda: free(disk) > _LOG_BYTES // 2, seconds=60, what="the room is given back")
         filler.unlink()
         assert poll(agent, active).status_code == 200
         assert reserve.stat().st_size == _RESERVE_BYTES

@@ -51,7 +51,7 @@ def test_a_process_that_publishes_in_the_names_of_others_changes_nothing_of_thei
         assert httpx.get(f"http://{address}/metrics").is_success
     prometheus.close()
     assert time.monotonic() - began < 1, "a named pipe keeps no one waiting"
-    told = f"not passed on of what run-{run.id}-"
+    told = f"series of run-{run.id}-"
     assert sum(log.read_text().count(told) for log in stack.logs.glob("local-*.log")) == 1
     client.stop_run(run.id).result()
     ended = run_to_end(client, run)

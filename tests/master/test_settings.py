@@ -57,21 +57,13 @@ def test_what_else_can_be_set() -> None:
     assert Settings.from_environ(ENVIRON | {"MLBENCH_LIMIT_GPUS": "0"}).limits.gpus == 0
 
 
-def test_without_a_grafana_there_is_none() -> None:
-    assert Settings.from_environ(ENVIRON).grafana is None
+def test_grafana_reaches_prometheus_as_the_master_does_unless_told_otherwise() -> None:
     assert Settings.from_environ(ENVIRON | {"GRAFANA_TOKEN": "t"}).grafana is None
-
-
-def test_a_grafana_reaches_prometheus_as_the_master_does() -> None:
-    environ = ENVIRON | {"GRAFANA_URL": "http://grafana:3000", "GRAFANA_TOKEN": "glsa_1"}
-    assert Settings.from_environ(environ).grafana == GrafanaSettings(
+    environ = ENVIRON | {"GRAFANA_URL": "http://grafana:3000"}
+    assert Settings.from_environ(environ | {"GRAFANA_TOKEN": "glsa_1"}).grafana == GrafanaSettings(
         "http://grafana:3000", "glsa_1", "http://127.0.0.1:9090", "2s"
     )
-
-
-def test_a_grafana_may_reach_prometheus_otherwise() -> None:
-    environ = ENVIRON | {
-        "GRAFANA_URL": "http://grafana:3000",
+    environ |= {
         "GRAFANA_PROMETHEUS_URL": "http://prometheus:9090",
         "MLBENCH_SCRAPE_INTERVAL": "15s",
     }

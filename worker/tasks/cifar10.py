@@ -24,6 +24,7 @@ import hashlib
 import io
 import pickle
 import tarfile
+import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -333,6 +334,8 @@ def _ensure_downloaded(archive: Path) -> None:
             if not archive.is_file():
                 _download(archive)
     except OSError as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         raise DataError(
             f"there is no {archive}, and it could not be downloaded from {_URL} ({error}): "
             "put it there"

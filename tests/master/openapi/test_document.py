@@ -18,6 +18,8 @@ from tests.master.routes import WEB_ROUTES, fill, routes_of
 
 Document = Mapping[str, Any]
 AGENT = as_pod("local-mlbench-worker-0")
+# Made once, as that takes a second.
+_DOCUMENT: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,9 @@ class Described:
 @pytest.fixture
 def document(api: TestClient) -> Document:
     """The document, as it is served to everyone."""
-    found: Document = TestClient(api.app).simulate_get("/openapi.json").json
-    return found
+    if not _DOCUMENT:
+        _DOCUMENT.update(TestClient(api.app).simulate_get("/openapi.json").json)
+    return _DOCUMENT
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from mlbench.pod_token import PodIdentity, derive
 from tests.conftest import AGENT_SECRET, USER_TOKEN
 
-pytestmark = [pytest.mark.both_databases, pytest.mark.slow]
+pytestmark = [pytest.mark.both_databases, pytest.mark.slow, pytest.mark.timeout(600)]
 
 # Of the pod that the document's examples speak of.
 _AGENT_TOKEN = derive(PodIdentity("local-mlbench-worker-0", ""), AGENT_SECRET)

@@ -120,9 +120,8 @@ def test_pods_that_were_too_many_are_not_given_to_a_larger_run(
     before = settle(pool, 4)
     # The cluster is told, and has not ended any yet.
     proxy.spoil = lambda request: Fault(hang_seconds=0.5) if request.verb == "PATCH" else None
-    asked = len(changes(proxy))
     pool.scale(2, SMALL, frozenset())
-    wait_for(lambda: len(changes(proxy)) > asked)
+    wait_for(lambda: [pod.phase for pod in pool.pods() or []][2:] == ["Terminating"] * 2)
     pool.scale(4, SMALL, frozenset())
     assert [pod.usable for pod in pool.pods() or []] == [True, True, False, False]
     proxy.spoil = lambda request: None

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from master.machine import read_machine
 from master.models import Rank, Run, pod_owner, run_owner
 from master.recording.delivery import Delivery
 from master.recording.run_facts import store_goal, store_settings
-from master.recording.samples import Sample, Settings
+from master.recording.samples import Sample, Settings, read_machine
 from mlbench.records import Goal
 from tests.master.making import make_ranks, post, record
 

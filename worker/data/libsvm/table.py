@@ -18,7 +18,6 @@ import json
 import multiprocessing
 import os
 import shutil
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -33,7 +32,7 @@ import torch
 from numpy.typing import NDArray
 
 from worker.data.libsvm.rows import DenseRows, Rows, SparseRows
-from worker.data.libsvm.text import Block, Lines, Source, open_source, parse_lines
+from worker.data.libsvm.text import Block, Part, Source, end_with_parent, open_source, parse_part
 from worker.training.options import DataError
 
 _VERSION = 2
@@ -154,17 +153,6 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """The figures of one parsed block; its arrays lie in a file."""
-
-    file: Path
-    rows: int
-    entries: int
-    width: int
-    largest_norm2: float
-
-
-@dataclass(frozen=True)
 class _Parsed:
     """The figures of the whole file."""
 
@@ -208,15 +196,15 @@ def _parse(source: Path, folder: Path) -> _Parsed:
     return parsed
 
 
-def _parse_parts(source: Path, opened: Source, folder: Path) -> Iterator[_Part]:
+def _parse_parts(source: Path, opened: Source, folder: Path) -> Iterator[Part]:
     """Yield the parts in the order of the file, and print the progress now and then."""
     pool, processes = _make_pool(source)
     started = reported = time.monotonic()
-    waiting: deque[Future[_Part]] = deque()
+    waiting: deque[Future[Part]] = deque()
     with pool:
         try:
             for number, lines in enumerate(opened.blocks()):
-                waiting.append(pool.submit(_parse_part, lines, folder / f"part-{number}"))
+                waiting.append(pool.submit(parse_part, lines, folder / f"part-{number}"))
                 # Bounded: blocks that wait for a process are in memory.
                 if len(waiting) > 2 * processes:
                     yield waiting.popleft().result()
@@ -239,40 +227,13 @@ def _make_pool(source: Path) -> tuple[Executor, int]:
         return ThreadPoolExecutor(1), 1  # to start processes would take longer
     processes = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
     pool = ProcessPoolExecutor(
-        processes, multiprocessing.get_context("spawn"), initializer=_end_with_parent
+        processes, multiprocessing.get_context("spawn"), initializer=end_with_parent
     )
     return pool, processes
 
 
-def _end_with_parent() -> None:
-    """End this process when its parent is killed, which the pool does not notice."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _parse_part(lines: Lines, file: Path) -> _Part:
-    block = parse_lines(lines)
-    with file.open("wb") as out:
-        for array in (block.labels, block.starts, block.columns, block.values):
-            np.save(out, array)
-    norms2 = np.bincount(block.rows_of_entries, weights=block.values.astype(np.float64) ** 2)
-    return _Part(
-        file=file,
-        rows=len(block.labels),
-        entries=len(block.values),
-        width=block.width,
-        largest_norm2=float(norms2.max(initial=0.0)),
-    )
-
-
 def _assemble_dense(
-    parsed: _Parsed, parts: list[_Part], places: NDArray[np.int64], folder: Path
+    parsed: _Parsed, parts: list[Part], places: NDArray[np.int64], folder: Path
 ) -> None:
     values = _create(folder / _VALUES, np.float32, (parsed.rows, parsed.width))
     labels = _create(folder / _LABELS, np.float32, (parsed.rows,))
@@ -286,7 +247,7 @@ def _assemble_dense(
 
 
 def _assemble_sparse(
-    parsed: _Parsed, parts: list[_Part], places: NDArray[np.int64], folder: Path
+    parsed: _Parsed, parts: list[Part], places: NDArray[np.int64], folder: Path
 ) -> None:
     starts = _create(folder / _STARTS, np.int64, (parsed.rows + 1,))
     for part, where in zip(parts, _places_of(parts, places), strict=True):
@@ -306,7 +267,7 @@ def _assemble_sparse(
 
 
 def _placed(
-    parts: list[_Part], places: NDArray[np.int64]
+    parts: list[Part], places: NDArray[np.int64]
 ) -> Iterator[tuple[Block, NDArray[np.int64]]]:
     """Yield each part with the places of its rows in the whole, and remove its file."""
     for part, where in zip(parts, _places_of(parts, places), strict=True):
@@ -314,12 +275,12 @@ def _placed(
         part.file.unlink()
 
 
-def _places_of(parts: list[_Part], places: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def _places_of(parts: list[Part], places: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Return the places of each part's rows in the whole."""
     return np.split(places, np.cumsum([part.rows for part in parts])[:-1])
 
 
-def _load(part: _Part) -> Block:
+def _load(part: Part) -> Block:
     with part.file.open("rb") as file:
         return Block(*(np.load(file) for _ in range(4)))
 

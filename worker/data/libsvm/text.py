@@ -9,6 +9,9 @@ import gzip
 import hashlib
 import io
 import lzma
+import multiprocessing
+import os
+import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -192,6 +195,45 @@ def parse_lines(lines: Lines) -> Block:
         rows.indptr.astype(np.int64),
         rows.indices.astype(np.int32),
         rows.data,
+    )
+
+
+@dataclass(frozen=True)
+class Part:
+    """The figures of one parsed block; its arrays lie in a file."""
+
+    file: Path
+    rows: int
+    entries: int
+    width: int
+    largest_norm2: float
+
+
+def end_with_parent() -> None:
+    """End this process when its parent is killed, which the pool does not notice."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def parse_part(lines: Lines, file: Path) -> Part:
+    """Parse a block of lines into arrays in a file: in a process that need not load PyTorch."""
+    block = parse_lines(lines)
+    with file.open("wb") as out:
+        for array in (block.labels, block.starts, block.columns, block.values):
+            np.save(out, array)
+    norms2 = np.bincount(block.rows_of_entries, weights=block.values.astype(np.float64) ** 2)
+    return Part(
+        file=file,
+        rows=len(block.labels),
+        entries=len(block.values),
+        width=block.width,
+        largest_norm2=float(norms2.max(initial=0.0)),
     )
 
 
