@@ -3,6 +3,7 @@
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -138,12 +139,13 @@ def test_cpu_time_holds_when_a_child_ends(start_pod: StartPod, tmp_path: Path) -
 
 def test_io_holds_when_a_child_ends(start_pod: StartPod, tmp_path: Path) -> None:
     agent = start_pod("worker-0")
-    start_child(agent, WRITE.format(path=str(tmp_path / "file")))
-    running = read_one(tmp_path).disk
-    end_child(agent)
-    ended = read_one(tmp_path).disk
-    agent.do("child.wait()")
-    reaped = read_one(tmp_path).disk
+    with TemporaryDirectory() as on_disk:  # tmp_path may be in memory
+        start_child(agent, WRITE.format(path=f"{on_disk}/file"))
+        running = read_one(tmp_path).disk
+        end_child(agent)
+        ended = read_one(tmp_path).disk
+        agent.do("child.wait()")
+        reaped = read_one(tmp_path).disk
 
     assert running
     assert reaped
