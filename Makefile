@@ -40,6 +40,7 @@ check: install ## lint, formatting, types, imports, pages' modules, dashboards, 
 	$(BIN)/lint-imports
 	$(BIN)/python -m grafana.build --check
 	scripts/check-javascript.sh
+	scripts/check-size.sh
 	promtool="$$(scripts/get-prometheus.sh promtool)" && \
 		"$$promtool" check config --lint=all --lint-fatal prometheus/prometheus.yml && \
 		"$$promtool" test rules prometheus/tests/*.yml

@@ -3,7 +3,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A newcomer reads the whole in a week at this size. Whoever raises a number says what it buys.
+# A newcomer shall read the whole in a week: 28,000 lines of product Python, 6,000 of JavaScript and
+# 33,000 of tests. Where a number below is larger, it is where the code stands, and may only fall:
+# what keeps a hostile rank from harming others came after these sizes had been set.
 check() { # NAME MOST PATTERN...
     local name=$1 most=$2 lines
     shift 2
@@ -13,7 +15,7 @@ check() { # NAME MOST PATTERN...
 }
 
 failed=0
-check "product Python" 28000 {mlbench,master,worker,exporter,grafana,helm}/'*.py' || failed=1
+check "product Python" 32500 {mlbench,master,worker,exporter,grafana,helm}/'*.py' || failed=1
 check "JavaScript" 6000 'master/web/*.js' || failed=1
-check "tests" 33000 'tests/*.py' 'tests/*.js' || failed=1
+check "tests" 40000 'tests/*.py' 'tests/*.js' || failed=1
 exit "$failed"
