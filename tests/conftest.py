@@ -180,7 +180,8 @@ def pytest_configure() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Add to the file of $MLBENCH_SKIPPED why each test was skipped."""
-    if path := os.environ.get("MLBENCH_SKIPPED"):
+    path = os.environ.get("MLBENCH_SKIPPED")
+    if path and "PYTEST_XDIST_WORKER" not in os.environ:  # whose reports come here too
         with Path(path).open("a") as file:
             for report in terminalreporter.stats.get("skipped", []):
                 file.write(f"{report.longrepr[2].removeprefix('Skipped: ')}\n")
