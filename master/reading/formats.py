@@ -148,12 +148,7 @@ def _json_of_all(owners: Iterable[Owner]) -> Iterator[bytes]:
 
 def _json_points(points: Points, dates: "Dates") -> list[str]:
     entries = [
-        f'{{"date":"{date}","value":{value}}}'
-        for date, value in zip(
-            dates.of(points),
-            map(encode_basestring, points.values),
-            strict=True,
-        )
+        f'{{"date":"{date}","value":{value}}}' for date, value in _dated_values(points, dates)
     ]
     for i, note in points.notes.items():
         more = ""
@@ -165,6 +160,11 @@ def _json_points(points: Points, dates: "Dates") -> list[str]:
             more += f',"min":"{note.minimum}","max":"{note.maximum}"'
         entries[i] = f"{entries[i][:-1]}{more}}}"
     return entries
+
+
+def _dated_values(points: Points, dates: "Dates") -> Iterator[tuple[str, str]]:
+    """Return the date of each point, and its value as JSON's text."""
+    return zip(dates.of(points), map(encode_basestring, points.values), strict=True)
 
 
 def _csv_of_all(owners: Iterable[Owner], kind: Kind) -> Iterator[bytes]:
@@ -249,11 +249,7 @@ def _indented_points(points: Points, dates: "Dates") -> list[str]:
     entries = [
         f'    {{\n        "date": "{date}",\n        "value": {value},\n'
         f'        "cumulative": false\n    }}'
-        for date, value in zip(
-            dates.of(points),
-            map(encode_basestring, points.values),
-            strict=True,
-        )
+        for date, value in _dated_values(points, dates)
     ]
     for i, note in points.notes.items():
         more = "" if note.metadata is None else f',\n        "metadata": {_json(note.metadata)}'

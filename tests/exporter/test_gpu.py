@@ -1,8 +1,6 @@
 """GPUs through NVML's real bindings: with a library made for the test, none, a real driver."""
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import psutil
@@ -10,6 +8,7 @@ import pytest
 
 from exporter import gpu, series
 from exporter.gpu import GpuSource
+from tests.nvml import build_nvml
 
 from .conftest import StartPod
 from .exporting import exporter, promtool_says, values
@@ -20,13 +19,8 @@ UP = "mlbench_exporter_source_up"
 @pytest.fixture(scope="module")
 def nvml(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the environment in which the library made for the test is the driver's."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if not compiler:
-        pytest.skip("no C compiler, to make an NVML with")
     folder = tmp_path_factory.mktemp("nvml")
-    source = Path(__file__).with_name("nvml.c")
-    library = folder / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    build_nvml(Path(__file__).with_name("nvml.c"), folder)
     return {"LD_LIBRARY_PATH": str(folder)}
 
 

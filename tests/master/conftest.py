@@ -36,3 +36,17 @@ def prometheus(shared_prometheus: PrometheusServer) -> Iterator[PrometheusClient
     client = PrometheusClient(shared_prometheus.url)
     yield client
     client.close()
+
+
+class Clock:
+    """A clock that a test sets, in seconds."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()

@@ -8,7 +8,7 @@ from mlbench import ApiClient
 from mlbench.client import Run
 from mlbench.home import Home
 from tests.conftest import wait_for
-from tests.stacks import order_steps
+from tests.stacks import order_steps, run_to_end
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,4 @@ def going(client: ApiClient) -> Iterator[Run]:
 
 def wait_for_end(client: ApiClient, run: Run) -> Run:
     """Wait until a run has ended, and return it."""
-    wait_for(
-        lambda: not client.get_run(run.id).result().value.active, 30, what=f"run {run.id} has ended"
-    )
-    return client.get_run(run.id).result().value
+    return run_to_end(client, run, 30)

@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from master.pools.base import PodStatus, Shape
 from master.recording import streams
 from master.recording.samples import Sample
 from mlbench.names import STREAMS
+from tests.master.conftest import Clock
 from tests.master.controller.worlds import POLICY
 from tests.master.making import key, line, make_ranks, make_run, make_worker, post, record
 
@@ -22,19 +23,6 @@ pytestmark = [pytest.mark.usefixtures("database")]
 
 def pod(number: int, phase: str = "Running") -> PodStatus:
     return PodStatus(f"w-{number}", number, phase, "127.0.0.1", "here", {"app": "mlbench"})
-
-
-@dataclass
-class Clock:
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Counting a run: what agrees is believed; what Prometheus lost is delivered again, a few times."""
 
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, UnavailableError
 from master.recording.samples import Sample
 from tests.conftest import PrometheusServer
-from tests.master.making import line, post, record
+from tests.master.making import deliver_all, line, post, record
 from tests.master.recording.places import write_labelled
 
 # What the samples of `recorded` count as.
@@ -41,19 +40,8 @@ def recorded(run: Run, settler: Settler) -> Run:
         record(run, b"".join(line(now + i / 1000, a=i) for i in range(3)), rank)
     record(run, line(now, text="kept"))
     post(run_owner(run.id), [Sample("b", "", int(now * 1e6), 1.0), Sample("b", "", 1, 2.0)])
-    deliver_all(settler)
+    deliver_all(settler.delivery)
     return run
-
-
-def deliver_all(settler: Settler) -> None:
-    while settler.delivery.deliver_waiting():
-        pass
-
-
-def lose_everything(server: PrometheusServer) -> None:
-    server.kill()
-    shutil.rmtree(server.folder / "data")
-    server.start()
 
 
 def reload(run: Run) -> Run:
@@ -82,22 +70,22 @@ def test_what_waits_is_delivered_before_it_is_counted(run: Run, settler: Settler
 def test_what_was_lost_is_delivered_again_and_then_noted(
     recorded: Run, settler: Settler, own_prometheus: PrometheusServer
 ) -> None:
-    lose_everything(own_prometheus)
+    own_prometheus.lose_everything()
     # Some are there, as if Prometheus had been set back to an older state.
     record(recorded, line(time.time(), a=9), rank=1)
-    deliver_all(settler)
+    deliver_all(settler.delivery)
     for noted in (None, asdict(SampleCounts(recorded=10, in_prometheus=8, kept=2))):
         settler.ask(recorded.id)
         settler.turn()
         assert reload(recorded).delivery == noted
         assert redeliveries(recorded) == 1
-        deliver_all(settler)
+        deliver_all(settler.delivery)
 
 
 def test_what_is_lost_again_and_again_is_given_up(
     recorded: Run, settler: Settler, own_prometheus: PrometheusServer
 ) -> None:
-    lose_everything(own_prometheus)
+    own_prometheus.lose_everything()
     for _ in range(3):
         # Sent, stored and gone: nobody would ever see all of them.
         assert settler.count(reload(recorded)) is None
@@ -119,7 +107,7 @@ def test_what_would_be_kept_instead_is_not_delivered_again(
     moved_ms = round(hours * 3600_000)
     for field in (Series.first_ms, Series.last_ms):
         Series.update({field: field + moved_ms}).execute()
-    lose_everything(own_prometheus)
+    own_prometheus.lose_everything()
     found = settler.count(reload(recorded))
     assert found == (None if again else SampleCounts(9, 0, 2))
     assert redeliveries(recorded) == int(again)
@@ -130,7 +118,7 @@ def test_samples_whose_chunks_are_gone_are_missing(
 ) -> None:
     stream = Stream.get(owner=run_owner(recorded.id), rank=1, name="metrics")
     Chunk.delete().where(Chunk.stream == stream).execute()
-    lose_everything(own_prometheus)
+    own_prometheus.lose_everything()
     assert settler.count(reload(recorded)) == SampleCounts(9, 0, 2)
     assert redeliveries(recorded) == 0
     assert KeptSample.select().count() == 2
@@ -166,7 +154,7 @@ def test_nothing_is_delivered_while_it_is_counted(
     deliverer: list[threading.Thread] = []
 
     def deliver() -> None:
-        deliver_all(settler)
+        deliver_all(settler.delivery)
         database.close()  # this thread's connection
 
     def count_meanwhile(prometheus: PrometheusClient, run_id: int) -> SampleCounts:

@@ -19,6 +19,7 @@ from master.reading.promql import (
 from master.recording.remote_write import RemoteWriter
 from master.recording.samples import spell
 from tests.conftest import free_port
+from tests.master.conftest import Clock
 from tests.master.making import time_series
 
 NOW_MS = time.time_ns() // 1_000_000
@@ -86,18 +87,6 @@ def test_nobody_there_gives_no_answer() -> None:
         client.query("up")
     assert not client.ready()
     client.close()
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample, spell
-from tests.master.making import line, make_run, post, record
+from tests.master.making import deliver_all, line, make_run, post, record
 from tests.master.recording.places import (
     Place,
     assert_everywhere_once,
@@ -61,8 +61,7 @@ class Recorder:
 
     def deliver_all(self) -> None:
         """Deliver until nothing waits."""
-        while self.delivery.deliver_waiting():
-            pass
+        deliver_all(self.delivery)
         assert nothing_waits()
 
     def deliver(self) -> None:

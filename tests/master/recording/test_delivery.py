@@ -12,6 +12,7 @@ from master.recording import delivery as module
 from master.recording import streams
 from master.recording.delivery import BATCH_BYTES, Delivery
 from master.recording.samples import Sample
+from tests.master import making
 from tests.master.making import line, make_run, post, record
 
 pytestmark = pytest.mark.both_databases
@@ -36,8 +37,7 @@ def kept(run: Run) -> list[tuple[str, int, str]]:
 
 
 def deliver_all(delivery: Delivery) -> None:
-    while delivery.deliver_waiting():
-        pass
+    making.deliver_all(delivery)
     assert not Stream.select().where(Stream.delivered < Stream.size).exists()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.nvml import build_nvml
 from worker.agent.machine import (
     cpu_limit,
     killed_for_memory,
@@ -265,13 +266,8 @@ def read(**environ: str) -> dict[str, object]:
 @pytest.fixture(scope="module")
 def nvml(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the folder of the library made for the test."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if not compiler:
-        pytest.skip("no C compiler, to make an NVML with")
     folder = tmp_path_factory.mktemp("nvml")
-    source = Path(__file__).with_name("nvml.c")
-    library = folder / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    build_nvml(Path(__file__).with_name("nvml.c"), folder)
     return str(folder)
 
 
