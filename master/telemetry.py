@@ -4,7 +4,6 @@ import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from typing import get_args
 
 import falcon
@@ -18,6 +17,7 @@ from master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from master.reading.counting import delivered_so_far
 from master.recording.limits import waiting_bytes
 from mlbench import names
+from mlbench.distribution import own_version
 from mlbench.names import ACTIVE_STATES, RunState
 
 # The newest runs only, so that the number of series is bounded.
@@ -76,7 +76,7 @@ class DatabaseCollector(Collector):
             names.MASTER_INFO,
             "Where a browser reaches the master.",
             ("url", "version"),
-            [((self._url, version("mlbench")), 1.0)],
+            [((self._url, own_version()), 1.0)],
         )
         for name, help_text, value in (
             (

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from mlbench import names
+from mlbench.distribution import how_to_install
 from mlbench.errors import DiscoveryError, MLBenchError, NotConnectedError
 from mlbench.home import Connection, Home
 from mlbench.transport import Address, parse_address
@@ -235,6 +236,6 @@ def _import_kubernetes() -> tuple[ModuleType, ModuleType]:
     except ImportError:
         raise DiscoveryError(
             "to find the master in a cluster, the package kubernetes is needed: "
-            "`pip install 'mlbench[kubernetes]'`; or name the master with url="
+            f"`{how_to_install('kubernetes')}`; or name the master with url="
         ) from None
     return kubernetes, urllib3

@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ import requests
 from grafana_api.grafana_api import GrafanaException
 from grafana_api.grafana_face import GrafanaFace
 
+from mlbench.distribution import own_version
 from mlbench.errors import MLBenchError
 from mlbench.login import split_login
 
@@ -276,7 +276,7 @@ def _readable(source: Mapping[str, Any]) -> dict[str, Any]:
 def _version_message(board: Mapping[str, Any]) -> str:
     """Return a message for a version of a dashboard that identifies its content."""
     digest = hashlib.sha256(json.dumps(board, sort_keys=True).encode()).hexdigest()
-    return f"MLBench {version('mlbench')}, {digest[:16]}"
+    return f"MLBench {own_version()}, {digest[:16]}"
 
 
 def _refusal(url: str, what: str, error: GrafanaException) -> str:

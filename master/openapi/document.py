@@ -4,7 +4,6 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
@@ -13,6 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from master.access import Access, access_of
 from master.openapi import examples
 from master.openapi.operation import Operation, Parameter, Schema
+from mlbench.distribution import own_version
 from mlbench.names import STREAMS
 from mlbench.records import Error, Record
 
@@ -128,7 +128,7 @@ def build(routes: Mapping[str, object]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "MLBench",
-            "version": version("mlbench"),
+            "version": own_version(),
             "description": _DESCRIPTION,
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },

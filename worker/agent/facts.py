@@ -4,11 +4,12 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from threading import Thread
 
 from mlbench.assignment import Assignment
+from mlbench.distribution import own_version
 from mlbench.records import StatedMachine
 from worker.agent.link import Offset
 from worker.agent.machine import Gpus, read_gpus, read_machine
@@ -28,7 +29,7 @@ class Facts:
         """Start the thread; ``environ`` is the environment of training processes."""
         self._environ = environ
         self._pythons = Pythons(environ)
-        self._own_version = _own_version()
+        self._own_version = _installed_version()
         self._gpus = Gpus()
         self._preparing = Thread(target=self._prepare, name="facts", daemon=True)
         self._preparing.start()
@@ -91,8 +92,8 @@ def _length(facts: object) -> int:
     return len(json.dumps(facts, ensure_ascii=False).encode(errors="replace"))
 
 
-def _own_version() -> str | None:
+def _installed_version() -> str | None:
     try:
-        return version("mlbench")
+        return own_version()
     except PackageNotFoundError:  # packed into one file, it is not installed
         return None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.distribution import DISTRIBUTION, own_version
 from tests.worker.agent.repository import git
 from worker.agent.software import Pythons, ask, find_source, git_state, python_of
 
@@ -174,7 +175,7 @@ def test_this_python() -> None:
     found = Pythons(os.environ).ask(sys.executable)
     assert found is not None
     assert found.version == platform.python_version()
-    assert found.packages["mlbench"] == version("mlbench")
+    assert found.packages[DISTRIBUTION] == own_version()
     assert found.packages["pytest"] == version("pytest")
 
 
