@@ -10,6 +10,7 @@ from master.models import open_database
 from master.reading.promql import CircuitBreaker, PrometheusClient
 from master.reading.series import SeriesReader
 from master.recording.limits import SeriesLimit, Spool
+from master.resources.alerts import AlertsResource
 from master.resources.health import (
     HealthResource,
     OpenApiResource,
@@ -73,6 +74,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         "/api/runs/{run_id:int}/manifest": ManifestResource(),
         "/api/runs/{run_id:int}/result": ResultResource(reader),
         "/api/compare": CompareResource(reader),
+        "/api/alerts": AlertsResource(prometheus),
         "/api/benchmarks": BenchmarksResource(),
         "/api/info": InfoResource(settings),
         # The agents' two.
@@ -89,6 +91,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     sign_in = SignIn(renderer, settings.token, https=settings.url.startswith("https://"))
     pages: dict[str, object] = {
         "/": PageResource(sign_in, "workers"),
+        "/workers/{pod}": PageResource(sign_in, "worker"),
         "/runs": PageResource(sign_in, "runs"),
         "/runs/{run_id:int}": PageResource(sign_in, "run"),
         "/compare": PageResource(sign_in, "compare"),
