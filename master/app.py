@@ -52,6 +52,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret))
     app.add_middleware(SecurityHeadersMiddleware())
+    app.add_middleware(http.ParametersMiddleware())
     app.req_options.strip_url_path_trailing_slash = True
     http.write_json(app)
     static = assets.load()
