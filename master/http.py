@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from master import exact_json, times
 from master.errors import BadFieldError
-from master.openapi.operation import Operation
+from master.openapi.operation import operation_of
 
 # A text without NUL: neither PostgreSQL nor a command line takes it.
 NO_NUL = r"^[^\x00]*$"
@@ -214,12 +214,9 @@ class ParametersMiddleware:
         self, req: Request, resp: Response, resource: object, params: dict[str, object]
     ) -> None:
         """Answer with 400 if a parameter is misspelt: it would be ignored."""
-        method = getattr(resource, f"on_{req.method.lower()}", None)
-        operation: Operation | None = getattr(method, "operation", None)
-        if operation is None:
-            return
-        known = [parameter.name for parameter in operation.parameters]
-        for name in req.params:
+        operation = operation_of(resource, req.method)
+        known = [parameter.name for parameter in operation.parameters] if operation else []
+        for name in req.params if operation else ():
             if name not in known:
                 raise BadFieldError(name, f"no such parameter here{_alternatives(name, known)}")
 

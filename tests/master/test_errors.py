@@ -92,11 +92,11 @@ def test_an_absent_prometheus_says_when_to_come_back() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "name: Field required"),
-        ({"name": 3}, "name: Input should be a valid string (not '3')"),
-        ({"name": "long"}, "name: String should have at most 3 characters (not 'long')"),
-        ({"name": "a", "inner": {"b": "c"}}, "inner.b: Input should be a valid integer"),
-        ([], "body: Input should be a valid dictionary"),
+        ({}, "name: it is missing"),
+        ({"name": 3}, "name: a text (not '3')"),
+        ({"name": "long"}, "name: at most 3 characters (not 'long')"),
+        ({"name": "a", "inner": {"b": "c"}}, "inner.b: a whole number (not 'c')"),
+        ([], "body: a JSON object"),
     ],
 )
 def test_a_wrong_field_is_named(fields: object, message: str) -> None:

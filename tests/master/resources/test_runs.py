@@ -215,7 +215,7 @@ def test_all_of_mlbenchs_fields_as_a_form(api: TestClient) -> None:
 def test_a_missing_name(api: TestClient) -> None:
     answer = api.simulate_post("/api/runs", json={"benchmark": "steps"})
     assert answer.status_code == 400
-    assert answer.json["message"] == "name: Field required"
+    assert answer.json["message"] == "name: it is missing"
 
 
 def test_stop(api: TestClient) -> None:
