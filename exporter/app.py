@@ -10,6 +10,7 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -18,7 +19,7 @@ from exporter import gpu
 from exporter.cadvisor import WorkerPods
 from exporter.collector import UsageCollector
 from exporter.gpu import GpuSource
-from exporter.kubelet import Kubelet, KubeletSource
+from exporter.kubelet import KubeletSource
 from exporter.processes import ProcessSource
 from exporter.series import Source
 from mlbench.home import Home
@@ -29,8 +30,7 @@ log = logging.getLogger("exporter")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Return the options of the command line."""
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="exporter", description="Resource use of worker pods.")
     parser.add_argument("--port", type=int, required=True, help="0 for any that is free")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
@@ -71,44 +71,34 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def create_sources(arguments: argparse.Namespace) -> list[Source]:
-    """Return every place where usage is read: a new source is added here.
+def _create_sources(arguments: argparse.Namespace) -> Iterator[Source]:
+    """Yield every place where usage is read: a new source is added here.
 
     Raises:
         OSError: the namespace of the service account cannot be read.
     """
     home, node = Home.from_environ().root, arguments.node
-    sources: list[Source] = []
     if arguments.kubelet:
-        sources.append(create_kubelet_source(arguments))
+        account: Path = arguments.service_account
+        namespace = (account / "namespace").read_text().strip()
+        yield KubeletSource(
+            arguments.kubelet,
+            arguments.kubelet_port,
+            account / "token",
+            ca=None if arguments.kubelet_insecure else arguments.kubelet_ca or account / "ca.crt",
+            timeout_seconds=arguments.kubelet_timeout,
+            workers=WorkerPods(namespace, arguments.release),
+            node=node,
+        )
     else:
-        sources.append(ProcessSource(home, node))
+        yield ProcessSource(home, node)
     if gpu.driver_is_present():
-        sources.append(GpuSource(home, node))
-    return sources
-
-
-def create_kubelet_source(arguments: argparse.Namespace) -> KubeletSource:
-    """Return the source of a cluster's node.
-
-    Raises:
-        OSError: the namespace of the service account cannot be read.
-    """
-    account: Path = arguments.service_account
-    kubelet = Kubelet(
-        host=arguments.kubelet,
-        port=arguments.kubelet_port,
-        token=account / "token",
-        ca=None if arguments.kubelet_insecure else arguments.kubelet_ca or account / "ca.crt",
-        timeout_seconds=arguments.kubelet_timeout,
-    )
-    namespace = (account / "namespace").read_text().strip()
-    return KubeletSource(kubelet, WorkerPods(namespace, arguments.release), arguments.node)
+        yield GpuSource(home, node)
 
 
 def main() -> int:
     """Serve until a signal asks to stop; return the exit code."""
-    arguments = parse_arguments()
+    arguments = _parse_arguments()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
     # Blocked, before there are other threads, the signals wait until sigwait takes them.
@@ -116,7 +106,7 @@ def main() -> int:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     try:
-        registry.register(UsageCollector(create_sources(arguments)))
+        registry.register(UsageCollector(_create_sources(arguments)))
     except OSError as error:
         log.error("the service account cannot be used: %s", error)
         return 1

@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 import pynvml
 
 from exporter import series
-from exporter.processes import read_owners
+from exporter.processes import find_processes
 from exporter.series import Sample, Series, SourceError
 
 Handle: TypeAlias = pynvml.c_nvmlDevice_t
@@ -51,9 +51,13 @@ class GpuSource:
         Raises:
             SourceError: the driver failed, or a GPU did: then after the others were read.
         """
-        pods = {pid: o.pod for pid, o in read_owners().items() if o.home == self._home}
+        pods = find_processes(self._home)
         failures: list[str] = []
-        for index in range(_count()):
+        try:
+            count = pynvml.nvmlDeviceGetCount()
+        except pynvml.NVMLError as error:
+            raise SourceError(str(error)) from error
+        for index in range(count):
             try:
                 yield from self._read_gpu(index, pods)
             except pynvml.NVMLError as error:
@@ -63,32 +67,14 @@ class GpuSource:
 
     def _read_gpu(self, index: int, pods: Mapping[int, str]) -> Iterator[Sample]:
         gpu = pynvml.nvmlDeviceGetHandleByIndex(index)
-        labels = (self._node, str(index), pynvml.nvmlDeviceGetUUID(gpu), _pod(gpu, pods))
+        users = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, gpu) or ()
+        using = {pods[process.pid] for process in users if process.pid in pods}
+        pod = using.pop() if len(using) == 1 else ""
+        labels = (self._node, str(index), pynvml.nvmlDeviceGetUUID(gpu), pod)
         for of, figure in FIGURES:
             value = _ask(figure, gpu)
             if value is not None:
                 yield Sample(of, labels, value)
-
-
-def _pod(gpu: Handle, pods: Mapping[int, str]) -> str:
-    """Return the pod whose processes use a GPU, "" where there is none, or not one alone.
-
-    ``pods`` are those of all processes, by process id.
-    """
-    using = {pods[pid] for pid in _ask(_pids, gpu) or () if pid in pods}
-    return using.pop() if len(using) == 1 else ""
-
-
-def _count() -> int:
-    try:
-        count: int = pynvml.nvmlDeviceGetCount()
-    except pynvml.NVMLError as error:
-        raise SourceError(str(error)) from error
-    return count
-
-
-def _pids(gpu: Handle) -> set[int]:
-    return {process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)}
 
 
 def _ask(question: Callable[[Handle], Answer], gpu: Handle) -> Answer | None:

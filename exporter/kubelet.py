@@ -29,8 +29,10 @@ _REASON_BYTES = 300
 
 
 @dataclass(frozen=True)
-class Kubelet:
-    """The address of a node's kubelet, and the credentials of both sides."""
+class KubeletSource:
+    """Reads the worker pods of one release on one node, and the node, from the node's kubelet."""
+
+    name = "kubelet"
 
     host: str
     """Name or address, as the kubelet's certificate has it."""
@@ -41,22 +43,33 @@ class Kubelet:
     """File of the certificates to trust; None trusts whoever answers."""
     timeout_seconds: float
     """How long the whole answer may take."""
+    workers: WorkerPods
+    node: str
 
-    def get(self, path: str) -> Generator[bytes, None, None]:
-        """Yield the body of the kubelet's answer, piece by piece.
+    def read(self) -> Sequence[Sample]:
+        """Return the samples of the worker pods that the kubelet knows, and of the node.
 
         Raises:
-            SourceError: there is no whole answer in time, or it is not 200.
+            SourceError: the kubelet gives no answer, or one that is not whole.
         """
+        try:
+            with closing(self._get()) as pieces:
+                return parse(pieces, self.workers, self.node)
+        except SourceError as error:
+            raise SourceError(f"https://{self.host}:{self.port}{PATH}: {error}") from error
+
+    def _get(self) -> Generator[bytes, None, None]:
+        """Yield the body of the kubelet's answer, piece by piece."""
         deadline = time.monotonic() + self.timeout_seconds
         try:
+            headers = {"Authorization": f"Bearer {self.token.read_text().strip()}"}
             connection = HTTPSConnection(
                 self.host, self.port, timeout=self.timeout_seconds, context=self._context()
             )
             with closing(connection):
                 connection.connect()
                 with _hanging_up(connection.sock, deadline):
-                    connection.request("GET", path, headers=self._headers())
+                    connection.request("GET", PATH, headers=headers)
                     yield from _body(connection.getresponse())
                 if time.monotonic() >= deadline:  # what looks like the end may be our hanging up
                     raise TimeoutError
@@ -77,34 +90,6 @@ class Kubelet:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         return context
-
-    def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token.read_text().strip()}"}
-
-
-class KubeletSource:
-    """Reads the worker pods of one release on one node, and the node itself."""
-
-    name = "kubelet"
-
-    def __init__(self, kubelet: Kubelet, workers: WorkerPods, node: str) -> None:
-        self._kubelet = kubelet
-        self._workers = workers
-        self._node = node
-
-    def read(self) -> Sequence[Sample]:
-        """Return the samples of the worker pods that the kubelet knows, and of the node.
-
-        Raises:
-            SourceError: the kubelet gives no answer, or one that is not whole.
-        """
-        kubelet = self._kubelet
-        try:
-            with closing(kubelet.get(PATH)) as pieces:
-                return parse(pieces, self._workers, self._node)
-        except SourceError as error:
-            where = f"https://{kubelet.host}:{kubelet.port}{PATH}"
-            raise SourceError(f"{where}: {error}") from error
 
 
 @contextmanager

@@ -5,6 +5,7 @@ Series are named and labelled as cAdvisor does where it has them.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -22,9 +23,9 @@ class Series:
     """The name, help and labels of one series."""
 
     family: type[CounterMetricFamily] | type[GaugeMetricFamily]
+    labels: tuple[str, ...]
     name: str
     help: str
-    labels: tuple[str, ...]
 
 
 class SourceError(Exception):
@@ -59,20 +60,13 @@ class Source(Protocol):
         """
 
 
-def _container_counter(name: str, text: str) -> Series:
-    return Series(CounterMetricFamily, name, text, _CONTAINER_LABELS)
-
-
-def _container_gauge(name: str, text: str) -> Series:
-    return Series(GaugeMetricFamily, name, text, _CONTAINER_LABELS)
-
-
-def _gpu_gauge(name: str, text: str) -> Series:
-    return Series(GaugeMetricFamily, name, text, _GPU_LABELS)
-
-
 _CONTAINER_LABELS = ("namespace", "pod", "container", "node")
 _GPU_LABELS = ("node", "gpu", "uuid", "pod")
+_container_counter = partial(Series, CounterMetricFamily, _CONTAINER_LABELS)
+_container_gauge = partial(Series, GaugeMetricFamily, _CONTAINER_LABELS)
+_machine_gauge = partial(Series, GaugeMetricFamily, ("node",))
+_source_gauge = partial(Series, GaugeMetricFamily, ("source",))
+_gpu_gauge = partial(Series, GaugeMetricFamily, _GPU_LABELS)
 
 CPU_USAGE = _container_counter(
     "container_cpu_usage_seconds_total", "CPU time used, in user and kernel mode."
@@ -106,11 +100,14 @@ NETWORK_TRANSMIT = _container_counter(
     "Bytes sent, where the pod has a network namespace of its own.",
 )
 
-MACHINE_MEMORY = Series(
-    GaugeMetricFamily, "machine_memory_bytes", "Memory of the machine.", ("node",)
+MACHINE_MEMORY = _machine_gauge("machine_memory_bytes", "Memory of the machine.")
+MACHINE_CORES = _machine_gauge("machine_cpu_cores", "Logical CPU cores of the machine.")
+
+SOURCE_UP = _source_gauge(
+    "mlbench_exporter_source_up", "Whether the source could be read: 1, or 0 where it failed."
 )
-MACHINE_CORES = Series(
-    GaugeMetricFamily, "machine_cpu_cores", "Logical CPU cores of the machine.", ("node",)
+SOURCE_SECONDS = _source_gauge(
+    "mlbench_exporter_source_duration_seconds", "Time that reading the source took."
 )
 
 GPU_UTILIZATION = _gpu_gauge(
@@ -121,7 +118,7 @@ GPU_MEMORY_TOTAL = _gpu_gauge("mlbench_gpu_memory_total_bytes", "Memory of the G
 GPU_POWER = _gpu_gauge("mlbench_gpu_power_watts", "Power that the GPU draws.")
 GPU_ENERGY = Series(
     CounterMetricFamily,
+    _GPU_LABELS,
     names.GPU_ENERGY,
     "Energy that the GPU used since its driver was loaded.",
-    _GPU_LABELS,
 )

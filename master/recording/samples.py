@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from master import times
-from master.exact import LONG_NUMBER, loads_exactly, loads_fast
+from master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
 from mlbench import names
 from mlbench.records import Goal, StatedMachine
 from mlbench.stated import Setting, check_settings

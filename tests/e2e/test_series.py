@@ -3,7 +3,7 @@
 import pytest
 
 from mlbench import names
-from mlbench.client import Run
+from mlbench.records import Run
 from tests.e2e.commands import wait_until
 from tests.e2e.release import Object, Release
 
@@ -52,15 +52,34 @@ def test_the_agents_series_carry_run_rank_and_pod(release: Release, finished: Ru
     assert {one["metric"]["pod"] for one in info} == _workers(release)
 
 
-def test_the_exporters_series_name_the_workers_containers(release: Release, finished: Run) -> None:
-    query = f'container_cpu_usage_seconds_total{{namespace="{release.name}",container="worker"}}'
+@pytest.mark.parametrize(
+    "name",
+    [
+        "container_cpu_usage_seconds_total",
+        "container_cpu_user_seconds_total",
+        "container_memory_usage_bytes",
+        "container_memory_working_set_bytes",
+        "container_spec_memory_limit_bytes",
+        "container_threads",
+        "container_processes",
+        "container_network_receive_bytes_total",
+        "container_network_transmit_bytes_total",
+    ],
+)
+def test_the_exporter_shows_the_workers_containers_and_no_others(
+    release: Release, finished: Run, name: str
+) -> None:
+    query = f'{name}{{namespace="{release.name}"}} > 0'
     found = wait_until(
-        lambda: release.query(f"max_over_time({query}[10m])"),
-        lambda found: _workers(release) <= {one["metric"]["pod"] for one in found},
+        lambda: [one["metric"] for one in release.query(query)],
+        lambda found: _workers(release) <= {labels["pod"] for labels in found},
         _SECONDS,
         "the exporter shows all workers",
     )
-    assert all(one["metric"]["node"] for one in found)
+    assert {labels["container"] for labels in found} == {"worker"}
+    assert all(labels["pod"].startswith(f"{release.fullname}-worker-") for labels in found)
+    cores = {one["metric"]["node"] for one in release.query("machine_cpu_cores >= 1")}
+    assert {labels["node"] for labels in found} <= cores
 
 
 def test_the_masters_series_tell_of_the_run(release: Release, finished: Run) -> None:

@@ -1,7 +1,7 @@
 """A server that answers like a kubelet, over TLS and to who shows its token, or as ill as one can.
 
-It stands in where a real kubelet cannot be made to fail; ``test_kubelet_on_cluster`` has a real
-one. What it serves is a real kubelet's text: Kubernetes 1.20 with containerd, cut to size.
+What it serves is a real kubelet's text: Kubernetes 1.20 with containerd, cut to size. In the tests
+on a cluster, the exporter reads a real kubelet.
 """
 
 import ssl

@@ -170,7 +170,7 @@ def test_a_line_of_another_form_is_refused(rest: bytes) -> None:
 
 
 def test_a_lines_labels_may_hold_what_looks_like_its_end() -> None:
-    parsed = parse_line(rb'a="x} 1 2",b="say \"c=\"",id="/d"} 2.5e+06 1500')
+    labels, figure = parse_line(rb'a="x} 1 2",b="say \"c=\"",id="/d"} 2.5e+06 1500')
 
-    assert (parsed.labels["a"], parsed.labels["id"]) == ("x} 1 2", "/d")
-    assert (parsed.value, parsed.time) == (2.5e6, 1.5)
+    assert (labels["a"], labels["id"]) == ("x} 1 2", "/d")
+    assert (figure.value, figure.time) == (2.5e6, 1.5)

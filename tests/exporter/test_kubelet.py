@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter.cadvisor import WorkerPods, parse
-from exporter.kubelet import PATH, Kubelet, KubeletSource
+from exporter.kubelet import PATH, KubeletSource
 from exporter.series import SourceError
 
 from .kubelet_server import (
@@ -41,18 +41,14 @@ def server(certificates: Certificates) -> Iterator[KubeletServer]:
 
 
 @pytest.fixture
-def kubelet(server: KubeletServer, certificates: Certificates, tmp_path: Path) -> Kubelet:
+def kubelet(server: KubeletServer, certificates: Certificates, tmp_path: Path) -> KubeletSource:
     account = make_account(tmp_path / "account", certificates, server.token)
-    port = server.server_port
-    return Kubelet("127.0.0.1", port, account / "token", account / "ca.crt", SECONDS)
+    token, ca = account / "token", account / "ca.crt"
+    return KubeletSource("127.0.0.1", server.server_port, token, ca, SECONDS, WORKERS, "node1")
 
 
-def source(kubelet: Kubelet) -> KubeletSource:
-    return KubeletSource(kubelet, WORKERS, "node1")
-
-
-def test_it_reads_what_the_kubelet_tells(kubelet: Kubelet) -> None:
-    samples = source(kubelet).read()
+def test_it_reads_what_the_kubelet_tells(kubelet: KubeletSource) -> None:
+    samples = kubelet.read()
 
     assert samples == parse([TEXT], WORKERS, "node1")
     assert {sample.labels[1] for sample in samples if len(sample.labels) > 1} == {
@@ -61,15 +57,17 @@ def test_it_reads_what_the_kubelet_tells(kubelet: Kubelet) -> None:
     }
 
 
-def test_a_token_that_was_replaced_is_taken_up(server: KubeletServer, kubelet: Kubelet) -> None:
-    assert source(kubelet).read()
+def test_a_token_that_was_replaced_is_taken_up(
+    server: KubeletServer, kubelet: KubeletSource
+) -> None:
+    assert kubelet.read()
     server.token = "the-next"
 
     with pytest.raises(SourceError, match="401 Unauthorized"):
-        source(kubelet).read()
+        kubelet.read()
     kubelet.token.write_text("the-next\n")
 
-    assert source(kubelet).read()
+    assert kubelet.read()
 
 
 def forbid(handler: Handler) -> None:
@@ -110,16 +108,16 @@ def end_amid_the_last_line(handler: Handler) -> None:
     ],
 )
 def test_what_is_no_whole_answer_is_told_and_not_read(
-    answer: Answer, message: str, server: KubeletServer, kubelet: Kubelet
+    answer: Answer, message: str, server: KubeletServer, kubelet: KubeletSource
 ) -> None:
     server.answer = answer
 
     with pytest.raises(SourceError, match=re.escape(message)) as raised:
-        source(kubelet).read()
+        kubelet.read()
 
     assert str(raised.value).startswith(f"https://127.0.0.1:{server.server_port}{PATH}: ")
     server.answer = whole
-    assert source(kubelet).read(), "nothing of the failure stays"
+    assert kubelet.read(), "nothing of the failure stays"
 
 
 def stop_amid_the_pieces(handler: Handler) -> None:
@@ -141,19 +139,19 @@ def trickle_the_head(handler: Handler) -> None:
 
 @pytest.mark.parametrize("answer", [stop_amid_the_pieces, trickle, trickle_the_head])
 def test_a_slow_answer_is_not_waited_for(
-    answer: Answer, server: KubeletServer, kubelet: Kubelet
+    answer: Answer, server: KubeletServer, kubelet: KubeletSource
 ) -> None:
     server.answer = answer
     start = time.monotonic()
 
     with pytest.raises(SourceError, match=r"no whole answer within 0\.2 s"):
-        source(replace(kubelet, timeout_seconds=SHORT_SECONDS)).read()
+        replace(kubelet, timeout_seconds=SHORT_SECONDS).read()
 
     assert time.monotonic() - start < SECONDS / 2
 
 
-def test_a_reading_leaves_nothing_running(server: KubeletServer, kubelet: Kubelet) -> None:
-    patient = source(replace(kubelet, timeout_seconds=600))
+def test_a_reading_leaves_nothing_running(server: KubeletServer, kubelet: KubeletSource) -> None:
+    patient = replace(kubelet, timeout_seconds=600)
     before = set(threading.enumerate())
     assert patient.read()
     server.answer = answer_html
@@ -169,7 +167,7 @@ def test_a_reading_leaves_nothing_running(server: KubeletServer, kubelet: Kubele
 
 
 def test_an_answer_without_an_end_does_not_fill_the_memory(
-    server: KubeletServer, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
+    server: KubeletServer, kubelet: KubeletSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def flood(handler: Handler) -> None:
         handler.begin_pieces()
@@ -180,18 +178,18 @@ def test_an_answer_without_an_end_does_not_fill_the_memory(
     server.answer = flood
 
     with pytest.raises(SourceError, match="longer than 1048576 bytes"):
-        source(kubelet).read()
+        kubelet.read()
 
 
-def test_a_certificate_of_another_host_is_refused(kubelet: Kubelet) -> None:
+def test_a_certificate_of_another_host_is_refused(kubelet: KubeletSource) -> None:
     with pytest.raises(SourceError, match="Hostname mismatch"):
-        source(replace(kubelet, host="localhost")).read()
+        replace(kubelet, host="localhost").read()
 
 
 @pytest.mark.parametrize("file", ["token", "ca.crt"])
-def test_a_missing_file_is_named(file: str, kubelet: Kubelet) -> None:
+def test_a_missing_file_is_named(file: str, kubelet: KubeletSource) -> None:
     path = kubelet.token.with_name(file)
     path.unlink()
 
     with pytest.raises(SourceError, match=re.escape(str(path))):
-        source(kubelet).read()
+        kubelet.read()
