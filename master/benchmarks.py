@@ -1,16 +1,27 @@
-"""The official benchmarks: what `benchmark` of a run may name, and MLBench's own images of them."""
+"""The official benchmarks with the rules of the closed division, and MLBench's images of them."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from master import rules
-from master.rules import Rules
 from mlbench.names import VAL_ACCURACY
 from mlbench.records import Goal
+from mlbench.stated import Setting
+
+Rules = Mapping[str, tuple[Setting, ...]]
 
 # As PyTorch names them. A task finds out by itself whether its PyTorch has a backend.
 _TORCH_BACKENDS = ("gloo", "nccl", "mpi")
+
+FREE_SETTINGS = frozenset(
+    {
+        *("backend", "device", "exchange", "precision", "channels_last", "compile", "loaders"),
+        "seed",
+        # Options of tasks without training.
+        *("operations", "dtypes", "min_bytes", "max_bytes", "factor", "steps", "rate"),
+    }
+)
+"""Settings without a rule: hardware, systems, the random seed, and how much is measured."""
 
 
 @dataclass(frozen=True)
@@ -21,27 +32,28 @@ class Benchmark:
     module: str
     description: str
     args: Mapping[str, str] = field(default_factory=dict)
-    """What makes the module this benchmark, where it holds several."""
-    light_args: Mapping[str, str] = field(default_factory=dict)
-    """What makes its goal the light one; empty for a task that has none."""
-    seeded: bool = False
+    """Arguments that select the benchmark, where its module holds several."""
+    seeded: bool = True
     """Whether it takes a seed."""
-    backends: tuple[str, ...] = ()
-    """What its ``--backend`` may be here; empty for a task that does not communicate."""
+    backends: tuple[str, ...] = _TORCH_BACKENDS
+    """The permitted values of ``--backend``; empty for a task that does not communicate."""
     rules: Rules = field(default_factory=dict)
-    """The values that its settings may have in the closed division, the usual one first."""
+    """The values that a setting may have in the closed division: the default, the light one, …"""
 
     @property
     def goal(self) -> Goal | None:
-        """What it trains for if nothing else is said; None for a task without a goal."""
-        usual, *_ = self.rules.get("goal", (None,))
-        return None if usual is None else _accuracy(float(usual))
+        """The default goal; None for a task without a goal."""
+        return _accuracy(self.rules.get("goal", ())[:1])
 
     @property
     def light_goal(self) -> Goal | None:
-        """What it trains for with ``light_target``; None for a task that has no such goal."""
-        light = self.light_args.get("goal")
-        return None if light is None else _accuracy(float(light))
+        """The goal with ``light_target``; None for a task that has no such goal."""
+        return _accuracy(self.rules.get("goal", ())[1:])
+
+    @property
+    def light_args(self) -> Mapping[str, str]:
+        """The arguments that make its goal the light one; empty for a task that has none."""
+        return {"goal": f"{self.light_goal.value:g}"} if self.light_goal else {}
 
     @property
     def on_gpu(self) -> bool:
@@ -49,18 +61,33 @@ class Benchmark:
         return "nccl" in self.backends
 
 
-def _accuracy(percent: float) -> Goal:
-    """Return the goal that all tasks share which have one."""
-    return Goal(VAL_ACCURACY, percent, lower_is_better=False)
+def _accuracy(percent: tuple[Setting, ...]) -> Goal | None:
+    """Make the goal that all tasks share which have one, of its value, if there is one."""
+    return Goal(VAL_ACCURACY, percent[0]) if percent and isinstance(percent[0], float) else None
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image that MLBench published: which benchmark is meant, and what it said otherwise."""
+    """An image that MLBench published: its benchmark, and the arguments that it stands for."""
 
     benchmark: str
     args: Mapping[str, str] = field(default_factory=dict)
 
+
+_MOMENTUM_SGD: Rules = {"momentum": (0.9,), "compression": ("none",)}
+_LINEAR: Rules = {
+    "dataset": ("epsilon", "rcv1"),
+    "epochs": (20,),
+    "batch_size": (100,),
+    "learning_rate": (4.0,),
+    "decay": (0.5,),
+    "l2": (1e-6,),
+    # Recording costs time.
+    "record_every": (25,),
+}
+_DIGITS_DATA: Rules = {
+    "data_sha256": ("08484fe15f4b3d1722f3c2ab8af281fd80f52417edb9422c44a1b23935531ef3",)
+}
 
 BENCHMARKS = {
     benchmark.name: benchmark
@@ -70,20 +97,37 @@ BENCHMARKS = {
             "worker.tasks.cifar10",
             "Image classification: a ResNet (v1 or v2, 20 to 56 layers) on CIFAR-10, to 80 % "
             "validation accuracy (light: 70 %).",
-            light_args={"goal": "70"},
-            seeded=True,
-            backends=_TORCH_BACKENDS,
-            rules=rules.CIFAR10_RESNET,
+            rules={
+                "version": (1, 2),
+                "depth": (20, 32, 44, 56),
+                "goal": (80.0, 70.0),
+                "epochs": (164,),
+                "worker_batch_size": (128,),
+                "learning_rate": (0.1,),
+                "weight_decay": (1e-4,),
+                **_MOMENTUM_SGD,
+                "data_sha256": (
+                    "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
+                ),
+            },
         ),
         Benchmark(
             "imagenet-resnet",
             "worker.tasks.imagenet",
             "Image classification: ResNet-50 on ImageNet, to 75.9 % validation accuracy "
             "(light: 70 %).",
-            light_args={"goal": "70"},
-            seeded=True,
-            backends=_TORCH_BACKENDS,
-            rules=rules.IMAGENET_RESNET,
+            rules={
+                "goal": (75.9, 70.0),
+                "epochs": (90,),
+                "worker_batch_size": (32,),
+                "learning_rate": (0.1,),
+                "weight_decay": (1e-4,),
+                **_MOMENTUM_SGD,
+                "image_size": (224,),
+                "classes": (1000,),
+                "train_images": (1_281_167,),
+                "validation_images": (50_000,),
+            },
         ),
         Benchmark(
             "logistic-regression",
@@ -91,19 +135,14 @@ BENCHMARKS = {
             "Linear learning: logistic regression on data in LIBSVM's format such as epsilon, to "
             "89 % validation accuracy (light: 80 %).",
             args={"model": "logistic"},
-            light_args={"goal": "80"},
-            seeded=True,
-            backends=_TORCH_BACKENDS,
-            rules=rules.LOGISTIC_REGRESSION,
+            rules={"model": ("logistic",), "goal": (89.0, 80.0), **_LINEAR},
         ),
         Benchmark(
             "ridge-regression",
             "worker.tasks.linear",
             "Linear learning: linear regression with an L2 penalty on data in LIBSVM's format.",
             args={"model": "ridge"},
-            seeded=True,
-            backends=_TORCH_BACKENDS,
-            rules=rules.RIDGE_REGRESSION,
+            rules={"model": ("ridge",), "goal": (None,), **_LINEAR},
         ),
         Benchmark(
             "linear-svm",
@@ -111,43 +150,53 @@ BENCHMARKS = {
             "Linear learning: a linear support vector machine on data in LIBSVM's format such as "
             "rcv1, to 89 % validation accuracy (light: 80 %).",
             args={"model": "svm"},
-            light_args={"goal": "80"},
-            seeded=True,
-            backends=_TORCH_BACKENDS,
-            rules=rules.LINEAR_SVM,
+            rules={"model": ("svm",), "goal": (89.0, 80.0), **_LINEAR},
         ),
         Benchmark(
             "communication",
             "worker.tasks.communication",
             "No training: latency and bandwidth of all-reduce, broadcast and all-gather, from "
             "4 B to 256 MB, as nccl-tests defines them.",
-            backends=_TORCH_BACKENDS,
-            rules=rules.COMMUNICATION,
+            seeded=False,
+            # How a message is measured. Which messages are measured is free.
+            rules={"seconds": (0.5,), "rounds": (1000,), "warmup": (5,), "check": (True,)},
         ),
         Benchmark(
             "digits",
             "worker.tasks.digits",
             "A small ResNet on scikit-learn's handwritten digits, to 97 % validation accuracy "
             "(light: 90 %).",
-            light_args={"goal": "90"},
-            seeded=True,
-            backends=_TORCH_BACKENDS,
-            rules=rules.DIGITS,
+            rules={
+                "goal": (97.0, 90.0),
+                "epochs": (30,),
+                "batch_size": (128,),
+                "learning_rate": (0.05,),
+                "weight_decay": (5e-4,),
+                **_MOMENTUM_SGD,
+                **_DIGITS_DATA,
+            },
         ),
         Benchmark(
             "digits-linear",
             "worker.tasks.digits_linear",
             "Multinomial logistic regression on scikit-learn's handwritten digits, to 93 % "
             "validation accuracy (light: 85 %).",
-            light_args={"goal": "85"},
-            seeded=True,
             backends=("gloo", "mpi"),
-            rules=rules.DIGITS_LINEAR,
+            rules={
+                "goal": (93.0, 85.0),
+                "epochs": (30,),
+                "batch_size": (128,),
+                "learning_rate": (0.5,),
+                "l2": (1e-4,),
+                **_DIGITS_DATA,
+            },
         ),
         Benchmark(
             "steps",
             "worker.tasks.steps",
             "No training: logs steps at a steady rate, to check the recording chain.",
+            seeded=False,
+            backends=(),
         ),
     )
 }

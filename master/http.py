@@ -11,7 +11,7 @@ from falcon import Request, Response
 from falcon.media import JSONHandler
 from pydantic import BaseModel, TypeAdapter
 
-from master import exact, times
+from master import exact_json, times
 from master.errors import BadFieldError
 
 # A text without NUL: neither PostgreSQL nor a command line takes it.
@@ -68,7 +68,7 @@ def read_json(req: Request, limit: int) -> Any:
     """
     body = read_bytes(req, limit) or b"{}"
     try:
-        fields = exact.loads(body)
+        fields = exact_json.loads(body)
         # JSON can spell half of a character pair, which is no text.
         json.dumps(fields, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:

@@ -78,24 +78,21 @@ class DatabaseCollector(Collector):
             ("url", "version"),
             [((self._url, version("mlbench")), 1.0)],
         )
-        for name, help_text, value in (
-            (
-                "mlbench_spool_bytes",
-                "Bytes of recorded samples that wait for Prometheus.",
-                waiting_bytes(),
-            ),
-            (
-                "mlbench_spool_limit_bytes",
-                "Bytes that may wait: the master takes no samples beyond it.",
-                self._spool_limit_bytes,
-            ),
-            (
-                "mlbench_kept_samples",
-                "Samples that Prometheus cannot hold.",
-                KeptSample.select().count(),
-            ),
-        ):
-            yield GaugeMetricFamily(name, help_text, float(value))
+        yield GaugeMetricFamily(
+            "mlbench_spool_bytes",
+            "Bytes of recorded samples that wait for Prometheus.",
+            waiting_bytes(),
+        )
+        yield GaugeMetricFamily(
+            "mlbench_spool_limit_bytes",
+            "Bytes that may wait: the master takes no samples beyond it.",
+            self._spool_limit_bytes,
+        )
+        yield GaugeMetricFamily(
+            "mlbench_kept_samples",
+            "Samples that Prometheus cannot hold.",
+            KeptSample.select().count(),
+        )
 
 
 def _gauge(name: str, help_text: str, labels: Sequence[str], values: _Values) -> Metric:
@@ -136,39 +133,23 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
     )
     lost = _lost_ranks(runs)
     each: tuple[tuple[str, str, Callable[[Run], float | None]], ...] = (
-        (names.RUN_CREATED, "When the run was ordered.", lambda run: run.created_at),
-        (names.RUN_STARTED, "When the run got its workers.", lambda run: run.started_at),
-        (names.RUN_FINISHED, "When the run ended.", lambda run: run.finished_at),
-        (
-            names.RUN_GOAL_REACHED,
-            "When the run's goal was reached first.",
-            lambda run: run.goal_reached_at,
-        ),
-        (
-            names.RUN_TIME_TO_GOAL,
-            "Training time until the goal was reached, evaluation left out.",
-            lambda run: run.goal_train_seconds,
-        ),
-        (names.RUN_WORKERS, "Ranks of the run.", lambda run: run.num_workers),
-        (
-            names.RUN_ATTEMPTS,
-            "Attempts so far: more than 1 where ranks were restarted.",
-            lambda run: run.attempt,
-        ),
-        (
-            names.RUN_LOST_RANKS,
-            "Ranks of the latest attempt that were given up as lost.",
-            lambda run: lost[run.id],
-        ),
-        (
-            names.RUN_WAITING,
-            "Bytes of the active run's samples that wait for Prometheus.",
-            lambda run: waiting_bytes(run_owner(run.id)) if run.state in ACTIVE_STATES else None,
-        ),
+        (names.RUN_CREATED, "When the run was ordered.", lambda r: r.created_at),
+        (names.RUN_STARTED, "When the run got its workers.", lambda r: r.started_at),
+        (names.RUN_FINISHED, "When the run ended.", lambda r: r.finished_at),
+        (names.RUN_GOAL_REACHED, "When the goal was first reached.", lambda r: r.goal_reached_at),
+        (names.RUN_TIME_TO_GOAL, "Training time to the goal.", lambda r: r.goal_train_seconds),
+        (names.RUN_WORKERS, "Ranks of the run.", lambda r: r.num_workers),
+        (names.RUN_ATTEMPTS, "Attempts so far.", lambda r: r.attempt),
+        (names.RUN_LOST_RANKS, "Lost ranks of the latest attempt.", lambda r: lost[r.id]),
+        (names.RUN_WAITING, "Bytes that wait for Prometheus, of an active run.", _waiting),
     )
     for name, help_text, value in each:
         found = [((str(run.id),), value(run)) for run in runs]
         yield _gauge(name, help_text, ("run_id",), [(ls, v) for ls, v in found if v is not None])
+
+
+def _waiting(run: Run) -> int | None:
+    return waiting_bytes(run_owner(run.id)) if run.state in ACTIVE_STATES else None
 
 
 def _lost_ranks(runs: Sequence[Run]) -> Mapping[int, int]:

@@ -1,20 +1,21 @@
 """The builder of the OpenAPI 3.1 document: routes and records in, JSON out."""
 
 import inspect
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from master.access import Access, access_of
-from master.openapi import examples
 from master.openapi.operation import Operation, Parameter, Schema
 from mlbench.names import STREAMS
-from mlbench.records import Error, Record
+from mlbench.records import Error
 
 JSON = "application/json"
 # JSON by another name.
@@ -22,6 +23,9 @@ _JAVASCRIPT = "text/javascript"
 _FORM = "application/x-www-form-urlencoded"
 _BYTES = "application/octet-stream"
 _METHODS = ("get", "post", "put", "delete")
+
+# Answers by operation or by record, and bodies by operation and a name for each. Tests send them.
+_EXAMPLES = json.loads(Path(__file__).with_name("examples.json").read_text())
 
 _DESCRIPTION = """\
 Order runs, follow them, read and add metrics.
@@ -235,7 +239,7 @@ def _describe_parameter(parameter: Parameter, where: str) -> dict[str, Any]:
 
 
 def _describe_body(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
-    shown = {name: {"value": body} for name, body in examples.BODIES[operation.name].items()}
+    shown = {name: {"value": body} for name, body in _EXAMPLES["bodies"][operation.name].items()}
     if operation.body is bytes:
         schema = {"type": "string", "format": "binary"}
         # A piece of a stream may be empty.
@@ -253,7 +257,7 @@ def _describe_answer(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     if operation.model is not None:
         as_json = {
             "schema": schemas.of(operation.model, "serialization"),
-            "example": _to_json(examples.ANSWERS[operation.name]),
+            "example": _example(operation),
         }
         content = {JSON: as_json, _JAVASCRIPT: as_json, **content}
     described: dict[str, Any] = {"description": operation.answer}
@@ -273,16 +277,14 @@ def _describe_failure(status: int, failure: _Failure) -> dict[str, Any]:
     }
 
 
-def _to_json(example: Any) -> Any:
-    match example:
-        case Record():
-            return example.to_fields()
-        case list():
-            return [_to_json(one) for one in example]
-        case dict():
-            return {name: _to_json(one) for name, one in example.items()}
-        case _:
-            return example
+def _example(operation: Operation) -> Any:
+    answers, model = _EXAMPLES["answers"], operation.model
+    if operation.name in answers:
+        return answers[operation.name]
+    record, *_ = get_args(model) or (model,)
+    # The file leaves out fields that have their default.
+    example = record.from_fields(answers[record.__name__]).to_fields()
+    return [example] if get_origin(model) is list else example
 
 
 # --- Forms: the fields are texts, and what is no text is JSON. ---

@@ -33,7 +33,7 @@ class Operation:
     """A method of a route. Its summary and description are the method's docstring."""
 
     name: str
-    """The ``operationId``, by which ``master.openapi.examples`` has its examples."""
+    """The ``operationId``, by which ``examples.json`` has its examples."""
     answer: str
     """What a good answer is, in words."""
     model: Any = None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from master.models import Run
+from master.models import Rank, Run
 from master.results.accuracy import Accuracy, Evaluation
 from master.results.columns import ByRank, Column, Columns, by_rank, finite_by_rank
 from master.results.division import division
@@ -27,45 +27,33 @@ TOTALS = (
 
 
 @dataclass(frozen=True)
-class EvaluationCriteria:
-    """The criteria by which a run is evaluated."""
+class RunContext:
+    """A run, what is known of it besides its series, and the criteria to evaluate it by."""
 
+    run: Run
     target: Goal | None
     after_seconds: float
     """The time of "accuracy after time"."""
     price: float | None
     """The price of a worker-second."""
-
-
-@dataclass(frozen=True)
-class WorkerInterval:
-    """The time for which a rank of an attempt occupied a worker, in Unix seconds."""
-
-    attempt: int
-    began_at: float
-    ended_at: float
-
-    def seconds(self, until: float) -> float:
-        """Return its length up to a time."""
-        return max(0.0, min(self.ended_at, until) - self.began_at)
-
-
-@dataclass(frozen=True)
-class RunContext:
-    """A run, and what is known of it besides its series."""
-
-    run: Run
     rule_violations: tuple[str, ...]
     ended_at: float
     """Unix seconds; now, for a run that has not ended."""
-    intervals: Sequence[WorkerInterval]
-    """Of all ranks and attempts."""
+    ranks: Sequence[Rank]
+    """Of all attempts."""
     energy_joules: float | None
 
+    def worker_seconds(self, until: float) -> float:
+        """Return for how long ranks have occupied workers up to a time, in Unix seconds."""
+        return sum(
+            max(0.0, min(rank.exited_at or self.ended_at, until) - rank.assigned_at)
+            for rank in self.ranks
+        )
 
-def evaluate(context: RunContext, criteria: EvaluationCriteria, series: Columns) -> Result:
+
+def evaluate(context: RunContext, series: Columns) -> Result:
     """Compute the result of a run from its series, which begin with its start."""
-    run, target, started_at = context.run, criteria.target, context.run.started_at
+    run, target, started_at = context.run, context.target, context.run.started_at
     accuracy = None
     if target is not None and started_at is not None:
         accuracy = _accuracy(context, target, round(started_at * 1e6), series)
@@ -84,7 +72,7 @@ def evaluate(context: RunContext, criteria: EvaluationCriteria, series: Columns)
         departures=context.rule_violations,
         target=target,
         time_to_accuracy=accuracy.time_to(reached) if accuracy and reached else None,
-        accuracy_after_time=accuracy.after(criteria.after_seconds) if accuracy else None,
+        accuracy_after_time=accuracy.after(context.after_seconds) if accuracy else None,
         last_value=accuracy.last() if accuracy else None,
         best_value=accuracy.best() if accuracy else None,
         epochs=_epochs(series),
@@ -94,7 +82,7 @@ def evaluate(context: RunContext, criteria: EvaluationCriteria, series: Columns)
         samples_per_second=ratio(sum(samples), _clocked([done], clocks)) if samples else None,
         phases=phases,
         communication_share=communication_share,
-        cost=_cost(context, reached, criteria.price),
+        cost=_cost(context, reached),
         energy_joules=context.energy_joules,
         curve=accuracy.curve(reached) if accuracy else None,
     )
@@ -102,8 +90,8 @@ def evaluate(context: RunContext, criteria: EvaluationCriteria, series: Columns)
 
 def _accuracy(context: RunContext, target: Goal, started_us: int, series: Columns) -> Accuracy:
     began: dict[int, float] = {}
-    for one in context.intervals:
-        began[one.attempt] = min(one.began_at, began.get(one.attempt, one.began_at))
+    for rank in context.ranks:
+        began[rank.attempt] = min(rank.assigned_at, began.get(rank.attempt, rank.assigned_at))
     return Accuracy(
         target,
         by_rank(series, target.metric),
@@ -157,13 +145,11 @@ def _epochs(series: Columns) -> int | None:
     return round(begun[0]) + 1 if begun and abs(begun[0]) < _LARGEST_COUNT else None
 
 
-def _cost(context: RunContext, reached: Evaluation | None, price: float | None) -> Cost | None:
+def _cost(context: RunContext, reached: Evaluation | None) -> Cost | None:
     if context.run.started_at is None:
         return None
-    total = sum(one.seconds(context.ended_at) for one in context.intervals)
-    to_target = None
-    if reached is not None:
-        to_target = sum(one.seconds(reached.time_us / 1e6) for one in context.intervals)
+    total, price = context.worker_seconds(context.ended_at), context.price
+    to_target = None if reached is None else context.worker_seconds(reached.time_us / 1e6)
     return Cost(total, to_target, price, _product(total, price), _product(to_target, price))
 
 

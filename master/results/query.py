@@ -12,13 +12,7 @@ from master.reading.series import SeriesReader
 from master.results import compare
 from master.results.columns import Columns, to_columns
 from master.results.division import rule_violations
-from master.results.evaluate import (
-    TOTALS,
-    EvaluationCriteria,
-    RunContext,
-    WorkerInterval,
-    evaluate,
-)
+from master.results.evaluate import TOTALS, RunContext, evaluate
 from master.results.facts import Machine, facts_of
 from mlbench import names
 from mlbench.records import Goal
@@ -66,22 +60,17 @@ def comparison_of(reader: SeriesReader, wanted: Sequence[Run], query: ResultQuer
 def _evaluate(
     reader: SeriesReader, run: Run, query: ResultQuery, machines: Sequence[Machine]
 ) -> Result:
-    criteria = _criteria(run, query)
-    context = _context(reader.prometheus, run, machines)
     try:
-        return evaluate(context, criteria, _series(reader, run, criteria))
+        context = _context(reader.prometheus, run, query, machines)
+        return evaluate(context, _series(reader, run, context.target))
     finally:
         # A deleted run is not found, whatever error its missing series caused.
         runs.find(run.id)
 
 
-def _criteria(run: Run, query: ResultQuery) -> EvaluationCriteria:
-    own = Goal(**run.goal) if run.goal else None
-    after_seconds = query.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS
-    return EvaluationCriteria(query.target or own, after_seconds, query.price)
-
-
-def _context(prometheus: PrometheusClient, run: Run, machines: Sequence[Machine]) -> RunContext:
+def _context(
+    prometheus: PrometheusClient, run: Run, query: ResultQuery, machines: Sequence[Machine]
+) -> RunContext:
     # Only these columns: a thousand restarted ranks are many rows.
     columns = Rank.select(Rank.worker, Rank.attempt, Rank.assigned_at, Rank.exited_at)
     ranks, ended_at = list(columns.where(Rank.run == run.id)), run.finished_at or time.time()
@@ -91,11 +80,12 @@ def _context(prometheus: PrometheusClient, run: Run, machines: Sequence[Machine]
         energy = used_joules(prometheus, pods, run.started_at, ended_at)
     return RunContext(
         run=run,
+        target=query.target or runs.goal_of(run),
+        after_seconds=query.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS,
+        price=query.price,
         rule_violations=tuple(rule_violations(run, machines)),
         ended_at=ended_at,
-        intervals=[
-            WorkerInterval(one.attempt, one.assigned_at, one.exited_at or ended_at) for one in ranks
-        ],
+        ranks=ranks,
         energy_joules=energy,
     )
 
@@ -120,10 +110,10 @@ def used_joules(
     return sum(used) if len(used) == len(pods) else None
 
 
-def _series(reader: SeriesReader, run: Run, criteria: EvaluationCriteria) -> Columns:
+def _series(reader: SeriesReader, run: Run, target: Goal | None) -> Columns:
     if run.started_at is None:
         return {}
-    metrics = {*TOTALS, *([criteria.target.metric] if criteria.target else ())}
+    metrics = {*TOTALS, *([target.metric] if target else ())}
     # Samples from before the start, which clients may post, are no merit of this run.
     since_us = int(run.started_at * 1000) * 1000
     return to_columns(reader.run(run.id, Selection(since_us - 1, names=tuple(sorted(metrics)))))

@@ -1,97 +1,84 @@
-"""The registry of benchmarks: each entry says what its module really takes."""
+"""The registry of benchmarks agrees with the tasks: their options, defaults, goals and rules."""
 
+import dataclasses
+import importlib
 import json
-import re
+import os
 import subprocess
 import sys
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from master.benchmarks import BENCHMARKS, IMAGES, Benchmark, find_image
+from master.benchmarks import BENCHMARKS, FREE_SETTINGS, IMAGES, Benchmark, find_image
+from worker.training import options
 
-# Each line of stdin is a module with arguments. Prints its exit code and output for each. In one
-# process, as PyTorch takes seconds to be imported.
+EACH = pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=list(BENCHMARKS))
+
+# What a task states though no option of it says so, and though an option says otherwise.
+_STATED = {
+    "cifar10-resnet": {"data_sha256"},
+    "imagenet-resnet": {"classes", "train_images", "validation_images"},
+    "digits": {"data_sha256"},
+    "digits-linear": {"data_sha256"},
+}
+_STATED_OTHERWISE: dict[str, dict[str, Any]] = {"ridge-regression": {"goal": None}}
+
+# Each line of stdin is a module with arguments, and the file for its metrics. In one process, as
+# PyTorch takes seconds to be imported. A task states its goal before it looks for its data.
 _RUN_ALL = """
-import contextlib, io, json, runpy, sys
+import importlib, json, os, sys
+from mlbench import MLBenchError
+from worker.training import options
 for line in sys.stdin:
-    module, *sys.argv[1:] = json.loads(line)
-    sys.modules.pop(module, None)
-    out = io.StringIO()
+    module, arguments, os.environ["MLBENCH_METRICS_FILE"] = json.loads(line)
+    task = importlib.import_module(module)
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
-        code = 0
-    except SystemExit as exited:
-        code = exited.code
-    except Exception as error:
-        code = repr(error)
-    print(json.dumps([code, out.getvalue()]))
+        task.main(options.parse(task.Config, arguments))
+    except MLBenchError as error:
+        print(module, error)
 """
+# What makes a task short that has its data, or needs none.
+_IN_ONE_STEP = ["--epochs=1", "--batch-size=1347"]
+_SHORT = {"digits": _IN_ONE_STEP, "digits-linear": _IN_ONE_STEP, "steps": ["--steps=1"]}
 
 
-@dataclass(frozen=True)
-class Help:
-    """What a benchmark's module answers to its arguments and ``--help``."""
-
-    code: Any
-    text: str
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The choices of each option, such as ``gloo,nccl``; empty where it has none."""
-        return dict(re.findall(r"^  --([a-z-]+) (?:\{([^}]*)\})?", self.text, re.MULTILINE))
+def config_of(benchmark: Benchmark) -> Any:
+    return importlib.import_module(benchmark.module).Config
 
 
-def arguments(benchmark: Benchmark) -> dict[str, str]:
-    """Return all arguments that an order may make of a benchmark's entry."""
-    return {
-        **benchmark.args,
-        **benchmark.light_args,
-        **({"seed": "7"} if benchmark.seeded else {}),
-        **({"backend": benchmark.backends[-1]} if benchmark.backends else {}),
-        **({"device": "cuda"} if benchmark.on_gpu else {}),
-    }
+def choices(benchmark: Benchmark) -> dict[str, tuple[Any, ...]]:
+    """Return the choices of each option of a task; none where it takes any text or number."""
+    return {name: get_args(kind) for name, kind in get_type_hints(config_of(benchmark)).items()}
 
 
-@pytest.fixture(scope="module")
-def helps() -> dict[str, Help]:
-    calls = [
-        [one.module, *(f"--{key}={value}" for key, value in arguments(one).items()), "--help"]
-        for one in BENCHMARKS.values()
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", _RUN_ALL],
-        input="\n".join(map(json.dumps, calls)),
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    found = [Help(*json.loads(line)) for line in done.stdout.splitlines()]
-    return dict(zip(BENCHMARKS, found, strict=True))
+def defaults(benchmark: Benchmark) -> dict[str, Any]:
+    """Return each option of a task with its default."""
+    own = {option.name: option.default for option in dataclasses.fields(config_of(benchmark))}
+    return {**own, **benchmark.args, **_STATED_OTHERWISE.get(benchmark.name, {})}
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=list(BENCHMARKS))
-def test_a_module_takes_what_its_entry_says(benchmark: Benchmark, helps: dict[str, Help]) -> None:
-    found = helps[benchmark.name]
-    assert found.code == 0, found.text
-    assert arguments(benchmark).keys() <= found.options.keys()
-    assert ("seed" in found.options) == benchmark.seeded
-    assert ("device" in found.options) == benchmark.on_gpu
-    assert ("backend" in found.options) == bool(benchmark.backends)
-    assert set(benchmark.backends) <= set(found.options.get("backend", "").split(","))
-    # Only there do tensors lie where nccl takes them.
-    assert ("nccl" in benchmark.backends) == benchmark.on_gpu
+@EACH
+def test_a_module_takes_what_its_entry_says(benchmark: Benchmark) -> None:
+    found = choices(benchmark)
+    assert ("seed" in found) == benchmark.seeded
+    assert ("device" in found) == benchmark.on_gpu
+    assert ("backend" in found) == bool(benchmark.backends)
+    assert set(benchmark.backends) <= set(found.get("backend", ()))
+    # All arguments that an order may make of the entry.
+    arguments = {**benchmark.args, **benchmark.light_args}
+    arguments |= {"backend": benchmark.backends[-1]} if benchmark.backends else {}
+    arguments |= {"device": "cuda"} if benchmark.on_gpu else {}
+    options.parse(config_of(benchmark), [f"--{name}={value}" for name, value in arguments.items()])
 
 
-def test_images_stand_for_benchmarks(helps: dict[str, Help]) -> None:
+def test_images_stand_for_benchmarks() -> None:
     for name, image in IMAGES.items():
         for tag in ("", ":latest", ":v2.1.0"):
             assert find_image(name + tag) == image
-        options = helps[image.benchmark].options
         for key, value in image.args.items():
-            assert value in options[key].split(",")
+            assert value in choices(BENCHMARKS[image.benchmark])[key]
 
 
 @pytest.mark.parametrize(
@@ -109,3 +96,53 @@ def test_images_stand_for_benchmarks(helps: dict[str, Help]) -> None:
 )
 def test_other_images_stand_for_nothing(name: str) -> None:
     assert find_image(name) is None
+
+
+# --- Rules. ---
+
+
+@EACH
+def test_each_option_is_ruled_or_free(benchmark: Benchmark) -> None:
+    """For a new one, somebody has to decide."""
+    ruled = benchmark.rules.keys()
+    assert defaults(benchmark).keys() - FREE_SETTINGS == ruled - _STATED.get(benchmark.name, set())
+    assert not ruled & FREE_SETTINGS
+    usual = {name: permitted[0] for name, permitted in benchmark.rules.items()}
+    assert usual.items() <= (usual | defaults(benchmark)).items()
+
+
+def test_nothing_is_free_that_no_task_has() -> None:
+    assert set().union(*map(defaults, BENCHMARKS.values())) >= FREE_SETTINGS
+
+
+# --- Goals. ---
+
+
+@pytest.mark.slow
+def test_the_goals_are_those_that_the_tasks_state(tmp_path: Path) -> None:
+    files, goals, calls = {}, {}, []
+    for one in BENCHMARKS.values():
+        for light in (False, True):
+            # Asked for the light one, a task without goes on as ever.
+            goals[one.name, light] = (light and one.light_goal) or one.goal
+            chosen = {**one.args, **(one.light_args if light else {})}
+            arguments = [f"--{key}={value}" for key, value in chosen.items()]
+            file = files[one.name, light] = tmp_path / f"{one.name}-{light}"
+            calls.append([one.module, arguments + _SHORT.get(one.name, []), str(file)])
+    # No data here, and none from elsewhere.
+    nowhere = {"MLBENCH_DATASETS": str(tmp_path / "none"), "https_proxy": "http://127.0.0.1:9"}
+    subprocess.run(
+        [sys.executable, "-c", _RUN_ALL],
+        input="\n".join(map(json.dumps, calls)),
+        stdout=subprocess.DEVNULL,
+        env=os.environ | nowhere,
+        check=True,
+        text=True,
+    )
+    for key, goal in goals.items():
+        assert read_goal(files[key]) == (goal and dataclasses.asdict(goal)), key
+
+
+def read_goal(file: Path) -> Any:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return next(filter(None, (json.loads(line).get("goal") for line in lines)), None)

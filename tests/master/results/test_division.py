@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from master import rules
+from master.benchmarks import BENCHMARKS
 from master.results.division import division, rule_violations
 from tests.master.making import make_run
 from tests.worker.ranks import finish, start_ranks
@@ -36,7 +36,7 @@ def test_a_real_run_keeps_the_rules(database: Database, tmp_path: Path) -> None:
 
 
 def test_each_violation_is_a_sentence(database: Database) -> None:
-    settings = {name: permitted[0] for name, permitted in rules.DIGITS.items()}
+    settings = {name: permitted[0] for name, permitted in BENCHMARKS["digits"].rules.items()}
     changed = settings | {"learning_rate": 0.1, "compression": "fp16", "goal": 95.0, "seed": 9}
     assert violations(settings, benchmark="digits") == []
     assert violations(changed, benchmark="digits") == [

@@ -6,29 +6,36 @@ from dataclasses import replace
 
 import pytest
 
-from master.models import Run
-from master.results.evaluate import EvaluationCriteria, RunContext, WorkerInterval, evaluate
+from master.models import Rank, Run
+from master.results.evaluate import RunContext, evaluate
 from mlbench.records import Goal
 from mlbench.results import Result
 from tests.master.results.making import START, columns
 
 _RUN = {"id": 7, "name": "a", "benchmark": "digits", "state": "FINISHED", "num_workers": 2}
+
+
+def rank(attempt: int, assigned_at: float, exited_at: float) -> Rank:
+    """Make a rank that had a worker from a second after the start of the run to another."""
+    return Rank(attempt=attempt, assigned_at=START + assigned_at, exited_at=START + exited_at)
+
+
 _CONTEXT = RunContext(
     run=Run(**_RUN, started_at=START),
+    target=Goal("acc", 97.0),
+    after_seconds=7200.0,
+    price=None,
     rule_violations=("batch_size is 1",),
     ended_at=START + 60,
-    intervals=(WorkerInterval(1, START - 1, START + 59), WorkerInterval(1, START - 1, START + 60)),
+    ranks=(rank(1, -1, 59), rank(1, -1, 60)),
     energy_joules=12.5,
 )
-_CRITERIA = EvaluationCriteria(Goal("acc", 97.0), 7200.0, None)
 
 Values = Mapping[float, float]
 
 
-def evaluated(
-    context: RunContext = _CONTEXT, criteria: EvaluationCriteria = _CRITERIA, **series: Values
-) -> Result:
-    return evaluate(context, criteria, columns(**series))
+def evaluated(context: RunContext = _CONTEXT, **series: Values) -> Result:
+    return evaluate(context, columns(**series))
 
 
 def test_a_run_that_recorded_nothing() -> None:
@@ -59,8 +66,8 @@ def test_code_that_records_its_accuracy_alone() -> None:
 
 
 def test_without_a_target_the_other_figures_stand() -> None:
-    criteria = EvaluationCriteria(None, 7200.0, 0.5)
-    found = evaluated(criteria=criteria, acc_0={20: 98}, train_seconds_0={20: 8})
+    context = replace(_CONTEXT, target=None, price=0.5)
+    found = evaluated(context, acc_0={20: 98}, train_seconds_0={20: 8})
     assert (found.target, found.time_to_accuracy, found.accuracy_after_time) == (None, None, None)
     assert (found.last_value, found.best_value, found.curve) == (None, None, None)
     assert found.training_seconds == 8.0
@@ -69,7 +76,7 @@ def test_without_a_target_the_other_figures_stand() -> None:
 
 
 def test_a_run_that_never_started_has_no_figures() -> None:
-    found = evaluated(replace(_CONTEXT, run=Run(**_RUN), intervals=()))
+    found = evaluated(replace(_CONTEXT, run=Run(**_RUN), ranks=()))
     assert (found.wall_seconds, found.cost, found.time_to_accuracy) == (None, None, None)
     assert found.accuracy_after_time is None
 
@@ -108,7 +115,7 @@ def test_totals_without_a_clock_of_their_time_take_the_next_or_last(
     rank: str, clock: Values
 ) -> None:
     series = columns(**{f"samples{rank}": {50.0: 800.0}, "train_seconds_0": clock})
-    assert evaluate(_CONTEXT, _CRITERIA, series).samples_per_second == 20.0
+    assert evaluate(_CONTEXT, series).samples_per_second == 20.0
 
 
 def test_no_samples_and_no_time() -> None:
@@ -159,14 +166,8 @@ def test_phases_with_too_little_recorded() -> None:
 
 
 def test_the_cost_is_that_of_every_worker_of_every_attempt() -> None:
-    intervals = [
-        WorkerInterval(1, START - 2, START + 20),
-        WorkerInterval(1, START - 1, START + 18),
-        WorkerInterval(2, START + 21, START + 60),
-        WorkerInterval(2, START + 22, START + 58),
-    ]
-    context, criteria = replace(_CONTEXT, intervals=intervals), replace(_CRITERIA, price=0.25)
-    cost = evaluated(context, criteria, acc_0={30: 98}).cost
+    ranks = [rank(1, -2, 20), rank(1, -1, 18), rank(2, 21, 60), rank(2, 22, 58)]
+    cost = evaluated(replace(_CONTEXT, ranks=ranks, price=0.25), acc_0={30: 98}).cost
     assert cost is not None
     assert cost.worker_seconds == 22 + 19 + 39 + 36
     assert cost.worker_seconds_to_target == 22 + 19 + 9 + 8
