@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from mlbench.client import Run
+from mlbench.records import Run
 from tests.e2e.commands import wait_until
 from tests.e2e.release import CORES, ENDLESS, Release
 

@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from mlbench.client import Run
+from mlbench.records import Run
 from tests.e2e.commands import CommandError, wait_until
 from tests.e2e.release import ENDLESS, WORKERS, Object, Release
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mlbench import names
-from mlbench.client import Run
+from mlbench.records import Run
 from tests.e2e.commands import wait_until
 from tests.e2e.release import Object, Release
 

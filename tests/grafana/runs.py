@@ -11,8 +11,8 @@ import pytest
 from master import times
 from master.reading.promql import PrometheusClient
 from mlbench import ApiClient, names
-from mlbench.client import Run
 from mlbench.home import Home
+from mlbench.records import Run
 from mlbench.stack import launch
 from tests.conftest import wait_for
 from tests.grafana.asking import View
