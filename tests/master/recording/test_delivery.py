@@ -57,7 +57,7 @@ def test_killed_between_sending_and_committing(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    for step in ("advance", "_store_series", "_keep", "store_goal", "store_settings"):
+    for step in ("advance", "_store_series", "_keep", "store_facts", "store_refused"):
         with monkeypatch.context() as patch:
             patch.setattr(module, step, killed)
             with pytest.raises(KeyboardInterrupt):
