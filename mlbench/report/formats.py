@@ -1,12 +1,11 @@
 """A comparison as JSON, CSV, Markdown or HTML."""
 
 import csv
-import dataclasses
 import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
 from mlbench.csv_cells import harmless
@@ -62,8 +61,8 @@ def to_csv(comparison: Comparison) -> str:
     rows = []
     for result in comparison.results:
         group = groups[result.run_id]
-        fields = {**result.to_fields(), "departures": "; ".join(result.departures)}
-        row = _flat(Result, fields, "", [*phases])
+        values = {**result.to_fields(), "departures": "; ".join(result.departures)}
+        row = _flat(Result, values, "", [*phases])
         row |= {"group": group.label, **_flat(Group, group.to_fields(), "group_", [])}
         # No spreadsheet shall take a text for a formula.
         texts = {name: harmless(value) for name, value in row.items() if isinstance(value, str)}
@@ -76,19 +75,20 @@ def to_csv(comparison: Comparison) -> str:
 
 
 def _flat(
-    record: type[Any], fields: Mapping[str, Any], prefix: str, phases: Sequence[str]
+    record: type[Any], values: Mapping[str, Any], prefix: str, phases: Sequence[str]
 ) -> dict[str, Any]:
     """Return a record's figures, and those of the records in it: None for a record that is None."""
     flat: dict[str, Any] = {}
     hints = get_type_hints(record)
-    for part in dataclasses.fields(record):
-        name, value = prefix + part.name, fields.get(part.name)
-        inner = next(filter(dataclasses.is_dataclass, get_args(hints[part.name])), None)
+    for part in fields(record):
+        name = prefix + part.name
+        value: Any = values.get(part.name)
+        inner: Any = next(filter(is_dataclass, get_args(hints[part.name])), None)
         if part.name == "phases":
-            flat |= {f"{name}_{phase}": fields["phases"].get(phase) for phase in phases}
+            flat |= {f"{name}_{phase}": value.get(phase) for phase in phases}
         elif name in _LEFT_OUT:
             continue
-        elif inner is not None:
+        elif inner:
             flat |= _flat(inner, value or {}, f"{name}_", phases)
         else:
             flat[name] = value
