@@ -51,6 +51,8 @@ class Look(TypedDict, total=False):
     """The highest value of the scale."""
     colours: ThresholdsConfig
     mappings: Sequence[ValueMapping]
+    repeat: str
+    """The variable for each of whose values there is a panel, four in a line."""
     no_value: str
     """What is shown where there is no data."""
     overrides: Overrides
@@ -108,6 +110,9 @@ def panel(
         ),
         transformations=list(look.get("transformations", ())),
         plugin_version=_PLUGIN_VERSION,
+        repeat=look.get("repeat"),
+        repeat_direction="h" if "repeat" in look else None,
+        max_per_row=4 if "repeat" in look else None,
     )
 
 
@@ -151,20 +156,14 @@ def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
 
 def legend(*, table: bool) -> common.VizLegendOptions:
     """Return a legend: a list below, or a table beside the graph, for many series."""
-    if not table:
-        return common.VizLegendOptions(
-            display_mode=common.LegendDisplayMode.LIST,
-            placement=common.LegendPlacement.BOTTOM,
-            show_legend=True,
-            calcs=[],
-        )
+    modes, places = common.LegendDisplayMode, common.LegendPlacement
     return common.VizLegendOptions(
-        display_mode=common.LegendDisplayMode.TABLE,
-        placement=common.LegendPlacement.RIGHT,
+        display_mode=modes.TABLE if table else modes.LIST,
+        placement=places.RIGHT if table else places.BOTTOM,
         show_legend=True,
-        calcs=["lastNotNull", "max"],
-        sort_by="Max",
-        sort_desc=True,
+        calcs=["lastNotNull", "max"] if table else [],
+        sort_by="Max" if table else None,
+        sort_desc=True if table else None,
     )
 
 
@@ -182,11 +181,3 @@ def markdown(title: str, description: str, content: str, *, width: int, height: 
         transformations=[],
         plugin_version=_PLUGIN_VERSION,
     )
-
-
-def repeated(template: Panel, variable: str, *, per_line: int) -> Panel:
-    """Repeat the panel for each value of a variable."""
-    template.repeat = variable
-    template.repeat_direction = "h"
-    template.max_per_row = per_line
-    return template

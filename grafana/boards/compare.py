@@ -6,7 +6,6 @@ from grafana_foundation_sdk.models.common import StackingMode, VisibilityMode
 from grafana_foundation_sdk.models.dashboard import VariableOption
 
 from grafana import links, thresholds, variables
-from grafana.annotations import run_events
 from grafana.board import Board, Row
 from grafana.figures import bars
 from grafana.graphs import against, stacked_bars
@@ -215,7 +214,6 @@ BOARD: Final = Board(
     time_from="now-24h",
     history=True,
     variables=(
-        variables.datasource(),
         variables.benchmarks("Of which tasks to compare the runs."),
         variables.runs('benchmark=~"$benchmark"'),
         variables.query(
@@ -226,7 +224,7 @@ BOARD: Final = Board(
             description="What is drawn over the time since the start.",
         ),
     ),
-    annotations=run_events(_RUNS),
+    runs=_RUNS,
     rows=(
         Row("Who is first", LEARNING),
         Row("What more workers bring", SCALING),
