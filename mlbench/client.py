@@ -8,68 +8,34 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
-from types import TracebackType
-from typing import Any, BinaryIO, Literal, TypeVar, Unpack
+from typing import Any, BinaryIO, Literal, TypeVar, Unpack, cast
 from urllib.parse import quote
 
 import msgspec
 
 from mlbench import names
 from mlbench.discovery import HINT_ELSEWHERE, Place, find_connection, find_pod, find_service
-from mlbench.errors import ApiError, DiscoveryError, NoAnswerError
+from mlbench.errors import ApiError
 from mlbench.home import Connection, Home
 from mlbench.names import StreamName
 from mlbench.records import (
     Benchmark,
-    Delivery,
-    Goal,
     Info,
-    LogMatch,
     LogPage,
     LogSearch,
     Manifest,
     Pod,
     Point,
-    Rank,
     Record,
     Run,
     RunEvent,
-    RunLimits,
     RunOptions,
+    Series,
 )
 from mlbench.results import Comparison, Result
 from mlbench.transport import Address, Answer, HttpClient, OnProgress, Params, parse_address
 
-__all__ = [
-    "Answer",
-    "ApiClient",
-    "ApiError",
-    "Benchmark",
-    "Comparison",
-    "Delivery",
-    "DiscoveryError",
-    "Format",
-    "Goal",
-    "Info",
-    "LogMatch",
-    "LogPage",
-    "LogSearch",
-    "Manifest",
-    "NoAnswerError",
-    "Pod",
-    "Point",
-    "Rank",
-    "Result",
-    "Run",
-    "RunEvent",
-    "RunLimits",
-    "Sample",
-    "Series",
-]
-
 Format = Literal["zip", "csv", "json"]
-Series = dict[str, list[Point]]
-"""Points by the name of their series, such as ``train_loss @ 0``; each list in order of time."""
 
 _Moment = datetime | str
 _Names = str | Sequence[str]
@@ -167,13 +133,10 @@ class ApiClient:
 
     @classmethod
     def from_home(cls, home: Home | None = None) -> "ApiClient":
-        """Connect to the local stack with this home folder.
-
-        Without one, connect to the master that $MLBENCH_URL and $MLBENCH_TOKEN name, or else to
-        the running local stack.
+        """Connect to the stack of a home folder, or else as ``find_connection`` says.
 
         Raises:
-            NotConnectedError: there is none.
+            NotConnectedError: no stack is running there.
         """
         return cls.from_connection(home.read_connection() if home else find_connection())
 
@@ -186,12 +149,7 @@ class ApiClient:
     def __enter__(self) -> "ApiClient":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._http.close(cancel=error is not None)
 
     def close(self) -> None:
@@ -348,16 +306,13 @@ class ApiClient:
             before: instead, the lines that end at this byte, as many as fit into an answer.
             attempt: of the run; by default the latest one.
         """
+        params = _given(rank=rank, stream=stream, attempt=attempt)
         if before is not None:
-            tail = None
-        params = _given(
-            rank=rank,
-            stream=stream,
-            attempt=attempt,
-            before=before,
-            tail=tail,
-            offset=offset if before is None and tail is None else None,
-        )
+            params["before"] = before
+        elif tail is not None:
+            params["tail"] = tail
+        else:
+            params["offset"] = offset
         return self._get(f"{_run(run_id)}logs/", _one(LogPage), params)
 
     def search_logs(
@@ -390,11 +345,7 @@ class ApiClient:
     ) -> int:
         """Write a rank's whole log to a file, in this thread, and return its size in bytes.
 
-        The options are those of ``get_logs`` and ``download``.
-
-        Raises:
-            ApiError: the master refuses.
-            NoAnswerError: it does not answer, or breaks off.
+        Options and errors are those of ``get_logs`` and ``download``.
         """
         params = _given(rank=rank, stream=stream, attempt=attempt, format="text")
         return self._http.download(f"{_run(run_id)}logs/", params, file, on_progress)
@@ -502,30 +453,22 @@ class ApiClient:
         metadata: object = "",
         date: _Moment | None = None,
     ) -> Future[Answer[Point]]:
-        """Add a sample to a run. It can be read as soon as there is an answer.
+        """Add a sample to a run. It can be read as soon as there is an answer: the stored point.
 
-        Args:
-            run_id: the run.
-            name: of the metric; `` @ RANK`` at its end makes it a rank's.
-            value: a number or a text.
-            cumulative: whether the values of this metric only ever grow.
-            metadata: anything that JSON can hold.
-            date: when it was measured, now by default; a datetime without a zone is in UTC.
-
-        Returns:
-            A future of the point as the master stores it.
+        The options are those of ``Sample``; a date without a zone is in UTC.
         """
         sample = Sample(name, value, date or datetime.now(UTC), run_id, None, cumulative, metadata)
         return self._http.request("POST", "/api/metrics/", _one(Point), body=sample.to_fields())
 
     def post_metrics(self, samples: Sequence[Sample]) -> Future[Answer[int]]:
-        """Add up to 10,000 samples to runs or pods; if one is wrong, none is added.
+        """Add up to 10,000 samples to runs or pods, and get their number.
 
-        Returns:
-            A future of their number.
+        If one is wrong, none is added.
         """
         body = [sample.to_fields() for sample in samples]
-        return self._http.request("POST", "/api/metrics/", _count, body=body)
+        return self._http.request(
+            "POST", "/api/metrics/", lambda content: int(json.loads(content)["count"]), body=body
+        )
 
     # --- The installation ---
 
@@ -585,8 +528,8 @@ def _time(moment: _Moment) -> str:
     """Return a time as the API takes it; a datetime without a zone is in UTC."""
     if isinstance(moment, str):
         return moment
-    aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return aware.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return f"{aware.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def _json_value(value: float | str) -> float | str:
@@ -613,19 +556,13 @@ def _list_of(record: type[_Some]) -> Callable[[bytes], list[_Some]]:
     return lambda content: [record.from_fields(fields) for fields in json.loads(content)]
 
 
-def _count(content: bytes) -> int:
-    return int(json.loads(content)["count"])
-
-
 def _series(content: bytes) -> Series:
     return msgspec.json.decode(content, type=Series)
 
 
 def _series_of_pods(content: bytes) -> dict[str, Series]:
     found = msgspec.json.decode(content, type=dict[str, Series | str])
-    series = {}
-    for pod, answer in found.items():
+    for answer in found.values():
         if isinstance(answer, str):  # why the pod's series are not complete
             raise ApiError(HTTPStatus.BAD_GATEWAY, answer)
-        series[pod] = answer
-    return series
+    return cast("dict[str, Series]", found)

@@ -412,6 +412,10 @@ class Point(SparseRecord):
         return float(self.value)
 
 
+Series = dict[str, list[Point]]
+"""Points by the name of their series, such as ``train_loss @ 0``; each list in order of time."""
+
+
 @dataclass(frozen=True)
 class LogPage(Record):
     """A piece of what a rank wrote."""
@@ -529,11 +533,6 @@ class RunLimits(Record):
     """``null`` where it cannot be limited."""
     gpus: int
     """GPUs of a worker of a run that asks for them; 0 where there are none."""
-
-    @property
-    def can_limit_bandwidth(self) -> bool:
-        """Whether a run may ask for a bandwidth."""
-        return self.bandwidth is not None
 
 
 @dataclass(frozen=True)

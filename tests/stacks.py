@@ -5,8 +5,8 @@ from typing import Any
 import psutil
 
 from mlbench import ApiClient, names
-from mlbench.client import Run
 from mlbench.home import Home
+from mlbench.records import Run
 from mlbench.stack import launch
 from tests.conftest import wait_for
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.faults.stack import Stack, wait_for
 from benchmarks.faults.training import METRIC, Check, check
 from mlbench.assets import CHECKOUT
-from mlbench.client import ApiError, Run
-from mlbench.errors import MLBenchError
+from mlbench.errors import ApiError, MLBenchError
+from mlbench.records import Run
 
 _WORKERS = 2
 _VALUES = 1500

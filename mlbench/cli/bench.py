@@ -3,37 +3,21 @@
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from statistics import mean
 from typing import Annotated, Any
 
 import typer
 
+from mlbench.cli import order as orders
 from mlbench.cli.common import FAILED, INTERRUPTED, JsonOption, UsageError, connected, err
 from mlbench.cli.compare import OutputsOption, check_files, write_and_show
-from mlbench.cli.live import AlertWatch, follow
-from mlbench.cli.order import (
-    LONGEST_NAME,
-    ArgumentsArgument,
-    BackendOption,
-    BandwidthOption,
-    CpusOption,
-    DeadlineOption,
-    GpuOption,
-    ImageOption,
-    LightOption,
-    Order,
-    QueueOption,
-    RestartsOption,
-    SettingsOption,
-    TaskArgument,
-    make_name,
-    read_code,
-    read_settings,
-)
-from mlbench.client import ApiClient, Benchmark, Run
+from mlbench.cli.live import follow
+from mlbench.cli.order import LONGEST_NAME, Order
+from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
+from mlbench.records import Benchmark, Run
 from mlbench.report import figures
 
 # As many as the API compares at a time.
@@ -41,8 +25,8 @@ _MOST_RUNS = 200
 
 
 def bench(
-    task: TaskArgument,
-    arguments: ArgumentsArgument = None,
+    task: orders.TaskArgument,
+    arguments: orders.ArgumentsArgument = None,
     workers: Annotated[
         str, typer.Option(metavar="N,N...", help="Numbers of workers, separated by commas.")
     ] = "1,2",
@@ -51,20 +35,20 @@ def bench(
         str | None,
         typer.Option(help="Name of the set; with that of an interrupted set, it goes on."),
     ] = None,
-    cpus: CpusOption = None,
-    bandwidth: BandwidthOption = None,
-    settings: SettingsOption = None,
+    cpus: orders.CpusOption = None,
+    bandwidth: orders.BandwidthOption = None,
+    settings: orders.SettingsOption = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="Seed of the first repeat; each other one has the next."),
     ] = None,
-    light: LightOption = False,
-    backend: BackendOption = None,
-    gpu: GpuOption = False,
-    restarts: RestartsOption = 0,
-    deadline: DeadlineOption = None,
-    image: ImageOption = None,
-    queue: QueueOption = False,
+    light: orders.LightOption = False,
+    backend: orders.BackendOption = None,
+    gpu: orders.GpuOption = False,
+    restarts: orders.RestartsOption = 0,
+    deadline: orders.DeadlineOption = None,
+    image: orders.ImageOption = None,
+    queue: orders.QueueOption = False,
     output: OutputsOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -77,21 +61,22 @@ def bench(
         check_files(files)
         counts = read_workers(workers)
         benchmarks = {one.name: one for one in client.get_benchmarks().result().value}
-        code = read_code(task, arguments or [], image, [*benchmarks])
-        order = Order(
+        code = orders.read_code(task, arguments or [], image, benchmarks)
+        order = replace(
             code,
-            args=read_settings(code, settings),
+            args=orders.read_settings(code, settings),
             num_cpus=cpus,
             max_bandwidth=bandwidth,
-            backend=backend,
-            gpu=gpu,
-            light=light,
-            options={"max_restarts": restarts, "deadline_seconds": deadline},
+            backend=backend or code.backend,
+            gpu_enabled=gpu,
+            light_target=light,
+            max_restarts=restarts,
+            deadline_seconds=deadline,
         )
-        benchmark = benchmarks.get(code.benchmark or "")
+        benchmark = benchmarks.get(code.benchmark)
         seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(repeats)]
         room = len(_suffix(max(counts), repeats))
-        set_name = name or make_name(code.title, room)
+        set_name = name or orders.make_name(code.title, room)
         planned = plan_runs(set_name, counts, seeds)
         earlier = find_earlier(planned, client.get_runs().result().value)
         check_earlier(earlier, order, benchmark.rules if benchmark else {})
@@ -174,8 +159,7 @@ def _run_all(
             # After the first run, the set waits for what others order meanwhile.
             waits = queue or bool(ended)
             run = order.place(client, one.name, one.num_workers, one.seed, queue=waits)
-        if run.active:
-            run = follow(client, run, AlertWatch(prometheus_url, run.id), quiet=progress.quiet)
+        run = follow(client, run, prometheus_url, quiet=progress.quiet)
         progress.end(one, run)
         ended.append(run)
     return ended
@@ -269,39 +253,32 @@ def check_earlier(
 
 
 def _differing(planned: PlannedRun, run: Run, order: Order) -> list[str]:
-    code = order.code
-    wanted: dict[str, object] = {
+    wanted = asdict(order) | {
         "num_workers": planned.num_workers,
         "seed": planned.seed,
-        "benchmark": code.benchmark or "",
-        "image": code.image or "",
-        "command": code.command or "",
-        "working_dir": code.working_dir,
-        "num_cpus": order.num_cpus,
-        "max_bandwidth": order.max_bandwidth,
-        "gpu_enabled": order.gpu,
-        "light_target": order.light,
-        "backend": (order.backend or code.default_backend or run.backend).lower(),
-        "deadline_seconds": None,
-        **order.options,
-        # Restarts change nothing in what is measured.
-        "max_restarts": run.max_restarts,
+        "backend": (order.backend or run.backend).lower(),
     }
-    return [name for name, value in wanted.items() if getattr(run, name) != value]
+    # Restarts change nothing in what is measured.
+    passed_over = ("title", "args", "max_restarts")
+    return [
+        name
+        for name, value in wanted.items()
+        if name not in passed_over and getattr(run, name) != value
+    ]
 
 
 def _differing_args(run: Run, order: Order, rules: Mapping[str, Sequence[Any]]) -> list[str]:
     """Return the options in which a run differs from an order of the same seed and goal."""
     # The master adds these options by itself.
-    added = {"seed", "backend", *(["device"] if order.gpu else [])}
-    added |= {"goal"} if order.light else set()
-    names = {*run.args, *order.args}
+    usual = {"seed", "backend", *(["device"] if order.gpu_enabled else [])}
+    usual |= {"goal"} if order.light_target else set()
+    usual |= {
+        name for name, value in run.args.items() if value in map(str, rules.get(name, ())[:1])
+    }
     return [
         f"option {name}"
-        for name in sorted(names)
-        if run.args.get(name) != order.args.get(name)
-        and not (name not in order.args and name in added)
-        and not (name not in order.args and run.args[name] in map(str, rules.get(name, ())[:1]))
+        for name in sorted({*run.args, *order.args})
+        if run.args.get(name) != order.args.get(name) and (name in order.args or name not in usual)
     ]
 
 

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from mlbench import names
-from mlbench.client import ApiClient, ApiError, Run
+from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
-from mlbench.errors import MLBenchError
+from mlbench.errors import ApiError, MLBenchError
 from mlbench.home import Connection
+from mlbench.records import Run
 
 # Exit codes.
 FAILED = 1

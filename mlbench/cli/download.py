@@ -29,7 +29,8 @@ from mlbench.cli.common import (
     out,
     print_json,
 )
-from mlbench.client import ApiClient, Format, Run
+from mlbench.client import ApiClient, Format
+from mlbench.records import Run
 
 _FORMATS: tuple[Format, ...] = get_args(Format)
 _STDOUT = Path("-")

@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -18,9 +18,10 @@ from rich.text import Text
 
 from mlbench import names
 from mlbench.cli.common import err
-from mlbench.client import ApiClient, ApiError, NoAnswerError, Run, Series
-from mlbench.errors import MLBenchError
+from mlbench.client import ApiClient
+from mlbench.errors import ApiError, MLBenchError, NoAnswerError
 from mlbench.login import split_login
+from mlbench.records import Run, Series
 from mlbench.report import figures
 
 _REFRESH_SECONDS = 0.3
@@ -64,17 +65,13 @@ def read_alerts(prometheus_url: str) -> list[Alert]:
     # Without the login: the error names the address.
     url, login = split_login(prometheus_url)
     try:
-        answer = httpx.get(
-            f"{url}/api/v1/alerts",
-            auth=login,
-            timeout=_PROMETHEUS_SECONDS,
-            trust_env=False,  # a proxy would not find an address of this machine
-        )
+        # A proxy would not find an address of this machine.
+        alerts_url = f"{url}/api/v1/alerts"
+        answer = httpx.get(alerts_url, auth=login, timeout=_PROMETHEUS_SECONDS, trust_env=False)
         alerts = answer.raise_for_status().json()["data"]["alerts"]
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        raise AlertsError(
-            f"Prometheus at {url} does not tell which alerts fire: {error!r}"
-        ) from error
+        text = f"Prometheus at {url} does not tell which alerts fire: {error!r}"
+        raise AlertsError(text) from error
     return [_to_alert(one) for one in alerts if one["state"] == "firing"]
 
 
@@ -90,23 +87,22 @@ def _to_alert(fields: dict[str, Any]) -> Alert:
     )
 
 
+@dataclass
 class AlertWatch:
     """The alerts of one run, read at most every 2 s; none while Prometheus does not answer."""
 
-    def __init__(self, prometheus_url: str | None, run_id: int) -> None:
-        self._prometheus_url = prometheus_url
-        self._run_id = run_id
-        self._read_at = float("-inf")
-        self._alerts: list[Alert] = []
+    prometheus_url: str | None
+    run_id: int
+    _read_at: float = float("-inf")
+    _alerts: Sequence[Alert] = ()
 
-    def read(self) -> list[Alert]:
+    def read(self) -> Sequence[Alert]:
         """Return the alerts that fire, or fired up to 2 s ago."""
-        if self._prometheus_url and time.monotonic() - self._read_at > _ALERTS_SECONDS:
-            try:
-                found = read_alerts(self._prometheus_url)
-            except AlertsError:
-                found = []
-            self._alerts = [alert for alert in found if alert.run_id == self._run_id]
+        if self.prometheus_url and time.monotonic() - self._read_at > _ALERTS_SECONDS:
+            self._alerts = []
+            with suppress(AlertsError):
+                found = read_alerts(self.prometheus_url)
+                self._alerts = [alert for alert in found if alert.run_id == self.run_id]
             self._read_at = time.monotonic()
         return self._alerts
 
@@ -119,7 +115,6 @@ class Progress:
     """How far a run is."""
 
     epoch: int | None
-    step: int | None
     loss: float | None
     accuracy: float | None
     samples_per_second: float | None
@@ -131,23 +126,18 @@ def progress(run: Run, series: Series, now: datetime) -> Progress:
     """Return how far a run is, from the last value of each of its series."""
     last = last_numbers(series)
 
-    def first_rank(metric: str) -> float | None:
+    def first_rank(metric: str | None) -> float | None:
         return last[metric][0] if metric in last else None
 
-    def count(metric: str) -> int | None:
-        value = first_rank(metric)
-        return round(value) if value is not None and math.isfinite(value) else None
-
-    train_seconds = sum(last.get(names.TRAIN_SECONDS, ()))
-    samples = sum(last.get(names.SAMPLES, ()))
-    ranks = len(last.get(names.TRAIN_SECONDS, ()))
+    epoch = first_rank(names.EPOCH)
+    train_seconds, samples = last.get(names.TRAIN_SECONDS, []), sum(last.get(names.SAMPLES, []))
+    measured = samples and sum(train_seconds)
     began = datetime.fromisoformat(run.started_at or run.created_at)
     return Progress(
-        epoch=count(names.EPOCH),
-        step=count(names.STEP),
+        epoch=None if epoch is None or not math.isfinite(epoch) else round(epoch),
         loss=first_rank(names.TRAIN_LOSS),
-        accuracy=first_rank(run.goal.metric) if run.goal else None,
-        samples_per_second=samples * ranks / train_seconds if samples and train_seconds else None,
+        accuracy=first_rank(run.goal.metric if run.goal else None),
+        samples_per_second=samples * len(train_seconds) / sum(train_seconds) if measured else None,
         seconds=(now - began).total_seconds(),
     )
 
@@ -161,20 +151,33 @@ def last_numbers(series: Series) -> dict[str, list[float]]:
         for point in points:
             with suppress(ValueError):  # a text
                 found.setdefault(key, {})[place] = point.number
-    return {
-        metric: [by_rank[rank] for rank in sorted(by_rank)] for metric, by_rank in found.items()
-    }
+    return {metric: [value for _, value in sorted(found[metric].items())] for metric in found}
 
 
-def follow(client: ApiClient, run: Run, watch: AlertWatch, *, quiet: bool) -> Run:
+def follow(client: ApiClient, run: Run, prometheus_url: str | None, *, quiet: bool) -> Run:
     """Show a run and its alerts until it has ended, and return it.
 
     On a terminal the view is redrawn in place; otherwise a line is printed for each epoch.
     """
-    if quiet:
-        return _follow_quietly(client, run)
-    show = _follow_in_place if err.is_terminal else _follow_in_lines
-    return show(client, run, watch)
+    run_id, watch = run.id, AlertWatch(prometheus_url, run.id)
+    lines, spinner = _Lines(), Spinner("dots")
+    in_place = err.is_terminal and not quiet
+    if not in_place and not quiet:
+        err.print(f"run {run.id} ({run.name}) on {_workers(run)}")
+    live = Live(console=err, refresh_per_second=8, transient=True)
+    with live if in_place else nullcontext():
+        while run.active:
+            time.sleep(_REFRESH_SECONDS)
+            run = patiently(lambda: client.get_run(run_id).result().value)
+            if quiet:
+                continue
+            now, alerts = _progress(client, run), watch.read()
+            if in_place:
+                texts = (Text(_alert_line(alert), style="red") for alert in alerts)
+                live.update(Group(_draw(run, now, spinner), *texts))
+            else:
+                lines.show(run, now, alerts)
+    return run
 
 
 def patiently(ask: Callable[[], Value], seconds: float = AWAY_SECONDS) -> Value:
@@ -194,53 +197,34 @@ def patiently(ask: Callable[[], Value], seconds: float = AWAY_SECONDS) -> Value:
         time.sleep(_REFRESH_SECONDS)
 
 
-def _observe(client: ApiClient, run: Run) -> tuple[Run, Progress]:
-    now = patiently(lambda: client.get_run(run.id).result().value)
+def _progress(client: ApiClient, run: Run) -> Progress:
     try:
         series = client.get_run_metrics(run.id, last_n=1).result().value
     except (NoAnswerError, ApiError):
         series = {}  # they cannot be read now; the run goes on
-    return now, progress(now, series, datetime.now(UTC))
+    return progress(run, series, datetime.now(UTC))
 
 
-def _follow_quietly(client: ApiClient, run: Run) -> Run:
-    run_id = run.id
-    while run.active:
-        time.sleep(_REFRESH_SECONDS)
-        run = patiently(lambda: client.get_run(run_id).result().value)
-    return run
+@dataclass
+class _Lines:
+    """Prints a line for each epoch, and for each change of alerts and of what a run waits for."""
 
+    epoch: int | None = None
+    waiting: str = ""
+    alerts: frozenset[str] = frozenset()
 
-def _follow_in_lines(client: ApiClient, run: Run, watch: AlertWatch) -> Run:
-    err.print(f"run {run.id} ({run.name}) on {_workers(run)}")
-    epoch, waiting = None, ""
-    printed: set[str] = set()
-    while run.active:
-        time.sleep(_REFRESH_SECONDS)
-        run, now = _observe(client, run)
-        # By name, as the text of an alert changes while it fires.
-        alerts = {alert.name: alert for alert in watch.read()}
-        for name in alerts.keys() - printed:
-            err.print(_alert_line(alerts[name]), style="red")
-        printed = {*alerts}
-        if (run.waiting or "") != waiting:
-            waiting = run.waiting or ""
+    def show(self, run: Run, now: Progress, alerts: Sequence[Alert]) -> None:
+        for alert in alerts:
+            # By name, as the text of an alert changes while it fires.
+            if alert.name not in self.alerts:
+                err.print(_alert_line(alert), style="red")
+        self.alerts = frozenset(alert.name for alert in alerts)
+        if run.waiting != self.waiting:
+            self.waiting = run.waiting
             err.print(_phase(run, now), soft_wrap=True)
-        if now.epoch != epoch:
-            epoch = now.epoch
+        if now.epoch != self.epoch:
+            self.epoch = now.epoch
             err.print("  ".join(_cells(run, now)))
-    return run
-
-
-def _follow_in_place(client: ApiClient, run: Run, watch: AlertWatch) -> Run:
-    spinner = Spinner("dots")
-    with Live(console=err, refresh_per_second=8, transient=True) as live:
-        while run.active:
-            run, now = _observe(client, run)
-            alerts = (Text(_alert_line(alert), style="red") for alert in watch.read())
-            live.update(Group(_draw(run, now, spinner), *alerts))
-            time.sleep(_REFRESH_SECONDS)
-    return run
 
 
 def _draw(run: Run, now: Progress, spinner: Spinner) -> RenderableType:
@@ -273,10 +257,8 @@ def _phase(run: Run, now: Progress) -> str:
 
 
 def _cells(run: Run, now: Progress) -> list[str]:
-    cells = [
-        "epoch -" if now.epoch is None else f"epoch {now.epoch}",
-        "loss -" if now.loss is None else f"loss {now.loss:.4f}",
-    ]
+    loss = "-" if now.loss is None else f"{now.loss:.4f}"
+    cells = [f"epoch {'-' if now.epoch is None else now.epoch}", f"loss {loss}"]
     if run.goal:
         cells.append(f"{run.goal.metric} {figures.number(now.accuracy)} (goal {run.goal.value:g})")
     if now.samples_per_second is not None:

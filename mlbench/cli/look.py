@@ -31,9 +31,11 @@ from mlbench.cli.output import (
     show_runs,
     sign_in_url,
 )
-from mlbench.client import ApiClient, ApiError, LogPage, Point, Run, Series
+from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
+from mlbench.errors import ApiError
 from mlbench.home import Connection, Home, write_private
+from mlbench.records import LogPage, Point, Run, Series
 from mlbench.report.statement import facts
 from mlbench.results import Result
 

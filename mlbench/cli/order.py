@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +13,13 @@ from typing import Annotated
 import typer
 
 from mlbench.cli.common import UsageError
-from mlbench.client import ApiClient, Run
+from mlbench.client import ApiClient
 from mlbench.names import THIS_MACHINE
-from mlbench.records import RunOptions
+from mlbench.records import Run
 
 # The name of a run becomes part of Kubernetes names; the API allows this many characters.
 LONGEST_NAME = 40
+_OWN_BACKEND = "gloo"
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
@@ -58,9 +59,7 @@ CpusOption = Annotated[
 BandwidthOption = Annotated[
     float | None,
     typer.Option(
-        min=0.001,
-        metavar="MBIT",
-        help="What each worker may send, in Mbit/s; in a cluster only.",
+        min=0.001, metavar="MBIT", help="What each worker may send, in Mbit/s; in a cluster only."
     ),
 ]
 SettingsOption = Annotated[
@@ -100,68 +99,55 @@ QueueOption = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Code:
-    """What to run: an official benchmark, or a command in an image."""
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What to run and how, as the fields of a run; without name, number of workers and seed."""
 
     title: str
     """What the name of a run begins with by default."""
-    benchmark: str | None = None
-    image: str | None = None
-    command: str | None = None
+    benchmark: str = ""
+    image: str = ""
+    command: str = ""
     working_dir: str | None = None
-
-    @property
-    def default_backend(self) -> str | None:
-        """The backend to order where none is named; None leaves it to the benchmark."""
-        return None if self.benchmark else "gloo"
-
-
-@dataclass(frozen=True)
-class Order:
-    """What to run and how, without name, number of workers and seed."""
-
-    code: Code
-    args: Mapping[str, str]
+    args: Mapping[str, str] = field(default_factory=dict)
     num_cpus: float | None = None
     max_bandwidth: float | None = None
     backend: str | None = None
-    gpu: bool = False
-    light: bool = False
-    options: RunOptions = field(default_factory=RunOptions)
-    """Further ones, passed on as they are."""
+    """None for that of the benchmark."""
+    gpu_enabled: bool = False
+    light_target: bool = False
+    max_restarts: int = 0
+    deadline_seconds: float | None = None
 
     def place(
         self, client: ApiClient, name: str, num_workers: int, seed: int | None, *, queue: bool
     ) -> Run:
         """Create the run, and return it."""
-        options: RunOptions = {
-            **self.options,
-            "benchmark": self.code.benchmark,
-            "working_dir": self.code.working_dir,
-            "args": self.args,
-            "seed": seed,
-            "queue": queue,
-        }
         order = client.create_run(
             name,
             num_workers,
             self.num_cpus,
             self.max_bandwidth,
-            custom_image_name=self.code.image,
-            custom_image_command=self.code.command,
-            backend=self.backend or self.code.default_backend,
-            gpu_enabled=self.gpu,
-            light_target=self.light,
-            **options,
+            custom_image_name=self.image or None,
+            custom_image_command=self.command or None,
+            backend=self.backend,
+            gpu_enabled=self.gpu_enabled,
+            light_target=self.light_target,
+            benchmark=self.benchmark or None,
+            working_dir=self.working_dir,
+            args=self.args,
+            seed=seed,
+            max_restarts=self.max_restarts,
+            deadline_seconds=self.deadline_seconds,
+            queue=queue,
         )
         return order.result().value
 
 
 def read_code(
-    task: str, arguments: Sequence[str], image: str | None, benchmarks: Sequence[str]
-) -> Code:
-    """Return what TASK and ARGUMENTS name.
+    task: str, arguments: Sequence[str], image: str | None, benchmarks: Collection[str]
+) -> Order:
+    """Return an order of what TASK and ARGUMENTS name, and of nothing else.
 
     TASK is a file if it has a slash, ends with .py, or exists and is no benchmark's name.
 
@@ -171,7 +157,7 @@ def read_code(
     """
     if image is not None:
         command = shlex.join([task, *arguments])
-        return Code(Path(task).stem, image=image, command=command)
+        return Order(title=Path(task).stem, image=image, command=command, backend=_OWN_BACKEND)
     looks_like_a_file = os.sep in task or task.endswith(".py")
     if looks_like_a_file or (task not in benchmarks and Path(task).is_file()):
         return _read_script(Path(task), arguments)
@@ -185,16 +171,16 @@ def read_code(
             f"there is neither a benchmark nor a file {task!r} here; "
             f"the benchmarks are {', '.join(benchmarks)}"
         )
-    return Code(task, benchmark=task)
+    return Order(title=task, benchmark=task)
 
 
-def read_settings(code: Code, settings: Sequence[str] | None) -> dict[str, str]:
+def read_settings(order: Order, settings: Sequence[str] | None) -> dict[str, str]:
     """Return the values of ``--set KEY=VALUE`` by key.
 
     Raises:
-        UsageError: one has another form, or the code is no benchmark.
+        UsageError: one has another form, or the order is of no benchmark.
     """
-    if settings and code.command is not None:
+    if settings and order.command:
         raise UsageError("--set is for benchmarks; write the arguments of your own code after --")
     parsed = {}
     for setting in settings or ():
@@ -212,7 +198,7 @@ def make_name(title: str, room: int = 0) -> str:
     return stem[: LONGEST_NAME - len(moment) - room].rstrip("-") + moment
 
 
-def _read_script(path: Path, arguments: Sequence[str]) -> Code:
+def _read_script(path: Path, arguments: Sequence[str]) -> Order:
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name the file to run")
     if not path.is_file():
@@ -222,6 +208,10 @@ def _read_script(path: Path, arguments: Sequence[str]) -> Code:
         words.insert(0, sys.executable)
     elif not os.access(path, os.X_OK):
         raise UsageError(f"{path} is not executable: chmod +x {shlex.quote(str(path))}")
-    return Code(
-        path.stem, image=THIS_MACHINE, command=shlex.join(words), working_dir=str(Path.cwd())
+    return Order(
+        title=path.stem,
+        image=THIS_MACHINE,
+        command=shlex.join(words),
+        working_dir=str(Path.cwd()),
+        backend=_OWN_BACKEND,
     )

@@ -1,10 +1,12 @@
 """``mlbench run``, ``stop`` and ``delete``: what happens to one run."""
 
 import time
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from mlbench.cli import order as orders
 from mlbench.cli.common import (
     FAILED,
     INTERRUPTED,
@@ -17,53 +19,36 @@ from mlbench.cli.common import (
     out,
     print_json,
 )
-from mlbench.cli.live import AlertWatch, follow
+from mlbench.cli.live import follow
 from mlbench.cli.look import show_run
-from mlbench.cli.order import (
-    ArgumentsArgument,
-    BackendOption,
-    BandwidthOption,
-    CpusOption,
-    DeadlineOption,
-    GpuOption,
-    ImageOption,
-    LightOption,
-    Order,
-    QueueOption,
-    RestartsOption,
-    SettingsOption,
-    TaskArgument,
-    make_name,
-    read_code,
-    read_settings,
-)
 from mlbench.cli.output import run_page_url
-from mlbench.client import ApiClient, Run
+from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
 from mlbench.home import Connection
+from mlbench.records import Run
 
 
 def run(
-    task: TaskArgument,
-    arguments: ArgumentsArgument = None,
+    task: orders.TaskArgument,
+    arguments: orders.ArgumentsArgument = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the run; by default TASK's with date and time.")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Worker pods, one rank each.")] = 2,
-    cpus: CpusOption = None,
-    bandwidth: BandwidthOption = None,
-    settings: SettingsOption = None,
+    cpus: orders.CpusOption = None,
+    bandwidth: orders.BandwidthOption = None,
+    settings: orders.SettingsOption = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="Seed of what is random; own code finds it as $MLBENCH_SEED."),
     ] = None,
-    light: LightOption = False,
-    backend: BackendOption = None,
-    gpu: GpuOption = False,
-    restarts: RestartsOption = 0,
-    deadline: DeadlineOption = None,
-    image: ImageOption = None,
-    queue: QueueOption = False,
+    light: orders.LightOption = False,
+    backend: orders.BackendOption = None,
+    gpu: orders.GpuOption = False,
+    restarts: orders.RestartsOption = 0,
+    deadline: orders.DeadlineOption = None,
+    image: orders.ImageOption = None,
+    queue: orders.QueueOption = False,
     detach: Annotated[bool, typer.Option("--detach", help="Do not wait for its end.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -75,18 +60,20 @@ def run(
         if name and name.isdecimal():
             raise UsageError(f"--name {name}: a number would be taken for the id of a run")
         benchmarks = [one.name for one in client.get_benchmarks().result().value]
-        code = read_code(task, arguments or [], image, benchmarks)
-        order = Order(
+        code = orders.read_code(task, arguments or [], image, benchmarks)
+        order = replace(
             code,
-            args=read_settings(code, settings),
+            args=orders.read_settings(code, settings),
             num_cpus=cpus,
             max_bandwidth=bandwidth,
-            backend=backend,
-            gpu=gpu,
-            light=light,
-            options={"max_restarts": restarts, "deadline_seconds": deadline},
+            backend=backend or code.backend,
+            gpu_enabled=gpu,
+            light_target=light,
+            max_restarts=restarts,
+            deadline_seconds=deadline,
         )
-        ordered = order.place(client, name or make_name(code.title), workers, seed, queue=queue)
+        name = name or orders.make_name(code.title)
+        ordered = order.place(client, name, workers, seed, queue=queue)
         connection = find_connection()
         if not detach:
             raise typer.Exit(run_and_show(client, connection, ordered, as_json=json))
@@ -114,8 +101,7 @@ def run_and_show(
     if not as_json:
         err.print(_page_line(ordered, connection), soft_wrap=True)
     try:
-        alerts = AlertWatch(connection.prometheus_url, ordered.id)
-        ended = follow(client, ordered, alerts, quiet=as_json)
+        ended = follow(client, ordered, connection.prometheus_url, quiet=as_json)
     except KeyboardInterrupt:
         if stack_stays:
             err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")

@@ -18,7 +18,7 @@ from mlbench.cli.common import (
     print_json,
     warn,
 )
-from mlbench.cli.order import Code, Order, make_name
+from mlbench.cli.order import Order, make_name
 from mlbench.cli.output import api_url, page_url
 from mlbench.cli.run import run_and_show
 from mlbench.home import Connection, Home
@@ -93,7 +93,7 @@ def demo(
     code = 1
     try:
         with connected(connection) as client:
-            order = Order(Code(benchmark, benchmark=benchmark), args={})
+            order = Order(title=benchmark, benchmark=benchmark)
             ordered = order.place(client, make_name(benchmark), workers, None, queue=False)
             code = run_and_show(client, connection, ordered, stack_stays=was_running)
         if not was_running and sys.stdout.isatty() and code == 0:

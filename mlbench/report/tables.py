@@ -1,14 +1,13 @@
 """The tables of a report. How they are laid out is up to each format."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 from mlbench.names import PHASES
 from mlbench.report import figures
-from mlbench.results import Comparison, Group, Result, Summary
+from mlbench.results import Comparison, Group, Result
 
-Row = TypeVar("Row")
 Cell = float | int | str | None
 
 
@@ -44,99 +43,98 @@ def tables(comparison: Comparison) -> list[Table]:
         if results[1:]
         else []
     )
-    found = [*of_groups, _phases(groups), _runs(results)]
-    return [table for table in found if table is not None]
+    return [table for table in [*of_groups, _phases(groups), _runs(results)] if table]
 
 
 @dataclass(frozen=True)
-class _Column(Generic[Row]):
+class _Column:
     heading: Heading
-    value: Callable[[Row], Cell]
+    value: Callable[[Any], Cell]
+    """Of a group or a result."""
     note: str = ""
 
 
-def _figure(text: str, unit: str, value: Callable[[Row], Cell], note: str = "") -> _Column[Row]:
-    return _Column(Heading(text, unit), value, note)
+def _figure(text: str, unit: str, path: str, note: str = "", *, is_minor: bool = False) -> _Column:
+    """Return a column of numbers at a dotted path of attributes; shares in percent."""
+
+    def value(record: Any) -> Cell:
+        for name in path.split("."):
+            record = getattr(record, name)
+            if record is None:
+                return None
+        found: Cell = record * 100 if unit == "%" else record
+        return found
+
+    return _Column(Heading(text, unit, is_minor=is_minor), value, note)
 
 
-def _text(text: str, value: Callable[[Row], str | None]) -> _Column[Row]:
-    return _Column(Heading(text, is_figure=False), value)
+def _text(text: str, value: Callable[[Any], str], *, is_minor: bool = False) -> _Column:
+    return _Column(Heading(text, is_figure=False, is_minor=is_minor), value)
 
 
-def _minor(column: _Column[Row]) -> _Column[Row]:
-    return replace(column, heading=replace(column.heading, is_minor=True))
+_GROUP = _text("group", lambda group: group.label)
 
 
 def _time_to_accuracy(groups: Sequence[Group]) -> Table | None:
-    if all(group.training_seconds_to_accuracy is None for group in groups) and all(
-        group.wall_seconds_to_accuracy is None for group in groups
-    ):
+    if not any(g.training_seconds_to_accuracy or g.wall_seconds_to_accuracy for g in groups):
         return None
-    columns: list[_Column[Group]] = [
-        _text("group", lambda group: group.label),
-        _figure(
-            "reached",
-            "",
+    columns = [
+        _GROUP,
+        _Column(
+            Heading("reached"),
             lambda group: f"{group.reached}/{len(group.run_ids)}",
             "In training time, evaluation left out.",
         ),
-        _figure("mean", "s", lambda group: _mean(group.training_seconds_to_accuracy)),
-        _figure("fastest", "s", lambda group: _least(group.training_seconds_to_accuracy)),
-        _figure("slowest", "s", lambda group: _most(group.training_seconds_to_accuracy)),
-        _figure("std. dev.", "s", lambda group: _deviation(group.training_seconds_to_accuracy)),
+        _figure("mean", "s", "training_seconds_to_accuracy.mean"),
+        _figure("fastest", "s", "training_seconds_to_accuracy.minimum"),
+        _figure("slowest", "s", "training_seconds_to_accuracy.maximum"),
+        _figure("std. dev.", "s", "training_seconds_to_accuracy.standard_deviation"),
         _figure(
             "since start",
             "s",
-            lambda group: _mean(group.wall_seconds_to_accuracy),
+            "wall_seconds_to_accuracy.mean",
             "Since start: the mean by the wall clock.",
         ),
+        *_scaling(groups, "speedup", "efficiency"),
     ]
-    if len(groups) > 1:
-        columns += [
-            _figure("speed-up", figures.TIMES, lambda group: group.speedup),
-            _figure("efficiency", "%", lambda group: _in_percent(group.efficiency)),
-        ]
     return _table("Time to accuracy", _how_means_are_made(groups), columns, groups)
 
 
 def _throughput_and_cost(groups: Sequence[Group], limits: str) -> Table:
-    columns: list[_Column[Group]] = [
-        _text("group", lambda group: group.label),
-        _figure("runs", "", lambda group: len(group.run_ids)),
+    columns = [
+        _GROUP,
+        _Column(Heading("runs"), lambda group: len(group.run_ids)),
         _figure(
             "throughput",
             "samples/s",
-            lambda group: _mean(group.samples_per_second),
+            "samples_per_second.mean",
             "Throughput: of all workers, in training time.",
         ),
-    ]
-    if len(groups) > 1:
-        columns += [
-            _figure("speed-up", figures.TIMES, lambda group: group.throughput_speedup),
-            _figure("efficiency", "%", lambda group: _in_percent(group.throughput_efficiency)),
-        ]
-    columns += [
+        *_scaling(groups, "throughput_speedup", "throughput_efficiency"),
         _figure(
             "comm. share",
             "%",
-            lambda group: _in_percent(_mean(group.communication_share)),
+            "communication_share.mean",
             "Communication: its share of the training time.",
         ),
         _figure(
             "after time",
             "metric",
-            lambda group: _mean(group.accuracy_after_time),
+            "accuracy_after_time.mean",
             f"After time: the goal's metric after {limits}.",
         ),
         _figure(
-            "cost",
-            "worker-s",
-            lambda group: _mean(group.worker_seconds),
-            "Cost: for how long workers were taken.",
+            "cost", "worker-s", "worker_seconds.mean", "Cost: for how long workers were taken."
         ),
-        _figure("energy", "J", lambda group: _mean(group.energy_joules), "Energy: of the GPUs."),
+        _figure("energy", "J", "energy_joules.mean", "Energy: of the GPUs."),
     ]
     return _table("Throughput and cost", "", columns, groups)
+
+
+def _scaling(groups: Sequence[Group], speedup: str, efficiency: str) -> list[_Column]:
+    if len(groups) == 1:
+        return []
+    return [_figure("speed-up", figures.TIMES, speedup), _figure("efficiency", "%", efficiency)]
 
 
 def phase_names(groups: Sequence[Group]) -> list[str]:
@@ -169,27 +167,39 @@ def _phases(groups: Sequence[Group]) -> Table | None:
 
 def _runs(results: Sequence[Result]) -> Table:
     departs = "* departs from its task's rules." if any(r.departures for r in results) else ""
-    columns: list[_Column[Result]] = [
-        _figure("run", "", lambda result: str(result.run_id)),
+    unfinished = any(result.state != "FINISHED" for result in results)
+    columns = [
+        _Column(Heading("run"), lambda result: str(result.run_id)),
         _text("name", lambda result: result.name),
-        _minor(_figure("workers", "", lambda result: result.num_workers)),
-        _minor(_text("division", lambda r: f"{r.division}*" if r.departures else r.division)),
-        _figure("reached", "s", _training_seconds, "Reached: the goal, in training time."),
-        _figure("since start", "s", _wall_seconds, "Since start: to the goal, by the wall clock."),
-        _figure("best", "", lambda result: result.best_value, "Best: of the goal's metric."),
-        _minor(_figure("epochs", "", lambda result: result.epochs)),
-        _figure("throughput", "samples/s", lambda result: result.samples_per_second),
-        _figure("comm.", "%", lambda result: _in_percent(result.communication_share)),
-        _figure("cost", "worker-s", _worker_seconds),
-        _minor(_figure("price", "", lambda result: result.cost.total if result.cost else None)),
-        _figure("energy", "J", lambda result: result.energy_joules),
+        *([_text("state", lambda result: result.state)] if unfinished else []),
+        _figure("workers", "", "num_workers", is_minor=True),
+        _text("division", lambda r: r.division + ("*" if r.departures else ""), is_minor=True),
+        _figure(
+            "reached",
+            "s",
+            "time_to_accuracy.training_seconds",
+            "Reached: the goal, in training time.",
+        ),
+        _figure(
+            "since start",
+            "s",
+            "time_to_accuracy.wall_seconds",
+            "Since start: to the goal, by the wall clock.",
+        ),
+        _figure("best", "", "best_value", "Best: of the goal's metric."),
+        _figure("epochs", "", "epochs", is_minor=True),
+        _figure("throughput", "samples/s", "samples_per_second"),
+        _figure("comm.", "%", "communication_share"),
+        _figure("cost", "worker-s", "cost.worker_seconds"),
+        _figure("price", "", "cost.total", is_minor=True),
+        _figure("energy", "J", "energy_joules"),
     ]
-    if any(result.state != "FINISHED" for result in results):
-        columns.insert(2, _text("state", lambda result: result.state))
     return _table("Runs", departs, columns, results)
 
 
-def _table(title: str, note: str, columns: Sequence[_Column[Row]], records: Sequence[Row]) -> Table:
+def _table(
+    title: str, note: str, columns: Sequence[_Column], records: Sequence[Group | Result]
+) -> Table:
     """Return a table without the columns that are empty, and without their notes."""
     found = [(column, [column.value(one) for one in records]) for column in columns]
     kept = [(column, values) for column, values in found if any(v is not None for v in values)]
@@ -215,35 +225,3 @@ def _how_means_are_made(groups: Sequence[Group]) -> str:
             "reach the goal is the slowest."
         )
     return "A mean needs every run to have reached the goal."
-
-
-def _mean(summary: Summary | None) -> float | None:
-    return summary.mean if summary else None
-
-
-def _least(summary: Summary | None) -> float | None:
-    return summary.minimum if summary else None
-
-
-def _most(summary: Summary | None) -> float | None:
-    return summary.maximum if summary else None
-
-
-def _deviation(summary: Summary | None) -> float | None:
-    return summary.standard_deviation if summary else None
-
-
-def _in_percent(share: float | None) -> float | None:
-    return None if share is None else share * 100
-
-
-def _training_seconds(result: Result) -> float | None:
-    return result.time_to_accuracy.training_seconds if result.time_to_accuracy else None
-
-
-def _wall_seconds(result: Result) -> float | None:
-    return result.time_to_accuracy.wall_seconds if result.time_to_accuracy else None
-
-
-def _worker_seconds(result: Result) -> float | None:
-    return result.cost.worker_seconds if result.cost else None

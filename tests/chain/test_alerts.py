@@ -13,8 +13,8 @@ import pytest
 
 from master.reading.promql import PrometheusClient
 from mlbench import ApiClient, names
-from mlbench.client import Run
 from mlbench.home import Home
+from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.stacks import order_command, order_steps, training
 

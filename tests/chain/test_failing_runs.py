@@ -6,8 +6,8 @@ import psutil
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import Run
 from mlbench.home import Home
+from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.stacks import assert_counted, losses, order_steps, run_to_end, service, training
 

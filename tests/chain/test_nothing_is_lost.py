@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient, names
-from mlbench.client import Run
 from mlbench.home import Home
+from mlbench.records import Run
 from tests.conftest import running_stack, wait_for
 from tests.stacks import (
     assert_complete,

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from mlbench import ApiClient, names
-from mlbench.client import Run, Series
 from mlbench.home import Home
+from mlbench.records import Run, Series
 from tests.conftest import wait_for
 from tests.stacks import assert_counted, run_to_end, training
 

@@ -13,7 +13,7 @@ import httpx
 
 from mlbench import ApiClient
 from mlbench.cli.live import patiently
-from mlbench.client import Run
+from mlbench.records import Run
 from tests.e2e.commands import CommandError, run, wait_until
 from tests.e2e.images import Images
 from tests.e2e.place import Place

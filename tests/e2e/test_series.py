@@ -3,14 +3,12 @@
 import pytest
 
 from mlbench import names
-from mlbench.client import Run
+from mlbench.records import Run
 from tests.e2e.commands import wait_until
 from tests.e2e.release import Object, Release
 
 _SECONDS = 90.0
 """Enough for the exporter to read a kubelet's figures, and for Prometheus to scrape them."""
-
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import Run
 from mlbench.home import Home
+from mlbench.records import Run
 from mlbench.stack import launch
 from tests.conftest import running_stack, wait_for
 from tests.stacks import assert_counted, kill_service, order_command, run_to_end, service

@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from mlbench import ApiClient, pod_token
-from mlbench.client import Run
 from mlbench.home import Home
+from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.stacks import losses, order_steps, reload, run_to_end, service, training
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import Run
 from mlbench.home import Home
+from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.stacks import order_steps, run_to_end
 

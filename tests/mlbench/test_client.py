@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import ApiError, Goal, LogMatch, NoAnswerError, Point, Run, Sample
+from mlbench.client import Sample
 from mlbench.distribution import own_version
+from mlbench.errors import ApiError, NoAnswerError
+from mlbench.records import Goal, LogMatch, Point, Run
 from mlbench.results import Comparison, Result
 from tests.conftest import wait_for
 from tests.mlbench.conftest import wait_for_end
@@ -133,7 +135,7 @@ def test_the_installation_says_what_it_is(client: ApiClient) -> None:
     info = client.get_info().result().value
     assert (info.version, info.pool, info.workers) == (own_version(), "local", 2)
     assert (info.limits.workers, info.limits.whole_cpus) == (16, True)
-    assert (info.limits.can_limit_bandwidth, info.limits.bandwidth) == (False, None)
+    assert info.limits.bandwidth is None
     assert info.prometheus_url == info.fields["prometheus"]["url"]
 
 

@@ -22,6 +22,5 @@ def test_an_installation_in_a_cluster_may_limit_bandwidth() -> None:
     info = Info.from_fields(fields)
     bandwidth = BandwidthLimit(250.0)
     assert info.limits == RunLimits(8, 0.5, whole_cpus=False, bandwidth=bandwidth, gpus=1)
-    assert info.limits.can_limit_bandwidth
     assert (info.grafana_url, info.prometheus_url) == ("https://g", None)
     assert info.fields["new"] == 1

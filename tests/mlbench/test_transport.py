@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from mlbench import ApiClient, MLBenchError
-from mlbench.client import ApiError, NoAnswerError
+from mlbench.errors import ApiError, NoAnswerError
 from mlbench.transport import pause_before_retry
 from tests.conftest import free_port, wait_for
 from tests.mlbench.scripted import Reply, Scripted, serving

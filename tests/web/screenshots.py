@@ -10,8 +10,8 @@ from pathlib import Path
 from playwright.sync_api import Page, expect, sync_playwright
 
 from mlbench import ApiClient
-from mlbench.client import Run
 from mlbench.home import Home
+from mlbench.records import Run
 from mlbench.stack import launch
 from tests.conftest import wait_for
 from tests.stacks import run_to_end

@@ -4,8 +4,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from mlbench import ApiClient
-from mlbench.client import Run
 from mlbench.home import Connection
+from mlbench.records import Run
 from tests.stacks import run_to_end
 from tests.web.watch import Watch
 

@@ -14,8 +14,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from mlbench import ApiClient, names
-from mlbench.client import Run
 from mlbench.home import Connection
+from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.stacks import order_steps
 from tests.web.conftest import stop_runs

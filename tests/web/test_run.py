@@ -13,13 +13,13 @@ from playwright.sync_api import Locator, Page, expect
 from benchmarks.servers import database_url
 from master.models import Series, open_database, run_owner
 from mlbench import ApiClient
-from mlbench.client import Run
 from mlbench.home import Connection, Home
+from mlbench.records import Run
 from tests.conftest import PrometheusServer, free_port
+from tests.serving import serve_master
 from tests.stacks import order_command, order_steps, run_to_end, service
 from tests.web import made
 from tests.web.conftest import sign_in, stop_runs
-from tests.web.serving import serve_master
 from tests.web.watch import Watch
 
 _LINES = 3000

@@ -11,10 +11,10 @@ from master.models import Run, open_database
 from mlbench import ApiClient
 from mlbench.home import Connection
 from tests.conftest import PrometheusServer, free_port
+from tests.serving import serve_master
 from tests.stacks import order_steps
 from tests.web import made
 from tests.web.conftest import sign_in, stop_runs
-from tests.web.serving import serve_master
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,9 @@ class Agent:
 
     def run(self) -> None:
         """Poll until ``quit`` is called; then end the training process, if there is one."""
-        self._resume()
+        if found := Attempt.resume(self._folder):
+            log.info("resuming what a former agent left: %s", found.folder.name)
+            self._take(found)
         link, backoff = self._connect(), Backoff()
         while not self._stopping.is_set():
             self._wake.clear()
@@ -61,6 +63,11 @@ class Agent:
             self._wake.wait(patience)
         link.close()
         self._end()
+
+    def quit(self) -> None:
+        """Ask the agent to end soon."""
+        self._stopping.set()
+        self._wake.set()
 
     def _turn(self, link: Link, backoff: Backoff) -> float:
         """Poll, do what the master says, and return the seconds until the next poll."""
@@ -79,28 +86,18 @@ class Agent:
             self._attempt.remember_exit()
         return patience
 
-    def quit(self) -> None:
-        """Ask the agent to end soon."""
-        self._stopping.set()
-        self._wake.set()
-
     def _report(self) -> dict[str, object]:
-        who = {"ip": _own_address(), "pod_uid": self._pod_uid}
-        report: dict[str, object] = {"state": "idle", **who}
+        report: dict[str, object] = {"state": "idle", "ip": _address(), "pod_uid": self._pod_uid}
         if self._attempt is None:
             return report
         a, ended = self._attempt.assignment, self._attempt.exit
         report |= {"state": "running", "run_id": a.run_id, "attempt": a.attempt, "rank": a.rank}
         if self._attempt.failure:
             report["failure"] = self._attempt.failure
-        if ended is None:
-            return report
-        return report | {
-            "state": "exited",
-            "exit_code": ended.code,
-            "exited_at": ended.at,
-            "sizes": self._attempt.sizes(),
-        }
+        if ended is not None:
+            report |= {"state": "exited", "exit_code": ended.code, "exited_at": ended.at}
+            report["sizes"] = self._attempt.sizes()
+        return report
 
     def _follow(self, reply: Reply) -> None:
         match reply.do:
@@ -109,16 +106,10 @@ class Agent:
             case "stop" if self._attempt is not None:
                 self._stop(self._attempt)
 
-    def _resume(self) -> None:
-        if found := Attempt.resume(self._folder):
-            log.info("resuming what a former agent left: %s", found.folder.name)
-            self._take(found)
-
     def _start(self, assignment: Assignment) -> None:
         for old in self._folder.glob("run-*"):
             remove(old)
-        folder = assignment.working_dir or str(self._start_in)
-        assignment = replace(assignment, working_dir=folder)
+        assignment = replace(assignment, working_dir=assignment.working_dir or str(self._start_in))
         try:
             attempt = Attempt.create(self._folder, assignment)
         except OSError as error:
@@ -135,7 +126,7 @@ class Agent:
         log.info("starting %s: %s", attempt.folder.name, " ".join(attempt.assignment.command))
         offset = self._clock.offset
         try:
-            self._state_facts(attempt)
+            self._state_machine(attempt)
             attempt.start(
                 self._environ,
                 on_exit=self._wake.set,
@@ -145,7 +136,7 @@ class Agent:
             log.exception("cannot start %s", attempt.folder.name)
             attempt.fail(f"its agent cannot start it: {error}")
 
-    def _state_facts(self, attempt: Attempt) -> None:
+    def _state_machine(self, attempt: Attempt) -> None:
         try:
             facts = self._facts.state(attempt.assignment, self._clock.offset)
         except Exception:
@@ -181,7 +172,7 @@ class Agent:
             self._shipper.join()
 
 
-def _own_address() -> str:
+def _address() -> str:
     """Return this machine's address for other machines; loopback if there is no network."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

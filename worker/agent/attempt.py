@@ -31,11 +31,6 @@ from worker.agent.process import NOT_STARTED, Exit, TrainingProcess
 
 log = logging.getLogger(__name__)
 
-_FILES: Mapping[StreamName, str] = {
-    "stdout": "stdout",
-    "stderr": "stderr",
-    "metrics": "metrics.jsonl",
-}
 _ASSIGNMENT, _EXIT, _COUNTERS = "assignment.json", "exit.json", "counters"
 # As the master takes them.
 _HIGHEST_CODE = 255
@@ -62,7 +57,7 @@ class Attempt:
         self.exit: Exit | None = None
         stdout, stderr, metrics = (self.file(stream) for stream in names.STREAMS)
         self._metrics = MetricsFile(metrics, open_stream(metrics))
-        self._streams: Mapping[StreamName, StreamFile] = {
+        self.streams: Mapping[StreamName, StreamFile] = {
             "stdout": LogFile(stdout, open_stream(stdout)),
             "stderr": LogFile(stderr, open_stream(stderr)),
             "metrics": self._metrics,
@@ -80,8 +75,8 @@ class Attempt:
         """
         a = assignment
         own_folder(parent)
-        prefix = f"run-{a.run_id}-attempt-{a.attempt}-rank-{a.rank}-"
         # A new name, whatever was left here.
+        prefix = f"run-{a.run_id}-attempt-{a.attempt}-rank-{a.rank}-"
         folder = Path(tempfile.mkdtemp("", prefix, parent))
         try:
             (folder / _COUNTERS).mkdir(mode=0o700)
@@ -101,21 +96,18 @@ class Attempt:
     @classmethod
     def resume(cls, parent: Path) -> "Attempt | None":
         """Return the attempt that a former agent left unfinished; its process has ended."""
-        found = map(cls._left_in, sorted(parent.glob("run-*")))
-        return next(filter(None, found), None)
-
-    @classmethod
-    def _left_in(cls, folder: Path) -> "Attempt | None":
-        try:
-            assignment = Assignment.from_fields(read_json(folder / _ASSIGNMENT))
-        except FileNotFoundError:
-            return None
-        except ValueError as error:
-            log.warning("cannot resume what was left in %s: %s", folder, error)
-            return None
-        attempt = cls(folder, assignment, open_regular)
-        attempt._note_exit(*_read_exit(folder / _EXIT))
-        return attempt
+        for folder in sorted(parent.glob("run-*")):
+            try:
+                assignment = Assignment.from_fields(read_json(folder / _ASSIGNMENT))
+            except FileNotFoundError:
+                continue
+            except ValueError as error:
+                log.warning("cannot resume what was left in %s: %s", folder, error)
+                continue
+            attempt = cls(folder, assignment, open_regular)
+            attempt._note_exit(*_read_exit(folder / _EXIT))
+            return attempt
+        return None
 
     @property
     def counters(self) -> Path:
@@ -131,7 +123,7 @@ class Attempt:
     def failure(self) -> str:
         """Why the rank has failed, however its process ends; "" if it has not."""
         words = (self._failure or self._metrics.failure)[:_LONGEST_FAILURE]
-        return "".join(character if character.isprintable() else " " for character in words)
+        return "".join(letter if letter.isprintable() else " " for letter in words)
 
     def remove_old_checkpoints(self) -> None:
         """Remove all checkpoints but those of the run's former attempts."""
@@ -143,19 +135,11 @@ class Attempt:
 
     def file(self, stream: StreamName) -> Path:
         """Return the file that a stream is written to."""
-        return self.folder / _FILES[stream]
-
-    def read(self, stream: StreamName, offset: int, length: int) -> bytes:
-        """Return at most ``length`` bytes of a stream from an offset on."""
-        return self._streams[stream].read(offset, length)
-
-    def size(self, stream: StreamName) -> int:
-        """Return the size of a stream in bytes; 0 if it ended early."""
-        return self._streams[stream].size()
+        return self.folder / ("metrics.jsonl" if stream == "metrics" else stream)
 
     def sizes(self) -> dict[StreamName, int]:
-        """Return the size of each stream."""
-        return {stream: self.size(stream) for stream in self._streams}
+        """Return the size of each stream in bytes; 0 if it ended early."""
+        return {name: stream.size() for name, stream in self.streams.items()}
 
     def state(self, machine: Mapping[str, object]) -> None:
         """State the facts of the machine in the first line of the metrics stream.
@@ -214,8 +198,8 @@ class Attempt:
 
     def forget(self) -> None:
         """Close the streams; the counters stay, as Prometheus may not have scraped them yet."""
-        for file in self._streams.values():
-            file.close()
+        for stream in self.streams.values():
+            stream.close()
         try:
             (self.folder / _ASSIGNMENT).unlink(missing_ok=True)
         except OSError as error:
@@ -238,11 +222,11 @@ class Attempt:
         most = f", {limit / 2**20:.0f} MiB" if limit is not None else ""
         words = f"out of memory: the kernel killed a process at the worker's limit{most}\n"
         with suppress(OSError):
-            self._streams["stderr"].append(words.encode())
+            self.streams["stderr"].append(words.encode())
 
     def _note_exit(self, ended: Exit, failure: str = "") -> None:
         """Note the end: first in memory, where it can be reported whatever the disk does."""
-        self._metrics.check()
+        self._metrics.size()  # looks once more whether all that was recorded is still there
         self._failure = failure
         self.exit = ended
         self.ended.set()

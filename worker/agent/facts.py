@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from threading import Thread
 
@@ -29,7 +28,6 @@ class Facts:
         """Start the thread; ``environ`` is the environment of training processes."""
         self._environ = environ
         self._pythons = Pythons(environ)
-        self._own_version = _installed_version()
         self._gpus = Gpus()
         self._preparing = Thread(target=self._prepare, name="facts", daemon=True)
         self._preparing.start()
@@ -45,7 +43,7 @@ class Facts:
                 "gpus": self._gpus.names,
                 "gpu_driver": self._gpus.driver,
                 "python": python.version if python else None,
-                "mlbench": self._own_version,
+                "mlbench": own_version(),
                 "packages": python.packages if python else {},
                 "git": git_state(find_source(command, folder), self._environ),
                 "clock_offset_seconds": offset.seconds if offset else None,
@@ -90,10 +88,3 @@ def _cut(value: object) -> object:
 
 def _length(facts: object) -> int:
     return len(json.dumps(facts, ensure_ascii=False).encode(errors="replace"))
-
-
-def _installed_version() -> str | None:
-    try:
-        return own_version()
-    except PackageNotFoundError:  # packed into one file, it is not installed
-        return None

@@ -14,6 +14,7 @@ import stat
 import tempfile
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ _MARK_BYTES = 64
 # A command that appends leaves no hole. A longer one is not read: it may have no end.
 _LONGEST_HOLE_BYTES = 1 << 20
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+# Instead of a descriptor.
+_ENDED = -1
 _ADVICE = "open it for appending ('a'), or use mlbench.Tracker"
 
 
@@ -139,9 +142,9 @@ class StreamFile(ABC):
     def __init__(self, path: Path, descriptor: int | None) -> None:
         """``descriptor`` is that of ``create_stream`` or ``open_regular``."""
         self.path = path
-        self._descriptor = descriptor
+        self._descriptor = _ENDED if descriptor is None else descriptor
         self._lock = threading.Lock()
-        self._restart()
+        self._begin_at(0)
 
     def append(self, data: bytes) -> None:
         """Append text of the agent's own, in full or not at all.
@@ -150,7 +153,7 @@ class StreamFile(ABC):
             OSError: it cannot be written.
         """
         with self._lock:
-            if self._descriptor is None:
+            if self._descriptor == _ENDED:
                 raise FileNotFoundError(self.path)
             before = os.fstat(self._descriptor).st_size
             try:
@@ -164,48 +167,56 @@ class StreamFile(ABC):
 
     def read(self, offset: int, length: int) -> bytes:
         """Return at most ``length`` bytes of the stream from an offset on."""
-        with self._lock:
-            if self._descriptor is None:
-                return b""
-            try:
-                return self._read(self._descriptor, offset, length)
-            except OSError as error:
-                self._give_up(f"cannot be read: {error.strerror}")
-                return b""
+        with self._lock, self._ending_on_error():
+            if self._goes_on(offset):
+                if offset < self._begins_at:  # what was there before is gone
+                    self._begin_at(offset)
+                return self._take(offset - self._begins_at, length)
+        return b""
 
     def size(self) -> int:
         """Return the stream's size in bytes; 0 if it ended early, with what was shipped."""
-        with self._lock:
-            if self._descriptor is None:
-                return 0
-            try:
-                return self._size(self._descriptor)
-            except OSError as error:
-                self._give_up(f"cannot be read: {error.strerror}")
-                return 0
+        with self._lock, self._ending_on_error():
+            if self._goes_on(self._begins_at + self._passed):
+                return self._begins_at + os.fstat(self._descriptor).st_size
+        return 0
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
-            if self._descriptor is not None:
-                os.close(self._descriptor)
-                self._descriptor = None
+            self._close()
 
-    @abstractmethod
-    def _read(self, descriptor: int, offset: int, length: int) -> bytes: ...
+    def _close(self) -> None:
+        if self._descriptor != _ENDED:
+            os.close(self._descriptor)
+            self._descriptor = _ENDED
 
-    @abstractmethod
-    def _size(self, descriptor: int) -> int: ...
+    @contextlib.contextmanager
+    def _ending_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._give_up(f"cannot be read: {error.strerror}")
 
     def _give_up(self, why: str) -> None:
         """End the stream."""
         log.warning("%s %s: no more of it is read", self.path, why)
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        self._close()
 
-    def _restart(self) -> None:
-        """Forget the bytes that were read."""
+    def _goes_on(self, offset: int) -> bool:
+        """Check that the stream has not ended, nor ends now because its file is damaged."""
+        if self._descriptor == _ENDED:
+            return False
+        damage = self._damage()
+        return not damage or self._survives(damage, offset)
+
+    @abstractmethod
+    def _survives(self, damage: str, offset: int) -> bool:
+        """Go on at an offset in spite of some damage, or end the stream and return False."""
+
+    def _begin_at(self, offset: int) -> None:
+        """Take the file's first byte for that of an offset in the stream; forget what was read."""
+        self._begins_at = offset
         self._largest = self._passed = 0
         self._head = self._tail = b""
 
@@ -220,23 +231,23 @@ class StreamFile(ABC):
         self._tail = (before + data)[-_MARK_BYTES:]
         self._passed, self._largest = end, max(self._largest, end)
 
-    def _damage(self, descriptor: int) -> str:
+    def _damage(self) -> str:
         """Describe the damage to the bytes that were there; "" if there is none."""
-        size = os.fstat(descriptor).st_size
+        size = os.fstat(self._descriptor).st_size
         if size < self._largest:
             return f"was cut short from {self._largest:,} to {size:,} bytes"
         self._largest = size
         for mark, position in ((self._head, 0), (self._tail, self._passed - len(self._tail))):
-            if os.pread(descriptor, len(mark), position) != mark:
+            if os.pread(self._descriptor, len(mark), position) != mark:
                 return "was overwritten"
         return ""
 
-    def _take(self, descriptor: int, position: int, length: int) -> bytes:
+    def _take(self, position: int, length: int) -> bytes:
         """Read bytes of the file, and remember them."""
-        if _hole(descriptor, position) > _LONGEST_HOLE_BYTES:
+        if _hole(self._descriptor, position) > _LONGEST_HOLE_BYTES:
             self._give_up("was made longer without being written")
             return b""
-        data = os.pread(descriptor, length, position)
+        data = os.pread(self._descriptor, length, position)
         self._pass(position, data)
         return data
 
@@ -248,27 +259,10 @@ class LogFile(StreamFile):
     file holds from then on.
     """
 
-    _begins_at = 0
-    """The offset of the file's first byte in the stream."""
-
-    def _read(self, descriptor: int, offset: int, length: int) -> bytes:
-        self._follow_cut(descriptor, offset)
-        if offset < self._begins_at:  # what was there before is gone
-            self._begin_at(offset)
-        return self._take(descriptor, offset - self._begins_at, length)
-
-    def _size(self, descriptor: int) -> int:
-        self._follow_cut(descriptor, self._begins_at + self._passed)
-        return self._begins_at + os.fstat(descriptor).st_size
-
-    def _follow_cut(self, descriptor: int, offset: int) -> None:
-        if damage := self._damage(descriptor):
-            log.warning("%s %s by the command: the stream goes on from there", self.path, damage)
-            self._begin_at(offset)
-
-    def _begin_at(self, offset: int) -> None:
-        self._restart()
-        self._begins_at = offset
+    def _survives(self, damage: str, offset: int) -> bool:
+        log.warning("%s %s by the command: the stream goes on from there", self.path, damage)
+        self._begin_at(offset)
+        return True
 
 
 class MetricsFile(StreamFile):
@@ -277,29 +271,20 @@ class MetricsFile(StreamFile):
     failure = ""
     """How the command damaged it, so that values are lost; "" if it did not."""
 
-    def check(self) -> None:
-        """Check once more that all that was recorded is still there."""
-        self.size()
+    def _survives(self, damage: str, offset: int) -> bool:
+        self._give_up(f"{damage} by the command: {_ADVICE}")
+        return False
 
-    def _read(self, descriptor: int, offset: int, length: int) -> bytes:
-        return self._take(descriptor, offset, length) if self._is_whole(descriptor) else b""
+    def _damage(self) -> str:
+        return super()._damage() or self._replacement()
 
-    def _size(self, descriptor: int) -> int:
-        return os.fstat(descriptor).st_size if self._is_whole(descriptor) else 0
-
-    def _is_whole(self, descriptor: int) -> bool:
-        damage = self._damage(descriptor) or self._replacement(descriptor)
-        if damage:
-            self._give_up(f"{damage} by the command: {_ADVICE}")
-        return not damage
-
-    def _replacement(self, descriptor: int) -> str:
+    def _replacement(self) -> str:
         """Say if something else has its name; without a name it can still be written to."""
         try:
             named = self.path.lstat()
         except OSError:
             return ""
-        return "" if os.path.samestat(named, os.fstat(descriptor)) else "was replaced"
+        return "" if os.path.samestat(named, os.fstat(self._descriptor)) else "was replaced"
 
     def _give_up(self, why: str) -> None:
         super()._give_up(why)

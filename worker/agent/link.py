@@ -5,10 +5,12 @@ import json
 import random
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
+
+T = TypeVar("T")
 
 _TIMEOUT_SECONDS = 10.0
 # Clocks drift, so older round trips say nothing.
@@ -75,9 +77,8 @@ class Link:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"the master's URL must begin with http:// or https:// (not {url!r})")
-        kind = (
-            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        )
+        client = http.client
+        kind = client.HTTPSConnection if parts.scheme == "https" else client.HTTPConnection
         self._connection = kind(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
         self._path = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
@@ -89,19 +90,18 @@ class Link:
             LinkError: there is no usable answer.
             RefusedError: the master refuses the report.
         """
-        path = f"/api/workers/{quote(pod)}/poll"
         sent_at = time.time()
-        answer = self._request("POST", path, json.dumps(report).encode())
-        received_at = time.time()
-        try:
+
+        def parse(answer: Any) -> Reply:
             return Reply(
                 answer["do"],
                 float(answer["next_poll_seconds"]),
                 answer["assignment"],
-                offset_by(sent_at, received_at, float(answer["time"])),
+                offset_by(sent_at, time.time(), float(answer["time"])),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise LinkError(f"the master's answer is malformed: {answer}") from error
+
+        path = f"/api/workers/{quote(pod)}/poll"
+        return self._request("POST", path, json.dumps(report).encode(), parse)
 
     def ship(self, path: str, offset: int, data: bytes) -> int:
         """Send a piece of a stream that begins at an offset; return the offset the master has.
@@ -110,17 +110,14 @@ class Link:
             LinkError: there is no usable answer.
             RefusedError: the stream is closed.
         """
-        answer = self._request("PUT", f"{path}&offset={offset}", data)
-        try:
-            return int(answer["offset"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise LinkError(f"the master's answer is malformed: {answer}") from error
+        path = f"{path}&offset={offset}"
+        return self._request("PUT", path, data, lambda answer: int(answer["offset"]))
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
-    def _request(self, method: str, path: str, body: bytes) -> Any:
+    def _request(self, method: str, path: str, body: bytes, parse: Callable[[Any], T]) -> T:
         # A kept connection may have been closed by the other side while it was idle.
         kept = self._connection.sock is not None
         try:
@@ -128,15 +125,15 @@ class Link:
         except (OSError, http.client.HTTPException) as error:
             if not kept:
                 raise LinkError(f"{method} {path}: {error or type(error).__name__}") from error
-            return self._request(method, path, body)
+            return self._request(method, path, body, parse)
         if status in _REFUSED:
             raise RefusedError(f"{method} {path}: {status} {text}")
         if status != http.HTTPStatus.OK:
             raise LinkError(f"{method} {path}: {status} {text}")
         try:
-            return json.loads(text)
-        except ValueError as error:
-            raise LinkError(f"{method} {path}: the answer is not JSON") from error
+            return parse(json.loads(text))
+        except (KeyError, TypeError, ValueError) as error:
+            raise LinkError(f"{method} {path}: the answer is malformed: {text}") from error
 
     def _exchange(self, method: str, path: str, body: bytes) -> tuple[int, str]:
         try:

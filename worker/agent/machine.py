@@ -14,14 +14,13 @@ import platform
 import re
 import socket
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from mlbench.records import Machine
 
 _CPU_MODEL = re.compile(r"(?:model name|cpu)\s*:\s*(.*\S)")
-
 
 # From linux/netlink.h, linux/rtnetlink.h and linux/pkt_sched.h, in the machine's byte order.
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
@@ -39,8 +38,7 @@ _TYPE_MASK = 0x3FFF  # the highest bits say how an attribute is packed
 _ROOT = 0xFFFFFFFF
 _BUFFER_BYTES = 1 << 16
 _NETLINK_SECONDS = 5.0
-_NVML = "libnvidia-ml.so.1"
-_LONGEST_GPU_NAME = 96  # as NVML has it, for a version too
+_LONGEST_GPU_TEXT = 96  # as NVML has it
 
 
 def read_machine(root: Path = Path("/")) -> Machine:
@@ -78,13 +76,12 @@ def _cpu_model(root: Path) -> str | None:
 def cpu_limit(root: Path = Path("/")) -> float | None:
     """Return how many cores' worth of time may be used; None where that is not limited."""
     found = [
-        *(_words(group / "cpu.max") for group in _groups(root, "")),
-        *(
-            [*_words(group / "cpu.cfs_quota_us"), *_words(group / "cpu.cfs_period_us")]
-            for group in _groups(root, "cpu")
-        ),
+        *_of_groups(root, "", "cpu.max"),
+        *_of_groups(root, "cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
     ]
-    return min((cores for words in found if (cores := _cores(words))), default=None)
+    # A quota and its period, both in microseconds; a quota of max or -1 is no limit.
+    limits = [words for words in found if len(words) == 2 and all(map(str.isdecimal, words))]  # noqa: PLR2004
+    return min((int(quota) / int(period) for quota, period in limits), default=None)
 
 
 def memory_limit(root: Path = Path("/")) -> int | None:
@@ -93,66 +90,43 @@ def memory_limit(root: Path = Path("/")) -> int | None:
     The first version of control groups spells no limit as one that no machine reaches.
     """
     found = [
-        *(_words(group / "memory.max") for group in _groups(root, "")),
-        *(_words(group / "memory.limit_in_bytes") for group in _groups(root, "memory")),
+        *_of_groups(root, "", "memory.max"),
+        *_of_groups(root, "memory", "memory.limit_in_bytes"),
     ]
     return min((int(word) for words in found for word in words if word.isdecimal()), default=None)
 
 
 def killed_for_memory(root: Path = Path("/")) -> int:
     """Return how many processes of this group the kernel has killed for using too much memory."""
-    counted = [
-        *(group / "memory.events" for group in _groups(root, "")),
-        *(group / "memory.oom_control" for group in _groups(root, "memory")),
-    ]
-    for path in counted:
-        for line in _lines(path):
-            match line.split():
-                case ["oom_kill", count]:
-                    return int(count)
+    for words in (
+        *_of_groups(root, "", "memory.events"),
+        *_of_groups(root, "memory", "memory.oom_control"),
+    ):
+        if "oom_kill" in words:
+            return int(words[words.index("oom_kill") + 1])
     return 0
 
 
-def _cores(words: Sequence[str]) -> float | None:
-    """Return a quota by its period, both in microseconds; a quota of max or -1 is no limit."""
-    match words:
-        case [quota, period] if quota.isdecimal() and period.isdecimal():
-            return int(quota) / int(period)
-        case _:
-            return None
+def _of_groups(root: Path, controller: str, *files: str) -> Iterator[list[str]]:
+    """Yield the words in these files of each of this process's groups, its own one first.
 
-
-def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """Yield the folders of this process's groups; in the second version the controller is ""."""
-    for line in _lines(root / "proc/self/cgroup"):
+    In the second version of control groups, the controller is "".
+    """
+    for line in _text(root / "proc/self/cgroup").splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")
         if controller in controllers.split(","):
             own = PurePosixPath(path.lstrip("/"))
             for group in (own, *own.parents):
-                yield root / "sys/fs/cgroup" / controller / group
+                folder = root / "sys/fs/cgroup" / controller / group
+                yield [word for name in files for word in _text(folder / name).split()]
 
 
-def _words(path: Path) -> list[str]:
-    return [word for line in _lines(path) for word in line.split()]
-
-
-def _lines(path: Path) -> list[str]:
+def _text(path: Path) -> str:
+    """Return a file's text; none if it cannot be read."""
     try:
-        return path.read_text().splitlines()
+        return path.read_text()
     except OSError:
-        return []
-
-
-@dataclass(frozen=True)
-class Qdisc:
-    """A queueing discipline, which decides when an interface sends a packet."""
-
-    interface: int
-    """The interface's number."""
-    is_root: bool
-    kind: str
-    bits_per_second: int | None
-    """The rate of a token bucket; None for other kinds."""
+        return ""
 
 
 def bandwidth_limit(root: Path = Path("/")) -> float | None:
@@ -162,55 +136,62 @@ def bandwidth_limit(root: Path = Path("/")) -> float | None:
         return None
     try:
         number = socket.if_nametoindex(interface)
-        found = [q.bits_per_second for q in read_qdiscs() if q.is_root and q.interface == number]
+        rates = [_token_bucket_rate(qdisc, number) for qdisc in _read_qdiscs()]
     except OSError:  # a kernel without them
         return None
-    return next((bits / 1e6 for bits in found if bits is not None), None)
+    return next((rate / 1e6 for rate in rates if rate is not None), None)
 
 
-def read_qdiscs() -> list[Qdisc]:
-    """Return the queueing disciplines of this network namespace.
+def _default_interface(root: Path) -> str | None:
+    """Return the interface of the default route: that of IPv4, or else of IPv6."""
+    for line in _text(root / "proc/net/route").splitlines():
+        interface, destination, *_ = line.split()
+        if destination == "00000000":
+            return interface
+    for line in _text(root / "proc/net/ipv6_route").splitlines():
+        destination, prefix_length, *_, interface = line.split()
+        if (destination, prefix_length) == ("0" * 32, "00") and interface != "lo":
+            return interface
+    return None
+
+
+def _read_qdiscs() -> Iterator[bytes]:
+    """Yield the messages, without headers, on this network namespace's queueing disciplines.
 
     Raises:
         OSError: the kernel does not answer.
     """
-    request = _HEADER.pack(
-        _HEADER.size + _TRAFFIC.size, _GET_QDISC, _REQUEST | _DUMP, 1, 0
-    ) + _TRAFFIC.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+    length = _HEADER.size + _TRAFFIC.size
+    request = _HEADER.pack(length, _GET_QDISC, _REQUEST | _DUMP, 1, 0)
+    request += _TRAFFIC.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as link:
         link.settimeout(_NETLINK_SECONDS)
         link.send(request)
-        return [parse_qdisc(message) for message in _messages(link)]
+        while True:
+            rest = link.recv(_BUFFER_BYTES)
+            while rest:
+                length, kind, _, _, _ = _HEADER.unpack_from(rest)
+                body = rest[_HEADER.size : length]
+                if kind == _DONE:
+                    return
+                if kind == _ERROR:
+                    raise OSError(-_ERROR_NUMBER.unpack_from(body)[0], "RTM_GETQDISC")
+                yield body
+                rest = rest[_aligned(length) :]
 
 
-def parse_qdisc(message: bytes) -> Qdisc:
-    """Return the queueing discipline of a netlink message without its header."""
-    _, interface, _, parent, _ = _TRAFFIC.unpack_from(message)
-    attributes = _attributes(message[_TRAFFIC.size :])
-    kind = attributes.get(_KIND, b"").rstrip(b"\0").decode(errors="replace")
-    options = _attributes(attributes.get(_OPTIONS, b"")) if kind == "tbf" else {}
-    bits = None
+def _token_bucket_rate(qdisc: bytes, interface: int) -> int | None:
+    """Return the bits per second of an interface's token bucket; None for another discipline."""
+    _, its_interface, _, parent, _ = _TRAFFIC.unpack_from(qdisc)
+    attributes = _attributes(qdisc[_TRAFFIC.size :])
+    is_token_bucket = attributes.get(_KIND, b"").rstrip(b"\0") == b"tbf"
+    if not is_token_bucket or (its_interface, parent) != (interface, _ROOT):
+        return None
+    options = _attributes(attributes.get(_OPTIONS, b""))
     # A rate that needs more than 32 bits comes on its own as well.
     if _TBF_RATE64 in options:
-        bits = 8 * int(_RATE64.unpack_from(options[_TBF_RATE64])[0])
-    elif _TBF_PARAMETERS in options:
-        bits = 8 * int(_RATE.unpack_from(options[_TBF_PARAMETERS])[0])
-    return Qdisc(interface, parent == _ROOT, kind, bits)
-
-
-def _messages(link: socket.socket) -> Iterator[bytes]:
-    """Yield the bodies of an answer's messages."""
-    while True:
-        rest = link.recv(_BUFFER_BYTES)
-        while rest:
-            length, kind, _, _, _ = _HEADER.unpack_from(rest)
-            body = rest[_HEADER.size : length]
-            if kind == _DONE:
-                return
-            if kind == _ERROR:
-                raise OSError(-_ERROR_NUMBER.unpack_from(body)[0], "RTM_GETQDISC")
-            yield body
-            rest = rest[_aligned(length) :]
+        return 8 * int(_RATE64.unpack_from(options[_TBF_RATE64])[0])
+    return 8 * int(_RATE.unpack_from(options[_TBF_PARAMETERS])[0])
 
 
 def _attributes(packed: bytes) -> Mapping[int, bytes]:
@@ -226,24 +207,6 @@ def _aligned(length: int) -> int:
     return (length + 3) & ~3
 
 
-def _default_interface(root: Path) -> str | None:
-    """Return the interface of the default route: that of IPv4, or else of IPv6."""
-    for interface, destination, *_ in _rows(root / "proc/net/route"):
-        if destination == "00000000":
-            return interface
-    for destination, prefix_length, *_, interface in _rows(root / "proc/net/ipv6_route"):
-        if (destination, prefix_length) == ("0" * 32, "00") and interface != "lo":
-            return interface
-    return None
-
-
-def _rows(path: Path) -> list[list[str]]:
-    try:
-        return [line.split() for line in path.read_text().splitlines()]
-    except OSError:
-        return []
-
-
 @dataclass(frozen=True)
 class Gpus:
     """The GPUs by NVIDIA's driver; empty without one."""
@@ -255,33 +218,29 @@ class Gpus:
 def read_gpus() -> Gpus:
     """Return the GPUs in the driver's order. It may take the driver seconds to wake up."""
     try:
-        nvml = ctypes.CDLL(_NVML)
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
         if nvml.nvmlInit_v2():
             return Gpus()
         try:
-            return Gpus(_gpu_names(nvml), _gpu_driver(nvml))
+            count = ctypes.c_uint()  # stays 0 if the driver does not tell
+            nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+            names = tuple(_gpu_name(nvml, index) for index in range(count.value))
+            return Gpus(names, _ask_driver(nvml.nvmlSystemGetDriverVersion))
         finally:
             nvml.nvmlShutdown()
     except (OSError, AttributeError):  # no library, or one that lacks a function
         return Gpus()
 
 
-def _gpu_names(nvml: ctypes.CDLL) -> tuple[str, ...]:
-    count = ctypes.c_uint()
-    if nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)):
-        return ()
-    return tuple(_gpu_name(nvml, index) for index in range(count.value))
-
-
 def _gpu_name(nvml: ctypes.CDLL, index: int) -> str:
-    device, name = ctypes.c_void_p(), ctypes.create_string_buffer(_LONGEST_GPU_NAME)
-    failed = nvml.nvmlDeviceGetHandleByIndex_v2(
-        ctypes.c_uint(index), ctypes.byref(device)
-    ) or nvml.nvmlDeviceGetName(device, name, ctypes.c_uint(_LONGEST_GPU_NAME))
-    return "a GPU that does not answer" if failed else name.value.decode(errors="replace")
+    device, name = ctypes.c_void_p(), None
+    if not nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(device)):
+        name = _ask_driver(nvml.nvmlDeviceGetName, device)
+    return name or "a GPU that does not answer"
 
 
-def _gpu_driver(nvml: ctypes.CDLL) -> str | None:
-    version = ctypes.create_string_buffer(_LONGEST_GPU_NAME)
-    failed = nvml.nvmlSystemGetDriverVersion(version, ctypes.c_uint(_LONGEST_GPU_NAME))
-    return None if failed else version.value.decode(errors="replace")
+def _ask_driver(function: Callable[..., int], *arguments: object) -> str | None:
+    """Return the text that a function of the driver writes; None if it fails."""
+    text = ctypes.create_string_buffer(_LONGEST_GPU_TEXT)
+    failed = function(*arguments, text, ctypes.c_uint(_LONGEST_GPU_TEXT))
+    return None if failed else text.value.decode(errors="replace")

@@ -76,9 +76,11 @@ class TrainingProcess:
             on_exit(Exit(NOT_STARTED, time.time()))
             return
         try:
-            self._watch(self._process)
+            # As the first process of a container, the agent needs no guard: all end with it.
+            self._guard = None if os.getpid() == 1 else _start_guard(self._process.pid)
+            threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
         except (OSError, RuntimeError):
-            self.kill()
+            self._signal_group(signal.SIGKILL)
             self._process.wait()
             raise
 
@@ -92,15 +94,6 @@ class TrainingProcess:
         """Kill the group if it was asked to end and has not done so in time."""
         if self._stop_by is not None and time.monotonic() > self._stop_by:
             self._signal_group(signal.SIGKILL)
-
-    def kill(self) -> None:
-        """Kill the group."""
-        self._signal_group(signal.SIGKILL)
-
-    def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        # As the first process of a container, the agent needs no guard: all others end with it.
-        self._guard = None if os.getpid() == 1 else _start_guard(process.pid)
-        threading.Thread(target=self._wait, args=(process,), daemon=True).start()
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
         # It is not reaped yet, so that its group's number is not used again.

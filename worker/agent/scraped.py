@@ -11,8 +11,7 @@ import re
 import stat
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -58,6 +57,9 @@ _OWN: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
 
 _PARSING_ERRORS = (ValueError, TypeError, RuntimeError, RecursionError, struct.error)
 
+LeftOut = dict[str, None]
+"""Some of the series that are left out, and why: texts, each once."""
+
 
 class WorkerCollector(Collector):
     """Collects the series of the current attempt, or of the last one until the next begins."""
@@ -81,72 +83,45 @@ class WorkerCollector(Collector):
         """Yield the worker's clock and info, and the totals summed over its processes."""
         attempt = self._attempt
         yield GaugeMetricFamily(names.WORKER_TIME, "The worker's clock, Unix time.", time.time())
-        rank = ("", "") if attempt is None or self._idle else _run_and_rank(attempt)
+        rank: dict[str, str] = {}
+        if attempt is not None:
+            a = attempt.assignment
+            rank = {"run_id": str(a.run_id), "rank": str(a.rank)}
         info = GaugeMetricFamily(
             names.WORKER_INFO,
             "Which run and rank the worker has; both empty while it is idle.",
             labels=("pod", "run_id", "rank"),
         )
-        info.add_metric((self._pod, *rank), 1.0)
+        info.add_metric((self._pod, *(("", "") if self._idle else rank.values())), 1.0)
         yield info
         if attempt is None:
             return
         running = GaugeMetricFamily(
             names.WORKER_RUNNING,
             "Whether the training process lives: 1, or 0 once it has ended.",
-            labels=("run_id", "rank"),
+            labels=tuple(rank),
         )
-        running.add_metric(_run_and_rank(attempt), attempt.exit is None)
+        running.add_metric(tuple(rank.values()), attempt.exit is None)
         yield running
-        run_id, own_rank = _run_and_rank(attempt)
-        published = read_published(attempt.counters, {"run_id": run_id, "rank": own_rank})
-        self._tell(attempt, published)
-        yield from published.families
-
-    def _tell(self, attempt: Attempt, published: "Published") -> None:
-        """Log the process's series that are left out, once for an attempt."""
-        if published.left_out and self._told is not attempt:
+        left_out = LeftOut()
+        yield from read_published(attempt.counters, rank, left_out)
+        if left_out and self._told is not attempt:
             self._told = attempt
-            left_out = "; ".join(published.left_out)
-            log.warning("series of %s that are left out: %s", attempt.folder.name, left_out)
+            told = "; ".join(islice(left_out, _MOST_TOLD))
+            log.warning("series of %s that are left out: %s", attempt.folder.name, told)
 
 
-def _run_and_rank(attempt: Attempt) -> tuple[str, str]:
-    return str(attempt.assignment.run_id), str(attempt.assignment.rank)
-
-
-@dataclass(frozen=True)
-class Published:
-    """The series of a process that are passed on."""
-
-    families: Sequence[Metric]
-    left_out: Sequence[str]
-    """Some of the series that were left out, and why."""
-
-
-@dataclass(frozen=True)
-class _Content:
-    """The content of a file, or the beginning of it."""
-
-    name: str
-    kind: str
-    mode: str
-    """Of a gauge: how the values of several processes are combined."""
-    process: str
-    data: bytes
-
-
-def read_published(folder: Path, rank: Mapping[str, str]) -> Published:
+def read_published(folder: Path, rank: Mapping[str, str], left_out: LeftOut) -> list[Metric]:
     """Return the series of a process, summed over its subprocesses.
 
     Args:
         folder: holds prometheus-client's files; it need not exist.
         rank: the labels of the process's run and rank, which its own totals must have.
+        left_out: gets what is left out, and why.
     """
-    left_out: dict[str, None] = {}
     families: dict[str, Metric] = {}
-    for content in _read_files(folder, left_out):
-        _collect(families, content, rank, left_out)
+    for file, data in _read_files(folder, left_out):
+        _collect(families, file, data, rank, left_out)
     passed: list[Metric] = []
     room = _MOST_SERIES
     # Our own series first; the others get the room that is left.
@@ -158,11 +133,11 @@ def read_published(folder: Path, rank: Mapping[str, str]) -> Published:
             room -= len(summed)
             family.samples = summed
             passed.append(family)
-    return Published(passed, list(left_out)[:_MOST_TOLD])
+    return passed
 
 
-def _read_files(folder: Path, left_out: dict[str, None]) -> Iterator[_Content]:
-    """Yield the content of the files, up to a limit for all together."""
+def _read_files(folder: Path, left_out: LeftOut) -> Iterator[tuple[re.Match[str], bytes]]:
+    """Yield the files, as ``_FILE`` matches their names, and their content up to a limit."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
@@ -174,17 +149,15 @@ def _read_files(folder: Path, left_out: dict[str, None]) -> Iterator[_Content]:
         if len(found) > _MOST_FILES:
             left_out[f"more than {_MOST_FILES} files"] = None
         room = _MOST_BYTES
-        for name in found[:_MOST_FILES]:
-            if match := _FILE.fullmatch(name):
-                data = _read_file(name, descriptor, min(room, _MOST_BYTES_OF_A_FILE), left_out)
-                room -= len(data)
-                kind, mode, process = match.groups()
-                yield _Content(name, kind.partition("_")[0], mode or "", process, data)
+        for file in filter(None, map(_FILE.fullmatch, found[:_MOST_FILES])):
+            data = _read_file(file[0], descriptor, min(room, _MOST_BYTES_OF_A_FILE), left_out)
+            room -= len(data)
+            yield file, data
     finally:
         os.close(descriptor)
 
 
-def _read_file(name: str, folder: int, most: int, left_out: dict[str, None]) -> bytes:
+def _read_file(name: str, folder: int, most: int, left_out: LeftOut) -> bytes:
     """Return the used part of a regular file; nothing of anything else."""
     try:
         # Non-blocking, so as not to wait for the writer of a named pipe.
@@ -209,33 +182,31 @@ def _read_file(name: str, folder: int, most: int, left_out: dict[str, None]) -> 
 
 def _collect(
     families: dict[str, Metric],
-    content: _Content,
+    file: re.Match[str],
+    data: bytes,
     rank: Mapping[str, str],
-    left_out: dict[str, None],
+    left_out: LeftOut,
 ) -> None:
     """Add a file's entries to the families, up to the first that is malformed."""
+    kind, mode, process = file[1].partition("_")[0], file[2] or "", file[3]
     try:
-        for key, value, timestamp, _ in _entries(content.data):
+        for key, value, timestamp, _ in _read_all_values(data, len(data)) if data else ():
             family_name, name, labels, help_text = json.loads(key)
-            if not _may_pass(content.kind, family_name, name, labels, rank):
+            if not _may_pass(kind, family_name, name, labels, rank):
                 if len(left_out) < _MOST_TOLD:
                     left_out[f"{str(name)[:_LONGEST_NAME]!r} is not its to publish"] = None
                 continue
             family = families.get(family_name)
             if family is None:
-                family = families[family_name] = Metric(family_name, str(help_text), content.kind)
-                family._multiprocess_mode = content.mode  # type: ignore[attr-defined]
-            if family.type != content.kind:
+                family = families[family_name] = Metric(family_name, str(help_text), kind)
+                family._multiprocess_mode = mode  # type: ignore[attr-defined]
+            if family.type != kind:
                 continue
-            of_process = [("pid", content.process)] if content.kind == "gauge" else []
+            of_process = [("pid", process)] if kind == "gauge" else []
             told: Any = (*sorted(labels.items()), *of_process)
             family.add_sample(name, told, value, timestamp if of_process else None)
     except _PARSING_ERRORS as error:
-        left_out[f"{content.name}: {error}"] = None
-
-
-def _entries(data: bytes) -> Iterator[tuple[str, float, float, int]]:
-    return _read_all_values(data, len(data)) if data else iter(())
+        left_out[f"{file[0]}: {error}"] = None
 
 
 def _may_pass(kind: str, family: Any, name: Any, labels: Any, rank: Mapping[str, str]) -> bool:
@@ -264,15 +235,11 @@ def _are_labels(labels: Any) -> bool:
         isinstance(labels, dict)
         and len(labels) <= _MOST_LABELS
         and all(_is_name(name) and not name.startswith("__") for name in labels)
-        and all(_is_value(value) for value in labels.values())
+        and all(isinstance(v, str) and len(v) <= _LONGEST_VALUE for v in labels.values())
     )
 
 
-def _is_value(text: Any) -> bool:
-    return isinstance(text, str) and len(text) <= _LONGEST_VALUE
-
-
-def _sum_up(family: Metric, left_out: dict[str, None]) -> list[Sample]:
+def _sum_up(family: Metric, left_out: LeftOut) -> list[Sample]:
     """Return a family's samples, one for each series; none if they are malformed."""
     try:
         [summed] = MultiProcessCollector._accumulate_metrics({family.name: family}, accumulate=True)

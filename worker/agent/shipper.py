@@ -2,7 +2,6 @@
 
 import logging
 import threading
-from dataclasses import dataclass
 
 from mlbench.names import STREAMS, StreamName
 from worker.agent.attempt import Attempt
@@ -14,12 +13,6 @@ _CHUNK_BYTES = 512 << 10
 _IDLE_SECONDS = 0.1
 
 
-@dataclass
-class _Position:
-    path: str
-    offset: int = 0
-
-
 class Shipper(threading.Thread):
     """Sends the streams as they grow, until the process has ended and all is sent.
 
@@ -28,13 +21,9 @@ class Shipper(threading.Thread):
 
     def __init__(self, attempt: Attempt, link: Link) -> None:
         super().__init__(name="shipper", daemon=True)
-        a = attempt.assignment
-        base = f"/api/runs/{a.run_id}/ranks/{a.rank}"
         self._attempt = attempt
         self._link = link
-        self._positions: dict[StreamName, _Position] = {
-            stream: _Position(f"{base}/{stream}?attempt={a.attempt}") for stream in STREAMS
-        }
+        self._offsets: dict[StreamName, int] = dict.fromkeys(STREAMS, 0)
         self._quit = threading.Event()
 
     def run(self) -> None:
@@ -64,15 +53,15 @@ class Shipper(threading.Thread):
 
     def _ship(self, stream: StreamName, ended: bool) -> bool:
         """Send the next piece of a stream; return whether the master's offset moved."""
-        position = self._positions[stream]
-        data = self._attempt.read(stream, position.offset, _CHUNK_BYTES)
-        written = self._attempt.size(stream)
+        file, before = self._attempt.streams[stream], self._offsets[stream]
+        data = file.read(before, _CHUNK_BYTES)
+        written = file.size()
         if stream == "metrics" and not ended and len(data) < _CHUNK_BYTES:
             data = data[: data.rfind(b"\n") + 1]
         if not data:
             return False
-        before = position.offset
+        a = self._attempt.assignment
         # The master may skip a part of a long log: then its offset lies behind that part.
-        path = f"{position.path}&written={written}"
-        position.offset = self._link.ship(path, before, data)
-        return position.offset != before
+        path = f"/api/runs/{a.run_id}/ranks/{a.rank}/{stream}?attempt={a.attempt}&written={written}"
+        self._offsets[stream] = self._link.ship(path, before, data)
+        return self._offsets[stream] != before

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
+from io import BytesIO
 from pathlib import Path
 
 from mlbench import names
@@ -44,21 +45,10 @@ _LONGEST_INTERPRETER = 256
 _OPTIONS = re.compile(r"-[bBdEhiIOPqRsSuvVx]*([cmWX]?)(.*)", re.DOTALL)
 # Where code lies that was installed, not written for a run.
 _INSTALLED = {"site-packages", "dist-packages"}
-_STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 _GIT_SECONDS = 3.0
 # The repository may belong to another user, as in many containers: its code is about to be run
 # anyway. Its lock is left alone, and no monitor of its files is started.
-_GIT = (
-    "git",
-    "--no-optional-locks",
-    "--literal-pathspecs",
-    *("-c", "safe.directory=*"),
-    *("-c", "core.fsmonitor=false"),
-)
-# With these, git would look at the repository that they name: one whose hook has started all this.
-_OF_ANOTHER = {
-    *("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"),
-}
+_GIT = "git --no-optional-locks --literal-pathspecs -c safe.directory=* -c core.fsmonitor=false"
 
 
 def find_source(command: Sequence[str], folder: Path) -> Path | None:
@@ -69,13 +59,15 @@ def find_source(command: Sequence[str], folder: Path) -> Path | None:
     ``bash train.sh`` or ``python -m torch.distributed.run train.py``.
     """
     program, *words = command
-    if is_python(program):
+    if _is_python(program):
         return _python_source(words, folder)
     if "/" not in program:
         return _first_file(words, folder)
     found = _existing(folder / program)
-    starts_code = found is not None and _is_installed_program(found)
-    return (_first_file(words, folder) if starts_code else None) or found
+    # Installed, such as an environment's torchrun: it lies in bin, beside lib.
+    if found and found.parent.name == "bin" and (found.parent.parent / "lib").is_dir():
+        return _first_file(words, folder) or found
+    return found
 
 
 def _python_source(words: Sequence[str], folder: Path) -> Path | None:
@@ -107,18 +99,13 @@ def _module_source(module: str, folder: Path) -> Path | None:
     if found is None or found.origin is None:
         return None
     origin = Path(found.origin)
-    if _INSTALLED & set(origin.parts) or origin.is_relative_to(_STANDARD_LIBRARY):
-        return None
-    return _existing(origin)
+    installed = _INSTALLED & set(origin.parts)
+    in_library = origin.is_relative_to(sysconfig.get_path("stdlib"))
+    return None if installed or in_library else _existing(origin)
 
 
 def _first_file(words: Sequence[str], folder: Path) -> Path | None:
     return next((found for word in words if (found := _existing(folder / word))), None)
-
-
-def _is_installed_program(path: Path) -> bool:
-    """Return whether a program was installed, such as an environment's torchrun."""
-    return path.parent.name == "bin" and (path.parent.parent / "lib").is_dir()
 
 
 def _existing(path: Path) -> Path | None:
@@ -131,8 +118,8 @@ def _existing(path: Path) -> Path | None:
 def git_state(source: Path | None, environ: Mapping[str, str]) -> GitState | None:
     """Return the state of the repository that a file belongs to.
 
-    Without a repository, or without git, it is the commit $MLBENCH_GIT_COMMIT, which an image can
-    set that has the code without its history; without that, None.
+    Without one, it is the commit $MLBENCH_GIT_COMMIT, which an image can set that has the code
+    without its history; without that, None.
     """
     state = _ask_git(source, environ) if source is not None else None
     if state is None and (stated := environ.get(names.ENV_GIT_COMMIT)):
@@ -141,10 +128,12 @@ def git_state(source: Path | None, environ: Mapping[str, str]) -> GitState | Non
 
 
 def _ask_git(source: Path, environ: Mapping[str, str]) -> GitState | None:
-    own_environ = {name: value for name, value in environ.items() if name not in _OF_ANOTHER}
+    # With variables of git's own, it would look at the repository that they name, such as one whose
+    # hook has started all this.
+    own_environ = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
 
     def git(*arguments: str) -> str | None:
-        answer = ask([*_GIT, *arguments], source.parent, own_environ, _GIT_SECONDS)
+        answer = ask([*_GIT.split(), *arguments], source.parent, own_environ, _GIT_SECONDS)
         return None if answer is None else answer.decode(errors="replace").strip()
 
     place = git("rev-parse", "HEAD", "--show-toplevel")
@@ -178,7 +167,7 @@ class Python:
 
 
 class Pythons:
-    """Remembers the Pythons that were asked already: asking takes 0.1 s or more."""
+    """Asks Pythons, and remembers their answers: asking takes 0.1 s or more."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -186,13 +175,12 @@ class Pythons:
 
     def ask(self, executable: str) -> Python | None:
         """Return a Python's version and packages; None if it does not answer."""
-        known = self._known.get(executable)
-        if known is not None and known.is_current:
-            return known
-        found = _ask_python(executable, self._environ)
-        if found is not None:
-            self._known[executable] = found
-        return found
+        known = self._known.pop(executable, None)
+        if known is None or not known.is_current:
+            known = _ask_python(executable, self._environ)
+        if known is not None:
+            self._known[executable] = known
+        return known
 
 
 def python_of(command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> str:
@@ -201,14 +189,13 @@ def python_of(command: Sequence[str], folder: Path, environ: Mapping[str, str]) 
     For any other command it is the agent's own.
     """
     program = _locate(command[0], folder, environ)
-    if program is not None and not is_python(program):
-        named = next(filter(is_python, _interpreter(Path(program))), None)
+    if program is not None and not _is_python(program):
+        named = next(filter(_is_python, _interpreter(Path(program))), None)
         program = _locate(named, folder, environ) if named else None
     return program or sys.executable
 
 
-def is_python(program: str) -> bool:
-    """Return whether a program is a Python, by its name."""
+def _is_python(program: str) -> bool:
     return _PYTHON.fullmatch(Path(program).name) is not None
 
 
@@ -221,27 +208,22 @@ def _locate(program: str, folder: Path, environ: Mapping[str, str]) -> str | Non
 def _interpreter(program: Path) -> Sequence[str]:
     """Return the words after a script's ``#!``, such as those of an environment's torchrun."""
     try:
-        if not program.is_file():
-            return ()
-        with program.open("rb") as file:
+        with program.open("rb") if program.is_file() else BytesIO() as file:
             first = file.readline(_LONGEST_INTERPRETER)
     except OSError:
         return ()
-    return first.removeprefix(b"#!").decode(errors="replace").split() if first[:2] == b"#!" else ()
+    return first[2:].decode(errors="replace").split() if first[:2] == b"#!" else ()
 
 
 def _ask_python(executable: str, environ: Mapping[str, str]) -> Python | None:
     # Not in a folder of code: what lies in the current one would count as installed.
     answer = ask([executable, "-c", _QUESTION], Path("/"), environ, _PYTHON_SECONDS)
     try:
-        found = Python(**json.loads(answer or b""))
-        return Python(str(found.version), _texts(found.packages), dict(found.changed))
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        said = json.loads(answer or b"")
+        packages = {str(name): str(version) for name, version in said["packages"].items()}
+        return Python(str(said["version"]), packages, dict(said["changed"]))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
-
-
-def _texts(packages: Mapping[str, str]) -> dict[str, str]:
-    return {str(name): str(version) for name, version in packages.items()}
 
 
 def ask(

@@ -20,8 +20,8 @@ from mlbench.cli.bench import (
     seed_of_repeat,
 )
 from mlbench.cli.common import UsageError
-from mlbench.cli.order import Code, Order
-from mlbench.client import Benchmark, Run
+from mlbench.cli.order import Order
+from mlbench.records import Benchmark, Run
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_run_is_refused_before_anything_has(
 
 
 _ONE, _TWO = PlannedRun("set-w1-r1", 1, 5), PlannedRun("set-w2-r1", 2, 5)
-_ORDER = Order(Code("digits", benchmark="digits"), args={"epochs": "3"}, light=True)
+_ORDER = Order(title="digits", benchmark="digits", args={"epochs": "3"}, light_target=True)
 _RULES: dict[str, list[object]] = {
     "learning_rate": [0.05],
     "exchange": ["ddp", "flat"],
@@ -293,7 +293,7 @@ def test_another_backend_or_goal_is_another_shape() -> None:
         check_earlier({_TWO: _RUN}, replace(_ORDER, backend="mpi"), _RULES)
     strict = replace(_RUN, light_target=False)
     with pytest.raises(UsageError, match="differs in option goal:"):
-        check_earlier({_TWO: strict}, replace(_ORDER, light=False), _RULES)
+        check_earlier({_TWO: strict}, replace(_ORDER, light_target=False), _RULES)
 
 
 # --- Decisions: how long the rest takes ---

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from mlbench.cli import compare
 from mlbench.cli.common import UsageError
-from mlbench.client import Run
+from mlbench.records import Run
 from mlbench.results import Comparison
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.report.making import make_difference, make_matrix

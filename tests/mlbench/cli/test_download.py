@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import Run
 from mlbench.home import Connection, Home
+from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.scripted import Asked, Reply, Scripted, answering

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import Run
 from mlbench.home import Connection
+from mlbench.records import Run
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.scripted import Reply, serving

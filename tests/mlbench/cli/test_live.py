@@ -8,8 +8,8 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.cli import live
-from mlbench.cli.live import AlertWatch, Progress, last_numbers, progress
-from mlbench.client import Goal, Point, Run, Series
+from mlbench.cli.live import Progress, last_numbers, progress
+from mlbench.records import Goal, Point, Run, Series
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
 from tests.mlbench.scripted import Asked, Reply, answering
@@ -34,7 +34,6 @@ def run(finished: Run) -> Run:
 def test_progress_is_read_off_the_last_values(run: Run) -> None:
     series: Series = {
         "epoch @ 0": points("2"),
-        "step @ 0": points("200"),
         "train_loss @ 0": points("0.25"),
         "acc @ 0": points("91.5"),
         "samples @ 0": points("600"),
@@ -42,7 +41,7 @@ def test_progress_is_read_off_the_last_values(run: Run) -> None:
         "train_seconds @ 0": points("6"),
         "train_seconds @ 1": points("6"),
     }
-    assert progress(run, series, _NOW) == Progress(2, 200, 0.25, 91.5, 200.0, seconds=10.0)
+    assert progress(run, series, _NOW) == Progress(2, 0.25, 91.5, 200.0, seconds=10.0)
 
 
 def test_the_last_numbers_are_in_order_of_ranks_and_texts_are_passed_over() -> None:
@@ -61,7 +60,7 @@ def test_an_epoch_that_is_no_number_is_not_shown(run: Run) -> None:
 
 def test_before_the_first_value_there_is_time_only(run: Run) -> None:
     waiting = replace(run, started_at=None, goal=None)
-    assert progress(waiting, {}, _NOW) == Progress(None, None, None, None, None, seconds=20.0)
+    assert progress(waiting, {}, _NOW) == Progress(None, None, None, None, seconds=20.0)
 
 
 def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(
@@ -122,7 +121,7 @@ def test_each_change_of_what_a_run_waits_for_is_told_once(
 
     ordered = replace(finished, state="INITIALIZED")
     with answering(answer) as master, ApiClient(url=master.url) as client:
-        live.follow(client, ordered, AlertWatch(None, ordered.id), quiet=False)
+        live.follow(client, ordered, None, quiet=False)
     assert capsys.readouterr().err.splitlines() == [
         f"run {finished.id} (finished) on 2 workers",
         f"waiting: {room.format(2)}",

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import Run
+from mlbench.records import Run
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
 from tests.stacks import order_steps

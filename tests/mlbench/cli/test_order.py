@@ -12,7 +12,7 @@ import typer
 from mlbench.cli.common import UsageError
 from mlbench.cli.order import (
     LONGEST_NAME,
-    Code,
+    Order,
     make_name,
     read_code,
     read_duration,
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def read(task: str, *arguments: str, image: str | None = None) -> Code:
+def read(task: str, *arguments: str, image: str | None = None) -> Order:
     return read_code(task, arguments, image, _BENCHMARKS)
 
 
@@ -40,7 +40,7 @@ def read(task: str, *arguments: str, image: str | None = None) -> Code:
 
 def test_a_benchmark_is_called_by_its_name(folder: Path) -> None:
     (folder / "digits").touch()
-    assert read("digits") == Code("digits", benchmark="digits")
+    assert read("digits") == Order(title="digits", benchmark="digits")
 
 
 def test_a_python_script_runs_with_this_python(folder: Path) -> None:
@@ -48,9 +48,9 @@ def test_a_python_script_runs_with_this_python(folder: Path) -> None:
     script.touch()
     awkward = ("--my-arg", "3", "a b", '{"x": 1}', "it's", "$HOME", "", "--")
     code = read("./train it.py", *awkward)
-    assert code.command is not None
     assert shlex.split(code.command) == [sys.executable, str(script), *awkward]
-    assert (code.title, code.benchmark, code.working_dir) == ("train it", None, str(folder))
+    assert (code.title, code.benchmark, code.backend) == ("train it", "", "gloo")
+    assert (code.image, code.working_dir) == ("local", str(folder))
     assert read("train it.py", *awkward) == code
 
 
@@ -85,7 +85,8 @@ def test_what_cannot_be_run_is_told(folder: Path, task: str, message: str) -> No
 
 def test_an_image_runs_all_the_words(folder: Path) -> None:
     code = read("python", "train.py", "--rate", "0.1 {rank}", image="me/train:1")
-    assert code == Code("python", image="me/train:1", command="python train.py --rate '0.1 {rank}'")
+    command = "python train.py --rate '0.1 {rank}'"
+    assert code == Order(title="python", image="me/train:1", command=command, backend="gloo")
 
 
 def test_a_benchmark_takes_no_arguments() -> None:
@@ -97,14 +98,12 @@ def test_a_benchmark_takes_no_arguments() -> None:
 
 
 def test_the_settings_of_a_benchmark_are_read() -> None:
-    code = Code("digits", benchmark="digits")
+    code = Order(title="digits", benchmark="digits")
     assert read_settings(code, ["epochs=3", "a=b=c", "d="]) == {"epochs": "3", "a": "b=c", "d": ""}
-    assert code.default_backend is None
 
 
 def test_own_code_has_arguments_instead_of_settings() -> None:
-    own = Code("train", image="local", command="train")
-    assert own.default_backend == "gloo"
+    own = Order(title="train", image="local", command="train")
     with pytest.raises(UsageError, match=r"write the arguments of your own code after --"):
         read_settings(own, ["epochs=3"])
 

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from mlbench.cli import common, output
 from mlbench.cli.live import Alert
-from mlbench.client import Delivery, Goal, Pod, Run
 from mlbench.home import Connection
+from mlbench.records import Delivery, Goal, Pod, Run
 from mlbench.results import AccuracyAfterTime, Cost, Result, TimeToAccuracy
 
 _CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")

@@ -2,6 +2,7 @@
 
 In a process of its own, as the agent is: ending a training process ends all children.
 usage: run_process.py FOLDER [stop] [CORE…] [in=FOLDER] -- COMMAND…
+A process has a second to end when it is asked to.
 """
 
 import json
@@ -11,6 +12,7 @@ import threading
 from dataclasses import asdict
 from pathlib import Path
 
+import worker.agent.process
 from worker.agent.process import Exit, TrainingProcess, adopt_orphans
 
 
@@ -25,6 +27,7 @@ def main() -> None:
         exits.append(found)
         ended.set()
 
+    worker.agent.process.GRACE_SECONDS = 1.0
     adopt_orphans()
     stdout = Path(folder) / "stdout"
     working_dirs = [flag.removeprefix("in=") for flag in flags if flag.startswith("in=")]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import names
 from mlbench.assignment import Assignment
 from worker.agent.attempt import Attempt
 from worker.agent.process import Exit
@@ -51,16 +50,12 @@ def test_an_unfinished_attempt_was_killed_with_its_agent(tmp_path: Path) -> None
     assert found.sizes() == {"stdout": 0, "stderr": 0, "metrics": 5}
 
 
-def test_how_it_ended_is_remembered(tmp_path: Path) -> None:
+def test_how_it_ended_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
     attempt = Attempt.create(tmp_path, ASSIGNMENT)
     attempt._note_exit(Exit(3, 1234.5))
     found = Attempt.resume(tmp_path)
     assert found is not None
     assert found.exit == Exit(3, 1234.5)
-
-
-def test_a_forgotten_attempt_is_not_found_but_its_counters_stay(tmp_path: Path) -> None:
-    attempt = Attempt.create(tmp_path, ASSIGNMENT)
     attempt.forget()
     assert Attempt.resume(tmp_path) is None
     assert attempt.counters.is_dir()
@@ -93,60 +88,37 @@ def _no_other_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker.agent.process._end_children", lambda keep: None)
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-def test_only_a_run_that_keeps_checkpoints_is_told_where(keeps: bool, tmp_path: Path) -> None:
-    assignment = replace(
-        ASSIGNMENT, keeps_checkpoints=keeps, cpus=(), command=("sh", "-c", "printenv")
-    )
-    attempt = Attempt.create(tmp_path, assignment)
-    attempt.start({"PATH": "/bin:/usr/bin"}, on_exit=lambda: None)
+def environ_of(folder: Path, assignment: Assignment, offset: float = 0.0) -> dict[str, str]:
+    """Return the environment that an attempt's process gets, with the attempt's folder as "."."""
+    attempt = Attempt.create(folder, replace(assignment, cpus=(), command=("printenv", "-0")))
+    attempt.start({"PATH": "/bin:/usr/bin"}, lambda: None, clock_offset_seconds=offset)
     assert attempt.ended.wait(10)
-    told = attempt.file("stdout").read_text()
-    assert (f"MLBENCH_CHECKPOINTS={attempt.checkpoints}" in told) == keeps
+    told = attempt.file("stdout").read_text().replace(str(attempt.folder), ".")
+    return dict(line.split("=", 1) for line in told.split("\0") if line)
 
 
-def test_the_process_gets_what_torch_distributed_needs(tmp_path: Path) -> None:
-    seen = tmp_path / "environ"
-    command = ("sh", "-c", f"env > {seen}")
-    attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, command=command, cpus=()))
-    ended: list[bool] = []
-    attempt.start({"PATH": "/bin"}, on_exit=lambda: ended.append(True))
-    assert attempt.ended.wait(10)
-    variables = dict(line.partition("=")[::2] for line in seen.read_text().splitlines())
-    assert (
-        variables.items()
-        >= {
-            "PATH": "/bin",
-            "RANK": "1",
-            "LOCAL_RANK": "0",
-            "WORLD_SIZE": "4",
-            "MASTER_ADDR": "10.0.0.1",
-            "MASTER_PORT": "29500",
-            "MLBENCH_RUN_ID": "7",
-            "MLBENCH_ATTEMPT": "2",
-            "MLBENCH_RANK": "1",
-            "MLBENCH_SEED": "42",
-            "MLBENCH_METRICS_FILE": str(attempt.file("metrics")),
-            "PROMETHEUS_MULTIPROC_DIR": str(attempt.counters),
-        }.items()
-    )
-
-
-def test_the_deadline_is_by_the_clock_of_this_machine(tmp_path: Path) -> None:
-    attempt = Attempt.create(
-        tmp_path, replace(ASSIGNMENT, cpus=(), command=("printenv", names.ENV_DEADLINE))
-    )
-    attempt.start({"PATH": "/bin:/usr/bin"}, lambda: None, clock_offset_seconds=-0.5)
-    assert attempt.ended.wait(10)
-    assert float(attempt.file("stdout").read_text()) == 1_900_000_000.25 - 0.5
-
-
-def test_a_run_without_seed_and_deadline_is_told_none(tmp_path: Path) -> None:
-    assignment = replace(ASSIGNMENT, cpus=(), command=("printenv",), seed=None, deadline_at=None)
-    attempt = Attempt.create(tmp_path, assignment)
-    attempt.start({"PATH": "/bin:/usr/bin"}, on_exit=lambda: None)
-    assert attempt.ended.wait(10)
-    told = attempt.file("stdout").read_text()
-    assert names.ENV_RANK in told
-    assert names.ENV_SEED not in told
-    assert names.ENV_DEADLINE not in told
+def test_the_process_gets_what_torch_distributed_and_tasks_need(tmp_path: Path) -> None:
+    variables = {
+        "PATH": "/bin:/usr/bin",
+        "RANK": "1",
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": "4",
+        "MASTER_ADDR": "10.0.0.1",
+        "MASTER_PORT": "29500",
+        "PYTHONUNBUFFERED": "1",
+        "MLBENCH_RUN_ID": "7",
+        "MLBENCH_ATTEMPT": "2",
+        "MLBENCH_RANK": "1",
+        "MLBENCH_WORLD_SIZE": "4",
+        "MLBENCH_METRICS_FILE": "./metrics.jsonl",
+        "PROMETHEUS_MULTIPROC_DIR": "./counters",
+    }
+    optional = {
+        "MLBENCH_SEED": "42",
+        "MLBENCH_CHECKPOINTS": str(tmp_path / "checkpoints/run-7"),
+        # By the clock of this machine.
+        "MLBENCH_DEADLINE": repr(1_900_000_000.25 - 0.5),
+    }
+    assert environ_of(tmp_path, ASSIGNMENT, offset=-0.5) == variables | optional
+    plain = replace(ASSIGNMENT, seed=None, deadline_at=None, keeps_checkpoints=False)
+    assert environ_of(tmp_path, plain) == variables

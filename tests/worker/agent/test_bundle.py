@@ -1,10 +1,11 @@
-"""The agent as one file: what it needs, what it says of itself, and what it leaves alone."""
+"""The agent as one file: what it needs, and a real one under a master made for the test."""
 
 import ast
 import json
 import os
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 from zipfile import ZipFile
@@ -12,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.conftest import free_port, wait_for
-from tests.worker.agent.one_run_master import Master
+from tests.worker.agent.one_run_master import BEHIND_SECONDS, Master
 from worker.agent.bundle import write_bundle
 
 # A Python that knows nothing but its standard library, in an empty environment.
@@ -48,36 +49,53 @@ def test_an_older_python_is_told_so_in_one_line(bundle: Path) -> None:
     assert ended.stderr == (
         "MLBench's agent needs Python 3.11 or newer as python3; this image has 3.9\n"
     )
-
-
-def test_an_older_python_can_parse_what_tells_it(bundle: Path) -> None:
     ast.parse(ZipFile(bundle).read("__main__.py"), feature_version=(3, 4))
 
 
-def test_it_runs_a_command_that_sees_nothing_of_it(
+_TRAIN = """
+import json, os, sys
+print(json.dumps([os.getcwd(), sys.path, dict(os.environ)]))
+with open(os.environ["MLBENCH_METRICS_FILE"], "a") as file:
+    file.write('{"time": 1, "name": "a", "value": 1}\\n')
+"""
+
+
+def test_it_brings_a_run_from_its_start_to_its_last_byte(
     bundle: Path, tmp_path: Path, master: tuple[type[Master], str]
 ) -> None:
+    """The master's clock is 100 s behind. The command sees nothing of the agent."""
     served, url = master
-    show = "import json, os, sys; print(json.dumps([sys.path, sorted(os.environ)]))"
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "train.py").write_text(_TRAIN)
+    deadline_at = time.time() - BEHIND_SECONDS + 60
     served.assignment = {
-        "run_id": 1,
+        "run_id": 7,
         "attempt": 1,
         "rank": 0,
         "world_size": 1,
         "master_addr": "127.0.0.1",
         "master_port": free_port(),
-        "command": [sys.executable, "-S", "-c", show],
+        "command": [sys.executable, "-S", "train.py"],
+        "working_dir": str(own),
         "cpus": [],
+        "seed": 42,
+        "deadline_at": deadline_at,
         "keeps_checkpoints": False,
     }
-    folder = tmp_path / "not/made/yet"
+    options = {
+        "--pod": "w-0",
+        "--folder": str(tmp_path / "not/made/yet"),
+        "--port": str(free_port()),
+        "--master": url,
+        "--token-file": str(tmp_path / "token"),
+    }
     (tmp_path / "token").write_text("secret\n")
-    words = ("--pod", "w-0", "--folder", folder, "--port", str(free_port()), "--master", url)
-    with_token = ("--token-file", tmp_path / "token")
+    own_environ = {"PATH": os.environ["PATH"], "MLBENCH_GIT_COMMIT": "abc", "OMP_NUM_THREADS": "3"}
     agent = subprocess.Popen(
-        [sys.executable, "-I", "-S", bundle, *words, *with_token],
+        [sys.executable, "-I", "-S", bundle, *(word for pair in options.items() for word in pair)],
         cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "3"},
+        env=own_environ,
     )
     try:
         wait_for(
@@ -88,11 +106,18 @@ def test_it_runs_a_command_that_sees_nothing_of_it(
         agent.terminate()
         assert agent.wait() == 0
 
-    path, environ = json.loads(served.streams["stdout"])
-    assert not any(str(bundle) in place for place in path)
-    assert "OMP_NUM_THREADS" in environ
-    assert "PYTHONPATH" not in environ
-    machine = json.loads(served.streams["metrics"])["machine"]
+    first, second = map(json.loads, served.streams["metrics"].splitlines())
+    assert second == {"time": 1, "name": "a", "value": 1}
+    machine = first["machine"]
     project = tomllib.loads((_REPOSITORY / "pyproject.toml").read_text())["project"]
     assert machine["mlbench"] == project["version"]
     assert machine["packages"]["pytest"] == pytest.__version__, "those of the command's Python"
+    assert machine["git"] == {"commit": "abc", "dirty": None, "root": None}
+    offset, uncertainty = machine["clock_offset_seconds"], machine["clock_uncertainty_seconds"]
+    assert abs(offset - BEHIND_SECONDS) <= uncertainty < 10
+    folder, path, environ = json.loads(served.streams["stdout"])
+    assert folder == str(own)
+    assert not any(str(bundle) in place for place in path)
+    assert "PYTHONPATH" not in environ
+    assert environ.items() >= {**own_environ, "MLBENCH_SEED": "42"}.items()
+    assert float(environ["MLBENCH_DEADLINE"]) == pytest.approx(deadline_at + offset, abs=1e-6)

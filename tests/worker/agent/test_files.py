@@ -35,16 +35,13 @@ def test_what_is_no_regular_file_is_not_read(make: Callable[[Path], None], tmp_p
         read_json(path)
 
 
-def test_a_file_is_written_over_whatever_has_the_place_of_it(tmp_path: Path) -> None:
+def test_a_file_is_written_over_another_or_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "exit.json"
     os.mkfifo(path)
     write_json(path, {"code": 0})
     assert read_json(path) == {"code": 0}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "exit.json"
+    path.unlink()
     path.mkdir()
     with pytest.raises(OSError, match="directory"):
         write_json(path, {})
@@ -89,7 +86,7 @@ def test_only_the_link_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [kept]
 
 
-def test_what_cannot_be_removed_is_told_and_left(
+def test_what_cannot_be_removed_is_logged_and_left(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     remove(tmp_path / "none")
@@ -133,22 +130,17 @@ def log(path: Path) -> LogFile:
     return made
 
 
-def test_what_is_appended_is_read_by_offset(metrics: MetricsFile, path: Path) -> None:
+@pytest.mark.parametrize("unlink", [False, True])
+def test_what_is_appended_is_read_by_offset(metrics: MetricsFile, path: Path, unlink: bool) -> None:
     with path.open("ab") as file:
+        if unlink:
+            path.unlink()
         file.write(b"12345")
     begin = len(_FACTS)
     assert metrics.read(begin, 2) == b"12"
     assert metrics.read(begin + 2, 100) == b"345"
     assert metrics.read(begin, 100) == b"12345", "the master may want it again"
     assert (metrics.size(), metrics.failure) == (begin + 5, "")
-
-
-def test_without_a_name_it_is_read_on(metrics: MetricsFile, path: Path) -> None:
-    with path.open("ab") as file:
-        path.unlink()
-        file.write(b"12345")
-    assert metrics.read(len(_FACTS), 100) == b"12345"
-    assert metrics.failure == ""
 
 
 def test_the_agents_line_counts_as_read_before_it_is(path: Path) -> None:
@@ -166,7 +158,7 @@ def test_it_says_by_how_much_it_was_cut_short(metrics: MetricsFile, path: Path) 
     size = len(_FACTS) + 2400
     assert metrics.size() == size
     os.truncate(path, 0)
-    metrics.check()
+    assert metrics.size() == 0
     assert f"was cut short from {size:,} to 0 bytes by the command" in metrics.failure
 
 
@@ -177,27 +169,22 @@ def test_what_was_read_last_is_looked_at_again(metrics: MetricsFile, path: Path)
     with path.open("r+b") as file:
         file.seek(-10, os.SEEK_END)
         file.write(b"y")
-    metrics.check()
+    assert metrics.size() == 0
     assert "was overwritten" in metrics.failure
 
 
-def test_a_log_goes_on_where_it_was_cut(log: LogFile, path: Path) -> None:
+@pytest.mark.parametrize("held", [9, 4])
+def test_a_log_that_was_cut_goes_on_from_what_the_master_has(
+    log: LogFile, path: Path, held: int
+) -> None:
+    """If that is less than what was read before, bytes are gone for good."""
     path.write_bytes(b"new")
     assert log.size() == 9 + 3
-    assert log.read(9, 100) == b"new"
+    assert log.read(held, 100) == b"new"
     with path.open("ab") as file:
         file.write(b"er")
-    assert log.read(12, 100) == b"er"
-    assert log.size() == 9 + 5
-
-
-def test_a_log_that_was_cut_before_the_master_had_it_goes_on_from_what_it_has(
-    log: LogFile, path: Path
-) -> None:
-    path.write_bytes(b"new")
-    assert log.size() == 12
-    assert log.read(4, 100) == b"new", "five bytes are gone for good"
-    assert log.size() == 4 + 3
+    assert log.read(held + 3, 100) == b"er"
+    assert log.size() == held + 5
 
 
 @pytest.mark.parametrize("make", [None, os.mkfifo, os.mkdir])
@@ -230,5 +217,4 @@ def test_words_that_have_no_room_leave_no_half(metrics: MetricsFile, path: Path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert path.read_bytes() == _FACTS
-    metrics.check()
-    assert metrics.failure == ""
+    assert (metrics.size(), metrics.failure) == (len(_FACTS), "")

@@ -67,16 +67,14 @@ def test_exit_code_and_time(tmp_path: Path) -> None:
     assert (tmp_path / "stderr").read_text() == "why\n"
 
 
-def test_a_command_that_is_not_there(tmp_path: Path) -> None:
-    assert run(tmp_path, "--", "no-such-command", "x")["code"] == 127
-    assert "no-such-command" in (tmp_path / "stderr").read_text()
-
-
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_a_command_or_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
+    assert run(tmp_path, "--", "no-such-command", "x")["code"] == 127
     assert run(tmp_path, f"in={gone}", "--", "true")["code"] == 127
-    said = (tmp_path / "stderr").read_text()
-    assert said == f"cannot start true in {gone}: No such file or directory\n"
+    assert (tmp_path / "stderr").read_text() == (
+        "cannot start no-such-command: No such file or directory\n"
+        f"cannot start true in {gone}: No such file or directory\n"
+    )
 
 
 @pytest.mark.parametrize("own_session", [False, True])
@@ -109,7 +107,7 @@ def test_stop_kills_after_a_grace(tmp_path: Path) -> None:
     )
     began = time.monotonic()
     assert run(tmp_path, "stop", *python(code))["code"] == -9
-    assert 4 < time.monotonic() - began < 10
+    assert 1 < time.monotonic() - began < 10
 
 
 def test_cores(tmp_path: Path) -> None:

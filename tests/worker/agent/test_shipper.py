@@ -22,6 +22,9 @@ class Master(Link):
         self.full = False
         self.closed = False
 
+    def metrics(self) -> bytes:
+        return bytes(self.held.get("metrics", b""))
+
     def ship(self, path: str, offset: int, data: bytes) -> int:
         """Take the new part of a piece."""
         if self.away:
@@ -40,77 +43,72 @@ def attempt(tmp_path: Path) -> Attempt:
     return Attempt.create(tmp_path, ASSIGNMENT)
 
 
+@pytest.fixture
+def master() -> Master:
+    return Master()
+
+
+@pytest.fixture
+def shipper(attempt: Attempt, master: Master) -> Shipper:
+    return Shipper(attempt, master)
+
+
 def append(attempt: Attempt, data: bytes) -> None:
     with attempt.file("metrics").open("ab") as file:
         file.write(data)
 
 
-def test_it_ends_once_all_is_shipped(attempt: Attempt) -> None:
-    master = Master()
-    shipper = Shipper(attempt, master)
+def end(attempt: Attempt, shipper: Shipper) -> None:
+    attempt._note_exit(Exit(0, 0.0))
+    shipper.join(10)
+    assert not shipper.is_alive()
+
+
+def test_it_ends_once_all_is_shipped(attempt: Attempt, master: Master, shipper: Shipper) -> None:
     shipper.start()
     big = b"x" * 1_500_000
     attempt.file("stdout").write_bytes(big)
     append(attempt, b"one\ntwo\nto")
-    wait_for(
-        lambda: bytes(master.held.get("metrics", b"")) == b"one\ntwo\n", what="whole lines arrive"
-    )
+    wait_for(lambda: master.metrics() == b"one\ntwo\n", what="whole lines arrive")
     assert shipper.is_alive()
     append(attempt, b"rn")
-    attempt._note_exit(Exit(0, 0.0))
-    shipper.join(10)
-    assert not shipper.is_alive()
-    assert master.held["metrics"] == b"one\ntwo\ntorn"
+    end(attempt, shipper)
+    assert master.metrics() == b"one\ntwo\ntorn"
     assert master.held["stdout"] == big
     assert max(len(piece) for piece in master.pieces) <= 512 << 10
 
 
-def test_a_master_that_is_away_gets_it_later(attempt: Attempt) -> None:
-    master = Master()
+def test_a_master_that_is_away_gets_it_later(
+    attempt: Attempt, master: Master, shipper: Shipper
+) -> None:
     master.away = True
-    shipper = Shipper(attempt, master)
-    shipper.start()
     append(attempt, b"line\n")
-    attempt._note_exit(Exit(0, 0.0))
+    shipper.start()
+    shipper.join(0.1)
     assert shipper.is_alive()
     master.away = False
-    shipper.join(10)
-    assert not shipper.is_alive()
-    assert master.held["metrics"] == b"line\n"
+    end(attempt, shipper)
+    assert master.metrics() == b"line\n"
 
 
-def test_a_master_that_has_less_than_was_sent_gets_it_again(attempt: Attempt) -> None:
-    master = Master()
-    shipper = Shipper(attempt, master)
+def test_a_master_that_has_less_than_was_sent_gets_it_again(
+    attempt: Attempt, master: Master, shipper: Shipper
+) -> None:
     shipper.start()
     append(attempt, b"first\n")
-    wait_for(
-        lambda: bytes(master.held.get("metrics", b"")) == b"first\n", what="the first line arrives"
-    )
+    wait_for(lambda: master.metrics() == b"first\n", what="the first line arrives")
     master.held["metrics"] = bytearray(b"fi")
     append(attempt, b"second\n")
-    attempt._note_exit(Exit(0, 0.0))
-    shipper.join(10)
-    assert master.held["metrics"] == b"first\nsecond\n"
+    end(attempt, shipper)
+    assert master.metrics() == b"first\nsecond\n"
 
 
-def test_it_gives_up_where_the_master_wants_no_more(attempt: Attempt) -> None:
-    master = Master()
-    master.closed = True
-    append(attempt, b"line\n")
-    shipper = Shipper(attempt, master)
-    shipper.start()
-    shipper.join(10)
-    assert not shipper.is_alive()
-
-
-def test_it_ends_where_a_closed_stream_takes_no_more(attempt: Attempt) -> None:
-    master = Master()
-    master.full = True
+@pytest.mark.parametrize("reason", ["closed", "full"])
+def test_it_ends_where_the_master_takes_no_more(
+    attempt: Attempt, master: Master, shipper: Shipper, reason: str
+) -> None:
+    setattr(master, reason, True)
     append(attempt, b"late\n")
-    attempt._note_exit(Exit(0, 0.0))
-    shipper = Shipper(attempt, master)
     shipper.start()
-    shipper.join(10)
-    assert not shipper.is_alive()
-    assert len(master.pieces) == 1
+    end(attempt, shipper)
+    assert master.metrics() == b""
