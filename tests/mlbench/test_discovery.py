@@ -219,7 +219,7 @@ def test_a_cluster_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes", None)
-    with pytest.raises(DiscoveryError, match=r"pip install 'mlbench\[kubernetes\]'"):
+    with pytest.raises(DiscoveryError, match=r"pip install 'mlbench-stack\[kubernetes\]'"):
         ApiClient()
 
 

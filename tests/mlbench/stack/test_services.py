@@ -231,7 +231,7 @@ def test_prometheus_is_the_named_one_or_on_the_path_or_from_make(
     monkeypatch.setenv("PATH", "")
     assert find_prometheus() == from_make
     from_make.unlink()
-    with pytest.raises(StackError, match="run `make install`"):
+    with pytest.raises(StackError, match="apt install prometheus"):
         find_prometheus()
     monkeypatch.setenv("PATH", str(on_path.parent))
     monkeypatch.setenv("PROMETHEUS", "/nowhere/prometheus")
