@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 
 from master import errors, http
 from master.access import OriginMiddleware, TokenMiddleware
+from master.database import explain
 from master.models import open_database
 from master.reading.promql import CircuitBreaker, PrometheusClient
 from master.reading.series import SeriesReader
@@ -57,7 +58,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     http.write_json(app)
     static = assets.load()
     renderer = PageRenderer(static.prefix, page_headers(settings.grafana_public_url))
-    errors.install(app)
+    errors.install(app, explain)
     app.set_error_serializer(renderer.render_error)
 
     spool = Spool(settings.spool_bytes)

@@ -1,6 +1,7 @@
 """Errors, and how the API answers them: JSON with ``status`` and ``message``, whatever it is."""
 
 import logging
+from collections.abc import Callable
 
 import falcon
 from falcon import Request, Response
@@ -54,8 +55,18 @@ class ServiceUnavailableError(MLBenchError):
     """Whether asking again may help."""
 
 
-def install(app: falcon.App[Request, Response]) -> None:
-    """Make every error of the app a JSON answer."""
+def install(app: falcon.App[Request, Response], explain: Callable[[PeeweeException], str]) -> None:
+    """Make every error of the app a JSON answer; ``explain`` says why the database failed."""
+
+    def _answer_database(
+        req: Request, resp: Response, error: PeeweeException, params: dict[str, object]
+    ) -> None:
+        log.warning("%s %s: the database: %s", req.method, req.path, explain(error))
+        raise falcon.HTTPServiceUnavailable(
+            description=f"the database gives no answer ({explain(error)}): try again later",
+            retry_after=5,
+        )
+
     app.set_error_serializer(serialize)
     app.add_error_handler(ValidationError, _answer_validation)
     app.add_error_handler(ServiceUnavailableError, _answer_unavailable)
@@ -99,15 +110,6 @@ def _answer_unavailable(
     if error.may_pass:
         raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
     raise falcon.HTTPBadGateway(description=str(error))
-
-
-def _answer_database(
-    req: Request, resp: Response, error: PeeweeException, params: dict[str, object]
-) -> None:
-    log.warning("%s %s: the database: %s", req.method, req.path, error)
-    raise falcon.HTTPServiceUnavailable(
-        description="the database gives no answer: try again later", retry_after=5
-    )
 
 
 def _answer_unexpected(

@@ -32,7 +32,7 @@ class Fails:
 
 def answer_to(error: BaseException) -> Any:
     app = falcon.App()
-    errors.install(app)
+    errors.install(app, str)
     app.add_route("/", Fails(error))
     answer = TestClient(app).simulate_get("/")
     assert answer.headers["Content-Type"] == "application/json"
@@ -82,7 +82,7 @@ def test_a_failure_says_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) 
 def test_an_absent_database_says_when_to_come_back(error: Exception) -> None:
     answer = answer_to(error)
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
-    assert answer.json["message"] == "the database gives no answer: try again later"
+    assert answer.json["message"] == f"the database gives no answer ({error}): try again later"
 
 
 def test_an_absent_prometheus_says_when_to_come_back() -> None:
