@@ -132,14 +132,3 @@ def test_a_grafana_that_does_not_start_keeps_nothing_from_running(
     # It is started again, and now it works.
     (grafana_home / "bin" / "broken").unlink()
     wait_for(lambda: answers(url), what="Grafana answers")
-
-
-@pytest.mark.slow
-def test_where_there_is_none_one_line_says_so(
-    home: Home, grafana_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAFANA", str(grafana_home / "nothing"))
-    assert launch.start_detached(home, workers=1, port=None).grafana_url is None
-    [line] = [line for line in show_stack(home).splitlines() if "Grafana" in line]
-    assert line.startswith("  Grafana: none found; ")
-    assert not home.grafana.exists()
