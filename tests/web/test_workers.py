@@ -39,6 +39,7 @@ def test_each_worker_says_what_it_is_uses_and_works_on(
     expect(worker.get_by_text("rank 1")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_an_empty_installation_says_what_to_do(
     page: Page, tmp_path: Path, shared_prometheus: PrometheusServer
 ) -> None:
