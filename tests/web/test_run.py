@@ -1,8 +1,6 @@
 """The page of a run: from its start in the dialog to its end, its logs and its files."""
 
-import json
 import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,9 +26,7 @@ def _state(page: Page, name: str) -> None:
 
 @pytest.mark.usefixtures("no_run_left")
 @pytest.mark.timeout(240)
-def test_a_run_is_started_and_watched_to_its_goal(
-    user: Page, connection: Connection, client: ApiClient
-) -> None:
+def test_a_run_is_started_and_watched_to_its_goal(user: Page, connection: Connection) -> None:
     user.goto(f"{connection.url}/runs?new=1")
     dialog = user.get_by_role("dialog", name="New run")
     dialog.get_by_label("Benchmark").select_option("digits-linear")
@@ -63,30 +59,10 @@ def test_a_run_is_started_and_watched_to_its_goal(
     training_section.get_by_label("Step", exact=True).check()
     expect(training_section.get_by_role("img").first).to_contain_text("step", ignore_case=True)
 
-    run = client.get_runs().result().value[-1]
-    _check_zip(user, connection, run)
-
-
-def _check_zip(page: Page, connection: Connection, run: Run) -> None:
-    page.get_by_role("button", name="Download", exact=True).click()
-    with page.expect_download() as download:
-        page.get_by_role("link", name="Metrics (zip)").click()
-    with zipfile.ZipFile(download.value.path()) as archive:
-        samples = [
-            len(json.loads(archive.read(name)))
-            for name in archive.namelist()
-            if name.endswith(".json")
-        ]
-    assert run.delivery is not None or samples
-    assert sum(samples) > 50
-    for name, begin in (
-        ("Metrics (CSV)", b""),
-        ("Metrics (JSON)", b"{"),
-        ("Resource usage (JSON)", b"{"),
-    ):
-        page.get_by_role("button", name="Download", exact=True).click()
-        with page.expect_download() as download:
-            page.get_by_role("link", name=name).click()
+    for name, begin in (("Metrics (zip)", b"PK"), ("Resource usage (JSON)", b"{")):
+        user.get_by_role("button", name="Download", exact=True).click()
+        with user.expect_download() as download:
+            user.get_by_role("link", name=name).click()
         assert Path(download.value.path()).read_bytes().startswith(begin)
 
 
