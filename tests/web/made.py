@@ -63,11 +63,17 @@ def make_talker(lines: int) -> Run:
     run = make_ended_run(name="talker", num_workers=2, attempt=2, state="FAILED", reason=why)
     for attempt in (1, 2):
         for rank in (0, 1):
-            began = run.started_at + 100 * attempt
-            times = {"assigned_at": began, "exited_at": began + 50}
-            worker = f"local-mlbench-worker-{rank}"
-            fields = {"worker": worker, "assignment": {}, "exit_code": 3 * rank, **times}
-            Rank.create(run=run, attempt=attempt, rank=rank, **fields)
+            began = run.created_at + 100 * attempt
+            Rank.create(
+                run=run,
+                attempt=attempt,
+                rank=rank,
+                worker=f"local-mlbench-worker-{rank}",
+                assignment={},
+                assigned_at=began,
+                exited_at=began + 50,
+                exit_code=3 * rank,
+            )
             said = [f"rank {rank} line {number}" for number in range(1, lines + 1)]
             said += [f"\x1b[31mthe needle\x1b[0m of {rank}", *[f"rank {rank} ends"] * 300]
             begins = f"rank {rank} begins <b>here</b> {attempt}\n"
