@@ -108,7 +108,7 @@ def test_jobs_and_instances_are_those_of_the_alerts(prometheus: tuple[str, str])
     wait_for(lambda: scraped() == _SCRAPED, what="Prometheus has the targets")
 
 
-def test_who_does_not_know_the_password_neither_reads_nor_writes(
+def test_without_the_password_nobody_reads_or_writes(
     prometheus: tuple[str, str],
 ) -> None:
     def scrapes_itself() -> bool:

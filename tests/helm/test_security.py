@@ -178,7 +178,7 @@ def _secrets_told(documents: list[Document]) -> Iterator[tuple[str, str, str]]:
                     yield secret, entry["name"], container["name"]
 
 
-def test_what_is_the_agents_own_is_in_memory_and_read_only(render: Render) -> None:
+def test_the_agents_folder_is_in_memory_and_read_only(render: Render) -> None:
     manifest = worker_manifest(render())
     pod = manifest["statefulSet"]["spec"]["template"]["spec"]
     (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "agent")
