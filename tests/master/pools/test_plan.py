@@ -86,8 +86,6 @@ RIGHT = "the wanted shape"
         # Nothing runs in them any more, so not even a rank keeps them.
         (RIGHT, {"phase": "Failed"}, True, True),
         (RIGHT, {"phase": "Succeeded"}, True, True),
-        # They are left to their nodes for a while.
-        (OLD, {"phase": "Terminating", "ends_by": NOW - OVERDUE_SECONDS}, False, False),
     ],
 )
 def test_which_pods_are_ended(
@@ -98,14 +96,15 @@ def test_which_pods_are_ended(
     assert plan_for(with_busy, pod) == ([Delete(pod)] if ends else [])
 
 
-def test_pods_on_dead_nodes_are_ended_at_once(wanted: Wanted) -> None:
-    dead = make_pod(0, OLD, phase="Terminating", ends_by=NOW - OVERDUE_SECONDS - 1)
-    assert plan_for(wanted, dead) == [Delete(dead, at_once=True)]
-
-
-def test_what_was_decided_is_carried_out_though_it_would_fit_again(wanted: Wanted) -> None:
+def test_pods_that_were_to_end_do_though_they_fit_again_and_at_once_on_dead_nodes(
+    wanted: Wanted,
+) -> None:
     pod = make_pod(0, wanted.shape)
     assert plan_for(wanted, pod, doomed=frozenset({pod.uid})) == [Delete(pod)]
+    ending = make_pod(0, OLD, phase="Terminating", ends_by=NOW - OVERDUE_SECONDS)
+    assert plan_for(wanted, ending) == [], "it is left to its node for a while"
+    dead = replace(ending, ends_by=NOW - OVERDUE_SECONDS - 1)
+    assert plan_for(wanted, dead) == [Delete(dead, at_once=True)]
 
 
 @pytest.mark.parametrize(
@@ -160,6 +159,7 @@ WANTED = "wanted"
 BUSY = "a pod of the run, from before the manifest changed"
 NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
 PENDING = {"phase": "Pending", "running": False, "scheduled": False}
+ENDS_FIRST = "3 of 4 worker pods are made; the former ones (1) end first"
 
 
 def four(**changes_of_last: Any) -> list[SeenPod]:
@@ -181,14 +181,8 @@ def four(**changes_of_last: Any) -> list[SeenPod]:
             four(running=False, trouble="worker image x cannot be pulled: no"),
             f"worker image x cannot be pulled: no ({NAME}-3)",
         ),
-        (
-            [*four()[:3], make_pod(3, OLD)],
-            "3 of 4 worker pods are made; the former ones (1) end first",
-        ),
-        (
-            four(phase="Terminating"),
-            "3 of 4 worker pods are made; the former ones (1) end first",
-        ),
+        ([*four()[:3], make_pod(3, OLD)], ENDS_FIRST),
+        (four(phase="Terminating"), ENDS_FIRST),
         # A StatefulSet that is refused, as by a quota, has no pod that tells why.
         (four()[:1], "1 of 4 worker pods are made; if it stays so, `kubectl describe` tells why"),
         (
