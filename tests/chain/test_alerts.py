@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ _ELSEWHERE = {"container_spec_memory_limit_bytes"}
 # How far the rules look back, how old progress may be, and for how long what they find must hold.
 _SHORTER = {
     r"\[1m\]": "[10s]",
-    r"(?m)^ +30$": "6",
+    r"(?m)^( +)30$": r"\g<1>6",
     "for: 10s": "for: 2s",
     "for: 90s": "for: 15s",
     "evaluation_interval: 5s": "evaluation_interval: 1s",
@@ -75,9 +76,8 @@ class RunAlerts:
 
     def values(self, selector: str) -> dict[str, float]:
         """Return the values of a selector or function of it by rank; RUN is the run's id."""
-        client = PrometheusClient(self._url)
-        found = client.query(selector.replace("RUN", f'run_id="{self._run_id}"'))
-        client.close()
+        with closing(PrometheusClient(self._url)) as client:
+            found = client.query(selector.replace("RUN", f'run_id="{self._run_id}"'))
         return {series.labels["rank"]: float(series.values[0]) for series in found}
 
 

@@ -48,7 +48,7 @@ def make_long_log() -> Run:
 
 
 def is_swept() -> bool:
-    return not (Deletion.select().exists() or Chunk.select().exists() or Stream.select().exists())
+    return not any(table.select().exists() for table in (Deletion, Chunk, Stream))
 
 
 def file_size(database: Database) -> int:

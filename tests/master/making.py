@@ -45,6 +45,12 @@ def make_run(num_workers: int = 2, **fields: Any) -> Run:
     return run
 
 
+def reload(run: Run) -> Run:
+    """Return a run as it is stored now."""
+    found: Run = Run.get_by_id(run.id)
+    return found
+
+
 def make_ranks(run: Run, workers: Sequence[str] = ("w-0", "w-1"), **fields: Any) -> list[Rank]:
     """Give the run's attempt a rank on each of these workers, which the pool knows."""
     for worker in workers:

@@ -22,7 +22,7 @@ from master.recording.delivery import Delivery
 from master.workers import Report, poll
 from mlbench.assignment import Assignment
 from tests.master.controller.worlds import POLICY
-from tests.master.making import key, make_ranks, make_run, record
+from tests.master.making import key, make_ranks, make_run, record, reload
 
 
 @dataclass
@@ -70,11 +70,6 @@ def ordered(database: Database) -> Run:
 
 
 BEGIN = ("w-0", "w-1")
-
-
-def reload(run: Run) -> Run:
-    found: Run = Run.get_by_id(run.id)
-    return found
 
 
 def ranks(run: Run) -> list[Rank]:
