@@ -20,8 +20,6 @@ from tests.e2e.release import CORES, Release
 _ORIGINAL = Path(__file__).with_name("original_run.py")
 _MLBENCH = Path(sys.executable).with_name("mlbench")
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
-
 
 def test_through_the_api(release: Release) -> None:
     order = {"name": "http", "num_workers": 2, "benchmark": "digits", "light_target": True}

@@ -80,6 +80,15 @@ def test_every_variable_is_declared_before_its_use(board: Dashboard) -> None:
 
 
 @each_board
+def test_panels_name_answers_that_they_have(board: Dashboard) -> None:
+    for panel in board.panels:
+        answers = {target["refId"] for target in panel["targets"]}
+        for _, text in texts(panel["transformations"]):
+            for ref in re.findall(r"^Value #([^(]+?)(?: \(\w+\))?$", text):
+                assert ref in answers, panel["title"]
+
+
+@each_board
 def test_links_lead_to_dashboards_and_set_variables_that_they_have(board: Dashboard) -> None:
     variables = {one.uid: {each["name"] for each in one.variables} for one in BOARDS}
     for _, text in texts(board.json):
