@@ -197,7 +197,7 @@ def test_a_sample_from_the_future(
         assert answer == 204
         server.start()  # which does not help
         for name in ("known", "a", "new"):
-            refused = write(server.url, **{name: [(now_ms + 1, 2)]})
+            refused = write(server.url, **{name: [(now_ms + 1, 2.0)]})
             assert refused.status_code in (400, 500), "no series' sample of now is taken"
         server.kill()
 
