@@ -18,7 +18,7 @@ from mlbench.assets import prometheus_folder
 from mlbench.home import Home
 from mlbench.pod_token import PodIdentity, derive
 from mlbench.pool import LocalWorker, PoolFiles
-from mlbench.stack.services import Ports, find_prometheus
+from mlbench.stack.services import find_prometheus, port_near
 
 _READY_SECONDS = 60.0
 _END_SECONDS = 10.0
@@ -161,7 +161,7 @@ def database_url(folder: Path) -> str:
 
 def free_port() -> int:
     """Return a port that nothing listens on."""
-    return Ports().near(19090)
+    return port_near(19090)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def _board(prometheus: PrometheusClient, uid: str, began: float) -> Figure:
     [board] = [board for board in load_all() if board.uid == uid]
     values = []
     for _ in range(_TIMES):
-        grafana = Grafana(prometheus, View("watched", began, time.time(), ("1",)))
+        grafana = Grafana(prometheus, View("watched", began, time.time(), "1"))
         begin = time.perf_counter()
         queries = [query for query in grafana.queries(board) if query.options is None]
         for query in queries:

@@ -11,13 +11,21 @@ from mlbench.palette import BLUE, GREEN, GREY
 # Without it Grafana looks once a minute, and misses the events of shorter runs. Up to version 11 it
 # reads the annotation's step, from 12 on the interval of its query.
 _STEP: Final = "2s"
-_GRAFANA: Final = DataSourceRef(type_val="grafana", uid="-- Grafana --")
+_BUILT_IN: Final = AnnotationQuery(
+    name="Annotations & Alerts",
+    datasource=DataSourceRef(type_val="grafana", uid="-- Grafana --"),
+    enable=True,
+    hide=True,
+    icon_color="rgba(0, 211, 255, 1)",
+    type_val="dashboard",
+    built_in=1,
+)
 
 
 def run_events(runs: str) -> list[AnnotationQuery]:
-    """Return the annotations of the runs that the label selector ``runs`` names."""
+    """Mark start, goal and end of the runs that the label selector ``runs`` names."""
     return [
-        _built_in(),
+        _BUILT_IN,
         _event("Run started", "started", runs, BLUE),
         _event("Goal reached", "goal_reached", runs, GREEN),
         _event("Run ended", "finished", runs, GREY),
@@ -39,16 +47,4 @@ def _event(title: str, event: str, runs: str, colour: str) -> AnnotationQuery:
         text_format="run {{run_id}}",
         tag_keys="run_id",
         use_value_for_time=True,
-    )
-
-
-def _built_in() -> AnnotationQuery:
-    return AnnotationQuery(
-        name="Annotations & Alerts",
-        datasource=_GRAFANA,
-        enable=True,
-        hide=True,
-        icon_color="rgba(0, 211, 255, 1)",
-        type_val="dashboard",
-        built_in=1,
     )

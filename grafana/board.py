@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import (
     AnnotationContainer,
-    AnnotationQuery,
     Dashboard,
     DashboardCursorSync,
     DashboardDashboardTemplating,
@@ -19,6 +18,8 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableModel,
 )
 
+from grafana import variables
+from grafana.annotations import run_events
 from grafana.links import HISTORY, MOMENT, other_boards
 
 # Of Grafana 10.0. Later versions migrate it when they load it.
@@ -47,12 +48,14 @@ class Board:
     time_from: str
     history: bool
     """Whether it shows many runs over days, rather than one stretch of time."""
-    variables: Sequence[VariableModel]
-    annotations: Sequence[AnnotationQuery]
     rows: Sequence[Row]
+    variables: Sequence[VariableModel] = ()
+    """Those after the data source."""
+    runs: str = 'run_id!=""'
+    """The label selector of the runs whose start, goal and end are marked."""
 
     def to_json(self) -> str:
-        """Return the dashboard's JSON, the same text every time.
+        """Write the dashboard as JSON, the same text every time.
 
         Raises:
             ValueError: two panels or rows have the same title, and so the same id.
@@ -71,8 +74,10 @@ class Board:
             schema_version=_SCHEMA_VERSION,
             version=1,
             panels=_lay_out(self.rows),
-            templating=DashboardDashboardTemplating(list_val=list(self.variables)),
-            annotations=AnnotationContainer(list_val=list(self.annotations)),
+            templating=DashboardDashboardTemplating(
+                list_val=[variables.datasource(), *self.variables]
+            ),
+            annotations=AnnotationContainer(list_val=run_events(self.runs)),
             links=other_boards(from_history=self.history),
         )
         plain = json.loads(json.dumps(dashboard, cls=JSONEncoder), object_hook=_drop_placement)

@@ -1,6 +1,5 @@
 """Links between the dashboards, from a row or value to its run, and to the master."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from grafana_foundation_sdk.models.dashboard import DashboardLink, DashboardLinkType
@@ -13,38 +12,29 @@ MOMENT: Final = "moment"
 _HERE: Final = "var-datasource=${datasource}"
 
 
-@dataclass(frozen=True)
-class DataLink:
-    """A link on the values of a panel."""
+DataLink = dict[str, object]
+"""A link on the values of a panel, as Grafana stores it."""
 
-    title: str
-    url: str
-    new_tab: bool = False
 
-    def to_json(self) -> dict[str, object]:
-        """Return the link as Grafana stores it."""
-        return {"title": self.title, "url": self.url, "targetBlank": self.new_tab}
+def _link(title: str, url: str, *, new_tab: bool = False) -> DataLink:
+    return {"title": title, "url": url, "targetBlank": new_tab}
 
 
 _RUN: Final = f"/d/mlbench-run/mlbench-run?{_HERE}&var-run_id="
 
 # From a table row, which has the columns "from" and "to", to its run.
-RUN_OF_ROW: Final = DataLink(
+RUN_OF_ROW: Final = _link(
     "Open the run",
     _RUN + "${__data.fields.run_id}&from=${__data.fields.from}&to=${__data.fields.to}",
 )
 # The same from a row or a series, in the same time range.
-RUN_OF_WORKER: Final = DataLink(
-    "Open the run", _RUN + "${__data.fields.run_id}&${__url_time_range}"
-)
-RUN_OF_SERIES: Final = DataLink(
-    "Open the run", _RUN + "${__field.labels.run_id}&${__url_time_range}"
-)
+RUN_OF_WORKER: Final = _link("Open the run", _RUN + "${__data.fields.run_id}&${__url_time_range}")
+RUN_OF_SERIES: Final = _link("Open the run", _RUN + "${__field.labels.run_id}&${__url_time_range}")
 
 
 def log_of_rank(stream: str) -> DataLink:
-    """Return the link of a rank's row to its log on the master."""
-    return DataLink(
+    """Link a rank's row to its log on the master."""
+    return _link(
         f"End of its {stream}",
         "${master:raw}/api/runs/${run_id}/logs/"
         f"?rank=${{__data.fields.rank}}&stream={stream}&tail=1000",
@@ -53,21 +43,20 @@ def log_of_rank(stream: str) -> DataLink:
 
 
 def other_boards(*, from_history: bool) -> list[DashboardLink]:
-    """Return links to the other dashboards, which keep the common variables.
+    """Link to the other dashboards, which keep the common variables.
 
     The time range is kept between dashboards with the same tag.
     """
-    return [_tagged(HISTORY, keep_time=from_history), _tagged(MOMENT, keep_time=not from_history)]
-
-
-def _tagged(tag: str, *, keep_time: bool) -> DashboardLink:
-    return DashboardLink(
-        title=tag,
-        type_val=DashboardLinkType.DASHBOARDS,
-        icon="dashboard",
-        tooltip="The other dashboards",
-        tags=["mlbench", tag],
-        as_dropdown=False,
-        include_vars=True,
-        keep_time=keep_time,
-    )
+    return [
+        DashboardLink(
+            title=tag,
+            type_val=DashboardLinkType.DASHBOARDS,
+            icon="dashboard",
+            tooltip="The other dashboards",
+            tags=["mlbench", tag],
+            as_dropdown=False,
+            include_vars=True,
+            keep_time=(tag == HISTORY) == from_history,
+        )
+        for tag in (HISTORY, MOMENT)
+    ]

@@ -51,6 +51,8 @@ class Look(TypedDict, total=False):
     """The highest value of the scale."""
     colours: ThresholdsConfig
     mappings: Sequence[ValueMapping]
+    repeat: str
+    """The variable for each of whose values there is a panel, four in a line."""
     no_value: str
     """What is shown where there is no data."""
     overrides: Overrides
@@ -69,7 +71,7 @@ def panel(
     least: float | None = None,
     custom: object = None,
 ) -> Panel:
-    """Return a panel of any kind that shows data.
+    """Make a panel of any kind that shows data.
 
     Args:
         kind: Grafana's name of it.
@@ -108,6 +110,9 @@ def panel(
         ),
         transformations=list(look.get("transformations", ())),
         plugin_version=_PLUGIN_VERSION,
+        repeat=look.get("repeat"),
+        repeat_direction="h" if "repeat" in look else None,
+        max_per_row=4 if "repeat" in look else None,
     )
 
 
@@ -120,7 +125,7 @@ def _override(name: str, properties: Mapping[str, object]) -> DashboardFieldConf
 
 
 def fixed(colour: str) -> dict[str, object]:
-    """Return the properties of a series with a colour of its own."""
+    """Give a series a colour of its own."""
     return {"color": FieldColor(mode=FieldColorModeId.FIXED, fixed_color=colour)}
 
 
@@ -129,7 +134,7 @@ PHASE_COLOURS: Final[Overrides] = {phase: fixed(colour) for phase, colour in pal
 
 
 def dashed(colour: str) -> dict[str, object]:
-    """Return the properties of a series to compare with, such as the goal."""
+    """Draw a series as one to compare with, such as the goal."""
     return fixed(colour) | {
         "custom.lineStyle": common.LineStyle(fill="dash", dash=[10, 10]),
         "custom.fillOpacity": 0,
@@ -139,7 +144,7 @@ def dashed(colour: str) -> dict[str, object]:
 
 
 def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
-    """Return overrides that fill the space between two series in grey."""
+    """Fill the space between two series in grey."""
     edge: dict[str, object] = {"custom.lineWidth": 0, "custom.showPoints": "never"} | fixed(
         palette.GREY
     )
@@ -150,26 +155,20 @@ def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
 
 
 def legend(*, table: bool) -> common.VizLegendOptions:
-    """Return a legend: a list below, or a table beside the graph, for many series."""
-    if not table:
-        return common.VizLegendOptions(
-            display_mode=common.LegendDisplayMode.LIST,
-            placement=common.LegendPlacement.BOTTOM,
-            show_legend=True,
-            calcs=[],
-        )
+    """Make a legend: a list below, or a table beside the graph, for many series."""
+    modes, places = common.LegendDisplayMode, common.LegendPlacement
     return common.VizLegendOptions(
-        display_mode=common.LegendDisplayMode.TABLE,
-        placement=common.LegendPlacement.RIGHT,
+        display_mode=modes.TABLE if table else modes.LIST,
+        placement=places.RIGHT if table else places.BOTTOM,
         show_legend=True,
-        calcs=["lastNotNull", "max"],
-        sort_by="Max",
-        sort_desc=True,
+        calcs=["lastNotNull", "max"] if table else [],
+        sort_by="Max" if table else None,
+        sort_desc=True if table else None,
     )
 
 
 def markdown(title: str, description: str, content: str, *, width: int, height: int) -> Panel:
-    """Return a panel with Markdown text, in which Grafana fills in variables."""
+    """Show Markdown text, in which Grafana fills in variables."""
     return Panel(
         type_val="text",
         title=title,
@@ -182,11 +181,3 @@ def markdown(title: str, description: str, content: str, *, width: int, height: 
         transformations=[],
         plugin_version=_PLUGIN_VERSION,
     )
-
-
-def repeated(template: Panel, variable: str, *, per_line: int) -> Panel:
-    """Repeat the panel for each value of a variable."""
-    template.repeat = variable
-    template.repeat_direction = "h"
-    template.max_per_row = per_line
-    return template

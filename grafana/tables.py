@@ -1,7 +1,7 @@
 """Tables: a row for each run, worker or rank, with columns from several queries."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Unpack
 
 from grafana_foundation_sdk.models import common, table
@@ -25,35 +25,25 @@ class Column:
     width: int | None = None
     colours: ThresholdsConfig | None = None
     mappings: Sequence[ValueMapping] = ()
-    links: Sequence[DataLink] = field(default_factory=tuple)
-    gauge: float | None = None
-    """Draw a bar in the cell, full at this value."""
+    links: Sequence[DataLink] = ()
     hidden: bool = False
     """Whether it is only there for links."""
 
     def properties(self) -> dict[str, object]:
-        """Return the column's properties, as Grafana names them."""
-        found: dict[str, object] = {"noValue": "-"}
-        if self.unit:
-            found["unit"] = self.unit
-        if self.decimals is not None:
-            found["decimals"] = self.decimals
-        if self.width is not None:
-            found["custom.width"] = self.width
-        if self.mappings:
-            found["mappings"] = list(self.mappings)
-        if self.colours:
-            found["thresholds"] = self.colours
-        if self.links:
-            found["links"] = list(self.links)
-        if self.hidden:
-            found["custom.hidden"] = True
-        if self.gauge is not None:
-            found |= {"min": 0, "max": self.gauge}
-            found["custom.cellOptions"] = {"type": "gauge", "mode": "basic"}
-        elif self.colours or self.mappings:
-            found["custom.cellOptions"] = {"type": "color-text"}
-        return found
+        """List the column's properties by Grafana's names."""
+        coloured = self.colours or self.mappings
+        found: dict[str, object] = {
+            "noValue": "-",
+            "unit": self.unit,
+            "decimals": self.decimals,
+            "custom.width": self.width,
+            "mappings": list(self.mappings),
+            "thresholds": self.colours,
+            "links": list(self.links),
+            "custom.hidden": self.hidden or None,
+            "custom.cellOptions": {"type": "color-text"} if coloured else None,
+        }
+        return {key: value for key, value in found.items() if value not in ("", None, [])}
 
 
 def rows(
@@ -65,27 +55,21 @@ def rows(
     descending: bool = False,
     **look: Unpack[Look],
 ) -> Panel:
-    """Return a table. Rows of different queries are merged if their common labels agree."""
+    """Draw a table. Rows of different queries are merged if their common labels agree."""
     refs = [query.ref for query in queries]
-    source_to_field = {
-        column.source: f"Value #{column.source}" if column.source in refs else column.source
-        for column in columns
-    }
-    unused = [f"Value #{ref}" for ref in refs if ref not in source_to_field]
-    titles = {column.source: column.title or column.source for column in columns}
+    sources = [one.source for one in columns]
+    fields = {source: f"Value #{source}" if source in refs else source for source in sources}
+    unused = [f"Value #{ref}" for ref in refs if ref not in fields]
+    titles = {one.source: one.title or one.source for one in columns}
     look = Look(width=24, height=9, unit="short") | look
-    look["overrides"] = {titles[column.source]: column.properties() for column in columns}
+    look["overrides"] = {titles[one.source]: one.properties() for one in columns}
     look["transformations"] = [
         step("merge"),
         step(
             "organize",
             excludeByName=dict.fromkeys(("Time", "Value", *unused), True),
-            indexByName={name: at for at, name in enumerate(source_to_field.values())},
-            renameByName={
-                name: titles[source]
-                for source, name in source_to_field.items()
-                if titles[source] != name
-            },
+            indexByName={name: at for at, name in enumerate(fields.values())},
+            renameByName={fields[at]: titles[at] for at in fields if titles[at] != fields[at]},
         ),
     ]
     options = table.Options(

@@ -33,7 +33,7 @@ from master.settings import Settings
 from master.telemetry import DatabaseCollector, RequestMiddleware
 from master.web import assets
 from master.web.assets import StaticResource
-from master.web.pages import PageResource, SignIn, SignInResource, SignOutResource
+from master.web.pages import PageResource, SignInResource
 from master.web.rendering import PageRenderer, SecurityHeadersMiddleware, page_headers
 
 # With an answer to a query, while a thread waits for it.
@@ -86,18 +86,19 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         "/metrics": OwnMetricsResource(registry),
     }
     routes["/openapi.json"] = OpenApiResource(routes)
-    sign_in = SignIn(renderer, settings.token, https=settings.url.startswith("https://"))
+    https = settings.url.startswith("https://")
+    sign_in = SignInResource(renderer, settings.token, https)
     pages: dict[str, object] = {
         "/": PageResource(sign_in, "workers"),
         "/runs": PageResource(sign_in, "runs"),
         "/runs/{run_id:int}": PageResource(sign_in, "run"),
         "/compare": PageResource(sign_in, "compare"),
-        "/signin": SignInResource(sign_in),
-        "/signout": SignOutResource(sign_in),
+        "/signin": sign_in,
         "/static/{version}/{path:path}": StaticResource(static),
     }
     for route, resource in {**routes, **pages}.items():
         app.add_route(route, resource)
+    app.add_route("/signout", sign_in, suffix="out")
     return app
 
 

@@ -6,6 +6,7 @@ SQLite in WAL mode by default, or PostgreSQL by its URL. Both behave alike: tran
 
 import os
 import select
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -107,8 +108,7 @@ class Reserve:
                 os.close(file)
 
     def _free(self) -> int:
-        found = os.statvfs(self.path.parent)
-        return found.f_bavail * found.f_frsize
+        return shutil.disk_usage(self.path.parent).free
 
 
 class _Sqlite(SqliteDatabase):
@@ -197,7 +197,7 @@ def impatient(seconds: float) -> Iterator[None]:
 
 
 def check_room() -> None:
-    """Raise NoRoomError if SQLite's disk has no room for logs and samples."""
+    """Raise NoRoomError if SQLite's disk has too little room for logs and samples."""
     if isinstance(database.obj, _Sqlite):
         database.obj.reserve.check_room()
 
@@ -207,7 +207,7 @@ class WriteTest:
     """Tests whether the database can be written, not too often. Threads may share it."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _problem: str | None = None
+    _problem: str = ""
     _tried_at: float = float("-inf")
 
     def check(self) -> None:
@@ -216,20 +216,19 @@ class WriteTest:
             if time.monotonic() - self._tried_at > _TEST_VALID_SECONDS:
                 self._problem = _try_to_write()
                 self._tried_at = time.monotonic()
-            problem = self._problem
-        if problem is not None:
-            raise NotWritableError(f"the database cannot be written: {problem}")
+            if self._problem:
+                raise NotWritableError(f"the database cannot be written: {self._problem}")
 
 
-def _try_to_write() -> str | None:
-    """Write a row and delete it in one transaction; return what went wrong."""
+def _try_to_write() -> str:
+    """Write a row and delete it in one transaction; return what went wrong, empty if nothing."""
     try:
         with impatient(_TEST_SECONDS):
             run_sql("INSERT INTO deletion (owner) VALUES (?)", "nobody")
             run_sql("DELETE FROM deletion WHERE owner = ?", "nobody")
     except PeeweeException as error:
-        return str(error)
-    return None
+        return str(error) or type(error).__name__
+    return ""
 
 
 @contextmanager
@@ -255,8 +254,3 @@ def _is_dropped(connection: Any) -> bool:
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
-
-
-def connect_tables(opened: Database) -> None:
-    """Connect all tables to this database."""
-    database.initialize(opened)

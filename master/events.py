@@ -1,8 +1,8 @@
 """What happened to a run, in order of time: from its order to its end."""
 
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Iterable, Iterator, Sequence
+from typing import get_args
 
 from master.models import Rank, Run
 from master.runs import reason_of
@@ -65,9 +65,8 @@ def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
     failed = [rank for rank in ranks if rank.exit_code]
     # Once the first has failed, the others are stopped.
     first = min(failed, key=_over_at, default=None)
-    if any(rank.failure for rank in ranks):
-        first = None
-    if run.attempt == ranks[0].attempt and _was_to_stop(run):
+    was_to_stop = run.state != "FAILED" and bool(run.stop_requested or run.reason)
+    if any(rank.failure for rank in ranks) or (run.attempt == ranks[0].attempt and was_to_stop):
         first = None
     for rank in ranks:
         place, at = f"Rank {rank.rank} on {rank.worker}", _over_at(rank)
@@ -86,26 +85,18 @@ def _over_at(rank: Rank) -> float:
     return rank.assigned_at if rank.exited_at is None else rank.exited_at
 
 
-def _was_to_stop(run: Run) -> bool:
-    """Check if the ranks of the latest attempt were stopped although none had failed."""
-    return run.state != "FAILED" and bool(run.stop_requested or run.reason)
-
-
 def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
     reached_at = run.goal_reached_at
     if reached_at is None:
         return
+    text = "The goal was reached"
+    if run.goal_train_seconds is not None:
+        text += f" after {run.goal_train_seconds:.1f} s of training"
+    if goal := run.goal:
+        sign = "≤" if goal["lower_is_better"] else "≥"
+        text += f": {goal['metric']} {sign} {goal['value']:.15g}"
     began = [number for number, ranks in attempts.items() if ranks[0].assigned_at <= reached_at]
-    what = f": {_goal_text(run.goal)}" if run.goal else ""
-    seconds = run.goal_train_seconds
-    after = "" if seconds is None else f" after {seconds:.1f} s of training"
-    text = f"The goal was reached{after}{what}"
     yield _event(reached_at, "goal", max(began, default=1), None, text)
-
-
-def _goal_text(goal: Mapping[str, Any]) -> str:
-    sign = "≤" if goal["lower_is_better"] else "≥"
-    return f"{goal['metric']} {sign} {goal['value']:.15g}"
 
 
 def _end(run: Run) -> Iterator[RunEvent]:

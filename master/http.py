@@ -24,7 +24,7 @@ _PIECE_BYTES = 64 << 10
 # More do not fit a database's 64 bits.
 _MAX_DIGITS = 18
 # JSON by another name.
-_JAVASCRIPT = "text/javascript"
+JAVASCRIPT = "text/javascript"
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -200,7 +200,7 @@ def refuse_truth_value(value: object) -> object:
 def write_json(app: falcon.App[Request, Response]) -> None:
     """Have the app write JSON, records too, as ``application/json`` or ``text/javascript``."""
     handler = JSONHandler(dumps=orjson.dumps, loads=orjson.loads)
-    app.resp_options.media_handlers.update({falcon.MEDIA_JSON: handler, _JAVASCRIPT: handler})
+    app.resp_options.media_handlers.update({falcon.MEDIA_JSON: handler, JAVASCRIPT: handler})
     app.add_middleware(MediaTypeMiddleware())
 
 
@@ -214,5 +214,5 @@ class MediaTypeMiddleware:
         if not (resp.content_type or falcon.MEDIA_JSON).startswith(falcon.MEDIA_JSON):
             return
         resp.append_header("Vary", "Accept")
-        if _JAVASCRIPT in req.accept:
-            resp.content_type = _JAVASCRIPT
+        if JAVASCRIPT in req.accept:
+            resp.content_type = JAVASCRIPT

@@ -23,7 +23,7 @@ from peewee import (
     TextField,
 )
 
-from master.database import connect, connect_tables, database
+from master.database import connect, database
 from master.migrations import bring_up_to_date
 
 
@@ -327,7 +327,7 @@ def open_database(url: str, reserve_bytes: int = 0) -> Database:
         NewerSchemaError: a newer version of MLBench has used the database.
     """
     opened = connect(url, reserve_bytes)
-    connect_tables(opened)
+    database.initialize(opened)
     bring_up_to_date(opened, TABLES)
     return opened
 

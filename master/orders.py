@@ -245,33 +245,30 @@ def check_feasible(order: RunOrder, limits: Limits) -> None:
     if order.task is not None:
         _check_task(order, order.task)
         _check_backend(order, order.task, limits)
-        _check_args(order)
 
 
 def _check_cpus(wanted: float, limits: Limits) -> None:
+    problem = ""
     if limits.pool == "local" and not wanted.is_integer():
-        raise BadFieldError("num_cpus", f"whole cores only (not {wanted:g})")
-    if wanted < _LEAST_CPUS:
-        raise BadFieldError("num_cpus", f"at least {_LEAST_CPUS:g} cores (not {wanted:g})")
-    if wanted > limits.cpus:
-        raise BadFieldError(
-            "num_cpus", f"a worker here has at most {limits.cpus:g} cores (not {wanted:g})"
-        )
+        problem = "whole cores only"
+    elif wanted < _LEAST_CPUS:
+        problem = f"at least {_LEAST_CPUS:g} cores"
+    elif wanted > limits.cpus:
+        problem = f"a worker here has at most {limits.cpus:g} cores"
+    if problem:
+        raise BadFieldError("num_cpus", f"{problem} (not {wanted:g})")
 
 
 def _check_bandwidth(wanted: float, limits: Limits) -> None:
+    problem = ""
     if limits.pool == "local":
-        raise BadFieldError(
-            "max_bandwidth", "the bandwidth of workers here cannot be limited; leave it out"
-        )
-    if wanted < _LEAST_BANDWIDTH:
-        raise BadFieldError(
-            "max_bandwidth", f"at least {_LEAST_BANDWIDTH:g} Mbit/s (not {wanted:g})"
-        )
-    if limits.bandwidth and wanted > limits.bandwidth:
-        raise BadFieldError(
-            "max_bandwidth", f"at most {limits.bandwidth:g} Mbit/s (not {wanted:g})"
-        )
+        problem = "the bandwidth of workers here cannot be limited; leave it out"
+    elif wanted < _LEAST_BANDWIDTH:
+        problem = f"at least {_LEAST_BANDWIDTH:g} Mbit/s (not {wanted:g})"
+    elif limits.bandwidth and wanted > limits.bandwidth:
+        problem = f"at most {limits.bandwidth:g} Mbit/s (not {wanted:g})"
+    if problem:
+        raise BadFieldError("max_bandwidth", problem)
 
 
 def _check_task(order: RunOrder, task: Benchmark) -> None:
@@ -281,6 +278,12 @@ def _check_task(order: RunOrder, task: Benchmark) -> None:
         raise BadFieldError("seed", f"{task.name} takes no seed; leave it out")
     if order.gpu_enabled and not task.on_gpu:
         raise BadFieldError("gpu_enabled", f"{task.name} needs no GPU; leave it out")
+    for who, stated in order.stated_args.items():
+        for key, value in stated.items():
+            given = order.args.get(key, value)
+            if given != value:
+                right = f"{who} says {value} (not {given}); leave it out"
+                raise BadFieldError(f"args.{key}", right)
 
 
 def _check_backend(order: RunOrder, task: Benchmark, limits: Limits) -> None:
@@ -292,13 +295,3 @@ def _check_backend(order: RunOrder, task: Benchmark, limits: Limits) -> None:
     if wanted == "nccl" and not order.gpu_enabled:
         right = "say gpu_enabled=true too" if limits.gpus else "workers here have none; use gloo"
         raise BadFieldError("backend", f"nccl needs GPUs: {right}")
-
-
-def _check_args(order: RunOrder) -> None:
-    for who, stated in order.stated_args.items():
-        for key, value in stated.items():
-            given = order.args.get(key, value)
-            if given != value:
-                raise BadFieldError(
-                    f"args.{key}", f"{who} says {value} (not {given}); leave it out"
-                )

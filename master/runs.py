@@ -57,7 +57,7 @@ def create(order: RunOrder, limits: Limits) -> Run:
 
 
 def describe(run: Run) -> records.Run:
-    """Return a run as the API shows it."""
+    """Describe a run as the API shows it."""
     return _describe(run, _ranks_by_run(Run.id == run.id).get(run.id, ()))
 
 

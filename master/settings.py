@@ -5,12 +5,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from mlbench import names
 from mlbench.errors import MLBenchError
 from mlbench.home import Home
-from mlbench.names import DEFAULT_SCRAPE_INTERVAL
 
 
 class SettingsError(MLBenchError):
@@ -58,11 +57,9 @@ class ClusterSettings:
         Raises:
             SettingsError: a variable is missing; the text names it.
         """
-        return cls(
-            manifest=Path(_required(environ, names.ENV_WORKER_MANIFEST)),
-            namespace=_required(environ, names.ENV_NAMESPACE),
-            owner=_required(environ, names.ENV_OWNER),
-        )
+        manifest = Path(_required(environ, names.ENV_WORKER_MANIFEST))
+        namespace, owner = (_required(environ, n) for n in (names.ENV_NAMESPACE, names.ENV_OWNER))
+        return cls(manifest, namespace, owner)
 
 
 @dataclass(frozen=True)
@@ -75,26 +72,8 @@ class GrafanaSettings:
     """A service account's, or ``user:password``."""
     prometheus_url: str
     """How it reaches Prometheus."""
-    scrape_interval: str = DEFAULT_SCRAPE_INTERVAL
+    scrape_interval: str = names.DEFAULT_SCRAPE_INTERVAL
     """Of that Prometheus, as Grafana writes it, such as ``2s``."""
-
-    @classmethod
-    def from_environ(
-        cls, environ: Mapping[str, str], prometheus_url: str
-    ) -> "GrafanaSettings | None":
-        """Read the settings; nothing where no Grafana is named.
-
-        They are checked when Grafana is called: a mistake in them keeps no run waiting.
-        """
-        url = environ.get(names.ENV_GRAFANA_URL)
-        if not url:
-            return None
-        return cls(
-            url=url,
-            token=environ.get(names.ENV_GRAFANA_TOKEN, ""),
-            prometheus_url=environ.get(names.ENV_GRAFANA_PROMETHEUS_URL) or prometheus_url,
-            scrape_interval=environ.get(names.ENV_SCRAPE_INTERVAL) or cls.scrape_interval,
-        )
 
 
 @dataclass(frozen=True)
@@ -127,9 +106,9 @@ class SharedSettings:
     """Where a browser reaches Grafana, if it does."""
     pool: PoolKind = "local"
     """Where workers come from."""
-    start_seconds: float = 120.0
+    start_seconds: int = 120
     """How long a run waits for its workers to come."""
-    idle_seconds: float = 60.0
+    idle_seconds: int = 60
     """How long after a run its workers are kept warm for the next one."""
 
     @classmethod
@@ -142,22 +121,24 @@ class SharedSettings:
         home = Home.from_environ(environ)
         prometheus_url = _required(environ, names.ENV_PROMETHEUS_URL)
         pool = _pool(environ)
+        grafana = _grafana(environ, prometheus_url)
+        public_url = environ.get(names.ENV_GRAFANA_PUBLIC_URL) or (grafana and grafana.url)
         return cls(
             home=home,
             database_url=environ.get(names.ENV_DATABASE_URL) or f"sqlite:///{home.database}",
             prometheus_url=prometheus_url,
-            workers=_positive(environ, names.ENV_WORKERS, 2),
+            workers=_whole(environ, names.ENV_WORKERS, 2, least=1),
             limits=_limits(environ, pool),
             allowed_hosts=LOOPBACK_HOSTS | _words(environ, "MLBENCH_ALLOWED_HOSTS"),
-            spool_bytes=_positive(environ, "MLBENCH_SPOOL_BYTES", 1 << 30),
-            log_bytes=_positive(environ, "MLBENCH_LOG_BYTES", cls.log_bytes),
+            spool_bytes=_whole(environ, "MLBENCH_SPOOL_BYTES", cls.spool_bytes, least=1),
+            log_bytes=_whole(environ, "MLBENCH_LOG_BYTES", cls.log_bytes, least=1),
             reserve_bytes=_whole(environ, "MLBENCH_RESERVE_BYTES", cls.reserve_bytes),
             url=(environ.get(names.ENV_URL) or cls.url).rstrip("/"),
-            grafana=GrafanaSettings.from_environ(environ, prometheus_url),
-            grafana_public_url=_grafana_public_url(environ),
+            grafana=grafana,
+            grafana_public_url=public_url.rstrip("/") if public_url else None,
             pool=pool,
-            start_seconds=_positive(environ, "MLBENCH_START_SECONDS", int(cls.start_seconds)),
-            idle_seconds=_whole(environ, "MLBENCH_IDLE_SECONDS", int(cls.idle_seconds)),
+            start_seconds=_whole(environ, "MLBENCH_START_SECONDS", cls.start_seconds, least=1),
+            idle_seconds=_whole(environ, "MLBENCH_IDLE_SECONDS", cls.idle_seconds),
         )
 
 
@@ -185,31 +166,36 @@ class Settings(SharedSettings):
 
 
 def _pool(environ: Mapping[str, str]) -> PoolKind:
-    match environ.get(names.ENV_POOL) or "local":
-        case "local":
-            return "local"
-        case "kubernetes":
-            return "kubernetes"
-        case other:
-            raise SettingsError(f"${names.ENV_POOL} is {other!r}; it must be local or kubernetes")
+    pool = environ.get(names.ENV_POOL) or "local"
+    if pool not in get_args(PoolKind):
+        raise SettingsError(f"${names.ENV_POOL} is {pool!r}; it must be local or kubernetes")
+    return cast("PoolKind", pool)
+
+
+def _grafana(environ: Mapping[str, str], prometheus_url: str) -> GrafanaSettings | None:
+    """Read what is checked when Grafana is called: a mistake in it keeps no run waiting."""
+    url = environ.get(names.ENV_GRAFANA_URL)
+    if not url:
+        return None
+    return GrafanaSettings(
+        url=url,
+        token=environ.get(names.ENV_GRAFANA_TOKEN, ""),
+        prometheus_url=environ.get(names.ENV_GRAFANA_PROMETHEUS_URL) or prometheus_url,
+        scrape_interval=environ.get(names.ENV_SCRAPE_INTERVAL) or names.DEFAULT_SCRAPE_INTERVAL,
+    )
 
 
 def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
     in_cluster = pool == "kubernetes"
     return Limits(
-        workers=_positive(environ, "MLBENCH_LIMIT_WORKERS", Limits.workers),
+        workers=_whole(environ, "MLBENCH_LIMIT_WORKERS", Limits.workers, least=1),
         cpus=_cores(environ, "MLBENCH_LIMIT_CPUS", Limits.cpus),
         # Nothing limits what local workers send.
         bandwidth=_number(environ, "MLBENCH_LIMIT_BANDWIDTH") if in_cluster else 0.0,
         gpus=_whole(environ, "MLBENCH_LIMIT_GPUS", 0 if in_cluster else _gpus_here()),
-        series=_positive(environ, "MLBENCH_LIMIT_SERIES", Limits.series),
+        series=_whole(environ, "MLBENCH_LIMIT_SERIES", Limits.series, least=1),
         pool=pool,
     )
-
-
-def _grafana_public_url(environ: Mapping[str, str]) -> str | None:
-    url = environ.get(names.ENV_GRAFANA_PUBLIC_URL) or environ.get(names.ENV_GRAFANA_URL)
-    return url.rstrip("/") if url else None
 
 
 def _required(environ: Mapping[str, str], name: str) -> str:
@@ -226,18 +212,11 @@ def _words(environ: Mapping[str, str], name: str) -> frozenset[str]:
     return frozenset(filter(None, words))
 
 
-def _positive(environ: Mapping[str, str], name: str, default: int) -> int:
-    number = _whole(environ, name, default)
-    if number == 0:
-        raise SettingsError(f"${name} is '0'; it must be a whole number above 0")
-    return number
-
-
-def _whole(environ: Mapping[str, str], name: str, default: int) -> int:
+def _whole(environ: Mapping[str, str], name: str, default: int, least: int = 0) -> int:
     text = environ.get(name) or str(default)
-    if text.isdecimal():
+    if text.isdecimal() and int(text) >= least:
         return int(text)
-    raise SettingsError(f"${name} is {text!r}; it must be a whole number")
+    raise SettingsError(f"${name} is {text!r}; it must be a whole number, {least} or more")
 
 
 def _cores(environ: Mapping[str, str], name: str, default: float) -> float:

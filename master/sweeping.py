@@ -83,7 +83,7 @@ def _sweep_stream(owner: str) -> bool:
 
 def _sweep_rows(owner: str) -> bool:
     """Delete some rows of the first table that has any; return whether one had."""
-    place = "ctid" if not isinstance(database.obj, SqliteDatabase) else "rowid"
+    place = "rowid" if isinstance(database.obj, SqliteDatabase) else "ctid"
     for table in OWNED:
         name = table._meta.table_name
         some = f"SELECT {place} FROM {name} WHERE owner = ? LIMIT {_ROWS}"  # noqa: S608

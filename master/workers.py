@@ -135,8 +135,10 @@ def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
         if current is not None and not is_same_pod(current.pod_uid, report.pod_uid):
             # It was given to the pod before this one, and is lost with it.
             current = None
-        if current is not None:
-            _note_never_begun(current, report, now)
+        never_begun = current and current.stop and not (current.reported or current.lost)
+        if current and never_begun and report.state == "idle":
+            current.lost, current.exited_at = "it was stopped before it began", now
+            current.save()
         do = decide(report, current)
     return Reply(
         do=do,
@@ -196,13 +198,6 @@ def _note_rank(pod: str, report: Report, now: float) -> None:
         streams.close(rank.run_id, rank.attempt, rank.rank, report.sizes)
     rank.reported_at = rank.reported_at or rank.exited_at or now
     rank.save()
-
-
-def _note_never_begun(current: Rank, report: Report, now: float) -> None:
-    """Write off a rank that was to stop before its agent began it: it never will."""
-    if report.state == "idle" and current.stop and not (current.reported or current.lost):
-        current.lost, current.exited_at = "it was stopped before it began", now
-        current.save()
 
 
 def _current_rank(pod: str) -> Rank | None:

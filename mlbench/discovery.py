@@ -1,10 +1,9 @@
 """Finding the master: by the environment, the local stack, or the Kubernetes API."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from types import ModuleType
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlbench import names
@@ -20,6 +19,11 @@ _PORT_NAME = "http"
 _PORT = 80
 # Seconds to connect and to answer, for each request to the Kubernetes API.
 _TIMEOUT = (5, 10)
+_OR_NAME_IT = "url= names the master itself"
+_NOT_THERE = (
+    f"is MLBench installed there? k8s_namespace= and label_selector= say where to look, "
+    f"{_OR_NAME_IT}"
+)
 _INSIDE = "a pod's address is known inside the cluster only: from outside, give in_cluster=False"
 
 
@@ -75,38 +79,31 @@ class Place:
 def find_pod(place: Place, *, load_config: bool) -> Address:
     """Return the address of the master's pod, which only pods of its cluster reach.
 
-    Args:
-        place: where to look.
-        load_config: whether to use the pod's own service account; otherwise the ``kubernetes``
-            package's default configuration, which the caller has set.
+    Without ``load_config``, the caller has set the ``kubernetes`` package's default configuration;
+    otherwise the pod's own service account is used.
 
     Raises:
         DiscoveryError: no such pod is ready, or the Kubernetes API cannot be asked.
     """
-    load = "load_incluster_config" if load_config else None
-    with _kubernetes(load) as core:
+    with _kubernetes("load_incluster_config" if load_config else None) as core:
         pod = _find_ready_pod(core, place)
     ports = [port for container in pod.spec.containers for port in container.ports or []]
-    port = _pick_port(ports, lambda port: port.container_port)
+    port = _pick_port(ports, "container_port")
     return _address(pod.status.pod_ip, port.container_port if port else _PORT, _INSIDE)
 
 
 def find_service(place: Place, *, load_config: bool) -> Address:
     """Return the address of the master's service, for clients outside its cluster.
 
-    Args:
-        place: where to look.
-        load_config: whether to use the kubeconfig file, as kubectl does; otherwise the
-            ``kubernetes`` package's default configuration, which the caller has set.
+    ``load_config`` is as for ``find_pod``, with the kubeconfig file that kubectl uses.
 
     Raises:
         DiscoveryError: there is no such service, there are several, or it has no address.
     """
-    load = "load_kube_config" if load_config else None
-    with _kubernetes(load) as core:
+    with _kubernetes("load_kube_config" if load_config else None) as core:
         service = _find_service(core, place)
         name, spec = service.metadata.name, service.spec
-        port = _pick_port(spec.ports or [], lambda port: port.port)
+        port = _pick_port(spec.ports or [], "port")
         if port is None:
             raise DiscoveryError(f"service {name} has no port")
         forward = (
@@ -117,7 +114,10 @@ def find_service(place: Place, *, load_config: bool) -> Address:
             host = _external_ip(core, spec) or _node_address(core, place)
             return _address(host, port.node_port, forward)
     if spec.type == "LoadBalancer":
-        return _address(_balancer_address(service, forward), port.port, forward)
+        for ingress in service.status.load_balancer.ingress or []:
+            if host := ingress.ip or ingress.hostname:
+                return _address(host, port.port, forward)
+        raise DiscoveryError(f"service {name} has no load balancer yet: wait for it, or {forward}")
     if spec.type == "ClusterIP" and spec.cluster_ip not in {None, "", "None"}:
         return _address(spec.cluster_ip, port.port, forward)
     raise DiscoveryError(f"service {name} (type {spec.type}) has no address of its own: {forward}")
@@ -136,10 +136,7 @@ def _find_service(core: Any, place: Place) -> Any:
             f"there are several services with {place} ({there}): give service_name="
         )
     wanted = f"service {place.service_name!r}" if place.service_name else "service"
-    raise DiscoveryError(
-        f"there is no {wanted} with {place} (there: {there}): is MLBench installed there? "
-        "k8s_namespace= and label_selector= say where to look, url= names the master itself"
-    )
+    raise DiscoveryError(f"there is no {wanted} with {place} (there: {there}): {_NOT_THERE}")
 
 
 def _find_ready_pod(core: Any, place: Place) -> Any:
@@ -151,8 +148,7 @@ def _find_ready_pod(core: Any, place: Place) -> Any:
         return ready
     phases = ", ".join(f"{pod.metadata.name}: {pod.status.phase}, not ready" for pod in found)
     raise DiscoveryError(
-        f"there is no ready pod with {place} ({phases or 'there: none'}): is MLBench installed "
-        "there? k8s_namespace= and label_selector= say where to look, url= names the master itself"
+        f"there is no ready pod with {place} ({phases or 'there: none'}): {_NOT_THERE}"
     )
 
 
@@ -176,35 +172,32 @@ def _node_address(core: Any, place: Place) -> str:
     for kind in ("ExternalIP", "ExternalDNS", "InternalIP"):
         if kind in by_type:
             return str(by_type[kind])
-    raise DiscoveryError(f"node {node_name} has no address: url= names the master itself")
+    raise DiscoveryError(f"node {node_name} has no address: {_OR_NAME_IT}")
 
 
-def _balancer_address(service: Any, forward: str) -> str:
-    for ingress in service.status.load_balancer.ingress or []:
-        if ingress.ip or ingress.hostname:
-            return str(ingress.ip or ingress.hostname)
-    raise DiscoveryError(
-        f"service {service.metadata.name} has no load balancer yet: wait for it, or {forward}"
-    )
-
-
-def _pick_port(ports: list[Any], number: Callable[[Any], int]) -> Any:
+def _pick_port(ports: list[Any], number: str) -> Any:
     """Return the API's port: the one with its name, else with its number, else the first."""
     named = [port for port in ports if port.name == _PORT_NAME]
-    usual = [port for port in ports if number(port) == _PORT]
+    usual = [port for port in ports if getattr(port, number) == _PORT]
     return next(iter([*named, *usual, *ports]), None)
 
 
 def _address(host: str, port: int, hint: str) -> Address:
     shown = f"[{host}]" if ":" in host else host
-    url = parse_address(f"{shown}:{port}").url
-    return Address(url, token=None, hint=hint)
+    return replace(parse_address(f"{shown}:{port}"), hint=hint)
 
 
 @contextmanager
 def _kubernetes(load: str | None) -> Iterator[Any]:
     """Give the Kubernetes API, and turn its errors into DiscoveryErrors."""
-    kubernetes, urllib3 = _import_kubernetes()
+    try:
+        import kubernetes  # noqa: PLC0415 - needed for this only
+        import urllib3  # noqa: PLC0415 - raises its errors
+    except ImportError:
+        raise DiscoveryError(
+            "to find the master in a cluster, the package kubernetes is needed: "
+            "`pip install 'mlbench[kubernetes]'`; or name the master with url="
+        ) from None
     settings = kubernetes.client.Configuration.get_default_copy()
     try:
         if load is not None:
@@ -214,27 +207,14 @@ def _kubernetes(load: str | None) -> Iterator[Any]:
     except kubernetes.config.ConfigException as error:
         raise DiscoveryError(
             f"no way to the Kubernetes API ({error}): in_cluster= says whether this runs inside "
-            "the cluster, url= names the master itself"
+            f"the cluster, {_OR_NAME_IT}"
         ) from error
     except kubernetes.client.ApiException as error:
         raise DiscoveryError(
             f"the Kubernetes API refuses ({error.status} {error.reason}): these credentials must "
-            "be allowed to read pods, services and nodes; url= names the master itself"
+            f"be allowed to read pods, services and nodes; {_OR_NAME_IT}"
         ) from error
     except urllib3.exceptions.HTTPError as error:
         raise DiscoveryError(
-            f"the Kubernetes API at {settings.host} does not answer ({error}): "
-            "url= names the master itself"
+            f"the Kubernetes API at {settings.host} does not answer ({error}): {_OR_NAME_IT}"
         ) from error
-
-
-def _import_kubernetes() -> tuple[ModuleType, ModuleType]:
-    try:
-        import kubernetes  # noqa: PLC0415 - needed for this only
-        import urllib3  # noqa: PLC0415 - raises its errors
-    except ImportError:
-        raise DiscoveryError(
-            "to find the master in a cluster, the package kubernetes is needed: "
-            "`pip install 'mlbench[kubernetes]'`; or name the master with url="
-        ) from None
-    return kubernetes, urllib3

@@ -39,10 +39,7 @@ _ADVICE = {
     409: "something else there has that name or uid",
     412: "something else there has that name or uid, or it was changed at the same time",
 }
-_PROVISIONED = (
-    "it comes from Grafana's provisioning files, and can be changed there only: "
-    "update these files, or take it out of them"
-)
+_PROVISIONED = "it comes from Grafana's provisioning files: update it there, or take it out of them"
 
 
 class GrafanaError(MLBenchError):
@@ -60,7 +57,7 @@ class Pushed:
 
 
 class Grafana:
-    """A client of one Grafana. Close it after use, or use it in a ``with`` statement."""
+    """A client of one Grafana, for a ``with`` statement."""
 
     def __init__(
         self,
@@ -107,10 +104,6 @@ class Grafana:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
         self._face.api.s.close()
 
     def push(self, dashboards: Path, prometheus_url: str, scrape_interval: str) -> Pushed:
@@ -131,18 +124,14 @@ class Grafana:
         boards = [json.loads(file.read_text()) for file in sorted(dashboards.glob("*.json"))]
         if not boards:
             raise GrafanaError(f"there are no dashboards in {dashboards}")
-        self._check()
+        health = self._find("its health", lambda: self._face.api.GET("/health"))
+        if health is None or "database" not in health:
+            raise GrafanaError(_no_grafana(self.url))
         return Pushed(
             folder=self._push_folder(),
             data_source=self._push_data_source(_data_source(prometheus_url, scrape_interval)),
             dashboards={board["uid"]: self._push_dashboard(board) for board in boards},
         )
-
-    def _check(self) -> None:
-        """Make sure that it is Grafana which answers."""
-        health = self._find("its health", lambda: self._face.api.GET("/health"))
-        if health is None or "database" not in health:
-            raise GrafanaError(_no_grafana(self.url))
 
     def _push_folder(self) -> Outcome:
         """Create the folder where it is missing. A user may have renamed it."""
@@ -170,18 +159,17 @@ class Grafana:
 
     def _data_source_uid(self) -> str | None:
         """Return the uid of MLBench's data source, found by its uid or else by its name."""
-        sources = self._objects(
-            self._ask("the data sources", self._face.datasource.list_datasources)
-        )
-        for key, value in (("uid", DATA_SOURCE_UID), ("name", DATA_SOURCE_NAME)):
-            for source in sources:
-                if source.get(key) == value:
-                    return source.get("uid")
-        return None
+        listed = self._ask("the data sources", self._face.datasource.list_datasources)
+        uids = [source.get("uid") for source in self._objects(listed)]
+        if DATA_SOURCE_UID in uids:
+            return DATA_SOURCE_UID
+        names = [source.get("name") for source in listed]
+        return uids[names.index(DATA_SOURCE_NAME)] if DATA_SOURCE_NAME in names else None
 
     def _push_dashboard(self, board: Mapping[str, Any]) -> Outcome:
         wanted = {key: value for key, value in board.items() if key not in _SET_BY_GRAFANA}
-        uid, message = wanted["uid"], _version_message(wanted)
+        digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
+        uid, message = wanted["uid"], f"MLBench {version('mlbench')}, {digest[:16]}"
         what = f"the dashboard {uid}"
         found = self._find(what, lambda: self._face.dashboard.get_dashboard(uid))
         if found is not None:
@@ -256,13 +244,10 @@ def _data_source(prometheus_url: str, scrape_interval: str) -> dict[str, Any]:
         "url": url,
         "jsonData": {"httpMethod": "POST", "timeInterval": scrape_interval},
     }
-    if login is None:
-        return wanted
-    return wanted | {
-        "basicAuth": True,
-        "basicAuthUser": login.user,
-        "secureJsonData": {"basicAuthPassword": login.password},
-    }
+    if login is not None:
+        wanted |= {"basicAuth": True, "basicAuthUser": login.user}
+        wanted["secureJsonData"] = {"basicAuthPassword": login.password}
+    return wanted
 
 
 def _readable(source: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,12 +256,6 @@ def _readable(source: Mapping[str, Any]) -> dict[str, Any]:
     if secrets := shown.pop("secureJsonData", None):
         shown["secureJsonFields"] = dict.fromkeys(secrets, True)
     return shown
-
-
-def _version_message(board: Mapping[str, Any]) -> str:
-    """Return a message for a version of a dashboard that identifies its content."""
-    digest = hashlib.sha256(json.dumps(board, sort_keys=True).encode()).hexdigest()
-    return f"MLBench {version('mlbench')}, {digest[:16]}"
 
 
 def _refusal(url: str, what: str, error: GrafanaException) -> str:

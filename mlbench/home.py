@@ -25,11 +25,33 @@ class Connection:
     """Whether the environment names this master, so that others may know its token too."""
 
 
-@dataclass(frozen=True)
 class Home:
     """The folder that holds all state of a local stack."""
 
-    root: Path
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.connection_file = root / "connection.json"
+        """The ``Connection`` to the running stack, as JSON, mode 0600."""
+        self.database = root / "mlbench.db"
+        """The master's SQLite database; the controller's lease lies beside it."""
+        self.logs = root / "logs"
+        """One log file for each process of the stack."""
+        self.prometheus = root / "prometheus"
+        """Prometheus's configuration, scrape targets and data."""
+        self.grafana = root / "grafana"
+        """Grafana's data and logs."""
+        self.workers = root / "workers"
+        """One folder for each worker agent: its attempts, their streams and counters."""
+        self.datasets = root / "datasets"
+        """One folder for each data set, unless $MLBENCH_DATASETS names another place."""
+        self.sign_in_page = root / "open.html"
+        """A page that leads a browser to the master with the token, mode 0600."""
+        self.pool_spec = root / "pool.json"
+        """How many workers there should be; the controller's local pool writes it."""
+        self.pool_status = root / "pool-status.json"
+        """Which workers there are; the supervisor writes it."""
+        self.supervisor_lock = root / "supervisor.lock"
+        """Holds the supervisor's process id, and is locked while a stack runs."""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] = os.environ) -> "Home":
@@ -37,64 +59,9 @@ class Home:
         default = Path.home() / ".local" / "share" / "mlbench"
         return cls(Path(environ.get(names.ENV_HOME) or default).absolute())
 
-    @property
-    def connection_file(self) -> Path:
-        """The ``Connection`` to the running stack, as JSON, mode 0600."""
-        return self.root / "connection.json"
-
-    @property
-    def database(self) -> Path:
-        """The master's SQLite database; the controller's lease lies beside it."""
-        return self.root / "mlbench.db"
-
-    @property
-    def logs(self) -> Path:
-        """One log file for each process of the stack."""
-        return self.root / "logs"
-
-    @property
-    def prometheus(self) -> Path:
-        """Prometheus's configuration, scrape targets and data."""
-        return self.root / "prometheus"
-
-    @property
-    def grafana(self) -> Path:
-        """Grafana's data and logs."""
-        return self.root / "grafana"
-
-    @property
-    def workers(self) -> Path:
-        """One folder for each worker agent: its attempts, their streams and counters."""
-        return self.root / "workers"
-
     def pod_token(self, pod: str) -> Path:
         """The token with which a worker's agent signs in to the master, mode 0400."""
         return self.root / "pod-tokens" / pod
-
-    @property
-    def datasets(self) -> Path:
-        """One folder for each data set, unless $MLBENCH_DATASETS names another place."""
-        return self.root / "datasets"
-
-    @property
-    def sign_in_page(self) -> Path:
-        """A page that leads a browser to the master with the token, mode 0600."""
-        return self.root / "open.html"
-
-    @property
-    def pool_spec(self) -> Path:
-        """How many workers there should be; the controller's local pool writes it."""
-        return self.root / "pool.json"
-
-    @property
-    def pool_status(self) -> Path:
-        """Which workers there are; the supervisor writes it."""
-        return self.root / "pool-status.json"
-
-    @property
-    def supervisor_lock(self) -> Path:
-        """Holds the supervisor's process id, and is locked while a stack runs."""
-        return self.root / "supervisor.lock"
 
     def make(self) -> None:
         """Make the folder readable by this user alone: it holds tokens and the output of runs.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mlbench import names
@@ -45,12 +45,7 @@ class PhaseTimer:
     def __enter__(self) -> None:
         self._entered = perf_counter()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._before += perf_counter() - self._entered
         self._entered = 0.0
 
@@ -104,12 +99,7 @@ class Tracker:
     def __enter__(self) -> "Tracker":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -269,11 +259,7 @@ class Tracker:
 
     def _cumulative(self) -> dict[str, Value]:
         phases = {names.phase_metric(p): seconds for p, seconds in self.phase_seconds().items()}
-        return {
-            names.SAMPLES: self.samples,
-            names.TRAIN_SECONDS: self.train_seconds,
-            **phases,
-        }
+        return {names.SAMPLES: self.samples, names.TRAIN_SECONDS: self.train_seconds, **phases}
 
     def _publish(self) -> None:
         if self._totals is None:

@@ -1,10 +1,10 @@
 """HTTP to one master: futures, kept connections, and retries only where they are safe."""
 
+import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Generic, TypeVar
 
@@ -146,53 +146,41 @@ class HttpClient:
             NoAnswerError: it does not answer, or breaks off.
         """
         written = 0
-        with self._stream(path, params) as response:
-            length = response.headers.get("Content-Length")
-            for piece in response.iter_bytes():
-                written += file.write(piece)
-                if on_progress is not None:
-                    on_progress(response.num_bytes_downloaded, int(length) if length else None)
-        return written
-
-    @contextmanager
-    def _stream(self, path: str, params: Params) -> Iterator[httpx.Response]:
-        """Give the answer to a GET before its body has arrived."""
         request = self._http.build_request("GET", path, params=params)
         response = self._send(request, repeatable=True, stream=True)
         try:
             if not response.is_success:
                 response.read()
             _raise_refusal(response)
-            yield response
+            length = response.headers.get("Content-Length")
+            for piece in response.iter_bytes():
+                written += file.write(piece)
+                if on_progress is not None:
+                    on_progress(response.num_bytes_downloaded, int(length) if length else None)
         except httpx.RequestError as error:
             raise self._no_answer(error) from error
         finally:
             response.close()
+        return written
 
     def _send(self, request: httpx.Request, *, repeatable: bool, stream: bool) -> httpx.Response:
         began = time.monotonic()
-        attempts = 1
-        while True:
-            outcome = self._attempt(request, stream=stream)
+        for attempt in itertools.count(1):
+            outcome: httpx.Response | httpx.RequestError
+            try:
+                outcome = self._http.send(request, stream=stream)
+            except httpx.RequestError as error:
+                outcome = error
             spent = time.monotonic() - began
-            pause = pause_before_retry(outcome, attempts, spent, repeatable=repeatable)
+            pause = pause_before_retry(outcome, attempt, spent, repeatable=repeatable)
             if pause is None:
                 break
             if isinstance(outcome, httpx.Response):
                 outcome.close()
             time.sleep(pause)
-            attempts += 1
         if isinstance(outcome, httpx.RequestError):
             raise self._no_answer(outcome) from outcome
         return outcome
-
-    def _attempt(
-        self, request: httpx.Request, *, stream: bool
-    ) -> httpx.Response | httpx.RequestError:
-        try:
-            return self._http.send(request, stream=stream)
-        except httpx.RequestError as error:
-            return error
 
     def _no_answer(self, error: httpx.RequestError) -> NoAnswerError:
         return NoAnswerError(

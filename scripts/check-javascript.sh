@@ -3,15 +3,11 @@
 # types made of its OpenAPI document. npm fetches the tools into .tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/common.sh
 
 tools=(typescript@5.9.3 openapi-typescript@7.13.0)
-folder=$PWD/.tools/javascript
+folder=$tools/javascript
 node=$(scripts/get-node.sh)
-
-fail() {
-    echo "check-javascript.sh: $*" >&2
-    exit 1
-}
 
 npm() {
     local program
@@ -43,10 +39,7 @@ print(TestClient(app).simulate_get("/openapi.json").text)' >"$folder/openapi.jso
 }
 
 mkdir -p "$folder"
-if command -v flock >/dev/null; then
-    exec 9>.tools/javascript.lock
-    flock 9
-fi
+lock javascript
 get_tools
 make_types
 for project in master/web tests/web/js; do

@@ -6,7 +6,6 @@ from grafana_foundation_sdk.models.common import StackingMode, VisibilityMode
 from grafana_foundation_sdk.models.dashboard import VariableOption
 
 from grafana import links, thresholds, variables
-from grafana.annotations import run_events
 from grafana.board import Board, Row
 from grafana.figures import bars
 from grafana.graphs import against, stacked_bars
@@ -44,7 +43,7 @@ _INFO: Final = by(
 
 
 def _of_runs(selector: str) -> str:
-    """Return the newest value of each run, with the labels of ``_INFO``."""
+    """Take the newest value of each run, with the labels of ``_INFO``."""
     return f"{by('run_id', latest(selector))} * on (run_id) group_left (run, benchmark) {_INFO}"
 
 
@@ -65,7 +64,7 @@ def _baseline_of(expr: str) -> str:
 
 
 def _curve(expr: str, name: str) -> str:
-    """Return the values with a label "curve", in which ``$1`` stands for the benchmark."""
+    """Give values a label "curve", in which ``$1`` stands for the benchmark."""
     return f'label_replace({expr}, "curve", "{name}", "benchmark", "(.*)")'
 
 
@@ -215,7 +214,6 @@ BOARD: Final = Board(
     time_from="now-24h",
     history=True,
     variables=(
-        variables.datasource(),
         variables.benchmarks("Of which tasks to compare the runs."),
         variables.runs('benchmark=~"$benchmark"'),
         variables.query(
@@ -226,7 +224,7 @@ BOARD: Final = Board(
             description="What is drawn over the time since the start.",
         ),
     ),
-    annotations=run_events(_RUNS),
+    runs=_RUNS,
     rows=(
         Row("Who is first", LEARNING),
         Row("What more workers bring", SCALING),

@@ -5,7 +5,6 @@ from typing import Final
 from grafana_foundation_sdk.models.common import BigValueTextMode
 
 from grafana import links, thresholds, variables
-from grafana.annotations import run_events
 from grafana.board import Board, Row
 from grafana.figures import dial, figure
 from grafana.graphs import lines
@@ -209,7 +208,6 @@ BOARD: Final = Board(
     time_from="now-24h",
     history=True,
     variables=(
-        variables.datasource(),
         variables.benchmarks("Of which tasks to list the runs."),
         variables.query(
             "goals",
@@ -219,6 +217,5 @@ BOARD: Final = Board(
             hidden=True,
         ),
     ),
-    annotations=run_events('run_id!=""'),
     rows=(Row("Now", ACTIVE), Row("Goal and queue", CURVES), Row("Results", (ALL,))),
 )

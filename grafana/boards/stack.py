@@ -1,40 +1,42 @@
 """The page of the stack's health: whether the other pages are complete, and why if not."""
 
+from functools import partial
 from typing import Final
 
-from grafana import thresholds, variables
-from grafana.annotations import run_events
+from grafana import thresholds
 from grafana.board import Board, Row
 from grafana.figures import figure
 from grafana.graphs import lines, timeline
-from grafana.panels import fixed
+from grafana.panels import Overrides, fixed
 from grafana.queries import Query, age, by, column, graph, rate, value
 from grafana.tables import Column, rows
-from mlbench import palette
+from mlbench.palette import GREEN, ORANGE, RED
 
 _JOBS: Final = 'job=~"prometheus|master|controller|exporter|workers"'
 
 
-def _latency(histogram: str, labels: str = "") -> str:
-    """Return the answer time in seconds, with a place for the quantile, for ``format()``."""
-    group = f"le, {labels}" if labels else "le"
-    return f"histogram_quantile({{}}, sum by ({group}) ({rate(f'{histogram}_bucket')}))"
-
-
-def _total_rate(counter: str) -> str:
-    return f"sum({rate(counter)})"
-
-
+# Most of what the stack does is shown as a rate: by labels, which name the curves, or in all.
 def _rates(counter: str, labels: str) -> Query:
-    """Return a query for the rate of a counter by some labels, which name the curves."""
     legend = " ".join(f"{{{{{label}}}}}" for label in labels.split(", "))
     return graph(f"sum by ({labels}) ({rate(counter)})", legend)
 
 
-_HTTP = _latency("mlbench_http_request_seconds")
-_HTTP_BY_ROUTE = _latency("mlbench_http_request_seconds", "method, route")
-_WRITER = _latency("mlbench_writer_request_seconds")
-_ERRORS = _total_rate('mlbench_http_requests_total{status=~"5.."}') + " or vector(0)"
+def _total_rate(counter: str, legend: str, more: str = "") -> Query:
+    return graph(f"sum({rate(counter)}){more}", legend)
+
+
+def _quantile(quantile: float, histogram: str, group: str = "le", legend: str = "") -> Query:
+    """Return a query for a quantile of what a histogram counts."""
+    buckets = f"sum by ({group}) ({rate(f'{histogram}_bucket')})"
+    legend = legend or f"p{quantile * 100:g}"
+    return graph(f"histogram_quantile({quantile}, {buckets})", legend)
+
+
+def _coloured(**colours: str) -> Overrides:
+    return {name: fixed(colour) for name, colour in colours.items()}
+
+
+_of_controller = partial(lines, no_value="The controller is not scraped")
 
 HEADLINE: Final = (
     figure(
@@ -82,10 +84,10 @@ HEADLINE: Final = (
     figure(
         "Errors of the master",
         "Requests a second that the master answers with an error of its own.",
-        graph(_ERRORS, "errors/s"),
+        _total_rate('mlbench_http_requests_total{status=~"5.."}', "errors/s", more=" or vector(0)"),
         unit="reqps",
         decimals=2,
-        colours=thresholds.thresholds(palette.GREEN, {0.001: palette.RED}),
+        colours=thresholds.thresholds(GREEN, {0.001: RED}),
         sparkline=True,
     ),
     figure(
@@ -158,20 +160,22 @@ MASTER: Final = (
         _rates("mlbench_http_requests_total", "status"),
         unit="reqps",
         width=6,
-        overrides={"/^5/": fixed(palette.RED), "/^2/": fixed(palette.GREEN)},
+        overrides={"/^5/": fixed(RED), "/^2/": fixed(GREEN)},
     ),
     lines(
         "Answer time",
         "In what time half, and 95 in 100, of the requests are answered.",
-        graph(_HTTP.format(0.5), "p50"),
-        graph(_HTTP.format(0.95), "p95"),
+        _quantile(0.5, "mlbench_http_request_seconds"),
+        _quantile(0.95, "mlbench_http_request_seconds"),
         unit="s",
         width=6,
     ),
     lines(
         "Answer time by route",
         "In what time 95 in 100 requests of each route are answered.",
-        graph(_HTTP_BY_ROUTE.format(0.95), "{{method}} {{route}}"),
+        _quantile(
+            0.95, "mlbench_http_request_seconds", "le, method, route", "{{method}} {{route}}"
+        ),
         unit="s",
         width=12,
         table=True,
@@ -193,32 +197,26 @@ MASTER: Final = (
 )
 
 WRITER: Final = (
-    lines(
+    _of_controller(
         "Values delivered",
         "Recorded values a second that the controller brought to Prometheus; that it kept, because "
         "Prometheus cannot hold them; and that Prometheus refused.",
         _rates("mlbench_writer_samples_total", "outcome"),
         unit="cps",
-        overrides={"refused": fixed(palette.RED), "delivered": fixed(palette.GREEN)},
-        no_value="The controller is not scraped",
+        overrides=_coloured(refused=RED, delivered=GREEN),
     ),
-    lines(
+    _of_controller(
         "Write requests",
         "Requests a second to Prometheus by what became of them: unavailable ones are tried again.",
         _rates("mlbench_writer_requests_total", "outcome"),
         unit="reqps",
-        overrides={
-            "refused": fixed(palette.RED),
-            "unavailable": fixed(palette.ORANGE),
-            "accepted": fixed(palette.GREEN),
-        },
-        no_value="The controller is not scraped",
+        overrides=_coloured(refused=RED, unavailable=ORANGE, accepted=GREEN),
     ),
     lines(
         "Write time",
         "In what time Prometheus accepts half, and 95 in 100, of the writes.",
-        graph(_WRITER.format(0.5), "p50"),
-        graph(_WRITER.format(0.95), "p95"),
+        _quantile(0.5, "mlbench_writer_request_seconds"),
+        _quantile(0.95, "mlbench_writer_request_seconds"),
         unit="s",
         no_value="Nothing written",
     ),
@@ -231,14 +229,13 @@ WRITER: Final = (
         unit="bytes",
         no_value="The master is not scraped",
     ),
-    lines(
+    _of_controller(
         "Reconciles",
         "How often a second the controller compares what should be with what is. Failed ones say "
         "why in its log.",
         _rates("mlbench_controller_reconciles_total", "outcome"),
         unit="ops",
-        overrides={"failed": fixed(palette.RED), "done": fixed(palette.GREEN)},
-        no_value="The controller is not scraped",
+        overrides=_coloured(failed=RED, done=GREEN),
     ),
     lines(
         "Requests to Grafana",
@@ -246,7 +243,7 @@ WRITER: Final = (
         "failed one disturbs no run and is tried again.",
         _rates("mlbench_grafana_requests_total", "outcome"),
         unit="reqps",
-        overrides={"failed": fixed(palette.RED), "done": fixed(palette.GREEN)},
+        overrides=_coloured(failed=RED, done=GREEN),
         no_value="The controller keeps no Grafana up to date",
     ),
 )
@@ -310,17 +307,17 @@ PROMETHEUS: Final = (
     lines(
         "Samples stored",
         "Samples a second that Prometheus stores, scraped and recorded, and those that came late.",
-        graph(_total_rate("prometheus_tsdb_head_samples_appended_total"), "stored"),
-        graph(_total_rate("prometheus_tsdb_head_out_of_order_samples_appended_total"), "late"),
+        _total_rate("prometheus_tsdb_head_samples_appended_total", "stored"),
+        _total_rate("prometheus_tsdb_head_out_of_order_samples_appended_total", "late"),
         unit="cps",
     ),
     lines(
         "Samples refused",
         "Samples a second that Prometheus does not take: out of order, too old, or a second value "
         "at the same time. Anything but 0 needs a look at the writer above.",
-        graph(_total_rate("prometheus_target_scrapes_sample_out_of_order_total"), "scraped late"),
-        graph(_total_rate("prometheus_tsdb_out_of_order_samples_total"), "out of order"),
-        graph(_total_rate("prometheus_tsdb_too_old_samples_total"), "too old"),
+        _total_rate("prometheus_target_scrapes_sample_out_of_order_total", "scraped late"),
+        _total_rate("prometheus_tsdb_out_of_order_samples_total", "out of order"),
+        _total_rate("prometheus_tsdb_too_old_samples_total", "too old"),
         unit="cps",
     ),
     lines(
@@ -334,10 +331,10 @@ PROMETHEUS: Final = (
         "Write-ahead log",
         "Bytes a second that Prometheus writes to its log, and writes a second that failed: those "
         "lose samples when Prometheus dies.",
-        graph(_total_rate("prometheus_tsdb_wal_completed_pages_total") + " * 32768", "written"),
-        graph(_total_rate("prometheus_tsdb_wal_writes_failed_total"), "failed writes"),
+        _total_rate("prometheus_tsdb_wal_completed_pages_total", "written", more=" * 32768"),
+        _total_rate("prometheus_tsdb_wal_writes_failed_total", "failed writes"),
         unit="Bps",
-        overrides={"failed writes": fixed(palette.RED) | {"unit": "wps"}},
+        overrides={"failed writes": fixed(RED) | {"unit": "wps"}},
     ),
     lines(
         "Rule evaluation",
@@ -353,8 +350,8 @@ PROMETHEUS: Final = (
     lines(
         "Rule failures",
         "Rules a second that could not be evaluated, and evaluations that were skipped.",
-        graph(_total_rate("prometheus_rule_evaluation_failures_total"), "failed"),
-        graph(_total_rate("prometheus_rule_group_iterations_missed_total"), "skipped"),
+        _total_rate("prometheus_rule_evaluation_failures_total", "failed"),
+        _total_rate("prometheus_rule_group_iterations_missed_total", "skipped"),
         unit="ops",
     ),
     lines(
@@ -374,8 +371,6 @@ BOARD: Final = Board(
     source="grafana/boards/stack.py",
     time_from="now-1h",
     history=False,
-    variables=(variables.datasource(),),
-    annotations=run_events('run_id!=""'),
     rows=(
         Row("At a glance", HEADLINE),
         Row("Alerts and targets", ALERTS),

@@ -7,7 +7,6 @@ from grafana_foundation_sdk.models.common import BigValueTextMode
 from grafana_foundation_sdk.models.dashboard import VariableSort
 
 from grafana import links, thresholds, variables
-from grafana.annotations import run_events
 from grafana.board import Board, Row
 from grafana.figures import bars, figure
 from grafana.graphs import distribution, lines, timeline
@@ -278,7 +277,6 @@ BOARD: Final = Board(
     time_from="now-15m",
     history=False,
     variables=(
-        variables.datasource(),
         variables.query(
             "node",
             "Nodes",
@@ -295,7 +293,6 @@ BOARD: Final = Board(
             description="Which workers are shown, here and in every panel.",
         ),
     ),
-    annotations=run_events('run_id!=""'),
     rows=(
         Row("At a glance", HEADLINE),
         Row("Pods", (TABLE,)),

@@ -16,26 +16,25 @@ _MONITORS = ("PodMonitor", "ServiceMonitor")
 
 
 def promtool_errors(promtool: str, documents: Sequence[Document]) -> list[str]:
-    """Return the errors that promtool finds in the configurations and rules among the objects."""
+    """Let promtool check the configurations and rules among the objects."""
     with TemporaryDirectory() as folder:
-        written = [*_bundled(documents, Path(folder)), *_operators(documents, Path(folder))]
-        return [error for file in written if (error := _check(promtool, file))]
+        _write_bundled(documents, Path(folder, "bundled"))
+        _write_operators(documents, Path(folder, "operator"))
+        return [
+            done.stdout + done.stderr
+            for file in Path(folder).glob("*/prometheus.yml")
+            if (done := _check(promtool, file)).returncode
+        ]
 
 
-def _bundled(documents: Sequence[Document], folder: Path) -> list[Path]:
-    """Write the files of the bundled Prometheus; return its configuration."""
+def _write_bundled(documents: Sequence[Document], folder: Path) -> None:
+    """Write the files of the bundled Prometheus, if there is one."""
     for config in find_documents(documents, "ConfigMap"):
         for name, text in config["data"].items():
-            if "-prometheus" not in config["metadata"]["name"]:
-                continue
-            file = folder / (name if name == "prometheus.yml" else f"rules/{name}")
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(text)
-    file = folder / "prometheus.yml"
-    if not file.exists():
-        return []
-    file.write_text(yaml.safe_dump(without_kubernetes(yaml.safe_load(file.read_text()))))
-    return [file]
+            if name == "prometheus.yml":
+                _write(folder / name, without_kubernetes(yaml.safe_load(text)))
+            elif "-prometheus" in config["metadata"]["name"]:
+                _write(folder / "rules" / name, yaml.safe_load(text))
 
 
 def without_kubernetes(config: dict[str, Any], folder: str = "targets") -> dict[str, Any]:
@@ -56,24 +55,20 @@ def without_kubernetes(config: dict[str, Any], folder: str = "targets") -> dict[
     return {**config, "scrape_configs": jobs}
 
 
-def _operators(documents: Sequence[Document], folder: Path) -> list[Path]:
-    """Write what the operator would make of its kinds; return the configuration."""
+def _write_operators(documents: Sequence[Document], folder: Path) -> None:
+    """Write what the operator would make of its kinds, if there are some."""
     rules = find_documents(documents, "PrometheusRule")
     monitors = [monitor for kind in _MONITORS for monitor in find_documents(documents, kind)]
-    if not (rules or monitors):
-        return []
-    (folder / "operator").mkdir()
-    rule_file = folder / "operator" / "rules.yml"
-    rule_file.write_text(
-        yaml.safe_dump({"groups": [g for r in rules for g in r["spec"]["groups"]]})
-    )
-    config = {
-        "rule_files": [rule_file.name],
-        "scrape_configs": [_scrape_config(monitor) for monitor in monitors],
-    }
-    file = folder / "operator" / "prometheus.yml"
-    file.write_text(yaml.safe_dump(config))
-    return [file]
+    if rules or monitors:
+        groups = [group for rule in rules for group in rule["spec"]["groups"]]
+        _write(folder / "rules.yml", {"groups": groups})
+        jobs = [_scrape_config(monitor) for monitor in monitors]
+        _write(folder / "prometheus.yml", {"rule_files": ["rules.yml"], "scrape_configs": jobs})
+
+
+def _write(file: Path, content: object) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump(content))
 
 
 def _scrape_config(monitor: Document) -> dict[str, Any]:
@@ -94,14 +89,12 @@ def _scrape_config(monitor: Document) -> dict[str, Any]:
 
 
 def _relabelings(rules: Sequence[Document]) -> list[dict[str, Any]]:
-    return [{_snake(key): value for key, value in rule.items()} for rule in rules]
+    return [
+        {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key): of for key, of in rule.items()}
+        for rule in rules
+    ]
 
 
-def _snake(name: str) -> str:
-    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
-
-
-def _check(promtool: str, file: Path) -> str:
+def _check(promtool: str, file: Path) -> subprocess.CompletedProcess[str]:
     command = [promtool, "check", "config", "--lint=all", "--lint-fatal", str(file)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
+    return subprocess.run(command, check=False, capture_output=True, text=True)

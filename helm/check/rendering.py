@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ class Helm:
     program: str
 
     def run(self, *arguments: str | Path) -> str:
-        """Return what Helm prints.
+        """Run Helm, and return what it prints.
 
         Raises:
             ChartError: it fails.
@@ -38,7 +38,9 @@ class Helm:
         command = [self.program, *arguments]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode != 0:
-            raise ChartError(_without_links(done.stderr) + done.stdout)
+            remarks = done.stderr.splitlines(keepends=True)
+            errors = [line for line in remarks if "found symbolic link" not in line]
+            raise ChartError("".join(errors) + done.stdout)
         return done.stdout
 
     def render(
@@ -49,14 +51,10 @@ class Helm:
         namespace: str = "ns",
         operator: bool = False,
     ) -> list[Document]:
-        """Return the chart's objects, as a cluster of that version would get them.
+        """Render the chart's objects as a cluster of a version such as ``1.31.0`` would get them.
 
-        Args:
-            kube_version: such as ``1.31.0``.
-            options: of Helm, such as ``--values FILE``.
-            release: its name.
-            namespace: where it is installed.
-            operator: whether the cluster knows the kinds of Prometheus's operator.
+        ``options`` are Helm's, such as ``--values FILE``; ``operator`` is whether the cluster knows
+        the kinds of Prometheus's operator.
 
         Raises:
             ChartError: the chart refuses the values.
@@ -70,17 +68,17 @@ class Helm:
 
 
 def values_files() -> Sequence[Path]:
-    """Return the files of values that the chart is rendered with."""
+    """List the files of values that the chart is rendered with."""
     return sorted(VALUES.glob("*.yaml"))
 
 
 def knows_operator(values: Path) -> bool:
-    """Return whether the cluster of such a file has Prometheus's operator."""
+    """Check whether the cluster of such a file has Prometheus's operator."""
     return values.stem in {"operator", "everything"}
 
 
 def find_documents(documents: Sequence[Document], kind: str, name: str = "") -> list[Document]:
-    """Return the objects of a kind, and of a name if one is given."""
+    """Pick the objects of a kind, and of a name if one is given."""
     return [
         document
         for document in documents
@@ -89,31 +87,19 @@ def find_documents(documents: Sequence[Document], kind: str, name: str = "") -> 
 
 
 def worker_manifest(documents: Sequence[Document]) -> Document:
-    """Return what the controller makes the workers from."""
-    (config,) = (
-        document
-        for document in find_documents(documents, "ConfigMap")
-        if "worker.json" in document["data"]
-    )
-    manifest: Document = json.loads(config["data"]["worker.json"])
+    """Find what the controller makes the workers from."""
+    data = [config["data"] for config in find_documents(documents, "ConfigMap")]
+    (text,) = (files["worker.json"] for files in data if "worker.json" in files)
+    manifest: Document = json.loads(text)
     return manifest
 
 
-def worker_documents(documents: Sequence[Document]) -> Iterator[Document]:
-    """Yield the workers' Service, and their StatefulSet with all init containers laid in."""
+def worker_documents(documents: Sequence[Document]) -> list[Document]:
+    """Return the workers' Service, and their StatefulSet with all init containers laid in."""
     manifest = worker_manifest(documents)
-    yield manifest["service"]
-    stateful_set = manifest["statefulSet"]
-    stateful_set["spec"]["template"]["spec"]["initContainers"] += manifest[
-        "initContainers"
-    ].values()
-    yield stateful_set
-
-
-def _without_links(text: str) -> str:
-    """Return Helm's errors without its remarks on symbolic links."""
-    lines = text.splitlines(keepends=True)
-    return "".join(line for line in lines if "found symbolic link" not in line)
+    pod = manifest["statefulSet"]["spec"]["template"]["spec"]
+    pod["initContainers"] += manifest["initContainers"].values()
+    return [manifest["service"], manifest["statefulSet"]]
 
 
 class _Loader(yaml.CSafeLoader):

@@ -8,22 +8,15 @@ import logging
 import threading
 from collections.abc import Callable
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    PlatformCollector,
-    ProcessCollector,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
 
-from master import sweeping
+from master import grafana, sweeping
 from master.controller.decisions import decide
 from master.controller.executor import Executor
 from master.controller.lease import open_lease, wait_for
 from master.controller.observer import Observer, store_pods
 from master.controller.settling import Settler
 from master.controller.world import PoolPolicy
-from master.grafana import GrafanaPusher
 from master.models import open_database
 from master.pools.base import Pool
 from master.pools.local import LocalPool
@@ -80,8 +73,8 @@ def main() -> None:
     threading.Thread(target=settler.run, args=(stop,), name="settling", daemon=True).start()
     threading.Thread(target=sweeping.run, args=(stop,), name="sweeper", daemon=True).start()
     if settings.grafana:
-        pusher = GrafanaPusher(settings.grafana, registry)
-        threading.Thread(target=pusher.run, args=(stop,), name="grafana", daemon=True).start()
+        told = (settings.grafana, registry, stop)
+        threading.Thread(target=grafana.push, args=told, name="grafana", daemon=True).start()
 
     def reconcile() -> None:
         pods = pool.pods()

@@ -1,4 +1,4 @@
-"""The actions of the controller: what it decides on, and the executor carries out."""
+"""The actions that the controller decides on, and the executor carries out."""
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass

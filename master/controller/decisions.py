@@ -38,11 +38,9 @@ def decide(world: World) -> list[Action]:
         return actions
     if not run.ranks:
         return actions + _begin(run, world)
-    if lost := _find_lost(run, world):
-        return actions + lost
-    if not all(rank.over for rank in run.ranks):
-        return actions + _watch(run)
-    return actions + _conclude(run, world)
+    if all(rank.over for rank in run.ranks):
+        return actions + _conclude(run, world)
+    return actions + (_find_lost(run, world) or _watch(run))
 
 
 def size_pool(world: World) -> Scale:
@@ -132,15 +130,13 @@ def _why_lost(rank: RankView, world: World) -> str:
 
 
 def _why_stuck(rank: RankView) -> str:
-    """Return why a rank is given up whose agent still reports; empty if it is not."""
+    """Return why a rank is given up although its agent still reports; empty if it is not."""
     if rank.exited and rank.stuck > STUCK_SECONDS:
         return f"the rest of what it wrote did not come from {rank.worker} in {STUCK_SECONDS:.0f} s"
     if rank.stopping and not rank.exited and rank.ending > STUCK_SECONDS:
         return f"{rank.worker} did not end it within {STUCK_SECONDS:.0f} s of being told to"
     if rank.stopping and rank.ending > STOP_SECONDS:
-        return (
-            f"{rank.worker} was not done with it {STOP_SECONDS:.0f} s after being told to stop it"
-        )
+        return f"{rank.worker} was not done {STOP_SECONDS:.0f} s after being told to stop it"
     return ""
 
 
@@ -150,15 +146,10 @@ def _watch(run: RunView) -> list[Action]:
         return []
     if run.stop_requested or _failed(run):
         return [StopRanks(run.id)]
-    if _is_overdue(run):
-        return [StopRanks(run.id, f"stopped at its deadline of {run.deadline_seconds:.15g} s")]
+    deadline = run.deadline_seconds or 0.0
+    if run.overdue > max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * deadline):
+        return [StopRanks(run.id, f"stopped at its deadline of {deadline:.15g} s")]
     return []
-
-
-def _is_overdue(run: RunView) -> bool:
-    if run.deadline_seconds is None:
-        return False
-    return run.overdue > max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * run.deadline_seconds)
 
 
 def _conclude(run: RunView, world: World) -> list[Action]:

@@ -7,16 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from master.benchmarks import BENCHMARKS
-from master.controller.actions import (
-    Action,
-    Assign,
-    Count,
-    End,
-    MarkLost,
-    Scale,
-    StopRanks,
-    Wait,
-)
+from master.controller.actions import Action, Assign, Count, End, MarkLost, Scale, StopRanks, Wait
 from master.controller.settling import Settler
 from master.database import STATE, exclusive
 from master.models import Rank, Run
@@ -67,23 +58,15 @@ class Executor:
             return
         now = time.time()
         run.attempt, run.started_at = action.attempt, run.started_at or now
+        begin = Run.update(
+            state="STARTED",
+            attempt=run.attempt,
+            started_at=run.started_at,
+            delivery=None,
+            waiting=None,
+        ).where(Run.id == run.id, Run.attempt == run.attempt - 1, Run.state.in_(ACTIVE_STATES))
         with exclusive(STATE):
-            begun = (
-                Run.update(
-                    state="STARTED",
-                    attempt=run.attempt,
-                    started_at=run.started_at,
-                    delivery=None,
-                    waiting=None,
-                )
-                .where(
-                    Run.id == run.id,
-                    Run.attempt == run.attempt - 1,
-                    Run.state.in_(ACTIVE_STATES),
-                )
-                .execute()
-            )
-            if not begun:
+            if not begin.execute():
                 return
             for rank, pod in enumerate(placement.pods):
                 Rank.create(
@@ -120,11 +103,7 @@ def _assignment(run: Run, rank: int, placement: Placement) -> Assignment:
 def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> Sequence[str]:
     """Return the command of a rank: an official task, or the user's own.
 
-    Args:
-        run: the run.
-        rank: the rank.
-        hosts: the workers' addresses in order of rank.
-        python: the interpreter that has the official tasks.
+    ``hosts`` are the workers' addresses in order of rank, ``python`` has the official tasks.
     """
     if run.benchmark:
         options = [part for key, value in run.args.items() for part in (f"--{key}", value)]

@@ -40,11 +40,9 @@ def open_lease(url: str) -> Lease:
 
 
 def wait_for(lease: Lease, stopped: Callable[[float], bool]) -> bool:
-    """Wait until the lease is held, and return whether it is.
+    """Wait until the lease is held; return False if told to give up.
 
-    Args:
-        lease: the lease.
-        stopped: waits for so many seconds, and returns whether to give up.
+    ``stopped`` waits for so many seconds, and returns whether to give up.
     """
     if lease():
         return True

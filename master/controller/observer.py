@@ -85,7 +85,7 @@ class Observer:
                 stopped_in_queue=_stopped_in_queue(run),
                 workers=tuple(_view_workers(pods, workers, run, hearing)),
                 waits_for=waits_for,
-                warm=_view_warm(last),
+                warm=WarmPool(last.num_workers, _shape(last)) if last and last.attempt else None,
                 waited=waited,
                 # Right even if the system clock was set back, or the controller has just started.
                 idle=max(idle, now - last.finished_at) if last and not run else 0.0,
@@ -99,14 +99,9 @@ class Observer:
         ending = [rank for rank in run.ranks if not rank.over and (rank.stopping or rank.exited)]
         if ending and not has_room(self._spool_bytes):
             ending = []
-        seconds = self._by_hearing.look(
-            hearing.seconds,
-            *((run.id, run.attempt, rank.rank) for rank in ending),
-            *(
-                (run.id, run.attempt, rank.rank, rank.exited, rank.held // _STEP_BYTES)
-                for rank in ending
-            ),
-        )
+        ended = [(run.id, run.attempt, rank.rank) for rank in ending]
+        progress = [(rank.exited, rank.held // _STEP_BYTES) for rank in ending]
+        seconds = self._by_hearing.look(hearing.seconds, *ended, *zip(ended, progress, strict=True))
         ranks = {rank.rank: rank for rank in run.ranks}
         for i, rank in enumerate(ending):
             ranks[rank.rank] = replace(rank, ending=seconds[i], stuck=seconds[i + len(ending)])
@@ -126,7 +121,7 @@ def store_pods(pods: list[PodStatus]) -> None:
 
 
 def _phase(run: RunView | None) -> Hashable:
-    """Return the phase of a run: what it waits for changes with that."""
+    """Return the phase of a run: it waits for something else in each."""
     if run is None:
         return None
     return run.id, run.attempt, bool(run.ranks), all(rank.over for rank in run.ranks)
@@ -158,12 +153,6 @@ def _view_workers(
             # An agent heard before a pause may have gone in it.
             silent = hearing.seconds - worker.heard if worker.heard >= hearing.since else math.inf
             yield WorkerView(pod.name, pod.number, busy, silent)
-
-
-def _view_warm(last: Run | None) -> WarmPool | None:
-    if last is None or last.attempt == 0:
-        return None
-    return WarmPool(last.num_workers, _shape(last))
 
 
 def _shape(run: Run) -> Shape:

@@ -46,7 +46,7 @@ class Settler:
     def __init__(
         self, prometheus: PrometheusClient, delivery: Delivery, look_seconds: float = 1.0
     ) -> None:
-        """Prepare to look for ended runs, and for a restarted Prometheus, this often."""
+        """``look_seconds``: how often to look for ended runs, and for a restarted Prometheus."""
         self.prometheus = prometheus
         self.delivery = delivery
         self._look_seconds = look_seconds
@@ -124,7 +124,10 @@ class Settler:
             yield self._asked.pop(), True
         if time.monotonic() - self._looked_at < self._look_seconds:
             return
-        if self._must_recount():
+        began = self.prometheus.began()
+        if began != self._prometheus_began or self._recounting.is_set():
+            # Prometheus was away or restarted since all runs were counted.
+            self._prometheus_began = began
             self._recounting.clear()
             for run_id in _unsettled():
                 yield run_id, False
@@ -132,14 +135,6 @@ class Settler:
             if not waits(run_owner(run_id)):
                 yield run_id, True
         self._looked_at = time.monotonic()
-
-    def _must_recount(self) -> bool:
-        """Return whether Prometheus was away or restarted since all runs were counted."""
-        began = self.prometheus.began()
-        if began != self._prometheus_began:
-            self._prometheus_began = began
-            self._recounting.set()
-        return self._recounting.is_set()
 
     def _settle(self, run_id: int, *, is_at_its_end: bool) -> None:
         run: Run | None = Run.get_or_none(Run.id == run_id)

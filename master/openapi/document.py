@@ -12,14 +12,13 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from master.access import Access, access_of
+from master.access import access_of
+from master.http import JAVASCRIPT
 from master.openapi.operation import Operation, Parameter, Schema
 from mlbench.names import STREAMS
 from mlbench.records import Error
 
 JSON = "application/json"
-# JSON by another name.
-_JAVASCRIPT = "text/javascript"
 _FORM = "application/x-www-form-urlencoded"
 _BYTES = "application/octet-stream"
 _METHODS = ("get", "post", "put", "delete")
@@ -38,29 +37,16 @@ truth value does for it.
 """
 
 _PATH_PARAMETERS = {
-    parameter.name: parameter
-    for parameter in (
-        Parameter("run_id", {"type": "integer"}, "The run.", 1, required=True),
-        Parameter("rank", {"type": "integer"}, "The rank.", 0, required=True),
-        Parameter("stream", {"type": "string", "enum": STREAMS}, "Which.", "stdout", required=True),
-        Parameter(
-            "owner",
-            {"type": "string"},
-            "A pod's name, or a run's id with `metric_type=run`.",
-            "1",
-            required=True,
-        ),
-        Parameter(
-            "pod", {"type": "string"}, "The worker's name.", "local-mlbench-worker-0", required=True
-        ),
+    name: Parameter(name, schema, description, example, required=True)
+    for name, schema, description, example in (
+        ("run_id", {"type": "integer"}, "The run.", 1),
+        ("rank", {"type": "integer"}, "The rank.", 0),
+        ("stream", {"type": "string", "enum": STREAMS}, "Which.", "stdout"),
+        ("owner", {"type": "string"}, "A pod's name, or a run's id with `metric_type=run`.", "1"),
+        ("pod", {"type": "string"}, "The worker's name.", "local-mlbench-worker-0"),
     )
 }
 
-_SECURITY: Mapping[Access, tuple[str, ...]] = {
-    "open": (),
-    "user": ("user_bearer", "user_basic"),
-    "agent": ("agent_bearer", "agent_basic"),
-}
 _SECURITY_SCHEMES = {
     f"{who}_{scheme}": {"type": "http", "scheme": scheme, "description": description}
     for who, token in (("user", "The users' token"), ("agent", "The token of the agent's pod"))
@@ -111,11 +97,8 @@ _FAILURES = {
     ),
 }
 _FAILURES_OF_ALL = (400, 403, 414, 431)
-_FAILURES_OF_ACCESS: Mapping[Access, tuple[int, ...]] = {
-    "open": (),
-    "user": (401, 421),
-    "agent": (401, 421),
-}
+# Of all that ask for a token.
+_FAILURES_OF_TOKEN = (401, 421)
 
 
 def build(routes: Mapping[str, object]) -> dict[str, Any]:
@@ -204,7 +187,8 @@ def _describe(
     text = inspect.getdoc(getattr(resource, f"on_{method}")) or ""
     access = access_of(resource)
     variables = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", path)]
-    failures = sorted({*_FAILURES_OF_ALL, *_FAILURES_OF_ACCESS[access], *operation.errors})
+    schemes = () if access == "open" else (f"{access}_bearer", f"{access}_basic")
+    failures = {*_FAILURES_OF_ALL, *operation.errors, *(_FAILURES_OF_TOKEN if schemes else ())}
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": text.partition("\n")[0],
@@ -217,10 +201,10 @@ def _describe(
             str(operation.status): _describe_answer(operation, schemas),
             **{
                 str(status): {"$ref": f"#/components/responses/{_FAILURES[status].name}"}
-                for status in failures
+                for status in sorted(failures)
             },
         },
-        "security": [{scheme: []} for scheme in _SECURITY[access]],
+        "security": [{scheme: []} for scheme in schemes],
     }
     if operation.body is not None:
         described["requestBody"] = _describe_body(operation, schemas)
@@ -259,7 +243,7 @@ def _describe_answer(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
             "schema": schemas.of(operation.model, "serialization"),
             "example": _example(operation),
         }
-        content = {JSON: as_json, _JAVASCRIPT: as_json, **content}
+        content = {JSON: as_json, JAVASCRIPT: as_json, **content}
     described: dict[str, Any] = {"description": operation.answer}
     return {**described, "content": content} if content else described
 
@@ -273,7 +257,7 @@ def _describe_failure(status: int, failure: _Failure) -> dict[str, Any]:
     return {
         "description": failure.description,
         **({"headers": headers} if headers else {}),
-        "content": {JSON: content, _JAVASCRIPT: content},
+        "content": {JSON: content, JAVASCRIPT: content},
     }
 
 

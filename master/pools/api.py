@@ -20,7 +20,6 @@ from mlbench.errors import MLBenchError
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 15.0
 _APPLY = "application/apply-patch+yaml"
-_FIELD_MANAGER = "mlbench"
 _LONGEST_MESSAGE = 500
 
 
@@ -36,7 +35,10 @@ class ApiError(MLBenchError):
 
 
 class Api:
-    """The API of the cluster that this process runs in, or that ``$KUBECONFIG`` names."""
+    """The API of the cluster that this process runs in, or that ``$KUBECONFIG`` names.
+
+    All methods raise ApiError if the cluster refuses, or does not answer.
+    """
 
     def __init__(self, count: Callable[[str, str], None] = lambda verb, status: None) -> None:
         """Prepare for requests; ``count`` is called with the verb and the status of each.
@@ -59,32 +61,18 @@ class Api:
         self._count = count
 
     def get(self, path: str, **query: str) -> Object:
-        """Return an object, or a list of them.
-
-        Raises:
-            ApiError: the cluster refuses, or does not answer.
-        """
+        """Return an object, or a list of them."""
         return _read(self._request("GET", path, query))
 
     def apply(self, path: str, wanted: Object) -> Object:
-        """Create an object or change it to what is wanted (server-side apply), and return it.
-
-        Raises:
-            ApiError: the cluster refuses, or does not answer.
-        """
-        query = {"fieldManager": _FIELD_MANAGER, "force": "true"}
+        """Create an object or change it to what is wanted (server-side apply), and return it."""
+        query = {"fieldManager": "mlbench", "force": "true"}
         return _read(self._request("PATCH", path, query, body=wanted, content_type=_APPLY))
 
     def delete(self, path: str, uid: str, grace_seconds: int | None = None) -> None:
         """Delete an object, if it is there and still has this uid.
 
-        Args:
-            path: the object's path.
-            uid: tells it from a later object of the same name.
-            grace_seconds: how long it may take to end; None for its own default.
-
-        Raises:
-            ApiError: the cluster refuses, or does not answer.
+        ``grace_seconds`` is how long it may take to end; None for its own default.
         """
         options: Object = {"preconditions": {"uid": uid}}
         if grace_seconds is not None:
@@ -99,11 +87,7 @@ class Api:
     def watch(
         self, path: str, query: Mapping[str, str], seconds: int
     ) -> Iterator[tuple[str, Object]]:
-        """Yield the changes of objects, each with its kind, for so many seconds at most.
-
-        Raises:
-            ApiError: the watch is refused or breaks off, or nothing was heard for so long.
-        """
+        """Yield the changes of objects, each with its kind, for so many seconds at most."""
         query = {**query, "watch": "1", "timeoutSeconds": str(seconds)}
         answer = self._request("WATCH", path, query, read_seconds=seconds + 1)
         try:
@@ -169,16 +153,14 @@ def _refusal(error: ApiException) -> ApiError:
     body = error.body if error.status else error.reason
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "")
     try:
-        status = json.loads(text)
-    except ValueError:
-        status = None
-    if not isinstance(status, dict):
+        message = _message(json.loads(text))
+    except (ValueError, AttributeError):
         # From a proxy in between, whose HTML nobody wants to read.
-        status = {"message": "" if text.strip().startswith("<") else text}
+        message = "" if text.strip().startswith("<") else _message({"message": text})
     retry_after = str((error.headers or {}).get("Retry-After", ""))
     retry_seconds = float(retry_after) if retry_after.isdecimal() else 0.0
     code = error.status or 0
-    return ApiError(code, _message(status) or f"status {code}, no reason given", retry_seconds)
+    return ApiError(code, message or f"status {code}, no reason given", retry_seconds)
 
 
 def _message(status: Object) -> str:

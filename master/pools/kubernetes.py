@@ -17,14 +17,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from master.pools.api import Api, ApiError
 from master.pools.base import TERMINATING, Placement, PodStatus, Shape
-from master.pools.manifests import (
-    Manifest,
-    Object,
-    PodDefaults,
-    add_owner,
-    load,
-    make_stateful_set,
-)
+from master.pools.manifests import Manifest, Object, PodDefaults, add_owner, load, make_stateful_set
 from master.pools.plan import (
     Apply,
     Delete,
@@ -116,11 +109,12 @@ class KubernetesPool:
     def pods(self) -> list[PodStatus] | None:
         """Return the worker pods as they were last heard of; None before they were."""
         with self._lock:
-            seen = self._pods.seen()
-            if seen is None:
-                return None
-            pods = sorted(seen.values(), key=lambda pod: pod.number)
-            return [self._status(pod) for pod in pods]
+            seen = self._seen_pods()
+            return None if seen is None else [self._status(pod) for pod in seen]
+
+    def _seen_pods(self) -> list[SeenPod] | None:
+        seen = self._pods.seen
+        return None if seen is None else sorted(seen.values(), key=lambda pod: pod.number)
 
     def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
         """Say what is wanted; the cluster is changed soon, if it has anything else."""
@@ -146,20 +140,16 @@ class KubernetesPool:
     def explain(self) -> str:
         """Return in words why pods are not there."""
         with self._lock:
-            seen, wanted = self._pods.seen(), self._wanted
+            seen, wanted = self._seen_pods(), self._wanted
         if self._refusal:
             return self._refusal
-        if trouble := self._trouble():
-            return f"the cluster's pods cannot be seen: {trouble}"
+        for reflector in (self._pods, self._sets, self._services):
+            if reflector.trouble:
+                return f"the cluster's pods cannot be seen: {reflector.trouble}"
         if seen is None or wanted is None:
             return "the cluster's pods are not known yet"
         ask = f"`kubectl -n {self._settings.namespace} describe statefulset {self._manifest.name}`"
-        pods = sorted(seen.values(), key=lambda pod: pod.number)
-        return explain_pods(pods, wanted, ask)
-
-    def _trouble(self) -> str:
-        reflectors = (self._pods, self._sets, self._services)
-        return next((trouble for one in reflectors if (trouble := one.trouble())), "")
+        return explain_pods(seen, wanted, ask)
 
     def _status(self, pod: SeenPod) -> PodStatus:
         if self._wanted is None or self._doomed is None:
@@ -210,7 +200,7 @@ class KubernetesPool:
     def _decide(self, owner: Object) -> list[Step]:
         """Return the steps, and remember which pods end."""
         with self._lock:
-            pods, services, sets = self._pods.seen(), self._services.seen(), self._sets.seen()
+            pods, services, sets = self._pods.seen, self._services.seen, self._sets.seen
             if self._wanted is None or pods is None or services is None or sets is None:
                 return []
             wanted = replace(

@@ -79,21 +79,40 @@ def load(path: Path) -> Manifest:
         )
         _ = manifest.name, manifest.labels, manifest.service["metadata"]["name"]
         _worker(manifest.stateful_set["spec"]["template"])
+        _complete(manifest)
     except (OSError, ValueError) as error:
         raise ManifestError(f"the workers' manifest cannot be read: {error}") from error
     except (KeyError, TypeError) as error:
         raise ManifestError(f"{path}: the workers' manifest lacks {error}") from error
-    _complete(manifest)
     return manifest
 
 
 def make_stateful_set(
     manifest: Manifest, defaults: PodDefaults, shape: Shape, workers: int
 ) -> Object:
-    """Return the StatefulSet with so many pods of a shape."""
+    """Make the StatefulSet with so many pods of a shape."""
     made = copy.deepcopy(manifest.stateful_set)
     made["spec"]["replicas"] = workers
-    _apply_shape(made["spec"]["template"], manifest, defaults, shape)
+    template = made["spec"]["template"]
+    pod, worker = template["spec"], _worker(template)
+    if shape.gpu_enabled:
+        worker.setdefault("resources", {}).setdefault("limits", {})[_GPUS] = str(defaults.gpus)
+    first = []
+    if bandwidth := shape.max_bandwidth or defaults.bandwidth:
+        limiter = copy.deepcopy(manifest.limit_bandwidth)
+        _set_env(limiter, "MLBENCH_BANDWIDTH_MBIT", f"{bandwidth:.15g}")
+        first.append(limiter)
+    if shape.image:
+        worker |= {"image": shape.image, "command": _AGENT_IN_ANY_IMAGE}
+        first.append(copy.deepcopy(manifest.bring_agent))
+    if first:
+        pod["initContainers"] = [*first, *(pod.get("initContainers") or [])]
+    if shape.num_cpus not in (None, defaults.cpus):
+        _set_env(worker, "OMP_NUM_THREADS", str(max(1, math.ceil(shape.num_cpus))))
+        # A pod needs as many cores as the largest of its init containers.
+        for container in (worker, *(pod.get("initContainers") or [])):
+            _limit_cpus(container, shape.num_cpus)
+    template["metadata"].setdefault("labels", {})[SHAPE_LABEL] = _digest(template)
     return made
 
 
@@ -103,14 +122,9 @@ def add_owner(made: Object, owner: Object) -> Object:
     ``owner`` is the Deployment as the cluster shows it.
     """
     owned = copy.deepcopy(made)
-    owned["metadata"]["ownerReferences"] = [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "name": owner["metadata"]["name"],
-            "uid": owner["metadata"]["uid"],
-        }
-    ]
+    named = {key: owner["metadata"][key] for key in ("name", "uid")}
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", **named}
+    owned["metadata"]["ownerReferences"] = [reference]
     owned["metadata"].setdefault("annotations", {})[APPLIED] = _digest(owned)
     return owned
 
@@ -139,29 +153,6 @@ def _complete(manifest: Manifest) -> None:
     for container in (*containers, *first, manifest.limit_bandwidth, manifest.bring_agent):
         # So the last output of a failed container is in the pod's status, for the user to read.
         container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
-
-
-def _apply_shape(template: Object, manifest: Manifest, defaults: PodDefaults, shape: Shape) -> None:
-    """Change a pod template to a shape."""
-    pod, worker = template["spec"], _worker(template)
-    if shape.gpu_enabled:
-        worker.setdefault("resources", {}).setdefault("limits", {})[_GPUS] = str(defaults.gpus)
-    first = []
-    if bandwidth := shape.max_bandwidth or defaults.bandwidth:
-        limiter = copy.deepcopy(manifest.limit_bandwidth)
-        _set_env(limiter, "MLBENCH_BANDWIDTH_MBIT", f"{bandwidth:.15g}")
-        first.append(limiter)
-    if shape.image:
-        worker |= {"image": shape.image, "command": _AGENT_IN_ANY_IMAGE}
-        first.append(copy.deepcopy(manifest.bring_agent))
-    if first:
-        pod["initContainers"] = [*first, *(pod.get("initContainers") or [])]
-    if shape.num_cpus not in (None, defaults.cpus):
-        _set_env(worker, "OMP_NUM_THREADS", str(max(1, math.ceil(shape.num_cpus))))
-        # A pod needs as many cores as the largest of its init containers.
-        for container in (worker, *(pod.get("initContainers") or [])):
-            _limit_cpus(container, shape.num_cpus)
-    template["metadata"].setdefault("labels", {})[SHAPE_LABEL] = _digest(template)
 
 
 def _limit_cpus(container: Object, cores: float) -> None:

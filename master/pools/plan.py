@@ -103,9 +103,7 @@ def plan(
         doomed: the uids of the pods whose end was decided before.
         now: in Unix seconds.
     """
-    steps: list[Step] = []
-    if _differs(wanted.service, services):
-        steps.append(Apply(wanted.service))
+    steps: list[Step] = [Apply(wanted.service)] if _differs(wanted.service, services) else []
     if _differs(wanted.stateful_set, stateful_sets):
         # Before it is seen to be as wanted, it would make the old pods again.
         return [*steps, Apply(wanted.stateful_set)]
@@ -119,14 +117,8 @@ def surplus(
 ) -> frozenset[str]:
     """Return the uids of the pods beyond the wanted size, which the cluster ends.
 
-    They count as ended even if the pool grows again meanwhile: the cluster may have begun.
-
-    Args:
-        wanted: what the cluster should have.
-        stateful_sets: the StatefulSets seen, by name.
-        pods: the worker pods seen.
-        first: whether this process decides for the first time, so that one before it may have
-            made the StatefulSet smaller.
+    They count as ended even if the pool grows again meanwhile: the cluster may have begun. The
+    ``first`` time that a process decides, one before it may have made the StatefulSet smaller.
     """
     size = wanted.workers
     found = stateful_sets.get(_name(wanted.stateful_set))

@@ -46,22 +46,16 @@ class Reflector(Generic[Seen]):
         self._selector = dict(selector)
         self._read = read
         self._changed = changed
-        self._seen: dict[str, Seen] | None = None
-        self._trouble = ""
+        self.seen: dict[str, Seen] | None = None
+        """The objects by name, as last heard of; None before the first list."""
+        self.trouble = ""
+        """Why nothing can be seen now; empty if it can."""
 
     def start(self, stop: threading.Event) -> None:
         """Look until told to stop, in a thread."""
         threading.Thread(
             target=self._run, args=(stop,), name=f"reflect {self._path}", daemon=True
         ).start()
-
-    def seen(self) -> dict[str, Seen] | None:
-        """Return the objects by name, as last heard of; None before the first list."""
-        return self._seen
-
-    def trouble(self) -> str:
-        """Return in words why nothing can be seen now; empty if it can."""
-        return self._trouble
 
     def _run(self, stop: threading.Event) -> None:
         backoff = _FIRST_BACKOFF_SECONDS
@@ -92,7 +86,7 @@ class Reflector(Generic[Seen]):
             raise
         except _UNREADABLE as error:
             self._note_trouble(f"its answer cannot be read: {error!r}")
-            raise ApiError(0, self._trouble) from error
+            raise ApiError(0, self.trouble) from error
         self._note_trouble("")
         self._take(seen)
         return version
@@ -104,7 +98,7 @@ class Reflector(Generic[Seen]):
         for kind, changed in self._api.watch(self._path, query, _WATCH_SECONDS):
             try:
                 name = changed["metadata"]["name"]
-                seen = {key: one for key, one in (self._seen or {}).items() if key != name}
+                seen = {key: one for key, one in (self.seen or {}).items() if key != name}
                 if kind != "DELETED":
                     seen[name] = self._read(changed)
             except _UNREADABLE as error:
@@ -114,13 +108,13 @@ class Reflector(Generic[Seen]):
                 return
 
     def _take(self, seen: dict[str, Seen]) -> None:
-        self._seen = seen
+        self.seen = seen
         self._changed()
 
     def _note_trouble(self, trouble: str) -> None:
         """Log the beginning and the end of trouble."""
-        if trouble and not self._trouble:
+        if trouble and not self.trouble:
             log.warning("the cluster cannot be seen (%s): %s", self._path, trouble)
-        if self._trouble and not trouble:
+        if self.trouble and not trouble:
             log.info("the cluster can be seen again (%s)", self._path)
-        self._trouble = trouble
+        self.trouble = trouble

@@ -64,8 +64,13 @@ def read(
     matching = "|".join(map(re.escape, sorted(metrics))) or f"{_PREFIX}.+"
     for start in range(0, len(pods), _PODS):
         some = pods[start : start + _PODS]
-        found = prometheus.series(_selector(matching, some), 0, now_ms)
-        wanted = {pod: _wanted(labels, selection) for pod, labels in _by_pod(some, found).items()}
+        found: dict[str, list[Mapping[str, str]]] = {pod: [] for pod in some}
+        for labels in prometheus.series(_selector(matching, some), 0, now_ms):
+            found[labels["pod"]].append(labels)
+        wanted = {
+            pod: [one for one in _figures(series) if selection.wants(one[0], one[1].metric)]
+            for pod, series in found.items()
+        }
         yield from _read_some(prometheus, wanted, span)
 
 
@@ -92,31 +97,16 @@ def _read_some(
         for one in windows.read_at_once(prometheus, selector, span):
             by_pod[one.labels["pod"]].append(one)
     for pod, figures in wanted.items():
-        named: Figures = []
-        for name, figure in figures:
-            series = [one for one in by_pod[pod] if figure.is_in(one.labels)]
-            named.append((name, partial(_points, series, span)))
-        yield pod, named
+        found = [
+            (name, [one for one in by_pod[pod] if figure.is_in(one.labels)])
+            for name, figure in figures
+        ]
+        yield pod, [(name, partial(_points, series, span)) for name, series in found]
 
 
 def _selector(metrics: str, pods: Sequence[str]) -> str:
     """Write the selector of pods' series whose names match a regular expression."""
     return f"{{__name__=~{quote(metrics)},pod=~{quote('|'.join(map(re.escape, pods)))}}}"
-
-
-def _by_pod(
-    pods: Sequence[str], found: Sequence[Mapping[str, str]]
-) -> dict[str, list[Mapping[str, str]]]:
-    by_pod: dict[str, list[Mapping[str, str]]] = {pod: [] for pod in pods}
-    for labels in found:
-        by_pod[labels["pod"]].append(labels)
-    return by_pod
-
-
-def _wanted(found: Sequence[Mapping[str, str]], selection: Selection) -> list[tuple[str, _Figure]]:
-    return [
-        (name, figure) for name, figure in _figures(found) if selection.wants(name, figure.metric)
-    ]
 
 
 def _figures(found: Sequence[Mapping[str, str]]) -> list[tuple[str, _Figure]]:
@@ -141,13 +131,11 @@ def _count(
 ) -> int:
     """Count the samples of the metrics in one query."""
     counts = [
-        # Counting drops the name; this label tells the results apart.
-        f"label_replace(sum(count_over_time({_selector(metric, pods)}[{span.length_ms}ms])),"
-        f'"n","{n}","","")'
-        for n, metric in enumerate(metrics)
+        f"(sum(count_over_time({_selector(metric, pods)}[{span.length_ms}ms])) or vector(0))"
+        for metric in metrics
     ]
-    found = prometheus.query(" or ".join(counts), span.last_ms / 1000)
-    return sum(int(one.values[0]) for one in found)
+    [found] = prometheus.query("+".join(counts), span.last_ms / 1000)
+    return int(found.values[0])
 
 
 def _points(found: Sequence[QueryResult], span: Span) -> Pieces:

@@ -1,6 +1,7 @@
 """Counting a run's samples: recorded, in Prometheus, kept."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from peewee import fn
 
@@ -8,23 +9,12 @@ from master.models import KeptSample, Series, Stream, run_owner
 from master.reading.promql import PrometheusClient, quote
 from master.reading.windows import Span
 from mlbench import names
+from mlbench.records import Delivery
 
 
 @dataclass(frozen=True)
-class SampleCounts:
-    """Where a run's samples are. None is lost where the three agree."""
-
-    recorded: int
-    """Samples in the run's streams."""
-    in_prometheus: int
-    """Samples that a query finds."""
-    kept: int
-    """Samples in the database, as Prometheus cannot hold them."""
-
-    @property
-    def agrees(self) -> bool:
-        """Whether every recorded sample is in one place."""
-        return self.lost == 0
+class SampleCounts(Delivery):
+    """Where a run's samples are, those in Prometheus by query."""
 
     @property
     def lost(self) -> int:
@@ -33,8 +23,8 @@ class SampleCounts:
 
     @property
     def disagreement(self) -> str:
-        """A sentence on what is missing; empty where the three agree."""
-        if self.agrees:
+        """A sentence on what is missing; empty where every sample is in one place."""
+        if not self.lost:
             return ""
         return (
             f"samples are missing: {self.recorded} recorded, "
@@ -48,26 +38,19 @@ def count(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
     Raises:
         PrometheusError: Prometheus gives no answer.
     """
-    owner = run_owner(run_id)
-    recorded, kept = _recorded(owner), _kept(owner)
-    return SampleCounts(recorded, _count_in_prometheus(prometheus, run_id), kept)
+    counts = delivered_so_far(run_id)
+    return replace(counts, in_prometheus=_count_in_prometheus(prometheus, run_id))
 
 
 def delivered_so_far(run_id: int) -> SampleCounts:
     """Return where a run's samples are by the database alone, without asking Prometheus."""
     owner = run_owner(run_id)
-    sent = Series.select(fn.SUM(Series.samples)).where(Series.owner == owner).scalar()
-    return SampleCounts(_recorded(owner), int(sent or 0), _kept(owner))
 
+    def total(table: type[Stream | Series], column: Any) -> int:
+        return int(table.select(fn.SUM(column)).where(table.owner == owner).scalar() or 0)
 
-def _recorded(owner: str) -> int:
-    recorded = Stream.select(fn.SUM(Stream.recorded)).where(Stream.owner == owner).scalar()
-    return int(recorded or 0)
-
-
-def _kept(owner: str) -> int:
-    kept: int = KeptSample.select().where(KeptSample.owner == owner).count()
-    return kept
+    kept = KeptSample.select().where(KeptSample.owner == owner).count()
+    return SampleCounts(total(Stream, Stream.recorded), total(Series, Series.samples), kept)
 
 
 def span_of(owner: str) -> Span | None:

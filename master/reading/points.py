@@ -13,11 +13,14 @@ PIECE = 40_000
 class Note(NamedTuple):
     """More about a value: what its client posted along with it, or extremes of an average."""
 
-    cumulative: bool | None
-    metadata: Any
+    cumulative: bool | None = None
+    metadata: Any = None
     minimum: str | None = None
     """The smallest finite number of an average, as ``maximum`` is the largest."""
     maximum: str | None = None
+
+
+NO_NOTE = Note()
 
 
 class Point(NamedTuple):
@@ -25,19 +28,7 @@ class Point(NamedTuple):
 
     time_us: int
     value: str
-    cumulative: bool | None = None
-    metadata: Any = None
-    minimum: str | None = None
-    maximum: str | None = None
-
-    @property
-    def note(self) -> Note | None:
-        """The note on the value, if any."""
-        note = Note(*self[2:])
-        return None if note == _NOTHING else note
-
-
-_NOTHING = Note(None, None)
+    note: Note = NO_NOTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +45,7 @@ class Points:
 
     def __iter__(self) -> Iterator[Point]:
         for i, (time_us, value) in enumerate(zip(self.times_us, self.values, strict=True)):
-            yield Point(time_us, value, *self.notes.get(i, ()))
+            yield Point(time_us, value, self.notes.get(i, NO_NOTE))
 
     def part(self, start: int, end: int) -> "Points":
         """Return the points from position ``start`` to before ``end``."""
@@ -86,7 +77,7 @@ def from_points(points: Iterable[Point]) -> Points:
     return Points(
         [row.time_us for row in rows],
         [row.value for row in rows],
-        {i: note for i, row in enumerate(rows) if (note := row.note) is not None},
+        {i: row.note for i, row in enumerate(rows) if row.note != NO_NOTE},
     )
 
 

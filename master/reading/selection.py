@@ -6,7 +6,7 @@ from functools import partial
 from statistics import fmean
 
 from master import times
-from master.reading.points import Note, Pieces, Point, Points, Read, from_points
+from master.reading.points import NO_NOTE, Note, Pieces, Point, Points, Read, from_points
 from master.recording.samples import number_or_text, spell, split_name
 
 # Before and after all times that the API can write.
@@ -91,13 +91,13 @@ class _Group:
     def add(self, part: Points) -> None:
         if not self.size:
             self.first_us = part.times_us[0]
-            self.cumulative = part.notes.get(0, Note(None, None)).cumulative
+            self.cumulative = part.notes.get(0, NO_NOTE).cumulative
         self.size += len(part)
         numbers = []
         for i, value in enumerate(part.values):
             number = number_or_text(value)
             if isinstance(number, str):
-                self.text = Point(part.times_us[i], value, *part.notes.get(i, ()))
+                self.text = Point(part.times_us[i], value, part.notes.get(i, NO_NOTE))
             else:
                 numbers.append(number)
         if numbers:
@@ -112,10 +112,10 @@ class _Group:
         if not self.numbers:
             assert self.text is not None
             return self.text
-        average = Point(self.first_us, spell(self.mean), self.cumulative)
-        if self.size == 1 or self.minimum > self.maximum:
-            return average
-        return average._replace(minimum=spell(self.minimum), maximum=spell(self.maximum))
+        note = Note(self.cumulative)
+        if self.size > 1 and self.minimum <= self.maximum:
+            note = note._replace(minimum=spell(self.minimum), maximum=spell(self.maximum))
+        return Point(self.first_us, spell(self.mean), note)
 
 
 def _averages(read: Read, size: int) -> Pieces:

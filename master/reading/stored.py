@@ -139,8 +139,10 @@ class Stored:
                 Point(
                     time_us,
                     value,
-                    None if cumulative is None else bool(cumulative),
-                    metadata and orjson.loads(metadata),
+                    Note(
+                        None if cumulative is None else bool(cumulative),
+                        metadata and orjson.loads(metadata),
+                    ),
                 )
                 for time_us, _, value, cumulative, metadata in rows
             )
@@ -161,9 +163,9 @@ class Stored:
         notes = {}
         for i, ms in enumerate(time_us // 1000 for time_us in points.times_us):
             if ms in details:
-                times[i], cumulative, metadata = details[ms]
-                if cumulative is not None or metadata is not None:
-                    notes[i] = Note(cumulative, metadata)
+                times[i], *rest = details[ms]
+                if any(one is not None for one in rest):
+                    notes[i] = Note(*rest)
         return Points(times, points.values, notes)
 
 

@@ -13,8 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass
 
 from peewee import EXCLUDED, chunked
 
@@ -23,29 +22,19 @@ from master.models import Detail, KeptSample, Series, Stream, find_run
 from master.recording.limits import admit, store_refused, summarize
 from master.recording.plan import Plan, plan
 from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
-from master.recording.run_facts import store_goal, store_machine, store_settings
+from master.recording.run_facts import store_facts
 from master.recording.samples import (
     MALFORMED,
     Sample,
     SeriesKey,
-    Settings,
-    Statement,
     prometheus_labels,
     series_key,
     show,
     spell,
     whole_lines,
 )
-from master.recording.streams import (
-    POSTED,
-    advance,
-    forget_delivered,
-    parse,
-    read_batch,
-    waiting,
-)
+from master.recording.streams import POSTED, advance, forget_delivered, parse, read_batch, waiting
 from master.settings import Limits
-from mlbench.records import Goal, StatedMachine
 
 log = logging.getLogger(__name__)
 
@@ -81,33 +70,11 @@ class _Retry:
         self.batch_bytes *= 2
 
 
-@dataclass
-class _Batch:
-    """The content of some lines, by kind."""
-
-    samples: list[Sample] = field(default_factory=list)
-    goals: list[Goal] = field(default_factory=list)
-    settings: list[Settings] = field(default_factory=list)
-    machines: list[StatedMachine] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, statements: Iterable[Statement]) -> Self:
-        batch = cls()
-        for one in statements:
-            match one:
-                case Sample():
-                    batch.samples.append(one)
-                case Goal():
-                    batch.goals.append(one)
-                case Settings():
-                    batch.settings.append(one)
-                case StatedMachine():
-                    batch.machines.append(one)
-        return batch
-
-
 class Delivery:
-    """Delivers the samples that wait in the streams."""
+    """Delivers the samples that wait in the streams.
+
+    Where Prometheus can take nothing now, methods raise UnavailableError.
+    """
 
     def __init__(self, writer: RemoteWriter, most_series: int = Limits.series) -> None:
         self._writer = writer
@@ -119,10 +86,7 @@ class Delivery:
         self._last_tried = 0
 
     def run(
-        self,
-        stop: threading.Event,
-        on_recovery: Callable[[], None],
-        idle_seconds: float = 0.1,
+        self, stop: threading.Event, on_recovery: Callable[[], None], idle_seconds: float = 0.1
     ) -> None:
         """Deliver until stopped, waiting while Prometheus is unavailable.
 
@@ -135,6 +99,8 @@ class Delivery:
                 if recovering:
                     on_recovery()
                     recovering = False
+                # Small batches gather for a while: a request for each sample would cost too much.
+                wait_seconds = 0.0 if delivered >= BATCH_BYTES // 2 else idle_seconds
             except UnavailableError as error:
                 recovering = True
                 wait_seconds = error.retry_after or min(max(wait_seconds, idle_seconds) * 2, 5.0)
@@ -145,26 +111,15 @@ class Delivery:
             except Exception:
                 wait_seconds = 1.0
                 log.exception("delivery failed, trying again")
-            else:
-                # Small batches gather for a while: a request for each sample would cost too much.
-                wait_seconds = 0.0 if delivered >= BATCH_BYTES // 2 else idle_seconds
 
     def deliver_waiting(self) -> int:
-        """Deliver a batch of each waiting stream; return the bytes of the largest one.
-
-        Raises:
-            UnavailableError: Prometheus cannot take anything now.
-        """
+        """Deliver a batch of each waiting stream; return the bytes of the largest one."""
         with self._delivering:
             return max(map(self._deliver, self._next_round()), default=0)
 
     @contextmanager
     def settled(self, owner: str) -> Iterator[None]:
-        """Deliver a batch of each of an owner's streams, then nothing until the block ends.
-
-        Raises:
-            UnavailableError: Prometheus cannot take anything now.
-        """
+        """Deliver a batch of each of an owner's streams, then nothing until the block ends."""
         with self._delivering:
             for stream in waiting(owner):
                 self._deliver(stream)
@@ -186,11 +141,7 @@ class Delivery:
         return self._retries.get(stream.id) or _Retry()
 
     def _deliver(self, stream: Stream) -> int:
-        """Deliver a batch of a stream, and return its bytes; 0 if it failed.
-
-        Raises:
-            UnavailableError: Prometheus cannot take anything now.
-        """
+        """Deliver a batch of a stream, and return its bytes; 0 if it failed."""
         self._last_tried = stream.id
         retry = self._retry(stream)
         data = b""
@@ -217,13 +168,13 @@ class Delivery:
         if not data:
             return
         now_us = time.time_ns() // 1000
-        batch = _Batch.of(parse(stream, data, now_us))
+        statements = list(parse(stream, data, now_us))
+        stated = [one for one in statements if isinstance(one, Sample)]
+        facts = [one for one in statements if not isinstance(one, Sample)]
         last_ms = _last_ms(stream.owner)
-        admission = admit(stream.owner, batch.samples, last_ms, self._most_series)
-        samples = admission.admitted
-        if admission.refused:
-            summary = summarize(admission.refused, _rank(stream), now_us, self._most_series)
-            samples = [*samples, summary]
+        samples, refused = admit(stream.owner, stated, last_ms, self._most_series)
+        if refused:
+            samples.append(summarize(refused, _rank(stream), now_us, self._most_series))
         planned = plan(samples, last_ms, now_us // 1000)
         sent = self._send(stream.owner, planned)
         with exclusive(stream.owner):
@@ -234,10 +185,8 @@ class Delivery:
                 _keep(stream.owner, sent.keep)
                 run = find_run(stream.owner)
                 if run is not None:
-                    store_goal(run, batch.goals, samples)
-                    store_settings(run, batch.settings)
-                    store_machine(run, stream, batch.machines)
-                    store_refused(run, admission.refused, self._most_series)
+                    store_facts(run, stream, facts, samples)
+                    store_refused(run, refused, self._most_series)
                 # A run's samples stay until they were counted for the last time.
                 if run is None or run.settled_at is not None:
                     forget_delivered(stream.owner)
@@ -312,7 +261,11 @@ def _store_series(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> Non
 
 def _store_details(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
     for (metric, rank), samples in sent.items():
-        details = [(s.time_us, s.cumulative, s.metadata) for s in samples if _has_details(s)]
+        details = [
+            (one.time_us, one.cumulative, one.metadata)
+            for one in samples
+            if one.cumulative is not None or one.metadata is not None or one.time_us % 1000
+        ]
         if details:
             Detail.create(
                 owner=owner,
@@ -322,11 +275,6 @@ def _store_details(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> No
                 last_ms=details[-1][0] // 1000,
                 samples=details,
             )
-
-
-def _has_details(sample: Sample) -> bool:
-    given = sample.cumulative is not None or sample.metadata is not None
-    return given or sample.time_us % 1000 != 0
 
 
 def _keep(owner: str, samples: Iterable[Sample]) -> None:

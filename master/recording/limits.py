@@ -28,20 +28,13 @@ class SpoolFullError(ServiceUnavailableError):
     """No more samples can be taken until Prometheus has taken some."""
 
 
-@dataclass(frozen=True)
-class Admission:
-    """The samples of a batch that are admitted, and those of series beyond the limit."""
-
-    admitted: Sequence[Sample]
-    refused: Sequence[Sample]
-
-
 def admit(
-    owner: str, samples: Sequence[Sample], delivered: Collection[SeriesKey], most: int
-) -> Admission:
-    """Admit the samples of as many series as an owner may have, first come, first served.
+    owner: str, samples: list[Sample], delivered: Collection[SeriesKey], most: int
+) -> tuple[list[Sample], list[Sample]]:
+    """Split a batch into the samples that are admitted, and those of series beyond the limit.
 
-    A series once admitted stays so: a batch that is delivered again is cut alike.
+    First come, first served. A series once admitted stays so: a batch that is delivered again is
+    cut alike.
 
     Args:
         owner: whose samples these are.
@@ -50,16 +43,14 @@ def admit(
         most: how many series an owner may have.
     """
     unsent = [key for key in dict.fromkeys(s[:2] for s in samples) if key not in delivered]
-    new, _ = _new_series(owner, unsent, most)
+    new, room = _new_series(owner, unsent, most)
     if not new:
-        return Admission(samples, ())
+        return samples, []
     with exclusive(owner):
         new, room = _new_series(owner, new, most)
         _add(owner, new[:room])
     refused = frozenset(new[room:])
-    if not refused:
-        return Admission(samples, ())
-    return Admission(
+    return (
         [sample for sample in samples if sample[:2] not in refused],
         [sample for sample in samples if sample[:2] in refused],
     )
@@ -91,11 +82,10 @@ def describe_refused(run: Run) -> str:
         return ""
     first, samples, most = (run.refused[name] for name in ("first", "samples", "most"))
     more = f" and {samples - 1:,} more are" if samples > 1 else " is"
-    return f"{_excess(f'run {run.id}', most)}: a sample of {first!r}{more} refused; {_ADVICE}"
-
-
-def _excess(owner: str, most: int) -> str:
-    return f"{owner} has more than {most:,} series"
+    return (
+        f"run {run.id} has more than {most:,} series: "
+        f"a sample of {first!r}{more} refused; {_ADVICE}"
+    )
 
 
 @dataclass
@@ -117,9 +107,11 @@ class SeriesLimit:
         with exclusive(owner):
             new, room = _new_series(owner, wanted, self.most)
             if len(new) > room:
-                told = f"{series_name(*new[room])!r} is refused; {_ADVICE}"
-                excess = _excess(owner.replace("/", " "), self.most)
-                raise BadFieldError("name", f"{excess} with these: {told}")
+                raise BadFieldError(
+                    "name",
+                    f"{owner.replace('/', ' ')} has more than {self.most:,} series with these: "
+                    f"{series_name(*new[room])!r} is refused; {_ADVICE}",
+                )
             _add(owner, new)
         if len(self._known) > _REMEMBERED:
             self._known.clear()

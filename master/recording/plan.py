@@ -42,30 +42,20 @@ def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: in
     by_series: defaultdict[SeriesKey, list[Sample]] = defaultdict(list)
     for sample in samples:
         by_series[sample[:2]].append(sample)
-    send: dict[SeriesKey, list[Sample]] = {}
+    send: defaultdict[SeriesKey, list[Sample]] = defaultdict(list)
     keep: list[Sample] = []
     for key, found in by_series.items():
         # Sorting is stable: of one millisecond, the first to arrive is sent, also the next time.
         found.sort(key=_millisecond)
         earliest = max(now_ms - PAST_MS, last_ms.get(key, 0) + 1)
-        if sent := _send(found, earliest, now_ms + FUTURE_MS, keep):
-            send[key] = sent
+        for sample in found:
+            ms = _millisecond(sample)
+            if earliest <= ms <= now_ms + FUTURE_MS and not isinstance(sample.value, str):
+                send[key].append(sample)
+                earliest = ms + 1
+            else:
+                keep.append(sample)
     return Plan(send, keep)
-
-
-def _send(
-    samples: Sequence[Sample], earliest: int, latest: int, keep: list[Sample]
-) -> list[Sample]:
-    """Return the samples of a series to send; add the others to ``keep``."""
-    sent = []
-    for sample in samples:
-        ms = _millisecond(sample)
-        if earliest <= ms <= latest and not isinstance(sample.value, str):
-            sent.append(sample)
-            earliest = ms + 1
-        else:
-            keep.append(sample)
-    return sent
 
 
 def _millisecond(sample: Sample) -> int:

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any
 
 import falcon
 
@@ -29,8 +29,6 @@ _ADD_CHUNK = 'INSERT INTO chunk (stream_id, "offset", data) VALUES (?, ?, ?)'
 _REMEMBER = (
     "INSERT INTO postedbody (owner, digest) VALUES {} ON CONFLICT DO NOTHING RETURNING digest"
 )
-
-Item = TypeVar("Item")
 
 
 def has_posted(owner: str) -> bool:
@@ -53,22 +51,22 @@ def append_posted(owner: str, lines: bytes) -> None:
 
 
 @dataclass
-class _Entry(Generic[Item]):
-    item: Item
+class _Entry:
+    item: Any
     done: bool = False
     error: BaseException | None = None
 
 
-class GroupCommit(Generic[Item]):
+class GroupCommit:
     """Writes items one group after the other: all that threads bring while one is being written."""
 
-    def __init__(self, write_all: Callable[[Sequence[Item]], None]) -> None:
+    def __init__(self, write_all: Callable[[Sequence[Any]], None]) -> None:
         """Write by ``write_all``, which may be called again with any of the items if it raises."""
         self._write_all = write_all
-        self._waiting: deque[_Entry[Item]] = deque()
+        self._waiting: deque[_Entry] = deque()
         self._writing = threading.Lock()
 
-    def write(self, item: Item) -> None:
+    def write(self, item: Any) -> None:
         """Write an item, and return once it is written.
 
         Raises:
@@ -83,7 +81,7 @@ class GroupCommit(Generic[Item]):
         if entry.error is not None:
             raise entry.error
 
-    def _write(self, batch: Sequence[_Entry[Item]]) -> None:
+    def _write(self, batch: Sequence[_Entry]) -> None:
         try:
             self._write_all([entry.item for entry in batch])
         except BaseException as error:

@@ -126,7 +126,7 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
         _check_known(sample)
     by_stream = {owner: list(map(_to_sample, found)) for owner, found in by_owner.items()}
     for owner, samples in by_stream.items():
-        limit.check(owner, dict.fromkeys(sample[:2] for sample in samples))
+        limit.check(owner, (sample[:2] for sample in samples))
     for owner, sample in newcomers.items():
         with exclusive(owner):
             # Again, as it may have been deleted meanwhile.

@@ -148,15 +148,12 @@ class RemoteWriter:
             RefusedError: Prometheus cannot take one of the samples.
             UnavailableError: Prometheus gave no answer, or asks to try again.
         """
-        began = time.perf_counter()
-        answer = "accepted"
+        began, answer = time.perf_counter(), "unavailable"
         try:
             self._post(bytes(cramjam.snappy.compress_raw(encode(series))))
+            answer = "accepted"
         except RefusedError:
             answer = "refused"
-            raise
-        except UnavailableError:
-            answer = "unavailable"
             raise
         finally:
             self.metrics.count_request(answer, time.perf_counter() - began)
@@ -176,14 +173,13 @@ class RemoteWriter:
         try:
             self.send(series)
         except RefusedError as error:
-            if len(series) > 1:
-                half = len(series) // 2
-                return self._send_or_split(series[:half]) + self._send_or_split(series[half:])
-            [one] = series
-            if len(one.times_ms) > 1:
-                return [refused for half in one.halves() for refused in self._send_or_split([half])]
-            log.warning("Prometheus refused a sample, so it is kept: %s: %s", one, error)
-            return [one]
+            one, *others = series
+            if not others and len(one.times_ms) == 1:
+                log.warning("Prometheus refused a sample, so it is kept: %s: %s", one, error)
+                return [one]
+            half = len(series) // 2
+            halves = (series[:half], series[half:]) if others else [[part] for part in one.halves()]
+            return [refused for part in halves for refused in self._send_or_split(part)]
         return []
 
     def _post(self, body: bytes) -> None:
@@ -196,9 +192,10 @@ class RemoteWriter:
         text = response.text.strip()
         if response.status_code in _REFUSALS or _TOO_OLD in text:
             raise RefusedError(text)
-        raise UnavailableError(
-            f"{self._url}: {response.status_code} {text}", _retry_after(response)
-        )
+        # It may be a date, too.
+        retry_after = response.headers.get("Retry-After", "")
+        seconds = float(retry_after) if retry_after.isdecimal() else None
+        raise UnavailableError(f"{self._url}: {response.status_code} {text}", seconds)
 
     def close(self) -> None:
         """Close the connections."""
@@ -217,12 +214,6 @@ def _requests(series: Iterable[TimeSeries]) -> Iterator[list[TimeSeries]]:
         size += one.encoded_bytes
     if request:
         yield request
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    """Return the seconds of a Retry-After header; None for a date."""
-    text = response.headers.get("Retry-After", "")
-    return float(text) if text.isdecimal() else None
 
 
 def _encode_series(series: TimeSeries) -> bytes:

@@ -1,7 +1,8 @@
 """What a run's streams state about the run itself: its goal, settings and machines."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
+from typing import Any
 
 from master.models import Rank, Run, Stream
 from master.recording.samples import Sample, Settings
@@ -10,12 +11,44 @@ from mlbench.records import Goal, StatedMachine
 from mlbench.stated import reaches
 
 
-def store_goal(run: Run, goals: Sequence[Goal], samples: Sequence[Sample]) -> None:
-    """Store the goal that a batch states, and when one of its samples reached it first.
+def store_facts(
+    run: Run,
+    stream: Stream,
+    facts: Iterable[Goal | Settings | StatedMachine],
+    samples: Iterable[Sample],
+) -> None:
+    """Store what a batch of a stream states: the last goal and settings, the rank's first machine.
+
+    Also when one of its samples reached the goal.
+    """
+    goal, settings, machine = run.goal, None, None
+    for fact in facts:
+        match fact:
+            case Goal():
+                goal = asdict(fact)
+            case Settings(values):
+                settings = dict(values)
+            case StatedMachine():
+                machine = machine or asdict(fact)
+    _store_goal(run, goal, samples)
+    if settings is not None:
+        run.settings = settings
+        run.save(only=[Run.settings])
+    if machine is not None:
+        # The first is the agent's, from before the process starts, which cannot replace it.
+        Rank.update(machine=machine).where(
+            Rank.run == run,
+            Rank.attempt == stream.attempt,
+            Rank.rank == stream.rank,
+            Rank.machine.is_null(),
+        ).execute()
+
+
+def _store_goal(run: Run, stated: dict[str, Any] | None, samples: Iterable[Sample]) -> None:
+    """Store a goal, and when a sample reached it first.
 
     Batches may come twice, and those of several ranks in any order: the first moment stays.
     """
-    stated = asdict(goals[-1]) if goals else run.goal
     if stated != run.goal:
         run.goal, run.goal_reached_at, run.goal_train_seconds = stated, None, None
         run.save(only=[Run.goal, Run.goal_reached_at, Run.goal_train_seconds])
@@ -27,27 +60,6 @@ def store_goal(run: Run, goals: Sequence[Goal], samples: Sequence[Sample]) -> No
         run.goal_reached_at = reached_at
         run.goal_train_seconds = _train_seconds(reached, samples)
         run.save(only=[Run.goal_reached_at, Run.goal_train_seconds])
-
-
-def store_settings(run: Run, stated: Sequence[Settings]) -> None:
-    """Store the last settings that a batch states."""
-    if stated:
-        run.settings = dict(stated[-1].values)
-        run.save(only=[Run.settings])
-
-
-def store_machine(run: Run, stream: Stream, stated: Sequence[StatedMachine]) -> None:
-    """Store the first machine that a rank's stream states.
-
-    That is the agent's statement: it is made before the process starts, which cannot replace it.
-    """
-    if stated:
-        Rank.update(machine=asdict(stated[0])).where(
-            Rank.run == run,
-            Rank.attempt == stream.attempt,
-            Rank.rank == stream.rank,
-            Rank.machine.is_null(),
-        ).execute()
 
 
 def _first_reaching(goal: Goal, samples: Iterable[Sample]) -> Sample | None:

@@ -64,10 +64,6 @@ _EXACT_INTEGERS = 2**53
 _EXACT_DIGITS = 15
 
 
-class _MalformedLineError(ValueError):
-    pass
-
-
 def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Statement]:
     """Parse the lines that a rank wrote.
 
@@ -171,7 +167,7 @@ def number_or_text(value: object) -> float | str:
         return _float_or_text(_text(value))
     if isinstance(value, int) and not isinstance(value, bool):
         return float(value) if abs(value) <= _EXACT_INTEGERS else _float_or_text(str(value))
-    raise _MalformedLineError("a value must be a number or a text")
+    raise ValueError("a value must be a number or a text")
 
 
 def _float_or_text(text: str) -> float | str:
@@ -207,12 +203,12 @@ def spell(value: float | str) -> str:
 
 def _time_us(fields: object) -> int:
     if not isinstance(fields, dict):
-        raise _MalformedLineError("a line must be a JSON object")
+        raise ValueError("a line must be a JSON object")
     time = fields.get("time")
     if not isinstance(time, int | float) or isinstance(time, bool):
-        raise _MalformedLineError("time must be in Unix seconds")
+        raise ValueError("time must be in Unix seconds")
     if not _EARLIEST <= time <= _LATEST:
-        raise _MalformedLineError("time must be in the years 1 to 9999")
+        raise ValueError("time must be in the years 1 to 9999")
     return round(time * 1e6)
 
 
@@ -221,7 +217,7 @@ def _samples(fields: dict[str, Any], rank: str, time_us: int) -> list[Sample]:
         fields["metrics"] if "metrics" in fields else {fields.get("name"): fields.get("value")}
     )
     if not isinstance(metrics, dict):
-        raise _MalformedLineError("metrics must map names to values")
+        raise ValueError("metrics must map names to values")
     if "rank" in fields:
         rank = _rank(fields["rank"])
     return [Sample(_name(n), rank, time_us, number_or_text(v)) for n, v in metrics.items()]
@@ -229,16 +225,16 @@ def _samples(fields: dict[str, Any], rank: str, time_us: int) -> list[Sample]:
 
 def _goal(goal: Any) -> Goal:
     if not isinstance(goal, dict):
-        raise _MalformedLineError("a goal must name its metric")
+        raise ValueError("a goal must name its metric")
     value = number_or_text(goal.get("value"))
     if isinstance(value, str) or not math.isfinite(value):
-        raise _MalformedLineError("a goal's value must be a finite number")
+        raise ValueError("a goal's value must be a finite number")
     return Goal(_name(goal.get("metric")), value, bool(goal.get("lower_is_better", False)))
 
 
 def _machine(machine: object, size: int) -> StatedMachine:
     if size > MAX_MACHINE_BYTES:
-        raise _MalformedLineError(f"a machine is stated in at most {MAX_MACHINE_BYTES} bytes")
+        raise ValueError(f"a machine is stated in at most {MAX_MACHINE_BYTES} bytes")
     return read_machine(machine)
 
 
@@ -246,7 +242,7 @@ def _machine(machine: object, size: int) -> StatedMachine:
 def _name(value: object) -> str:
     name = _text(value)
     if not 0 < len(name) <= MAX_NAME_LENGTH:
-        raise _MalformedLineError(f"a name has 1 to {MAX_NAME_LENGTH} characters")
+        raise ValueError(f"a name has 1 to {MAX_NAME_LENGTH} characters")
     return name
 
 
@@ -254,23 +250,16 @@ def _rank(stated: object) -> str:
     is_number = isinstance(stated, int) and not isinstance(stated, bool)
     rank = str(stated) if is_number else _text(stated)
     if len(rank) > MAX_RANK_LENGTH:
-        raise _MalformedLineError(f"a rank has at most {MAX_RANK_LENGTH} characters")
+        raise ValueError(f"a rank has at most {MAX_RANK_LENGTH} characters")
     return rank
 
 
 def _text(value: object) -> str:
-    """Return a text that Prometheus and every database can store.
-
-    Raises:
-        ValueError: it is too long, has NUL or half a surrogate pair, or is no text.
-    """
-    if not isinstance(value, str):
-        raise _MalformedLineError("names must be texts")
-    if len(value) > MAX_TEXT_LENGTH:
-        raise _MalformedLineError(f"a text has at most {MAX_TEXT_LENGTH} characters")
+    """Check that a value is a text that Prometheus and every database can store."""
+    if not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH or "\0" in value:
+        raise ValueError(f"a text of at most {MAX_TEXT_LENGTH} characters, without NUL")
+    # Fails for half of a surrogate pair.
     value.encode()
-    if "\0" in value:
-        raise _MalformedLineError("a text must not contain NUL")
     return value
 
 

@@ -54,7 +54,9 @@ def append(
             data = data[: max(0, stream.final_size - offset)]
         new = data[stream.size - offset :] if offset <= stream.size else b""
         if new:
-            _extend(stream, new)
+            Chunk.insert(stream=stream, offset=stream.size, data=new).execute()
+            stream.size += len(new)
+            Stream.update(size=stream.size).where(Stream.id == stream.id).execute()
         if limit is not None:
             _leave_out(stream, limit, written if stream.final_size is None else stream.final_size)
         return int(stream.size)
@@ -108,8 +110,11 @@ def parse(stream: Stream, lines: bytes, received_us: int) -> Iterator[Statement]
 
 def read(stream: Stream, start: int, end: int) -> bytes:
     """Return the bytes from ``start`` to before ``end``, up to the first that is not held."""
+    overlapping = Chunk.select().where(
+        Chunk.stream == stream, Chunk.offset >= _first_chunk(stream, start), Chunk.offset < end
+    )
     pieces, position = [], start
-    for chunk in _chunks(stream, start, end):
+    for chunk in overlapping.order_by(Chunk.offset):
         if chunk.offset > position:
             break
         piece = bytes(chunk.data)[position - chunk.offset : max(0, end - chunk.offset)]
@@ -200,20 +205,6 @@ def _open(key: StreamKey) -> Stream:
         owner=key.owner, attempt=key.attempt, rank=key.rank, name=key.name
     )
     return stream
-
-
-def _extend(stream: Stream, data: bytes) -> None:
-    Chunk.insert(stream=stream, offset=stream.size, data=data).execute()
-    stream.size += len(data)
-    Stream.update(size=stream.size).where(Stream.id == stream.id).execute()
-
-
-def _chunks(stream: Stream, start: int, end: int) -> Iterator[Chunk]:
-    """Yield the chunks that overlap [start, end), in order."""
-    query = Chunk.select().where(
-        Chunk.stream == stream, Chunk.offset >= _first_chunk(stream, start), Chunk.offset < end
-    )
-    yield from query.order_by(Chunk.offset)
 
 
 def _first_chunk(stream: Stream, position: int) -> int:

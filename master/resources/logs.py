@@ -1,8 +1,5 @@
 """``/api/runs/{id}/logs/``: what the ranks of a run write."""
 
-from dataclasses import dataclass
-from typing import Self
-
 from falcon import Request, Response
 
 from master import runs
@@ -68,49 +65,28 @@ class LogsResource:
         ``offset`` on; as ``text``, the whole.
         """
         run = runs.find(run_id)
-        rank = whole_number(req, "rank", default=0) or 0
+        rank = whole_number(req, "rank") or 0
         if rank >= run.num_workers:
             raise BadFieldError("rank", f"run {run_id} has ranks 0 to {run.num_workers - 1}")
         stream = choice(req, "stream", ("stdout", "stderr"), default="stdout")
         log = logs.find(run, rank, stream, _attempt(req, run))
-        wanted = _WantedPart.read(req)
+        offset = whole_number(req, "offset") or 0
+        tail, before = whole_number(req, "tail"), whole_number(req, "before")
+        search = req.get_param("search")
+        if search is not None and not 0 < len(search) <= MAX_SEARCH_LENGTH:
+            raise BadFieldError("search", f"1 to {MAX_SEARCH_LENGTH} characters")
         if choice(req, "format", ("json", "text"), default="json") == "text":
             resp.content_type = "text/plain; charset=utf-8"
             resp.downloadable_as = f"run-{run.id}-rank-{rank}-{stream}.txt"
             resp.stream, resp.content_length = logs.whole(log), log.length
+        elif search is not None:
+            resp.media = logs.search(log, search, offset)
+        elif before is not None:
+            resp.media = logs.before(log, before)
+        elif tail is not None:
+            resp.media = logs.tail(log, tail)
         else:
-            resp.media = wanted.find(log)
-
-
-@dataclass(frozen=True)
-class _WantedPart:
-    """Which piece of a log is wanted."""
-
-    offset: int
-    tail: int | None
-    before: int | None
-    search: str | None
-
-    @classmethod
-    def read(cls, req: Request) -> Self:
-        search = req.get_param("search")
-        if search is not None and not 0 < len(search) <= MAX_SEARCH_LENGTH:
-            raise BadFieldError("search", f"1 to {MAX_SEARCH_LENGTH} characters")
-        return cls(
-            whole_number(req, "offset", default=0) or 0,
-            whole_number(req, "tail"),
-            whole_number(req, "before"),
-            search,
-        )
-
-    def find(self, log: logs.Log) -> LogPage | LogSearch:
-        if self.search is not None:
-            return logs.search(log, self.search, self.offset)
-        if self.before is not None:
-            return logs.before(log, self.before)
-        if self.tail is not None:
-            return logs.tail(log, self.tail)
-        return logs.page(log, self.offset)
+            resp.media = logs.page(log, offset)
 
 
 def _attempt(req: Request, run: Run) -> int:

@@ -1,6 +1,5 @@
 """``/api/metrics/``: the samples of a pod or a run, to read and to add to."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated
@@ -11,13 +10,7 @@ from pydantic import Field
 
 from master import runs, times
 from master.errors import BadFieldError
-from master.http import (
-    choice,
-    moment,
-    parse_whole_number,
-    read_bodies,
-    whole_number,
-)
+from master.http import choice, moment, parse_whole_number, read_bodies, whole_number
 from master.models import Run
 from master.openapi.operation import ABOVE_0, Parameter, Schema, operation
 from master.reading import formats
@@ -104,7 +97,11 @@ class MetricsResource:
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with the series of each pod, or of each run."""
         selection, kind, format_ = _selection(req), _kind(req), _format(req)
-        owners = self._pods(selection) if kind == "pod" else self._runs(selection)
+        if kind == "pod":
+            owners = (Owner("pod", *one) for one in self.reader.pods(selection))
+        else:
+            found = Run.select(Run.id, Run.created_at, Run.finished_at).order_by(Run.id)
+            owners = (_run(self.reader, run, selection) for run in list(found))
         _send(resp, formats.write_all(owners, kind, format_))
 
     @operation(
@@ -127,14 +124,6 @@ class MetricsResource:
         else:
             posting.store([posted], self.limit)
             resp.media = _echo(posted).to_fields()
-
-    def _pods(self, selection: Selection) -> Iterator[Owner]:
-        for name, series in self.reader.pods(selection):
-            yield Owner("pod", name, series)
-
-    def _runs(self, selection: Selection) -> Iterator[Owner]:
-        for run in list(Run.select(Run.id, Run.created_at, Run.finished_at).order_by(Run.id)):
-            yield _run(self.reader, run, selection)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
-_Arguments = ParamSpec("_Arguments")
+_Argument = TypeVar("_Argument")
 _Result = TypeVar("_Result")
 
 # Gunicorn refuses longer ones.
@@ -92,15 +92,11 @@ class Lanes:
         return self._given[lane] >= lane.threads + lane.most_waiting
 
     def submit(
-        self,
-        lane: Lane,
-        work: Callable[_Arguments, _Result],
-        *args: _Arguments.args,
-        **kwargs: _Arguments.kwargs,
+        self, lane: Lane, work: Callable[[_Argument], _Result], argument: _Argument
     ) -> "Future[_Result]":
         """Have a thread of the lane do something, in order of submission."""
         self._given[lane] += 1
-        return self._pools[lane].submit(work, *args, **kwargs)
+        return self._pools[lane].submit(work, argument)
 
     def note_done(self, lane: Lane) -> None:
         """Note that one submission to the lane is done."""

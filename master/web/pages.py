@@ -19,35 +19,55 @@ from master.web.rendering import PageRenderer
 _FIRST_PAGE = "/"
 
 
+class SignInForm(BaseModel):
+    """The fields of the form."""
+
+    token: str = ""
+    next: str = _FIRST_PAGE
+
+
 @dataclass(frozen=True)
-class SignIn:
-    """Exchanges the token for a session."""
+class SignInResource:
+    """``/signin``, the form that asks for the token, and ``/signout``, the end of a session."""
 
     pages: PageRenderer
     token: str
     https: bool
     """Whether browsers reach the master by https, even if a proxy reaches it by http."""
+    access: Access = "open"
+    any_host: bool = False
 
-    def show_form(self, resp: Response, then: str, problem: str = "") -> None:
-        """Answer with the form that asks for the token and leads on to the path ``then``."""
-        self.pages.render(resp, "signin", then=then, problem=problem)
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with the form. A token in the URL signs in."""
+        then = local_path(req.get_param("next", default=_FIRST_PAGE))
+        token = req.get_param("token")
+        if token is None:
+            self.pages.render(resp, "signin", then=then, problem="")
+        else:
+            self.sign_in(req, resp, token, then)
+
+    def on_post(self, req: Request, resp: Response) -> None:
+        """Sign in with the form's token."""
+        form = read_body(req, SignInForm)
+        self.sign_in(req, resp, form.token, local_path(form.next))
+
+    def on_post_out(self, req: Request, resp: Response) -> None:
+        """Sign out: delete the cookie and redirect to the form."""
+        # Falcon ignores 0.
+        self._set_cookie(req, resp, "", max_age=-1)
+        self.pages.redirect(resp, "/signin")
 
     def sign_in(self, req: Request, resp: Response, token: str, then: str) -> None:
         """Set a session and redirect to the path ``then``; with a wrong token, ask again (401)."""
         if not is_token(token.strip(), self.token):
-            self.show_form(resp, then, problem="That is not the token of this master.")
+            problem = "That is not the token of this master."
+            self.pages.render(resp, "signin", then=then, problem=problem)
             resp.status = falcon.HTTP_401
             # Not Basic: browsers would open a dialog of their own over the page.
             resp.set_header("WWW-Authenticate", 'Bearer realm="mlbench"')
             return
         self._set_cookie(req, resp, make_session(self.token, time.time()), SESSION_SECONDS)
         self.pages.redirect(resp, then)
-
-    def sign_out(self, req: Request, resp: Response) -> None:
-        """Delete the cookie and redirect to the form."""
-        # Falcon ignores 0.
-        self._set_cookie(req, resp, "", max_age=-1)
-        self.pages.redirect(resp, "/signin")
 
     def _set_cookie(self, req: Request, resp: Response, session: str, max_age: int) -> None:
         resp.set_cookie(
@@ -65,7 +85,7 @@ class SignIn:
 class PageResource:
     """A page: the template of its name."""
 
-    sign_in: SignIn
+    sign_in: SignInResource
     page: str
     access: Access = "open"
     any_host: bool = False
@@ -77,49 +97,6 @@ class PageResource:
             self.sign_in.pages.render(resp, self.page, **variables)
         else:
             self.sign_in.sign_in(req, resp, token, _path_without_token(req))
-
-
-class SignInForm(BaseModel):
-    """The fields of the form."""
-
-    token: str = ""
-    next: str = _FIRST_PAGE
-
-
-@dataclass(frozen=True)
-class SignInResource:
-    """``/signin``: the form that asks for the token."""
-
-    sign_in: SignIn
-    access: Access = "open"
-    any_host: bool = False
-
-    def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with the form. A token in the URL signs in."""
-        then = local_path(req.get_param("next", default=_FIRST_PAGE))
-        token = req.get_param("token")
-        if token is None:
-            self.sign_in.show_form(resp, then)
-        else:
-            self.sign_in.sign_in(req, resp, token, then)
-
-    def on_post(self, req: Request, resp: Response) -> None:
-        """Sign in with the form's token."""
-        form = read_body(req, SignInForm)
-        self.sign_in.sign_in(req, resp, form.token, local_path(form.next))
-
-
-@dataclass(frozen=True)
-class SignOutResource:
-    """``/signout``: the end of a session."""
-
-    sign_in: SignIn
-    access: Access = "open"
-    any_host: bool = False
-
-    def on_post(self, req: Request, resp: Response) -> None:
-        """Sign out."""
-        self.sign_in.sign_out(req, resp)
 
 
 def local_path(text: str) -> str:

@@ -68,18 +68,12 @@ def push(
     if left:
         with errors_as_exit_codes():
             raise NotPushedError(
-                f"not pushed: {', '.join(left)}: they come from Grafana's provisioning files, "
-                "which alone can change them: update these files, or take the dashboards out of "
-                "them"
+                f"not pushed: {', '.join(left)}: they come from Grafana's provisioning files: "
+                "update these files, or take the dashboards out of them"
             )
 
 
 def _stack_prometheus() -> str:
-    """Return the address of the running stack's Prometheus.
-
-    Raises:
-        NotPushedError: no stack is running, or another master is meant.
-    """
     try:
         connection = find_connection()
     except NotConnectedError as error:

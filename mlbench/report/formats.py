@@ -1,27 +1,17 @@
 """A comparison as JSON, CSV, Markdown or HTML."""
 
 import csv
-import dataclasses
 import io
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, get_args, get_type_hints
 
 from mlbench.csv_cells import harmless
-from mlbench.records import Goal
 from mlbench.report.statement import Fact, statement, subtitle, title
 from mlbench.report.tables import Table, tables
-from mlbench.results import (
-    AccuracyAfterTime,
-    Comparison,
-    Cost,
-    Group,
-    Result,
-    Summary,
-    TimeToAccuracy,
-)
+from mlbench.results import Comparison, Group, Result
 
 SUFFIXES = (".json", ".csv", ".md", ".html")
 
@@ -57,17 +47,8 @@ def to_fields(comparison: Comparison, left_out: int) -> dict[str, Any]:
 
 # --- CSV: one row for each run, in base units. ---
 
-# Records within a result get a column for each of their fields, even if no run has them.
-_PARTS: dict[str, type[Any]] = {
-    "target": Goal,
-    "time_to_accuracy": TimeToAccuracy,
-    "accuracy_after_time": AccuracyAfterTime,
-    "cost": Cost,
-}
-# Fields of a group that the row has already, or that are no single figure.
-_NOT_OF_GROUPS = ("label", "num_workers", "run_ids", "phases")
-# Fields of a group that are single figures; all others are summaries over its runs.
-_SINGLE = ("reached", "speedup", "efficiency", "throughput_speedup", "throughput_efficiency")
+# What the row has already, or what is no single figure.
+_LEFT_OUT = ("curve", "group_label", "group_num_workers", "group_run_ids")
 
 
 def to_csv(comparison: Comparison) -> str:
@@ -75,16 +56,17 @@ def to_csv(comparison: Comparison) -> str:
 
     Missing figures are empty; the curve is left out.
     """
-    groups = {
-        run_id: _group_fields(group)
-        for group in comparison.to_fields()["groups"]
-        for run_id in group["run_ids"]
-    }
     phases = dict.fromkeys(name for result in comparison.results for name in result.phases)
-    rows = [
-        _harmless_row({**_result_fields(result, [*phases]), **groups[result.run_id]})
-        for result in comparison.results
-    ]
+    groups = {run_id: group for group in comparison.groups for run_id in group.run_ids}
+    rows = []
+    for result in comparison.results:
+        group = groups[result.run_id]
+        values = {**result.to_fields(), "departures": "; ".join(result.departures)}
+        row = _flat(Result, values, "", [*phases])
+        row |= {"group": group.label, **_flat(Group, group.to_fields(), "group_", [])}
+        # No spreadsheet shall take a text for a formula.
+        texts = {name: harmless(value) for name, value in row.items() if isinstance(value, str)}
+        rows.append({harmless(name): value for name, value in (row | texts).items()})
     text = io.StringIO()
     writer = csv.DictWriter(text, [*rows[0]] if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -92,43 +74,25 @@ def to_csv(comparison: Comparison) -> str:
     return text.getvalue()
 
 
-def _harmless_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row whose texts no spreadsheet takes for formulas."""
-    return {
-        harmless(name): harmless(value) if isinstance(value, str) else value
-        for name, value in row.items()
-    }
-
-
-def _result_fields(result: Result, phases: list[str]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for name, value in result.to_fields().items():
-        match name:
-            case "curve":
-                continue
-            case "departures":
-                fields[name] = "; ".join(value)
-            case "phases":
-                fields.update({f"phases_{phase}": value.get(phase) for phase in phases})
-            case _ if name in _PARTS:
-                fields.update(_flat(name, _PARTS[name], value or {}))
-            case _:
-                fields[name] = value
-    return fields
-
-
-def _group_fields(group: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {"group": group["label"]}
-    for part in dataclasses.fields(Group):
-        if part.name in _NOT_OF_GROUPS:
+def _flat(
+    record: type[Any], values: Mapping[str, Any], prefix: str, phases: Sequence[str]
+) -> dict[str, Any]:
+    """Return a record's figures, and those of the records in it: None for a record that is None."""
+    flat: dict[str, Any] = {}
+    hints = get_type_hints(record)
+    for part in fields(record):
+        name = prefix + part.name
+        value: Any = values.get(part.name)
+        inner: Any = next(filter(is_dataclass, get_args(hints[part.name])), None)
+        if part.name == "phases":
+            flat |= {f"{name}_{phase}": value.get(phase) for phase in phases}
+        elif name in _LEFT_OUT:
             continue
-        name, value = f"group_{part.name}", group[part.name]
-        fields.update({name: value} if part.name in _SINGLE else _flat(name, Summary, value or {}))
-    return fields
-
-
-def _flat(name: str, record: type[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{name}_{part.name}": fields.get(part.name) for part in dataclasses.fields(record)}
+        elif inner:
+            flat |= _flat(inner, value or {}, f"{name}_", phases)
+        else:
+            flat[name] = value
+    return flat
 
 
 # --- Markdown, with GitHub's tables ---
@@ -149,9 +113,7 @@ def to_markdown(report: Report) -> str:
     parts += [_markdown_table(table) for table in tables(comparison)]
     if report.environment:
         parts.append(f"## Run {comparison.results[0].run_id} ran on")
-        parts.append(
-            _markdown_list(tuple(f"{fact.name}: {fact.text}" for fact in report.environment))
-        )
+        parts.append(_markdown_list([f"{fact.name}: {fact.text}" for fact in report.environment]))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -167,7 +129,7 @@ def _markdown_table(table: Table) -> str:
     return "\n".join([f"## {_escape(table.title)}", "", *note, *lines])
 
 
-def _markdown_list(texts: tuple[str, ...]) -> str:
+def _markdown_list(texts: Sequence[str]) -> str:
     return "\n".join(f"- {_escape(text)}" for text in texts)
 
 

@@ -9,7 +9,7 @@ import io
 import re
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -83,11 +83,9 @@ class Plot:
 
 def plots(comparison: Comparison) -> list[Plot]:
     """Return the plots that a comparison has the figures for."""
+    metrics = dict.fromkeys(one.target.metric for one in comparison.results if one.target)
     found = [
-        *(
-            _metric_over_time(comparison, target, f"metric-{i}")
-            for i, target in enumerate(_targets(comparison.results))
-        ),
+        *(_metric_over_time(comparison, metric, f"metric-{i}") for i, metric in enumerate(metrics)),
         _time_to_accuracy(comparison),
         _speedup(comparison.groups),
         _phases(comparison.groups),
@@ -95,26 +93,24 @@ def plots(comparison: Comparison) -> list[Plot]:
     return [plot for plot in found if plot is not None]
 
 
-def _metric_over_time(comparison: Comparison, target: Goal, name: str) -> Plot | None:
-    """Plot the runs whose target has this metric; ``target`` is that of the first one."""
+def _metric_over_time(comparison: Comparison, metric: str, name: str) -> Plot | None:
+    """Plot the runs whose target has this metric."""
     curves = [
         (result, result.curve)
         for result in comparison.results
-        if result.curve and result.target and result.target.metric == target.metric
+        if result.curve and result.target and result.target.metric == metric
     ]
     if not any(value is not None for _, curve in curves for value in curve.values):
         return None
-    in_training = all(_has_training_time(curve) for _, curve in curves)
+    in_training = all(any(t is not None for t in curve.training_seconds) for _, curve in curves)
     places = {run: i for i, group in enumerate(comparison.groups) for run in group.run_ids}
     named: set[int] = set()
     with _canvas() as (figure, axes):
         for result, curve in sorted(curves, key=lambda one: places[one[0].run_id]):
             place = places[result.run_id]
             times, values = _points(curve, in_training=in_training)
-            colour, line = (
-                _SERIES[place % len(_SERIES)],
-                _LINES[place // len(_SERIES) % len(_LINES)],
-            )
+            colour = _SERIES[place % len(_SERIES)]
+            line = _LINES[place // len(_SERIES) % len(_LINES)]
             # A single evaluation is no line.
             marker = "." if len(times) == 1 else ""
             label = None if place in named else _wrapped(comparison.groups[place].label)
@@ -123,16 +119,13 @@ def _metric_over_time(comparison: Comparison, target: Goal, name: str) -> Plot |
             _mark_reaching(axes, result, colour, in_training=in_training)
         _draw_goals(axes, [result.target for result, _ in curves if result.target])
         clock = "training time" if in_training else "time since the start"
-        axes.set(xlabel=f"{clock} [s]", ylabel=_wrapped(target.metric))
+        axes.set(xlabel=f"{clock} [s]", ylabel=_wrapped(metric))
         axes.set_xlim(left=0)
         if len(named) <= _MOST_IN_LEGEND:
             axes.legend(loc="best")
         svg = _to_svg(figure, name)
-    return Plot(
-        f"{target.metric} over {clock}",
-        "Each line is a run; its dot is where it reached the goal.",
-        svg,
-    )
+    caption = "Each line is a run; its dot is where it reached the goal."
+    return Plot(f"{metric} over {clock}", caption, svg)
 
 
 def _time_to_accuracy(comparison: Comparison) -> Plot | None:
@@ -151,14 +144,11 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
             step = _SPREAD / max(1, len(values) - 1)
             across = [place + step * (i - (len(values) - 1) / 2) for i in range(len(values))]
             axes.scatter(across, values, s=34, color=_SERIES[place % len(_SERIES)], alpha=0.8)
-        means = [
-            (place, summary.mean)
-            for place, summary in enumerate(group.training_seconds_to_accuracy for group in groups)
-            if summary and summary.mean is not None
-        ]
+        summaries = [group.training_seconds_to_accuracy for group in groups]
+        means = {i: one.mean for i, one in enumerate(summaries) if one and one.mean is not None}
         axes.plot(
-            [place for place, _ in means],
-            [mean for _, mean in means],
+            [*means],
+            [*means.values()],
             # Connected only if the groups differ in nothing but their workers.
             linestyle="-" if scale_out else "",
             linewidth=1,
@@ -226,14 +216,7 @@ def _phases(groups: Sequence[Group]) -> Plot | None:
             axes.barh(rows, seconds, left=ends, height=0.66, label=name, color=colour)
             ends = [end + more for end, more in zip(ends, seconds, strict=True)]
         for row, end in zip(rows, ends, strict=True):
-            axes.annotate(
-                figures.seconds(end),
-                (end, row),
-                xytext=(4, 0),
-                textcoords="offset points",
-                verticalalignment="center",
-                fontsize=9,
-            )
+            _write_beside(axes, figures.seconds(end), (end, row), "data")
         axes.set_yticks(rows, [_wrapped(group.label) for group in groups])
         axes.set_xlim(0, max(ends) * 1.18 or 1.0)
         axes.invert_yaxis()
@@ -246,27 +229,13 @@ def _phases(groups: Sequence[Group]) -> Plot | None:
     return Plot("Where the time went", caption, svg)
 
 
-def _targets(results: Iterable[Result]) -> list[Goal]:
-    """Return the first target of each metric."""
-    found: dict[str, Goal] = {}
-    for result in results:
-        if result.target:
-            found.setdefault(result.target.metric, result.target)
-    return [*found.values()]
-
-
-def _has_training_time(curve: Curve) -> bool:
-    return any(seconds is not None for seconds in curve.training_seconds)
-
-
 def _points(curve: Curve, *, in_training: bool) -> tuple[list[float], list[float]]:
     clock = curve.training_seconds if in_training else curve.wall_seconds
-    pairs = [
-        (seconds, value)
-        for seconds, value in zip(clock, curve.values, strict=True)
-        if seconds is not None and value is not None
+    pairs = list(zip(clock, curve.values, strict=True))
+    known = [
+        (seconds, value) for seconds, value in pairs if seconds is not None and value is not None
     ]
-    return [seconds for seconds, _ in pairs], [value for _, value in pairs]
+    return [seconds for seconds, _ in known], [value for _, value in known]
 
 
 def _mark_reaching(axes: Axes, result: Result, colour: str, *, in_training: bool) -> None:
@@ -282,15 +251,20 @@ def _mark_reaching(axes: Axes, result: Result, colour: str, *, in_training: bool
 def _draw_goals(axes: Axes, targets: Sequence[Goal]) -> None:
     for target in dict.fromkeys(targets):
         axes.axhline(target.value, color=_INK, linestyle=_DASHED, linewidth=1.1, zorder=1)
-        axes.annotate(
-            f"goal\n{target.value:g}",
-            (1, target.value),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            verticalalignment="center",
-            fontsize=9,
-        )
+        text = f"goal\n{target.value:g}"
+        _write_beside(axes, text, (1, target.value), ("axes fraction", "data"))
+
+
+def _write_beside(axes: Axes, text: str, place: tuple[float, float], coordinates: Any) -> None:
+    axes.annotate(
+        text,
+        place,
+        xycoords=coordinates,
+        xytext=(4, 0),
+        textcoords="offset points",
+        verticalalignment="center",
+        fontsize=9,
+    )
 
 
 def _differ_in_workers(groups: Sequence[Group]) -> bool:
@@ -328,8 +302,8 @@ def _to_svg(figure: Figure, name: str) -> str:
     svg = svg[svg.index("<svg") :]  # without the head of an XML file
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    for size in ("width", "height"):
+        svg = re.sub(rf'(<svg[^>]*?) {size}="[^"]*"', r"\1", svg, count=1)
     for colour, pages_name in _PAGES_NAMES.items():
         svg = svg.replace(colour, pages_name)
     # Sizes stay, the family is the page's.

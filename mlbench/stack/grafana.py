@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,41 +36,34 @@ class InstalledGrafana:
 
 def find_grafana(environ: Mapping[str, str] = os.environ) -> InstalledGrafana | None:
     """Return the Grafana in $GRAFANA (its program or home folder), or else the one on the path."""
-    if named := environ.get("GRAFANA"):
-        path = Path(named).absolute()
-        return _in_home(path) if path.is_dir() else _of_program(path)
-    for name in _PROGRAMS:
-        if found := shutil.which(name, path=environ.get("PATH")):
-            return _of_program(Path(found).absolute())
-    return None
+    named = environ.get("GRAFANA")
+    if named and Path(named).is_dir():
+        return _in_home(Path(named).absolute())
+    programs = [str(Path(named).absolute())] if named else _PROGRAMS
+    program = _which(environ.get("PATH"), programs)
+    if program is None:
+        return None
+    prefix = program.resolve().parent.parent
+    packaged = prefix / "share" / "grafana"
+    if _is_home(packaged) and not _is_home(prefix):
+        # A package puts a wrapper on the path, which reads settings that only root may read.
+        return _in_home(packaged) or InstalledGrafana(program, packaged)
+    home = next(filter(_is_home, (prefix, _USUAL_HOME)), None)
+    return InstalledGrafana(program, home)
 
 
 def _in_home(home: Path) -> InstalledGrafana | None:
-    programs = (home / "bin" / name for name in _PROGRAMS)
-    return next(
-        (InstalledGrafana(program, home) for program in programs if _is_program(program)), None
-    )
+    program = _which(str(home / "bin"), _PROGRAMS)
+    return InstalledGrafana(program, home) if program else None
 
 
-def _of_program(program: Path) -> InstalledGrafana | None:
-    if not _is_program(program):
-        return None
-    prefix = program.resolve().parent.parent
-    if _is_home(prefix):
-        return InstalledGrafana(program, prefix)
-    packaged = prefix / "share" / "grafana"
-    if _is_home(packaged):
-        # A package puts a wrapper on the path, which reads settings that only root may read.
-        return _in_home(packaged) or InstalledGrafana(program, packaged)
-    return InstalledGrafana(program, _USUAL_HOME if _is_home(_USUAL_HOME) else None)
+def _which(path: str | None, programs: Iterable[str]) -> Path | None:
+    found = next(filter(None, (shutil.which(name, path=path) for name in programs)), None)
+    return Path(found).absolute() if found else None
 
 
 def _is_home(folder: Path) -> bool:
     return (folder / "conf" / "defaults.ini").is_file()
-
-
-def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
 
 
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
@@ -116,20 +109,15 @@ def settings(
         "GF_AUTH_ANONYMOUS_ENABLED": "true",
         "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
         "GF_USERS_HOME_PAGE": _HOME_PAGE,
-        **_OFFLINE,
+        # It reports nothing and downloads nothing.
+        "GF_ANALYTICS_REPORTING_ENABLED": "false",
+        "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
+        "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES": "false",
+        "GF_ANALYTICS_FEEDBACK_LINKS_ENABLED": "false",
+        "GF_NEWS_NEWS_FEED_ENABLED": "false",
+        "GF_PLUGINS_PREINSTALL_DISABLED": "true",
+        "GF_PLUGINS_PREINSTALL_AUTO_UPDATE": "false",
+        "GF_PLUGINS_PUBLIC_KEY_RETRIEVAL_DISABLED": "true",
+        "GF_SECURITY_DISABLE_GRAVATAR": "true",
+        "GF_SNAPSHOTS_EXTERNAL_ENABLED": "false",
     }
-
-
-# It reports nothing and downloads nothing.
-_OFFLINE = {
-    "GF_ANALYTICS_REPORTING_ENABLED": "false",
-    "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
-    "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES": "false",
-    "GF_ANALYTICS_FEEDBACK_LINKS_ENABLED": "false",
-    "GF_NEWS_NEWS_FEED_ENABLED": "false",
-    "GF_PLUGINS_PREINSTALL_DISABLED": "true",
-    "GF_PLUGINS_PREINSTALL_AUTO_UPDATE": "false",
-    "GF_PLUGINS_PUBLIC_KEY_RETRIEVAL_DISABLED": "true",
-    "GF_SECURITY_DISABLE_GRAVATAR": "true",
-    "GF_SNAPSHOTS_EXTERNAL_ENABLED": "false",
-}

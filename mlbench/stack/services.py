@@ -67,7 +67,8 @@ class Service:
     health_path: str = "/metrics"
     """Answers 200 once the service works."""
     optional: bool = False
-    """Whether the stack is ready without it."""
+    """Whether the stack does without it where it does not work."""
+    is_worker: bool = False
     metrics_path: str = "/metrics"
     """Where Prometheus scrapes it."""
     login: Login | None = None
@@ -89,14 +90,13 @@ class Services:
 
     def __init__(self, home: Home, workers: int, port: int | None = None) -> None:
         self._home = home
-        self._ports = Ports()
         self._worker_ports: dict[int, int] = {}
         # The supervisor starts the processes in another folder.
         self._started_in = Path.cwd()
         self.token = self._secret("token")
         self._agent_secret = self._secret("agent-secret")
-        master_port = self._ports.exactly(port) if port else self._ports.near(_MASTER_PORT)
-        prometheus_port = self._ports.near(_PROMETHEUS_PORT)
+        master_port = port_exactly(port) if port else port_near(_MASTER_PORT)
+        prometheus_port = port_near(_PROMETHEUS_PORT)
         self.url = f"http://{LOOPBACK}:{master_port}"
         self._prometheus_path = f"/{self._secret('prometheus-path')}"
         self._prometheus_login = Login("mlbench", self._secret("prometheus-password"))
@@ -129,7 +129,7 @@ class Services:
         pod = f"{names.LOCAL_POD_PREFIX}{number}"
         token_file = self._home.pod_token(pod)
         if number not in self._worker_ports:
-            self._worker_ports[number] = self._ports.near(_WORKER_PORT)
+            self._worker_ports[number] = port_near(_WORKER_PORT)
             pod_token.write(token_file, derive(PodIdentity(pod, uid=""), self._agent_secret))
         port = self._worker_ports[number]
         return Service(
@@ -142,6 +142,7 @@ class Services:
             ),
             environ={**self._environ, names.ENV_POD: pod},
             port=port,
+            is_worker=True,
         )
 
     def _prometheus(self, port: int) -> Service:
@@ -189,7 +190,7 @@ class Services:
         )
 
     def _controller(self) -> Service:
-        port = self._ports.near(_CONTROLLER_PORT)
+        port = port_near(_CONTROLLER_PORT)
         given = {key: os.environ[key] for key in _GRAFANA_VARIABLES if key in os.environ}
         return Service(
             name="controller",
@@ -199,7 +200,7 @@ class Services:
         )
 
     def _grafana(self, installed: grafana.InstalledGrafana) -> Service:
-        port = self._ports.near(_GRAFANA_PORT)
+        port = port_near(_GRAFANA_PORT)
         settings = grafana.settings(
             self._home.grafana,
             LOOPBACK,
@@ -218,9 +219,10 @@ class Services:
         )
 
     def _exporter(self) -> Service:
-        port = self._ports.near(_EXPORTER_PORT)
-        command = (*_python("exporter.app"), "--port", str(port))
-        return Service("exporter", command, self._environ, port)
+        port = port_near(_EXPORTER_PORT)
+        return Service(
+            "exporter", (*_python("exporter.app"), "--port", str(port)), self._environ, port
+        )
 
     def _secret(self, name: str) -> str:
         """Return a secret of this home folder, which is made up the first time."""
@@ -230,53 +232,43 @@ class Services:
         return path.read_text().strip()
 
 
-class Ports:
-    """Gives out free ports, each to one stack, even while several stacks start."""
+def port_near(usual: int) -> int:
+    """Take the first free port from ``usual`` on.
 
-    def near(self, usual: int) -> int:
-        """Return the first free port from ``usual`` on.
-
-        Raises:
-            StackError: none of 200 is free.
-        """
-        for port in range(usual, usual + _PORTS_TRIED):
-            if is_free(port) and _reserve(port):
-                return port
-        raise StackError(f"no port from {usual} to {usual + _PORTS_TRIED - 1} is free")
-
-    def exactly(self, port: int) -> int:
-        """Return ``port``.
-
-        Raises:
-            StackError: another program uses it.
-        """
-        if not (is_free(port) and _reserve(port)):
-            raise StackError(f"port {port} is taken by another program; leave out --port")
-        return port
+    Raises:
+        StackError: none of 200 is free.
+    """
+    for port in range(usual, usual + _PORTS_TRIED):
+        if _take(port):
+            return port
+    raise StackError(f"no port from {usual} to {usual + _PORTS_TRIED - 1} is free")
 
 
-def is_free(port: int) -> bool:
-    """Check whether a server could listen on a port of this machine."""
+def port_exactly(port: int) -> int:
+    """Take this port.
+
+    Raises:
+        StackError: another program uses it.
+    """
+    if not _take(port):
+        raise StackError(f"port {port} is taken by another program; leave out --port")
+    return port
+
+
+def _take(port: int) -> bool:
+    """Mark a free port as ours until this process ends; false if it is taken.
+
+    The mark keeps it from other stacks that start now. It is an abstract Unix socket: no file.
+    """
+    mark = socket.socket(socket.AF_UNIX)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
+            mark.bind(f"\0mlbench-port-{port}")
         except OSError:
+            mark.close()
             return False
-        return True
-
-
-def _reserve(port: int) -> bool:
-    """Mark a port as ours until this process ends; false if another stack has marked it.
-
-    The mark is an abstract Unix socket, which is no file.
-    """
-    mark = socket.socket(socket.AF_UNIX)
-    try:
-        mark.bind(f"\0mlbench-port-{port}")
-    except OSError:
-        mark.close()
-        return False
     mark.detach()
     return True
 

@@ -143,55 +143,35 @@ class Supervisor:
     def _wait_until_ready(self) -> bool:
         """Wait until the services work; false if ``quit`` was called meanwhile.
 
-        A worker that does not work in time is passed over.
+        A worker that does not work in time, or keeps ending, is passed over.
         """
         deadline = time.monotonic() + _READY_SECONDS
         while not self._quit.wait(0.05):
             late = time.monotonic() > deadline
-            waiting = [child for child in self._required() if not child.works()]
-            if not late:
-                waiting += [c for c in self._workers_now() if not (c.keeps_ending or c.works())]
-            if not waiting:
-                self._warn_of_failing_workers()
+            children = [c for c in self._children.values() if not c.service.optional]
+            waiting = [child for child in children if not child.works()]
+            required = [child for child in waiting if not child.service.is_worker]
+            if not required and (late or all(child.keeps_ending for child in waiting)):
+                for child in waiting:
+                    text = f"the stack starts without {child.service.name}, which is tried again"
+                    log.warning("%s; %s", text, self._last_words(child))
                 return True
+            for child in required:
+                if child.keeps_ending:
+                    text = f"{child.service.name} ended {child.ends} times while the stack started"
+                    raise StackError(f"{text}; {self._last_words(child)}")
             if late:
-                names = ", ".join(child.service.name for child in waiting)
+                names = ", ".join(child.service.name for child in required)
                 raise StackError(
                     f"not ready after {_READY_SECONDS:.0f} s: {names}; see {self._home.logs}"
                 )
             self._restart_dead()
-            self._check_none_keeps_ending()
         return False
 
-    def _fixed_names(self) -> set[str]:
-        return {service.name for service in self._services.fixed}
-
-    def _required(self) -> list[_Child]:
-        """Return the processes without which the stack is not ready, workers left aside."""
-        fixed = [self._children.get(service.name) for service in self._services.fixed]
-        return [child for child in fixed if child is not None and not child.service.optional]
-
-    def _workers_now(self) -> list[_Child]:
-        fixed = self._fixed_names()
-        return [child for name, child in self._children.items() if name not in fixed]
-
-    def _warn_of_failing_workers(self) -> None:
-        for child in self._workers_now():
-            if not child.works():
-                log_file = self._log_file(child.service)
-                log.warning(
-                    "the stack starts without %s, which is tried again; the end of %s:\n%s",
-                    *(child.service.name, log_file, _last_lines(log_file)),
-                )
-
-    def _check_none_keeps_ending(self) -> None:
-        for child in self._required():
-            if child.keeps_ending:
-                log_file = self._log_file(child.service)
-                raise StackError(
-                    f"{child.service.name} ended {child.ends} times while the stack started; "
-                    f"the end of {log_file}:\n{_last_lines(log_file)}"
-                )
+    def _last_words(self, child: _Child) -> str:
+        path = self._log_file(child.service)
+        lines = path.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+        return "\n".join([f"the end of {path}:", *lines])
 
     def _start(self, service: Service, pause: float = 0.0, restarts: int = 0) -> None:
         with self._open_log(service) as output:
@@ -255,8 +235,11 @@ class Supervisor:
             if service.name not in self._children:
                 with self._tried_again(f"{service.name} cannot be started"):
                     self._start(service)
-        surplus = self._children.keys() - self._fixed_names() - {s.name for s in services}
-        self._end([self._children.pop(name) for name in surplus])
+        wanted_names = {service.name for service in services}
+        surplus = [c for c in self._workers_now() if c.service.name not in wanted_names]
+        for child in surplus:
+            del self._children[child.service.name]
+        self._end(surplus)
         status = [
             self._worker_status(self._children[service.name])
             for service in services
@@ -266,6 +249,9 @@ class Supervisor:
             # In this order: who reads the status may rely on the targets.
             self._write_targets("workers", services)
             self._pool.write_status(status)
+
+    def _workers_now(self) -> list[_Child]:
+        return [child for child in self._children.values() if child.service.is_worker]
 
     def _worker_status(self, child: _Child) -> LocalWorker:
         name, code = child.service.name, child.process.poll()
@@ -312,7 +298,3 @@ def _end_with(supervisor: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != supervisor:
         os._exit(1)
-
-
-def _last_lines(path: Path) -> str:
-    return "\n".join(path.read_text(errors="replace").splitlines()[-_LAST_LINES:])

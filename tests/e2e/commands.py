@@ -34,7 +34,7 @@ def run(*command: str, input: str | None = None, seconds: float = 60.0) -> str: 
 def wait_until(
     ask: Callable[[], Value], holds: Callable[[Value], object], seconds: float, what: str
 ) -> Value:
-    """Ask every second until the answer is the wanted one, and return it.
+    """Ask again and again until the answer is the wanted one, and return it.
 
     Raises:
         AssertionError: it is not, in ``seconds``; the text has the last answer.
@@ -42,5 +42,5 @@ def wait_until(
     deadline = time.monotonic() + seconds
     while not holds(answer := ask()):
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}; last: {answer!r}"
-        time.sleep(1.0)
+        time.sleep(0.3)
     return answer

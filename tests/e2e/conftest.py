@@ -16,6 +16,12 @@ from tests.e2e.release import CORES, WORKERS, Release
 _RELEASE = pytest.StashKey[Release]()
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Have all tests that share the release run in one process, one after the other."""
+    for mark in (pytest.mark.cluster, pytest.mark.timeout(900), pytest.mark.xdist_group("release")):
+        item.add_marker(mark)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,

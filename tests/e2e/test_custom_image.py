@@ -1,10 +1,15 @@
 """An image of a user's own: Python and a script, to which the agent is brought."""
 
-import pytest
+import json
 
 from tests.e2e.release import Release
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+_SHOW = (
+    "import json,os,pathlib;"
+    "read = lambda p: pathlib.Path(p).read_bytes().decode(errors='replace');"
+    "print(json.dumps([read('/proc/self/environ'), oct(os.stat('/run/mlbench/token').st_mode),"
+    " os.access('/run/mlbench', os.W_OK), os.path.exists('/var/run/secrets')]))"
+)
 
 
 def test_it_runs_its_own_command_on_every_worker(release: Release) -> None:
@@ -30,11 +35,20 @@ def test_it_runs_its_own_command_on_every_worker(release: Release) -> None:
     assert all("sha256:" in (rank.image or "") for rank in manifest.ranks)
 
 
-def test_an_image_that_is_not_there_is_told(release: Release) -> None:
-    image = "localhost/nowhere/nothing:never"
+def test_it_is_told_no_secret(release: Release) -> None:
     ordered = release.client.create_run(
-        "no-image", 1, custom_image_name=image, custom_image_command="true", queue=True
+        "curious",
+        1,
+        custom_image_name=release.images["custom"],
+        custom_image_command=f'python3 -c "{_SHOW}"',
+        queue=True,
     )
-    ended = release.wait_for_end(ordered.result().value)
-    assert ended.state == "FAILED"
-    assert image in ended.reason
+    run = release.wait_for_end(ordered.result().value)
+    assert run.state == "FINISHED", run.reason
+    said = release.client.get_logs(run.id, 0).result().value.text
+    environ, mode, writable, account = json.loads(said)
+    secrets = release.secrets()
+    for key in ("token", "agent-secret", "prometheus-password"):
+        assert secrets[key] not in environ
+    assert "MLBENCH_POD" in environ
+    assert (mode, writable, account) == ("0o100400", False, False)

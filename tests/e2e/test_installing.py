@@ -1,11 +1,7 @@
 """The chart as it is installed: every part is ready, and its own test passes."""
 
-import pytest
-
 from tests.e2e.commands import run, wait_until
 from tests.e2e.release import WORKERS, Object, Release
-
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
 def test_every_part_is_there_and_ready(release: Release) -> None:

@@ -3,8 +3,6 @@
 from datetime import datetime
 from itertools import pairwise
 
-import pytest
-
 from mlbench.records import Run
 from tests.e2e.commands import wait_until
 from tests.e2e.release import CORES, ENDLESS, Release
@@ -13,11 +11,9 @@ _MBIT = 20.0
 _BYTES_PER_SECOND = _MBIT * 1e6 / 8
 _BANDWIDTH = "all_reduce_float32_bus_bandwidth_bytes_per_second @ 0"
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
-
 
 def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:
-    args = {"epochs": "40", **ENDLESS}
+    args = {"epochs": "25", **ENDLESS}
     ordered = release.client.create_run(
         "cores", 2, num_cpus=CORES, benchmark="digits", args=args, queue=True
     )

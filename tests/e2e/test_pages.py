@@ -4,11 +4,8 @@ import re
 from urllib.parse import urljoin
 
 import httpx
-import pytest
 
 from tests.e2e.release import Release
-
-pytestmark = pytest.mark.cluster
 
 
 def test_a_browser_signs_in_and_gets_all_that_a_page_loads(release: Release) -> None:

@@ -1,11 +1,7 @@
 """More workers and fewer: what does not fit is told, and the pool goes back when it is idle."""
 
-import pytest
-
 from tests.e2e.commands import wait_until
 from tests.e2e.release import IDLE_SECONDS, START_SECONDS, WORKERS, Release
-
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 _FAST = {"steps": "100", "rate": "100"}
 

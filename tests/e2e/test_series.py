@@ -10,8 +10,6 @@ from tests.e2e.release import Object, Release
 _SECONDS = 90.0
 """Enough for the exporter to read a kubelet's figures, and for Prometheus to scrape them."""
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
-
 
 @pytest.fixture(scope="module")
 def finished(release: Release) -> Run:

@@ -2,12 +2,8 @@
 
 import json
 
-import pytest
-
 from tests.e2e.commands import run, wait_until
 from tests.e2e.release import Release
-
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 # All that the chart may make, and what Kubernetes makes for it.
 _KINDS = (

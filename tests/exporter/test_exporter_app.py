@@ -90,7 +90,7 @@ def test_a_kubelets_certificate_is_verified_unless_told_otherwise(
     assert up == [0, 1, 1]
 
 
-def test_it_says_what_it_needs_to_read_a_kubelet(tmp_path: Path) -> None:
+def test_missing_options_for_a_kubelet_are_named(tmp_path: Path) -> None:
     def run(*options: str) -> subprocess.CompletedProcess[str]:
         command = [*COMMAND, "0", "--kubelet", "127.0.0.1", *options]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=5)

@@ -47,7 +47,7 @@ def kubelet(server: KubeletServer, certificates: Certificates, tmp_path: Path) -
     return KubeletSource("127.0.0.1", server.server_port, token, ca, SECONDS, WORKERS, "node1")
 
 
-def test_it_reads_what_the_kubelet_tells(kubelet: KubeletSource) -> None:
+def test_it_reads_the_kubelets_answer(kubelet: KubeletSource) -> None:
     samples = kubelet.read()
 
     assert samples == parse([TEXT], WORKERS, "node1")
@@ -107,7 +107,7 @@ def end_amid_the_last_line(handler: Handler) -> None:
         (end_amid_the_last_line, "the answer is not a"),
     ],
 )
-def test_what_is_no_whole_answer_is_told_and_not_read(
+def test_an_incomplete_answer_is_an_error_and_not_read(
     answer: Answer, message: str, server: KubeletServer, kubelet: KubeletSource
 ) -> None:
     server.answer = answer

@@ -17,16 +17,15 @@ _SECONDS = {"": _SCRAPE_SECONDS, "2s": 2.0, "100ms": 0.1}
 
 @dataclass(frozen=True)
 class View:
-    """What a user looks at: a stretch of time in Unix seconds, and the chosen runs."""
+    """What a user looks at: a stretch of time in Unix seconds, and the chosen run."""
 
     name: str
     first: float
     last: float
-    run_ids: tuple[str, ...]
-    """The first one, where only one can be chosen."""
+    run_id: str
 
     def step(self, least: float) -> float:
-        """Return the seconds between two points of a graph, at least as many as given."""
+        """Compute the seconds between two points of a graph."""
         return max(least, round((self.last - self.first) / _POINTS, 3))
 
     def built_in(self, least: float) -> dict[str, str]:
@@ -131,9 +130,9 @@ class Grafana:
         return tuple(sorted(values))
 
     def _choice(self, variable: Json, options: Sequence[str]) -> str:
-        """Return what is chosen: the runs of the view, else All if there is such a choice."""
+        """Return what is chosen: the run of the view, else All if there is such a choice."""
         if variable["regex"]:
-            options = [one for one in self._view.run_ids if one in options]
+            options = [one for one in options if one == self._view.run_id]
         elif variable["includeAll"] and "allValue" in variable:
             all_value: str = variable["allValue"]
             return all_value

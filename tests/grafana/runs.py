@@ -1,4 +1,4 @@
-"""A real stack in use: two runs that have ended, one that goes on, and one that waits."""
+"""A real stack in use: a run that has ended, one that goes on, and one that waits."""
 
 import time
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Used:
 
     prometheus: PrometheusClient
     finished: View
-    """The time of the two runs that have ended; the first had two workers, the second one."""
+    """The time of the run that has ended."""
     active: View
     """The time of the run that goes on, up to now."""
 
@@ -52,29 +52,22 @@ def used_stack(binary: Path, root: Path) -> Iterator[Used]:
 
 def _use(client: ApiClient, prometheus: PrometheusClient) -> Used:
     # Some 25 epochs, so that the recording rules have several looks at it on any machine.
-    slow = {"learning_rate": "0.001"}
-    ended = [_run_digits(client, 2, slow), _run_digits(client, 1, {"goal": "80"})]
-    finished = _view("finished", ended, _moment(ended[-1].finished_at))
+    ended = run_to_end(client, _order_digits(client, "ended", {"learning_rate": "0.001"}), 240)
+    assert ended.state == "FINISHED", ended.reason
+    finished = _view("finished", ended, _moment(ended.finished_at))
     # At the end of that view no run is active.
     wait_for(lambda: time.time() > finished.last, what="the time of the next run begins")
     # It learns too slowly to reach its goal: it trains until the stack is stopped.
     endless = {"learning_rate": "1e-9", "epochs": "100000"}
-    active = _order_digits(client, "active", 2, endless)
+    active = _order_digits(client, "active", endless)
     client.create_run("waiting", 2, benchmark="steps", queue=True).result()
     wait_for(lambda: _all_is_seen(prometheus, active), 90, "the active run is seen")
-    return Used(prometheus, finished, _view("active", [active], time.time() - _MARGIN_SECONDS))
+    return Used(prometheus, finished, _view("active", active, time.time() - _MARGIN_SECONDS))
 
 
-def _run_digits(client: ApiClient, workers: int, args: dict[str, str]) -> Run:
-    order = _order_digits(client, f"digits-{workers}", workers, args)
-    ended = run_to_end(client, order, 240)
-    assert ended.state == "FINISHED", ended.reason
-    return ended
-
-
-def _order_digits(client: ApiClient, name: str, workers: int, args: dict[str, str]) -> Run:
+def _order_digits(client: ApiClient, name: str, args: dict[str, str]) -> Run:
     # A thread each: several would wait for each other on a machine that has other work.
-    order = client.create_run(name, workers, num_cpus=1, benchmark="digits", args=args)
+    order = client.create_run(name, 2, num_cpus=1, benchmark="digits", args=args)
     return order.result().value
 
 
@@ -89,9 +82,9 @@ def _all_is_seen(prometheus: PrometheusClient, run: Run) -> bool:
     return all(prometheus.query(query, before) for query in (epoch_ended, *recorded))
 
 
-def _view(name: str, runs: list[Run], until: float) -> View:
-    first, last = _moment(runs[0].created_at) - _MARGIN_SECONDS, until + _MARGIN_SECONDS
-    return View(name, first, last, tuple(str(run.id) for run in runs))
+def _view(name: str, run: Run, until: float) -> View:
+    first, last = _moment(run.created_at) - _MARGIN_SECONDS, until + _MARGIN_SECONDS
+    return View(name, first, last, str(run.id))
 
 
 def _moment(text: str | None) -> float:

@@ -38,7 +38,7 @@ _BOARD_LINK = re.compile(r"/d/(?P<uid>[^/?]+)/\S*?\?(?P<query>\S*)")
 each_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
 
 
-def test_the_files_are_what_the_code_makes() -> None:
+def test_the_files_are_up_to_date() -> None:
     checked = subprocess.run(
         [sys.executable, "-m", "grafana.build", "--check"],
         cwd=ROOT,
@@ -77,6 +77,15 @@ def test_every_variable_is_declared_before_its_use(board: Dashboard) -> None:
         assert variables_in(variable) <= known, variable["name"]
         known.add(variable["name"])
     assert variables_in(board.json) <= known
+
+
+@each_board
+def test_panels_name_answers_that_they_have(board: Dashboard) -> None:
+    for panel in board.panels:
+        answers = {target["refId"] for target in panel["targets"]}
+        for _, text in texts(panel["transformations"]):
+            for ref in re.findall(r"^Value #([^(]+?)(?: \(\w+\))?$", text):
+                assert ref in answers, panel["title"]
 
 
 @each_board

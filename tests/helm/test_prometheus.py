@@ -18,7 +18,7 @@ import yaml
 
 from helm.check.prometheus import without_kubernetes
 from helm.check.rendering import VALUES, Document, Helm, find_documents
-from tests.conftest import PrometheusServer, free_port, wait_for
+from tests.conftest import free_port, wait_for
 from tests.helm.conftest import Render
 from tests.helm.pods import environment, master_containers
 
@@ -48,9 +48,12 @@ def config(render: Render) -> Any:
     return yaml.safe_load(config["data"]["prometheus.yml"])
 
 
-@pytest.fixture
-def relabelling(config: Any, prometheus_binary: Path, tmp_path: Path) -> Iterator[PrometheusServer]:
-    """A Prometheus with the chart's configuration, before a master, its exporter and workers."""
+@pytest.fixture(scope="module")
+def prometheus(
+    helm: Helm, config: Any, prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, str]]:
+    """The chart's Prometheus before a master, its exporter and workers, and its password."""
+    folder, port = tmp_path_factory.mktemp("prometheus"), free_port()
     pods = {
         "master": [_target("r-mlbench-master-1", port) for port in ("http", "metrics")],
         "exporter": [_target("r-mlbench-exporter-x", "metrics")],
@@ -61,74 +64,65 @@ def relabelling(config: Any, prometheus_binary: Path, tmp_path: Path) -> Iterato
             _target("r-mlbench-worker-2", "metrics", phase="Failed"),
         ],
     }
-    pods["controller"] = pods["master"]
-    for job, targets in pods.items():
-        (tmp_path / f"{job}.json").write_text(json.dumps(targets))
-    found = without_kubernetes(config, str(tmp_path))
-    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(found))
-    server = PrometheusServer(prometheus_binary, tmp_path, free_port())
-    server.start()
-    yield server
-    server.kill()
-
-
-def test_jobs_and_instances_are_those_of_the_alerts(relabelling: PrometheusServer) -> None:
-    def scraped() -> set[tuple[str, str]]:
-        answer = httpx.get(f"{relabelling.url}/api/v1/targets", params={"state": "active"}).json()
-        labels = [target["labels"] for target in answer["data"]["activeTargets"]]
-        assert all(of.keys() == {"job", "instance"} for of in labels)
-        return {(of["job"], of["instance"]) for of in labels if of["job"] != "prometheus"}
-
-    wait_for(lambda: scraped() == _SCRAPED, what="Prometheus has the targets")
-
-
-@pytest.fixture
-def guarded(
-    helm: Helm, config: Any, prometheus_binary: Path, tmp_path: Path
-) -> Iterator[tuple[str, str]]:
-    """A Prometheus with what the chart's Secret says, and the password for it."""
+    for job, targets in {**pods, "controller": pods["master"]}.items():
+        (folder / f"{job}.json").write_text(json.dumps(targets))
     (secret,) = find_documents(helm.render("1.31.0"), "Secret", "r-mlbench")
     held = {key: b64decode(value).decode() for key, value in secret["data"].items()}
-    password, port = tmp_path / "password", free_port()
-    password.write_text(held["prometheus-password"])
-    (tmp_path / "web.yml").write_text(held["prometheus-web.yml"])
-    jobs = copy.deepcopy(config["scrape_configs"])
-    (itself,) = (job for job in jobs if job["job_name"] == "prometheus")
-    itself["basic_auth"]["password_file"] = str(password)
+    (folder / "password").write_text(held["prometheus-password"])
+    (folder / "web.yml").write_text(held["prometheus-web.yml"])
+    found = without_kubernetes(copy.deepcopy(config), str(folder))
+    (itself,) = (job for job in found["scrape_configs"] if job["job_name"] == "prometheus")
+    itself["scrape_interval"] = itself["scrape_timeout"] = "1s"
+    itself["basic_auth"]["password_file"] = str(folder / "password")
     itself["static_configs"] = [{"targets": [f"127.0.0.1:{port}"]}]
-    scraped = {"global": {"scrape_interval": "1s"}, "scrape_configs": [itself]}
-    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(scraped))
-    command: list[str] = [
-        *(str(prometheus_binary), f"--config.file={tmp_path / 'prometheus.yml'}"),
-        *(f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address=127.0.0.1:{port}"),
-        *("--web.enable-remote-write-receiver", f"--web.config.file={tmp_path / 'web.yml'}"),
-    ]
-    with (tmp_path / "prometheus.log").open("wb") as log:
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(found))
+    command = (
+        *(prometheus_binary, f"--config.file={folder}/prometheus.yml"),
+        *(f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"),
+        *("--web.enable-remote-write-receiver", f"--web.config.file={folder}/web.yml"),
+    )
+    with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     yield f"http://127.0.0.1:{port}", held["prometheus-password"]
     process.kill()
     process.wait()
 
 
-def test_who_does_not_know_the_password_neither_reads_nor_writes(guarded: tuple[str, str]) -> None:
-    url, password = guarded
-    query, who = {"query": 'up{job="prometheus"}'}, ("mlbench", password)
+def _ask(prometheus: tuple[str, str], path: str, **params: str) -> Any:
+    """Return the data that Prometheus answers to who knows its password; None if it is not up."""
+    url, password = prometheus
+    try:
+        answer = httpx.get(f"{url}/api/v1/{path}", params=params, auth=("mlbench", password))
+    except httpx.TransportError:
+        return None
+    return answer.json()["data"] if answer.is_success else None
 
+
+def test_jobs_and_instances_are_those_of_the_alerts(prometheus: tuple[str, str]) -> None:
+    def scraped() -> set[tuple[str, str]]:
+        answer = _ask(prometheus, "targets", state="active")
+        labels = [target["labels"] for target in answer["activeTargets"]] if answer else []
+        assert all(of.keys() == {"job", "instance"} for of in labels)
+        return {(of["job"], of["instance"]) for of in labels if of["job"] != "prometheus"}
+
+    wait_for(lambda: scraped() == _SCRAPED, what="Prometheus has the targets")
+
+
+def test_without_the_password_nobody_reads_or_writes(
+    prometheus: tuple[str, str],
+) -> None:
     def scrapes_itself() -> bool:
-        try:
-            answer = httpx.get(f"{url}/api/v1/query", params=query, auth=who)
-        except httpx.TransportError:
-            return False
-        found = answer.json()["data"]["result"] if answer.is_success else []
-        return [one["value"][1] for one in found] == ["1"]
+        answer = _ask(prometheus, "query", query='up{job="prometheus"}')
+        return [one["value"][1] for one in (answer or {"result": ()})["result"]] == ["1"]
 
     wait_for(scrapes_itself, what="Prometheus scrapes itself with its password")
-    for path in ("/api/v1/query", "/metrics", "/-/ready", "/graph"):
-        assert httpx.get(f"{url}{path}", params=query).status_code == 401
-    assert httpx.post(f"{url}/api/v1/write", content=b"").status_code == 401
-    wrong = ("mlbench", f"{password}x")
-    assert httpx.post(f"{url}/api/v1/write", content=b"", auth=wrong).status_code == 401
-    assert httpx.post(f"{url}/api/v1/write", content=b"", auth=who).status_code != 401
+    url, password = prometheus
+    for path in ("/api/v1/query?query=up", "/metrics", "/-/ready", "/graph"):
+        assert httpx.get(f"{url}{path}").status_code == 401
+    write = f"{url}/api/v1/write"
+    assert httpx.post(write, content=b"").status_code == 401
+    assert httpx.post(write, content=b"", auth=("mlbench", f"{password}x")).status_code == 401
+    assert httpx.post(write, content=b"", auth=("mlbench", password)).status_code != 401
 
 
 def test_probes_of_prometheus_need_no_password(render: Render) -> None:
@@ -168,12 +162,6 @@ def test_limits_and_what_agents_may_say_are_those_of_the_local_stack(config: Any
             assert jobs[name].get(key, usual) == theirs[name].get(key, usual), (name, key)
 
 
-def test_rules_are_those_of_the_repository(render: Render) -> None:
-    (config,) = find_documents(render(), "ConfigMap", "r-mlbench-prometheus-rules")
-    folder = _PROMETHEUS / "rules"
-    assert config["data"] == {file.name: file.read_text() for file in folder.glob("*.yml")}
-
-
 @pytest.fixture(scope="module")
 def operated(render: Render) -> list[Document]:
     return render(file=VALUES / "operator.yaml", operator=True)
@@ -193,11 +181,13 @@ def test_an_operator_gets_the_same_jobs(operated: list[Document]) -> None:
     assert found == {"master": False, "controller": False, "exporter": True, "workers": False}
 
 
-def test_an_operator_gets_the_same_rules(operated: list[Document]) -> None:
+def test_both_get_the_rules_of_the_repository(render: Render, operated: list[Document]) -> None:
+    files = sorted((_PROMETHEUS / "rules").glob("*.yml"))
+    (config,) = find_documents(render(), "ConfigMap", "r-mlbench-prometheus-rules")
+    assert config["data"] == {file.name: file.read_text() for file in files}
     (rule,) = find_documents(operated, "PrometheusRule")
-    folder = _PROMETHEUS / "rules"
-    files = [yaml.safe_load(file.read_text()) for file in sorted(folder.glob("*.yml"))]
-    assert rule["spec"]["groups"] == [group for file in files for group in file["groups"]]
+    groups = [group for file in files for group in yaml.safe_load(file.read_text())["groups"]]
+    assert rule["spec"]["groups"] == groups
 
 
 def test_without_an_operator_its_kinds_are_left_out(render: Render) -> None:

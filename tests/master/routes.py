@@ -64,11 +64,6 @@ def fill(template: str, values: Mapping[str, str] | None = None) -> str:
     return re.sub(r"{(\w+)(?::\w+)?}", lambda match: found[match[1]], template)
 
 
-def fields(template: str) -> list[str]:
-    """Return the names of a route's variable parts."""
-    return re.findall(r"{(\w+)", template)
-
-
 def routes_of(api: TestClient) -> set[Route]:
     """Return the routes that the app really has, of the API and for browsers."""
     return {

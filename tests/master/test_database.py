@@ -11,7 +11,7 @@ import pytest
 from peewee import Database, OperationalError
 
 from master.database import STATE, DatabaseURLError, connect, exclusive, snapshot
-from master.models import Pod, Run, open_database, run_owner
+from master.models import Pod, open_database, run_owner
 from master.recording import streams
 from master.recording.streams import StreamKey
 from tests.master.making import make_run
@@ -150,16 +150,6 @@ def test_a_snapshot_sees_one_moment(database: Database, wrapped: bool) -> None:
     assert Pod.select().count() == 2
     with exclusive(STATE), snapshot():
         assert Pod.select().count() == 2
-
-
-def test_the_id_of_a_run_is_never_used_again(database: Database) -> None:
-    order = {"job_id": "", "name": "", "benchmark": "", "args": {}, "num_workers": 1}
-    ids = []
-    for _ in range(3):
-        run = Run.create(**order, state="FINISHED", created_at=0.0)
-        ids.append(run.id)
-        run.delete_instance()
-    assert ids == sorted(set(ids))
 
 
 @pytest.mark.parametrize(

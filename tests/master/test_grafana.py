@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import master.grafana
-from master.grafana import GrafanaPusher
+from master.grafana import push
 from master.settings import GrafanaSettings
 from mlbench import ApiClient, names
 from mlbench.home import Home
@@ -25,8 +25,8 @@ def test_a_grafana_that_is_down_at_first_gets_everything_later(
     monkeypatch.setattr(master.grafana, "_LONGEST_PAUSE_SECONDS", 0.1)
     registry, port = CollectorRegistry(), free_port()
     url = f"http://127.0.0.1:{port}"
-    pusher = GrafanaPusher(GrafanaSettings(url, ADMIN, "http://prometheus:9090"), registry)
-    thread = threading.Thread(target=pusher.run, args=(threading.Event(),))
+    settings = GrafanaSettings(url, ADMIN, "http://prometheus:9090")
+    thread = threading.Thread(target=push, args=(settings, registry, threading.Event()))
     thread.start()
 
     def requests(outcome: str) -> float:
@@ -52,9 +52,8 @@ def test_a_grafana_that_is_down_at_first_gets_everything_later(
 def test_wrong_settings_are_told_and_do_not_hold_the_end(
     caplog: pytest.LogCaptureFixture, url: str, token: str, said: str
 ) -> None:
-    pusher = GrafanaPusher(GrafanaSettings(url, token, "http://p:9090"), CollectorRegistry())
-    stop = threading.Event()
-    thread = threading.Thread(target=pusher.run, args=(stop,))
+    settings, stop = GrafanaSettings(url, token, "http://p:9090"), threading.Event()
+    thread = threading.Thread(target=push, args=(settings, CollectorRegistry(), stop))
     thread.start()
     wait_for(lambda: said in caplog.text, what="it is told")
     stop.set()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from peewee import Database, IntegerField, Model
 
-from master.database import connect, connect_tables, exclusive, run_sql
+from master.database import connect, database, exclusive, run_sql
 from master.migrations import BASELINE, FOLDER, SCHEMA, NewerSchemaError, bring_up_to_date
 from master.models import TABLES, open_database
 from mlbench.errors import MLBenchError
@@ -37,7 +37,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 def test_processes_that_start_together_wait_for_each_other(empty_url: str) -> None:
     opened = connect(empty_url)
-    connect_tables(opened)
+    database.initialize(opened)
     with exclusive(SCHEMA):
         processes = [
             subprocess.Popen([sys.executable, "-c", _OPEN, empty_url], stdout=subprocess.PIPE)
@@ -74,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
 def released(empty_url: str, folder: Path) -> Iterator[Database]:
     """A database of the first release, with one table and one row."""
     opened = connect(empty_url)
-    connect_tables(opened)
+    database.initialize(opened)
     with opened.bind_ctx([_Kept]):
         bring_up_to_date(opened, [_Kept], folder)
         _Kept.create(first=1)

@@ -25,14 +25,8 @@ def test_what_a_local_stack_sets() -> None:
     assert settings.home.root == Path("/somewhere")
     assert settings.database_url == "sqlite:////somewhere/mlbench.db"
     assert settings.prometheus_url == "http://127.0.0.1:9090"
-    assert settings.workers == 2
-    assert settings.limits.workers == 16
-    assert settings.limits.cpus >= 1
-
-
-def test_who_may_call_is_for_the_api_alone() -> None:
-    settings = Settings.from_environ(ENVIRON)
     assert (settings.token, settings.agent_secret) == ("secret", "other")
+    # Who may call is for the API alone.
     without = {key: ENVIRON[key] for key in ("MLBENCH_HOME", "MLBENCH_PROMETHEUS_URL")}
     shared = SharedSettings.from_environ(without)
     assert vars(shared).items() <= vars(settings).items()
@@ -47,14 +41,13 @@ def test_what_else_can_be_set() -> None:
             "MLBENCH_LIMIT_WORKERS": "64",
             "MLBENCH_LIMIT_GPUS": "2",
             "MLBENCH_LIMIT_SERIES": "300",
+            # Which a local pool cannot limit.
+            "MLBENCH_LIMIT_BANDWIDTH": "100",
         }
     )
-    assert settings.database_url == "sqlite:////elsewhere.db"
-    assert settings.workers == 5
-    assert settings.limits.workers == 64
-    assert settings.limits.gpus == 2
-    assert settings.limits.series == 300
-    assert Settings.from_environ(ENVIRON | {"MLBENCH_LIMIT_GPUS": "0"}).limits.gpus == 0
+    limits = settings.limits
+    assert (settings.database_url, settings.workers) == ("sqlite:////elsewhere.db", 5)
+    assert (limits.workers, limits.gpus, limits.series, limits.bandwidth) == (64, 2, 300, 0.0)
 
 
 def test_grafana_reaches_prometheus_as_the_master_does_unless_told_otherwise() -> None:
@@ -98,13 +91,6 @@ def test_what_is_needed(name: str, missing: bool) -> None:
         Settings.from_environ(environ if missing else environ | {name: ""})
 
 
-@pytest.mark.parametrize("name", ["MLBENCH_WORKERS", "MLBENCH_LIMIT_WORKERS"])
-@pytest.mark.parametrize("value", ["0", "-1", "two", "1.5"])
-def test_numbers_are_whole_and_positive(name: str, value: str) -> None:
-    with pytest.raises(SettingsError, match=rf"\${name} is '{value}'"):
-        Settings.from_environ(ENVIRON | {name: value})
-
-
 def test_what_the_chart_sets() -> None:
     settings = Settings.from_environ(
         ENVIRON
@@ -117,18 +103,9 @@ def test_what_the_chart_sets() -> None:
         }
     )
     assert (settings.pool, settings.limits.pool) == ("kubernetes", "kubernetes")
-    assert (settings.limits.cpus, settings.limits.bandwidth, settings.limits.gpus) == (
-        1.5,
-        250.5,
-        0,
-    )
+    limits = settings.limits
+    assert (limits.cpus, limits.bandwidth, limits.gpus) == (1.5, 250.5, 0)
     assert (settings.start_seconds, settings.idle_seconds) == (600, 0)
-
-
-def test_a_local_pool_limits_no_bandwidth() -> None:
-    settings = Settings.from_environ(ENVIRON | {"MLBENCH_LIMIT_BANDWIDTH": "100"})
-    assert (settings.pool, settings.limits.bandwidth) == ("local", 0.0)
-    assert (settings.start_seconds, settings.idle_seconds) == (120, 60)
 
 
 @pytest.mark.parametrize(("text", "cores"), [("8", 8), ("8000m", 8), ("0.5", 0.5), ("250m", 0.25)])
@@ -140,13 +117,14 @@ def test_cores_may_be_written_as_kubernetes_does(text: str, cores: float) -> Non
     ("name", "value"),
     [
         ("MLBENCH_POOL", "swarm"),
+        *(("MLBENCH_WORKERS", value) for value in ("0", "-1", "two", "1.5")),
         *(("MLBENCH_LIMIT_CPUS", value) for value in ("0", "m", "-1", "1e3", "2Gi", "0.5.5")),
         *(("MLBENCH_LIMIT_BANDWIDTH", value) for value in ("-1", "fast", "inf", "nan")),
         ("MLBENCH_START_SECONDS", "0"),
         ("MLBENCH_IDLE_SECONDS", "-1"),
     ],
 )
-def test_what_cannot_be_of_a_cluster(name: str, value: str) -> None:
+def test_wrong_values_are_named(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=rf"\${name} is '{value}'"):
         Settings.from_environ(ENVIRON | {"MLBENCH_POOL": "kubernetes", name: value})
 

@@ -9,8 +9,7 @@ from peewee import Database
 from master import workers
 from master.models import Hearing, Pod, Rank, Run, Stream, Worker
 from master.recording import streams
-from master.workers import Report, decide, is_same_pod, poll
-from mlbench.names import STREAMS
+from master.workers import Report, decide, poll
 from tests.master.making import key, make_ranks, make_worker, see_pod
 
 IDLE = Report(state="idle", ip="127.0.0.1")
@@ -76,6 +75,7 @@ def test_a_whole_conversation(run: Run, rank_0: Rank) -> None:
     assert poll("other", IDLE).do == "wait"
     begun = poll("w-0", IDLE)
     assert (begun.do, begun.assignment) == ("start", rank_0.assignment)
+    assert rank_0.assigned_at <= begun.time <= time.time()
     # The answer was lost: say it again.
     again = poll("w-0", IDLE)
     assert again == begun.model_copy(update={"time": again.time})
@@ -126,14 +126,6 @@ def test_stopped_before_it_began_it_never_will(run: Run, rank_0: Rank) -> None:
     assert not Rank.get(rank=1).lost
 
 
-def test_stopped_while_it_begins_it_is_stopped(run: Run, rank_0: Rank) -> None:
-    assert poll("w-0", IDLE).do == "start"
-    Rank.update(stop=True).execute()
-    assert poll("w-0", report("running", run)).do == "stop"
-    assert reload(rank_0).reported
-    assert not reload(rank_0).lost
-
-
 def test_a_lost_rank_stays_as_it_was_written_off(run: Run, rank_0: Rank) -> None:
     Rank.update(reported=True, lost="silent", exited_at=5.0).execute()
     assert poll("w-0", report("running", run)).do == "stop"
@@ -158,17 +150,12 @@ def test_a_report_about_another_workers_rank_changes_nothing(run: Run, rank_0: R
     assert not Stream.select().exists()
 
 
-def test_an_exit_is_never_in_the_future(run: Run, rank_0: Rank) -> None:
-    poll("w-0", report("exited", run, exited_at=time.time() + 3600))
-    exited_at = reload(rank_0).exited_at
-    assert exited_at is not None
-    assert exited_at <= time.time()
-
-
-@pytest.mark.both_databases
-def test_an_exit_closes_all_streams_also_those_never_written(run: Run, rank_0: Rank) -> None:
-    poll("w-0", report("exited", run))
-    assert {(s.name, s.final_size) for s in Stream.select()} == {(name, 0) for name in STREAMS}
+@pytest.mark.parametrize("exited_at", [12.5, 1e11])
+def test_an_exit_is_never_in_the_future(run: Run, rank_0: Rank, exited_at: float) -> None:
+    poll("w-0", report("exited", run, exited_at=exited_at))
+    expected = exited_at if exited_at < time.time() else pytest.approx(time.time(), abs=10)
+    assert reload(rank_0).exited_at == expected
+    assert reload(rank_0).reported_at == reload(rank_0).exited_at, "it was over before its report"
 
 
 @pytest.mark.parametrize("state", ["idle", "running", "exited"])
@@ -199,7 +186,7 @@ def test_every_poll_is_a_heartbeat(database: Database) -> None:
     assert worker.heard == 7
 
 
-@pytest.mark.parametrize("count", [1, 49, 50, 51, 400])
+@pytest.mark.parametrize("count", [1, 51, 400])
 def test_all_workers_together_poll_200_times_a_second_at_most(
     database: Database, count: int
 ) -> None:
@@ -207,24 +194,9 @@ def test_all_workers_together_poll_200_times_a_second_at_most(
     with database.atomic():
         for number in range(count - 1):
             make_worker(f"w-{number}")
-    interval = poll("last", IDLE).next_poll_seconds
-    assert count / interval <= 200
-    assert interval == max(0.25, count / 200)
-
-
-def test_an_agent_is_told_the_time(database: Database) -> None:
-    see_pod("w-0")
-    before = time.time()
-    assert before <= poll("w-0", IDLE).time <= time.time()
-
-
-def test_workers_that_are_gone_slow_nobody_down(database: Database) -> None:
-    see_pod("last")
-    with database.atomic():
-        for number in range(400):
-            make_worker(f"w-{number}")
+    assert poll("last", IDLE).next_poll_seconds == max(0.25, count / 200)
     Hearing.create(id=1, seconds=workers._GONE_SECONDS, since=1)
-    assert poll("last", IDLE).next_poll_seconds == 0.25
+    assert poll("last", IDLE).next_poll_seconds == 0.25, "those that are gone slow nobody down"
 
 
 def test_an_agent_in_a_pod_that_is_gone_or_not_seen_yet_counts_for_nothing(run: Run) -> None:
@@ -248,17 +220,6 @@ def test_the_pod_after_is_not_given_the_rank_of_the_one_before(run: Run) -> None
     assert poll("w-0", IDLE.model_copy(update={"pod_uid": "uid-2"})).do == "wait"
     said = Worker.get_by_id("w-0")
     assert said.pod_uid == "uid-2", "so the controller knows that it was replaced"
-
-
-def test_workers_of_one_machine_are_told_by_name(run: Run) -> None:
-    make_ranks(run)
-    see_pod("w-0", "")
-    assert poll("w-0", IDLE.model_copy(update={"ip": "192.168.0.7"})).do == "start"
-
-
-def test_a_process_that_was_over_before_its_agent_could_report(run: Run, rank_0: Rank) -> None:
-    poll("w-0", report("exited", run, exited_at=12.5))
-    assert reload(rank_0).reported_at == 12.5
 
 
 @pytest.mark.both_databases
@@ -291,18 +252,3 @@ def test_agents_whose_polls_had_to_wait_come_back_later(database: Database) -> N
     see_pod("w-0")
     assert poll("w-0", IDLE, waited_seconds=0.01).next_poll_seconds == 0.25
     assert poll("w-0", IDLE, waited_seconds=2.0).next_poll_seconds == 4.0
-
-
-@pytest.mark.parametrize(
-    ("pod_uid", "agent_uid", "same"),
-    [
-        ("uid-1", "uid-1", True),
-        ("uid-1", "uid-2", False),
-        ("uid-1", "", False),
-        # Workers of one machine, and a rank of an older version.
-        ("", "", True),
-        (None, "uid-2", True),
-    ],
-)
-def test_uids_tell_pods_apart(pod_uid: str | None, agent_uid: str, same: bool) -> None:
-    assert is_same_pod(pod_uid, agent_uid) is same

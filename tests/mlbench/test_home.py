@@ -24,7 +24,7 @@ def mode(path: Path) -> int:
 
 
 def test_the_variable_names_the_folder(tmp_path: Path) -> None:
-    assert Home.from_environ({names.ENV_HOME: str(tmp_path)}) == Home(tmp_path)
+    assert Home.from_environ({names.ENV_HOME: str(tmp_path)}).root == tmp_path
 
 
 @pytest.mark.parametrize("environ", [{}, {names.ENV_HOME: ""}])

@@ -12,9 +12,9 @@ from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 from mlbench.home import Connection
 from tests.conftest import PrometheusServer, free_port
+from tests.serving import serve_master
 from tests.web import made
 from tests.web.conftest import sign_in
-from tests.web.serving import serve_master
 
 pytestmark = pytest.mark.slow
 

@@ -5,14 +5,12 @@ from typing import Final
 from grafana_foundation_sdk.models.dashboard import VariableSort
 
 from grafana import thresholds, variables
-from grafana.annotations import run_events
 from grafana.board import Board, Row
 from grafana.boards.run.learning import HEADLINE, LEARNING
 from grafana.boards.run.queries import BAND, PHASES, RUN, over_ranks
 from grafana.boards.run.ranks import GPU, MASTER, RANK_TABLE, RESOURCES
 from grafana.boards.run.speed import SPEED, STEPS
 from grafana.graphs import lines, timeline
-from grafana.panels import repeated
 from grafana.queries import graph, recorded
 from mlbench import names
 
@@ -43,20 +41,17 @@ ALERTS: Final = timeline(
     no_value="No alert fired for this run",
 )
 
-OTHERS: Final = repeated(
-    lines(
-        "$other_metric",
-        "A metric that the run's code records: the mean of all ranks, and the band between the "
-        "lowest and the highest.",
-        *(recorded(expr, curve) for curve, expr in over_ranks("$other_metric").items()),
-        unit="short",
-        width=6,
-        least=None,
-        overrides=BAND,
-        no_value="The run records nothing else",
-    ),
-    "other_metric",
-    per_line=4,
+OTHERS: Final = lines(
+    "$other_metric",
+    "A metric that the run's code records: the mean of all ranks, and the band between the lowest "
+    "and the highest.",
+    *(recorded(expr, curve) for curve, expr in over_ranks("$other_metric").items()),
+    unit="short",
+    width=6,
+    least=None,
+    overrides=BAND,
+    repeat="other_metric",
+    no_value="The run records nothing else",
 )
 
 BOARD: Final = Board(
@@ -67,7 +62,6 @@ BOARD: Final = Board(
     time_from="now-15m",
     history=False,
     variables=(
-        variables.datasource(),
         variables.run(),
         variables.query(
             "rank",
@@ -90,7 +84,7 @@ BOARD: Final = Board(
         ),
         variables.master(),
     ),
-    annotations=run_events(RUN),
+    runs=RUN,
     rows=(
         Row("Run ${run_id:text}", HEADLINE),
         Row("Learning", LEARNING),

@@ -9,21 +9,20 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from master.controller.actions import Assign, Count, End, MarkLost, Scale, StopRanks, Wait
+from master.controller.actions import Assign, End, MarkLost, Scale, StopRanks, Wait
 from master.controller.decisions import decide
 from master.controller.executor import Executor, command
 from master.controller.observer import Observer, store_pods
 from master.controller.settling import Settler
-from master.models import Hearing, Rank, Run, run_owner
+from master.models import Hearing, Rank, Run
 from master.pools.base import Placement, PodStatus, Shape
 from master.reading.promql import PrometheusClient
 from master.recording import streams
 from master.recording.delivery import Delivery
-from master.recording.samples import Sample
 from master.workers import Report, poll
 from mlbench.assignment import Assignment
 from tests.master.controller.worlds import POLICY
-from tests.master.making import key, line, make_ranks, make_run, post, record
+from tests.master.making import key, make_ranks, make_run, record
 
 
 @dataclass
@@ -205,17 +204,6 @@ def test_a_rank_is_lost_for_good(executor: Executor, run: Run) -> None:
     Rank.update(exit_code=0, exited_at=3.0).where(Rank.rank == other.rank).execute()
     executor.perform(MarkLost(run.id, 1, 1, 5.0, "silent"))
     assert ranks(run)[1].exited_at == 3.0
-
-
-def test_samples_are_counted(executor: Executor, run: Run, delivery: Delivery) -> None:
-    record(run, line(time.time(), a=1, b="text"))
-    delivery.deliver_waiting()
-    # Posted just now, and not yet delivered.
-    post(run_owner(run.id), [Sample("c", "", time.time_ns() // 1000, 1.0)])
-    for _ in range(2):
-        executor.perform(Count(run.id))
-        executor.settler.turn()
-        assert reload(run).delivery == {"recorded": 3, "in_prometheus": 2, "kept": 1}
 
 
 @pytest.mark.both_databases

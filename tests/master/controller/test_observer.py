@@ -41,12 +41,6 @@ def see_rank(observer: Observer) -> RankView:
     return see_run(observer).ranks[0]
 
 
-def test_an_empty_world(observer: Observer) -> None:
-    world = observer.observe([], "no room")
-    assert (world.run, world.workers, world.warm, world.policy) == (None, (), None, POLICY)
-    assert (world.waited, world.idle, world.waits_for) == (0.0, 0.0, "no room")
-
-
 # --- Workers and pods. ---
 
 

@@ -3,14 +3,13 @@
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 
 import pytest
 from peewee import Database, fn
 
 from master.controller import settling
 from master.controller.settling import Settler
-from master.models import Chunk, KeptSample, Run, Series, Stream, run_owner
+from master.models import Run, Series, Stream, run_owner
 from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient, PrometheusError
 from master.recording.delivery import Delivery
@@ -60,28 +59,6 @@ def test_what_agrees_is_believed(recorded: Run, settler: Settler) -> None:
     assert redeliveries(recorded) == 0
 
 
-def test_what_waits_is_delivered_before_it_is_counted(run: Run, settler: Settler) -> None:
-    record(run, line(time.time(), a=1))
-    post(run_owner(run.id), [Sample("b", "", 1, 2.0)])
-    assert settler.count(reload(run)) == SampleCounts(2, 1, 1)
-
-
-@pytest.mark.both_databases
-def test_what_was_lost_is_delivered_again_and_then_noted(
-    recorded: Run, settler: Settler, own_prometheus: PrometheusServer
-) -> None:
-    own_prometheus.lose_everything()
-    # Some are there, as if Prometheus had been set back to an older state.
-    record(recorded, line(time.time(), a=9), rank=1)
-    deliver_all(settler.delivery)
-    for noted in (None, asdict(SampleCounts(recorded=10, in_prometheus=8, kept=2))):
-        settler.ask(recorded.id)
-        settler.turn()
-        assert reload(recorded).delivery == noted
-        assert redeliveries(recorded) == 1
-        deliver_all(settler.delivery)
-
-
 def test_what_is_lost_again_and_again_is_given_up(
     recorded: Run, settler: Settler, own_prometheus: PrometheusServer
 ) -> None:
@@ -111,17 +88,6 @@ def test_what_would_be_kept_instead_is_not_delivered_again(
     found = settler.count(reload(recorded))
     assert found == (None if again else SampleCounts(9, 0, 2))
     assert redeliveries(recorded) == int(again)
-
-
-def test_samples_whose_chunks_are_gone_are_missing(
-    recorded: Run, settler: Settler, own_prometheus: PrometheusServer
-) -> None:
-    stream = Stream.get(owner=run_owner(recorded.id), rank=1, name="metrics")
-    Chunk.delete().where(Chunk.stream == stream).execute()
-    own_prometheus.lose_everything()
-    assert settler.count(reload(recorded)) == SampleCounts(9, 0, 2)
-    assert redeliveries(recorded) == 0
-    assert KeptSample.select().count() == 2
 
 
 def test_more_than_was_recorded_is_no_loss(

@@ -1,8 +1,5 @@
 """The application that the document is held against, with what its examples speak of."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +9,9 @@ from peewee import Database
 
 from master.models import Pod, Run
 from master.recording import streams
-from tests.conftest import AGENT_SECRET, USER_TOKEN, PrometheusServer, free_port, wait_for
+from tests.conftest import PrometheusServer, free_port
 from tests.master.making import key, line, make_ranks, make_run, record
+from tests.serving import serve_master
 
 _PODS = ("local-mlbench-worker-0", "local-mlbench-worker-1")
 
@@ -37,31 +35,6 @@ def server(
     example_run: Run, shared_prometheus: PrometheusServer, database_url: str, tmp_path: Path
 ) -> Iterator[httpx.URL]:
     """The master's API under gunicorn, as a stack serves it."""
-    port = free_port()
-    url = httpx.URL(f"http://127.0.0.1:{port}")
-    environ = {
-        "MLBENCH_HOME": str(tmp_path / "home"),
-        "MLBENCH_PROMETHEUS_URL": shared_prometheus.url,
-        "MLBENCH_TOKEN": USER_TOKEN,
-        "MLBENCH_AGENT_SECRET": AGENT_SECRET,
-        "DATABASE_URL": database_url,
-    }
-    command = [sys.executable, "-m", "gunicorn", "--config", "python:master.gunicorn_conf"]
-    process = subprocess.Popen(
-        [*command, "--bind", f"127.0.0.1:{port}"],
-        env=os.environ | environ,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_for(lambda: _answers(url), what="gunicorn answers")
-        yield url
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _answers(url: httpx.URL) -> bool:
-    try:
-        return httpx.get(url.join("/healthz")).is_success
-    except httpx.HTTPError:
-        return False
+    there = shared_prometheus.url
+    with serve_master(tmp_path, free_port(), there, database=database_url) as connection:
+        yield httpx.URL(connection.url)

@@ -5,11 +5,8 @@ import socket
 from http.client import HTTPResponse
 
 import httpx
-import pytest
 
 from mlbench.records import Error
-
-pytestmark = pytest.mark.both_databases
 
 _BROKEN = {
     b"hello\r\n\r\n": 400,

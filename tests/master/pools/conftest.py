@@ -43,5 +43,6 @@ def lead_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Prox
         monkeypatch.setattr("master.pools.reflector._FIRST_BACKOFF_SECONDS", 0.02)
         monkeypatch.setattr("master.pools.reflector._LONGEST_BACKOFF_SECONDS", 0.1)
         monkeypatch.setattr("master.pools.kubernetes._FIRST_BACKOFF_SECONDS", 0.05)
+        monkeypatch.setattr("master.pools.kubernetes._LONGEST_BACKOFF_SECONDS", 0.1)
 
     return lead

@@ -11,10 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import urllib3
-from kubernetes.client import ApiClient, Configuration
-from kubernetes.config import load_kube_config
-
 Object = dict[str, Any]
 
 
@@ -133,31 +129,3 @@ def serve(backend: Backend) -> Iterator[Proxy]:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-def real_cluster() -> Backend:
-    """Return the cluster that ``$KUBECONFIG`` names."""
-    settings = Configuration()
-    load_kube_config(client_configuration=settings)
-    http = ApiClient(settings).rest_client.pool_manager
-
-    def ask(request: Request) -> Answer:
-        query = "&".join(f"{name}={value}" for name, value in request.query.items())
-        answer = http.request(
-            "GET" if request.verb == "WATCH" else request.verb,
-            f"{settings.host}{request.path}?{query}",
-            body=request.body or None,
-            headers={"Content-Type": request.content} if request.content else {},
-            preload_content=False,
-            retries=False,
-        )
-        return answer.status, _pieces(answer)
-
-    return ask
-
-
-def _pieces(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    try:
-        yield from filter(None, answer.stream(amt=None))
-    finally:
-        answer.close()

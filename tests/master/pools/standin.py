@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from master.pools.manifests import shape_of
 from tests.master.pools.proxy import Answer, Object, Request
 
 
@@ -14,10 +15,21 @@ class StandIn:
     """What there is in the cluster, by kind and name."""
 
     objects: dict[str, dict[str, Object]] = field(default_factory=dict)
-    events: list[bytes] = field(default_factory=list)
-    """What the next watch hears before it ends."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     _uids: Iterator[int] = field(default_factory=itertools.count)
+
+    def has_exactly(self, wanted: Object) -> bool:
+        """Return whether there is a StatefulSet, its Service and its pods, and nothing else."""
+        name, size = wanted["metadata"]["name"], wanted["spec"]["replicas"]
+        with self.lock:
+            pods, sets = self.objects.get("pods", {}), self.objects.get("statefulsets", {})
+            shapes = {pod["metadata"]["labels"]["mlbench.shape"] for pod in pods.values()}
+            return (
+                list(sets) == list(self.objects.get("services", {})) == [name]
+                and sets[name]["spec"] == wanted["spec"]
+                and sorted(pods) == [f"{name}-{number}" for number in range(size)]
+                and shapes == {shape_of(wanted)}
+            )
 
     def __call__(self, request: Request) -> Answer:
         """Answer a request."""

@@ -1,5 +1,6 @@
 """The pool against a stand-in of a cluster, over HTTP: what it asks, and when things fail."""
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,11 +12,12 @@ from prometheus_client import CollectorRegistry
 from master.pools import kubernetes
 from master.pools.base import Shape
 from master.pools.kubernetes import KubernetesPool
+from master.pools.manifests import Manifest, make_stateful_set
 from master.settings import Limits
 from tests.conftest import wait_for
 from tests.master.pools.driving import make_pool
-from tests.master.pools.made import NAME, OWNER, OWNER_NAME
-from tests.master.pools.proxy import Fault, Proxy, Request, serve
+from tests.master.pools.made import DEFAULTS, NAME, OWNER, OWNER_NAME
+from tests.master.pools.proxy import Fault, Proxy, serve
 from tests.master.pools.standin import StandIn
 
 SMALL = Shape(num_cpus=0.5)
@@ -145,14 +147,8 @@ def test_what_others_change_is_set_back(pool: KubernetesPool, cluster: StandIn) 
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (
-            Fault(403, "services is forbidden: exceeded quota"),
-            "refuses to make worker pods (403 Forbidden): services is forbidden: exceeded quota",
-        ),
-        (Fault(400, "no"), "finds the worker pods invalid (400): no"),
+        (Fault(403, "quota"), "refuses to make worker pods (403 Forbidden): quota"),
         (Fault(422, "spec.x: invalid"), "finds the worker pods invalid (422): spec.x: invalid"),
-        (Fault(409, "conflict"), "cannot make worker pods (409): conflict"),
-        (Fault(429, "slow down"), "cannot make worker pods (429): slow down"),
         (Fault(500, "out of order"), "cannot make worker pods (500): out of order"),
         (Fault(0), "API does not answer: "),
     ],
@@ -188,15 +184,7 @@ def test_an_owner_that_is_not_there_is_told(pool: KubernetesPool, cluster: Stand
     settle(pool, 2)
 
 
-@pytest.mark.parametrize(
-    ("kind", "fault"),
-    [
-        ("pods", Fault(403, "not allowed")),
-        ("pods", Fault(0)),
-        ("services", Fault(500)),
-        ("statefulsets", Fault(410)),
-    ],
-)
+@pytest.mark.parametrize(("kind", "fault"), [("pods", Fault(403)), ("services", Fault(0))])
 def test_what_was_seen_last_counts_while_nothing_can_be_seen(
     pool: KubernetesPool, proxy: Proxy, kind: str, fault: Fault
 ) -> None:
@@ -215,17 +203,16 @@ def test_nothing_is_known_before_it_was_seen(pool: KubernetesPool) -> None:
     assert pool.place([f"{NAME}-0"], None) is None
 
 
-def test_answers_that_are_lost_do_no_harm(pool: KubernetesPool, proxy: Proxy) -> None:
-    """The cluster has done it, and it is asked again."""
-    lost: list[Request] = []
-
-    def lose(request: Request) -> Fault | None:
-        if request.verb not in CHANGES or len(lost) >= 6:
-            return None
-        lost.append(request)
-        return Fault(after=True)
-
-    proxy.spoil = lose
-    settle(pool, 2)
-    settle(pool, 2, Shape())
-    assert len(lost) >= 4
+def test_whatever_fails_on_the_way_it_ends_with_exactly_the_right_pods(
+    pool: KubernetesPool, proxy: Proxy, cluster: StandIn, manifest: Manifest
+) -> None:
+    """Also where the cluster has done what it was asked, and only its answer is lost."""
+    dice = random.Random(2)  # noqa: S311 - dice, not secrets
+    faults = [Fault(status) for status in (0, 403, 409, 410, 422, 500, 503)]
+    faults += [Fault(after=True), Fault(500, after=True)] * 3
+    proxy.spoil = lambda request: dice.choice(faults) if dice.random() < 0.4 else None
+    for workers, cores in ((2, 0.5), (3, 0.25), (1, 0.5)):
+        shape = Shape(num_cpus=cores)
+        settle(pool, workers, shape)
+        made = make_stateful_set(manifest, DEFAULTS, shape, workers)
+        wait_for(lambda: cluster.has_exactly(made))  # noqa: B023

@@ -71,7 +71,7 @@ def lists(proxy: Proxy) -> int:
 def test_it_lists_and_then_watches(
     reflector: Reflector[int], objects: Objects, stop: threading.Event
 ) -> None:
-    assert reflector.seen() is None
+    assert reflector.seen is None
     objects.there = {"a": named("a"), "b": named("b")}
     objects.tell("ADDED", named("c", 3))
     objects.tell("MODIFIED", named("a", 1))
@@ -80,7 +80,7 @@ def test_it_lists_and_then_watches(
     whole = b"".join(objects.events)
     objects.events = [whole[:10], whole[10:75], whole[75:]]
     reflector.start(stop)
-    wait_for(lambda: reflector.seen() == {"a": 1, "c": 3})
+    wait_for(lambda: reflector.seen == {"a": 1, "c": 3})
 
 
 def test_it_lists_again_though_the_watch_says_nothing(
@@ -93,10 +93,10 @@ def test_it_lists_again_though_the_watch_says_nothing(
     assert 2 * (_WATCH_SECONDS + 1) <= 30
     monkeypatch.setattr("master.pools.reflector._WATCH_SECONDS", 1)
     reflector.start(stop)
-    wait_for(lambda: reflector.seen() == {})
+    wait_for(lambda: reflector.seen == {})
     objects.there = {"a": named("a", 5)}
-    wait_for(lambda: reflector.seen() == {"a": 5})
-    assert reflector.trouble() == ""
+    wait_for(lambda: reflector.seen == {"a": 5})
+    assert reflector.trouble == ""
 
 
 TOO_OLD = {"code": 410, "reason": "Expired", "message": "too old resource version"}
@@ -119,8 +119,8 @@ def test_it_starts_over_when_a_watch_goes_wrong(
     objects.events = [event]
     reflector.start(stop)
     wait_for(lambda: lists(proxy) > 3)
-    assert reflector.seen() == {"a": 1}
-    assert reflector.trouble() == "", "the lists go well"
+    assert reflector.seen == {"a": 1}
+    assert reflector.trouble == "", "the lists go well"
 
 
 @pytest.mark.parametrize("fault", [Fault(410), Fault(500), Fault(403), Fault(0)])
@@ -129,9 +129,9 @@ def test_where_it_cannot_watch_it_lists(
 ) -> None:
     proxy.spoil = lambda request: fault if request.verb == "WATCH" else None
     reflector.start(stop)
-    wait_for(lambda: reflector.seen() == {})
+    wait_for(lambda: reflector.seen == {})
     objects.there = {"a": named("a", 5)}
-    wait_for(lambda: reflector.seen() == {"a": 5})
+    wait_for(lambda: reflector.seen == {"a": 5})
 
 
 def test_trouble_is_said_once_and_when_it_is_over(
@@ -145,13 +145,13 @@ def test_trouble_is_said_once_and_when_it_is_over(
     proxy.spoil = lambda request: Fault(403, "pods is forbidden")
     reflector.start(stop)
     wait_for(lambda: lists(proxy) > 3)
-    assert reflector.trouble() == "pods is forbidden"
+    assert reflector.trouble == "pods is forbidden"
     assert not woken.is_set()
     objects.there = {"a": {"metadata": {}}}
     proxy.spoil = lambda request: None
-    wait_for(lambda: "cannot be read" in reflector.trouble())
+    wait_for(lambda: "cannot be read" in reflector.trouble)
     objects.there = {}
-    wait_for(lambda: reflector.trouble() == "" and reflector.seen() == {})
+    wait_for(lambda: reflector.trouble == "" and reflector.seen == {})
     assert woken.is_set()
     said = [record.getMessage() for record in caplog.records]
     assert [words for words in said if path in words] == [
@@ -173,5 +173,5 @@ def test_it_looks_on_whatever_goes_wrong(
 
     reflector = Reflector(Api(), PATH, {}, read, lambda: None)
     reflector.start(stop)
-    wait_for(lambda: reflector.seen() == {"a": 2})
+    wait_for(lambda: reflector.seen == {"a": 2})
     assert not odd

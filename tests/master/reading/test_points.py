@@ -23,12 +23,14 @@ def rows(found: Iterator[Points]) -> list[Point]:
     return [point for piece in found for point in piece]
 
 
-NOTED = made(Point(1, "a"), Point(2, "b", True), Point(3, "c", None, {"k": 1}), Point(4, "d"))
+NOTED = made(
+    Point(1, "a"), Point(2, "b", Note(True)), Point(3, "c", Note(None, {"k": 1})), Point(4, "d")
+)
 
 
 def test_columns_and_rows_are_the_same() -> None:
     assert NOTED.times_us == [1, 2, 3, 4]
-    assert NOTED.notes == {1: Note(True, None), 2: Note(None, {"k": 1})}
+    assert NOTED.notes == {1: Note(True), 2: Note(None, {"k": 1})}
     assert from_points(NOTED) == NOTED
     assert not Points((), ())
 
@@ -48,10 +50,10 @@ def test_between_leaves_out_the_first_time_and_not_the_last() -> None:
 
 def test_joined_points_of_one_time_keep_the_order_of_the_parts() -> None:
     joined = join(
-        [made(Point(1, "a", True), Point(3, "c")), at(1, 2, 3, value="x"), Points((), ())]
+        [made(Point(1, "a", Note(True)), Point(3, "c")), at(1, 2, 3, value="x"), Points((), ())]
     )
     assert [point[:2] for point in joined] == [(1, "a"), (1, "x"), (2, "x"), (3, "c"), (3, "x")]
-    assert joined.notes == {0: Note(True, None)}
+    assert joined.notes == {0: Note(True)}
     assert not join([])
 
 
@@ -61,7 +63,7 @@ def test_merging_is_sorting_however_the_points_are_cut() -> None:
         sides = []
         for side in "ab":
             times = sorted(dice.randrange(20) for _ in range(dice.randrange(15)))
-            whole = made(*(Point(t, side, bool(t % 2), i) for i, t in enumerate(times)))
+            whole = made(*(Point(t, side, Note(bool(t % 2), i)) for i, t in enumerate(times)))
             cuts = sorted({0, len(times), *(dice.randrange(len(times) + 1) for _ in range(3))})
             sides.append([whole.part(a, b) for a, b in itertools.pairwise(cuts)])
         found = rows(merge(*(pieces(*side) for side in sides)))

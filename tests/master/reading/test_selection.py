@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from master.reading.points import Pieces, Point, Points, Read, from_points
+from master.reading.points import Note, Pieces, Point, Points, Read, from_points
 from master.reading.selection import Selection
 
 
@@ -14,7 +14,7 @@ def cut(points: Points, size: int) -> Pieces:
 
 
 def reading(values: list[str], size: int = 3, cumulative: bool | None = None) -> Read:
-    points = from_points(Point(i * 10, value, cumulative) for i, value in enumerate(values))
+    points = from_points(Point(i * 10, value, Note(cumulative)) for i, value in enumerate(values))
     return partial(cut, points, size)
 
 
@@ -68,7 +68,7 @@ def test_texts_are_left_out_of_averages() -> None:
 
 def test_where_there_are_only_texts_the_last_stands_for_all() -> None:
     found = chosen(reading(["a", "b", "c", "d", "e"], cumulative=True), summarize=3)
-    assert found == [Point(10, "b", True), Point(30, "d", True), Point(40, "e", True)]
+    assert found == [Point(us, text, Note(True)) for us, text in ((10, "b"), (30, "d"), (40, "e"))]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_odd_numbers_are_averaged(values: list[str], mean: str) -> None:
 
 def spread(values: list[str], at_most: int, size: int = 3) -> list[tuple[str | None, str | None]]:
     found = chosen(reading(values, size), summarize=at_most)
-    return [(point.minimum, point.maximum) for point in found]
+    return [point.note[2:] for point in found]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 99])

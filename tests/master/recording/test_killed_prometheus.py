@@ -74,22 +74,6 @@ def test_an_empty_disk_while_samples_wait(
     assert redeliveries(own_case) == 1
 
 
-def test_an_empty_disk_that_nobody_noticed(
-    own_case: Case, own_prometheus: PrometheusServer
-) -> None:
-    """As no sample came meanwhile: the run's final count finds it."""
-    own_case.record_some()
-    own_case.deliver_all()
-    own_prometheus.kill()
-    lose_the_disk(own_prometheus)
-    own_prometheus.start()
-    assert own_case.count().in_prometheus == 0
-    assert own_case.settler.count(Run.get_by_id(own_case.run.id)) is None
-    own_case.deliver_all()
-    own_case.assert_complete()
-    assert own_case.settler.count(Run.get_by_id(own_case.run.id)) == own_case.count()
-
-
 def test_a_disk_that_is_lost_again_while_all_is_sent_again(
     own_case: Case, own_prometheus: PrometheusServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

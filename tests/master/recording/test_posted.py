@@ -91,11 +91,3 @@ def test_items_that_arrive_meanwhile_are_one_batch_and_errors_stay_apart(items: 
         *(item for item in items if item > 0),
     ]
     assert len(ledger.batches) == (2 if min(items) > 0 else 4)
-
-
-def test_many_writers_write_everything_once() -> None:
-    written: list[int] = []
-    group = GroupCommit(written.extend)
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(group.write, range(4_000)))
-    assert sorted(written) == list(range(4_000))

@@ -2,7 +2,6 @@
 
 import math
 import random
-import struct
 import time
 from collections.abc import Iterator
 
@@ -11,7 +10,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from master.models import Run
-from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.remote_write import (
     RefusedError,
@@ -21,7 +19,7 @@ from master.recording.remote_write import (
     WriterMetrics,
     encode,
 )
-from tests.conftest import PrometheusServer, free_port
+from tests.conftest import PrometheusServer
 from tests.master.making import line, record, time_series
 from tests.master.recording.faulty_prometheus import FaultyPrometheus, answers
 from tests.master.recording.places import decode
@@ -72,14 +70,6 @@ def test_many_series_are_read_as_they_were_written() -> None:
     series.append(({"__name__": "empty"}, []))
     message = encode([time_series(labels, points) for labels, points in series])
     assert decode(message) == series
-
-
-def test_what_is_no_finite_number_keeps_its_bits() -> None:
-    values = [math.inf, -math.inf, -0.0, 5e-324, 1.7976931348623157e308, math.nan]
-    [(_, points)] = decode(encode([TimeSeries({}, list(range(6)), values)]))
-    assert [struct.pack("<d", value) for _, value in points] == [
-        struct.pack("<d", value) for value in values
-    ]
 
 
 def test_the_request_is_what_the_protocol_asks(
@@ -135,26 +125,6 @@ def test_how_long_to_wait_is_told(
     with pytest.raises(UnavailableError) as raised:
         fake.send([])
     assert raised.value.retry_after == seconds
-
-
-def test_nobody_there_is_unavailable() -> None:
-    writer = RemoteWriter(f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(UnavailableError, match="/api/v1/write"):
-        writer.send([])
-    writer.close()
-
-
-def test_prometheus_understands(writer: RemoteWriter, prometheus: PrometheusClient) -> None:
-    labels = {"__name__": "written", "text": 'ü "quoted"\n\\ \x00 𝄞', "case": "understands"}
-    samples = [(NOW_MS - 2, 1.5), (NOW_MS - 1, float("nan")), (NOW_MS, float("-inf"))]
-    writer.send([time_series(labels, samples)])
-    [found] = prometheus.query('written{case="understands"}[1m]', (NOW_MS + 1) / 1000)
-    assert found.labels == labels
-    assert [*zip((round(t * 1000) for t in found.times), found.values, strict=True)] == [
-        (NOW_MS - 2, "1.5"),
-        (NOW_MS - 1, "NaN"),
-        (NOW_MS, "-Inf"),
-    ]
 
 
 @pytest.fixture

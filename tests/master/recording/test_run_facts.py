@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from master.models import Rank, Run, pod_owner, run_owner
+from master.models import Rank, Run, Stream, pod_owner, run_owner
 from master.recording.delivery import Delivery
-from master.recording.run_facts import store_goal, store_settings
+from master.recording.run_facts import store_facts
 from master.recording.samples import Sample, Settings, read_machine
 from mlbench.records import Goal
+from tests.master.making import deliver_all as deliver
 from tests.master.making import make_ranks, post, record
 
 pytestmark = pytest.mark.both_databases
@@ -22,7 +23,7 @@ def at(second: float, value: float | str, metric: str = "val", rank: str = "0") 
 
 
 def store(run: Run, *samples: Sample, goal: Goal | None = None) -> None:
-    store_goal(run, (goal,) if goal else (), samples)
+    store_facts(run, Stream(), (goal,) if goal else (), samples)
 
 
 def reached(run: Run) -> tuple[float | None, float | None]:
@@ -32,11 +33,6 @@ def reached(run: Run) -> tuple[float | None, float | None]:
 
 def stated(**fields: Any) -> bytes:
     return json.dumps({"time": 1763683200.5, **fields}).encode() + b"\n"
-
-
-def deliver(delivery: Delivery) -> None:
-    while delivery.deliver_waiting():
-        pass
 
 
 def test_the_first_moment_counts_with_its_training_time(run: Run) -> None:
@@ -76,8 +72,8 @@ def test_another_goal_begins_anew(run: Run) -> None:
 
 
 def test_the_last_settings_replace_those_before(run: Run) -> None:
-    store_settings(run, [Settings({"a": 1, "b": 2}), Settings({"a": 3})])
-    store_settings(run, [])
+    store_facts(run, Stream(), [Settings({"a": 1, "b": 2}), Settings({"a": 3})], [])
+    store(run)
     assert Run.get_by_id(run.id).settings == {"a": 3}
 
 

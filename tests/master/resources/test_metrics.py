@@ -11,23 +11,14 @@ from falcon.testing import TestClient
 from master.models import Pod, Run, Stream
 from master.recording.delivery import Delivery
 from master.times import seconds_to_text
-from tests.master.making import line, make_pod, make_ranks, make_run, record
-
-DATE = "2018-08-03T09:21:29.347960Z"
+from tests.master.making import make_pod, make_ranks, make_run
+from tests.master.resources.reading import OLD, get, get_run
 
 
 def post(api: TestClient, **fields: Any) -> Any:
-    body = {"name": "a", "value": 1, "date": DATE} | fields
+    body = {"name": "a", "value": 1, "date": OLD} | fields
     # Not json=...: its encoder refuses half of a character pair, clients may not.
     return api.simulate_post("/api/metrics/", body=json.dumps(body))
-
-
-def get(api: TestClient, owner: object, **params: Any) -> Any:
-    return api.simulate_get(f"/api/metrics/{owner}/", params=params)
-
-
-def get_run(api: TestClient, run: Run, **params: Any) -> Any:
-    return get(api, run.id, metric_type="run", **params)
 
 
 def test_what_is_posted_is_read_at_once(api: TestClient, run: Run) -> None:
@@ -36,21 +27,21 @@ def test_what_is_posted_is_read_at_once(api: TestClient, run: Run) -> None:
     for i, (value, read) in enumerate([*spelled.items(), *((text, text) for text in texts)]):
         answer = post(api, run_id=run.id, name=f"m{i}", value=value)
         assert answer.status_code == 201
-        said = {"run_id": run.id, "name": f"m{i}", "date": DATE, "value": str(value)}
+        said = {"run_id": run.id, "name": f"m{i}", "date": OLD, "value": str(value)}
         assert answer.json == said
-        assert get_run(api, run).json[f"m{i}"] == [{"date": DATE, "value": read}]
+        assert get_run(api, run).json[f"m{i}"] == [{"date": OLD, "value": read}]
 
 
 @pytest.mark.parametrize(
     ("date", "read"),
     [
-        ("2018-08-03 09:21:29.347960", DATE),
-        ("2018-08-03T11:21:29.347960+02:00", DATE),
+        ("2018-08-03 09:21:29.347960", OLD),
+        ("2018-08-03T11:21:29.347960+02:00", OLD),
         ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000000Z"),
         ("1815-12-10T00:00:00Z", "1815-12-10T00:00:00.000000Z"),
         ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000000Z"),
         ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59.000000Z"),
-        (1533288089.34796, DATE),
+        (1533288089.34796, OLD),
     ],
 )
 def test_any_date_is_read_again(
@@ -79,34 +70,6 @@ def test_a_pods_samples(api: TestClient, delivery: Delivery) -> None:
         delivery.deliver_waiting()
 
 
-def test_names_with_a_rank(api: TestClient, run: Run) -> None:
-    record(run, line(0.001, loss=1))
-    post(api, run_id=run.id, name="loss @ 1", value=2)
-    post(api, run_id=run.id, name="loss", value=3)
-    assert list(get_run(api, run).json) == ["loss", "loss @ 0", "loss @ 1"]
-    found = get_run(api, run, metric_filter="loss")
-    assert list(found.json) == ["loss", "loss @ 0", "loss @ 1"]
-    assert list(get_run(api, run, metric_filter="loss @ 1").json) == ["loss @ 1"]
-    assert get_run(api, run, metric_filter="other").json == {}
-
-
-def test_since_and_last_n(api: TestClient, run: Run) -> None:
-    for second in range(5):
-        post(api, run_id=run.id, value=second, date=f"2018-08-03T09:21:0{second}Z")
-
-    def read(**params: Any) -> list[str]:
-        return [point["value"] for point in get_run(api, run, **params).json.get("a", [])]
-
-    assert read() == list("01234")
-    assert read(since="2018-08-03T09:21:02Z") == list("34")
-    assert read(since="2018-08-03 09:21:02") == list("34")
-    assert read(since="2018-08-03T11:21:02 02:00") == list("34")
-    assert read(since="9999-12-31") == []
-    assert read(last_n=2) == list("34")
-    assert read(last_n=10**17) == list("01234")
-    assert read(last_n=1, since="2018-08-03T09:21:01Z") == ["4"]
-
-
 def test_a_wrong_field_is_named(api: TestClient, run: Run) -> None:
     wrong: dict[str, list[object]] = {
         "name": ["", None, 3, "x" * 201],
@@ -127,7 +90,7 @@ def test_a_wrong_field_is_named(api: TestClient, run: Run) -> None:
 
 def test_an_unknown_run_or_pod(api: TestClient) -> None:
     for run_id in (0, -1, 999, 2**63, 10**30):
-        assert get(api, run_id, metric_type="run").status_code == 404
+        assert get(api, str(run_id), metric_type="run").status_code == 404
         answer = post(api, run_id=run_id)
         assert answer.status_code == 404
         assert answer.json["message"].startswith("run_id: ")
@@ -147,14 +110,3 @@ def test_a_pod_is_known_as_long_as_something_is_known_of_it(api: TestClient) -> 
     assert list(get(api, pod).json) == ["a"]
     make_ranks(make_run(), workers=[f"{pod}-ran"])
     assert get(api, f"{pod}-ran").json == {}
-
-
-def test_a_runs_samples_outlive_it_no_longer_than_the_api_knows_it(
-    api: TestClient, run: Run, delivery: Delivery
-) -> None:
-    record(run, line(time.time(), a=1))
-    delivery.deliver_waiting()
-    Run.update(state="FINISHED").where(Run.id == run.id).execute()
-    assert get_run(api, run).status_code == 200
-    api.simulate_delete(f"/api/runs/{run.id}")
-    assert get_run(api, run).status_code == 404

@@ -68,10 +68,15 @@ def test_all_pods_take_few_queries(
             assert len(caplog.records) <= 3
 
 
-def test_no_pods_and_no_runs(api: TestClient) -> None:
+def test_no_pods_no_runs_and_nothing_recorded(api: TestClient) -> None:
     for kind in ("pod", "run"):
         assert get(api, metric_type=kind).json == {}
         assert opened(get(api, metric_type=kind, format="zip")) == {}
+    run = make_run()
+    assert get_run(api, run).json == opened(get_run(api, run, format="zip")) == {}
+    assert rows(get_run(api, run, format="csv")) == [
+        ["series", "date", "value", "cumulative", "metadata"]
+    ]
 
 
 def test_all_runs(api: TestClient, delivery: Delivery) -> None:

@@ -2,56 +2,43 @@
 
 import http.client
 import json
-import os
 import random
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from benchmarks.servers import database_url
 from master.models import Run, Series, open_database, run_owner
 from master.recording.remote_write import RemoteWriter
 from master.recording.samples import prometheus_labels
-from tests.conftest import USER_TOKEN, PrometheusServer, free_port, wait_for
+from tests.conftest import USER_TOKEN, PrometheusServer, free_port
 from tests.master.making import make_run, time_series
+from tests.serving import serve_master
 
 # More than one query reads, and more than sockets hold: 17 MB as JSON.
 SAMPLES = 250_000
 
 
-@dataclass(frozen=True)
-class Server:
-    """The master's API under gunicorn."""
-
-    port: int
-    run_id: int
-
-    @contextmanager
-    def ask(self, query: str = "") -> Iterator[http.client.HTTPResponse]:
-        """Ask for the run's series; as little as possible arrives before it is read."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port)
-        connection.sock = socket.socket()
-        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-        connection.sock.connect(("127.0.0.1", self.port))
-        path = f"/api/metrics/{self.run_id}/?metric_type=run{query}"
-        connection.request("GET", path, headers={"Authorization": f"Bearer {USER_TOKEN}"})
-        with closing(connection), connection.getresponse() as response:
-            yield response
-
-    def answers(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+@contextmanager
+def ask(port: int, run: Run, query: str = "") -> Iterator[http.client.HTTPResponse]:
+    """Ask for the run's series; as little as possible arrives before it is read."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.sock = socket.socket()
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    connection.sock.connect(("127.0.0.1", port))
+    path = f"/api/metrics/{run.id}/?metric_type=run{query}"
+    connection.request("GET", path, headers={"Authorization": f"Bearer {USER_TOKEN}"})
+    with closing(connection), connection.getresponse() as response:
+        yield response
 
 
 @pytest.fixture
 def long_run(own_prometheus: PrometheusServer, tmp_path: Path) -> Iterator[Run]:
-    database = open_database(f"sqlite:///{tmp_path / 'mlbench.db'}")
+    database = open_database(database_url(tmp_path))
     run = make_run()
     first_ms = time.time_ns() // 1_000_000 - SAMPLES
     writer = RemoteWriter(own_prometheus.url)
@@ -72,48 +59,27 @@ def long_run(own_prometheus: PrometheusServer, tmp_path: Path) -> Iterator[Run]:
     database.close()
 
 
-@pytest.fixture
-def server(own_prometheus: PrometheusServer, long_run: Run, tmp_path: Path) -> Iterator[Server]:
-    found = Server(free_port(), long_run.id)
-    environ = os.environ | {
-        "MLBENCH_HOME": str(tmp_path / "home"),
-        "MLBENCH_PROMETHEUS_URL": own_prometheus.url,
-        "MLBENCH_TOKEN": USER_TOKEN,
-        "MLBENCH_AGENT_SECRET": "agent",
-        "DATABASE_URL": f"sqlite:///{tmp_path / 'mlbench.db'}",
-    }
-    command = [sys.executable, "-m", "gunicorn", "--config", "python:master.gunicorn_conf"]
-    process = subprocess.Popen(
-        [*command, "--bind", f"127.0.0.1:{found.port}"],
-        env=environ,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_for(found.answers, what="gunicorn answers")
-        yield found
-    finally:
-        process.terminate()
-        process.wait()
-
-
+@pytest.mark.slow
 def test_a_long_answer_is_whole_and_breaks_off_where_prometheus_does(
-    server: Server, own_prometheus: PrometheusServer
+    own_prometheus: PrometheusServer, long_run: Run, tmp_path: Path
 ) -> None:
-    with server.ask() as answer:
-        assert answer.headers["Transfer-Encoding"] == "chunked"
-        [(name, points)] = json.loads(answer.read()).items()
-    assert (name, len(points)) == ("loss @ 0", SAMPLES)
-    assert len({point["date"] for point in points}) == SAMPLES
-
+    port = free_port()
     with ExitStack() as begun:
-        forms = ("json", "csv", "zip")
-        answers = [begun.enter_context(server.ask(f"&format={form}")) for form in forms]
+        begun.enter_context(serve_master(tmp_path, port, own_prometheus.url))
+        with ask(port, long_run) as answer:
+            assert answer.headers["Transfer-Encoding"] == "chunked"
+            [(name, points)] = json.loads(answer.read()).items()
+        assert (name, len(points)) == ("loss @ 0", SAMPLES)
+        assert len({point["date"] for point in points}) == SAMPLES
+
+        forms = [f"&format={form}" for form in ("json", "csv", "zip")]
+        answers = [begun.enter_context(ask(port, long_run, form)) for form in forms]
         own_prometheus.kill()
         for answer in answers:
             assert answer.status == 200
             with pytest.raises(http.client.IncompleteRead):
                 answer.read()
-    # What fails at once can still say so.
-    with server.ask() as answer:
-        assert answer.status == 503
-        assert json.loads(answer.read())["status"] == 503
+        # What fails at once can still say so.
+        with ask(port, long_run) as answer:
+            assert answer.status == 503
+            assert json.loads(answer.read())["status"] == 503

@@ -1,9 +1,9 @@
 """Comparisons for reports, made up: as many groups and runs as a test asks for."""
 
 from dataclasses import replace
-from statistics import mean, median, stdev
 from typing import Literal
 
+from master.results.compare import to_groups
 from mlbench.records import Goal
 from mlbench.results import (
     AccuracyAfterTime,
@@ -11,9 +11,7 @@ from mlbench.results import (
     Cost,
     Curve,
     Difference,
-    Group,
     Result,
-    Summary,
     TimeToAccuracy,
     Value,
 )
@@ -21,6 +19,9 @@ from mlbench.results import (
 METRIC = "val_global_Prec@1"
 GOAL = Goal(METRIC, 97.0)
 _EPOCHS = 12
+# Of the training time.
+_PHASES = {"data": 0.02, "forward": 0.3, "backward": 0.4, "communication": 0.05}
+_PHASES |= {"optimizer": 0.03, "metrics": 0.01, "evaluation": 0.1, "other": 0.04}
 
 
 def make_result(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
@@ -30,6 +31,7 @@ def make_result(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
     values = tuple(99.0 - 80.0 * 0.62**epoch for epoch in range(_EPOCHS))
     reached = next(i for i, value in enumerate(values) if value >= GOAL.value)
     training = times[-1]
+    phases = {name: share * training for name, share in _PHASES.items()}
     return Result(
         run_id=run_id,
         name=f"digits-w{workers}-r{repeat}",
@@ -48,16 +50,7 @@ def make_result(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
         training_seconds=training,
         wall_seconds=training * 1.1 + 4.0,
         samples_per_second=1437.0 * _EPOCHS / training,
-        phases={
-            "data": 0.02 * training,
-            "forward": 0.3 * training,
-            "backward": 0.4 * training,
-            "communication": 0.05 * workers * training,
-            "optimizer": 0.03 * training,
-            "metrics": 0.01 * training,
-            "evaluation": 0.1 * training,
-            "other": 0.04 * training,
-        },
+        phases=phases | {"communication": workers * phases["communication"]},
         communication_share=0.05 * workers,
         cost=Cost(workers * (training + 5.0), workers * times[reached], None, None, None),
         energy_joules=None,
@@ -96,11 +89,9 @@ def make_aimless(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
 
 def make_comparison(results: list[Result]) -> Comparison:
     """Return the comparison of runs that differ in their workers alone."""
-    groups: list[Group] = []
-    for workers in sorted({result.num_workers for result in results}):
-        members = [result for result in results if result.num_workers == workers]
-        groups.append(_make_group(members, groups[0] if groups else None))
-    return Comparison("yes", (), tuple(groups), tuple(results))
+    same = {"data": "digits", "batch_size": "96", "num_cpus": "any", "max_bandwidth": "any"}
+    facts = {one.run_id: {**same, "num_workers": str(one.num_workers)} for one in results}
+    return Comparison("yes", (), to_groups(results, facts), tuple(results))
 
 
 def make_matrix(workers: tuple[int, ...] = (1, 2, 4), repeats: int = 5) -> Comparison:
@@ -114,71 +105,3 @@ def make_matrix(workers: tuple[int, ...] = (1, 2, 4), repeats: int = 5) -> Compa
 def make_difference(name: str, breaks: Literal["yes", "no", "unknown"], text: str) -> Difference:
     """Return a difference between runs 1 and 2."""
     return Difference(name, breaks, (Value("a", (1,)), Value("b", (2,))), text)
-
-
-def make_summary(values: list[float]) -> Summary | None:
-    """Return the summary of the values that there are; None where there are none."""
-    if not values:
-        return None
-    kept = sorted(values)[1:-1] if len(values) > 2 else values
-    return Summary(
-        count=len(values),
-        mean=mean(kept),
-        left_out=len(values) - len(kept),
-        median=median(values),
-        minimum=min(values),
-        maximum=max(values),
-        standard_deviation=stdev(values) if len(values) > 1 else None,
-    )
-
-
-def _make_group(members: list[Result], first: Group | None) -> Group:
-    workers = members[0].num_workers
-    reached = [one.time_to_accuracy for one in members if one.time_to_accuracy]
-    training = make_summary([t.training_seconds for t in reached if t.training_seconds])
-    if training and len(reached) < len(members):
-        training = replace(training, mean=None)
-    throughput = make_summary([r.samples_per_second for r in members if r.samples_per_second])
-    group = Group(
-        label=f"{workers} worker" + ("s" if workers > 1 else ""),
-        num_workers=workers,
-        run_ids=tuple(one.run_id for one in members),
-        reached=len(reached),
-        training_seconds_to_accuracy=training,
-        wall_seconds_to_accuracy=make_summary([t.wall_seconds for t in reached]),
-        accuracy_after_time=make_summary(
-            [
-                r.accuracy_after_time.value
-                for r in members
-                if r.accuracy_after_time and r.accuracy_after_time.value
-            ]
-        ),
-        samples_per_second=throughput,
-        communication_share=make_summary(
-            [r.communication_share for r in members if r.communication_share is not None]
-        ),
-        worker_seconds=make_summary([r.cost.worker_seconds for r in members if r.cost]),
-        energy_joules=make_summary([r.energy_joules for r in members if r.energy_joules]),
-        phases={name: mean(r.phases.get(name, 0.0) for r in members) for name in members[0].phases},
-        speedup=None,
-        efficiency=None,
-        throughput_speedup=None,
-        throughput_efficiency=None,
-    )
-    base = first or group
-    speedup = _ratio(base.training_seconds_to_accuracy, group.training_seconds_to_accuracy)
-    faster = _ratio(group.samples_per_second, base.samples_per_second)
-    more = workers / base.num_workers
-    return replace(
-        group,
-        speedup=speedup,
-        efficiency=None if speedup is None else speedup / more,
-        throughput_speedup=faster,
-        throughput_efficiency=None if faster is None else faster / more,
-    )
-
-
-def _ratio(over: Summary | None, under: Summary | None) -> float | None:
-    if over is None or under is None or over.mean is None or under.mean is None:
-        return None
-    return over.mean / under.mean

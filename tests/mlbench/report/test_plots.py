@@ -22,24 +22,27 @@ def drawn(comparison: Comparison) -> dict[str, Plot]:
     return {plot.title: plot for plot in plots(comparison)}
 
 
+@pytest.fixture(scope="module")
+def matrix() -> dict[str, Plot]:
+    return drawn(make_matrix((1, 2, 4), 5))
+
+
 def texts(plot: Plot) -> list[str]:
     """Return the texts of a drawing."""
     root = ElementTree.fromstring(plot.svg)  # noqa: S314 - our own drawing
     return [element.text or "" for element in root.iter() if element.tag.endswith("text")]
 
 
-def test_a_set_has_every_plot() -> None:
-    found = drawn(make_matrix((1, 2, 4), 5))
-    metric, reached, speedup, phases = found.values()
-    assert [*found] == [
+def test_a_set_has_every_plot(matrix: dict[str, Plot]) -> None:
+    metric, reached, speedup, phases = matrix.values()
+    assert [*matrix] == [
         f"{METRIC} over training time",
         "Time to accuracy",
         "Speed-up",
         "Where the time went",
     ]
-    assert {"1 worker", "2 workers", "4 workers", "training time [s]", METRIC, "97"} <= {
-        *texts(metric)
-    }
+    expected = {"1 worker", "2 workers", "4 workers", "training time [s]", METRIC, "97"}
+    assert expected <= {*texts(metric)}
     assert {"1", "2", "4", "workers", "training time to the goal [s]"} <= {*texts(reached)}
     assert {"ideal", "time to accuracy", "throughput"} <= {*texts(speedup)}
     assert {"communication", "other", "9.94 s", "time [s]"} <= {*texts(phases)}
@@ -48,7 +51,6 @@ def test_a_set_has_every_plot() -> None:
 @pytest.mark.parametrize(
     ("results", "titles"),
     [
-        ([make_result(1)], [f"{METRIC} over training time", "Where the time went"]),
         (
             [make_unreached(1), make_unreached(2, repeat=2)],
             [f"{METRIC} over training time", "Where the time went"],
@@ -61,7 +63,7 @@ def test_a_plot_without_figures_is_left_out(results: list[Result], titles: list[
     assert [*drawn(make_comparison(results))] == titles
 
 
-def test_without_training_time_the_clock_is_the_walls() -> None:
+def test_without_training_time_the_wall_clock_is_plotted() -> None:
     result = make_result(1)
     assert result.curve is not None
     unknown = replace(result.curve, training_seconds=(None,) * len(result.curve.values))
@@ -71,41 +73,35 @@ def test_without_training_time_the_clock_is_the_walls() -> None:
     assert "time since the start [s]" in texts(plot)
 
 
-def test_groups_with_as_many_workers_have_names_instead() -> None:
-    comparison = make_matrix((1, 2), 2)
-    first, second = comparison.groups
-    groups = (
-        replace(first, num_workers=2, label="2 workers, flat"),
-        replace(second, label="2 workers, ddp"),
-    )
-    found = drawn(replace(comparison, groups=groups))
-    assert "Speed-up" not in found
-    assert "2 workers, flat" in texts(found["Time to accuracy"])
-
-
-def test_groups_are_told_apart_by_the_end_of_long_labels() -> None:
+def test_groups_with_as_many_workers_are_told_apart_by_the_end_of_their_labels() -> None:
     comparison = make_matrix((1, 2), 2)
     long = "2 workers, command /home/someone/venv/bin/python /home/someone/train.py --rate"
     groups = tuple(
         replace(group, num_workers=2, label=f"{long} {rate}")
         for group, rate in zip(comparison.groups, ("0.1", "0.2"), strict=True)
     )
-    metric, *others = plots(replace(comparison, groups=groups))
-    for plot in (metric, *others):
+    found = drawn(replace(comparison, groups=groups))
+    assert "Speed-up" not in found
+    for plot in found.values():
         for rate in ("0.1", "0.2"):
             assert sum(text.endswith(f"--rate {rate}") for text in texts(plot)) == 1, plot.title
 
 
-def test_a_name_that_no_font_here_has_is_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+@pytest.mark.parametrize("metric", ["\N{ROCKET}准确率", "<b>&$x^2$"])
+def test_any_name_of_a_metric_is_drawn_as_it_is(
+    metric: str, recwarn: pytest.WarningsRecorder
+) -> None:
     result = make_result(1)
     assert result.target is not None
-    odd = replace(result, target=replace(result.target, metric="\N{ROCKET}准确率"))
-    assert "\N{ROCKET}准确率" in texts(plots(make_comparison([odd]))[0])
+    odd = replace(result, target=replace(result.target, metric=metric))
+    assert metric in texts(plots(make_comparison([odd]))[0])
     assert [*recwarn] == []
 
 
-def test_a_drawing_takes_its_colours_from_the_page_and_asks_nobody() -> None:
-    for plot in plots(make_matrix((1, 2), 2)):
+def test_a_drawing_takes_its_colours_from_the_page_and_loads_nothing(
+    matrix: dict[str, Plot],
+) -> None:
+    for plot in matrix.values():
         for stand_in in (_INK, _FAINT, *_SERIES):
             assert stand_in not in plot.svg
         assert "currentColor" in plot.svg
@@ -113,20 +109,10 @@ def test_a_drawing_takes_its_colours_from_the_page_and_asks_nobody() -> None:
         assert addresses == {"http://www.w3.org/1999/xlink", "http://www.w3.org/2000/svg"}
 
 
-def test_the_drawings_of_a_page_do_not_share_ids() -> None:
-    ids = [i for plot in plots(make_matrix()) for i in re.findall(r'\bid="([^"]+)"', plot.svg)]
+def test_the_drawings_of_a_page_do_not_share_ids(matrix: dict[str, Plot]) -> None:
+    svg = "".join(plot.svg for plot in matrix.values())
+    ids = re.findall(r'\bid="([^"]+)"', svg)
     assert len(ids) == len({*ids})
-    linked = {
-        i
-        for plot in plots(make_matrix())
-        for i in re.findall(r'(?:href="|url\()#([^")]+)', plot.svg)
-    }
+    linked = {*re.findall(r'(?:href="|url\()#([^")]+)', svg)}
     assert linked
     assert linked <= {*ids}
-
-
-def test_a_name_with_markup_is_a_text() -> None:
-    result = make_result(1)
-    assert result.target is not None
-    odd = replace(result, target=replace(result.target, metric="<b>&$x^2$"))
-    assert "<b>&$x^2$" in texts(plots(make_comparison([odd]))[0])

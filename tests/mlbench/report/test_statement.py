@@ -9,21 +9,16 @@ from tests.mlbench.report.making import (
     make_comparison,
     make_difference,
     make_matrix,
-    make_result,
 )
 
 
 def test_the_title_names_tasks_and_workers() -> None:
-    matrix = make_matrix((1, 2, 4), 2)
+    matrix, alone = make_matrix((1, 2, 4), 2), make_comparison([make_aimless(1)])
     assert title(matrix) == "digits on 1, 2, 4 workers"
-    assert subtitle(matrix) == "6 runs, goal: val_global_Prec@1 ≥ 97"
-    assert subtitle(matrix, 2).endswith("≥ 97; left out: 2 that did not finish")
-
-
-def test_a_run_of_ones_own_code_without_a_goal() -> None:
-    alone = make_comparison([make_aimless(1)])
-    assert title(alone) == "own code on 1 worker"
-    assert subtitle(alone) == "1 run, no goal"
+    assert subtitle(matrix, 2) == (
+        "6 runs, goal: val_global_Prec@1 ≥ 97; left out: 2 that did not finish"
+    )
+    assert (title(alone), subtitle(alone)) == ("own code on 1 worker", "1 run, no goal")
 
 
 def test_runs_that_can_be_compared() -> None:
@@ -32,10 +27,7 @@ def test_runs_that_can_be_compared() -> None:
         "These runs can be compared: the same data, goal and batch size, as far as stated."
     )
     assert (said.reasons, said.differences, said.departures) == ((), (), ())
-
-
-def test_a_single_run_is_not_compared() -> None:
-    assert statement(make_comparison([make_result(1)])).sentence == ""
+    assert statement(make_comparison([make_aimless(1)])).sentence == "", "a single one"
 
 
 def test_reasons_come_before_what_else_differs() -> None:
@@ -59,12 +51,13 @@ def test_reasons_come_before_what_else_differs() -> None:
 
 def test_a_departure_is_told_once_for_all_its_runs() -> None:
     comparison = make_matrix((1, 2), 2)
-    results = [
-        replace(result, departures=("the code has changes",) if result.run_id != 2 else ())
-        for result in comparison.results
-    ]
-    results[3] = replace(results[3], departures=("the code has changes", "its goal is 90"))
-    said = statement(replace(comparison, results=tuple(results)))
+    changed, goal = "the code has changes", "its goal is 90"
+    departures: list[tuple[str, ...]] = [(changed,), (), (changed,), (changed, goal)]
+    results = tuple(
+        replace(result, departures=texts)
+        for result, texts in zip(comparison.results, departures, strict=True)
+    )
+    said = statement(replace(comparison, results=results))
     assert said.departures == ("runs 1, 3, 4: the code has changes", "run 4: its goal is 90")
 
 
@@ -114,7 +107,7 @@ _MANIFEST = Manifest(
 )
 
 
-def test_what_ran_and_on_what() -> None:
+def test_the_facts_say_what_ran_and_on_what() -> None:
     assert {fact.name: fact.text for fact in facts(_MANIFEST)} == {
         "division": "closed",
         "departure": "its goal is 90",
@@ -135,7 +128,7 @@ def test_what_ran_and_on_what() -> None:
     }
 
 
-def test_what_is_not_known_of_a_machine_is_left_out() -> None:
+def test_facts_that_are_not_known_are_left_out() -> None:
     machine = Machine(ranks=(3,), cpu_model="a CPU")
     found = facts(replace(_MANIFEST, machines=(machine,), ranks=(), settings=None, seed=None))
     assert Fact("rank 3", "a CPU") in found

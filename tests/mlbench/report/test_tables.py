@@ -36,13 +36,6 @@ def test_a_set_has_every_table() -> None:
     assert columns(runs)["run"] == [str(i) for i in range(1, 16)]
 
 
-def test_one_run_has_no_groups() -> None:
-    assert [table.title for table in tables(make_comparison([make_result(1)]))] == [
-        "Where the time went",
-        "Runs",
-    ]
-
-
 def test_a_goal_that_was_not_reached_has_no_mean() -> None:
     comparison = make_comparison([make_result(1), make_unreached(2, repeat=2)])
     reached, *_, runs = tables(comparison)
@@ -61,19 +54,14 @@ def test_without_a_goal_there_is_nothing_to_reach() -> None:
     assert not {"reached", "best", "energy", "price"} & columns(found[-1]).keys()
 
 
-def test_a_state_is_shown_where_one_has_not_finished() -> None:
-    finished, failed = make_result(1), replace(make_result(2), state="FAILED")
-    assert "state" not in columns(tables(make_comparison([finished]))[-1])
-    assert columns(tables(make_comparison([finished, failed]))[-1])["state"] == [
-        "FINISHED",
-        "FAILED",
-    ]
-
-
-def test_a_departure_marks_the_division() -> None:
-    departing = replace(make_result(1), departures=("its goal is 90",))
-    runs = tables(make_comparison([departing, make_result(2)]))[-1]
-    assert columns(runs)["division"] == ["closed*", "closed"]
+def test_a_run_that_failed_or_departs_is_marked() -> None:
+    phases, alone = tables(make_comparison([make_result(1)]))
+    assert (phases.title, alone.title) == ("Where the time went", "Runs"), "no groups"
+    assert "state" not in columns(alone)
+    failed = replace(make_result(2), state="FAILED", departures=("its goal is 90",))
+    both = columns(tables(make_comparison([make_result(1), failed]))[-1])
+    assert both["state"] == ["FINISHED", "FAILED"]
+    assert both["division"] == ["closed", "closed*"]
 
 
 def test_phases_of_ones_own_follow_the_known_ones() -> None:

@@ -32,7 +32,8 @@ class FakeServices(Services):
 
     def worker(self, number: int) -> Service:
         given = os.environ.get("SECOND_WORKER") if number == 1 else None
-        return self._sleeper(f"worker-{number}", (given,) if given else _SLEEP)
+        command = (given,) if given else _SLEEP
+        return Service(f"worker-{number}", command, os.environ, is_worker=True)
 
     def _optional(self) -> tuple[Service, ...]:
         command = os.environ.get("OPTIONAL_PART")

@@ -16,12 +16,12 @@ from mlbench.login import split_login
 from mlbench.pod_token import PodIdentity, identify
 from mlbench.stack import services
 from mlbench.stack.services import (
-    Ports,
     Service,
     Services,
     check_installed,
     find_prometheus,
-    is_free,
+    port_exactly,
+    port_near,
 )
 from tests.conftest import free_port
 
@@ -84,22 +84,17 @@ def options(service: Service) -> dict[str, str]:
 # --- Ports. ---
 
 
-def test_a_port_is_free_and_given_once(taken: int) -> None:
-    assert not is_free(taken)
-    assert is_free(free_port())
-    ports = Ports()
-    first, second = ports.near(taken), Ports().near(taken)
+def test_a_free_port_is_given_once(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = port_near(taken), port_near(taken)
     assert taken < first < second < taken + 200, "also among stacks that start at once"
     port = free_port()
-    assert ports.exactly(port) == port
-
-
-def test_where_no_port_is_free_it_says_so(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(StackError, match=f"port {taken} is taken by another program"):
-        Ports().exactly(taken)
-    monkeypatch.setattr(services, "is_free", lambda port: False)
-    with pytest.raises(StackError, match="no port from 8000 to 8199 is free"):
-        Ports().near(8000)
+    assert port_exactly(port) == port
+    for not_free in (taken, port):
+        with pytest.raises(StackError, match=f"port {not_free} is taken by another program"):
+            port_exactly(not_free)
+    monkeypatch.setattr(services, "_PORTS_TRIED", 1)
+    with pytest.raises(StackError, match=f"no port from {taken} to {taken} is free"):
+        port_near(taken)
 
 
 def test_every_service_has_a_port_of_its_own_on_this_machine(home: Home) -> None:

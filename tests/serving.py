@@ -7,22 +7,21 @@ from pathlib import Path
 from benchmarks.servers import database_url, gunicorn, running
 from mlbench import names
 from mlbench.home import Connection
-
-TOKEN = "a-token"
+from tests.conftest import AGENT_SECRET, USER_TOKEN
 
 
 @contextmanager
 def serve_master(
-    folder: Path, port: int, prometheus_url: str, token: str = TOKEN
+    folder: Path, port: int, prometheus_url: str, token: str = USER_TOKEN, database: str = ""
 ) -> Iterator[Connection]:
-    """Run the API on the database of a folder, until the block ends."""
+    """Run the API on a database, by default that of the folder, until the block ends."""
     url = f"http://127.0.0.1:{port}"
     environ = {
         names.ENV_HOME: str(folder / "home"),
-        names.ENV_DATABASE_URL: database_url(folder),
+        names.ENV_DATABASE_URL: database or database_url(folder),
         names.ENV_PROMETHEUS_URL: prometheus_url,
         names.ENV_TOKEN: token,
-        names.ENV_AGENT_SECRET: "what-tokens-are-made-with",
+        names.ENV_AGENT_SECRET: AGENT_SECRET,
         names.ENV_URL: url,
     }
     with running("master", gunicorn(port), folder, environ, f"{url}/healthz"):
