@@ -41,7 +41,7 @@ class WorkerPods:
     release: str
 
     def include(self, namespace: str, pod: str) -> bool:
-        """Return whether a pod is one of them."""
+        """Check whether a pod is one of them."""
         prefix = self.release + _INFIX
         is_worker = pod.startswith(prefix) and pod.removeprefix(prefix).isdecimal()
         return is_worker and namespace == self.namespace

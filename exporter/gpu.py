@@ -24,7 +24,7 @@ FIGURES: tuple[tuple[Series, Callable[[Handle], float]], ...] = (
 
 
 def driver_is_present() -> bool:
-    """Return whether there is a driver, and connect to it until this process ends."""
+    """Connect to the driver until this process ends; False where there is none."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
@@ -78,7 +78,7 @@ class GpuSource:
 
 
 def _ask(question: Callable[[Handle], Answer], gpu: Handle) -> Answer | None:
-    """Return NVML's answer for a GPU; None if the GPU or the driver does not support it."""
+    """Ask NVML about a GPU; None if the GPU or the driver does not support it."""
     try:
         return question(gpu)
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):

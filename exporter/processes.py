@@ -54,7 +54,7 @@ class ProcessSource:
                 yield Sample(of, (NAMESPACE, pod, WORKER, self._node), value)
 
     def read_pods(self) -> dict[str, Usage]:
-        """Return what every pod uses that has a living process."""
+        """Add up what each pod uses that has a living process."""
         for _ in range(MAX_READINGS):
             pods: defaultdict[str, list[psutil.Process]] = defaultdict(list)
             for pid, pod in find_processes(self._home).items():
@@ -87,7 +87,7 @@ def add(processes: Sequence[Usage]) -> Usage:
 
 
 def measure(process: psutil.Process) -> Usage | None:
-    """Return what a process and the children that it has waited for use; None if it is gone.
+    """Measure a process and the children that it has waited for; None if it is gone.
 
     The working set leaves out what is shared (pages of files, shared memory), so pages that several
     processes map are not counted twice. Reads that the page cache answers do not count; writes
@@ -118,7 +118,7 @@ def measure(process: psutil.Process) -> Usage | None:
 
 
 def find_processes(home: Path) -> dict[int, str]:
-    """Return the processes of this user that belong to the pods of a stack: their pods, by id.
+    """Find the pods that processes of this user belong to, by process id.
 
     A process belongs to the pod that its environment names. One whose environment names none
     belongs where its parent does: a zombie has no environment any more, another may hide or
@@ -139,7 +139,7 @@ def find_processes(home: Path) -> dict[int, str]:
 
 
 def named_pod(environment: bytes, home: Path) -> str | None:
-    """Return the pod that an environment names, "" for one of another stack; None if it names none.
+    """Read the pod that an environment names: "" for one of another stack, None for none.
 
     ``environment`` is as /proc/<pid>/environ holds it: ``NAME=value`` entries that end in NUL.
     """
@@ -180,7 +180,7 @@ def _read_parent(folder: str) -> int:
 
 
 def read_network(pids: Iterable[int]) -> Usage:
-    """Return the traffic of a pod's network namespace, unless it is the exporter's own.
+    """Read the traffic of a pod's network namespace, unless it is the exporter's own.
 
     A pod's processes share one namespace, so the first that can be read counts for all.
     """
@@ -194,7 +194,7 @@ def read_network(pids: Iterable[int]) -> Usage:
 
 
 def parse_network(table: str) -> Usage:
-    """Return the sum over all interfaces but ``lo``.
+    """Add up all interfaces but ``lo``.
 
     ``table`` is as /proc/<pid>/net/dev holds it (proc_pid_net(5)): two lines of heading, then
     for each interface eight columns received and eight transmitted, bytes first in each.

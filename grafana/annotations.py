@@ -23,7 +23,7 @@ _BUILT_IN: Final = AnnotationQuery(
 
 
 def run_events(runs: str) -> list[AnnotationQuery]:
-    """Return the annotations of the runs that the label selector ``runs`` names."""
+    """Mark start, goal and end of the runs that the label selector ``runs`` names."""
     return [
         _BUILT_IN,
         _event("Run started", "started", runs, BLUE),

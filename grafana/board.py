@@ -55,7 +55,7 @@ class Board:
     """The label selector of the runs whose start, goal and end are marked."""
 
     def to_json(self) -> str:
-        """Return the dashboard's JSON, the same text every time.
+        """Write the dashboard as JSON, the same text every time.
 
         Raises:
             ValueError: two panels or rows have the same title, and so the same id.

@@ -22,7 +22,7 @@ def figure(
     links: Sequence[DataLink] = (),
     **look: Unpack[Look],
 ) -> Panel:
-    """Return the newest value as a large figure.
+    """Show the newest value as a large figure.
 
     ``field`` shows a text column instead, such as ``/^state$/``.
     """
@@ -42,7 +42,7 @@ def figure(
 
 
 def dial(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
-    """Return the newest value as a gauge from 0 to 1."""
+    """Show the newest value as a gauge from 0 to 1."""
     options = gauge.Options(
         show_threshold_labels=False,
         show_threshold_markers=True,
@@ -54,7 +54,7 @@ def dial(title: str, description: str, *queries: Query, **look: Unpack[Look]) ->
 
 
 def bars(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
-    """Return one horizontal bar for each series, as long as its newest value."""
+    """Draw one horizontal bar for each series, as long as its newest value."""
     options = bargauge.Options(
         display_mode=common.BarGaugeDisplayMode.BASIC,
         value_mode=common.BarGaugeValueMode.COLOR,

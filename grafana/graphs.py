@@ -26,7 +26,7 @@ def lines(
     limits: ThresholdsConfig | None = None,
     **look: Unpack[Look],
 ) -> Panel:
-    """Return a graph over time.
+    """Draw values over time.
 
     The scale reaches down to ``least``. ``table`` lists many series beside the graph with their
     maximum, ``stacked`` draws series on top of each other, ``limits`` become dashed lines.
@@ -61,7 +61,7 @@ def against(
     least: float | None = None,
     **look: Unpack[Look],
 ) -> Panel:
-    """Return curves over the column ``x``, whose values ascend, instead of over time."""
+    """Draw curves over the column ``x``, whose values ascend, instead of over time."""
     curve = _curve(points=points, soft_min=least)
     curve.span_nulls = True
     of_x = {x: {"unit": x_unit, "custom.axisLabel": x}}
@@ -95,7 +95,7 @@ def stacked_bars(
     stacking: common.StackingMode = common.StackingMode.NORMAL,
     **look: Unpack[Look],
 ) -> Panel:
-    """Return a stacked bar for each row of a table; the column ``x`` names the bars."""
+    """Draw a stacked bar for each row of a table; the column ``x`` names the bars."""
     options = barchart.Options(
         x_field=x,
         orientation=common.VizOrientation.HORIZONTAL,
@@ -120,7 +120,7 @@ def stacked_bars(
 
 
 def distribution(title: str, description: str, query: Query, *, unit: str) -> Panel:
-    """Return a heatmap: how many series have which value over time, readable for hundreds."""
+    """Draw a heatmap: how many series have which value over time, readable for hundreds."""
     options = heatmap.Options(
         calculate=True,
         calculation=common.HeatmapCalculationOptions(
@@ -151,7 +151,7 @@ def distribution(title: str, description: str, query: Query, *, unit: str) -> Pa
 
 
 def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
-    """Return a strip for each series, coloured by its state over time."""
+    """Draw a strip for each series, coloured by its state over time."""
     hidden = legend(table=False)
     hidden.show_legend = False
     options = statetimeline.Options(

@@ -33,7 +33,7 @@ RUN_OF_SERIES: Final = _link("Open the run", _RUN + "${__field.labels.run_id}&${
 
 
 def log_of_rank(stream: str) -> DataLink:
-    """Return the link of a rank's row to its log on the master."""
+    """Link a rank's row to its log on the master."""
     return _link(
         f"End of its {stream}",
         "${master:raw}/api/runs/${run_id}/logs/"
@@ -43,7 +43,7 @@ def log_of_rank(stream: str) -> DataLink:
 
 
 def other_boards(*, from_history: bool) -> list[DashboardLink]:
-    """Return links to the other dashboards, which keep the common variables.
+    """Link to the other dashboards, which keep the common variables.
 
     The time range is kept between dashboards with the same tag.
     """

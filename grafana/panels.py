@@ -71,7 +71,7 @@ def panel(
     least: float | None = None,
     custom: object = None,
 ) -> Panel:
-    """Return a panel of any kind that shows data.
+    """Make a panel of any kind that shows data.
 
     Args:
         kind: Grafana's name of it.
@@ -125,7 +125,7 @@ def _override(name: str, properties: Mapping[str, object]) -> DashboardFieldConf
 
 
 def fixed(colour: str) -> dict[str, object]:
-    """Return the properties of a series with a colour of its own."""
+    """Give a series a colour of its own."""
     return {"color": FieldColor(mode=FieldColorModeId.FIXED, fixed_color=colour)}
 
 
@@ -134,7 +134,7 @@ PHASE_COLOURS: Final[Overrides] = {phase: fixed(colour) for phase, colour in pal
 
 
 def dashed(colour: str) -> dict[str, object]:
-    """Return the properties of a series to compare with, such as the goal."""
+    """Draw a series as one to compare with, such as the goal."""
     return fixed(colour) | {
         "custom.lineStyle": common.LineStyle(fill="dash", dash=[10, 10]),
         "custom.fillOpacity": 0,
@@ -144,7 +144,7 @@ def dashed(colour: str) -> dict[str, object]:
 
 
 def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
-    """Return overrides that fill the space between two series in grey."""
+    """Fill the space between two series in grey."""
     edge: dict[str, object] = {"custom.lineWidth": 0, "custom.showPoints": "never"} | fixed(
         palette.GREY
     )
@@ -155,7 +155,7 @@ def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
 
 
 def legend(*, table: bool) -> common.VizLegendOptions:
-    """Return a legend: a list below, or a table beside the graph, for many series."""
+    """Make a legend: a list below, or a table beside the graph, for many series."""
     modes, places = common.LegendDisplayMode, common.LegendPlacement
     return common.VizLegendOptions(
         display_mode=modes.TABLE if table else modes.LIST,
@@ -168,7 +168,7 @@ def legend(*, table: bool) -> common.VizLegendOptions:
 
 
 def markdown(title: str, description: str, content: str, *, width: int, height: int) -> Panel:
-    """Return a panel with Markdown text, in which Grafana fills in variables."""
+    """Show Markdown text, in which Grafana fills in variables."""
     return Panel(
         type_val="text",
         title=title,

@@ -28,7 +28,7 @@ class Query:
     interval: str | None = None
 
     def target(self, letter: str) -> Dataquery:
-        """Return the query as Grafana stores it, named ``letter`` if it has no name."""
+        """Write the query as Grafana stores it, named ``letter`` if it has no name."""
         return Dataquery(
             datasource=DATASOURCE,
             expr=self.expr,
@@ -44,52 +44,52 @@ class Query:
 
 
 def graph(expr: str, legend: str) -> Query:
-    """Return a query for scraped series over time."""
+    """Ask for scraped series over time."""
     return Query(expr, legend)
 
 
 def recorded(expr: str, legend: str) -> Query:
-    """Return a query for recorded series over time, in full resolution where there is room."""
+    """Ask for recorded series over time, in full resolution where there is room."""
     return Query(expr, legend, interval=RECORDED_INTERVAL)
 
 
 def value(expr: str, legend: str) -> Query:
-    """Return a query for the values at the end of the time range."""
+    """Ask for the values at the end of the time range."""
     return Query(expr, legend, instant=True)
 
 
 def column(ref: str, expr: str) -> Query:
-    """Return a query for a table's column: the values at the end of the time range, with labels."""
+    """Ask for a table's column: the values at the end of the time range, with labels."""
     return Query(expr, ref=ref, instant=True, table=True)
 
 
 def history(ref: str, expr: str, interval: str | None = None) -> Query:
-    """Return a query for a table's column over time."""
+    """Ask for a table's column over time."""
     return Query(expr, ref=ref, table=True, interval=interval)
 
 
 def rate(selector: str) -> str:
-    """Return the increase of a counter per second, over a span that fits the graph."""
+    """Compute the increase of a counter per second, over a span that fits the graph."""
     return f"rate({selector}[$__rate_interval])"
 
 
 def latest(selector: str) -> str:
-    """Return the newest value in the time range, also of a run or worker that is gone now."""
+    """Take the newest value in the time range, also of a run or worker that is gone now."""
     return f"last_over_time({selector}[$__range])"
 
 
 def age(timestamp: str) -> str:
-    """Return the seconds between a timestamp and its scrape."""
+    """Compute the seconds between a timestamp and its scrape."""
     return f"timestamp({timestamp}) - {timestamp}"
 
 
 def by(labels: str, expr: str) -> str:
-    """Return one series for each value of the labels, without the labels of the scrape."""
+    """Keep one series for each value of the labels, without the labels of the scrape."""
     return f"max by ({labels}) ({expr})"
 
 
 def moment(event: str, runs: str = "") -> str:
-    """Return the time when runs were created, started, finished or reached their goal.
+    """Look up when runs were created, started, finished or reached their goal.
 
     ``runs`` is a selector such as ``{run_id="$run_id"}``; all runs if empty.
     """
@@ -97,14 +97,14 @@ def moment(event: str, runs: str = "") -> str:
 
 
 def duration(runs: str = "") -> str:
-    """Return the seconds from the start of runs to their end, or to now."""
+    """Compute the seconds from the start of runs to their end, or to now."""
     started = moment("started", runs)
     ended = f"({moment('finished', runs)} or on (run_id) {started} * 0 + time())"
     return f"{ended} - on (run_id) {started}"
 
 
 def progress(value: str, goal: str, reached: str) -> str:
-    """Return how near each run is to its goal, from 0 to 1.
+    """Compute how near each run is to its goal, from 0 to 1.
 
     ``value`` and ``goal`` have the labels ``run_id`` and ``metric``. As long as the goal is not
     ``reached``, it lies above the value if higher is better and below it if lower is better, so the
@@ -118,7 +118,7 @@ def progress(value: str, goal: str, reached: str) -> str:
 
 
 def while_running(expr: str, run: str) -> str:
-    """Return an expression that ends with its run, not minutes later when the value is stale.
+    """End an expression with its run, not minutes later when the value is stale.
 
     ``run`` is a label selector such as ``run_id="$run_id"``.
     """

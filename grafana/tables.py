@@ -30,7 +30,7 @@ class Column:
     """Whether it is only there for links."""
 
     def properties(self) -> dict[str, object]:
-        """Return the column's properties, as Grafana names them."""
+        """List the column's properties by Grafana's names."""
         coloured = self.colours or self.mappings
         found: dict[str, object] = {
             "noValue": "-",
@@ -55,7 +55,7 @@ def rows(
     descending: bool = False,
     **look: Unpack[Look],
 ) -> Panel:
-    """Return a table. Rows of different queries are merged if their common labels agree."""
+    """Draw a table. Rows of different queries are merged if their common labels agree."""
     refs = [query.ref for query in queries]
     sources = [one.source for one in columns]
     fields = {source: f"Value #{source}" if source in refs else source for source in sources}

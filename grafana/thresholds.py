@@ -19,7 +19,7 @@ from mlbench.palette import BLUE, GREEN, GREY, ORANGE, RED, YELLOW
 
 
 def thresholds(start: str, steps: Mapping[float, str] | None = None) -> ThresholdsConfig:
-    """Return thresholds: ``start`` colours the lowest values, each step those above it."""
+    """Make thresholds: ``start`` colours the lowest values, each step those above it."""
     return ThresholdsConfig(
         mode=ThresholdsMode.ABSOLUTE,
         steps=[
@@ -46,7 +46,7 @@ GOAL_PROGRESS: Final = thresholds(ORANGE, {0.9: YELLOW, 1: GREEN})
 
 
 def value_map(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
-    """Return mappings from values to (text, colour)."""
+    """Map values to (text, colour)."""
     return [
         ValueMap(
             options={

@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, Match
 
 
 def step(kind: str, **options: object) -> DataTransformerConfig:
-    """Return one transformation, as Grafana stores it."""
+    """Write one transformation as Grafana stores it."""
     return DataTransformerConfig(id_val=kind, options=options)
 
 

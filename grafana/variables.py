@@ -17,7 +17,7 @@ _ALL: Final = VariableOption(text=["All"], value=["$__all"])
 
 
 def datasource() -> VariableModel:
-    """Return the choice of the Prometheus, the first variable of every board."""
+    """Let the user choose the Prometheus: the first variable of every board."""
     return VariableModel(
         type_val=VariableType.DATASOURCE,
         name="datasource",
@@ -44,7 +44,7 @@ def query(
     all_value: str | None = None,
     current: VariableOption | None = None,
 ) -> VariableModel:
-    """Return the choice of a value that Prometheus knows; with ``multi``, of several or all."""
+    """Let the user choose a value that Prometheus knows; with ``multi``, several or all."""
     return VariableModel(
         type_val=VariableType.QUERY,
         name=name,
@@ -69,12 +69,12 @@ _RUN_TEXT: Final = '/run="(?<text>[^"]+)",run_id="(?<value>[^"]+)"/'
 
 
 def run() -> VariableModel:
-    """Return the choice of a run by number and name; its value is the run's id."""
+    """Let the user choose a run by number and name; the value is the run's id."""
     return _runs("run_id", "Run", "", multi=False)
 
 
 def runs(selector: str) -> VariableModel:
-    """Return the choice of several of the runs that the label selector allows."""
+    """Let the user choose several of the runs that the label selector allows."""
     return _runs("runs", "Runs", selector, multi=True)
 
 
@@ -92,7 +92,7 @@ def _runs(name: str, label: str, selector: str, *, multi: bool) -> VariableModel
 
 
 def benchmarks(description: str) -> VariableModel:
-    """Return the choice of tasks, which limits the choice of runs."""
+    """Let the user choose tasks, which limits the choice of runs."""
     return query(
         "benchmark",
         "Benchmarks",
@@ -104,5 +104,5 @@ def benchmarks(description: str) -> VariableModel:
 
 
 def master() -> VariableModel:
-    """Return the address at which a browser reaches the master, for links; not shown."""
+    """Look up the address at which a browser reaches the master, for links; not shown."""
     return query("master", "Master", "label_values(mlbench_master_info, url)", hidden=True)

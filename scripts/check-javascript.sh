@@ -3,15 +3,11 @@
 # types made of its OpenAPI document. npm fetches the tools into .tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/common.sh
 
-tools=(typescript@5.9.3 openapi-typescript@7.13.0)
-folder=$PWD/.tools/javascript
+packages=(typescript@5.9.3 openapi-typescript@7.13.0)
+folder=$tools/javascript
 node=$(scripts/get-node.sh)
-
-fail() {
-    echo "check-javascript.sh: $*" >&2
-    exit 1
-}
 
 npm() {
     local program
@@ -20,11 +16,11 @@ npm() {
 }
 
 get_tools() {
-    [ "$(cat "$folder/.installed" 2>/dev/null)" = "${tools[*]}" ] && return
+    [ "$(cat "$folder/.installed" 2>/dev/null)" = "${packages[*]}" ] && return
     echo "Fetching TypeScript into .tools" >&2
     npm install --loglevel=error --no-audit --no-fund --ignore-scripts --prefix "$folder" \
-        "${tools[@]}" >&2 || fail "npm cannot fetch ${tools[*]}"
-    echo "${tools[*]}" >"$folder/.installed" # last: an interrupted installation leaves none
+        "${packages[@]}" >&2 || fail "npm cannot fetch ${packages[*]}"
+    echo "${packages[*]}" >"$folder/.installed" # last: an interrupted installation leaves none
 }
 
 # Takes some seconds, so that it is only done where the document has changed.
@@ -43,10 +39,7 @@ print(TestClient(app).simulate_get("/openapi.json").text)' >"$folder/openapi.jso
 }
 
 mkdir -p "$folder"
-if command -v flock >/dev/null; then
-    exec 9>.tools/javascript.lock
-    flock 9
-fi
+lock javascript
 get_tools
 make_types
 for project in master/web tests/web/js; do

@@ -2,16 +2,12 @@
 # Download Debian packages and unpack them into a folder: needs no root, installs and starts nothing.
 # usage: fetch-deb.sh FOLDER PACKAGE…
 set -euo pipefail
+. "$(dirname "$0")/common.sh"
 
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 shift
-lists=$(cd "$(dirname "$0")/.." && pwd)/.tools/apt-lists
-
-fail() {
-    echo "fetch-deb.sh: $*" >&2
-    exit 1
-}
+lists=$tools/apt-lists
 
 # Apt would download as the user _apt, who may not see our folders.
 apt() { apt-get -qq -o APT::Sandbox::User=root "$@"; }

@@ -2,13 +2,9 @@
 # Print the path of Chromium, for tests in a browser; where there is none, install Debian's package.
 # That takes root: it needs a hundred libraries, which are not to be unpacked beside the project.
 set -euo pipefail
+. "$(dirname "$0")/common.sh"
 
 names=(chromium chromium-browser google-chrome)
-
-fail() {
-    echo "get-chromium.sh: $*" >&2
-    exit 1
-}
 
 install() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
@@ -40,5 +36,5 @@ elif ! found=$(find_program "${names[@]}"); then
     install
     found=$(find_program "${names[@]}") || fail "apt installed Chromium, but there is no ${names[*]}"
 fi
-complaint=$("$found" --version 2>&1 >/dev/null) || fail "$found does not run: ${complaint%%$'\n'*}"
+check_runs "$found"
 echo "$found"

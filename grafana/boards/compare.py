@@ -43,7 +43,7 @@ _INFO: Final = by(
 
 
 def _of_runs(selector: str) -> str:
-    """Return the newest value of each run, with the labels of ``_INFO``."""
+    """Take the newest value of each run, with the labels of ``_INFO``."""
     return f"{by('run_id', latest(selector))} * on (run_id) group_left (run, benchmark) {_INFO}"
 
 
@@ -64,7 +64,7 @@ def _baseline_of(expr: str) -> str:
 
 
 def _curve(expr: str, name: str) -> str:
-    """Return the values with a label "curve", in which ``$1`` stands for the benchmark."""
+    """Give values a label "curve", in which ``$1`` stands for the benchmark."""
     return f'label_replace({expr}, "curve", "{name}", "benchmark", "(.*)")'
 
 

@@ -29,14 +29,14 @@ def package(folder: Path) -> Path:
 
 
 def lint(archive: Path, values: dict[str, Any], kube_version: str) -> list[str]:
-    """Return the warnings and errors of a strict lint."""
+    """Lint strictly; return the warnings and errors."""
     report = helm_python.lint(archive, values, strict=True, kube_version=f"v{kube_version}.0")
     messages = [m["error"] for m in report["messages"] if m["severity"] >= _WARNING]
     return [*messages, *report["errors"]]
 
 
 def render(archive: Path, values: dict[str, Any]) -> list[Document]:
-    """Return the chart's objects, for the version of Kubernetes that this Helm is made for."""
+    """Render the chart's objects for the version of Kubernetes that this Helm is made for."""
     with helm_python.Chart.load(archive) as chart:
         texts = chart.render(values, name="r", namespace="ns")
     return [
@@ -49,7 +49,7 @@ def render(archive: Path, values: dict[str, Any]) -> list[Document]:
 
 
 def missing_files(archive: Path) -> list[str]:
-    """Return what the chart's archive lacks: symbolic links must have become files."""
+    """List what the chart's archive lacks: symbolic links must have become files."""
     with tarfile.open(archive) as packed:
         packed_files = {member.name for member in packed.getmembers() if member.isfile()}
     needed = [

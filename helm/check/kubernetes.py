@@ -38,7 +38,7 @@ class SchemaChecker:
         return len(self._seen)
 
     def errors(self, documents: Iterable[Document], version: str) -> list[str]:
-        """Return what is wrong with the objects; an unknown kind is wrong too."""
+        """Find what is wrong with the objects; an unknown kind is wrong too."""
         found = []
         for document in documents:
             key = (version, json.dumps(document, sort_keys=True))
@@ -64,7 +64,7 @@ def _schema_error(document: Document, version: str) -> str:
 
 
 def size_errors(documents: Sequence[Document]) -> list[str]:
-    """Return which ConfigMaps are too large, and whether Helm's record of the release is."""
+    """Find ConfigMaps that are too large, and whether Helm's record of the release is."""
     sizes = {
         document["metadata"]["name"]: sum(map(len, document["data"].values()))
         for document in find_documents(documents, "ConfigMap")

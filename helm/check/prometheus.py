@@ -16,7 +16,7 @@ _MONITORS = ("PodMonitor", "ServiceMonitor")
 
 
 def promtool_errors(promtool: str, documents: Sequence[Document]) -> list[str]:
-    """Return the errors that promtool finds in the configurations and rules among the objects."""
+    """Let promtool check the configurations and rules among the objects."""
     with TemporaryDirectory() as folder:
         _write_bundled(documents, Path(folder, "bundled"))
         _write_operators(documents, Path(folder, "operator"))

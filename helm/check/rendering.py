@@ -30,7 +30,7 @@ class Helm:
     program: str
 
     def run(self, *arguments: str | Path) -> str:
-        """Return what Helm prints.
+        """Run Helm, and return what it prints.
 
         Raises:
             ChartError: it fails.
@@ -51,7 +51,7 @@ class Helm:
         namespace: str = "ns",
         operator: bool = False,
     ) -> list[Document]:
-        """Return the chart's objects, as a cluster of a version such as ``1.31.0`` would get them.
+        """Render the chart's objects as a cluster of a version such as ``1.31.0`` would get them.
 
         ``options`` are Helm's, such as ``--values FILE``; ``operator`` is whether the cluster knows
         the kinds of Prometheus's operator.
@@ -68,17 +68,17 @@ class Helm:
 
 
 def values_files() -> Sequence[Path]:
-    """Return the files of values that the chart is rendered with."""
+    """List the files of values that the chart is rendered with."""
     return sorted(VALUES.glob("*.yaml"))
 
 
 def knows_operator(values: Path) -> bool:
-    """Return whether the cluster of such a file has Prometheus's operator."""
+    """Check whether the cluster of such a file has Prometheus's operator."""
     return values.stem in {"operator", "everything"}
 
 
 def find_documents(documents: Sequence[Document], kind: str, name: str = "") -> list[Document]:
-    """Return the objects of a kind, and of a name if one is given."""
+    """Pick the objects of a kind, and of a name if one is given."""
     return [
         document
         for document in documents
@@ -87,7 +87,7 @@ def find_documents(documents: Sequence[Document], kind: str, name: str = "") -> 
 
 
 def worker_manifest(documents: Sequence[Document]) -> Document:
-    """Return what the controller makes the workers from."""
+    """Find what the controller makes the workers from."""
     data = [config["data"] for config in find_documents(documents, "ConfigMap")]
     (text,) = (files["worker.json"] for files in data if "worker.json" in files)
     manifest: Document = json.loads(text)

@@ -14,12 +14,12 @@ BAND: Final = band("lowest", "highest")
 
 
 def newest(metric: str) -> str:
-    """Return the newest value of a recorded metric, the largest of all ranks."""
+    """Take the newest value of a recorded metric, the largest of all ranks."""
     return by("run_id", latest(f'mlbench_run_metric{{{RUN},metric="{metric}"}}'))
 
 
 def over_ranks(metric: str) -> dict[str, str]:
-    """Return the mean, lowest and highest value of a recorded metric over all ranks."""
+    """Take the mean, lowest and highest value of a recorded metric over all ranks."""
     selector = f'mlbench_run_metric{{{RANKS},metric=~"{metric}"}}'
     return {
         curve: while_running(f"{aggregate} by (run_id) ({selector})", RUN)
@@ -28,12 +28,12 @@ def over_ranks(metric: str) -> dict[str, str]:
 
 
 def of_its_pods(expr: str) -> str:
-    """Return a value for each pod while it works for the run, with its rank as a label."""
+    """Take a value for each pod while it works for the run, with its rank as a label."""
     ranks = by("pod, rank", f"mlbench_worker_info{{{RANKS}}}")
     return f"sum by (pod) ({expr}) * on (pod) group_left (rank) {ranks}"
 
 
 def by_rank(expr: str) -> str:
-    """Return a value for each rank, with its pod as a label."""
+    """Take a value for each rank, with its pod as a label."""
     pods = f"run_rank_pod:mlbench_worker_info:last30s{{{RANKS}}}"
     return f"{expr} * on (run_id, rank) group_left (pod) {pods}"

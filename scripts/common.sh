@@ -1,0 +1,41 @@
+# What the scripts that fetch tools share: they source it.
+# shellcheck shell=bash
+
+tools=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/.tools
+
+fail() {
+    echo "$(basename "$0"): $*" >&2
+    exit 1
+}
+
+# One fetches a tool at a time; who waited may find the work done.
+lock() { # NAME
+    mkdir -p "$tools"
+    if command -v flock >/dev/null; then
+        exec 9>"$tools/$1.lock"
+        flock 9
+    fi
+}
+
+pip_install() { # PYTHON WHAT…
+    .venv/bin/python -m pip --python "$1" install --quiet --quiet --disable-pip-version-check \
+        --retries 2 --timeout 15 "${@:2}" >&2 || fail "pip cannot install ${*:2}"
+}
+
+make_venv() { # FOLDER
+    [ -x .venv/bin/python ] || fail "there is no .venv: make install"
+    .venv/bin/python -m venv --clear --without-pip "$1"
+}
+
+check_runs() { # PROGRAM
+    local complaint
+    complaint=$("$1" --version 2>&1 >/dev/null) || fail "$1 does not run: ${complaint%%$'\n'*}"
+}
+
+# Unpack Debian's packages into a new folder, "unpacked", which goes when the script ends.
+unpack() { # PACKAGE…
+    mkdir -p "$tools"
+    unpacked=$(mktemp -d "$tools/unpacked.XXXXXX")
+    trap 'rm -rf "$unpacked"' EXIT
+    "$tools/../scripts/fetch-deb.sh" "$unpacked" "$@"
+}
