@@ -3,8 +3,6 @@
 from dataclasses import asdict
 from typing import Any
 
-import pytest
-
 from master import manifest
 from master.models import Rank, Run
 from mlbench.records import Goal, Limits, RankOnMachine, StatedMachine
@@ -87,24 +85,6 @@ def test_it_is_of_the_latest_attempt(run: Run) -> None:
     assert said.attempts == 2
     assert [machine.hostname for machine in said.machines] == ["second"]
     assert [rank.cpus for rank in said.ranks] == [(4, 5), (4, 5)]
-
-
-@pytest.mark.parametrize("dirty", [True, False])
-def test_a_closed_run_of_changed_code_departs(run: Run, dirty: bool) -> None:
-    make_ranks(run)
-    state(run, 0, git={"commit": "c", "dirty": dirty})
-    said = manifest.build(run)
-    assert said.division == "closed"
-    assert any("not committed" in sentence for sentence in said.departures) == dirty
-
-
-def test_what_older_agents_did_not_state_is_not_known(run: Run) -> None:
-    make_ranks(run)
-    stated = asdict(StatedMachine(hostname="a"))
-    del stated["bandwidth_limit"]
-    Rank.update(machine=stated).execute()
-    [machine] = manifest.build(run).machines
-    assert machine.bandwidth_limit is None
 
 
 def test_an_ordered_limit_that_is_not_in_force_departs(database: object) -> None:

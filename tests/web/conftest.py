@@ -3,15 +3,28 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Locator,
+    Page,
+    expect,
+    sync_playwright,
+)
 
+from benchmarks.servers import database_url
+from master.models import Run, open_database
 from mlbench import ApiClient
 from mlbench.home import Connection, Home
-from tests.conftest import wait_for
+from tests.conftest import PrometheusServer, free_port, wait_for
+from tests.serving import serve_master
+from tests.web import made
 from tests.web.chromium import NoChromiumError, launch_chromium
 from tests.web.watch import Watch
 
 _PATIENCE_MS = 30_000
+TALKER, TALKER_LINES = 1, 3000
+"""The run of the still master that has logs, and how many lines of them have numbers."""
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +85,26 @@ def client(stack: Home) -> Iterator[ApiClient]:
         yield client
 
 
+@pytest.fixture(scope="session")
+def still(
+    shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Connection]:
+    """A master with eight runs that have ended, the first with logs, others with hostile names."""
+    folder = tmp_path_factory.mktemp("still")
+    database = open_database(database_url(folder))
+    made.make_talker(TALKER_LINES)
+    made.make_runs(5)
+    goal = {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False}
+    reached = {"goal": goal, "goal_train_seconds": 12.5}
+    run = made.make_ended_run(name="reached", benchmark="digits", num_workers=4, **reached)
+    Run.update(goal_reached_at=run.finished_at).where(Run.id == run.id).execute()
+    hostile = {"image": "<b>image</b>", "command": "<i>", "reason": "<u>no"}
+    made.make_ended_run(name="own", benchmark="", state="FAILED", **hostile)
+    database.close()
+    with serve_master(folder, free_port(), shared_prometheus.url) as connection:
+        yield connection
+
+
 @pytest.fixture
 def no_run_left(client: ApiClient) -> Iterator[None]:
     """Stop the run that a test has left active, so that the next one can begin."""
@@ -91,3 +124,8 @@ def stop_runs(client: ApiClient) -> None:
         if run.active:
             client.stop_run(run.id).result()
     wait_for(lambda: not any(run.active for run in client.get_runs().result().value), 60)
+
+
+def section(page: Page, name: str) -> Locator:
+    """Find a section of a page by its heading."""
+    return page.get_by_role("region", name=name, exact=True)

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator
 
-from master.models import Pod, Run, Worker, run_owner
+from master.models import Pod, Rank, Run, Worker, run_owner
 from master.recording import streams
 from master.recording.delivery import Delivery
 
@@ -55,6 +55,33 @@ def make_runs(count: int) -> None:
     states = ["FINISHED", "FAILED", "STOPPED"]
     for number in range(count):
         make_ended_run(name=f"number-{number}", state=states[number % 3])
+
+
+def make_talker(lines: int) -> Run:
+    """Store a run of two attempts, whose ranks have written so much, and whose rank 1 failed."""
+    why = "rank 1 on local-mlbench-worker-1 exited with code 3"
+    run = make_ended_run(name="talker", num_workers=2, attempt=2, state="FAILED", reason=why)
+    for attempt in (1, 2):
+        for rank in (0, 1):
+            began = run.created_at + 100 * attempt
+            Rank.create(
+                run=run,
+                attempt=attempt,
+                rank=rank,
+                worker=f"local-mlbench-worker-{rank}",
+                assignment={},
+                assigned_at=began,
+                exited_at=began + 50,
+                exit_code=3 * rank,
+            )
+            said = [f"rank {rank} line {number}" for number in range(1, lines + 1)]
+            said += [f"\x1b[31mthe needle\x1b[0m of {rank}", *[f"rank {rank} ends"] * 300]
+            begins = f"rank {rank} begins <b>here</b> {attempt}\n"
+            for name, text in (("stdout", "\n".join(said) + "\n"), ("stderr", begins)):
+                key = streams.StreamKey(run_owner(run.id), attempt, rank, name)
+                streams.append(key, 0, text.encode())
+            streams.close(run.id, attempt, rank, {})
+    return run
 
 
 def write_log(run: Run, lines: int) -> None:

@@ -107,6 +107,7 @@ def _check_keyboard(page: Page) -> None:
     assert len(reached) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", _PAGES)
 def test_nothing_keeps_anyone_from_using_a_page(visit: Callable[[str], Page], path: str) -> None:
     page = visit(path)
@@ -134,6 +135,7 @@ def _open_delete(page: Page) -> Locator:
     return page.get_by_role("dialog", name="Delete this run?")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "open_dialog"), [("/runs", _open_new_run), ("/runs/{run}", _open_delete)]
 )

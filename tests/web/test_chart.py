@@ -1,10 +1,9 @@
 """Charts by plotly.js, under the pages' policy."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from mlbench.home import Connection
@@ -21,21 +20,13 @@ _DRAW = """async (lines) => {
 _LINE = {"name": "<b>first</b>", "x": [1, 2, 3], "y": [3.0, 1.0, 2.0]}
 _OTHER = {"name": "second", "x": [1, 2, 3], "y": [1.0, 2.0, 3.0]}
 
-Draw = Callable[..., None]
 
+def test_charts_draw_lines_and_bands_whatever_they_hold(page: Page, still: Connection) -> None:
+    page.goto(f"{still.url}/signin")
 
-@pytest.fixture
-def draw(page: Page, connection: Connection) -> Draw:
-    """Draws lines on a page of the master's."""
-    page.goto(f"{connection.url}/signin")
-
-    def draw_lines(*lines: Mapping[str, Any]) -> None:
+    def draw(*lines: Mapping[str, Any]) -> None:
         page.evaluate(_DRAW, list(lines))
 
-    return draw_lines
-
-
-def test_lines_and_bands_are_drawn_and_named_as_they_are(page: Page, draw: Draw) -> None:
     draw(_LINE, _OTHER)
     chart = page.get_by_role("img", name="A chart")
     expect(chart.locator(".scatterlayer .js-line")).to_have_count(2)
@@ -46,19 +37,7 @@ def test_lines_and_bands_are_drawn_and_named_as_they_are(page: Page, draw: Draw)
     draw({**_LINE, "lows": [2.0, 0.5, 1.0], "highs": [4.0, 1.5, 3.0]})
     expect(chart.locator(".js-fill")).to_have_count(1)
 
-
-def test_odd_values_are_gaps_and_break_no_rule(page: Page, draw: Draw) -> None:
-    line = {"name": "$5 or $6", "x": [1, 2, 3, 4, 5], "y": [1.0, 2.0, 1e308, -1e308, 3.0]}
-    draw({**line, "lows": [0.5, 1.0, 1.0, -1e308, 2.0], "highs": line["y"]}, _OTHER)
-    expect(page.locator(".scatterlayer .js-line").nth(1)).to_have_attribute("d", re.compile("M"))
-    expect(page.locator(".legendtext").first).to_have_text("$5 or $6")
-    for value in (1e38, 1e-20):
-        draw({"name": "loss", "x": [1, 2], "y": [0.0, value]})
-        expect(page.locator(".ytick text").last).to_contain_text("e")
-
-
-def test_a_chart_follows_its_place_and_the_theme(page: Page, draw: Draw) -> None:
-    draw(_LINE)
+    # It follows its place and the theme.
     drawn = page.locator(".main-svg").first
     expect(drawn).to_have_attribute("width", "800")
     page.evaluate("chart.element.style.width = '400px'")
@@ -67,3 +46,12 @@ def test_a_chart_follows_its_place_and_the_theme(page: Page, draw: Draw) -> None
     light = tick.evaluate("(element) => getComputedStyle(element).fill")
     page.emulate_media(color_scheme="dark")
     expect(tick).not_to_have_css("fill", light)
+
+    # Odd values are gaps, and break no rule.
+    line = {"name": "$5 or $6", "x": [1, 2, 3, 4, 5], "y": [1.0, 2.0, 1e308, -1e308, 3.0]}
+    draw({**line, "lows": [0.5, 1.0, 1.0, -1e308, 2.0], "highs": line["y"]}, _OTHER)
+    expect(page.locator(".scatterlayer .js-line").nth(1)).to_have_attribute("d", re.compile("M"))
+    expect(page.locator(".legendtext").first).to_have_text("$5 or $6")
+    for value in (1e38, 1e-20):
+        draw({"name": "loss", "x": [1, 2], "y": [0.0, value]})
+        expect(page.locator(".ytick text").last).to_contain_text("e")

@@ -1,12 +1,13 @@
 """The page that compares runs: figures, curves, scaling, and in what the runs differ."""
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
 from mlbench.home import Connection
 from mlbench.records import Run
 from tests.stacks import run_to_end
+from tests.web.conftest import section
 from tests.web.watch import Watch
 
 # They train two runs first.
@@ -26,22 +27,18 @@ def compared(client: ApiClient) -> list[Run]:
     return ended
 
 
-def _region(page: Page, name: str) -> Locator:
-    return page.get_by_role("region", name=name, exact=True)
-
-
 def test_runs_are_compared(user: Page, connection: Connection, compared: list[Run]) -> None:
     first, second = compared
     user.goto(f"{connection.url}/compare?runs={first.id},{second.id}")
-    times = _region(user, "Time to accuracy")
+    times = section(user, "Time to accuracy")
     for run in compared:
         expect(times.get_by_role("row").filter(has_text=run.name)).to_be_visible()
-    expect(_region(user, "Curves").get_by_role("img").first).to_be_visible()
-    expect(_region(user, "Scaling").get_by_role("row")).to_have_count(3)
-    workers = _region(user, "Differences").get_by_role("row").filter(has_text="workers").first
+    expect(section(user, "Curves").get_by_role("img").first).to_be_visible()
+    expect(section(user, "Scaling").get_by_role("row")).to_have_count(3)
+    workers = section(user, "Differences").get_by_role("row").filter(has_text="workers").first
     expect(workers).to_be_visible()
 
-    curves = _region(user, "Curves")
+    curves = section(user, "Curves")
     chart = curves.get_by_role("img").first
     for axis in ("Training time", "Time since the start", "Step"):
         curves.get_by_label(axis).check()
@@ -59,7 +56,7 @@ def test_runs_and_their_goal_are_chosen(
 ) -> None:
     user.goto(f"{connection.url}/compare")
     expect(user.get_by_text("No runs to compare")).to_be_visible()
-    times = _region(user, "Time to accuracy")
+    times = section(user, "Time to accuracy")
     runs, goal = (user.get_by_role("textbox", name=name) for name in ("Runs", "Goal"))
     runs.fill(",".join(str(run.id) for run in compared))
     user.keyboard.press("Enter")

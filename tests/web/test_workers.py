@@ -13,7 +13,6 @@ from mlbench.home import Connection
 from tests.conftest import PrometheusServer, free_port
 from tests.serving import serve_master
 from tests.stacks import order_steps
-from tests.web import made
 from tests.web.conftest import sign_in, stop_runs
 from tests.web.watch import Watch
 
@@ -46,6 +45,7 @@ def test_each_worker_says_what_it_is_uses_and_works_on(
     expect(worker.get_by_text("rank 1")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_an_empty_installation_says_what_to_do(
     page: Page, tmp_path: Path, shared_prometheus: PrometheusServer
 ) -> None:
@@ -59,25 +59,6 @@ def test_an_empty_installation_says_what_to_do(
         page.keyboard.press("Escape")
         expect(page.get_by_text("No runs yet")).to_be_visible()
         expect(page.get_by_text("mlbench run digits --workers 2")).to_be_visible()
-        page.goto("about:blank")
-
-
-@pytest.mark.slow
-def test_while_the_master_is_away_what_was_known_stays(
-    page: Page, tmp_path: Path, shared_prometheus: PrometheusServer, watch: Watch
-) -> None:
-    database = open_database(database_url(tmp_path))
-    made.make_workers(3)
-    database.close()
-    port = free_port()
-    with serve_master(tmp_path, port, shared_prometheus.url) as connection:
-        sign_in(page, connection, "/")
-        expect(page.get_by_role("article")).to_have_count(3)
-    watch.expect("ERR_CONNECTION_REFUSED")
-    expect(page.get_by_text("The master gives no answer")).to_be_visible()
-    expect(page.get_by_role("article")).to_have_count(3)
-    with serve_master(tmp_path, port, shared_prometheus.url):
-        expect(page.get_by_text("The master gives no answer")).to_be_hidden()
         page.goto("about:blank")
 
 

@@ -36,22 +36,17 @@ def test_samples_of_another_run_are_not_counted(
     assert count(prometheus, other.id) == SampleCounts(2, 1, 1)
 
 
-def test_a_kept_sample_that_is_gone_is_missed(counted: Run, prometheus: PrometheusClient) -> None:
-    KeptSample.delete().where(KeptSample.owner == run_owner(counted.id)).execute()
-    found = count(prometheus, counted.id)
-    assert found == SampleCounts(6, 5, 0)
-    assert found.lost
-
-
-def test_a_sample_that_prometheus_dropped_is_missed(
+def test_a_sample_that_is_missing_anywhere_is_missed(
     counted: Run, prometheus: PrometheusClient
 ) -> None:
-    """As if it had been in the ledger, but not in Prometheus."""
-    stream = Stream.select().where(Stream.owner == run_owner(counted.id)).first()
+    owner = run_owner(counted.id)
+    stream = Stream.select().where(Stream.owner == owner).first()
+    # As if it had been in the ledger, but not in Prometheus.
     Stream.update(recorded=Stream.recorded + 1).where(Stream.id == stream.id).execute()
+    assert count(prometheus, counted.id) == SampleCounts(7, 5, 1)
+    KeptSample.delete().where(KeptSample.owner == owner).execute()
     found = count(prometheus, counted.id)
-    assert found == SampleCounts(7, 5, 1)
-    assert found.lost
+    assert (found, found.lost) == (SampleCounts(7, 5, 0), 2)
 
 
 def test_a_sample_that_nobody_recorded_is_found(

@@ -76,7 +76,6 @@ def test_from_an_offset_on(run: Run) -> None:
     assert page(find(run), 999) == piece("", 8, 8, 8)
 
 
-@pytest.mark.both_databases
 def test_complete_once_the_process_has_ended_and_all_is_here(run: Run) -> None:
     def complete() -> list[bool]:
         log = find(run)
@@ -91,16 +90,6 @@ def test_complete_once_the_process_has_ended_and_all_is_here(run: Run) -> None:
     assert not before(find(run), 4).complete
 
 
-@pytest.mark.both_databases
-def test_a_long_log_comes_in_pages(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_PAGE_BYTES", 10)
-    text = "0123456789" * 3 + "end"
-    write(run, text.encode())
-    streams.close(run.id, 1, 0, {})
-    assert read_all(run) == (text, 4)
-    assert list(whole(find(run))) == [b"0123456789"] * 3 + [b"end"]
-
-
 def test_a_character_that_has_half_arrived_comes_later(run: Run) -> None:
     write(run, b"a\xe2\x82")
     assert page(find(run), 0) == piece("a", 0, 1, 3)
@@ -110,7 +99,6 @@ def test_a_character_that_has_half_arrived_comes_later(run: Run) -> None:
     assert page(find(run), 1) == piece("€", 1, 4, 4)
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("lines", "text"),
     [(0, ""), (1, "three"), (2, "two\nthree"), (3, "one\ntwo\nthree"), (99, "one\ntwo\nthree")],
@@ -253,7 +241,6 @@ def search_all(run: Run, text: str) -> list[LogMatch]:
     return matches
 
 
-@pytest.mark.both_databases
 def test_lines_that_have_the_text_in_any_case(run: Run) -> None:
     write(run, "eins\r\nZWÖLF Straßen\n\nzwölf\neins zwölf".encode())
     assert search(find(run), "zwölf", 0) == LogSearch(
@@ -292,7 +279,6 @@ def test_so_much_is_looked_through_for_one_answer(
     assert search_all(run, "last") == [LogMatch(100, "last")]
 
 
-@pytest.mark.both_databases
 def test_a_log_that_is_deleted_meanwhile_ends_the_search(run: Run) -> None:
     write(run, b"one\n")
     log = find(run)
@@ -304,21 +290,6 @@ def test_a_long_line_is_cut(run: Run) -> None:
     write(run, "€".encode() * 1_000 + b"\n" + b"x" * 499 + b"\r\n")
     assert search_all(run, "€") == [LogMatch(0, "€" * 500)]
     assert search_all(run, "x") == [LogMatch(3001, "x" * 499)]
-
-
-@pytest.mark.parametrize("end", [b"", b"\nafter it\n"])
-def test_a_line_longer_than_what_is_read_at_a_time(
-    run: Run, monkeypatch: pytest.MonkeyPatch, end: bytes
-) -> None:
-    monkeypatch.setattr(logs, "_SEARCH_PIECE", 64)
-    text = "".join(f"{i:04}€" for i in range(100))
-    write(run, b"first\n" + text.encode() + end)
-    line = LogMatch(6, text)
-    # Wherever the text begins, also where it lies in two pieces.
-    for i in range(0, 480, 23):
-        assert search_all(run, text[i : i + 9]) == [line]
-    assert search_all(run, "9999") == []
-    assert search_all(run, "after") == ([LogMatch(707, "after it")] if end else [])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -344,7 +315,6 @@ def test_it_finds_what_looking_at_each_line_finds(
         assert search_all(run, text) == expected
 
 
-@pytest.mark.both_databases
 def test_the_start_and_the_end_of_a_long_log_are_looked_through(run: Run) -> None:
     offset = 0
     for data in (b"needle 1", b" begins", b"needle 2\n" * 9, b"\nneedle 3\n"):

@@ -25,13 +25,7 @@ def test_a_local_stack(settings: Settings, prometheus: PrometheusClient) -> None
         "version": own_version(),
         "pool": "local",
         "workers": 2,
-        "limits": {
-            "workers": 4,
-            "cpus": 2.0,
-            "whole_cpus": True,
-            "bandwidth": None,
-            "gpus": 0,
-        },
+        "limits": {"workers": 4, "cpus": 2.0, "whole_cpus": True, "bandwidth": None, "gpus": 0},
         "grafana": None,
         "prometheus": {"url": "http://127.0.0.1:9"},
     }
@@ -49,13 +43,8 @@ def test_a_cluster(settings: Settings, prometheus: PrometheusClient) -> None:
     assert found["limits"]["gpus"] == 1
     assert found["grafana"] == {"url": "https://grafana.example.com"}
     assert found["prometheus"] is None
-
-
-def test_a_cluster_without_a_limit_of_bandwidth(
-    settings: Settings, prometheus: PrometheusClient
-) -> None:
-    there = replace(settings, pool="kubernetes", limits=Limits(pool="kubernetes"))
-    assert ask(there, prometheus)["limits"]["bandwidth"] == {"most": None}
+    unlimited = replace(there, limits=Limits(pool="kubernetes"))
+    assert ask(unlimited, prometheus)["limits"]["bandwidth"] == {"most": None}
 
 
 def test_all_are_listed(api: TestClient) -> None:

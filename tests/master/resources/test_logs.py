@@ -1,5 +1,7 @@
 """``/api/runs/{id}/logs``: what ranks write."""
 
+from typing import Any
+
 import pytest
 from falcon.testing import TestClient
 
@@ -27,39 +29,22 @@ def test_the_whole_and_from_an_offset(api: TestClient, written: Run) -> None:
     assert found.json == page | {"text": "", "start": 12}
 
 
-def test_another_rank_and_stream(api: TestClient, written: Run) -> None:
-    found = api.simulate_get(
-        f"/api/runs/{written.id}/logs", params={"rank": 1, "stream": "stderr", "tail": 5}
-    )
-    assert found.json["text"] == "warning\n"
-    assert (found.json["rank"], found.json["stream"]) == (1, "stderr")
+def test_each_parameter_leads_to_its_piece(api: TestClient, written: Run) -> None:
+    def get(**params: object) -> Any:
+        return api.simulate_get(f"/api/runs/{written.id}/logs", params=params).json
 
-
-def test_tail(api: TestClient, written: Run) -> None:
-    path = f"/api/runs/{written.id}/logs"
+    other = get(rank=1, stream="stderr", tail=5)
+    assert (other["text"], other["rank"], other["stream"]) == ("warning\n", 1, "stderr")
     for lines, text in (("0", ""), ("1", "zwölf\n"), ("999", "eins\nzwölf\n")):
-        found = api.simulate_get(path, params={"tail": lines, "offset": 3}).json
-        assert (found["text"], found["offset"]) == (text, 12)
-        assert found["start"] == 12 - len(text.encode())
-
-
-def test_upwards(api: TestClient, written: Run) -> None:
-    path = f"/api/runs/{written.id}/logs"
-    for end, text in ((12, "eins\nzwölf\n"), (10**17, "eins\nzwölf\n"), (5, "eins\n"), (0, "")):
-        found = api.simulate_get(path, params={"before": end, "offset": 3, "tail": 1}).json
-        assert (found["text"], found["start"]) == (text, 0)
-        assert (found["offset"], found["size"]) == (min(end, 12), 12)
-
-
-def test_searching(api: TestClient, written: Run) -> None:
-    path = f"/api/runs/{written.id}/logs"
-    found = api.simulate_get(path, params={"search": "ZWÖLF", "tail": 1, "before": 1})
-    assert found.json == {
+        assert (get(tail=lines, offset=3)["text"], get(tail=lines)["offset"]) == (text, 12)
+    for end, text in ((10**17, "eins\nzwölf\n"), (5, "eins\n"), (0, "")):
+        assert get(before=end, offset=3, tail=1)["text"] == text
+    assert get(search="ZWÖLF", tail=1, before=1) == {
         **{"rank": 0, "stream": "stdout", "attempt": 1},
         **{"matches": [{"offset": 5, "text": "zwölf"}]},
         **{"start": 0, "offset": 12, "size": 12, "complete": True},
     }
-    assert api.simulate_get(path, params={"search": "eins", "offset": 5}).json["matches"] == []
+    assert get(search="eins", offset=5)["matches"] == []
 
 
 def test_the_whole_as_a_file(api: TestClient, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,14 +74,11 @@ def test_an_earlier_attempt(api: TestClient, written: Run) -> None:
         answer = api.simulate_get(path, params={"attempt": wrong})
         assert answer.status_code == 400
         assert answer.json["message"] == f"attempt: run {written.id} has attempts 1 to 2"
-
-
-def test_a_run_that_has_not_begun(api: TestClient) -> None:
-    run = make_run(state="INITIALIZED", attempt=0)
-    path = f"/api/runs/{run.id}/logs/"
-    assert api.simulate_get(path).json["attempt"] == 0
-    answer = api.simulate_get(path, params={"attempt": 1})
-    assert answer.json["message"] == f"attempt: run {run.id} has not begun its first attempt"
+    waiting = make_run(state="INITIALIZED", attempt=0)
+    answer = api.simulate_get(f"/api/runs/{waiting.id}/logs/", params={"attempt": 1})
+    message = f"attempt: run {waiting.id} has not begun its first attempt"
+    assert answer.json["message"] == message
+    assert api.simulate_get(f"/api/runs/{waiting.id}/logs/").json["attempt"] == 0
 
 
 def test_a_wrong_parameter_is_named(api: TestClient, written: Run) -> None:

@@ -15,7 +15,7 @@ from master.reading.promql import PrometheusClient
 from master.reading.series import SeriesReader
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
-from master.results.query import ResultQuery, comparison_of, result_of, used_joules
+from master.results.query import ResultQuery, result_of, used_joules
 from mlbench.records import Goal
 from tests.master.making import line, make_ranks, make_run, record, time_series
 
@@ -117,47 +117,15 @@ def test_values_from_before_the_start_do_not_count(
     assert reached.wall_seconds == 0.0
 
 
-def test_a_query_may_have_its_own_criteria(started_at: float, reader: SeriesReader) -> None:
-    run = make_ended(started_at, deadline_seconds=12.0)
-    record_accuracy(run, {10: 90, 20: 97, 30: 98})
-    own = result_of(reader, run, ResultQuery())
-    assert own.accuracy_after_time is not None
-    assert (own.accuracy_after_time.limit_seconds, own.accuracy_after_time.value) == (12.0, 97.0)
-    found = result_of(
-        reader, run, ResultQuery(Goal("train_seconds", 7.0, lower_is_better=True), 6.0)
-    )
-    assert found.target == Goal("train_seconds", 7.0, lower_is_better=True)
-    assert found.time_to_accuracy is not None
-    assert found.time_to_accuracy.wall_seconds == 10.0
-    assert found.accuracy_after_time is not None
-    assert (found.accuracy_after_time.limit_seconds, found.accuracy_after_time.value) == (6.0, 5.0)
+def test_a_run_has_its_own_criteria(started_at: float, reader: SeriesReader) -> None:
+    def limit(run: Run, query: ResultQuery) -> float | None:
+        after = result_of(reader, run, query).accuracy_after_time
+        return after.limit_seconds if after else None
+
+    assert limit(make_ended(started_at, deadline_seconds=12.0), ResultQuery()) == 12.0
     without = make_ended(started_at, goal=None)
-    assert result_of(reader, without, ResultQuery()).accuracy_after_time is None
-    usual = result_of(reader, without, ResultQuery(Goal("acc", 97.0))).accuracy_after_time
-    assert usual is not None
-    assert usual.limit_seconds == 7200.0
-
-
-def test_runs_together_are_grouped_and_compared(
-    started_at: float, reader: SeriesReader, delivery: Delivery
-) -> None:
-    settings = {"batch_size": 128, "data": "digits", "data_sha256": "d1"}
-    runs = [
-        make_ended(started_at, num_workers=workers, settings=settings | {"seed": seed})
-        for workers in (1, 2)
-        for seed in range(2)
-    ]
-    for run, seconds in zip(runs, (40, 44, 20, 22), strict=True):
-        record_accuracy(run, {1: 50, seconds: 97})
-    delivery.deliver_waiting()
-    found = comparison_of(reader, runs, ResultQuery())
-    assert (found.comparable, found.differences) == ("yes", ())
-    assert [one.label for one in found.groups] == ["1 worker", "2 workers"]
-    assert [one.speedup for one in found.groups] == [1.0, 2.0]
-    assert [one.run_id for one in found.results] == [run.id for run in runs]
-    Run.update(settings=settings | {"batch_size": 64}).where(Run.id == runs[3].id).execute()
-    again = [Run.get_by_id(run.id) for run in runs]
-    assert comparison_of(reader, again, ResultQuery()).comparable == "no"
+    assert limit(without, ResultQuery()) is None
+    assert limit(without, ResultQuery(Goal("acc", 97.0))) == 7200.0
 
 
 def test_a_run_that_is_deleted_meanwhile_has_no_result(
