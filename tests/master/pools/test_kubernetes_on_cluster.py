@@ -125,17 +125,6 @@ def test_from_nothing_through_shapes_to_nothing(pool: KubernetesPool, namespace:
     until(lambda: "cannot make worker pods (404)" in pool.explain(), pool.explain)
 
 
-def test_a_pod_that_is_deleted_comes_back_as_another(
-    pool: KubernetesPool, namespace: Namespace
-) -> None:
-    before = settle(pool, 2, SMALL)
-    namespace.kubectl("delete", "pod", f"{NAME}-1", "--wait=false")
-    until(lambda: pool.place([f"{NAME}-1"], None) is None)
-    after = settle(pool, 2, SMALL)
-    assert before[0] == after[0]
-    assert before[1] != after[1], "by this the next agent is told from the one before"
-
-
 def test_killed_at_any_moment_it_ends_with_exactly_the_right_pods(
     manifest: Path, namespace: Namespace, stop: threading.Event
 ) -> None:
@@ -190,7 +179,7 @@ Spoil = Callable[[Object], object]
     [
         (
             lambda stated: stated["initContainers"]["bandwidth"].update(
-                command=["sh", "-c", "echo no NET_ADMIN; exit 2"],
+                command=["sh", "-c", "echo no NET_ADMIN; exit 2"]
             ),
             Shape(max_bandwidth=20.0),
             "limiting the bandwidth failed: Error, exit code 2: no NET_ADMIN",
@@ -252,12 +241,3 @@ def test_quotas(pool: KubernetesPool, namespace: Namespace) -> None:
     namespace.apply({**quota, "spec": {"hard": {"services": "1", "pods": "1"}}})
     ask = f"1 of 2 worker pods are made; if it stays so, `kubectl -n {namespace.name} describe "
     waits_for(pool, f"{ask}statefulset {NAME}` tells why", 2, SMALL)
-
-
-def test_another_shape_replaces_idle_pods_and_spares_busy_ones(pool: KubernetesPool) -> None:
-    busy, idle = settle(pool, 2, SMALL)
-    pool.scale(2, Shape(num_cpus=0.01), frozenset({busy}))
-    until(lambda: idle not in [pod.uid for pod in pool.pods() or []])
-    until(lambda: [pod.usable for pod in pool.pods() or []] == [True, True], pool.explain)
-    assert (pool.pods() or [])[0].uid == busy, "it is good for its run"
-    assert settle(pool, 2, Shape(num_cpus=0.01))[0] != busy, "once that is over"

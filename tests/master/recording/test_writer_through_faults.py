@@ -101,10 +101,7 @@ def test_samples_wait_in_order(case: Case, faulty: FaultyPrometheus, fault: Faul
 
 @pytest.mark.parametrize("fault", [hang, store_and_hang])
 def test_it_gives_up_on_what_hangs(
-    database: Database,
-    faulty: FaultyPrometheus,
-    shared_prometheus: PrometheusServer,
-    fault: Fault,
+    database: Database, faulty: FaultyPrometheus, shared_prometheus: PrometheusServer, fault: Fault
 ) -> None:
     case = Case(faulty.url, shared_prometheus.url, timeout_seconds=0.5)
     case.record_some()
