@@ -3,7 +3,6 @@
 import json
 import random
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -16,8 +15,7 @@ import pytest
 
 from master.pools.base import Shape
 from master.pools.kubernetes import KubernetesPool
-from tests.master.pools.driving import make_pool
-from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER_NAME, make_manifest
+from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER_NAME, make_manifest, make_pool
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -129,12 +127,13 @@ def test_killed_at_any_moment_it_ends_with_exactly_the_right_pods(
     manifest: Path, namespace: Namespace, stop: threading.Event
 ) -> None:
     dice = random.Random(1)  # noqa: S311 - dice, not secrets
-    module = [sys.executable, "-m", "tests.master.pools.driving", str(manifest), namespace.name]
     for _ in range(12):
-        workers, shape = dice.choice("123"), json.dumps({"num_cpus": dice.choice([0.01, 0.02])})
-        with subprocess.Popen([*module, workers, shape]) as process:
-            time.sleep(dice.choice([0.7, 0.9, 1.1, 1.5, 3.0]))
-            process.kill()
+        killed, shape = threading.Event(), Shape(num_cpus=dice.choice([0.01, 0.02]))
+        make_pool(manifest, namespace.name, killed).scale(
+            dice.choice([1, 2, 3]), shape, frozenset()
+        )
+        time.sleep(dice.choice([0.1, 0.3, 0.5, 0.9, 2.4]))
+        killed.set()
     pool = make_pool(manifest, namespace.name, stop)
     settle(pool, 2, SMALL)
     check_exactly(namespace, 2, 0.02)
