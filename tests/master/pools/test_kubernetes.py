@@ -149,13 +149,15 @@ def test_what_others_change_is_set_back(pool: KubernetesPool, cluster: StandIn) 
         (Fault(403, "quota"), "refuses to make worker pods (403 Forbidden): quota"),
         (Fault(422, "spec.x: invalid"), "finds the worker pods invalid (422): spec.x: invalid"),
         (Fault(500, "out of order"), "cannot make worker pods (500): out of order"),
+        (Fault(404, "no owner"), "cannot make worker pods (404): no owner"),
         (Fault(0), "API does not answer: "),
     ],
 )
 def test_what_is_refused_is_told_and_tried_again(
     pool: KubernetesPool, proxy: Proxy, fault: Fault, words: str
 ) -> None:
-    proxy.spoil = lambda request: fault if request.verb == "PATCH" else None
+    refused = ("GET", "deployments") if fault.status == 404 else ("PATCH", "services")
+    proxy.spoil = lambda request: fault if (request.verb, request.kind) == refused else None
     pool.scale(2, SMALL, frozenset())
     wait_for(lambda: words in pool.explain())
     proxy.spoil = lambda request: None
@@ -171,16 +173,6 @@ def test_a_cluster_that_wants_to_be_left_alone_is(pool: KubernetesPool, proxy: P
     wait_for(lambda: len(changes(proxy)) > 1)
     assert time.monotonic() - first > 0.9
     assert changes(proxy) == [("PATCH", "services")] * 2, "no other request would go better"
-
-
-def test_an_owner_that_is_not_there_is_told(pool: KubernetesPool, cluster: StandIn) -> None:
-    with cluster.lock:
-        owner = cluster.objects["deployments"].pop(OWNER_NAME)
-    pool.scale(2, SMALL, frozenset())
-    wait_for(lambda: "cannot make worker pods (404)" in pool.explain())
-    with cluster.lock:
-        cluster.objects["deployments"][OWNER_NAME] = owner
-    settle(pool, 2)
 
 
 @pytest.mark.parametrize(("kind", "fault"), [("pods", Fault(403)), ("services", Fault(0))])
