@@ -140,7 +140,7 @@ class Wire:
     # --- For a thread of gunicorn, as if it were a blocking socket. ---
 
     def recv(self, size: int) -> bytes:
-        """Return what has arrived, once something has; nothing if the client is gone or slow."""
+        """Return bytes once some have arrived; none if the client is gone or too slow."""
         while not self.arrived and not self.over:
             if not (self.receive() or self.over or self._wait(select.POLLIN, self._reading)):
                 self._give_up()
