@@ -123,12 +123,14 @@ def choice(req: Request, name: str, allowed: tuple[str, ...], default: str) -> s
     return value
 
 
-def whole_number(req: Request, name: str) -> int | None:
-    """Return a query parameter that is a whole number, 0 or more; None if it is not given."""
+def whole_number(req: Request, name: str, least: int = 0) -> int | None:
+    """Return a query parameter that is a whole number; None if it is not given."""
     text = req.get_param(name)
-    number = None if text is None else parse_whole_number(text)
-    if text is not None and number is None:
-        raise BadFieldError(name, f"a whole number, 0 or more (not {text!r})")
+    if text is None:
+        return None
+    number = parse_whole_number(text)
+    if number is None or number < least:
+        raise BadFieldError(name, f"a whole number, {least} or more (not {text!r})")
     return number
 
 
