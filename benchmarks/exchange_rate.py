@@ -11,13 +11,13 @@ from pathlib import Path
 import torch
 
 from benchmarks.measure import Figure, Ratio
-from benchmarks.resnet_loops import BATCH, STEPS, SameBatch, random_images
+from benchmarks.resnet_loops import BATCH, STEPS, random_images
 from benchmarks.servers import free_port
 from mlbench import Tracker
 from worker.tasks.cifar10 import CifarResNet
 from worker.training.distributed import ModelOptions, World, join_world, set_up
 from worker.training.exchange import ExchangeOptions
-from worker.training.session import Deadline, Session, Trainer
+from worker.training.session import Session, Trainer
 
 _RANKS = 2
 _ROUNDS = 7
@@ -79,13 +79,13 @@ def main() -> None:
 def _loop(chosen: ExchangeOptions, world: World) -> Callable[[], object]:
     tracker = Tracker({})
     execution = set_up(ModelOptions(), world)
-    session = Session(world, tracker, execution, Deadline(None, world, tracker))
+    session = Session(world, tracker, execution)
     torch.manual_seed(0)
     model = execution.place(CifarResNet(20))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
     trainer = Trainer(session, model, optimizer, lambda step: 0.1, chosen)
-    batches = SameBatch(random_images(BATCH // world.size), STEPS, world.size)
-    return lambda: trainer.train(batches)
+    batches = [random_images(BATCH // world.size)] * STEPS
+    return lambda: trainer.train(batches, BATCH)
 
 
 def _rate(train: Callable[[], object]) -> float:

@@ -19,7 +19,7 @@ from worker.data.libsvm.rows import DenseRows
 from worker.data.libsvm.table import open_table
 from worker.tasks.linear import Config, Training
 from worker.training.distributed import DeviceOptions, World, set_up
-from worker.training.session import Deadline, Session
+from worker.training.session import Session
 
 _FEATURES = 2000
 _BATCH = 100
@@ -72,7 +72,7 @@ def _ours(values: torch.Tensor, labels: torch.Tensor, tracker: Tracker) -> Calla
     samples = Samples(DenseRows(values), labels)
     data = Dataset(samples, samples[:0], features=_FEATURES, largest_norm2=1.0, sha256="")
     execution = set_up(DeviceOptions(device="cpu"), World())
-    session = Session(World(), tracker, execution, Deadline(None, World(), tracker))
+    session = Session(World(), tracker, execution)
     training = Training(Config(), data, torch.zeros(_FEATURES), session)
 
     def once() -> float:

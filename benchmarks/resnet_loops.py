@@ -6,7 +6,7 @@ steps of 128 images and prints the images a second. All loops train on the same 
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from worker.data.images import Images
 from worker.tasks.cifar10 import CifarResNet
 from worker.training.distributed import ModelOptions, World, set_up
 from worker.training.exchange import ExchangeOptions
-from worker.training.session import Deadline, Session, Trainer
+from worker.training.session import Session, Trainer
 
 BATCH = 128
 STEPS = 5
@@ -33,21 +33,6 @@ OURS = {
 }
 
 
-class SameBatch:
-    """The same images and labels at each of a number of steps."""
-
-    def __init__(self, images: Images, steps: int, ranks: int = 1) -> None:
-        self.batch_size = len(images) * ranks
-        self._images = images
-        self._steps = steps
-
-    def __len__(self) -> int:
-        return self._steps
-
-    def __iter__(self) -> Iterator[Images]:
-        yield from [self._images] * self._steps
-
-
 def random_images(count: int = BATCH) -> Images:
     """Return images in CIFAR-10's shape."""
     torch.manual_seed(0)
@@ -58,12 +43,12 @@ def ours(options: ModelOptions, folder: Path) -> Callable[[], None]:
     """Return our loop, with all that a run records."""
     world, tracker = World(), Tracker(run_environ(folder))
     execution = set_up(options, world)
-    session = Session(world, tracker, execution, Deadline(None, world, tracker))
+    session = Session(world, tracker, execution)
     model = execution.place(CifarResNet(20))
     optimizer = torch.optim.SGD(model.parameters(), fused=True, **_SGD)
     trainer = Trainer(session, model, optimizer, lambda step: 0.1, ExchangeOptions())
-    batches = SameBatch(random_images(), STEPS)
-    return lambda: void(trainer.train(batches))
+    batches = [random_images()] * STEPS
+    return lambda: void(trainer.train(batches, BATCH))
 
 
 def plain() -> Callable[[], None]:

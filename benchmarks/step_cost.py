@@ -13,14 +13,14 @@ import torch
 from torch import nn
 
 from benchmarks.measure import Figure, alternate
-from benchmarks.resnet_loops import SameBatch, run_environ
+from benchmarks.resnet_loops import run_environ
 from mlbench import Tracker, names
 from mlbench.names import Phase
 from mlbench.recorder import Value
 from worker.data.images import Images
 from worker.training.distributed import ModelOptions, World, set_up
 from worker.training.exchange import ExchangeOptions
-from worker.training.session import Deadline, Session, Trainer
+from worker.training.session import Session, Trainer
 
 _STEPS = 1000
 _ROUNDS = 9
@@ -77,15 +77,15 @@ def _loop(
 ) -> Callable[[], float]:
     world, tracker = World(), tracker_kind(environ)
     execution = set_up(ModelOptions(device="cpu", channels_last=False), world)
-    session = kind(world, tracker, execution, Deadline(None, world, tracker))
+    session = kind(world, tracker, execution)
     model = nn.Sequential(nn.Flatten(), nn.Linear(1, 2))
     optimizer = torch.optim.SGD(model.parameters(), fused=True)
     trainer = Trainer(session, model, optimizer, lambda step: 0.1, ExchangeOptions())
-    batches = SameBatch(Images(torch.zeros(2, 1, 1, 1), torch.tensor([0, 1])), _STEPS)
+    batches = [Images(torch.zeros(2, 1, 1, 1), torch.tensor([0, 1]))] * _STEPS
 
     def measure_once() -> float:
         begin = time.perf_counter()
-        trainer.train(batches)
+        trainer.train(batches, 2)
         return (time.perf_counter() - begin) / _STEPS * 1e6
 
     return measure_once

@@ -55,7 +55,7 @@ def needed(package: str, extras: set[str]) -> list[Requirement]:
 
 
 @every_lock
-def test_what_is_asked_for_is_locked_within_its_range(name: str) -> None:
+def test_each_requirement_is_locked_within_its_range(name: str) -> None:
     pins = locked(name)
     for requirement in map(Requirement, ASKED[name]):
         version = pins.get(canonicalize_name(requirement.name))
@@ -72,7 +72,7 @@ def test_every_file_is_known_by_its_hash(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["master", "worker", "exporter"])
-def test_what_the_locked_packages_need_is_locked_too(name: str) -> None:
+def test_requirements_of_locked_packages_are_locked_too(name: str) -> None:
     pins = dict(locked(name)) | (dict(locked("torch")) if name == "worker" else {})
     extras = {canonicalize_name(r.name): r.extras for r in map(Requirement, ASKED[name])}
     # PyTorch's build for CUDA names exactly what it needs of that, and of nothing else.

@@ -13,7 +13,7 @@ _BANDWIDTH = "all_reduce_float32_bus_bandwidth_bytes_per_second @ 0"
 
 
 def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:
-    args = {"epochs": "40", **ENDLESS}
+    args = {"epochs": "25", **ENDLESS}
     ordered = release.client.create_run(
         "cores", 2, num_cpus=CORES, benchmark="digits", args=args, queue=True
     )

@@ -8,50 +8,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from mlbench import ApiClient
 from mlbench.discovery import Place, find_pod
-from tests.e2e.commands import wait_until
-from tests.e2e.reaching import forwarded, listens, reachable
+from tests.e2e.reaching import forwarded, listens
 from tests.e2e.release import CORES, Release
 
 _ORIGINAL = Path(__file__).with_name("original_run.py")
 _MLBENCH = Path(sys.executable).with_name("mlbench")
-
-
-def test_through_the_api(release: Release) -> None:
-    order = {"name": "http", "num_workers": 2, "benchmark": "digits", "light_target": True}
-    headers = {"Authorization": f"Bearer {release.token()}"}
-    with (
-        reachable(release.name, release.service, 80) as url,
-        httpx.Client(base_url=url, headers=headers, timeout=30) as http,
-    ):
-        answer = http.post("/api/runs/", json=order)
-        assert answer.status_code == 200, answer.text
-        path = f"/api/runs/{answer.json()['id']}/"
-        ended = wait_until(
-            lambda: http.get(path).json(), lambda run: run["finished_at"], 240, "the run ends"
-        )
-        result = http.get(f"{path}result/").json()
-        manifest = http.get(f"{path}manifest/").json()
-
-    assert ended["state"] == "FINISHED", ended["reason"]
-    delivery = ended["delivery"]
-    assert delivery["recorded"] == delivery["in_prometheus"] + delivery["kept"] > 0
-    assert [rank["pod"] for rank in ended["ranks"]] == [
-        f"{release.fullname}-worker-0",
-        f"{release.fullname}-worker-1",
-    ]
-    assert result["time_to_accuracy"]["training_seconds"] > 0
-    assert result["last_value"] >= 90
-    [machine] = manifest["machines"]
-    assert re.match("[0-9a-f]{40}", machine["git"]["commit"]), "the image says what it is made of"
-    assert all("sha256:" in rank["image"] for rank in manifest["ranks"])
-
-
-# --- The command line. ---
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +30,23 @@ def test_through_the_command_line(release: Release, environ: dict[str, str]) -> 
     order = ("digits", "--light", "--name", "command-line", "--workers", "2")
     done = _mlbench(environ, "run", *order)
     assert done.returncode == 0, done.stderr
-    assert re.match(r"run \d+ \(command-line\): FINISHED\n", done.stdout)
+    told = re.match(r"run (\d+) \(command-line\): FINISHED\n", done.stdout)
+    assert told, done.stdout
     assert re.search(r"^time to accuracy  [\d.]+ s of training", done.stdout, re.MULTILINE)
     assert environ["MLBENCH_TOKEN"] not in done.stdout + done.stderr
 
+    run = release.finish(release.run(int(told[1])))
+    pods = [f"{release.fullname}-worker-{number}" for number in range(2)]
+    assert [rank.pod for rank in run.ranks] == pods
+    manifest = release.client.get_manifest(run.id).result().value
+    [machine] = manifest.machines
+    assert machine.git, "the image says what it is made of"
+    assert re.match("[0-9a-f]{40}", machine.git.commit)
+    assert all("sha256:" in (rank.image or "") for rank in manifest.ranks)
+
     status = json.loads(_mlbench(environ, "status", "--json").stdout)
     assert "command-line" in {run["name"] for run in status["runs"]}
-    assert {pod["name"] for pod in status["pods"]} >= {f"{release.fullname}-worker-0"}
+    assert {pod["name"] for pod in status["pods"]} >= set(pods)
 
 
 def test_a_file_of_this_machine_cannot_run_there(environ: dict[str, str], tmp_path: Path) -> None:
@@ -91,9 +66,6 @@ def _mlbench(environ: dict[str, str], *arguments: str) -> subprocess.CompletedPr
         timeout=300,
         check=False,
     )
-
-
-# --- Clients that find the master by themselves. ---
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,7 @@ def test_the_token_of_a_pod_that_is_gone_is_good_for_nothing(release: Release, g
     )
 
 
-def test_prometheus_is_closed_to_who_does_not_know_its_password(release: Release) -> None:
+def test_prometheus_is_closed_without_its_password(release: Release) -> None:
     for method, path in (("GET", "/api/v1/query?query=up"), ("POST", "/api/v1/write")):
         answer = httpx.request(method, f"{release.prometheus_url}{path}", timeout=30.0)
         assert answer.status_code == 401, path

@@ -25,7 +25,7 @@ class Exporter:
     url: str
 
     def scrape(self) -> str:
-        """Return what it serves now."""
+        """Scrape it once."""
         return httpx.get(self.url).raise_for_status().text
 
     def stop(self) -> str:
@@ -66,7 +66,7 @@ def values(text: str, name: str, *labels: str) -> dict[tuple[str, ...], float]:
 
 
 def promtool_says(promtool: Path, text: str) -> str:
-    """Return what promtool finds in a text of metrics: "" where all is well."""
+    """Let promtool check a text of metrics; "" if all is well."""
     checked = subprocess.run(
         [promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False
     )

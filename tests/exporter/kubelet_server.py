@@ -1,4 +1,4 @@
-"""A server that answers like a kubelet, over TLS and to who shows its token, or as ill as one can.
+"""A server that answers like a kubelet, over TLS and with a token, or breaks off in every way.
 
 What it serves is a real kubelet's text: Kubernetes 1.20 with containerd, cut to size. In the tests
 on a cluster, the exporter reads a real kubelet.

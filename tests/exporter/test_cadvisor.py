@@ -169,7 +169,7 @@ def test_a_line_of_another_form_is_refused(rest: bytes) -> None:
         parse_line(rest)
 
 
-def test_a_lines_labels_may_hold_what_looks_like_its_end() -> None:
+def test_a_label_may_look_like_the_end_of_its_line() -> None:
     labels, figure = parse_line(rb'a="x} 1 2",b="say \"c=\"",id="/d"} 2.5e+06 1500')
 
     assert (labels["a"], labels["id"]) == ("x} 1 2", "/d")

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -11,14 +10,7 @@ import pytest
 
 from .conftest import StartPod
 from .exporting import COMMAND, exporter, promtool_says, values
-from .kubelet_server import (
-    NAMESPACE,
-    RELEASE,
-    Certificates,
-    KubeletServer,
-    make_account,
-    serving,
-)
+from .kubelet_server import NAMESPACE, RELEASE, Certificates, KubeletServer
 
 UP = "mlbench_exporter_source_up"
 
@@ -40,17 +32,6 @@ def test_it_serves_the_pods_of_its_home(
     assert values(text, "machine_cpu_cores", "node") == {(node,): os.cpu_count()}
     assert values(text, UP, "source")["processes",] == 1
     assert promtool_says(promtool, text) == ""
-
-
-@pytest.fixture
-def server(certificates: Certificates) -> Iterator[KubeletServer]:
-    with serving(KubeletServer(certificates)) as server:
-        yield server
-
-
-@pytest.fixture
-def account(server: KubeletServer, certificates: Certificates, tmp_path: Path) -> Path:
-    return make_account(tmp_path / "account", certificates, server.token)
 
 
 def in_cluster(server: KubeletServer, account: Path) -> tuple[str, ...]:
@@ -90,7 +71,7 @@ def test_a_kubelets_certificate_is_verified_unless_told_otherwise(
     assert up == [0, 1, 1]
 
 
-def test_it_says_what_it_needs_to_read_a_kubelet(tmp_path: Path) -> None:
+def test_missing_options_for_a_kubelet_are_named(tmp_path: Path) -> None:
     def run(*options: str) -> subprocess.CompletedProcess[str]:
         command = [*COMMAND, "0", "--kubelet", "127.0.0.1", *options]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=5)

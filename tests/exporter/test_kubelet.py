@@ -3,7 +3,6 @@
 import re
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,12 +17,9 @@ from .kubelet_server import (
     RELEASE,
     TEXT,
     Answer,
-    Certificates,
     Handler,
     KubeletServer,
     encode_piece,
-    make_account,
-    serving,
     whole,
 )
 
@@ -35,19 +31,12 @@ HALF = len(TEXT) // 2
 
 
 @pytest.fixture
-def server(certificates: Certificates) -> Iterator[KubeletServer]:
-    with serving(KubeletServer(certificates)) as server:
-        yield server
-
-
-@pytest.fixture
-def kubelet(server: KubeletServer, certificates: Certificates, tmp_path: Path) -> KubeletSource:
-    account = make_account(tmp_path / "account", certificates, server.token)
+def kubelet(server: KubeletServer, account: Path) -> KubeletSource:
     token, ca = account / "token", account / "ca.crt"
     return KubeletSource("127.0.0.1", server.server_port, token, ca, SECONDS, WORKERS, "node1")
 
 
-def test_it_reads_what_the_kubelet_tells(kubelet: KubeletSource) -> None:
+def test_it_reads_the_kubelets_answer(kubelet: KubeletSource) -> None:
     samples = kubelet.read()
 
     assert samples == parse([TEXT], WORKERS, "node1")
@@ -107,7 +96,7 @@ def end_amid_the_last_line(handler: Handler) -> None:
         (end_amid_the_last_line, "the answer is not a"),
     ],
 )
-def test_what_is_no_whole_answer_is_told_and_not_read(
+def test_an_incomplete_answer_is_an_error_and_not_read(
     answer: Answer, message: str, server: KubeletServer, kubelet: KubeletSource
 ) -> None:
     server.answer = answer

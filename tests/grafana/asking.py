@@ -25,7 +25,7 @@ class View:
     run_id: str
 
     def step(self, least: float) -> float:
-        """Return the seconds between two points of a graph, at least as many as given."""
+        """Compute the seconds between two points of a graph."""
         return max(least, round((self.last - self.first) / _POINTS, 3))
 
     def built_in(self, least: float) -> dict[str, str]:

@@ -38,7 +38,7 @@ _BOARD_LINK = re.compile(r"/d/(?P<uid>[^/?]+)/\S*?\?(?P<query>\S*)")
 each_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
 
 
-def test_the_files_are_what_the_code_makes() -> None:
+def test_the_files_are_up_to_date() -> None:
     checked = subprocess.run(
         [sys.executable, "-m", "grafana.build", "--check"],
         cwd=ROOT,

@@ -38,7 +38,7 @@ def test_exclusions_are_of_places_that_exist() -> None:
 
 
 def _faults(board: Dashboard, used: Used) -> Iterator[str]:
-    """Yield what is wrong with the answers to a dashboard, each with its place."""
+    """Find what is wrong with the answers to a dashboard, each with its place."""
     labels: defaultdict[str, set[str]] = defaultdict(set)
     for view in (used.finished, used.active):
         grafana = Grafana(used.prometheus, view)
@@ -61,7 +61,7 @@ def _faults(board: Dashboard, used: Used) -> Iterator[str]:
 
 
 def _fault(grafana: Grafana, query: Query, has_data: bool, reasons: list[str]) -> str:
-    """Return what is wrong with an answer; empty if it is as it should be."""
+    """Check an answer; return what is wrong with it."""
     lacking = [one for one in reasons if not grafana.ask(query.asking(one))]
     if lacking and has_data:
         return f"finds data, though there is no {lacking[0]}: the exclusion is needless"
@@ -71,7 +71,7 @@ def _fault(grafana: Grafana, query: Query, has_data: bool, reasons: list[str]) -
 
 
 def _unknown_columns(panel: Json, labels: set[str]) -> set[str]:
-    """Return the columns that a table speaks of, and that its queries do not give it."""
+    """Find the columns that a table names and its queries do not give."""
     organize = panel["transformations"][-1]["options"]
     shown = set(organize["indexByName"])
     titles = {organize["renameByName"].get(name, name) for name in shown}

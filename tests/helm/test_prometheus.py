@@ -108,7 +108,7 @@ def test_jobs_and_instances_are_those_of_the_alerts(prometheus: tuple[str, str])
     wait_for(lambda: scraped() == _SCRAPED, what="Prometheus has the targets")
 
 
-def test_who_does_not_know_the_password_neither_reads_nor_writes(
+def test_without_the_password_nobody_reads_or_writes(
     prometheus: tuple[str, str],
 ) -> None:
     def scrapes_itself() -> bool:
@@ -162,12 +162,6 @@ def test_limits_and_what_agents_may_say_are_those_of_the_local_stack(config: Any
             assert jobs[name].get(key, usual) == theirs[name].get(key, usual), (name, key)
 
 
-def test_rules_are_those_of_the_repository(render: Render) -> None:
-    (config,) = find_documents(render(), "ConfigMap", "r-mlbench-prometheus-rules")
-    folder = _PROMETHEUS / "rules"
-    assert config["data"] == {file.name: file.read_text() for file in folder.glob("*.yml")}
-
-
 @pytest.fixture(scope="module")
 def operated(render: Render) -> list[Document]:
     return render(file=VALUES / "operator.yaml", operator=True)
@@ -187,11 +181,13 @@ def test_an_operator_gets_the_same_jobs(operated: list[Document]) -> None:
     assert found == {"master": False, "controller": False, "exporter": True, "workers": False}
 
 
-def test_an_operator_gets_the_same_rules(operated: list[Document]) -> None:
+def test_both_get_the_rules_of_the_repository(render: Render, operated: list[Document]) -> None:
+    files = sorted((_PROMETHEUS / "rules").glob("*.yml"))
+    (config,) = find_documents(render(), "ConfigMap", "r-mlbench-prometheus-rules")
+    assert config["data"] == {file.name: file.read_text() for file in files}
     (rule,) = find_documents(operated, "PrometheusRule")
-    folder = _PROMETHEUS / "rules"
-    files = [yaml.safe_load(file.read_text()) for file in sorted(folder.glob("*.yml"))]
-    assert rule["spec"]["groups"] == [group for file in files for group in file["groups"]]
+    groups = [group for file in files for group in yaml.safe_load(file.read_text())["groups"]]
+    assert rule["spec"]["groups"] == groups
 
 
 def test_without_an_operator_its_kinds_are_left_out(render: Render) -> None:

@@ -83,40 +83,33 @@ def test_tokens_of_the_cluster_are_only_where_they_are_needed(documents: list[Do
             assert holders == ["controller"]
 
 
-def test_the_masters_role_is_for_its_workers_alone(render: Render) -> None:
-    (role,) = find_documents(render(), "Role", "r-mlbench-master")
-    assert all(len(rule["resources"]) == 1 for rule in role["rules"])
-    rights = {rule["resources"][0]: rule for rule in role["rules"] if "delete" not in rule["verbs"]}
-    assert rights.keys() == {"statefulsets", "services", "pods", "deployments"}
-    assert rights["statefulsets"]["resourceNames"] == ["r-mlbench-worker"]
-    assert rights["services"]["resourceNames"] == ["r-mlbench-worker"]
-    assert set(rights["pods"]["verbs"]) == {"list", "watch"}
-    assert rights["deployments"]["resourceNames"] == ["r-mlbench-master"]
-    assert rights["deployments"]["verbs"] == ["get"]
-
-
 @pytest.mark.parametrize("most", [2, 200])
-def test_the_master_may_delete_the_pods_of_its_workers_alone(render: Render, most: int) -> None:
-    (role,) = find_documents(render(f"limits.workers={most}"), "Role", "r-mlbench-master")
-    (rule,) = (rule for rule in role["rules"] if "delete" in rule["verbs"])
-    assert rule["verbs"] == ["delete"]
-    assert rule["resources"] == ["pods"]
-    assert rule["resourceNames"] == [f"r-mlbench-worker-{number}" for number in range(most)]
-
-
-def test_only_the_exporter_has_a_right_beyond_the_namespace(documents: list[Document]) -> None:
-    (role,) = find_documents(documents, "ClusterRole")
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]}]
-    (binding,) = find_documents(documents, "ClusterRoleBinding")
-    assert binding["subjects"] == [
-        {"kind": "ServiceAccount", "name": "r-mlbench-exporter", "namespace": "ns"}
+def test_roles_allow_what_is_needed_and_nothing_else(render: Render, most: int) -> None:
+    documents = render(f"limits.workers={most}")
+    make = ["get", "list", "watch", "create", "patch"]
+    pods = [f"r-mlbench-worker-{number}" for number in range(most)]
+    rights = [
+        # Of the exporter: the only right beyond the namespace.
+        ("nodes/metrics", None, ["get"]),
+        # Of the master.
+        ("statefulsets", ["r-mlbench-worker"], make),
+        ("services", ["r-mlbench-worker"], make),
+        ("pods", None, ["list", "watch"]),
+        ("pods", pods, ["delete"]),
+        ("deployments", ["r-mlbench-master"], ["get"]),
+        # Of Prometheus.
+        ("pods", None, ["get", "list", "watch"]),
     ]
-
-
-def test_prometheus_may_look_at_pods_and_nothing_else(render: Render) -> None:
-    (role,) = find_documents(render(), "Role", "r-mlbench-prometheus")
-    (rule,) = role["rules"]
-    assert (rule["resources"], rule["verbs"]) == (["pods"], ["get", "list", "watch"])
+    roles = [role for kind in ("ClusterRole", "Role") for role in find_documents(documents, kind)]
+    assert rights == [
+        (resource, rule.get("resourceNames"), rule["verbs"])
+        for role in sorted(roles, key=lambda role: (role["kind"], role["metadata"]["name"]))
+        for rule in role["rules"]
+        for resource in rule["resources"]
+    ]
+    (binding,) = find_documents(documents, "ClusterRoleBinding")
+    account = {"kind": "ServiceAccount", "name": "r-mlbench-exporter", "namespace": "ns"}
+    assert binding["subjects"] == [account]
 
 
 def test_no_value_is_a_secret() -> None:
@@ -185,7 +178,7 @@ def _secrets_told(documents: list[Document]) -> Iterator[tuple[str, str, str]]:
                     yield secret, entry["name"], container["name"]
 
 
-def test_what_is_the_agents_own_is_in_memory_and_read_only(render: Render) -> None:
+def test_the_agents_folder_is_in_memory_and_read_only(render: Render) -> None:
     manifest = worker_manifest(render())
     pod = manifest["statefulSet"]["spec"]["template"]["spec"]
     (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "agent")

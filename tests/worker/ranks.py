@@ -72,6 +72,14 @@ def finish(ranks: Sequence[Rank]) -> list[str]:
     return outputs
 
 
+def run_ranks(folder: Path, size: int, *command: str) -> list[Rank]:
+    """Run ranks to their end, in a folder that may not be there yet."""
+    folder.mkdir(exist_ok=True)
+    ranks = start_ranks(folder, size, *command)
+    finish(ranks)
+    return ranks
+
+
 def _start(folder: Path, rank: int, size: int, port: int, command: Sequence[str]) -> Rank:
     metrics_file = folder / f"metrics-{size}-{rank}.jsonl"
     own = Path(tempfile.mkdtemp(prefix=f"rank-{rank}-", dir=folder))

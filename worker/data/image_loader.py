@@ -61,63 +61,35 @@ class Loading:
     """Where the images are wanted."""
 
 
-def loading_processes(wanted: int) -> int:
-    """Return how many processes to load with: as many as wanted, but at most one for each core."""
-    return min(wanted, len(os.sched_getaffinity(0)))
+def training_batches(
+    files: ImageFiles, batch_size: int, world: World, seed: int, epoch: int, loading: Loading
+) -> Iterator[Images]:
+    """Return this rank's shares of an epoch's batches: random crops, mirrored half of the time.
 
+    ``batch_size`` counts the images of all ranks. A last, smaller batch is left out.
 
-class TrainingBatches:
-    """One rank's shares of an epoch's batches: random crops, mirrored half of the time.
-
-    A last, smaller batch is left out. Iterating raises a DataError for a file that cannot be read.
+    Raises:
+        DataError: the batch is larger than the data, or smaller than the number of ranks; or, while
+            iterating, a file cannot be read.
     """
+    generator = torch.Generator().manual_seed((seed << 20) + epoch)
+    shares = shares_of_epoch(len(files), batch_size, world, generator)
 
-    def __init__(
-        self,
-        files: ImageFiles,
-        batch_size: int,
-        world: World,
-        seed: int,
-        epoch: int,
-        loading: Loading,
-    ) -> None:
-        """Draw the epoch's order; ``batch_size`` counts the images of all ranks.
+    def crop(path: Path, index: int) -> Pixels:
+        return random_crop(path, loading.size, np.random.default_rng((seed, epoch, index)))
 
-        Raises:
-            DataError: the batch is larger than the data, or smaller than the number of ranks.
-        """
-        self.batch_size = batch_size
-        generator = torch.Generator().manual_seed((seed << 20) + epoch)
-        self._mine = shares_of_epoch(len(files), batch_size, world, generator)
-        self._crops = _Crops(
-            files,
-            lambda path, index: random_crop(
-                path, loading.size, np.random.default_rng((seed, epoch, index))
-            ),
-        )
-        self._loading = loading
-
-    def __len__(self) -> int:
-        return len(self._mine)
-
-    def __iter__(self) -> Iterator[Images]:
-        return _load(self._crops, self._mine.tolist(), self._loading)
+    return _load(_Crops(files, crop), shares.tolist(), loading)
 
 
-class ValidationBatches:
-    """The centres of all given images, in order, at most ``batch_size`` at a time.
+def validation_batches(files: ImageFiles, batch_size: int, loading: Loading) -> Iterator[Images]:
+    """Return the centres of all given images, in order, at most ``batch_size`` at a time.
 
-    Iterating raises a DataError for a file that cannot be read.
+    Raises:
+        DataError: while iterating, a file cannot be read.
     """
-
-    def __init__(self, files: ImageFiles, batch_size: int, loading: Loading) -> None:
-        every = range(len(files))
-        self._batches = [list(every[first : first + batch_size]) for first in every[::batch_size]]
-        self._crops = _Crops(files, lambda path, _: centre_crop(path, loading.size))
-        self._loading = loading
-
-    def __iter__(self) -> Iterator[Images]:
-        return _load(self._crops, self._batches, self._loading)
+    every = range(len(files))
+    batches = [list(every[first : first + batch_size]) for first in every[::batch_size]]
+    return _load(_Crops(files, lambda path, _: centre_crop(path, loading.size)), batches, loading)
 
 
 class _Crops(Dataset[tuple[torch.Tensor, int]]):

@@ -54,63 +54,40 @@ class Images:
         return replace(self, images=self.images[index], labels=self.labels[index])
 
 
-class AugmentedBatches:
-    """One rank's shares of an epoch's batches, each image shifted, and perhaps mirrored, at random.
+def augmented_batches(
+    data: Images,
+    batch_size: int,
+    world: World,
+    seed: int,
+    epoch: int,
+    *,
+    shift: int,
+    flip: bool,
+) -> Iterator[Images]:
+    """Yield this rank's shares of an epoch's batches, the images shifted and mirrored at random.
 
     An image is shifted by up to ``shift`` pixels in each direction and filled up with zeros (after
-    normalization): the random crop from a padded image of He et al. 2015, section 4.2.
+    normalization): the random crop from a padded image of He et al. 2015, section 4.2. It is
+    mirrored only with ``flip``.
 
     Order, shifts and flips depend on ``seed`` and ``epoch`` alone, and every rank draws them for
-    all, so the ranks together see the same batches whatever their number. A last, smaller batch is
-    left out.
+    all, as ``shares_of_epoch`` describes and with its error.
     """
-
-    def __init__(
-        self,
-        data: Images,
-        batch_size: int,
-        world: World,
-        seed: int,
-        epoch: int,
-        *,
-        shift: int,
-        flip: bool,
-    ) -> None:
-        """Draw the epoch's order, shifts and flips; ``batch_size`` counts the images of all ranks.
-
-        Raises:
-            DataError: the batch is larger than the data, or smaller than the number of ranks.
-        """
-        self.batch_size = batch_size
-        self._data = data
-        self._shift = shift
-        device, count = data.images.device, len(data)
-        generator = torch.Generator().manual_seed((seed << 20) + epoch)
-        self._mine = shares_of_epoch(count, batch_size, world, generator).to(device)
-        shifts = torch.randint(2 * shift + 1, (2, count), generator=generator)
-        self._down, self._right = shifts.to(device)
-        self._flipped = None
+    device, count, size = data.images.device, len(data), data.images.shape[-1]
+    generator = torch.Generator().manual_seed((seed << 20) + epoch)
+    shares = shares_of_epoch(count, batch_size, world, generator).to(device)
+    down, right = torch.randint(2 * shift + 1, (2, count), generator=generator).to(device)
+    if flip:
+        flipped = torch.randint(2, (count,), generator=generator).bool().to(device)
+    for index in shares:
+        taken = data.take(index)
+        images, labels = taken.images, taken.labels
         if flip:
-            self._flipped = torch.randint(2, (count,), generator=generator).bool().to(device)
-
-    def __len__(self) -> int:
-        return len(self._mine)
-
-    def __iter__(self) -> Iterator[Images]:
-        for index in self._mine:
-            taken = self._data.take(index)
-            yield Images(self._augment(taken.images, index), taken.labels)
-
-    def _augment(self, images: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        if self._flipped is not None:
-            flipped = self._flipped[index].view(-1, 1, 1, 1)
-            images = torch.where(flipped, images.flip(3), images)
+            images = torch.where(flipped[index].view(-1, 1, 1, 1), images.flip(3), images)
         # [n, channels, 2 * shift + 1, 2 * shift + 1, size, size]: views through a window.
-        size = images.shape[-1]
-        padded = functional.pad(images, (self._shift,) * 4)
-        windows = padded.unfold(2, size, 1).unfold(3, size, 1)
-        each = torch.arange(len(index), device=index.device)
-        return windows[each, :, self._down[index], self._right[index]]
+        windows = functional.pad(images, (shift,) * 4).unfold(2, size, 1).unfold(3, size, 1)
+        each = torch.arange(len(index), device=device)
+        yield Images(windows[each, :, down[index], right[index]], labels)
 
 
 def shares_of_epoch(

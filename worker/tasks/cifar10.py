@@ -23,12 +23,13 @@ import fcntl
 import hashlib
 import io
 import pickle
+import shutil
 import tarfile
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 import torch
@@ -36,7 +37,7 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench import names
-from worker.data.images import AugmentedBatches, Images
+from worker.data.images import Images, augmented_batches
 from worker.training.distributed import BackendOptions, ModelOptions
 from worker.training.exchange import ExchangeOptions
 from worker.training.options import DataError, MomentumOptions, run
@@ -58,10 +59,8 @@ SHA256 = "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
 _URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
 _FOLDER = "cifar-10-batches-py"
 _TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
-_VALIDATION = ("test_batch",)
 _SHAPE = (3, 32, 32)
 _TIMEOUT_SECONDS = 30.0
-_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def main(config: Config) -> None:
             batch_size=batch_size,
             data="cifar10",
             data_sha256=data.sha256,
-            data_is_standard=data.is_standard,
+            data_is_standard=data.sha256 == SHA256,
         )
         session.say(f"{len(train)} images to train, {len(data.validation)} to validate")
 
@@ -124,10 +123,10 @@ def main(config: Config) -> None:
         trainer = Trainer(session, model, optimizer, schedule, exchange=config)
 
         for epoch in session.epochs(config, trainer.parts):
-            batches = AugmentedBatches(
+            batches = augmented_batches(
                 train, batch_size, session.world, config.seed, epoch, shift=_SHIFT, flip=True
             )
-            trained = trainer.train(batches)
+            trained = trainer.train(batches, batch_size)
             validated = trainer.evaluate(validation.batches(_VALIDATION_BATCH))
             trainer.record(epoch, trained, validated)
 
@@ -257,11 +256,6 @@ class Cifar10:
     sha256: str
     """Of the archive."""
 
-    @property
-    def is_standard(self) -> bool:
-        """Whether it is the published archive."""
-        return self.sha256 == SHA256
-
 
 def load_cifar10(datasets: Path) -> Cifar10:
     """Return the images of the archive in the folder ``datasets``, downloaded if it is missing.
@@ -274,40 +268,37 @@ def load_cifar10(datasets: Path) -> Cifar10:
         _ensure_downloaded(archive)
     try:
         with tarfile.open(archive) as tar:
-            images, labels = _read(tar, _TRAIN)
-            validation = _read(tar, _VALIDATION)
+            images, labels = map(np.concatenate, zip(*(_read(tar, b) for b in _TRAIN), strict=True))
+            validation, validation_labels = _read(tar, "test_batch")
     except (tarfile.TarError, EOFError, OSError) as error:
         raise DataError(
             f"{archive} cannot be read ({error}): remove it, or put it there anew"
         ) from error
     except (KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
         raise DataError(f"{archive} is not in CIFAR-10's form: {error}") from error
-    pixels = images.to(torch.float32)
-    mean = tuple(pixels.mean(dim=(0, 2, 3)).tolist())
-    deviation = tuple(pixels.std(dim=(0, 2, 3), correction=0).tolist())
+    train = torch.from_numpy(images)
+    pixels = train.to(torch.float32)
+    colours = (
+        tuple(pixels.mean(dim=(0, 2, 3)).tolist()),
+        tuple(pixels.std(dim=(0, 2, 3), correction=0).tolist()),
+    )
     return Cifar10(
-        train=Images(images, labels, mean, deviation),
-        validation=Images(*validation, mean, deviation),
-        sha256=_sha256_of(archive),
+        Images(train, torch.from_numpy(labels), *colours),
+        Images(torch.from_numpy(validation), torch.from_numpy(validation_labels), *colours),
+        _sha256_of(archive),
     )
 
 
-def _read(tar: tarfile.TarFile, names: tuple[str, ...]) -> tuple[torch.Tensor, torch.Tensor]:
-    batches = [_read_batch(tar, name) for name in names]
-    images = np.concatenate([images for images, _ in batches])
-    labels = np.concatenate([labels for _, labels in batches])
-    return torch.from_numpy(images), torch.from_numpy(labels)
-
-
-def _read_batch(tar: tarfile.TarFile, name: str) -> tuple[np.ndarray, np.ndarray]:
-    file = tar.extractfile(f"{_FOLDER}/{name}")
+def _read(tar: tarfile.TarFile, batch: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the images and labels of a batch."""
+    file = tar.extractfile(f"{_FOLDER}/{batch}")
     if file is None:
-        raise ValueError(f"{name} is no file")
+        raise ValueError(f"{batch} is no file")
     content = _PlainUnpickler(io.BytesIO(file.read()), encoding="bytes").load()
     images = np.asarray(content[b"data"], dtype=np.uint8)
     labels = np.asarray(content[b"labels"], dtype=np.int64)
     if len(images) != len(labels) or not set(labels.tolist()) <= set(range(CLASSES)):
-        raise ValueError(f"{name} has no label from 0 to {CLASSES - 1} for each image")
+        raise ValueError(f"{batch} has no label from 0 to {CLASSES - 1} for each image")
     return images.reshape(-1, *_SHAPE), labels
 
 
@@ -331,33 +322,26 @@ def _ensure_downloaded(archive: Path) -> None:
         archive.parent.mkdir(parents=True, exist_ok=True)
         with archive.with_name(archive.name + ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not archive.is_file():
-                _download(archive)
+            if archive.is_file():
+                return
+            print(f"downloading {_URL}", flush=True)
+            draft = archive.with_name(archive.name + ".new")
+            with urlopen(_URL, timeout=_TIMEOUT_SECONDS) as answer, draft.open("wb") as file:
+                shutil.copyfileobj(answer, file)
+            if (found := _sha256_of(draft)) != SHA256:
+                draft.unlink()
+                raise DataError(
+                    f"what {_URL} answered is not {archive.name}: its SHA-256 is {found}, not "
+                    f"{SHA256}; put the right file at {archive}"
+                )
+            draft.replace(archive)
     except OSError as error:
-        if isinstance(error, urllib.error.HTTPError):
+        if isinstance(error, HTTPError):
             error.close()
         raise DataError(
             f"there is no {archive}, and it could not be downloaded from {_URL} ({error}): "
             "put it there"
         ) from error
-
-
-def _download(archive: Path) -> None:
-    print(f"downloading {_URL}", flush=True)
-    draft = archive.with_name(archive.name + ".new")
-    with (
-        urllib.request.urlopen(_URL, timeout=_TIMEOUT_SECONDS) as answer,
-        draft.open("wb") as file,
-    ):
-        while chunk := answer.read(_CHUNK_BYTES):
-            file.write(chunk)
-    if (found := _sha256_of(draft)) != SHA256:
-        draft.unlink()
-        raise DataError(
-            f"what {_URL} answered is not {archive.name}: its SHA-256 is {found}, not {SHA256}; "
-            f"put the right file at {archive}"
-        )
-    draft.replace(archive)
 
 
 def _sha256_of(path: Path) -> str:

@@ -20,7 +20,7 @@ range:
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Literal
 
@@ -32,30 +32,16 @@ from worker.training.distributed import BackendOptions, DeviceOptions, World, Wo
 from worker.training.options import run
 from worker.training.session import Session, start
 
-_DTYPES = {
-    "float32": torch.float32,
-    "float64": torch.float64,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "int8": torch.int8,
-    "uint8": torch.uint8,
-    "int32": torch.int32,
-    "int64": torch.int64,
-}
+_DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64")
 # PyTorch knows no MPI type for them.
 _NOT_WITH_MPI = {"float16", "bfloat16"}
 
 _FEWEST_ROUNDS = 5
 # A prime, so that no part of a message looks like another part that lies elsewhere.
 _PERIOD = 251
-_HEADING = (
-    "{:>12} {:>12} {:>7} {:>11} {:>8} {:>8} {:>7}".format(
-        "size", "count", "rounds", "time", "algbw", "busbw", "#wrong"
-    ),
-    "{:>12} {:>12} {:>7} {:>11} {:>8} {:>8} {:>7}".format(
-        "(B)", "(elements)", "", "(us)", "(GB/s)", "(GB/s)", ""
-    ),
-)
+_HEADING = """\
+        size        count  rounds        time    algbw    busbw  #wrong
+         (B)   (elements)                (us)   (GB/s)   (GB/s)"""
 
 
 class WrongValuesError(MLBenchError):
@@ -96,11 +82,6 @@ class Collective:
     shared: bool = False
     """Whether each rank gives a part of the message, all of the same length."""
 
-    def count(self, size: int, dtype: torch.dtype, ranks: int) -> int:
-        """Return the values of a message of about ``size`` bytes."""
-        parts = ranks if self.shared else 1
-        return max(1, size // dtype.itemsize // parts) * parts
-
 
 def _all_gather(message: Message) -> None:
     if dist.get_backend() == "mpi":
@@ -109,35 +90,32 @@ def _all_gather(message: Message) -> None:
         dist.all_gather_single(message.whole, message.part)
 
 
-def _count_wrong_of_all_gather(message: Message) -> int:
-    parts = message.whole.chunk(message.world.size)
-    return sum(map(count_wrong, parts, message.patterns))
-
-
 COLLECTIVES = {
     "all_reduce": Collective(
         run=lambda message: dist.all_reduce(message.whole),
-        count_wrong=lambda message: count_wrong(
+        count_wrong=lambda message: _count_wrong(
             message.whole, message.patterns.sum(0, dtype=message.whole.dtype)
         ),
         bus_factor=lambda ranks: 2 * (ranks - 1) / ranks,
     ),
     "broadcast": Collective(
         run=lambda message: dist.broadcast(message.whole, src=0),
-        count_wrong=lambda message: count_wrong(message.whole, message.patterns[0]),
+        count_wrong=lambda message: _count_wrong(message.whole, message.patterns[0]),
         bus_factor=lambda ranks: 1.0,
     ),
     "all_gather": Collective(
         run=_all_gather,
-        count_wrong=_count_wrong_of_all_gather,
+        count_wrong=lambda message: sum(
+            map(_count_wrong, message.whole.chunk(message.world.size), message.patterns)
+        ),
         bus_factor=lambda ranks: (ranks - 1) / ranks,
         shared=True,
     ),
 }
 
 
-def count_wrong(values: torch.Tensor, pattern: torch.Tensor) -> int:
-    """Return how many of the values, one-dimensional, differ from the pattern repeated."""
+def _count_wrong(values: torch.Tensor, pattern: torch.Tensor) -> int:
+    """Count the values, one-dimensional, that differ from the pattern repeated."""
     rows, rest = _rows(values)
     wrong = torch.count_nonzero(rows != pattern) + torch.count_nonzero(rest != pattern[: len(rest)])
     return int(wrong.item())
@@ -216,10 +194,10 @@ class Result:
 
     size: int
     """Bytes of the message."""
-    bus_factor: float
     rounds: int
     seconds: float
     """Of one operation: the mean over the rounds and over the ranks."""
+    bus_factor: float
     wrong: int | None
     """Wrong values of all ranks; None where they were not checked."""
 
@@ -233,6 +211,20 @@ class Result:
         """What each rank's link carries, in bytes per second."""
         return self.algorithm_bandwidth * self.bus_factor
 
+    def metrics(self, operation: str, dtype: str) -> dict[str, float]:
+        """Return the values to record."""
+        figures: dict[names.MessageFigure, float | None] = {
+            "seconds": self.seconds,
+            "algorithm_bandwidth_bytes_per_second": self.algorithm_bandwidth,
+            "bus_bandwidth_bytes_per_second": self.bus_bandwidth,
+            "wrong_values": self.wrong,
+        }
+        return {names.MESSAGE_BYTES: self.size} | {
+            names.message_metric(operation, dtype, figure): value
+            for figure, value in figures.items()
+            if value is not None
+        }
+
 
 def measure(collective: Collective, message: Message, config: Config, session: Session) -> Result:
     """Check and time an operation on a message; the same result on every rank."""
@@ -240,7 +232,7 @@ def measure(collective: Collective, message: Message, config: Config, session: S
 
     def seconds_of(rounds: int) -> float:
         """Return the mean time of a round, over all ranks, which begin together."""
-        mean_over_ranks(0.0, world)
+        _mean_over_ranks(0.0, world)
         with session.tracker.phase("communication"), world.noticing_lost_peers():
             execution.synchronize()
             began = perf_counter()
@@ -248,85 +240,53 @@ def measure(collective: Collective, message: Message, config: Config, session: S
                 collective.run(message)
             execution.synchronize()
             seconds = (perf_counter() - began) / rounds
-        return mean_over_ranks(seconds, world)
+        return _mean_over_ranks(seconds, world)
 
-    wrong = verify(collective, message, session) if config.check else None
+    wrong = None
+    if config.check:
+        with session.tracker.phase("evaluation"):
+            message.fill()
+            with world.noticing_lost_peers():
+                collective.run(message)
+            wrong = round(_mean_over_ranks(collective.count_wrong(message), world) * world.size)
     message.clear()
     # The same on every rank, so all agree on the rounds.
     fitting = int(config.seconds / seconds_of(config.warmup))
     rounds = min(max(fitting, _FEWEST_ROUNDS), config.rounds)
-    return Result(
-        size=message.whole.nbytes,
-        bus_factor=collective.bus_factor(world.size),
-        rounds=rounds,
-        seconds=seconds_of(rounds),
-        wrong=wrong,
-    )
+    seconds = seconds_of(rounds)
+    return Result(message.whole.nbytes, rounds, seconds, collective.bus_factor(world.size), wrong)
 
 
-def verify(collective: Collective, message: Message, session: Session) -> int:
-    """Run an operation on known values, and return how many are wrong on all ranks together."""
-    world = session.world
-    with session.tracker.phase("evaluation"):
-        message.fill()
-        with world.noticing_lost_peers():
-            collective.run(message)
-        return round(mean_over_ranks(collective.count_wrong(message), world) * world.size)
-
-
-def mean_over_ranks(value: float, world: World) -> float:
+def _mean_over_ranks(value: float, world: World) -> float:
     """Return the mean of the ranks' values: the same on each, once all have called it."""
     total = torch.tensor(value, dtype=torch.float64, device=world.device)
     world.sum_(total)
     return total.item() / world.size
 
 
-def as_metrics(result: Result, operation: str, dtype: str) -> dict[str, float]:
-    """Return the values to record of a result."""
-    figures: dict[names.MessageFigure, float | None] = {
-        "seconds": result.seconds,
-        "algorithm_bandwidth_bytes_per_second": result.algorithm_bandwidth,
-        "bus_bandwidth_bytes_per_second": result.bus_bandwidth,
-        "wrong_values": result.wrong,
-    }
-    return {names.MESSAGE_BYTES: result.size} | {
-        names.message_metric(operation, dtype, figure): value
-        for figure, value in figures.items()
-        if value is not None
-    }
-
-
-def as_line(result: Result, count: int) -> str:
-    """Return a result as a line of the table."""
-    return (
-        f"{result.size:12} {count:12} {result.rounds:7} {result.seconds * 1e6:11.1f} "
-        f"{result.algorithm_bandwidth / 1e9:8.3f} {result.bus_bandwidth / 1e9:8.3f} "
-        f"{'-' if result.wrong is None else result.wrong:>7}"
-    )
-
-
 def sweep(operation: str, dtype: str, config: Config, session: Session) -> int:
     """Measure an operation over all sizes; rank 0 prints and records. Return the wrong values."""
-    world, collective, wrong = session.world, COLLECTIVES[operation], 0
-    show(world, f"{operation}, {dtype}, {world.size} ranks, {config.backend}", *_HEADING)
-    # Small sizes that are rounded to the same one are measured once.
-    counts = dict.fromkeys(
-        collective.count(size, _DTYPES[dtype], world.size) for size in config.sizes()
-    )
-    for count in counts:
-        message = Message(count, _DTYPES[dtype], world, session.execution.device)
+    world, collective, kind = session.world, COLLECTIVES[operation], getattr(torch, dtype)
+    if world.rank == 0:
+        print(f"{operation}, {dtype}, {world.size} ranks, {config.backend}\n{_HEADING}", flush=True)
+    parts, wrong = world.size if collective.shared else 1, 0
+    # In whole values; small sizes that are rounded to the same one are measured once.
+    for count in dict.fromkeys(
+        max(1, size // kind.itemsize // parts) * parts for size in config.sizes()
+    ):
+        message = Message(count, kind, world, session.execution.device)
         result = measure(collective, message, config, session)
         wrong += result.wrong or 0
-        show(world, as_line(result, count))
-        recorded = as_metrics(result, operation, dtype) if world.rank == 0 else {}
+        if world.rank == 0:
+            print(
+                f"{result.size:12} {count:12} {result.rounds:7} {result.seconds * 1e6:11.1f} "
+                f"{result.algorithm_bandwidth / 1e9:8.3f} {result.bus_bandwidth / 1e9:8.3f} "
+                f"{'-' if result.wrong is None else result.wrong:>7}",
+                flush=True,
+            )
+        recorded = result.metrics(operation, dtype) if world.rank == 0 else {}
         session.tracker.step(samples=0, **recorded)
     return wrong
-
-
-def show(world: World, *lines: str) -> None:
-    """Print on rank 0."""
-    if world.rank == 0:
-        print("\n".join(lines), flush=True)
 
 
 def main(config: Config) -> None:
@@ -340,14 +300,13 @@ def main(config: Config) -> None:
         if session.world.size == 1:
             raise WorldError("communication takes at least 2 workers: there is one")
         if config.device != "auto":
-            device = set_up(DeviceOptions(config.device), session.world)
-            session = replace(session, execution=device)  # noqa: PLW2901
+            session.execution = set_up(DeviceOptions(config.device), session.world)
         session.state_settings(config)
 
         sweeps = [(o, d) for d in config.dtypes.split(",") for o in config.operations.split(",")]
         wrong = 0
         for number, (operation, dtype) in enumerate(sweeps):
-            if session.deadline.has_passed():
+            if session.deadline_has_passed():
                 break
             session.tracker.epoch(number)
             wrong += sweep(operation, dtype, config, session)

@@ -27,7 +27,7 @@ from torch.nn import functional
 
 from mlbench import names
 from worker.data.digits import CLASSES, TRAIN_IMAGES, load_digits
-from worker.data.images import AugmentedBatches
+from worker.data.images import augmented_batches
 from worker.training.distributed import BackendOptions, ModelOptions
 from worker.training.exchange import ExchangeOptions
 from worker.training.options import MomentumOptions, run
@@ -84,10 +84,10 @@ def main(config: Config) -> None:
         )
 
         for epoch in session.epochs(config, trainer.parts):
-            batches = AugmentedBatches(
+            batches = augmented_batches(
                 train, config.batch_size, session.world, config.seed, epoch, shift=1, flip=False
             )
-            trained = trainer.train(batches)
+            trained = trainer.train(batches, config.batch_size)
             validated = trainer.evaluate([validation])
             trainer.record(epoch, trained, validated)
 

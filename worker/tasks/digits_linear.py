@@ -31,7 +31,7 @@ from worker.data.images import Images, shares_of_epoch
 from worker.training.checkpoint import Weights
 from worker.training.distributed import BackendOptions
 from worker.training.options import TrainingOptions, run
-from worker.training.session import Session, start
+from worker.training.session import Score, start
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,19 @@ def main(config: Config) -> None:
                 with tracker.phase("metrics"):
                     loss = functional.cross_entropy(scores, right, reduction="none").mean()
                     tracker.step(samples=len(share), train_loss=loss.item(), learning_rate=rate)
-                if session.deadline.has_passed():
+                if session.deadline_has_passed():
                     break
-            validated, accuracy = evaluate(weights, validation, session)
+            with tracker.phase("evaluation"):
+                right = validation.labels.to(world.device)
+                scores = pixels(validation).to(world.device) @ weights
+                losses = functional.cross_entropy(scores, right, reduction="none")
+                validated = Score.of(scores, right, losses.sum()).over(world)
             # By every rank: all have the same values, and so agree on when to stop.
-            tracker.log(
-                {names.VAL_LOSS: validated, names.VAL_ACCURACY: accuracy}, step=tracker.steps
-            )
+            reached = {names.VAL_LOSS: validated.loss, names.VAL_ACCURACY: validated.accuracy}
+            tracker.log(reached, step=tracker.steps)
             print(
-                f"epoch {epoch}, step {tracker.steps}: validation loss {validated:.3f}, "
-                f"validation accuracy {accuracy:.2f} %, {tracker.train_seconds:.2f} s",
+                f"epoch {epoch}, step {tracker.steps}: validation loss {validated.loss:.3f}, "
+                f"validation accuracy {validated.accuracy:.2f} %, {tracker.train_seconds:.2f} s",
                 flush=True,
             )
 
@@ -118,23 +121,6 @@ def softmax_derivative(scores: torch.Tensor, classes: torch.Tensor) -> torch.Ten
     derivative = scores.softmax(dim=1)
     derivative[torch.arange(len(classes)), classes] -= 1
     return derivative
-
-
-def evaluate(weights: torch.Tensor, shard: Images, session: Session) -> tuple[float, float]:
-    """Return mean loss and accuracy in percent over all ranks' shards: the same on every rank."""
-    world = session.world
-    with session.tracker.phase("evaluation"):
-        right = shard.labels.to(world.device)
-        scores = pixels(shard).to(world.device) @ weights
-        loss_sum = functional.cross_entropy(scores, right, reduction="none").sum().item()
-        hits = (scores.argmax(dim=1) == right).sum().item()
-        # Sums, not means: shards differ in length. Doubles count exactly.
-        totals = torch.tensor(
-            [loss_sum, hits, len(shard)], dtype=torch.float64, device=world.device
-        )
-        world.sum_(totals)
-        loss, correct, images = totals.tolist()
-        return loss / images, 100 * correct / images
 
 
 if __name__ == "__main__":

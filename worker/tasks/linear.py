@@ -23,8 +23,8 @@ epochs of 800 steps and 90.3 % in 8, the SVM in 2, and 90.9 % in 8.
 
 import math
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, Self
 
 import torch
 from torch.nn import functional
@@ -32,9 +32,9 @@ from torch.nn import functional
 from mlbench import names
 from worker.data.libsvm.dataset import Dataset, Samples, load_dataset
 from worker.training.checkpoint import Weights
-from worker.training.distributed import BackendOptions, DeviceOptions, World
+from worker.training.distributed import BackendOptions, DeviceOptions
 from worker.training.options import DataError, TrainingOptions, run
-from worker.training.session import Session, start
+from worker.training.session import Session, Sums, start
 
 Model = Literal["logistic", "ridge", "svm"]
 # Rows that are evaluated at a time.
@@ -146,12 +146,14 @@ class Training:
         alone. A last, smaller block is left out, and so is what comes after the deadline.
         """
         config, session, tracker = self._config, self._session, self._session.tracker
+        generator = torch.Generator().manual_seed((config.seed << 20) + number)
+        blocks = torch.randperm(self._steps, generator=generator)
         share = session.world.shard(config.batch_size)
-        rows = share.stop - share.start
         gradient = torch.empty_like(self._weights)
-        recent = RecentSteps(self._loss, config.record_every)
+        # Of the last steps: the losses of several are computed in a fraction of the time.
+        recent: list[tuple[torch.Tensor, torch.Tensor]] = []
         total = Fit()
-        for step, first in enumerate(self._block_starts(number), start=1):
+        for step, first in enumerate((blocks * config.batch_size).tolist()):
             with tracker.phase("forward"):
                 batch = self._samples[first + share.start : first + share.stop]
                 scores = batch.rows.scores(self._weights)
@@ -163,32 +165,22 @@ class Training:
                 session.world.sum_(gradient)
                 session.execution.synchronize()
             with tracker.phase("optimizer"):
-                rate = self._rate(number + (step - 1) / self._steps)
+                epochs = number + step / self._steps
+                rate = self._first_rate * math.pow(1 + epochs, -config.decay)
                 self._weights.mul_(1 - rate * config.l2).add_(gradient, alpha=-rate)
-            tracker.step(samples=rows)
-            recent.add(scores, batch.targets)
-            passed = session.deadline.has_passed()
-            if recent.full or passed or step == self._steps:
+            tracker.step(samples=len(batch))
+            recent.append((scores, batch.targets))
+            passed = session.deadline_has_passed()
+            if len(recent) == config.record_every or passed or step == self._steps - 1:
                 with tracker.phase("metrics"):
-                    fit = recent.take()
+                    fit = Fit.of(self._loss, *map(torch.cat, zip(*recent, strict=True)))
+                    recent.clear()
                     total += fit
-                    tracker.log(
-                        {names.TRAIN_LOSS: fit.loss, names.LEARNING_RATE: rate},
-                        step=tracker.steps,
-                    )
+                    recorded = {names.TRAIN_LOSS: fit.loss, names.LEARNING_RATE: rate}
+                    tracker.log(recorded, step=tracker.steps)
             if passed:
                 break
         return total
-
-    def _block_starts(self, epoch: int) -> list[int]:
-        generator = torch.Generator().manual_seed((self._config.seed << 20) + epoch)
-        blocks = torch.randperm(self._steps, generator=generator)
-        starts: list[int] = (blocks * self._config.batch_size).tolist()
-        return starts
-
-    def _rate(self, epochs: float) -> float:
-        """Return the learning rate after so many epochs."""
-        return self._first_rate * math.pow(1 + epochs, -self._config.decay)
 
 
 @torch.inference_mode()
@@ -231,50 +223,32 @@ class Loss:
     """
 
 
-def logistic_loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return ``log(1 + exp(-y s))``, for targets -1 and +1: minus the log likelihood, in nats."""
-    return functional.softplus(-targets * scores)
-
-
-def logistic_derivative(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return ``-y / (1 + exp(y s))``."""
-    return (targets * scores).neg_().sigmoid_().mul_(targets).neg_()
-
-
-def squared_loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return ``(s - y)² / 2``."""
-    return (scores - targets).square_().mul_(0.5)
-
-
-def squared_derivative(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return ``s - y``."""
-    return scores - targets
-
-
-def squared_hinge_loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return ``max(0, 1 - y s)²``, for targets -1 and +1: of the L2-loss support vector machine.
-
-    It is LIBLINEAR's default (Fan et al.: LIBLINEAR, A Library for Large Linear Classification,
-    JMLR 9, 2008), and smooth, which the hinge ``max(0, 1 - y s)`` is not.
-    """
-    return (1 - targets * scores).clamp_(min=0).square_()
-
-
-def squared_hinge_derivative(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return ``-2 y max(0, 1 - y s)``."""
-    return (1 - targets * scores).clamp_(min=0).mul_(targets).mul_(-2)
-
-
 LOSSES: dict[Model, Loss] = {
-    "logistic": Loss(logistic_loss, logistic_derivative, smoothness=0.25),
-    "ridge": Loss(squared_loss, squared_derivative, smoothness=1.0),
-    "svm": Loss(squared_hinge_loss, squared_hinge_derivative, smoothness=2.0),
+    # log(1 + exp(-y s)) for targets -1 and +1: minus the log likelihood, in nats.
+    "logistic": Loss(
+        value=lambda s, y: functional.softplus(-y * s),
+        derivative=lambda s, y: (y * s).neg_().sigmoid_().mul_(y).neg_(),
+        smoothness=0.25,
+    ),
+    # (s - y)² / 2.
+    "ridge": Loss(
+        value=lambda s, y: (s - y).square_().mul_(0.5),
+        derivative=lambda s, y: s - y,
+        smoothness=1.0,
+    ),
+    # max(0, 1 - y s)² for targets -1 and +1: LIBLINEAR's default (Fan et al.: LIBLINEAR, A Library
+    # for Large Linear Classification, JMLR 9, 2008), and smooth, which max(0, 1 - y s) is not.
+    "svm": Loss(
+        value=lambda s, y: (1 - y * s).clamp_(min=0).square_(),
+        derivative=lambda s, y: (1 - y * s).clamp_(min=0).mul_(y).mul_(-2),
+        smoothness=2.0,
+    ),
 }
 
 
 @dataclass(frozen=True)
-class Fit:
-    """How well scores fit their targets: sums over rows, as shares and shards differ in size."""
+class Fit(Sums):
+    """How well scores fit their targets."""
 
     rows: float = 0.0
     loss_sum: float = 0.0
@@ -284,7 +258,7 @@ class Fit:
     target_squares: float = 0.0
 
     @classmethod
-    def of(cls, loss: Loss, scores: torch.Tensor, targets: torch.Tensor) -> "Fit":
+    def of(cls, loss: Loss, scores: torch.Tensor, targets: torch.Tensor) -> Self:
         """Return the fit of scores ``[n]`` to targets ``[n]``."""
         targets = targets.double()
         sums = [
@@ -294,15 +268,6 @@ class Fit:
             targets.square().sum(),
         ]
         return cls(float(len(targets)), *torch.stack(sums).tolist())
-
-    def __add__(self, other: "Fit") -> "Fit":
-        return Fit(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-    def over(self, world: World) -> "Fit":
-        """Return the fit over all ranks' rows: the same on each."""
-        sums = torch.tensor(astuple(self), dtype=torch.float64, device=world.device)
-        world.sum_(sums)
-        return Fit(*sums.tolist())
 
     @property
     def loss(self) -> float:
@@ -322,36 +287,6 @@ class Fit:
         """
         variation = self.target_squares - self.target_sum**2 / self.rows
         return 1 - 2 * self.loss_sum / variation if variation > 0 else math.nan
-
-
-class RecentSteps:
-    """Keeps the scores of the last steps, to compute their losses in one pass.
-
-    That takes a fraction of the time of computing them step by step.
-    """
-
-    def __init__(self, loss: Loss, steps: int) -> None:
-        """Keep so many steps."""
-        self._loss = loss
-        self._steps = steps
-        self._scores: list[torch.Tensor] = []
-        self._targets: list[torch.Tensor] = []
-
-    @property
-    def full(self) -> bool:
-        """Whether as many steps are kept as wanted."""
-        return len(self._scores) == self._steps
-
-    def add(self, scores: torch.Tensor, targets: torch.Tensor) -> None:
-        """Keep the scores and targets of a step."""
-        self._scores.append(scores)
-        self._targets.append(targets)
-
-    def take(self) -> Fit:
-        """Return the fit of the steps since the last call, and begin anew."""
-        fit = Fit.of(self._loss, torch.cat(self._scores), torch.cat(self._targets))
-        self._scores, self._targets = [], []
-        return fit
 
 
 if __name__ == "__main__":

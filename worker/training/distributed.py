@@ -231,8 +231,7 @@ class Execution:
 
     def place(self, model: nn.Module) -> nn.Module:
         """Move a model onto the device, in the memory format."""
-        placed: nn.Module = model.to(self.device, memory_format=self._format)  # type: ignore[call-overload]
-        return placed
+        return model.to(self.device, memory_format=self._format)  # type: ignore[call-overload,no-any-return]
 
     def images(self, images: torch.Tensor) -> torch.Tensor:
         """Return images ``[n, channels, height, width]`` on the device, in the memory format."""
@@ -245,10 +244,7 @@ class Execution:
 
     def compiled(self, model: nn.Module) -> nn.Module:
         """Return the model, translated by torch.compile if that is wanted."""
-        if not self.options.compile:
-            return model
-        translated: nn.Module = torch.compile(model)  # type: ignore[assignment]
-        return translated
+        return torch.compile(model) if self.options.compile else model  # type: ignore[return-value]
 
     def make_scaler(self) -> torch.amp.GradScaler:
         """Return the scaler that keeps small fp16 gradients from vanishing; otherwise disabled."""
@@ -281,16 +277,19 @@ def set_up(options: DeviceOptions, world: World) -> Execution:
         DeviceError: there is no such device, or it cannot do that.
     """
     wanted = options if isinstance(options, ModelOptions) else ModelOptions(device=options.device)
-    device = _device(wanted, world)
+    if wanted.device == "cpu" or (wanted.device == "auto" and not torch.cuda.is_available()):
+        device = _CPU
+    elif torch.cuda.is_available():
+        device = _gpu_of(world)
+    else:
+        raise DeviceError("device cuda: there is no GPU here that this PyTorch can use; use cpu")
     if device.type == "cpu" and wanted.precision in ("tf32", "fp16"):
         raise DeviceError(
             f"precision {wanted.precision}: only GPUs have it; on a CPU use fp32 or bf16"
         )
     compiler = os.environ.get("CXX", "g++")  # as torch.compile chooses it for a CPU
     if wanted.compile and device.type == "cpu" and not shutil.which(compiler):
-        raise DeviceError(
-            f"compile: it needs a C++ compiler, and there is no {compiler} on the path"
-        )
+        raise DeviceError(f"compile needs a C++ compiler, and there is no {compiler} on the path")
     _keep_freed_memory()
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -301,14 +300,6 @@ def set_up(options: DeviceOptions, world: World) -> Execution:
     return Execution(device, wanted)
 
 
-def _device(options: DeviceOptions, world: World) -> torch.device:
-    if options.device == "cpu" or (options.device == "auto" and not torch.cuda.is_available()):
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise DeviceError("device cuda: there is no GPU here that this PyTorch can use; use cpu")
-    return _gpu_of(world)
-
-
 def _keep_freed_memory() -> None:
     """Have glibc keep freed memory for the next step; other C libraries have no such function.
 
@@ -316,8 +307,7 @@ def _keep_freed_memory() -> None:
     is freed, so the kernel has to zero every page again: up to half of the time of a ResNet-20 step
     on two cores.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
         mmap_max, trim_threshold, never = -4, -1, 2**31 - 1  # of malloc.h
         mallopt(mmap_max, 0)
         mallopt(trim_threshold, never)

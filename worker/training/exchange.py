@@ -12,7 +12,6 @@ or bf16, or approximated by matrices of rank 2 (PowerSGD, Vogels et al. 2019). T
 result.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Literal
@@ -75,10 +74,8 @@ class Buckets(Exchange):
 
     def __init__(self, model: nn.Module, compression: str) -> None:
         self._computed_at: float | None = None
-        for parameter in model.parameters():
-            parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
-                self._note_gradient
-            )
+        for p in model.parameters():
+            p.register_post_accumulate_grad_hook(self._note_gradient)  # type: ignore[no-untyped-call]
         ddp = DistributedDataParallel(
             model,
             # Statistics of batch norm are averaged before each evaluation, not copied at each step.
@@ -129,9 +126,10 @@ def _bf16_hook(
 class Flat(Exchange):
     """All gradients are views into one buffer, so that one all-reduce takes no copying."""
 
-    def __init__(self, model: nn.Module, parameters: Sequence[nn.Parameter], world: World) -> None:
+    def __init__(self, model: nn.Module, world: World) -> None:
         super().__init__(model)
         self._world = world
+        parameters = list(model.parameters())
         sizes = [parameter.numel() for parameter in parameters]
         self._buffer = torch.zeros(sum(sizes), device=parameters[0].device)
         for parameter, part in zip(parameters, torch.split(self._buffer, sizes), strict=True):
@@ -151,10 +149,10 @@ class Flat(Exchange):
 class PerLayer(Exchange):
     """Each parameter's gradient is averaged by itself, one after the other."""
 
-    def __init__(self, model: nn.Module, parameters: Sequence[nn.Parameter], world: World) -> None:
+    def __init__(self, model: nn.Module, world: World) -> None:
         super().__init__(model)
-        self._parameters = parameters
         self._world = world
+        self._parameters = list(model.parameters())
 
     def average(self) -> None:
         """Average the gradients in the order of the parameters."""
@@ -164,32 +162,20 @@ class PerLayer(Exchange):
             parameter.grad.div_(self._world.size)
 
 
-def make_exchange(
-    options: ExchangeOptions, model: nn.Module, world: World, forward: nn.Module | None = None
-) -> Exchange:
-    """Give all ranks the model of rank 0, and return how they exchange its gradients.
-
-    Args:
-        options: the way of the exchange.
-        model: holds the parameters, on its device.
-        world: the ranks.
-        forward: the same model, translated by torch.compile; by default the model itself.
-    """
-    if forward is None:
-        forward = model
+def make_exchange(options: ExchangeOptions, model: nn.Module, world: World) -> Exchange:
+    """Give all ranks the model of rank 0, and return how they exchange its gradients."""
     if world.size == 1:
-        return Exchange(forward)
+        return Exchange(model)
     for parameter in model.parameters():
         world.broadcast_(parameter.detach())
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     match options.exchange:
         case "flat":
-            return Flat(forward, parameters, world)
+            return Flat(model, world)
         case "per-layer":
-            return PerLayer(forward, parameters, world)
+            return PerLayer(model, world)
         case "ddp":
             with world.noticing_lost_peers():
-                return Buckets(forward, options.compression)
+                return Buckets(model, options.compression)
 
 
 def average_buffers(model: nn.Module, world: World) -> None:

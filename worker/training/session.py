@@ -1,13 +1,14 @@
 """What training tasks share: the session of a rank, its deadline, and the loop over the steps."""
 
 import bisect
+import operator
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Self
 
 import torch
 from torch import nn
@@ -35,48 +36,16 @@ Schedule = Callable[[int], float]
 _TOP = 5
 
 
-class Deadline:
-    """The time at which training ends, if the run has one; the evaluation after it still counts."""
-
-    def __init__(self, at: float | None, world: World, tracker: Tracker) -> None:
-        """``at`` is in Unix seconds by this machine's clock. All ranks have a deadline, or none."""
-        self._at = at
-        self._world = world
-        self._tracker = tracker
-        self._passed = False
-
-    @classmethod
-    def from_environ(
-        cls, world: World, tracker: Tracker, environ: Mapping[str, str] = os.environ
-    ) -> "Deadline":
-        """Return the deadline $MLBENCH_DEADLINE; without the variable there is none."""
-        at = environ.get(names.ENV_DEADLINE)
-        return cls(float(at) if at else None, world, tracker)
-
-    def has_passed(self) -> bool:
-        """Return whether it has passed on any rank: the same on every rank.
-
-        All ranks call it after the same step. They communicate for it, if there is a deadline.
-        """
-        if self._at is None or self._passed:
-            return self._passed
-        with self._tracker.phase("communication"):
-            ranks = torch.tensor(int(time.time() >= self._at), device=self._world.device)
-            self._world.sum_(ranks)
-            self._passed = bool(ranks.item())
-        if self._passed:
-            print("the deadline has passed: training ends", flush=True)
-        return self._passed
-
-
-@dataclass(frozen=True)
+@dataclass
 class Session:
     """What the task of one rank works with. ``start`` makes it."""
 
     world: World
     tracker: Tracker
     execution: Execution
-    deadline: Deadline
+    deadline_at: float | None = None
+    """When training ends, in Unix seconds by this machine's clock. All ranks have one, or none."""
+    _deadline_passed: bool = False
 
     @property
     def datasets(self) -> Path:
@@ -106,7 +75,7 @@ class Session:
             if self.tracker.goal_reached:
                 print(f"goal of {config.goal} % reached", flush=True)
                 return
-            if self.deadline.has_passed():
+            if self.deadline_has_passed():
                 return
             checkpoints.save(epoch + 1)
 
@@ -117,6 +86,21 @@ class Session:
             yield
             self.execution.synchronize()
 
+    def deadline_has_passed(self) -> bool:
+        """Tell whether the deadline has passed on any rank: the same on every rank.
+
+        All ranks call it after the same step. They communicate for it, if there is a deadline.
+        """
+        if self.deadline_at is None or self._deadline_passed:
+            return self._deadline_passed
+        with self.tracker.phase("communication"):
+            ranks = torch.tensor(int(time.time() >= self.deadline_at), device=self.world.device)
+            self.world.sum_(ranks)
+            self._deadline_passed = bool(ranks.item())
+        if self._deadline_passed:
+            print("the deadline has passed: training ends", flush=True)
+        return self._deadline_passed
+
 
 @contextmanager
 def start(config: BackendOptions) -> Iterator[Session]:
@@ -124,28 +108,27 @@ def start(config: BackendOptions) -> Iterator[Session]:
     with Tracker() as tracker, join_world(config.backend) as world:
         on_backend = DeviceOptions("cpu" if world.device.type == "cpu" else "cuda")
         device = config if isinstance(config, DeviceOptions) else on_backend
-        deadline = Deadline.from_environ(world, tracker)
-        yield Session(world, tracker, set_up(device, world), deadline)
-
-
-class Batches(Protocol):
-    """One rank's shares of the batches of an epoch."""
-
-    batch_size: int
-    """Images in a step, over all ranks."""
-
-    def __len__(self) -> int:
-        """Return the number of steps."""
-        ...
-
-    def __iter__(self) -> Iterator[Images]:
-        """Yield this rank's share of each batch."""
-        ...
+        deadline = os.environ.get(names.ENV_DEADLINE)
+        yield Session(world, tracker, set_up(device, world), float(deadline) if deadline else None)
 
 
 @dataclass(frozen=True)
-class Score:
-    """How well a model does on images: sums over them, as shares and shards differ in size."""
+class Sums:
+    """Sums over samples, not means: the shares of the ranks differ in size."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*map(operator.add, vars(self).values(), vars(other).values()))
+
+    def over(self, world: World) -> Self:
+        """Return the sums over all ranks, the same on each. Doubles count exactly."""
+        sums = torch.tensor(list(vars(self).values()), dtype=torch.float64, device=world.device)
+        world.sum_(sums)
+        return type(self)(*sums.tolist())
+
+
+@dataclass(frozen=True)
+class Score(Sums):
+    """How well a model classifies images."""
 
     loss_sum: float = 0.0
     correct: float = 0.0
@@ -153,26 +136,11 @@ class Score:
     images: float = 0.0
 
     @classmethod
-    def of(cls, logits: torch.Tensor, labels: torch.Tensor, loss_sum: torch.Tensor) -> "Score":
+    def of(cls, logits: torch.Tensor, labels: torch.Tensor, loss_sum: torch.Tensor) -> Self:
         """Return the score of one batch."""
         likeliest = logits.detach().topk(min(_TOP, logits.shape[1]), dim=1).indices
         hits = (likeliest == labels[:, None]).sum(dim=0).tolist()
         return cls(loss_sum.item(), hits[0], sum(hits), len(labels))
-
-    def __add__(self, other: "Score") -> "Score":
-        return Score(
-            self.loss_sum + other.loss_sum,
-            self.correct + other.correct,
-            self.correct5 + other.correct5,
-            self.images + other.images,
-        )
-
-    def over(self, world: World) -> "Score":
-        """Return the score over all ranks' images. Doubles count exactly."""
-        sums = [self.loss_sum, self.correct, self.correct5, self.images]
-        totals = torch.tensor(sums, dtype=torch.float64, device=world.device)
-        world.sum_(totals)
-        return Score(*totals.tolist())
 
     @property
     def loss(self) -> float:
@@ -202,12 +170,11 @@ class Trainer:
         exchange: ExchangeOptions,
     ) -> None:
         """Give all ranks the weights of rank 0."""
-        compiled = session.execution.compiled(model)
         self.session = session
         self.model = model
         self.optimizer = optimizer
         self.schedule = schedule
-        self.exchange = make_exchange(exchange, model, session.world, compiled)
+        self.exchange = make_exchange(exchange, session.execution.compiled(model), session.world)
         self.scaler = session.execution.make_scaler()
 
     @property
@@ -215,19 +182,17 @@ class Trainer:
         """The state that a checkpoint holds."""
         return {"model": self.model, "optimizer": self.optimizer, "scaler": self.scaler}
 
-    def train(self, batches: Batches) -> Score:
+    def train(self, batches: Iterable[Images], batch_size: int) -> Score:
         """Train on each batch; return the score of this rank's images as each step found them.
 
-        The gradient is that of the mean loss over the batch of all ranks. Each rank records the
-        mean loss over its own images at each step. After the deadline, the epoch is over.
+        The gradient is that of the mean loss over the ``batch_size`` images of all ranks in a step.
+        Each rank records the mean loss over its own images at each step. After the deadline, the
+        epoch is over.
         """
         session, world, tracker = self.session, self.session.world, self.session.tracker
         total = Score()
         self.model.train()
-        upcoming = iter(batches)
-        for _ in range(len(batches)):
-            with session.phase("data"):
-                images, labels = self._place(next(upcoming))
+        for images, labels in self._load(batches, "data"):
             with world.noticing_lost_peers():
                 with session.phase("forward"), session.execution.autocast():
                     logits = self.exchange.model(images)
@@ -235,7 +200,7 @@ class Trainer:
                 with session.phase("backward"):
                     self.exchange.clear()
                     # Over all ranks' images: shares differ in size, and the exchange takes means.
-                    share = loss * (world.size / batches.batch_size)
+                    share = loss * (world.size / batch_size)
                     self.scaler.scale(share).backward()  # type: ignore[no-untyped-call]
                     waited = self.exchange.waited_seconds()
                 tracker.phase("backward").give(waited, to=tracker.phase("communication"))
@@ -251,10 +216,11 @@ class Trainer:
                 step = Score.of(logits, labels, loss)
                 total += step
                 tracker.step(samples=len(labels), train_loss=step.loss, learning_rate=rate)
-            if session.deadline.has_passed():
+            if session.deadline_has_passed():
                 break
         return total
 
+    @torch.inference_mode()
     def evaluate(self, shard: Iterable[Images]) -> Score:
         """Return the score on all ranks' shards together: the same on every rank.
 
@@ -262,24 +228,18 @@ class Trainer:
         become their mean over all ranks first, so that all evaluate the same model.
         """
         session, total = self.session, Score()
-        with torch.inference_mode():
+        with session.phase("evaluation"):
+            average_buffers(self.model, session.world)
+            self.model.eval()
+        # Loading the images is part of it: none of it is training time.
+        for images, labels in self._load(shard, "evaluation"):
             with session.phase("evaluation"):
-                average_buffers(self.model, session.world)
-                self.model.eval()
-            upcoming = iter(shard)
-            while True:
-                # Loading the images is part of it: none of it is training time.
-                with session.phase("evaluation"):
-                    batch = next(upcoming, None)
-                    if batch is None:
-                        break
-                    images, labels = self._place(batch)
-                    with session.execution.autocast():
-                        logits = self.model(images)
-                        loss = _summed_loss(logits, labels)
-                    total += Score.of(logits, labels, loss)
-            with session.phase("evaluation"):
-                return total.over(session.world)
+                with session.execution.autocast():
+                    logits = self.model(images)
+                    loss = _summed_loss(logits, labels)
+                total += Score.of(logits, labels, loss)
+        with session.phase("evaluation"):
+            return total.over(session.world)
 
     def record(self, epoch: int, trained: Score, validated: Score) -> None:
         """Record and print what an epoch has reached.
@@ -302,10 +262,19 @@ class Trainer:
             flush=True,
         )
 
-    def _place(self, batch: Images) -> tuple[torch.Tensor, torch.Tensor]:
-        execution = self.session.execution
-        labels = batch.labels.to(execution.device, non_blocking=True)
-        return execution.images(batch.images), labels
+    def _load(
+        self, batches: Iterable[Images], phase: Phase
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield images and labels on the device. Loading them is timed as the phase."""
+        execution, upcoming = self.session.execution, iter(batches)
+        while True:
+            with self.session.phase(phase):
+                batch = next(upcoming, None)
+                if batch is None:
+                    return
+                images = execution.images(batch.images)
+                labels = batch.labels.to(execution.device, non_blocking=True)
+            yield images, labels
 
 
 def _summed_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 import io
 import pickle
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -23,16 +24,20 @@ def write_archive(
         f"data_batch_{number}": (images[part], [labels[i] for i in part])
         for number, part in enumerate(parts, start=1)
     } | {"test_batch": validation}
+    contents = {
+        name: {b"labels": numbers, b"data": pixels.reshape(len(numbers), -1)}
+        for name, (pixels, numbers) in batches.items()
+    }
+    return write_members(
+        folder, {name: pickle.dumps(content, protocol=2) for name, content in contents.items()}
+    )
+
+
+def write_members(folder: Path, members: Mapping[str, bytes]) -> Path:
+    """Write an archive of files with that content."""
     path = folder / ARCHIVE
     with tarfile.open(path, "w:gz") as tar:
-        for name, (pixels, numbers) in batches.items():
-            content = {
-                b"batch_label": name.encode(),
-                b"labels": numbers,
-                b"data": pixels.reshape(len(numbers), -1),
-                b"filenames": [b"%d.png" % i for i in range(len(numbers))],
-            }
-            data = pickle.dumps(content, protocol=2)
+        for name, data in members.items():
             member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))

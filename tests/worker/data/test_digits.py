@@ -9,9 +9,7 @@ from worker.data.digits import CLASSES, TRAIN_IMAGES, load_digits
 
 def test_the_split_is_complete_stratified_and_fixed() -> None:
     digits = load_digits()
-    assert len(digits.train) == TRAIN_IMAGES
-    assert len(digits.validation) == 364
-    assert TRAIN_IMAGES + 364 == 1797
+    assert (len(digits.train), len(digits.validation)) == (TRAIN_IMAGES, 364)
     for part in (digits.train, digits.validation):
         assert part.images.shape == (len(part), 1, 8, 8)
         assert part.images.dtype == torch.float32

@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +12,18 @@ from PIL import Image
 
 from tests.conftest import wait_for
 from tests.worker.data.image_files import make_image_folder
+from tests.worker.ranks import start_ranks
 from worker.data.image_folder import ImageFiles, read_image_folder
 from worker.data.image_loader import (
     DEVIATION,
     MEAN,
     Box,
     Loading,
-    TrainingBatches,
-    ValidationBatches,
     centre_crop,
     random_box,
     random_crop,
+    training_batches,
+    validation_batches,
 )
 from worker.data.images import Images
 from worker.training.distributed import World
@@ -46,17 +45,12 @@ def ramp(tmp_path: Path) -> Path:
     return path
 
 
-# --- Where to crop. ---
-
-
 def test_area_and_ratio_of_crops_are_within_bounds_and_cover_them() -> None:
     generator = rng()
     boxes = np.array([random_box(1000, 800, generator) for _ in range(_DRAWS)])
     left, upper, right, lower = boxes.T
-    assert left.min() >= 0
-    assert upper.min() >= 0
-    assert right.max() <= 1000
-    assert lower.max() <= 800
+    assert boxes.min() >= 0
+    assert (right.max(), lower.max()) <= (1000, 800)
     areas = (right - left) * (lower - upper) / (1000 * 800)
     ratios = (right - left) / (lower - upper)
     # To a whole pixel.
@@ -82,9 +76,6 @@ def test_of_a_very_long_image_the_centre_is_taken(size: tuple[int, int], expecte
         assert 0 <= upper < lower <= size[1]
 
 
-# --- What becomes of the pixels. ---
-
-
 def test_the_centre_is_in_the_middle_of_the_shorter_side_at_256(ramp: Path) -> None:
     crop = centre_crop(ramp, 224)
     assert crop.shape == (224, 224, 3)
@@ -96,15 +87,7 @@ def test_the_centre_is_in_the_middle_of_the_shorter_side_at_256(ramp: Path) -> N
 
 @pytest.mark.parametrize(
     ("mode", "suffix"),
-    [
-        ("RGB", "jpg"),
-        ("L", "jpg"),
-        ("CMYK", "jpg"),
-        ("P", "png"),
-        ("1", "png"),
-        ("LA", "png"),
-        ("RGBA", "png"),
-    ],
+    [("RGB", "jpg"), ("L", "jpg"), ("CMYK", "jpg"), ("P", "png"), ("1", "png"), ("RGBA", "png")],
 )
 def test_any_colours_become_rgb(tmp_path: Path, mode: str, suffix: str) -> None:
     path = tmp_path / f"image.{suffix}"
@@ -137,22 +120,18 @@ from pathlib import Path
 import torch
 
 from worker.data.image_folder import read_image_folder
-from worker.data.image_loader import Loading, TrainingBatches
+from worker.data.image_loader import Loading, training_batches
 from worker.training.distributed import World
 
 files = read_image_folder(Path(sys.argv[1])).train
-for batch in TrainingBatches(files, 1, World(), 0, 0, Loading(32, 1, torch.device("cpu"))):
+for batch in training_batches(files, 1, World(), 0, 0, Loading(32, 1, torch.device("cpu"))):
     pass
 """
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_image_folder(tmp_path_factory.mktemp("images"), images=_IMAGES // 2)
-
-
-@pytest.fixture(scope="module")
-def files(folder: Path) -> ImageFiles:
+def files(tmp_path_factory: pytest.TempPathFactory) -> ImageFiles:
+    folder = make_image_folder(tmp_path_factory.mktemp("images"), images=_IMAGES // 2)
     return read_image_folder(folder).train
 
 
@@ -160,14 +139,13 @@ def training(
     files: ImageFiles,
     world: World = World(),  # noqa: B008 - frozen
     epoch: int = 0,
-    seed: int = 3,
     processes: int = 0,
 ) -> list[Images]:
-    return list(TrainingBatches(files, _BATCH, world, seed, epoch, Loading(32, processes, _CPU)))
+    return list(training_batches(files, _BATCH, world, 3, epoch, Loading(32, processes, _CPU)))
 
 
 def validation(files: ImageFiles, size: int, processes: int = 0) -> list[Images]:
-    return list(ValidationBatches(files, size, Loading(32, processes, _CPU)))
+    return list(validation_batches(files, size, Loading(32, processes, _CPU)))
 
 
 def assert_same(some: list[Images], others: list[Images]) -> None:
@@ -196,27 +174,17 @@ def test_the_ranks_together_see_the_batches_of_one(files: ImageFiles, size: int)
 
 
 def test_an_epoch_has_whole_batches_of_different_images(files: ImageFiles) -> None:
-    batches = TrainingBatches(files, _BATCH, World(), 0, 0, Loading(32, 0, _CPU))
-    assert len(batches) == 4
-    assert batches.batch_size == _BATCH
+    batches = training(files)
+    assert [len(batch) for batch in batches] == [_BATCH] * 4
     images = torch.cat([batch.images for batch in batches])
-    assert len(images) == 20
     assert len({image.numpy().tobytes() for image in images}) == 20
 
 
-def test_an_image_looks_otherwise_in_the_next_epoch(folder: Path, tmp_path: Path) -> None:
-    [image] = (folder / "train" / "n01440764").glob("*_0.JPEG")
-    for part in ("train", "val"):
-        (tmp_path / part / "n01440764").mkdir(parents=True)
-        os.link(image, tmp_path / part / "n01440764" / "a.JPEG")
-    alone = read_image_folder(tmp_path).train
-    looks = {
-        next(iter(TrainingBatches(alone, 1, World(), 0, epoch, Loading(32, 0, _CPU))))
-        .images.numpy()
-        .tobytes()
-        for epoch in range(5)
-    }
-    assert len(looks) == 5
+def test_an_image_looks_otherwise_in_the_next_epoch(files: ImageFiles) -> None:
+    alone = ImageFiles(files.folder, files.names[:1], files.labels[:1])
+    loading = Loading(32, 0, _CPU)
+    looks = [next(training_batches(alone, 1, World(), 0, epoch, loading)) for epoch in range(5)]
+    assert len({look.images.numpy().tobytes() for look in looks}) == 5
 
 
 def test_images_are_normalized_and_lie_pixel_by_pixel(files: ImageFiles) -> None:
@@ -252,14 +220,13 @@ def test_the_processes_end_with_a_killed_training_process(tmp_path: Path) -> Non
         (tmp_path / part / "class").mkdir(parents=True)
         for number in range(4):
             os.mkfifo(tmp_path / part / "class" / f"{number}.JPEG")
-    process = subprocess.Popen([sys.executable, "-c", _LOAD_FOR_EVER, str(tmp_path)])
+    [rank] = start_ranks(tmp_path, 1, "-c", _LOAD_FOR_EVER, str(tmp_path))
+    parent = psutil.Process(rank.pid)
     try:
-        parent = psutil.Process(process.pid)
         wait_for(parent.children, what="the loading process has started")
         loaders = parent.children()
     finally:
-        process.kill()
-        process.wait()
+        rank.kill()
     _, alive = psutil.wait_procs(loaders, timeout=10)
     for loader in alive:
         loader.kill()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from worker.data.images import AugmentedBatches, Images
+from worker.data.images import Images, augmented_batches
 from worker.training.distributed import World
 from worker.training.options import DataError
 
@@ -28,11 +28,8 @@ def batches(
     shift: int = 1,
     flip: bool = False,
 ) -> list[Images]:
-    shares = list(
-        AugmentedBatches(
-            data, _BATCH, World(rank, size), seed=3, epoch=epoch, shift=shift, flip=flip
-        )
-    )
+    world = World(rank, size)
+    shares = list(augmented_batches(data, _BATCH, world, 3, epoch, shift=shift, flip=flip))
     assert len(shares) == _COUNT // _BATCH
     return shares
 
@@ -81,7 +78,7 @@ def test_images_are_mirrored_half_of_the_time(data: Images) -> None:
 def test_bytes_are_normalized_and_what_comes_in_from_the_side_is_zero() -> None:
     pixels = torch.full((_BATCH, 2, 3, 3), 7, dtype=torch.uint8)
     data = Images(pixels, torch.zeros(_BATCH, dtype=torch.int64), (3.0, 5.0), (2.0, 4.0))
-    (batch,) = AugmentedBatches(data, _BATCH, World(), seed=0, epoch=0, shift=1, flip=False)
+    (batch,) = augmented_batches(data, _BATCH, World(), 0, 0, shift=1, flip=False)
     assert batch.images.dtype == torch.float32
     assert set(batch.images[:, 0].flatten().tolist()) == {0.0, 2.0}
     assert set(batch.images[:, 1].flatten().tolist()) == {0.0, 0.5}
@@ -94,4 +91,4 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(
     data: Images, batch_size: int, ranks: int
 ) -> None:
     with pytest.raises(DataError, match=f"a batch of {batch_size} must hold"):
-        AugmentedBatches(data, batch_size, World(0, ranks), 0, 0, shift=1, flip=False)
+        next(augmented_batches(data, batch_size, World(0, ranks), 0, 0, shift=1, flip=False))

@@ -1,14 +1,13 @@
 """The communication task: each size is measured and checked, and wrong values are counted."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from mlbench import names
 from tests.conftest import wait_for
-from tests.worker.ranks import Rank, finish, start_ranks
+from tests.worker.ranks import Rank, finish, run_ranks, start_ranks
 from worker.tasks.communication import COLLECTIVES, Message
 from worker.training.distributed import World
 
@@ -28,42 +27,34 @@ _GATHERED = {
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
     """The ranks of a short run."""
     folder = tmp_path_factory.mktemp("measured")
-    ranks = start_ranks(folder, request.param, *_TASK, *_QUICK, "--dtypes", "float32,int8")
-    finish(ranks)
-    return ranks
+    return run_ranks(folder, request.param, *_TASK, *_QUICK, "--dtypes", "float32,int8")
 
 
-def recorded(rank: Rank, operation: str, dtype: str) -> list[dict[str, Any]]:
-    """Return the lines that tell of an operation's messages."""
-    name = names.message_metric(operation, dtype, "seconds")
-    return [line["metrics"] for line in rank.lines() if name in line.get("metrics", {})]
-
-
-def test_every_size_is_measured(ranks: list[Rank]) -> None:
-    for dtype in ("float32", "int8"):
-        for operation in _OPERATIONS:
-            sizes = [line[names.MESSAGE_BYTES] for line in recorded(ranks[0], operation, dtype)]
-            gathers = operation == "all_gather"
-            assert sizes == (_GATHERED[len(ranks)][dtype] if gathers else _SIZES)
-
-
-def test_the_figures_are_what_nccl_tests_calls_so(ranks: list[Rank]) -> None:
-    for dtype in ("float32", "int8"):
-        for operation, factor in zip(_OPERATIONS, _BUS_FACTORS[len(ranks)], strict=True):
-            for line in recorded(ranks[0], operation, dtype):
-                seconds, algorithm, bus, wrong = (
-                    line[names.message_metric(operation, dtype, figure)]
-                    for figure in (
-                        "seconds",
-                        "algorithm_bandwidth_bytes_per_second",
-                        "bus_bandwidth_bytes_per_second",
-                        "wrong_values",
-                    )
-                )
-                assert 0 < seconds < 60
-                assert algorithm == pytest.approx(line[names.MESSAGE_BYTES] / seconds)
-                assert bus == pytest.approx(algorithm * factor)
-                assert wrong == 0
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_every_size_is_measured_with_the_figures_of_nccl_tests(
+    ranks: list[Rank], dtype: str
+) -> None:
+    for operation, factor in zip(_OPERATIONS, _BUS_FACTORS[len(ranks)], strict=True):
+        metrics = [
+            names.message_metric(operation, dtype, figure)
+            for figure in (
+                "seconds",
+                "algorithm_bandwidth_bytes_per_second",
+                "bus_bandwidth_bytes_per_second",
+                "wrong_values",
+            )
+        ]
+        lines = [line.get("metrics", {}) for line in ranks[0].lines()]
+        measured = [line for line in lines if metrics[0] in line]
+        gathers = operation == "all_gather"
+        sizes = _GATHERED[len(ranks)][dtype] if gathers else _SIZES
+        assert [line[names.MESSAGE_BYTES] for line in measured] == sizes
+        for line, size in zip(measured, sizes, strict=True):
+            seconds, algorithm, bus, wrong = (line[metric] for metric in metrics)
+            assert 0 < seconds < 60
+            assert algorithm == pytest.approx(size / seconds)
+            assert bus == pytest.approx(algorithm * factor)
+            assert wrong == 0
 
 
 def test_all_ranks_make_progress_and_rank_0_alone_tells(ranks: list[Rank]) -> None:
@@ -83,9 +74,7 @@ def test_all_ranks_make_progress_and_rank_0_alone_tells(ranks: list[Rank]) -> No
 
 def test_what_is_not_checked_is_not_called_right(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, *_TASK, *_QUICK, "--check=false", "--operations=broadcast")
-    printed, _ = ranks[0].output()
-    finish(ranks[1:])
-    assert ranks[0].returncode == 0
+    printed, _ = finish(ranks)
     assert [line.split()[-1] for line in printed.splitlines()[3:]] == ["-"] * 4
     assert ranks[0].series(names.message_metric("broadcast", "float32", "wrong_values")) == []
 
@@ -130,7 +119,6 @@ def test_a_rank_fails_soon_when_its_peer_is_killed(tmp_path: Path) -> None:
     )
     wait_for(lambda: killed.metrics_file.is_file() and killed.series(names.EPOCH), 60)
     killed.kill()
-    killed.output()
     _, errors = left.output(seconds=15)
     assert left.returncode == 1
     assert "WorldError: rank 0 of 2" in errors
@@ -149,19 +137,15 @@ def messages(count: int, dtype: torch.dtype = torch.float32) -> list[Message]:
     return made
 
 
-def sums(given: list[Message]) -> torch.Tensor:
-    return torch.stack([message.whole for message in given]).sum(0, dtype=given[0].whole.dtype)
-
-
-def first(given: list[Message]) -> torch.Tensor:
-    return given[0].whole
-
-
-def parts(given: list[Message]) -> torch.Tensor:
-    return torch.cat([message.part for message in given])
-
-
-_RIGHT = {"all_reduce": sums, "broadcast": first, "all_gather": parts}
+def right_result(operation: str, given: list[Message]) -> torch.Tensor:
+    match operation:
+        case "all_reduce":
+            whole = torch.stack([message.whole for message in given])
+            return whole.sum(0, dtype=given[0].whole.dtype)
+        case "broadcast":
+            return given[0].whole.clone()
+        case _:
+            return torch.cat([message.part for message in given])
 
 
 @pytest.mark.parametrize("dtype", _DTYPES, ids=str)
@@ -171,7 +155,7 @@ def test_the_right_result_has_no_wrong_value(
     operation: str, count: int, dtype: torch.dtype
 ) -> None:
     given = messages(count, dtype)
-    given[1].whole = _RIGHT[operation](given).clone()
+    given[1].whole = right_result(operation, given)
     assert COLLECTIVES[operation].count_wrong(given[1]) == 0
 
 
@@ -179,7 +163,7 @@ def test_the_right_result_has_no_wrong_value(
 @pytest.mark.parametrize("place", [0, 250, 251, 5_000, 10_001])
 def test_each_wrong_value_is_counted(operation: str, place: int) -> None:
     given = messages(10_002)
-    given[1].whole = _RIGHT[operation](given).clone()
+    given[1].whole = right_result(operation, given)
     given[1].whole[place] += 1
     assert COLLECTIVES[operation].count_wrong(given[1]) == 1
     given[1].whole[[3, 9_999]] = torch.nan
@@ -189,7 +173,7 @@ def test_each_wrong_value_is_counted(operation: str, place: int) -> None:
 @pytest.mark.parametrize("operation", COLLECTIVES)
 def test_a_result_that_never_came_or_lies_elsewhere_is_wrong(operation: str) -> None:
     given = messages(10_002)
-    collective, right = COLLECTIVES[operation], _RIGHT[operation](given).clone()
+    collective, right = COLLECTIVES[operation], right_result(operation, given)
     assert collective.count_wrong(given[1]) > 1_000, "a rank's own values"
     for wrong in (torch.zeros_like(right), right.roll(1), right.roll(1_024), right.flip(0)):
         given[1].whole = wrong

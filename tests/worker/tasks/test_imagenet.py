@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from mlbench import names
 from tests.worker.data.image_files import make_image_folder
-from tests.worker.ranks import Rank, finish, start_ranks
+from tests.worker.ranks import Rank, run_ranks
 from worker.tasks.imagenet import Bottleneck, ResNet50, decay_weights_only
 
 _RATE = 0.3
@@ -41,16 +41,13 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(names.ENV_MULTIPROC_DIR, str(folder / "counters"))
         patch.setenv(names.ENV_RUN_ID, "1")
-        ranks = start_ranks(folder, 2, *_TASK, "--goal=95", "--epochs=9", "--loaders=1")
-    finish(ranks)
-    return ranks
+        return run_ranks(folder, 2, *_TASK, "--goal=95", "--epochs=9", "--loaders=1")
 
 
 def test_two_workers_learn_and_stop_at_the_goal(two: list[Rank]) -> None:
     first, second = two
     accuracies = first.series(names.VAL_ACCURACY)
-    assert accuracies[-1] >= 95
-    assert all(accuracy < 95 for accuracy in accuracies[:-1])
+    assert accuracies[-1] >= 95 > max(accuracies[:-1], default=0)
     for metric in (names.VAL_ACCURACY, names.VAL_ACCURACY5, names.VAL_LOSS):
         assert first.series(metric) == second.series(metric)
     # One of two classes is always among the five likeliest.
@@ -64,13 +61,9 @@ def test_two_workers_learn_and_stop_at_the_goal(two: list[Rank]) -> None:
 
 def test_the_settings_tell_how_much_data_there_was(two: list[Rank]) -> None:
     [settings] = two[0].stated("settings")
-    assert (settings["train_images"], settings["validation_images"], settings["classes"]) == (
-        2 * _IMAGES,
-        2 * _IMAGES,
-        2,
-    )
-    assert (settings["worker_batch_size"], settings["batch_size"]) == (8, 16)
-    assert (settings["data"], settings["seed"]) == ("imagenet", 0)
+    images = {"train_images": 2 * _IMAGES, "validation_images": 2 * _IMAGES, "classes": 2}
+    rest = {"worker_batch_size": 8, "batch_size": 16, "data": "imagenet", "seed": 0}
+    assert settings.items() >= {**images, **rest}.items()
     assert len(settings["data_sha256"]) == 64
 
 
@@ -83,18 +76,13 @@ def test_loading_processes_count_nothing(two: list[Rank]) -> None:
 
 
 def test_the_same_seed_gives_the_same_losses(two: list[Rank], tmp_path: Path) -> None:
-    again = start_ranks(tmp_path, 2, *_TASK, "--epochs=1", "--loaders=0", "--goal=95")
-    finish(again)
+    again = run_ranks(tmp_path, 2, *_TASK, "--epochs=1", "--loaders=0", "--goal=95")
     for rank, same in zip(two, again, strict=True):
         assert rank.series(names.TRAIN_LOSS)[:_STEPS] == same.series(names.TRAIN_LOSS)
         assert rank.series(names.VAL_LOSS)[:1] == same.series(names.VAL_LOSS)
 
 
-# --- The algorithm of the paper. ---
-
-
-def test_weights_decay_but_no_bias_and_no_norm() -> None:
-    model = ResNet50(classes=3)
+def test_weights_decay_but_no_bias_and_no_norm(model: ResNet50) -> None:
     decaying, constant = decay_weights_only(model, 1e-4)
     assert (decaying["weight_decay"], constant["weight_decay"]) == (1e-4, 0.0)
     weights = {
@@ -120,11 +108,8 @@ def model() -> ResNet50:
     return ResNet50()
 
 
-def test_it_has_as_many_parameters_as_the_paper_s(model: ResNet50) -> None:
-    assert sum(parameter.numel() for parameter in model.parameters()) == 25_557_032
-
-
 def test_its_layers_are_those_of_the_paper_s_table(model: ResNet50) -> None:
+    assert sum(parameter.numel() for parameter in model.parameters()) == 25_557_032
     found: dict[int, list[list[tuple[int, int]]]] = {}
 
     def note(block: nn.Module, _: object, features: torch.Tensor) -> None:

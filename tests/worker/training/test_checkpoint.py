@@ -1,10 +1,9 @@
 """Checkpoints: whole or not there, and the same on all ranks, whatever each of them has left."""
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import torch
 from torch import nn
 
 from mlbench import Tracker
+from tests.conftest import wait_for
 from tests.worker.ranks import start_ranks
 from worker.training.checkpoint import Checkpoints
 from worker.training.distributed import World
@@ -185,21 +185,22 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_training(
     assert restored(tmp_path)[0] == 5
 
 
+def has_a_line(path: Path) -> bool:
+    return path.exists() and "\n" in path.read_text()
+
+
 def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
-    done = 0
     for kills in range(3):
-        saving = subprocess.Popen(
-            [sys.executable, "-c", _SAVE, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        )
-        assert saving.stdout is not None
-        saving.stdout.readline()
+        [saving] = start_ranks(tmp_path, 1, "-c", _SAVE, str(tmp_path))
+        stdout = saving.folder / "stdout"
+        wait_for(partial(has_a_line, stdout), what="a save")
         # Somewhere in one of its next saves, each of which takes some milliseconds.
         time.sleep(0.0137 * kills)
         saving.kill()
-        said = [done + 1, *map(int, saving.communicate()[0].split())]
+        *_, last, _ = stdout.read_text().split("\n")
         model = nn.Linear(500, 500)
         done = Checkpoints(tmp_path, World(), {"model": model}).restore()
-        assert done >= said[-1], "what it said to have saved is there"
+        assert done >= int(last), "what it said to have saved is there"
         assert torch.equal(model.weight, torch.full((500, 500), float(done)))
 
 

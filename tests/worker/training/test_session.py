@@ -11,10 +11,10 @@ from torch.nn import functional
 
 from mlbench import Tracker, names
 from tests.worker.ranks import finish, start_ranks
-from worker.data.images import AugmentedBatches, Images
+from worker.data.images import Images, augmented_batches
 from worker.training.distributed import ModelOptions, World, set_up
 from worker.training.exchange import Exchange, ExchangeOptions
-from worker.training.session import Deadline, Schedule, Session, Trainer, scale_linearly
+from worker.training.session import Schedule, Session, Trainer, scale_linearly
 
 _ALONE = World()
 _IMAGES = 20
@@ -41,15 +41,18 @@ def make_model() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
 
 
+def make_session(
+    tracker: Tracker, world: World = _ALONE, deadline_at: float | None = None
+) -> Session:
+    execution = set_up(ModelOptions(device="cpu", channels_last=False), world)
+    return Session(world, tracker, execution, deadline_at)
+
+
 def make_trainer(
     model: nn.Module,
-    tracker: Tracker,
-    world: World = _ALONE,
+    session: Session,
     schedule: Schedule = lambda step: 0.1,
-    deadline_at: float | None = None,
 ) -> Trainer:
-    execution = set_up(ModelOptions(device="cpu", channels_last=False), world)
-    session = Session(world, tracker, execution, Deadline(deadline_at, world, tracker))
     parameters = list(model.parameters()) or [nn.Parameter(torch.zeros(1))]
     optimizer = torch.optim.SGD(parameters, lr=1.0, fused=True)
     trainer = Trainer(session, model, optimizer, schedule, ExchangeOptions("per-layer"))
@@ -57,23 +60,24 @@ def make_trainer(
     return trainer
 
 
-def make_batches(data: Images) -> AugmentedBatches:
-    return AugmentedBatches(data, _BATCH, World(), seed=0, epoch=0, shift=1, flip=False)
+def make_batches(data: Images) -> list[Images]:
+    return list(augmented_batches(data, _BATCH, World(), 0, 0, shift=1, flip=False))
 
 
 def test_an_epoch_records_each_step_and_times_each_phase(data: Images, tmp_path: Path) -> None:
     file = tmp_path / "metrics.jsonl"
     model = make_model()
     with torch.no_grad():
-        batch = next(iter(make_batches(data)))
+        batch = make_batches(data)[0]
         first = functional.cross_entropy(model(batch.images), batch.labels).item()
     with Tracker({names.ENV_METRICS_FILE: str(file)}) as tracker:
-        score = make_trainer(model, tracker, schedule=lambda step: 0.25).train(make_batches(data))
+        trainer = make_trainer(model, make_session(tracker), schedule=lambda step: 0.1 + step)
+        score = trainer.train(make_batches(data), _BATCH)
         assert set(tracker.phase_seconds()) == set(names.PHASES) - {"evaluation"}
 
     steps = [json.loads(line) for line in file.read_text().splitlines()][:-1]
     assert [line["step"] for line in steps] == [1, 2, 3]
-    assert {line["metrics"][names.LEARNING_RATE] for line in steps} == {0.25}
+    assert [line["metrics"][names.LEARNING_RATE] for line in steps] == [0.1, 1.1, 2.1]
     losses = [line["metrics"][names.TRAIN_LOSS] for line in steps]
     assert losses[0] == pytest.approx(first, rel=1e-6)
     assert score.loss == pytest.approx(sum(losses) / 3, rel=1e-6)
@@ -81,19 +85,10 @@ def test_an_epoch_records_each_step_and_times_each_phase(data: Images, tmp_path:
     assert tracker.samples == 18
 
 
-def test_a_deadline_ends_the_epoch_after_the_step(data: Images) -> None:
-    tracker = Tracker({})
-    trainer = make_trainer(make_model(), tracker, deadline_at=0.0)
-    score = trainer.train(make_batches(data))
-    assert (tracker.steps, tracker.samples) == (1, _BATCH)
-    assert 0 <= score.accuracy <= 100
-    assert trainer.session.deadline.has_passed()
-
-
 def test_training_steps_along_the_mean_gradient_of_each_batch(data: Images) -> None:
     """The same weights come out as with PyTorch's own mean loss and fresh gradients."""
     model, by_hand = make_model(), make_model()
-    make_trainer(model, Tracker({})).train(make_batches(data))
+    make_trainer(model, make_session(Tracker({}))).train(make_batches(data), _BATCH)
     for batch in make_batches(data):
         mean = functional.cross_entropy(by_hand(batch.images), batch.labels)
         moves = torch.autograd.grad(mean, list(by_hand.parameters()))
@@ -102,23 +97,12 @@ def test_training_steps_along_the_mean_gradient_of_each_batch(data: Images) -> N
     assert all(map(torch.allclose, model.parameters(), by_hand.parameters()))
 
 
-def test_each_step_has_the_learning_rate_of_the_schedule(data: Images, tmp_path: Path) -> None:
-    file = tmp_path / "metrics.jsonl"
-    with Tracker({names.ENV_METRICS_FILE: str(file)}) as tracker:
-        trainer = make_trainer(make_model(), tracker, schedule=lambda step: 0.1 + step)
-        for _ in range(2):
-            trainer.train(make_batches(data))
-    lines = [json.loads(line)["metrics"] for line in file.read_text().splitlines()]
-    rates = [line[names.LEARNING_RATE] for line in lines if names.LEARNING_RATE in line]
-    assert rates == [0.1 + step for step in range(6)]
-
-
 def test_an_evaluation_counts_what_is_right() -> None:
     pixels = torch.tensor([0.9, 0.8, 0.1, 0.2, 0.7])
     labels = torch.tensor([0, 0, 1, 0, 1])  # right, right, right, wrong, wrong
     shard = Images(pixels.view(5, 1, 1, 1), labels)
     tracker = Tracker({})
-    score = make_trainer(Fixed(), tracker).evaluate(shard.batches(2))
+    score = make_trainer(Fixed(), make_session(tracker)).evaluate(shard.batches(2))
     assert score.accuracy == 60.0
     assert score.accuracy5 == 100.0
     expected = functional.cross_entropy(Fixed()(shard.images), labels).item()
@@ -136,7 +120,7 @@ class Ranked(nn.Module):
 
 def test_the_five_likeliest_are_five() -> None:
     shard = Images(torch.zeros(4, 1, 1, 1), torch.tensor([0, 4, 5, 6]))
-    score = make_trainer(Ranked(), Tracker({})).evaluate([shard])
+    score = make_trainer(Ranked(), make_session(Tracker({}))).evaluate([shard])
     assert (score.accuracy, score.accuracy5) == (25.0, 50.0)
 
 
@@ -153,8 +137,11 @@ class WithAnother(World):
 
 def test_an_evaluation_weighs_shards_by_their_images() -> None:
     shard = Images(torch.ones(5, 1, 1, 1), torch.zeros(5, dtype=torch.int64))
-    alone = make_trainer(Fixed(), Tracker({})).evaluate([shard])
-    both = make_trainer(Fixed(), Tracker({}), WithAnother(0, 2)).evaluate([shard])
+    worlds = (World(), WithAnother(0, 2))
+    alone, both = (
+        make_trainer(Fixed(), make_session(Tracker({}), world)).evaluate([shard])
+        for world in worlds
+    )
     assert alone.accuracy == 100.0
     assert both.accuracy == 75.0
     assert both.accuracy5 == 87.5
@@ -165,50 +152,46 @@ def test_an_evaluation_uses_running_statistics_and_training_those_of_the_batch(
     data: Images,
 ) -> None:
     model = nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(16, 2))
-    trainer = make_trainer(model, Tracker({}))
+    trainer = make_trainer(model, make_session(Tracker({})))
     before = trainer.evaluate(data.batches(20)).loss
     assert trainer.evaluate(data.batches(7)).loss == pytest.approx(before, rel=1e-6)
-    trainer.train(make_batches(data))
+    trainer.train(make_batches(data), _BATCH)
     (norm, *_) = model
     assert isinstance(norm, nn.BatchNorm2d)
     assert norm.num_batches_tracked == 3
+
+
+def test_a_deadline_passes_once_and_for_good(
+    data: Images, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tracker = Tracker({})
+    assert not make_session(tracker).deadline_has_passed()
+    assert tracker.phase_seconds() == {}, "without one, nothing is asked"
+    assert not make_session(tracker, deadline_at=time.time() + 3600).deadline_has_passed()
+    assert set(tracker.phase_seconds()) == {"communication"}
+
+    late = make_session(tracker, deadline_at=time.time() - 1)
+    score = make_trainer(make_model(), late).train(make_batches(data), _BATCH)
+    assert (tracker.steps, tracker.samples) == (1, _BATCH), "the epoch ends after the step"
+    assert 0 <= score.accuracy <= 100
+    assert late.deadline_has_passed()
+    assert capsys.readouterr().out == "the deadline has passed: training ends\n"
 
 
 # Of two ranks, rank 1 is told of a deadline that comes late, rank 0 of one that has passed already.
 _UNEQUAL = """
 import os, time
 from mlbench import Tracker
-from worker.training.distributed import join_world
-from worker.training.session import Deadline
+from worker.training.distributed import DeviceOptions, join_world, set_up
+from worker.training.session import Session
 
 with Tracker() as tracker, join_world() as world:
-    deadline = Deadline(time.time() + 3600 * world.rank, world, tracker)
-    print(deadline.has_passed(), deadline.has_passed(), flush=True)
+    execution = set_up(DeviceOptions("cpu"), world)
+    session = Session(world, tracker, execution, time.time() + 3600 * world.rank)
+    print(session.deadline_has_passed(), session.deadline_has_passed(), flush=True)
     print(tracker.phase_seconds()["communication"] > 0, flush=True)
 os._exit(0)
 """
-
-
-def make(at: float | None) -> tuple[Deadline, Tracker]:
-    tracker = Tracker({})
-    environ = {} if at is None else {names.ENV_DEADLINE: repr(at)}
-    return Deadline.from_environ(World(), tracker, environ), tracker
-
-
-def test_none_never_passes_and_takes_no_time() -> None:
-    deadline, tracker = make(None)
-    assert not deadline.has_passed()
-    assert tracker.phase_seconds() == {}
-
-
-def test_it_passes_once_and_for_good(capsys: pytest.CaptureFixture[str]) -> None:
-    early, tracker = make(time.time() + 3600)
-    assert not early.has_passed()
-    assert set(tracker.phase_seconds()) == {"communication"}
-    late, _ = make(time.time() - 1)
-    assert late.has_passed()
-    assert late.has_passed()
-    assert capsys.readouterr().out == "the deadline has passed: training ends\n"
 
 
 def test_all_ranks_agree_though_their_clocks_do_not(tmp_path: Path) -> None:
@@ -253,4 +236,4 @@ def test_data_sets_are_where_the_user_says_or_in_the_home_folder(
 ) -> None:
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    assert make_trainer(make_model(), Tracker({})).session.datasets == Path(folder)
+    assert make_session(Tracker({})).datasets == Path(folder)

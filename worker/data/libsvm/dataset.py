@@ -7,7 +7,7 @@ import torch
 
 from worker.data.libsvm.rows import Rows
 from worker.data.libsvm.table import Table, open_table
-from worker.data.libsvm.text import find_sources
+from worker.data.libsvm.text import find_files
 from worker.training.options import DataError
 
 # Where a data set is one file, one row of so many is for validation.
@@ -62,22 +62,18 @@ def load_dataset(name: str, folder: Path, *, classes: bool) -> Dataset:
     Raises:
         DataError: a file is missing or malformed, or ``classes`` are wanted and there are not two.
     """
-    sources = find_sources(name, folder)
-    train = open_table(sources.train)
-    if sources.validation is None:
-        tables = [train]
-        whole = Samples(train.rows, _targets(train, tables, name, classes))
-        held_out = len(whole) // _HELD_OUT
-        train_part, validation_part = whole[held_out:], whole[:held_out]
+    tables = [open_table(file) for file in find_files(name, folder) if file is not None]
+    train, *others = (
+        Samples(table.rows, _targets(table, tables, name, classes)) for table in tables
+    )
+    if others:
+        [validation] = others
     else:
-        validation = open_table(sources.validation)
-        tables = [train, validation]
-        train_part, validation_part = (
-            Samples(table.rows, _targets(table, tables, name, classes)) for table in tables
-        )
+        held_out = len(train) // _HELD_OUT
+        train, validation = train[held_out:], train[:held_out]
     return Dataset(
-        train_part,
-        validation_part,
+        train,
+        validation,
         features=max(table.width for table in tables),
         largest_norm2=max(table.largest_norm2 for table in tables),
         sha256=",".join(table.sha256 for table in tables),

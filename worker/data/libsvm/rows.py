@@ -1,37 +1,15 @@
-"""Rows of features, dense or sparse: the two products that a linear model needs of them."""
+"""Rows of features, dense or sparse: the two products that a linear model needs of them.
+
+Rows are a matrix ``X`` whose columns beyond its last one are zero. So weights may be longer than
+the rows are wide: a validation file often has features that its training file has not. Slices are
+not copied.
+"""
 
 from dataclasses import dataclass
-from typing import Protocol, Self
 
 import numpy as np
 import torch
 from torch.nn import functional
-
-
-class Rows(Protocol):
-    """A matrix ``X`` of one row for each sample, whose columns beyond its last one are zero.
-
-    Weights may so be longer than the rows are wide: a validation file often has features that its
-    training file has not.
-    """
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, part: slice) -> Self:
-        """Return some of the rows, without copying them."""
-        ...
-
-    def scores(self, weights: torch.Tensor) -> torch.Tensor:
-        """Return ``X w``, one score for each row."""
-        ...
-
-    def weighted_sum_(self, out: torch.Tensor, coefficients: torch.Tensor) -> None:
-        """Set ``out``, as long as the weights, to ``X^T c``: the sum of the rows times ``c``."""
-        ...
-
-    def to(self, device: torch.device) -> Self:
-        """Return the same rows on a device."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +26,11 @@ class DenseRows:
         return DenseRows(self.values[part])
 
     def scores(self, weights: torch.Tensor) -> torch.Tensor:
-        """Return ``X w``."""
+        """Return ``X w``, one score for each row."""
         return _product(self.values, weights[: self.values.shape[1]])
 
     def weighted_sum_(self, out: torch.Tensor, coefficients: torch.Tensor) -> None:
-        """Set ``out`` to ``X^T c``."""
+        """Set ``out``, as long as the weights, to ``X^T c``: the sum of the rows times ``c``."""
         width = self.values.shape[1]
         if width < out.shape[0]:
             out[width:].zero_()
@@ -120,3 +98,6 @@ class SparseRows:
         """Return values and columns of these rows alone, and where each row starts in them."""
         first, last = int(self.starts[0]), int(self.starts[-1])
         return self.values[first:last], self.columns[first:last], self.starts - first
+
+
+Rows = DenseRows | SparseRows

@@ -14,25 +14,26 @@ several times as fast as rows picked here and there; in this order any block is 
 
 import dataclasses
 import fcntl
+import hashlib
 import json
 import multiprocessing
 import os
 import shutil
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from worker.data.libsvm.rows import DenseRows, Rows, SparseRows
-from worker.data.libsvm.text import Block, Part, Source, end_with_parent, open_source, parse_part
+from worker.data.libsvm.text import Block, Part, end_with_parent, parse_part, read_blocks
 from worker.training.options import DataError
 
 _VERSION = 2
@@ -90,20 +91,17 @@ def _make(folder: Path, source: Path) -> dict[str, Any]:
     shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
     draft.mkdir()
     try:
-        stamp = _stamp(source)
-        parsed = _parse(source, draft)
         about = {
             "version": _VERSION,
-            "source": stamp,
-            "parsed": dataclasses.asdict(parsed),
+            "source": _stamp(source),  # before it is read
+            "parsed": dataclasses.asdict(_parse(source, draft)),
             "bytes": {file.name: file.stat().st_size for file in draft.glob("*.npy")},
         }
         (draft / _ABOUT).write_text(json.dumps(about, indent=1) + "\n")
         shutil.rmtree(folder, ignore_errors=True)
         draft.rename(folder)
-    except BaseException:
+    finally:
         shutil.rmtree(draft, ignore_errors=True)
-        raise
     return about
 
 
@@ -152,6 +150,10 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
+_Placed = list[tuple[Part, NDArray[np.int64]]]
+"""The parts, and the place of each of their rows in the whole."""
+
+
 @dataclass(frozen=True)
 class _Parsed:
     """The figures of the whole file."""
@@ -170,13 +172,10 @@ def _parse(source: Path, folder: Path) -> _Parsed:
 
     The labels are ``[rows]``. Where at least half of the entries are given, the values are
     ``[rows, width]``; else values, columns (int32) and starts (int64) are compressed sparse rows.
-
-    Raises:
-        DataError: a line is malformed, there is none at all, or the file cannot be read to its end.
-        OSError: there is no space left.
     """
-    with open_source(source) as opened:
-        parts = list(_parse_parts(source, opened, folder))
+    digest = hashlib.sha256()
+    with source.open("rb") as raw:
+        parts = list(_parse_parts(source, raw, digest.update, folder))
     rows, entries = sum(part.rows for part in parts), sum(part.entries for part in parts)
     if not entries:
         raise DataError(f"{source} has no features: is it a file in LIBSVM's format?")
@@ -186,35 +185,35 @@ def _parse(source: Path, folder: Path) -> _Parsed:
         width=width,
         dense=entries >= _DENSE_FROM * rows * width,
         largest_norm2=max(part.largest_norm2 for part in parts),
-        sha256=opened.sha256,
+        sha256=digest.hexdigest(),
     )
     print(f"{source.name}: {rows} rows of {width} features; putting them together", flush=True)
     # The old generator: numpy promises that its numbers never change.
     places = np.random.RandomState(0).permutation(rows)
+    places_of_parts = np.split(places, np.cumsum([part.rows for part in parts])[:-1])
     assemble = _assemble_dense if parsed.dense else _assemble_sparse
-    assemble(parsed, parts, places, folder)
+    assemble(parsed, list(zip(parts, places_of_parts, strict=True)), folder)
     return parsed
 
 
-def _parse_parts(source: Path, opened: Source, folder: Path) -> Iterator[Part]:
+def _parse_parts(
+    source: Path, raw: BinaryIO, note: Callable[[bytes], object], folder: Path
+) -> Iterator[Part]:
     """Yield the parts in the order of the file, and print the progress now and then."""
     pool, processes = _make_pool(source)
     started = reported = time.monotonic()
     waiting: deque[Future[Part]] = deque()
     with pool:
         try:
-            for number, lines in enumerate(opened.blocks()):
+            for number, lines in enumerate(read_blocks(source, raw, note)):
                 waiting.append(pool.submit(parse_part, lines, folder / f"part-{number}"))
                 # Bounded: blocks that wait for a process are in memory.
                 if len(waiting) > 2 * processes:
                     yield waiting.popleft().result()
                 if time.monotonic() - reported > _REPORT_SECONDS:
                     reported = time.monotonic()
-                    print(
-                        f"{source.name}: {opened.share_read:.0%} parsed "
-                        f"in {reported - started:.0f} s",
-                        flush=True,
-                    )
+                    share, seconds = raw.tell() / source.stat().st_size, reported - started
+                    print(f"{source.name}: {share:.0%} parsed in {seconds:.0f} s", flush=True)
             while waiting:
                 yield waiting.popleft().result()
         finally:
@@ -232,12 +231,12 @@ def _make_pool(source: Path) -> tuple[Executor, int]:
     return pool, processes
 
 
-def _assemble_dense(
-    parsed: _Parsed, parts: list[Part], places: NDArray[np.int64], folder: Path
-) -> None:
+def _assemble_dense(parsed: _Parsed, placed: _Placed, folder: Path) -> None:
     values = _create(folder / _VALUES, np.float32, (parsed.rows, parsed.width))
     labels = _create(folder / _LABELS, np.float32, (parsed.rows,))
-    for block, where in _placed(parts, places):
+    for part, where in placed:
+        block = _load(part)
+        part.file.unlink()
         rows = np.zeros((len(where), parsed.width), np.float32)
         rows[block.rows_of_entries, block.columns] = block.values
         values[where] = rows
@@ -246,17 +245,17 @@ def _assemble_dense(
     labels.flush()
 
 
-def _assemble_sparse(
-    parsed: _Parsed, parts: list[Part], places: NDArray[np.int64], folder: Path
-) -> None:
+def _assemble_sparse(parsed: _Parsed, placed: _Placed, folder: Path) -> None:
     starts = _create(folder / _STARTS, np.int64, (parsed.rows + 1,))
-    for part, where in zip(parts, _places_of(parts, places), strict=True):
+    for part, where in placed:
         starts[1 + where] = np.diff(_load(part).starts)
     np.cumsum(starts, out=starts)
     labels = _create(folder / _LABELS, np.float32, (parsed.rows,))
     values = _create(folder / _VALUES, np.float32, (int(starts[-1]),))
     columns = _create(folder / _COLUMNS, np.int32, (int(starts[-1]),))
-    for block, where in _placed(parts, places):
+    for part, where in placed:
+        block = _load(part)
+        part.file.unlink()
         shifts = (starts[where] - block.starts[:-1])[block.rows_of_entries]
         targets = np.arange(len(shifts)) + shifts
         values[targets] = block.values
@@ -264,20 +263,6 @@ def _assemble_sparse(
         labels[where] = block.labels
     for array in (starts, labels, values, columns):
         array.flush()
-
-
-def _placed(
-    parts: list[Part], places: NDArray[np.int64]
-) -> Iterator[tuple[Block, NDArray[np.int64]]]:
-    """Yield each part with the places of its rows in the whole, and remove its file."""
-    for part, where in zip(parts, _places_of(parts, places), strict=True):
-        yield _load(part), where
-        part.file.unlink()
-
-
-def _places_of(parts: list[Part], places: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return the places of each part's rows in the whole."""
-    return np.split(places, np.cumsum([part.rows for part in parts])[:-1])
 
 
 def _load(part: Part) -> Block:

@@ -6,18 +6,16 @@ Indices count from 1 and rise within a line, what a line leaves out is 0, ``#`` 
 
 import bz2
 import gzip
-import hashlib
 import io
 import lzma
 import multiprocessing
 import os
 import threading
 import zlib
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +24,11 @@ from sklearn.datasets import load_svmlight_file
 from worker.training.options import DataError
 
 _BLOCK_BYTES = 16 << 20
-_COMPRESSED = (".xz", ".bz2", ".gz")
+_DECOMPRESS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".xz": lzma.open,
+    ".bz2": bz2.open,
+    ".gz": gzip.open,
+}
 # Training and validation file, where they are not called NAME and NAME.t.
 _KNOWN = {
     "epsilon": ("epsilon_normalized", "epsilon_normalized.t"),
@@ -37,20 +39,12 @@ _LARGEST_INDEX = 2**31 - 1
 _LARGEST_NUMBER = float(np.finfo(np.float32).max)
 
 
-@dataclass(frozen=True)
-class Sources:
-    """The files of a data set."""
+def find_files(name: str, folder: Path) -> tuple[Path, Path | None]:
+    """Return the training file of a data set, and its validation file if there is one.
 
-    train: Path
-    validation: Path | None
-    """None where the data set comes in one file."""
-
-
-def find_sources(name: str, folder: Path) -> Sources:
-    """Return the files of a data set in ``folder``, or in a folder of its name therein.
-
-    Each may be compressed (.xz, .bz2, .gz). A data set that LIBSVM's page lists under another name
-    than its files (epsilon, rcv1) is known by that name.
+    They are in ``folder``, or in a folder of the data set's name therein, and may be compressed
+    (.xz, .bz2, .gz). A data set that LIBSVM's page lists under another name than its files
+    (epsilon, rcv1) is known by that name.
 
     Raises:
         DataError: there is no training file.
@@ -60,15 +54,15 @@ def find_sources(name: str, folder: Path) -> Sources:
     train = _find(train_name, places)
     if train is None:
         raise DataError(
-            f"data set {name}: there is no file {train_name} (or with {', '.join(_COMPRESSED)}) in "
+            f"data set {name}: there is no file {train_name} (or with {', '.join(_DECOMPRESS)}) in "
             f"{folder} nor in {folder / name}. Get it from {_WHERE_TO_GET} and put it there, or "
             "set MLBENCH_DATASETS to the folder that has it"
         )
-    return Sources(train, _find(validation_name, places))
+    return train, _find(validation_name, places)
 
 
 def _find(name: str, places: tuple[Path, ...]) -> Path | None:
-    candidates = (place / f"{name}{ending}" for place in places for ending in ("", *_COMPRESSED))
+    candidates = (place / f"{name}{ending}" for place in places for ending in ("", *_DECOMPRESS))
     return next((path for path in candidates if path.is_file()), None)
 
 
@@ -83,71 +77,31 @@ class Lines:
     """The number of the first of them in the file, which counts from 1."""
 
 
-class _Text(Protocol):
-    """A file that is read, compressed or not."""
+def read_blocks(path: Path, raw: BinaryIO, note: Callable[[bytes], object]) -> Iterator[Lines]:
+    """Yield all lines of a file, in blocks of some megabytes.
 
-    def read(self, size: int, /) -> bytes: ...
+    Args:
+        path: the file; its ending says how it is compressed.
+        raw: the file, opened.
+        note: is called with each block of text.
 
-    def readline(self) -> bytes: ...
-
-
-class Source:
-    """A text file that is being read, plain or compressed."""
-
-    def __init__(self, path: Path, raw: BinaryIO, text: _Text) -> None:
-        self._path = path
-        self._raw = raw
-        self._text = text
-        self._size = max(path.stat().st_size, 1)
-        self._digest = hashlib.sha256()
-
-    @property
-    def share_read(self) -> float:
-        """The share of the file that has been read, from 0 to 1."""
-        return self._raw.tell() / self._size
-
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 of the text read so far, decompressed, in hexadecimal."""
-        return self._digest.hexdigest()
-
-    def blocks(self) -> Iterator[Lines]:
-        """Yield all lines, in blocks of some megabytes.
-
-        Raises:
-            DataError: the file cannot be decompressed.
-        """
-        first = 1
-        try:
-            while block := self._text.read(_BLOCK_BYTES):
-                block += self._text.readline()
-                self._digest.update(block)
-                yield Lines(block, str(self._path), first)
-                first += block.count(b"\n")
-        except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
-            raise DataError(
-                f"{self._path}, after line {first - 1}: it cannot be read to its end ({error}); "
-                "a download that broke off? Get it again"
-            ) from error
-
-
-@contextmanager
-def open_source(path: Path) -> Iterator[Source]:
-    """Open a text file, and decompress it if its name says so."""
-    with path.open("rb") as raw, _decompressed(path.suffix, raw) as text:
-        yield Source(path, raw, text)
-
-
-def _decompressed(ending: str, raw: BinaryIO) -> AbstractContextManager[_Text]:
-    match ending:
-        case ".xz":
-            return lzma.LZMAFile(raw)
-        case ".bz2":
-            return bz2.BZ2File(raw)
-        case ".gz":
-            return gzip.GzipFile(fileobj=raw)
-        case _:
-            return nullcontext(raw)
+    Raises:
+        DataError: the file cannot be decompressed.
+    """
+    first = 1
+    decompress = _DECOMPRESS.get(path.suffix)
+    text = decompress(raw) if decompress else raw
+    try:
+        while block := text.read(_BLOCK_BYTES):
+            block += text.readline()
+            note(block)
+            yield Lines(block, str(path), first)
+            first += block.count(b"\n")
+    except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+        raise DataError(
+            f"{path}, after line {first - 1}: it cannot be read to its end ({error}); "
+            "a download that broke off? Get it again"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -240,39 +194,30 @@ def parse_part(lines: Lines, file: Path) -> Part:
 def _blame(lines: Lines) -> None:
     """Raise a DataError for the first line that is malformed."""
     for number, line in enumerate(lines.text.split(b"\n"), start=lines.first):
-        if wrong := _what_is_wrong(line):
-            raise DataError(f"{lines.source}, line {number}: {wrong}")
+        try:
+            _check(line)
+        except ValueError as error:
+            raise DataError(f"{lines.source}, line {number}: {error}") from None
 
 
-def _what_is_wrong(line: bytes) -> str | None:
+def _check(line: bytes) -> None:
     words = line.partition(b"#")[0].decode(errors="replace").split()
-    if not words:
-        return None
-    label, *features = words
-    if not _is_number(label):
-        return f"the label must be a finite number, not {label!r}"
+    if words and not _is_number(words[0]):
+        raise ValueError(f"the label must be a finite number, not {words[0]!r}")
     last = 0
-    for feature in features:
+    for feature in words[1:]:
         if feature.startswith("qid:"):
             continue
-        if wrong := _what_is_wrong_with(feature, last):
-            return wrong
-        last = int(feature.partition(":")[0])
-    return None
-
-
-def _what_is_wrong_with(feature: str, last: int) -> str | None:
-    """Describe the fault of a feature that follows the index ``last``; None if it is right."""
-    index, colon, value = feature.partition(":")
-    if not (colon and index.lstrip("+-").isdecimal()):
-        return f"a feature must be INDEX:VALUE, as in 3:0.5, not {feature!r}"
-    if not 1 <= int(index) <= _LARGEST_INDEX:
-        return f"an index must be from 1 to {_LARGEST_INDEX}, not {index}"
-    if int(index) <= last:
-        return f"indices must rise within a line, but {index} comes after {last}"
-    if not _is_number(value):
-        return f"the value of feature {index} must be a finite number, not {value!r}"
-    return None
+        index, colon, value = feature.partition(":")
+        if not (colon and index.lstrip("+-").isdecimal()):
+            raise ValueError(f"a feature must be INDEX:VALUE, as in 3:0.5, not {feature!r}")
+        if not 1 <= int(index) <= _LARGEST_INDEX:
+            raise ValueError(f"an index must be from 1 to {_LARGEST_INDEX}, not {index}")
+        if int(index) <= last:
+            raise ValueError(f"indices must rise within a line, but {index} comes after {last}")
+        if not _is_number(value):
+            raise ValueError(f"the value of feature {index} must be a finite number, not {value!r}")
+        last = int(index)
 
 
 def _is_number(text: str) -> bool:

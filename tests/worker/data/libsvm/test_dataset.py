@@ -51,9 +51,8 @@ def test_it_has_the_checksum_of_each_files_text(tmp_path: Path) -> None:
 def test_one_file_gives_a_fifth_for_validation(tmp_path: Path, density: float) -> None:
     (tmp_path / "one").write_bytes(make(103, 5, density=density).text())
     data = load_dataset("one", tmp_path, classes=True)
-    assert (len(data.train), len(data.validation)) == (83, 20)
-    assert len(data.train.rows) == 83
-    assert len(data.validation.rows) == 20
+    for part, count in ((data.train, 83), (data.validation, 20)):
+        assert len(part) == len(part.rows) == count
 
 
 @pytest.mark.parametrize("density", [1.0, 0.2])
@@ -66,8 +65,8 @@ def test_features_are_those_of_both_files(tmp_path: Path, density: float) -> Non
     data.train.rows.weighted_sum_(gradient, torch.ones(100))
     assert gradient[:9].all()
     assert gradient[9:].tolist() == [0, 0, 0]
-    assert data.validation.rows.scores(torch.ones(12)).isfinite().all()
-    assert data.train.rows.scores(torch.ones(12)).isfinite().all()
+    for part in (data.train, data.validation):
+        assert part.rows.scores(torch.ones(12)).isfinite().all()
 
 
 _FEATURES = 7
@@ -103,10 +102,5 @@ def test_products(matrix: torch.Tensor, part: slice) -> None:
         rows.weighted_sum_(out, coefficients)
         assert len(rows) == len(expected)
         torch.testing.assert_close(rows.scores(weights), expected @ weights)
+        torch.testing.assert_close(rows[1:].scores(weights), expected[1:] @ weights)
         torch.testing.assert_close(out, expected.T @ coefficients)
-
-
-def test_parts_of_parts(matrix: torch.Tensor) -> None:
-    weights = torch.arange(1.0, _FEATURES + 1)
-    for rows in both(matrix):
-        torch.testing.assert_close(rows[1:5][1:3].scores(weights), matrix[2:4] @ weights)

@@ -1,8 +1,6 @@
 """A file is parsed once, and its rows come out as they went in, in the fixed order."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 
 from tests.conftest import wait_for
 from tests.worker.data.libsvm.files import Made, make
+from tests.worker.ranks import finish, start_ranks
 from worker.data.libsvm import table, text
 from worker.data.libsvm.rows import DenseRows, SparseRows
 from worker.data.libsvm.table import open_table
@@ -77,7 +76,6 @@ def test_a_file_without_features_is_refused(tmp_path: Path, text: bytes) -> None
         open_table(path)
 
 
-_PARSE = (sys.executable, "-m", "worker.data.libsvm")
 _PARSE_SMALL_BLOCKS = """
 import sys
 from pathlib import Path
@@ -94,42 +92,26 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def start_parsing(path: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*_PARSE, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
 def was_parsed(path: Path, capsys: pytest.CaptureFixture[str]) -> bool:
     """Open a file, and return whether it had to be parsed for that."""
     open_table(path)
     return "putting them together" in capsys.readouterr().out
 
 
-def test_it_is_parsed_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_two_processes_one_parses(file: Path, tmp_path: Path) -> None:
+    outputs = finish(start_ranks(tmp_path, 2, "-m", "worker.data.libsvm", str(file)))
+    assert "".join(outputs).count("putting them together") == 1
+    assert all(f"{file}: 200 rows of 10 features, parsed\n" in output for output in outputs)
+
+
+def test_a_file_is_parsed_once_and_anew_if_it_changes(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert was_parsed(file, capsys)
     assert not was_parsed(file, capsys)
-    assert sorted(path.name for path in file.parent.iterdir()) == [
-        "made",
-        "made.lock",
-        "made.parsed",
-    ]
-
-
-def test_of_two_processes_one_parses(file: Path) -> None:
-    processes = [start_parsing(file) for _ in range(2)]
-    outputs = [process.communicate(timeout=60) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
-    assert [errors for _, errors in outputs] == ["", ""]
-    assert "".join(out for out, _ in outputs).count("putting them together") == 1
-    assert all(f"{file}: 200 rows of 10 features, parsed\n" in out for out, _ in outputs)
-
-
-def test_a_changed_file_is_parsed_anew(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert was_parsed(file, capsys)
+    assert {path.name for path in file.parent.iterdir()} == {"made", "made.lock", "made.parsed"}
     before = open_table(file).rows
-    text = make(200, 10, seed=1).text()
-    file.write_bytes(text)
+    file.write_bytes(make(200, 10, seed=1).text())
     assert was_parsed(file, capsys)
     os.utime(file, (0, 0))
     assert was_parsed(file, capsys)
@@ -140,7 +122,6 @@ def test_a_changed_file_is_parsed_anew(file: Path, capsys: pytest.CaptureFixture
     ("name", "content"),
     [
         ("values.npy", b"cut"),
-        ("about.json", b"{"),
         ("about.json", b"[]"),
         ("about.json", b'{"version": 0}'),
         ("labels.npy", None),
@@ -164,14 +145,13 @@ def test_a_killed_parser_leaves_nothing_that_is_taken_for_whole(
 ) -> None:
     path, draft = tmp_path / "made", tmp_path / "made.parsed.new"
     os.mkfifo(path)  # never ends while it is open, so the kill comes in the middle
-    process = subprocess.Popen([sys.executable, "-c", _PARSE_SMALL_BLOCKS, path])
+    [parser] = start_ranks(tmp_path, 1, "-c", _PARSE_SMALL_BLOCKS, str(path))
     with path.open("wb") as text:
         text.write(make(200, 10).text())
         text.flush()
         wait_for((draft / "part-3").exists, 60)
-        helpers = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
-        process.wait()
+        helpers = psutil.Process(parser.pid).children(recursive=True)
+        parser.kill()
         assert helpers
         wait_for(lambda: not any(map(psutil.Process.is_running, helpers)), 30)
     assert draft.is_dir()
