@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 
-tools=(typescript@5.9.3 openapi-typescript@7.13.0)
+packages=(typescript@5.9.3 openapi-typescript@7.13.0)
 folder=$tools/javascript
 node=$(scripts/get-node.sh)
 
@@ -16,11 +16,11 @@ npm() {
 }
 
 get_tools() {
-    [ "$(cat "$folder/.installed" 2>/dev/null)" = "${tools[*]}" ] && return
+    [ "$(cat "$folder/.installed" 2>/dev/null)" = "${packages[*]}" ] && return
     echo "Fetching TypeScript into .tools" >&2
     npm install --loglevel=error --no-audit --no-fund --ignore-scripts --prefix "$folder" \
-        "${tools[@]}" >&2 || fail "npm cannot fetch ${tools[*]}"
-    echo "${tools[*]}" >"$folder/.installed" # last: an interrupted installation leaves none
+        "${packages[@]}" >&2 || fail "npm cannot fetch ${packages[*]}"
+    echo "${packages[*]}" >"$folder/.installed" # last: an interrupted installation leaves none
 }
 
 # Takes some seconds, so that it is only done where the document has changed.

@@ -1,5 +1,8 @@
 """Working with a real stack: its processes, and runs on it."""
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -43,6 +46,12 @@ def training(home: Home, rank: int) -> list[psutil.Process]:
     """Return the processes of a rank: those that the agent of this home folder started for it."""
     wanted = {(names.ENV_HOME, str(home.root)), (names.ENV_RANK, str(rank))}
     return [process for process in psutil.process_iter() if wanted <= _environ(process).items()]
+
+
+def files_of(home: Home) -> Iterator[Path]:
+    """Yield the files of a stack, which may come and go meanwhile."""
+    for parent, _, found in os.walk(home.root):
+        yield from (Path(parent, name) for name in found)
 
 
 def _command(process: psutil.Process) -> list[str]:

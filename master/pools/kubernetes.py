@@ -18,17 +18,7 @@ from prometheus_client import CollectorRegistry, Counter
 from master.pools.api import Api, ApiError
 from master.pools.base import TERMINATING, Placement, PodStatus, Shape
 from master.pools.manifests import Manifest, Object, PodDefaults, add_owner, load, make_stateful_set
-from master.pools.plan import (
-    Apply,
-    Delete,
-    Step,
-    Wanted,
-    explain_pods,
-    is_usable,
-    plan,
-    read_object,
-    surplus,
-)
+from master.pools.plan import Apply, Delete, Step, Wanted, explain_pods, is_usable, plan, surplus
 from master.pools.reflector import Reflector
 from master.pools.status import SeenPod, read_pod
 from master.settings import ClusterSettings, Limits
@@ -86,10 +76,10 @@ class KubernetesPool:
         self._changed = threading.Event()
         self._pods = self._reflect(f"{self._core}/pods", {"labelSelector": labels}, read_pod)
         self._services = self._reflect(
-            f"{self._core}/services", _named(manifest.service), read_object
+            f"{self._core}/services", _named(manifest.service), lambda found: found
         )
         self._sets = self._reflect(
-            f"{self._apps}/statefulsets", _named(manifest.stateful_set), read_object
+            f"{self._apps}/statefulsets", _named(manifest.stateful_set), lambda found: found
         )
         # Held while it is decided which pods end, and which are usable: no pod is both.
         self._lock = threading.Lock()
@@ -209,9 +199,12 @@ class KubernetesPool:
                 stateful_set=add_owner(self._wanted.stateful_set, owner),
             )
             there = list(pods.values())
-            doomed = surplus(wanted, sets, there, first=self._doomed is None)
+            # Only those of the pool's own names are looked at.
+            service = next(iter(services.values()), None)
+            stateful_set = next(iter(sets.values()), None)
+            doomed = surplus(wanted, stateful_set, there, first=self._doomed is None)
             doomed |= (self._doomed or frozenset()) & {pod.uid for pod in there}
-            steps = plan(wanted, services, sets, there, doomed, time.time())
+            steps = plan(wanted, service, stateful_set, there, doomed, time.time())
             ended = {step.pod.uid for step in steps if isinstance(step, Delete)}
             self._doomed = doomed | ended
             return steps

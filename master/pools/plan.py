@@ -3,7 +3,7 @@
 Pure functions: no clock, no network.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -39,21 +39,6 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class SeenObject:
-    """A Service or StatefulSet as the cluster shows it."""
-
-    applied: str
-    """The digest of what was last applied."""
-    owner: str
-    """The uid of its owner; empty if it has none."""
-    replicas: int | None
-    followed: bool
-    """Whether the cluster's controller has observed its latest change."""
-    going: bool
-    """Whether it is being deleted."""
-
-
-@dataclass(frozen=True)
 class Apply:
     """Create or change a Service or StatefulSet."""
 
@@ -72,48 +57,31 @@ class Delete:
 Step = Apply | Delete
 
 
-def read_object(found: Object) -> SeenObject:
-    """Read the JSON of a Service or StatefulSet."""
-    generation = found["metadata"].get("generation", 0)
-    observed = (found.get("status") or {}).get("observedGeneration", generation)
-    return SeenObject(
-        applied=applied(found),
-        owner=_owner(found),
-        replicas=(found.get("spec") or {}).get("replicas"),
-        followed=observed >= generation,
-        going="deletionTimestamp" in found["metadata"],
-    )
-
-
 def plan(
     wanted: Wanted,
-    services: Mapping[str, SeenObject],
-    stateful_sets: Mapping[str, SeenObject],
+    service: Object | None,
+    stateful_set: Object | None,
     pods: Sequence[SeenPod],
     doomed: AbstractSet[str],
     now: float,
 ) -> list[Step]:
-    """Return what to do now; nothing where all is as wanted.
+    """Return what to do now, from what the cluster shows; nothing where all is as wanted.
 
-    Args:
-        wanted: what the cluster should have.
-        services: the Services seen, by name.
-        stateful_sets: the StatefulSets seen, by name.
-        pods: the worker pods seen.
-        doomed: the uids of the pods whose end was decided before.
-        now: in Unix seconds.
+    ``doomed`` are the uids of the pods whose end was decided before, ``now`` is in Unix seconds.
     """
-    steps: list[Step] = [Apply(wanted.service)] if _differs(wanted.service, services) else []
-    if _differs(wanted.stateful_set, stateful_sets):
+    steps: list[Step] = [Apply(wanted.service)] if _differs(wanted.service, service) else []
+    if stateful_set is None or _differs(wanted.stateful_set, stateful_set):
         # Before it is seen to be as wanted, it would make the old pods again.
         return [*steps, Apply(wanted.stateful_set)]
-    if not stateful_sets[_name(wanted.stateful_set)].followed:
+    # Until the cluster's controller has observed its latest change.
+    generation = stateful_set["metadata"].get("generation", 0)
+    if (stateful_set.get("status") or {}).get("observedGeneration", generation) < generation:
         return steps
     return steps + [step for pod in pods if (step := _end(pod, wanted, doomed, now))]
 
 
 def surplus(
-    wanted: Wanted, stateful_sets: Mapping[str, SeenObject], pods: Sequence[SeenPod], *, first: bool
+    wanted: Wanted, stateful_set: Object | None, pods: Sequence[SeenPod], *, first: bool
 ) -> frozenset[str]:
     """Return the uids of the pods beyond the wanted size, which the cluster ends.
 
@@ -121,9 +89,8 @@ def surplus(
     ``first`` time that a process decides, one before it may have made the StatefulSet smaller.
     """
     size = wanted.workers
-    found = stateful_sets.get(_name(wanted.stateful_set))
-    if first and found is not None and found.replicas is not None:
-        size = min(size, found.replicas)
+    if first and stateful_set is not None:
+        size = min(size, stateful_set["spec"].get("replicas", size))
     return frozenset(pod.uid for pod in pods if pod.number >= size)
 
 
@@ -164,17 +131,15 @@ def explain_pods(pods: Sequence[SeenPod], wanted: Wanted, ask: str) -> str:
     return ""
 
 
-def _differs(wanted: Object, seen: Mapping[str, SeenObject]) -> bool:
-    found = seen.get(_name(wanted))
-    if found is None or found.going:
+def _differs(wanted: Object, found: Object | None) -> bool:
+    if found is None or "deletionTimestamp" in found["metadata"]:
         return True
-    should_be = (applied(wanted), _owner(wanted), wanted["spec"].get("replicas"))
-    return (found.applied, found.owner, found.replicas) != should_be
+    return _traits(found) != _traits(wanted)
 
 
-def _owner(made: Object) -> str:
-    """Return the uid of an object's owner; empty if it has none."""
-    return next((str(one["uid"]) for one in made["metadata"].get("ownerReferences") or []), "")
+def _traits(made: Object) -> object:
+    owners = [one["uid"] for one in made["metadata"].get("ownerReferences") or []]
+    return applied(made), owners, made["spec"].get("replicas")
 
 
 def _end(pod: SeenPod, wanted: Wanted, doomed: AbstractSet[str], now: float) -> Delete | None:
@@ -185,8 +150,3 @@ def _end(pod: SeenPod, wanted: Wanted, doomed: AbstractSet[str], now: float) -> 
     if pod.phase == TERMINATING or pod.uid in wanted.busy:
         return None
     return Delete(pod) if pod.shape != wanted.shape else None
-
-
-def _name(made: Object) -> str:
-    name: str = made["metadata"]["name"]
-    return name

@@ -17,7 +17,7 @@ from mlbench.records import Run, Series
 from tests.conftest import wait_for
 from tests.stacks import assert_counted, run_to_end, training
 
-_EPOCHS = 8
+_EPOCHS = 6
 _EPOCH_STEPS = 11
 _STEPS = _EPOCHS * _EPOCH_STEPS
 _SHARE = 64  # of a batch of 128

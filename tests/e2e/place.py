@@ -66,8 +66,8 @@ class Place:
             run(self.helm, "uninstall", self.name, "--namespace", self.name, seconds=120)
         with suppress(CommandError):
             self._on_node(_a_node(), images["custom"], f"rm -rf /there/{self.name}")
-        run("kubectl", "delete", "namespace", self.name, "--ignore-not-found", seconds=180)
-        run("kubectl", "delete", "pv", self.name, "--ignore-not-found", seconds=60)
+        for kind in ("namespace", "pv"):
+            run("kubectl", "delete", kind, self.name, "--ignore-not-found", "--wait=false")
         run(
             *("kubectl", "delete", "clusterrole,clusterrolebinding"),
             *("--selector", f"app=mlbench,release={self.name}", "--ignore-not-found"),

@@ -11,7 +11,13 @@ import pytest
 
 from mlbench import names
 
-from .kubelet_server import Certificates, make_certificates
+from .kubelet_server import (
+    Certificates,
+    KubeletServer,
+    make_account,
+    make_certificates,
+    serving,
+)
 
 # Runs the lines of Python that it is given, one by one, and answers each.
 AGENT = """
@@ -69,3 +75,16 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
         return make_certificates(tmp_path_factory.mktemp("certificates"))
     except FileNotFoundError:
         pytest.skip("openssl is missing")
+
+
+@pytest.fixture
+def server(certificates: Certificates) -> Iterator[KubeletServer]:
+    """A kubelet's server."""
+    with serving(KubeletServer(certificates)) as server:
+        yield server
+
+
+@pytest.fixture
+def account(server: KubeletServer, certificates: Certificates, tmp_path: Path) -> Path:
+    """The folder of a service account that may read the server."""
+    return make_account(tmp_path / "account", certificates, server.token)

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -11,14 +10,7 @@ import pytest
 
 from .conftest import StartPod
 from .exporting import COMMAND, exporter, promtool_says, values
-from .kubelet_server import (
-    NAMESPACE,
-    RELEASE,
-    Certificates,
-    KubeletServer,
-    make_account,
-    serving,
-)
+from .kubelet_server import NAMESPACE, RELEASE, Certificates, KubeletServer
 
 UP = "mlbench_exporter_source_up"
 
@@ -40,17 +32,6 @@ def test_it_serves_the_pods_of_its_home(
     assert values(text, "machine_cpu_cores", "node") == {(node,): os.cpu_count()}
     assert values(text, UP, "source")["processes",] == 1
     assert promtool_says(promtool, text) == ""
-
-
-@pytest.fixture
-def server(certificates: Certificates) -> Iterator[KubeletServer]:
-    with serving(KubeletServer(certificates)) as server:
-        yield server
-
-
-@pytest.fixture
-def account(server: KubeletServer, certificates: Certificates, tmp_path: Path) -> Path:
-    return make_account(tmp_path / "account", certificates, server.token)
 
 
 def in_cluster(server: KubeletServer, account: Path) -> tuple[str, ...]:

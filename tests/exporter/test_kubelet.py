@@ -3,7 +3,6 @@
 import re
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,12 +17,9 @@ from .kubelet_server import (
     RELEASE,
     TEXT,
     Answer,
-    Certificates,
     Handler,
     KubeletServer,
     encode_piece,
-    make_account,
-    serving,
     whole,
 )
 
@@ -35,14 +31,7 @@ HALF = len(TEXT) // 2
 
 
 @pytest.fixture
-def server(certificates: Certificates) -> Iterator[KubeletServer]:
-    with serving(KubeletServer(certificates)) as server:
-        yield server
-
-
-@pytest.fixture
-def kubelet(server: KubeletServer, certificates: Certificates, tmp_path: Path) -> KubeletSource:
-    account = make_account(tmp_path / "account", certificates, server.token)
+def kubelet(server: KubeletServer, account: Path) -> KubeletSource:
     token, ca = account / "token", account / "ca.crt"
     return KubeletSource("127.0.0.1", server.server_port, token, ca, SECONDS, WORKERS, "node1")
 

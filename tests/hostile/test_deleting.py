@@ -15,15 +15,12 @@ from falcon.testing import TestClient
 from peewee import Database, SqliteDatabase
 
 from master import runs, sweeping, workers
-from master.models import OWNED, Chunk, Deletion, Rank, Run, Stream, open_database, run_owner
+from master.models import OWNED, Chunk, Deletion, Rank, Run, Stream, run_owner
 from master.recording import streams
 from master.recording.limits import waiting_bytes
 from master.recording.streams import StreamKey
-from mlbench import ApiClient
-from mlbench.home import Home
 from tests.conftest import wait_for
 from tests.master.making import line, make_ranks, make_run, record, see_pod
-from tests.stacks import assert_complete, order_steps, run_to_end
 
 _LOG_BYTES = 48 << 20
 _PIECE = os.urandom(512 << 10)
@@ -51,7 +48,7 @@ def make_long_log() -> Run:
 
 
 def is_swept() -> bool:
-    return not (Deletion.select().exists() or Chunk.select().exists() or Stream.select().exists())
+    return not any(table.select().exists() for table in (Deletion, Chunk, Stream))
 
 
 def file_size(database: Database) -> int:
@@ -98,19 +95,6 @@ def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Data
         assert not table.select().exists(), table
 
 
-@pytest.mark.slow
-def test_a_run_goes_on_while_the_long_log_of_another_is_deleted(stack: Home) -> None:
-    database = open_database(f"sqlite:///{stack.database}")
-    deleted = make_long_log()
-    with ApiClient.from_home(stack) as client:
-        going_on = order_steps(client, "bystander", steps=600, rate=100)
-        wait_for(lambda: client.get_run(going_on.id).result().value.state == "STARTED")
-        client.delete_run(deleted.id).result()
-        assert_complete(client, run_to_end(client, going_on), steps=600)
-        wait_for(lambda: not Deletion.select().exists(), 60, "all is swept")
-    database.close()
-
-
 def sweep_until(stop: threading.Event, database: Database) -> None:
     sweeping.run(stop)
     database.close()
@@ -130,15 +114,3 @@ def test_a_sweep_that_is_killed_is_finished_by_the_next(
     while sweeping.shrink() or sweeping.sweep():
         pass
     assert is_swept()
-
-
-def test_samples_for_a_run_that_is_being_swept_are_refused(
-    api: TestClient, database: Database
-) -> None:
-    run = make_long_log()
-    sample = {"run_id": run.id, "name": "a", "value": 1, "date": "2026-01-01T00:00:00Z"}
-    assert api.simulate_post("/api/metrics/", json=sample).status_code == 201
-    runs.delete(run)
-    assert api.simulate_post("/api/metrics/", json=sample | {"value": 2}).status_code == 404
-    assert not sweeping.shrink()
-    assert sweeping.sweep()

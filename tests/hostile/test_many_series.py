@@ -90,23 +90,3 @@ def test_posted_samples_beyond_the_limit_are_refused_and_nothing_is_stored(
 
 def post(api: TestClient, body: object) -> Result:
     return api.simulate_post("/api/metrics/", body=json.dumps(body))
-
-
-def test_reading_one_metric_costs_as_much_as_that_metric(
-    api: TestClient, run: Run, delivery: Delivery
-) -> None:
-    now = time.time()
-    record(run, line(now, **{f"x{n}": n for n in range(3_000)}))
-    deliver_all(delivery)
-    params = {"metric_type": "run"}
-
-    def seconds(**more: str) -> tuple[float, int]:
-        began = time.perf_counter()
-        answer = api.simulate_get(f"/api/metrics/{run.id}/", params=params | more)
-        return time.perf_counter() - began, len(answer.json)
-
-    whole, series = seconds()
-    assert series == 3_000
-    one, series = seconds(metric_filter="x17")
-    assert series == 1
-    assert one < whole / 5

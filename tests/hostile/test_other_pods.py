@@ -2,9 +2,9 @@
 
 import json
 import time
+from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
 from mlbench import ApiClient, pod_token
@@ -44,8 +44,8 @@ def assert_unharmed(client: ApiClient, run: Run) -> None:
     assert not [name for name in client.get_run_metrics(run.id).result().value if "forged" in name]
 
 
-def test_it_writes_into_no_other_ranks_stream(stack: Home, client: ApiClient) -> None:
-    run = order_going(client, stack, "forged-stream")
+def test_it_writes_and_ends_nothing_of_another_rank(stack: Home, client: ApiClient) -> None:
+    run = order_going(client, stack, "forged")
     forged = json.dumps({"time": time.time(), "metrics": {"forged": 1.0, "train_loss": 0.0}})
     with agent(stack) as hostile:
         for stream in ("metrics", "stdout", "stderr"):
@@ -56,18 +56,13 @@ def test_it_writes_into_no_other_ranks_stream(stack: Home, client: ApiClient) ->
                     content=f"{forged}\n".encode() * 20,
                 )
                 assert answer.status_code == 403, answer.text
-    assert_unharmed(client, run)
-
-
-def test_it_reports_no_other_ranks_exit(stack: Home, client: ApiClient) -> None:
-    run = order_going(client, stack, "forged-exit")
-    about = {"run_id": run.id, "attempt": 1, "rank": 1, "ip": "127.0.0.1"}
-    ended = {"state": "exited", "exit_code": 0, "exited_at": time.time(), "sizes": {}} | about
-    with agent(stack) as hostile:
+        about = {"run_id": run.id, "attempt": 1, "rank": 1, "ip": "127.0.0.1"}
+        ended = {"state": "exited", "exit_code": 0, "exited_at": time.time(), "sizes": {}} | about
         # By its name, and by a report about it.
         assert hostile.post(f"/api/workers/{OTHER}/poll", json=ended).status_code == 403
         assert hostile.post(f"/api/workers/{OWN}/poll", json=ended).status_code == 200
         assert hostile.post(f"/api/workers/{OTHER}/poll", json={}).status_code == 403
+    environments_have_no_token(stack)
     assert_unharmed(client, run)
 
 
@@ -89,10 +84,8 @@ def test_it_invents_no_pods(stack: Home, client: ApiClient) -> None:
     assert {pod.name for pod in client.get_worker_pods().result().value} == {OWN, OTHER}
 
 
-def test_no_token_is_in_the_environment_of_a_training_process(
-    stack: Home, client: ApiClient
-) -> None:
-    run = order_going(client, stack, "environment")
+def environments_have_no_token(stack: Home) -> None:
+    """Make sure that no agent and no training process has a token in its environment."""
     agents = [service(stack, pod) for pod in (OWN, OTHER)]
     secrets = [
         stack.read_connection().token,
@@ -102,12 +95,6 @@ def test_no_token_is_in_the_environment_of_a_training_process(
     processes = [*agents, *training(stack, 0), *training(stack, 1)]
     assert len(processes) >= 4
     for process in processes:
-        environ = environ_of(process)
+        environ = Path(f"/proc/{process.pid}/environ").read_text(errors="replace")
         assert "MLBENCH_HOME" in environ
         assert not [secret for secret in secrets if secret in environ], process
-    assert_unharmed(client, run)
-
-
-def environ_of(process: psutil.Process) -> str:
-    with open(f"/proc/{process.pid}/environ", "rb") as file:  # noqa: PTH123
-        return file.read().decode(errors="replace")

@@ -2,9 +2,7 @@
 
 import csv
 import io
-import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -14,7 +12,7 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from tests.chain.test_scraped import addresses
 from tests.master.making import make_pod
-from tests.stacks import order_steps, run_to_end
+from tests.stacks import files_of, order_steps, run_to_end
 
 
 def test_nobody_else_can_look_into_the_home(stack: Home) -> None:
@@ -24,16 +22,11 @@ def test_nobody_else_can_look_into_the_home(stack: Home) -> None:
     assert stat.S_IMODE(stack.root.stat().st_mode) == 0o700
     open_files = {
         path.relative_to(stack.root)
-        for path in everything(stack.root)
+        for path in files_of(stack)
         if path.is_file() and path.stat().st_mode & 0o077
     }
     assert not open_files, "nor would, if the folder were open"
     assert stack.database.stat().st_mode & 0o777 == 0o600
-
-
-def everything(folder: Path) -> Iterator[Path]:
-    for parent, _, found in os.walk(folder):
-        yield from (Path(parent, name) for name in found)
 
 
 def test_a_home_of_an_older_version_is_closed(tmp_path: Path) -> None:

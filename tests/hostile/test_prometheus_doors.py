@@ -1,6 +1,5 @@
 """Who may write to the local stack's Prometheus: its own parts, no web page, no other user."""
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,7 +9,7 @@ import cramjam
 import httpx
 import psutil
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from master.reading.promql import PrometheusClient
 from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError, encode
@@ -20,7 +19,7 @@ from mlbench.login import split_login
 from mlbench.stack import launch
 from tests.chain.test_scraped import addresses
 from tests.conftest import wait_for
-from tests.web.chromium import NoChromiumError, launch_chromium
+from tests.stacks import files_of
 
 _FORGED = 99.9
 # Tries to write, with and without what the browser knows; one that asks for a password is cut off.
@@ -51,17 +50,6 @@ def prometheus(prometheus_url: str) -> Iterator[PrometheusClient]:
     client = PrometheusClient(prometheus_url)
     yield client
     client.close()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        try:
-            browser = launch_chromium(playwright)
-        except NoChromiumError as error:
-            pytest.skip(str(error))
-        yield browser
-        browser.close()
 
 
 def forged(metric: str) -> TimeSeries:
@@ -155,16 +143,11 @@ def test_the_password_is_in_private_files_and_on_no_command_line(
     ]
     assert len(commands) >= 6
     assert not [command for command in commands if login.password in command]
-    holding = {path for path in files(stack.root) if holds(path, login.password)}
+    holding = {path for path in files_of(stack) if holds(path, login.password)}
     assert {path.name for path in holding} == {
         *("connection.json", "prometheus-password", "password"),
     }
     assert {path.stat().st_mode & 0o777 for path in holding} == {0o600}
-
-
-def files(folder: Path) -> Iterator[Path]:
-    for parent, _, found in os.walk(folder):
-        yield from (Path(parent, name) for name in found)
 
 
 def holds(path: Path, text: str) -> bool:

@@ -19,7 +19,7 @@ from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample
 from tests.conftest import PrometheusServer
-from tests.master.making import deliver_all, line, make_run, post, record
+from tests.master.making import deliver_all, line, make_run, post, record, reload
 
 # What `make_ended` records.
 WHOLE = SampleCounts(recorded=21, in_prometheus=20, kept=1)
@@ -55,11 +55,6 @@ def master(own_prometheus: PrometheusServer, database: Database) -> Iterator[Mas
     yield found
     found.writer.close()
     found.prometheus.close()
-
-
-def reload(run: Run) -> Run:
-    found: Run = Run.get_by_id(run.id)
-    return found
 
 
 def age(*ended: Run, seconds: float = KEPT_SECONDS + 1) -> None:

@@ -45,6 +45,12 @@ def make_run(num_workers: int = 2, **fields: Any) -> Run:
     return run
 
 
+def reload(run: Run) -> Run:
+    """Return a run as it is stored now."""
+    found: Run = Run.get_by_id(run.id)
+    return found
+
+
 def make_ranks(run: Run, workers: Sequence[str] = ("w-0", "w-1"), **fields: Any) -> list[Rank]:
     """Give the run's attempt a rank on each of these workers, which the pool knows."""
     for worker in workers:
@@ -109,18 +115,13 @@ def key(run: Run, rank: int = 0, name: str = METRICS) -> StreamKey:
 def record(run: Run, data: bytes, rank: int = 0) -> Stream:
     """Append bytes to a rank's metrics stream, and return it."""
     where = key(run, rank)
-    found = find_stream(where)
-    streams.append(where, found.size if found else 0, data)
-    stream = find_stream(where)
-    assert stream is not None
-    return stream
+    streams.append(where, streams.append(where, 0, b""), data)
+    return get_stream(where)
 
 
-def find_stream(where: StreamKey) -> Stream | None:
-    """Return a stream, if there is one."""
-    found: Stream | None = Stream.get_or_none(
-        owner=where.owner, attempt=where.attempt, rank=where.rank, name=where.name
-    )
+def get_stream(where: StreamKey) -> Stream:
+    """Return a stream."""
+    found: Stream = Stream.get(**vars(where))
     return found
 
 

@@ -35,22 +35,14 @@ def test_a_run_that_waits() -> None:
 
 def test_a_run_that_reaches_its_goal() -> None:
     goal = {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False}
-    run = made(
-        state="FINISHED",
-        goal=goal,
-        goal_reached_at=5.5,
-        goal_train_seconds=3.02,
-        finished_at=7.0,
-    )
+    reached = {"goal": goal, "goal_reached_at": 5.5, "goal_train_seconds": 3.02}
+    run = made(state="FINISHED", finished_at=7.0, **reached)
     make_ranks(run, assigned_at=2.0, reported_at=3.0, exit_code=0, exited_at=6.0)
+    after = "The goal was reached after 3.0 s of training: val_global_Prec@1 ≥ 97"
     assert rows(run) == [
-        ORDERED,
-        READY,
+        *(ORDERED, READY),
         (3.0, "started", 1, None, "2 ranks are running"),
-        (
-            *(5.5, "goal", 1, None),
-            "The goal was reached after 3.0 s of training: val_global_Prec@1 ≥ 97",
-        ),
+        (5.5, "goal", 1, None, after),
         (7.0, "finished", 1, None, "The run finished"),
     ]
 

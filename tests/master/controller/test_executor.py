@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from master.recording.delivery import Delivery
 from master.workers import Report, poll
 from mlbench.assignment import Assignment
 from tests.master.controller.worlds import POLICY
-from tests.master.making import key, make_ranks, make_run, record
+from tests.master.making import key, make_ranks, make_run, record, reload
 
 
 @dataclass
@@ -72,11 +72,6 @@ def ordered(database: Database) -> Run:
 BEGIN = ("w-0", "w-1")
 
 
-def reload(run: Run) -> Run:
-    found: Run = Run.get_by_id(run.id)
-    return found
-
-
 def ranks(run: Run) -> list[Rank]:
     return list(Rank.select().where(Rank.run == run).order_by(Rank.attempt, Rank.rank))
 
@@ -95,10 +90,8 @@ def test_a_run_says_what_it_waits_for_until_it_begins(
     pool.gone = False
     executor.perform(Assign(ordered.id, 1, BEGIN))
     assert (reload(ordered).state, reload(ordered).waiting) == ("STARTED", None)
-    assert [(rank.pod_uid, rank.image) for rank in ranks(ordered)] == [
-        ("uid-0", "worker@sha256:0"),
-        ("uid-1", "worker@sha256:1"),
-    ]
+    found = [(rank.pod_uid, rank.image) for rank in ranks(ordered)]
+    assert found == [("uid-0", "worker@sha256:0"), ("uid-1", "worker@sha256:1")]
 
 
 @pytest.mark.both_databases
@@ -112,22 +105,20 @@ def test_an_attempt_begins_once(executor: Executor, ordered: Run) -> None:
     assert begun.started_at == pytest.approx(time.time(), abs=10)
     first, second = ranks(ordered)
     assert (first.worker, second.worker) == BEGIN
-    told = Assignment.from_fields(second.assignment)
-    assert told.command[1:] == ("-m", "worker.tasks.steps", "--steps", "5")
-    assert asdict(replace(told, command=())) == {
-        "run_id": ordered.id,
-        "attempt": 1,
-        "rank": 1,
-        "world_size": 2,
-        "master_addr": "10.0.0.1",
-        "master_port": 29500,
-        "command": (),
-        "keeps_checkpoints": False,
-        "cpus": (1,),
-        "working_dir": "/home/me",
-        "seed": 7,
-        "deadline_at": begun.started_at + 60,
-    }
+    assert Assignment.from_fields(second.assignment) == Assignment(
+        run_id=ordered.id,
+        attempt=1,
+        rank=1,
+        world_size=2,
+        master_addr="10.0.0.1",
+        master_port=29500,
+        command=("python3", "-m", "worker.tasks.steps", "--steps", "5"),
+        keeps_checkpoints=False,
+        cpus=(1,),
+        working_dir="/home/me",
+        seed=7,
+        deadline_at=begun.started_at + 60,
+    )
 
 
 def test_a_restart_keeps_the_start_and_counts_anew(executor: Executor, database: Database) -> None:
@@ -143,6 +134,10 @@ def test_a_restart_keeps_the_start_and_counts_anew(executor: Executor, database:
     assert (told.deadline_at, told.keeps_checkpoints) == (65.0, True)
 
 
+MPI = {"command": "mpirun train", "run_all_nodes": False}
+TEMPLATE = "train --run_id {run_id} 'a b' --rank={rank} {hosts} {backend} {x} {}"
+
+
 @pytest.mark.parametrize(
     ("order", "rank", "words"),
     [
@@ -152,21 +147,12 @@ def test_a_restart_keeps_the_start_and_counts_anew(executor: Executor, database:
             ["python", "-m", "worker.tasks.steps", "--steps", "20", "--rate", "10"],
         ),
         (
-            {
-                "id": 8,
-                "backend": "nccl",
-                "command": "train --run_id {run_id} 'a b' --rank={rank} {hosts} {backend} {x} {}",
-            },
+            {"id": 8, "backend": "nccl", "command": TEMPLATE},
             1,
             ["train", "--run_id", "8", "a b", "--rank=1", "10.0.0.1,10.0.0.2", "nccl", "{x}", "{}"],
         ),
-        (
-            {"command": "train", "gpu_enabled": True, "light_target": True},
-            1,
-            ["train", "--gpu", "--light"],
-        ),
-        ({"command": "mpirun train", "run_all_nodes": False}, 0, ["mpirun", "train"]),
-        ({"command": "mpirun train", "run_all_nodes": False}, 1, ["true"]),
+        ({"command": "t", "gpu_enabled": True, "light_target": True}, 1, ["t", "--gpu", "--light"]),
+        *((MPI, 0, ["mpirun", "train"]), (MPI, 1, ["true"])),
     ],
 )
 def test_commands(order: dict[str, Any], rank: int, words: list[str]) -> None:
@@ -235,6 +221,9 @@ def test_the_reason_ends_with_what_the_rank_wrote_last(executor: Executor, run: 
 class Agent:
     """An agent that does what it is told, and whose process ends when the test says so."""
 
+    is_stubborn = False
+    """Whether it does not stop when it is told to."""
+
     def __init__(self, pod: str) -> None:
         self.pod = pod
         self.who = {"ip": "10.0.0.1", "pod_uid": pod.replace("w", "uid")}
@@ -245,25 +234,15 @@ class Agent:
         if reply.assignment is not None:
             about = {k: reply.assignment[k] for k in ("run_id", "attempt", "rank")}
             self.report = {"state": "running", **self.who, **about}
-        elif reply.do == "stop":
-            self.stop()
-
-    def stop(self) -> None:
-        if self.report["state"] == "running":
-            self.exit(-15)
-        else:
-            self.report = {"state": "idle", **self.who}
+        elif reply.do == "stop" and not self.is_stubborn:
+            if self.report["state"] == "running":
+                self.exit(-15)
+            else:
+                self.report = {"state": "idle", **self.who}
 
     def exit(self, code: int, **sizes: int) -> None:
         ended = {"exit_code": code, "exited_at": time.time(), "sizes": sizes}
         self.report = self.report | {"state": "exited"} | ended
-
-
-class StubbornAgent(Agent):
-    """An agent that is heard of, and does not stop when it is told to."""
-
-    def stop(self) -> None:
-        pass
 
 
 @dataclass
@@ -337,7 +316,7 @@ def test_stop_at_any_moment(loop: Loop, turns: int) -> None:
 
 
 def test_a_run_ends_though_an_agent_never_stops_its_rank(loop: Loop) -> None:
-    loop.agents[1] = StubbornAgent("w-1")
+    loop.agents[1].is_stubborn = True
     loop.turn(3)
     Run.update(stop_requested=True).execute()
     loop.pass_time(60)
@@ -353,7 +332,7 @@ def test_a_run_ends_though_bytes_never_come_unless_there_is_no_room_for_them(
     loop: Loop, spool_bytes: int
 ) -> None:
     loop = replace(loop, spool_bytes=spool_bytes)
-    loop.agents[1] = StubbornAgent("w-1")
+    loop.agents[1].is_stubborn = True
     loop.turn(3)
     loop.agents[1].exit(0, metrics=2**60)
     loop.agents[0].exit(0)

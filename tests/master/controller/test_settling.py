@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from peewee import Database, fn
@@ -16,7 +17,7 @@ from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, UnavailableError
 from master.recording.samples import Sample
 from tests.conftest import PrometheusServer
-from tests.master.making import deliver_all, line, post, record
+from tests.master.making import deliver_all, line, post, record, reload
 from tests.master.recording.places import write_labelled
 
 # What the samples of `recorded` count as.
@@ -25,10 +26,11 @@ WHOLE = SampleCounts(recorded=9, in_prometheus=7, kept=2)
 
 @pytest.fixture
 def settler(own_prometheus: PrometheusServer, database: Database) -> Iterator[Settler]:
-    writer, prometheus = RemoteWriter(own_prometheus.url), PrometheusClient(own_prometheus.url)
-    yield Settler(prometheus, Delivery(writer))
-    writer.close()
-    prometheus.close()
+    with (
+        closing(RemoteWriter(own_prometheus.url)) as writer,
+        closing(PrometheusClient(own_prometheus.url)) as prometheus,
+    ):
+        yield Settler(prometheus, Delivery(writer))
 
 
 @pytest.fixture
@@ -43,14 +45,8 @@ def recorded(run: Run, settler: Settler) -> Run:
     return run
 
 
-def reload(run: Run) -> Run:
-    found: Run = Run.get_by_id(run.id)
-    return found
-
-
 def redeliveries(run: Run) -> int:
-    found: int = Run.get_by_id(run.id).redeliveries
-    return found
+    return int(reload(run).redeliveries)
 
 
 @pytest.mark.both_databases

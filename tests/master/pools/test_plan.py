@@ -1,30 +1,29 @@
 """What the pool of a cluster does about what it sees."""
 
+import copy
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from master.pools.manifests import SHAPE_LABEL, Manifest, applied
+from master.pools.manifests import APPLIED, SHAPE_LABEL, Manifest, Object
 from master.pools.plan import (
     OVERDUE_SECONDS,
     Apply,
     Delete,
-    SeenObject,
     Step,
     Wanted,
     explain_pods,
     is_usable,
     plan,
-    read_object,
     surplus,
 )
 from master.pools.status import SeenPod
-from tests.master.pools.made import NAME, OWNER, make_pod, make_wanted
+from tests.master.pools.made import NAME, make_pod, make_wanted
 
 NOW = 1_000_000.0
 OLD = "an older shape"
-OWNER_UID = OWNER["metadata"]["uid"]
 
 
 @pytest.fixture
@@ -32,44 +31,41 @@ def wanted(manifest: Manifest) -> Wanted:
     return make_wanted(manifest)
 
 
-def service_of(wanted: Wanted) -> SeenObject:
-    return SeenObject(applied(wanted.service), OWNER_UID, None, followed=True, going=False)
-
-
-def set_of(wanted: Wanted) -> SeenObject:
-    found = applied(wanted.stateful_set)
-    return SeenObject(found, OWNER_UID, wanted.workers, followed=True, going=False)
-
-
 def plan_for(wanted: Wanted, *pods: SeenPod, doomed: frozenset[str] = frozenset()) -> list[Step]:
     """Return the steps where Service and StatefulSet are as they should be."""
-    services, sets = {NAME: service_of(wanted)}, {NAME: set_of(wanted)}
-    return plan(wanted, services, sets, pods, doomed, NOW)
+    return plan(wanted, wanted.service, wanted.stateful_set, pods, doomed, NOW)
 
 
 def test_what_is_not_there_is_made(wanted: Wanted) -> None:
     both = [Apply(wanted.service), Apply(wanted.stateful_set)]
-    assert plan(wanted, {}, {}, [], frozenset(), NOW) == both
-    services, sets = {NAME: service_of(wanted)}, {NAME: set_of(wanted)}
-    assert plan(wanted, services, {}, [], frozenset(), NOW) == both[1:]
-    assert plan(wanted, {}, sets, [], frozenset(), NOW) == both[:1]
+    assert plan(wanted, None, None, [], frozenset(), NOW) == both
+    assert plan(wanted, wanted.service, None, [], frozenset(), NOW) == both[1:]
+    assert plan(wanted, None, wanted.stateful_set, [], frozenset(), NOW) == both[:1]
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"applied": "other"}, {"applied": ""}, {"replicas": 7}, {"going": True}, {"owner": ""}],
+    [
+        lambda seen: seen["metadata"]["annotations"].update({APPLIED: "other"}),
+        lambda seen: seen["metadata"].pop("annotations"),
+        lambda seen: seen["metadata"].pop("ownerReferences"),
+        lambda seen: seen["metadata"].update(deletionTimestamp="2026-03-01T09:21:29Z"),
+        lambda seen: seen["spec"].update(replicas=7),
+    ],
 )
-def test_what_differs_is_made_anew(wanted: Wanted, change: dict[str, Any]) -> None:
-    seen = replace(set_of(wanted), **change)
-    old = make_pod(0, OLD)
-    steps = plan(wanted, {NAME: service_of(wanted)}, {NAME: seen}, [old], frozenset(), NOW)
+def test_what_differs_is_made_anew(wanted: Wanted, change: Callable[[Object], object]) -> None:
+    seen, old = copy.deepcopy(wanted.stateful_set), make_pod(0, OLD)
+    change(seen)
+    steps = plan(wanted, wanted.service, seen, [old], frozenset(), NOW)
     assert steps == [Apply(wanted.stateful_set)], "or the old pod would be made again"
 
 
 def test_no_pod_is_ended_before_the_cluster_has_taken_notice(wanted: Wanted) -> None:
-    seen = replace(set_of(wanted), followed=False)
-    pods = [make_pod(0, OLD)]
-    assert plan(wanted, {NAME: service_of(wanted)}, {NAME: seen}, pods, frozenset(), NOW) == []
+    seen, old = copy.deepcopy(wanted.stateful_set), make_pod(0, OLD)
+    seen["metadata"]["generation"] = 3
+    for observed, steps in ((2, []), (3, [Delete(old)])):
+        seen["status"] = {"observedGeneration": observed}
+        assert plan(wanted, wanted.service, seen, [old], frozenset(), NOW) == steps
 
 
 RIGHT = "the wanted shape"
@@ -86,8 +82,6 @@ RIGHT = "the wanted shape"
         # Nothing runs in them any more, so not even a rank keeps them.
         (RIGHT, {"phase": "Failed"}, True, True),
         (RIGHT, {"phase": "Succeeded"}, True, True),
-        # They are left to their nodes for a while.
-        (OLD, {"phase": "Terminating", "ends_by": NOW - OVERDUE_SECONDS}, False, False),
     ],
 )
 def test_which_pods_are_ended(
@@ -98,14 +92,15 @@ def test_which_pods_are_ended(
     assert plan_for(with_busy, pod) == ([Delete(pod)] if ends else [])
 
 
-def test_pods_on_dead_nodes_are_ended_at_once(wanted: Wanted) -> None:
-    dead = make_pod(0, OLD, phase="Terminating", ends_by=NOW - OVERDUE_SECONDS - 1)
-    assert plan_for(wanted, dead) == [Delete(dead, at_once=True)]
-
-
-def test_what_was_decided_is_carried_out_though_it_would_fit_again(wanted: Wanted) -> None:
+def test_pods_that_were_to_end_do_though_they_fit_again_and_at_once_on_dead_nodes(
+    wanted: Wanted,
+) -> None:
     pod = make_pod(0, wanted.shape)
     assert plan_for(wanted, pod, doomed=frozenset({pod.uid})) == [Delete(pod)]
+    ending = make_pod(0, OLD, phase="Terminating", ends_by=NOW - OVERDUE_SECONDS)
+    assert plan_for(wanted, ending) == [], "it is left to its node for a while"
+    dead = replace(ending, ends_by=NOW - OVERDUE_SECONDS - 1)
+    assert plan_for(wanted, dead) == [Delete(dead, at_once=True)]
 
 
 @pytest.mark.parametrize(
@@ -138,20 +133,11 @@ def test_pods_past_the_size_go_though_it_grows_again(manifest: Manifest) -> None
     """The cluster may be about to end them when a larger run comes."""
     pods = [make_pod(number, OLD) for number in range(4)]
     two, four = make_wanted(manifest, 2), make_wanted(manifest, 4)
-    assert surplus(two, {NAME: set_of(four)}, pods, first=False) == {"uid-2", "uid-3"}
-    assert surplus(four, {NAME: set_of(two)}, pods, first=False) == set(), "it is made larger"
-    assert surplus(four, {NAME: set_of(two)}, pods, first=True) == {"uid-2", "uid-3"}, (
-        "a controller that was killed made it smaller"
-    )
-    assert surplus(four, {}, pods, first=True) == set()
-
-
-def test_what_an_object_says(wanted: Wanted) -> None:
-    assert read_object(wanted.stateful_set) == set_of(wanted)
-    assert read_object(wanted.service) == service_of(wanted)
-    going = {"metadata": {"generation": 3, "deletionTimestamp": "2026-03-01T09:21:29Z"}}
-    behind = {**going, "status": {"observedGeneration": 2}}
-    assert read_object(behind) == SeenObject("", "", None, followed=False, going=True)
+    assert surplus(two, four.stateful_set, pods, first=False) == {"uid-2", "uid-3"}
+    assert surplus(four, two.stateful_set, pods, first=False) == set(), "it is made larger"
+    killed = surplus(four, two.stateful_set, pods, first=True)
+    assert killed == {"uid-2", "uid-3"}, "a controller that was killed made it smaller"
+    assert surplus(four, None, pods, first=True) == set()
 
 
 # --- Why pods are not there, in words. ---
@@ -160,6 +146,7 @@ WANTED = "wanted"
 BUSY = "a pod of the run, from before the manifest changed"
 NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
 PENDING = {"phase": "Pending", "running": False, "scheduled": False}
+ENDS_FIRST = "3 of 4 worker pods are made; the former ones (1) end first"
 
 
 def four(**changes_of_last: Any) -> list[SeenPod]:
@@ -181,14 +168,8 @@ def four(**changes_of_last: Any) -> list[SeenPod]:
             four(running=False, trouble="worker image x cannot be pulled: no"),
             f"worker image x cannot be pulled: no ({NAME}-3)",
         ),
-        (
-            [*four()[:3], make_pod(3, OLD)],
-            "3 of 4 worker pods are made; the former ones (1) end first",
-        ),
-        (
-            four(phase="Terminating"),
-            "3 of 4 worker pods are made; the former ones (1) end first",
-        ),
+        ([*four()[:3], make_pod(3, OLD)], ENDS_FIRST),
+        (four(phase="Terminating"), ENDS_FIRST),
         # A StatefulSet that is refused, as by a quota, has no pod that tells why.
         (four()[:1], "1 of 4 worker pods are made; if it stays so, `kubectl describe` tells why"),
         (

@@ -106,32 +106,27 @@ TOO_OLD = {"code": 410, "reason": "Expired", "message": "too old resource versio
     "event",
     [
         json.dumps({"type": "ERROR", "object": TOO_OLD}).encode() + b"\n",
-        b"no JSON\n",
-        b"[]\n",
-        b'{"type": "ADDED", "object": {}}\n',
+        *(b"no JSON\n", b"[]\n", b'{"type": "ADDED", "object": {}}\n'),
         b'{"type": "ADDED", "object": {"metadata": {"name": "a"}}}\n',
+        *(Fault(410), Fault(0)),
     ],
 )
-def test_it_starts_over_when_a_watch_goes_wrong(
-    reflector: Reflector[int], objects: Objects, proxy: Proxy, event: bytes, stop: threading.Event
+def test_it_lists_again_when_a_watch_goes_wrong(
+    reflector: Reflector[int],
+    objects: Objects,
+    proxy: Proxy,
+    event: bytes | Fault,
+    stop: threading.Event,
 ) -> None:
     objects.there = {"a": named("a", 1)}
-    objects.events = [event]
+    if isinstance(event, bytes):
+        objects.events = [event]
+    else:
+        proxy.spoil = lambda request: event if request.verb == "WATCH" else None
     reflector.start(stop)
     wait_for(lambda: lists(proxy) > 3)
     assert reflector.seen == {"a": 1}
     assert reflector.trouble == "", "the lists go well"
-
-
-@pytest.mark.parametrize("fault", [Fault(410), Fault(500), Fault(403), Fault(0)])
-def test_where_it_cannot_watch_it_lists(
-    reflector: Reflector[int], objects: Objects, proxy: Proxy, fault: Fault, stop: threading.Event
-) -> None:
-    proxy.spoil = lambda request: fault if request.verb == "WATCH" else None
-    reflector.start(stop)
-    wait_for(lambda: reflector.seen == {})
-    objects.there = {"a": named("a", 5)}
-    wait_for(lambda: reflector.seen == {"a": 5})
 
 
 def test_trouble_is_said_once_and_when_it_is_over(

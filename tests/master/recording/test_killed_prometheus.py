@@ -24,11 +24,6 @@ def own_case(database: Database, own_prometheus: PrometheusServer) -> Iterator[C
     case.close()
 
 
-def lose_the_disk(server: PrometheusServer) -> None:
-    """Delete everything that a Prometheus has, while it is down."""
-    shutil.rmtree(server.folder / "data")
-
-
 def redeliveries(case: Case) -> int:
     found: int = Run.get_by_id(case.run.id).redeliveries
     return found
@@ -62,7 +57,7 @@ def test_an_empty_disk_while_samples_wait(
             own_case.record_some()
             wait_for(nothing_waits)
         own_prometheus.kill()
-        lose_the_disk(own_prometheus)
+        shutil.rmtree(own_prometheus.folder / "data")
         own_case.record_some()
         wait_for(lambda: "takes no samples" in caplog.text, what="the absence was noticed")
         own_prometheus.start()
@@ -82,9 +77,7 @@ def test_a_disk_that_is_lost_again_while_all_is_sent_again(
         own_case.record_some()
     own_case.deliver_all()
     for _ in range(2):
-        own_prometheus.kill()
-        lose_the_disk(own_prometheus)
-        own_prometheus.start()
+        own_prometheus.lose_everything()
         own_case.recount()
         own_case.delivery.deliver_waiting()
         assert not nothing_waits(), "all of it was in one batch"

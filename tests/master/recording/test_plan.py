@@ -20,16 +20,8 @@ def sent(found: Plan) -> dict[SeriesKey, list[tuple[int, float | str]]]:
 
 
 def test_samples_in_order_are_all_sent_by_series() -> None:
-    found = plan(
-        [
-            sample(NOW_MS),
-            sample(NOW_MS, 2.0, "b"),
-            sample(NOW_MS + 1, 3.0),
-            sample(NOW_MS, rank=""),
-        ],
-        {},
-        NOW_MS,
-    )
+    samples = [sample(NOW_MS), sample(NOW_MS, 2.0, "b"), sample(NOW_MS + 1, 3.0)]
+    found = plan([*samples, sample(NOW_MS, rank="")], {}, NOW_MS)
     assert found.keep == []
     assert sent(found) == {
         ("a", "0"): [(NOW_MS, 1.0), (NOW_MS + 1, 3.0)],

@@ -52,11 +52,6 @@ def test_ranks_may_be_delivered_in_any_order_and_twice(run: Run) -> None:
     assert reached(run) == (5.25, 3.0)
 
 
-def test_a_loss_is_to_fall(run: Run) -> None:
-    store(run, at(1, 0.6), at(2, 0.5), goal=Goal("val", 0.5, lower_is_better=True))
-    assert reached(run) == (2.0, None)
-
-
 @pytest.mark.parametrize("value", [float("nan"), "99", 96.9])
 def test_values_that_do_not_reach_the_goal(run: Run, value: float | str) -> None:
     store(run, at(1, value), at(1, 99.0, "other"), goal=_GOAL)
@@ -65,10 +60,10 @@ def test_values_that_do_not_reach_the_goal(run: Run, value: float | str) -> None
 
 def test_another_goal_begins_anew(run: Run) -> None:
     store(run, at(1, 97.5), goal=_GOAL)
-    store(run, at(2, 97.5), goal=Goal("val", 98.0, lower_is_better=False))
+    store(run, at(2, 97.5), goal=Goal("val", 0.5, lower_is_better=True))
     assert reached(run) == (None, None)
-    store(run, at(3, 98.0))
-    assert reached(run) == (3.0, None)
+    store(run, at(3, 0.6), at(4, 0.5))
+    assert reached(run) == (4.0, None)
 
 
 def test_the_last_settings_replace_those_before(run: Run) -> None:

@@ -167,10 +167,8 @@ def test_of_many_malformed_lines_the_first_are_shown() -> None:
 @pytest.mark.parametrize(
     ("number", "meant"),
     [
-        ("1e400", "1e400"),
-        ("18446744073709551617", "18446744073709551617"),
+        *((text, text) for text in ("1e400", "18446744073709551617", "9" * 4300)),
         ("Infinity", math.inf),
-        ("9" * 4300, "9" * 4300),
     ],
 )
 def test_numbers_that_no_float_holds_become_texts(number: str, meant: float | str) -> None:
@@ -234,28 +232,18 @@ def test_posted_samples_are_read_as_they_were_written(sample: Sample) -> None:
 
 def test_the_same_sample_is_written_once_and_any_difference_counts() -> None:
     sample = Sample("a", "1", 1, 1.0, True, {"a": 1})
-    different = [
-        sample,
-        sample._replace(metric="b"),
-        sample._replace(rank="2"),
-        sample._replace(time_us=2),
-        sample._replace(value=2.0),
-        sample._replace(cumulative=None),
-        sample._replace(metadata={"a": 2}),
-    ]
+    changes: dict[str, Any] = {"metric": "b", "rank": "2", "time_us": 2, "value": 2.0}
+    changes |= {"cumulative": None, "metadata": {"a": 2}}
+    different = [sample, *(sample._replace(**{name: new}) for name, new in changes.items())]
     assert list(parse_posted(to_posted_lines([*different, *reversed(different)]))) == different
 
 
 @pytest.mark.parametrize(
     ("name", "key"),
     [
-        ("train_loss @ 0", ("train_loss", "0")),
-        ("val_global_Prec@1 @ 12", ("val_global_Prec@1", "12")),
-        ("val_global_Prec@1", ("val_global_Prec@1", "")),
-        ("a @ 1 @ 2", ("a @ 1", "2")),
-        ("a @ b", ("a @ b", "")),
-        (" @ 1", (" @ 1", "")),
-        ("a @ ", ("a @ ", "")),
+        *(("train_loss @ 0", ("train_loss", "0")), ("Prec@1 @ 12", ("Prec@1", "12"))),
+        *(("Prec@1", ("Prec@1", "")), ("a @ 1 @ 2", ("a @ 1", "2")), ("a @ b", ("a @ b", ""))),
+        *((" @ 1", (" @ 1", "")), ("a @ ", ("a @ ", ""))),
     ],
 )
 def test_names_on_the_api_and_labels_in_prometheus(name: str, key: tuple[str, str]) -> None:
