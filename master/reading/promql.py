@@ -50,10 +50,9 @@ class CircuitBreaker:
 
     @contextmanager
     def query(self) -> Iterator[None]:
-        """Run the block as a query, and count whether it raises ``NoAnswerError``.
+        """Run the block as a query, unless the circuit is open or too many are under way.
 
-        Raises:
-            PrometheusError: the circuit is open, or too many queries are under way.
+        A block that raises ``NoAnswerError`` counts as a failure.
         """
         self._check()
         if not self._slots.acquire(timeout=_QUEUE_SECONDS):
@@ -163,7 +162,7 @@ class PrometheusClient:
         return str(self._get("status/runtimeinfo")["startTime"])
 
     def ready(self) -> bool:
-        """Return whether Prometheus answers queries."""
+        """Check if Prometheus answers queries."""
         try:
             answer = self._client.get(f"{self._url}/-/ready", timeout=_READY_SECONDS)
             return answer.is_success

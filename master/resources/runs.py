@@ -36,7 +36,7 @@ class RunsResource:
     )
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with all runs, the oldest first, or with those from an id on, or of a pod."""
-        first_id = whole_number(req, "from_id", default=0) or 0
+        first_id = whole_number(req, "from_id") or 0
         resp.media = runs.describe_from(first_id, pod=req.get_param("pod"))
 
     @operation(
