@@ -28,7 +28,7 @@ _MAX_DIGITS = 12
 
 
 def access_of(resource: object) -> Access:
-    """Return who may use a resource: its attribute ``access``; without one it is for users."""
+    """Return the attribute ``access`` of a resource; without one, it is for users."""
     access: Access = getattr(resource, "access", "user")
     return access
 

@@ -1,4 +1,8 @@
-"""HTTP: parameters and bodies of requests, with errors that name the field, and JSON answers."""
+"""HTTP: parameters and bodies of requests, and JSON answers.
+
+A wrong request raises a ``falcon.HTTPError`` with a message that names the field: 400, 413 for a
+body that is too large, 415 for a compressed one.
+"""
 
 import json
 from functools import cache
@@ -16,10 +20,9 @@ from master.errors import BadFieldError
 
 # A text without NUL: neither PostgreSQL nor a command line takes it.
 NO_NUL = r"^[^\x00]*$"
-# The largest body of a request that is no stream.
-MAX_BODY_BYTES = 1 << 20
-# The largest list of samples.
-MAX_LIST_BYTES = 16 << 20
+# The largest body of a request that is no stream, and of a list of samples.
+_MAX_BODY_BYTES = 1 << 20
+_MAX_LIST_BYTES = 16 << 20
 _PIECE_BYTES = 64 << 10
 # More do not fit a database's 64 bits.
 _MAX_DIGITS = 18
@@ -30,26 +33,16 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def read_body(req: Request, model: type[_Model]) -> _Model:
-    """Return the body, JSON or a form, as a model.
-
-    Raises:
-        falcon.HTTPBadRequest: the body is no JSON object and no form, or a field is wrong (400).
-        falcon.HTTPContentTooLarge: the body is too large (413).
-    """
-    fields = _read_form(req) if _is_form(req) else read_json(req, MAX_BODY_BYTES)
+    """Return the body, a JSON object or a form, as a model."""
+    fields = _read_fields(req, _MAX_BODY_BYTES)
     if not isinstance(fields, dict):
         raise BadFieldError("body", "it must be a JSON object")
     return model.model_validate(fields)
 
 
 def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | _Model:
-    """Return the body as a model, or as a list of at most ``most`` of them.
-
-    Raises:
-        falcon.HTTPBadRequest: the body is none of both, or a field is wrong (400).
-        falcon.HTTPContentTooLarge: the body is too large (413).
-    """
-    fields = _read_form(req) if _is_form(req) else read_json(req, MAX_LIST_BYTES)
+    """Return the body as a model, or as a list of at most ``most`` of them."""
+    fields = _read_fields(req, _MAX_LIST_BYTES)
     if isinstance(fields, dict):
         return model.model_validate(fields)
     if not isinstance(fields, list):
@@ -59,13 +52,11 @@ def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | 
     return _list_of(model).validate_python(fields)
 
 
-def read_json(req: Request, limit: int) -> Any:
-    """Parse the body as JSON; no body reads as an empty object.
-
-    Raises:
-        falcon.HTTPBadRequest: it is no JSON (400).
-        falcon.HTTPContentTooLarge: it is longer than ``limit`` bytes (413).
-    """
+def _read_fields(req: Request, limit: int) -> Any:
+    """Parse the body, JSON of at most ``limit`` bytes or a form; no body reads as an object."""
+    kind = (req.content_type or "").partition(";")[0].strip().lower()
+    if kind == falcon.MEDIA_URLENCODED:
+        return _read_form(req)
     body = read_bytes(req, limit) or b"{}"
     try:
         fields = exact_json.loads(body)
@@ -76,13 +67,26 @@ def read_json(req: Request, limit: int) -> Any:
     return fields
 
 
-def read_bytes(req: Request, limit: int) -> bytes:
-    """Return the raw body.
+def _read_form(req: Request) -> dict[str, str]:
+    """Return the fields of a form, such as MLBench's own client sends."""
+    try:
+        text = read_bytes(req, _MAX_BODY_BYTES).decode()
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
+    except ValueError as error:
+        raise BadFieldError("body", f"it must be a form in UTF-8: {error}") from None
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise BadFieldError("body", "a field is given twice")
+    return fields
 
-    Raises:
-        falcon.HTTPContentTooLarge: it is longer than ``limit`` (413).
-        falcon.HTTPUnsupportedMediaType: it is compressed (415).
-    """
+
+@cache
+def _list_of(model: type[_Model]) -> TypeAdapter[list[_Model]]:
+    return TypeAdapter(list[model])  # type: ignore[valid-type]
+
+
+def read_bytes(req: Request, limit: int) -> bytes:
+    """Return the raw body, of at most ``limit`` bytes."""
     encoding = req.get_header("Content-Encoding", default="identity")
     if encoding.lower() != "identity":
         raise falcon.HTTPUnsupportedMediaType(
@@ -111,72 +115,33 @@ def _let_finish(stream: Any, most: int) -> None:
             return
 
 
-@cache
-def _list_of(model: type[_Model]) -> TypeAdapter[list[_Model]]:
-    return TypeAdapter(list[model])  # type: ignore[valid-type]
-
-
-def _is_form(req: Request) -> bool:
-    return (req.content_type or "").partition(";")[0].strip().lower() == falcon.MEDIA_URLENCODED
-
-
-def _read_form(req: Request) -> dict[str, str]:
-    """Return the fields of a form, such as MLBench's own client sends.
-
-    Raises:
-        falcon.HTTPBadRequest: it is no UTF-8, or a field is there twice (400).
-        falcon.HTTPContentTooLarge: it is too large (413).
-    """
-    try:
-        text = read_bytes(req, MAX_BODY_BYTES).decode()
-        pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
-    except ValueError as error:
-        raise BadFieldError("body", f"it must be a form in UTF-8: {error}") from None
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise BadFieldError("body", "a field is given twice")
-    return fields
-
-
 def choice(req: Request, name: str, allowed: tuple[str, ...], default: str) -> str:
-    """Return a query parameter that has few possible values.
-
-    Raises:
-        BadFieldError: it has another one.
-    """
+    """Return a query parameter that has few possible values."""
     value = req.get_param(name, default=default)
     if value not in allowed:
         raise BadFieldError(name, f"one of {', '.join(allowed)} (not {value!r})")
     return value
 
 
-def whole_number(req: Request, name: str, default: int | None = None) -> int | None:
-    """Return a query parameter that is a whole number, 0 or more.
-
-    Raises:
-        BadFieldError: it is something else.
-    """
+def whole_number(req: Request, name: str, least: int = 0) -> int | None:
+    """Return a query parameter that is a whole number; None if it is not given."""
     text = req.get_param(name)
     if text is None:
-        return default
+        return None
     number = parse_whole_number(text)
-    if number is None:
-        raise BadFieldError(name, f"a whole number, 0 or more (not {text!r})")
+    if number is None or number < least:
+        raise BadFieldError(name, f"a whole number, {least} or more (not {text!r})")
     return number
 
 
 def parse_whole_number(text: str) -> int | None:
-    """Return the whole number that a text spells; nothing for any other text, or a huge one."""
+    """Return the whole number that a text spells; None for any other text, or a huge one."""
     plain = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
     return int(text) if plain else None
 
 
 def moment(req: Request, name: str, default: int) -> int:
-    """Return a query parameter that is a time, in microseconds since 1970.
-
-    Raises:
-        BadFieldError: it is no time.
-    """
+    """Return a query parameter that is a time, in microseconds since 1970."""
     text = req.get_param(name)
     if text is None:
         return default
@@ -187,11 +152,7 @@ def moment(req: Request, name: str, default: int) -> int:
 
 
 def refuse_truth_value(value: object) -> object:
-    """Pass on the value of a field that holds a number: True would do for 1.
-
-    Raises:
-        ValueError: it is a truth value.
-    """
+    """Refuse True as the value of a field that holds a number; pydantic would take it for 1."""
     if isinstance(value, bool):
         raise ValueError("a number, not a truth value")
     return value

@@ -153,7 +153,7 @@ def _waiting(run: Run) -> int | None:
 
 
 def _lost_ranks(runs: Sequence[Run]) -> Mapping[int, int]:
-    """Return how many ranks of its latest attempt each run has lost."""
+    """Count the lost ranks of the latest attempt of each run."""
     lost = (
         Rank.select(Rank.run)
         .join(Run)

@@ -3,9 +3,11 @@
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from mlbench import names
 from mlbench.errors import NotConnectedError
@@ -94,20 +96,25 @@ class Home:
         write_private(self.connection_file, json.dumps(asdict(connection)) + "\n")
 
 
+@contextmanager
+def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Open a draft that replaces a file in one step at the end, and is deleted after an error."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    draft.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            yield file
+        draft.replace(path)
+    finally:
+        # Also on a full disk, where what was written of it takes room.
+        draft.unlink(missing_ok=True)
+
+
 def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
     """Replace a file in one step, so that a reader sees the old text or the new, never half."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    draft.unlink(missing_ok=True)
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        draft.replace(path)
-    except OSError:
-        # On a full disk, what was written of it takes room.
-        draft.unlink(missing_ok=True)
-        raise
+    with replacing(path, mode) as file:
+        file.write(text.encode())
 
 
 def write_private(path: Path, text: str) -> None:

@@ -49,11 +49,7 @@ def write(path: Path, token: str) -> None:
 
 
 def read(path: Path) -> str:
-    """Return the token that a file holds.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return the token that a file holds; raise OSError if it cannot be read."""
     return path.read_text().strip()
 
 

@@ -32,14 +32,10 @@ class _Figure:
     """All labels but those of the scrape."""
 
     def is_in(self, labels: Mapping[str, str]) -> bool:
-        """Return whether the series with these labels holds it."""
+        """Check if the series with these labels belongs to the figure."""
         return labels["__name__"] == self.metric and all(
             labels.get(name, "") == value for name, value in self.labels.items()
         )
-
-    def selector(self, pod: str) -> str:
-        """Write the selector of its series."""
-        return select({"__name__": self.metric, "pod": pod, **self.labels})
 
 
 def read(
@@ -49,9 +45,6 @@ def read(
 
     Series have their name in Prometheus. Where a pod has several of a name, as with several
     containers, the labels that differ are added: ``container_x{container="a"}``.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
     """
     metrics = {name.partition("{")[0] for name in selection.names}
     metrics = {metric for metric in metrics if metric.startswith(_PREFIX)}
@@ -83,10 +76,11 @@ def _read_some(
     if metrics and _count(prometheus, metrics, pods, span) > _AT_ONCE:
         if len(pods) == 1:
             [(pod, figures)] = wanted.items()
-            reads = (
-                partial(windows.read, prometheus, one.selector(pod), span) for _, one in figures
-            )
-            yield pod, list(zip((name for name, _ in figures), reads, strict=True))
+            reads: Figures = []
+            for name, figure in figures:
+                selector = select({"__name__": figure.metric, "pod": pod, **figure.labels})
+                reads.append((name, partial(windows.read, prometheus, selector, span)))
+            yield pod, reads
             return
         for half in (pods[: len(pods) // 2], pods[len(pods) // 2 :]):
             yield from _read_some(prometheus, {pod: wanted[pod] for pod in half}, span)

@@ -43,7 +43,7 @@ def count(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
 
 
 def delivered_so_far(run_id: int) -> SampleCounts:
-    """Return where a run's samples are by the database alone, without asking Prometheus."""
+    """Count the samples of a run by the database alone, without asking Prometheus."""
     owner = run_owner(run_id)
 
     def total(table: type[Stream | Series], column: Any) -> int:

@@ -27,10 +27,7 @@ Spans = Mapping[SeriesKey, Span]
 
 
 class LostSamplesError(PrometheusError):
-    """Prometheus has lost or forgotten samples that it was given.
-
-    ``may_pass`` tells whether they will be delivered again, as those of an active run are.
-    """
+    """Prometheus has lost samples that it was given. Those of an active run are sent again."""
 
     def __init__(self, owner: str, found: int, samples: int) -> None:
         kind, _, name = owner.partition("/")
@@ -59,7 +56,6 @@ class DeliveredReader:
 
         Raises:
             LostSamplesError: Prometheus has not all of them any more.
-            PrometheusError: Prometheus gives no answer.
         """
         # A posted sample may be later by a fraction of its millisecond in Prometheus.
         after_ms, until_ms = self.selection.after_us // 1000, self.selection.until_us // 1000
@@ -146,12 +142,7 @@ class DeliveredReader:
         self.checked[wanted] = time.monotonic()
 
     def _check(self, found: Mapping[SeriesKey, int]) -> None:
-        """Check that Prometheus has as many samples of whole series as were delivered.
-
-        Raises:
-            LostSamplesError: it has fewer.
-            PrometheusError: they were deleted, or are being delivered again.
-        """
+        """Raise an error if Prometheus has fewer samples of whole series than were delivered."""
         wanted = {key: self.stored.delivered[key].samples for key in found}
         if all(found[key] >= samples for key, samples in wanted.items()):
             return

@@ -19,15 +19,14 @@ from master.reading.points import Pieces, Points
 from master.reading.series import NamedSeries
 from mlbench.csv_cells import harmless, harmless_value
 
-FORMATS = ("json", "zip", "csv")
-
 Kind = Literal["pod", "run"]
 
 _CONTENT_TYPES = {
     "json": "application/json",
-    "csv": "text/csv; charset=utf-8",
     "zip": "application/zip",
+    "csv": "text/csv; charset=utf-8",
 }
+FORMATS = tuple(_CONTENT_TYPES)
 _CSV_COLUMNS = ("series", "date", "value", "cumulative", "metadata")
 # Larger blocks cost memory, smaller ones time.
 _BLOCK_BYTES = 64 << 10
@@ -72,7 +71,7 @@ def write_one(owner: Owner, format_: str, title: str) -> Answer:
         case "csv":
             pieces = chain(_csv([_CSV_COLUMNS]), _csv_lines((), owner.series, Dates()))
         case _:
-            pieces = _json_object(owner.series, Dates())
+            pieces = _json_series(owner.series, Dates())
     return _answer(pieces, format_, title)
 
 
@@ -119,31 +118,35 @@ def _or_message(series: NamedSeries) -> NamedSeries | str:
     return iter(()) if first is None else chain([first], series)
 
 
-def _json_object(series: NamedSeries, dates: "Dates") -> Iterator[bytes]:
-    """Write ``{name: [{"date", "value"}, …], …}``; averages have ``min`` and ``max``."""
+def _json_object(entries: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[bytes]:
     before = b"{"
-    for name, pieces in series:
-        yield before + orjson.dumps(name) + b":["
+    for name, value in entries:
+        yield before + orjson.dumps(name) + b":"
+        yield from value
         before = b","
-        comma = b""
-        for points in pieces:
-            yield comma + ",".join(_json_points(points, dates)).encode()
-            comma = b","
-        yield b"]"
     yield b"{}" if before == b"{" else b"}"
+
+
+def _json_series(series: NamedSeries, dates: "Dates") -> Iterator[bytes]:
+    """Write ``{name: [{"date", "value"}, …], …}``; averages have ``min`` and ``max``."""
+    return _json_object((name, _json_list(pieces, dates)) for name, pieces in series)
+
+
+def _json_list(pieces: Pieces, dates: "Dates") -> Iterator[bytes]:
+    before = "["
+    for points in pieces:
+        yield (before + ",".join(_json_points(points, dates))).encode()
+        before = ","
+    yield b"]"
 
 
 def _json_of_all(owners: Iterable[Owner]) -> Iterator[bytes]:
     dates = Dates()
-    before = b"{"
-    for owner in owners:
-        yield before + orjson.dumps(owner.name) + b":"
-        series = _or_message(owner.series)
-        yield from (
-            [orjson.dumps(series)] if isinstance(series, str) else _json_object(series, dates)
-        )
-        before = b","
-    yield b"{}" if before == b"{" else b"}"
+
+    def write(series: NamedSeries | str) -> Iterable[bytes]:
+        return [orjson.dumps(series)] if isinstance(series, str) else _json_series(series, dates)
+
+    return _json_object((owner.name, write(_or_message(owner.series))) for owner in owners)
 
 
 def _json_points(points: Points, dates: "Dates") -> list[str]:
@@ -247,16 +250,15 @@ def _json_file(pieces: Pieces) -> Iterator[bytes]:
 
 def _indented_points(points: Points, dates: "Dates") -> list[str]:
     entries = [
-        f'    {{\n        "date": "{date}",\n        "value": {value},\n'
-        f'        "cumulative": false\n    }}'
+        f'    {{\n        "date": "{date}",\n        "value": {value},\n        "cumulative": false'
         for date, value in _dated_values(points, dates)
     ]
     for i, note in points.notes.items():
-        more = "" if note.metadata is None else f',\n        "metadata": {_json(note.metadata)}'
-        flag = "true" if note.cumulative else "false"
-        head = entries[i].removesuffix("false\n    }")
-        entries[i] = f"{head}{flag}{more}\n    }}"
-    return entries
+        if note.cumulative:
+            entries[i] = entries[i].removesuffix("false") + "true"
+        if note.metadata is not None:
+            entries[i] += f',\n        "metadata": {_json(note.metadata)}'
+    return [f"{entry}\n    }}" for entry in entries]
 
 
 def _to_zip(folders: Iterable[tuple[str, Iterable[_File]]]) -> Iterator[bytes]:

@@ -76,10 +76,10 @@ class Log:
         return self.gap if position >= gap_start else (0, gap_start)
 
     def left_out(self, start: int, end: int | None = None) -> str:
-        """Return the line for the part of the gap between two offsets; empty if there is none."""
+        """Return the line for the gap between two offsets; empty if it does not go on at start."""
         gap_start, gap_end = self.gap
-        count = min(gap_end, gap_end if end is None else end) - max(start, gap_start)
-        if count <= 0:
+        count = min(gap_end, gap_end if end is None else end) - start
+        if start < gap_start or count <= 0:
             return ""
         newline = "" if self.read(gap_start - 1, gap_start) == b"\n" else "\n"
         return f"{newline}… {count:,} bytes left out here …\n"
@@ -101,7 +101,7 @@ def find(run: Run, rank: int, name: str, attempt: int | None = None) -> Log:
 def page(log: Log, offset: int) -> LogPage:
     """Return the page that begins at an offset."""
     start = min(offset, log.size)
-    if text := log.left_out(start) if start in range(*log.gap) else "":
+    if text := log.left_out(start):
         # The rest of a character that the gap cuts is left out too.
         _, end = log.gap
         end += _character_start(log.read(end, end + _MOST_CONTINUATION))
@@ -123,7 +123,7 @@ def before(log: Log, end: int) -> LogPage:
     """Return the lines up to an offset: whole ones, unless one is longer than a page."""
     end = min(end, log.size)
     floor, _ = log.part(max(0, end - 1))
-    if text := log.left_out(floor, end) if floor in range(*log.gap) else "":
+    if text := log.left_out(floor, end):
         return _page(log, text, floor, end)
     start = max(floor, end - _BEFORE_BYTES)
     data = log.read(start, end)
@@ -146,7 +146,7 @@ def whole(log: Log) -> Iterator[bytes]:
     """
     position, end = 0, log.size
     while position < end:
-        if text := log.left_out(position) if position in range(*log.gap) else "":
+        if text := log.left_out(position):
             yield text.encode()
             _, position = log.gap
         elif data := log.read(position, min(position + _PAGE_BYTES, end)):
@@ -225,29 +225,23 @@ def search(log: Log, text: str, offset: int) -> LogSearch:
             at, line = found[-1] if len(found) == room else (0, lines[:-1])
             position += at + len(line) + 1
         else:
-            long = _search_line(log, needle, position, start + _SEARCHED_BYTES)
-            if long.end == position < log.size:
+            is_found, end, has_ended = _search_line(log, needle, position, start + _SEARCHED_BYTES)
+            if end == position < log.size:
                 break  # the log was deleted meanwhile
-            if long.found:
+            if is_found:
                 head = log.read(position, position + _SHOWN_CHARACTERS * _CHARACTER_BYTES)
                 matches.append(LogMatch(position, _show(head)))
-            complete = long.end == log.size
-            position = position if long.is_open else long.end
+            complete = end == log.size
+            position = end if has_ended else position
     where = (log.rank, log.name, log.attempt)
     return LogSearch(*where, tuple(matches), start, position, log.size, complete)
 
 
-@dataclass(frozen=True)
-class _SearchedLine:
-    found: bool
-    end: int
-    """Where the line, or the part of it that was searched, ends."""
-    is_open: bool
-    """Whether the process may still write more of the line."""
+def _search_line(log: Log, needle: str, start: int, limit: int) -> tuple[bool, int, bool]:
+    """Search the line that begins at ``start``, however long it is, up to a limit.
 
-
-def _search_line(log: Log, needle: str, start: int, limit: int) -> _SearchedLine:
-    """Search the line that begins at ``start``, however long it is, up to a limit."""
+    Returns whether the text was found, where the search ended, and whether the line has ended.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     found, text, position, newline = False, "", start, b""
     while not newline and (data := log.read(position, min(position + _SEARCH_PIECE, limit))):
@@ -257,8 +251,7 @@ def _search_line(log: Log, needle: str, start: int, limit: int) -> _SearchedLine
         found = found or needle in text
         position += len(line) + len(newline)
     found = found or needle in text + decoder.decode(b"", final=True)
-    is_open = position == log.size and not (newline or log.ended)
-    return _SearchedLine(found, position, is_open)
+    return found, position, bool(newline or log.ended or position < log.size)
 
 
 def _matching(lines: bytes, needle: str) -> Iterator[tuple[int, bytes]]:

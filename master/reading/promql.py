@@ -50,10 +50,9 @@ class CircuitBreaker:
 
     @contextmanager
     def query(self) -> Iterator[None]:
-        """Run the block as a query, and count whether it raises ``NoAnswerError``.
+        """Run the block as a query, unless the circuit is open or too many are under way.
 
-        Raises:
-            PrometheusError: the circuit is open, or too many queries are under way.
+        A block that raises ``NoAnswerError`` counts as a failure.
         """
         self._check()
         if not self._slots.acquire(timeout=_QUEUE_SECONDS):
@@ -154,7 +153,7 @@ class PrometheusClient:
         return found
 
     def began(self) -> str:
-        """Return when Prometheus was started; a restarted one has another time."""
+        """Return the time at which Prometheus was started."""
         url = f"{self._url}/api/v1/status/runtimeinfo"
         try:
             answer = self._client.get(url).raise_for_status()
@@ -163,7 +162,7 @@ class PrometheusClient:
             raise PrometheusError(f"Prometheus does not say when it started: {error}") from error
 
     def ready(self) -> bool:
-        """Return whether Prometheus answers queries."""
+        """Check if Prometheus answers queries."""
         try:
             answer = self._client.get(f"{self._url}/-/ready", timeout=_READY_SECONDS)
             return answer.is_success

@@ -35,7 +35,7 @@ class Selection:
         return frozenset(metric for name in self.names for metric in (name, split_name(name)[0]))
 
     def wants(self, *names: str) -> bool:
-        """Return whether a series is wanted that goes by any of these names."""
+        """Check if a series is wanted that goes by any of these names."""
         return not self.names or any(name in self.names for name in names)
 
     def within(self, first_us: int, last_us: int) -> "Selection":

@@ -33,10 +33,6 @@ _LOCK_SECONDS = 1.0
 _parsing = threading.Lock()
 
 
-class BehindError(PrometheusError):
-    """So much waits for Prometheus that it cannot be read in time."""
-
-
 @dataclass(frozen=True, slots=True)
 class Delivered:
     """The samples of a series that Prometheus has."""
@@ -100,11 +96,7 @@ class Stored:
         return {*self.delivered, *self.waiting, *self.kept}
 
     def check(self) -> None:
-        """Check that no samples were deleted, or rewound to be delivered again, since.
-
-        Raises:
-            PrometheusError: some were.
-        """
+        """Raise ``PrometheusError`` if samples were deleted, or rewound for delivery, since."""
         now = _load_delivered(self.owner, self.metrics)
         is_less = any(
             key not in now or now[key].samples < had.samples for key, had in self.delivered.items()
@@ -173,7 +165,7 @@ def load(owner: str, metrics: Collection[str] = ()) -> Stored:
     """Load what the database has of an owner's samples: of some metrics, or of all.
 
     Raises:
-        BehindError: too much waits for Prometheus.
+        PrometheusError: so much waits for Prometheus that it cannot be read in time.
     """
     with snapshot():
         delivered = _load_delivered(owner, metrics)
@@ -225,9 +217,6 @@ def _load_waiting(
     """Parse the samples that wait for delivery, each with the time that it will have later.
 
     ``last_ms`` has the newest millisecond of each series in Prometheus.
-
-    Raises:
-        BehindError: they are too many, or another thread parses as many.
     """
     streams = waiting(owner)
     size = sum(stream.size - stream.delivered for stream in streams)
@@ -267,11 +256,7 @@ def _parse_waiting(
 
 
 def _find_lines(streams: list[Stream], metrics: Collection[str]) -> list[tuple[Stream, bytes]]:
-    """Return the waiting lines that may name one of the metrics, batch by batch.
-
-    Raises:
-        BehindError: they are too many to be parsed.
-    """
+    """Return the waiting lines that may name one of the metrics, batch by batch."""
     found = []
     size = 0
     for stream in streams:
@@ -288,7 +273,7 @@ def _find_lines(streams: list[Stream], metrics: Collection[str]) -> list[tuple[S
 
 
 def _can_search(metrics: Collection[str]) -> bool:
-    """Return whether the lines of these metrics name them; malformed lines do not."""
+    """Tell if the lines of these metrics name them; malformed lines do not."""
     return bool(metrics) and MALFORMED not in metrics
 
 
@@ -302,8 +287,8 @@ def _lines_naming(metrics: Collection[str], lines: bytes) -> bytes:
     return b"".join(line for line in lines.splitlines(keepends=True) if names.search(line))
 
 
-def _behind(owner: str, size: int, why: str) -> BehindError:
-    return BehindError(
+def _behind(owner: str, size: int, why: str) -> PrometheusError:
+    return PrometheusError(
         f"{size:,} bytes of samples of {owner.replace('/', ' ')} wait for Prometheus, which is "
         f"behind, {why}: ask again later, or for fewer metrics; nothing is lost"
     )

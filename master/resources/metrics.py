@@ -187,16 +187,9 @@ def _selection(req: Request) -> Selection:
         after_us=moment(req, "since", default=BEFORE_ALL_US),
         until_us=moment(req, "until", default=AFTER_ALL_US),
         names=tuple(filter(None, wanted)),
-        summarize=_points(req, "summarize"),
-        last_n=_points(req, "last_n"),
+        summarize=whole_number(req, "summarize", least=1),
+        last_n=whole_number(req, "last_n", least=1),
     )
-
-
-def _points(req: Request, name: str) -> int | None:
-    number = whole_number(req, name)
-    if number == 0:
-        raise BadFieldError(name, "1 or more points (not '0')")
-    return number
 
 
 def _run_id(text: str) -> int:

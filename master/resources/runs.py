@@ -28,7 +28,7 @@ class RunsResource:
     )
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with all runs, the oldest first, or with those from an id on."""
-        resp.media = runs.describe_from(whole_number(req, "from_id", default=0) or 0)
+        resp.media = runs.describe_from(whole_number(req, "from_id") or 0)
 
     @operation(
         "create_run",

@@ -103,7 +103,7 @@ class StreamResource:
             offset,
             read_bytes(req, _MAX_CHUNK_BYTES),
             limit=self.log_bytes if is_log else None,
-            written=whole_number(req, "written", default=0) or 0,
+            written=whole_number(req, "written") or 0,
         )
         resp.media = Held(held)
 

@@ -81,7 +81,7 @@ def find_differences(facts: Mapping[int, Facts]) -> tuple[Difference, ...]:
 
 
 def are_comparable(differences: Sequence[Difference]) -> Answer:
-    """Return whether runs with these differences can be compared."""
+    """Judge by the differences of runs if they can be compared."""
     breaks = {one.breaks for one in differences}
     if "yes" in breaks:
         return "no"
@@ -169,7 +169,7 @@ def _contradict(some: Facts, others: Facts) -> bool:
 
 
 def _same_task(first: _Kind, kind: _Kind) -> bool:
-    """Return whether two kinds learn the same data to the same goal, as a speed-up requires."""
+    """Check if two kinds learn the same data to the same goal, as a speed-up requires."""
     known = {name: first.facts[name] for name in (GOAL, DATA) if name in first.facts}
     return not _contradict(kind.facts, known)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from master.benchmarks import BENCHMARKS
 from master.models import Run
+from master.results.facts import to_text
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Division
 from mlbench.stated import Setting
@@ -37,7 +38,7 @@ def _of_settings(run: Run) -> list[str]:
         return ["the run has not stated its settings"] if ended and rules else []
     return [
         f"{name} {_describe(run.settings, name)}; the task's rules say "
-        + " or ".join(map(_to_text, permitted))
+        + " or ".join(map(to_text, permitted))
         for name, permitted in rules.items()
         if name not in run.settings or run.settings[name] not in permitted
     ]
@@ -76,17 +77,4 @@ def _exceeding(
 
 
 def _describe(settings: Mapping[str, Setting], name: str) -> str:
-    return f"is {_to_text(settings[name])}" if name in settings else "is not stated"
-
-
-def _to_text(value: Setting) -> str:
-    """Write a value as on the command line."""
-    match value:
-        case None:
-            return "none"
-        case bool():
-            return str(value).lower()
-        case float():
-            return repr(value).removesuffix(".0")
-        case _:
-            return str(value)
+    return f"is {to_text(settings[name])}" if name in settings else "is not stated"

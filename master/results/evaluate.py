@@ -140,7 +140,7 @@ def _value_at(clock: Column, time_us: int) -> float:
 
 
 def _epochs(series: Columns) -> int | None:
-    """Return how many epochs the first rank has begun."""
+    """Count the epochs that the first rank has begun."""
     begun = _last_values(finite_by_rank(series, names.EPOCH))
     return round(begun[0]) + 1 if begun and abs(begun[0]) < _LARGEST_COUNT else None
 

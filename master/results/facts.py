@@ -64,8 +64,8 @@ def facts_of(run: Run, result: Result, machines: Sequence[Machine]) -> dict[str,
         "run_all_nodes": run.run_all_nodes,
         **{name: _common(map(get, machines)) for name, get in _OF_MACHINES.items()},
     }
-    settings = {name: _text(one) for name, one in settings.items() if known.get(name) is None}
-    return {name: _text(one) for name, one in (known | settings).items() if one is not None}
+    settings = {name: to_text(one) for name, one in settings.items() if known.get(name) is None}
+    return {name: to_text(one) for name, one in (known | settings).items() if one is not None}
 
 
 def _settings(run: Run) -> dict[str, Any]:
@@ -88,15 +88,20 @@ def _goal(target: Goal | None) -> str | None:
 def _common(stated: Iterable[Any]) -> str | None:
     """Return the distinct values that machines state; None if none states any."""
     known = [one for one in stated if one is not None]
-    things = {_text(thing) for one in known for thing in (one if isinstance(one, list) else [one])}
+    things = {
+        to_text(thing) for one in known for thing in (one if isinstance(one, list) else [one])
+    }
     return ("; ".join(sorted(things)) or _NONE) if known else None
 
 
-def _text(value: Any) -> str:
+def to_text(value: Any) -> str:
+    """Write a value as on the command line; the batch size 128.0 is 128."""
     match value:
+        case None:
+            return _NONE
         case str():
             return value
-        case float():  # 128.0 is the batch size 128
+        case float():
             return spell(value)
         case _:
             return json.dumps(value)

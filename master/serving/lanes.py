@@ -88,7 +88,7 @@ class Lanes:
         self._given: Counter[Lane] = Counter()
 
     def is_full(self, lane: Lane) -> bool:
-        """Return whether no more requests may wait for the lane's threads."""
+        """Check if no more requests may wait for the lane's threads."""
         return self._given[lane] >= lane.threads + lane.most_waiting
 
     def submit(

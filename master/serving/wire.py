@@ -140,7 +140,7 @@ class Wire:
     # --- For a thread of gunicorn, as if it were a blocking socket. ---
 
     def recv(self, size: int) -> bytes:
-        """Return what has arrived, once something has; nothing if the client is gone or slow."""
+        """Return bytes once some have arrived; none if the client is gone or too slow."""
         while not self.arrived and not self.over:
             if not (self.receive() or self.over or self._wait(select.POLLIN, self._reading)):
                 self._give_up()
@@ -173,20 +173,10 @@ class Wire:
         self.sendall(data)
         return len(data)
 
-    def setblocking(self, flag: bool) -> None:
-        """Do nothing: a wire has its own way of blocking."""
+    def _do_nothing(self, *_: object) -> None:
+        """Ignore a call: a wire has deadlines of its own, and the loop closes the connection."""
 
-    def settimeout(self, seconds: float | None) -> None:
-        """Do nothing: a wire has deadlines of its own."""
-
-    def gettimeout(self) -> None:
-        """Return None, as a blocking socket does."""
-
-    def shutdown(self, how: int) -> None:
-        """Do nothing: the loop ends the connection once all is sent."""
-
-    def close(self) -> None:
-        """Do nothing: the loop closes the connection once all is sent."""
+    setblocking = settimeout = gettimeout = shutdown = close = _do_nothing
 
     def _push(self) -> None:
         while self._unsent:

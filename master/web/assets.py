@@ -92,7 +92,7 @@ class StaticResource:
 
 
 def accepts_gzip(header: str) -> bool:
-    """Return whether an Accept-Encoding header names gzip with a quality above 0."""
+    """Check if an Accept-Encoding header names gzip with a quality above 0."""
     for choice in header.split(","):
         name, _, quality = choice.partition(";")
         if name.strip().lower() == "gzip":

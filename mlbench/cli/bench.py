@@ -1,5 +1,6 @@
 """``mlbench bench``: a set of runs on several numbers of workers, and their comparison."""
 
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -175,22 +176,16 @@ def _command_to_go_on(name: str | None) -> str:
 
 
 def read_workers(text: str) -> list[int]:
-    """Return the numbers in a text such as ``1,2,4``, in ascending order.
-
-    Raises:
-        UsageError: it has another form.
-    """
-    parts = text.split(",")
-    if not all(part.isascii() and part.isdecimal() and int(part) for part in parts):
+    """Return the numbers in ``1,2,4``, ascending; raise UsageError for another form."""
+    if not re.fullmatch(r"0*[1-9][0-9]*(,0*[1-9][0-9]*)*", text):
         raise UsageError(f"--workers {text}: give numbers separated by commas, e.g. 1,2,4")
-    return sorted({int(part) for part in parts})
+    return sorted({int(part) for part in text.split(",")})
 
 
 def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -> int | None:
     """Return the seed of a repeat, the first of which is 0; None if the task takes no seed.
 
-    Raises:
-        UsageError: a seed is given for such a task.
+    Giving one to such a task raises UsageError.
     """
     if benchmark is None or benchmark.takes_seed:
         return (1 if seed is None else seed) + repeat
@@ -204,9 +199,7 @@ def plan_runs(name: str, workers: Sequence[int], seeds: Sequence[int | None]) ->
 
     Each repeat runs on all numbers of workers, so that a slow drift of the machine affects all
     alike. The largest number comes first: if there are too few workers, it is refused at once.
-
-    Raises:
-        UsageError: there are too many runs, or the name is too long.
+    Too many runs, or too long a name, raise UsageError.
     """
     if len(workers) * len(seeds) > _MOST_RUNS:
         raise UsageError(
@@ -236,12 +229,9 @@ def find_earlier(planned: Iterable[PlannedRun], runs: Iterable[Run]) -> dict[Pla
 def check_earlier(
     earlier: Mapping[PlannedRun, Run], order: Order, rules: Mapping[str, Sequence[Any]]
 ) -> None:
-    """Make sure that earlier runs are what the set would order now.
+    """Make sure that earlier runs are what the set would order now, or raise UsageError.
 
     ``rules`` has the values that the task permits for each option, its default first.
-
-    Raises:
-        UsageError: one differs.
     """
     for planned, run in earlier.items():
         differing = [*_differing(planned, run, order), *_differing_args(run, order, rules)]

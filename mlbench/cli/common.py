@@ -1,4 +1,4 @@
-"""What all commands share: the client, finding a run, errors as exit codes, printing."""
+"""Shared by all commands: the client, finding a run, errors as exit codes, printing."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -71,34 +71,27 @@ def errors_as_exit_codes() -> Iterator[None]:
 def connected(connection: Connection | None = None) -> Iterator[ApiClient]:
     """Connect to a master: by default the one that the environment names, or the local stack.
 
-    Errors in the block end the command.
+    Errors in the block end the command. If a master elsewhere refuses, they say what may be wrong
+    in the environment.
     """
     with errors_as_exit_codes():
         place = connection or find_connection()
-        with _hints(place), ApiClient.from_connection(place) as client:
-            yield client
-
-
-@contextmanager
-def _hints(place: Connection) -> Iterator[None]:
-    """Add to a refusal by a master elsewhere what may be wrong in the environment."""
-    try:
-        yield
-    except ApiError as error:
-        if not place.elsewhere or error.status not in _HINTS:
-            raise
-        # The master's own text would tell where a local stack keeps the token.
-        refused = "the token" if error.status == _UNAUTHORIZED else f"({error})"
-        hint = _HINTS[error.status]
-        raise MLBenchError(f"the master at {place.url} refuses {refused}: {hint}") from error
+        try:
+            with ApiClient.from_connection(place) as client:
+                yield client
+        except ApiError as error:
+            if not place.elsewhere or error.status not in _HINTS:
+                raise
+            # The master's own text would tell where a local stack keeps the token.
+            refused = "the token" if error.status == _UNAUTHORIZED else f"({error})"
+            hint = _HINTS[error.status]
+            raise MLBenchError(f"the master at {place.url} refuses {refused}: {hint}") from error
 
 
 def find_run(client: ApiClient, wanted: str) -> Run:
     """Return the run with an id, or the newest one with a name.
 
-    Raises:
-        ApiError: there is no run with this id.
-        UsageError: there is no run with this name.
+    If there is none, an id raises ApiError, and a name UsageError.
     """
     if wanted.isascii() and wanted.isdecimal():
         return client.get_run(int(wanted)).result().value

@@ -72,11 +72,7 @@ def compare(
 
 
 def check_files(files: Iterable[Path]) -> None:
-    """Make sure that files can be written, before any run starts.
-
-    Raises:
-        UsageError: one cannot.
-    """
+    """Make sure, before any run starts, that files can be written; otherwise raise UsageError."""
     for file in files:
         suffix = file.suffix.lower()
         if suffix not in formats.SUFFIXES:
@@ -103,9 +99,7 @@ def write_and_show(
     """Write a comparison to files, and print it even if a file cannot be written.
 
     ``left_out`` is the number of runs of a set that did not finish, and so are not compared.
-
-    Raises:
-        UsageError: a file cannot be written.
+    A file that cannot be written raises UsageError in the end.
     """
     try:
         if files:

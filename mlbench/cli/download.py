@@ -1,12 +1,11 @@
 """``mlbench download``: the metrics of a run as a file."""
 
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, BinaryIO, get_args
+from typing import Annotated, get_args
 
 import typer
 from rich.progress import (
@@ -30,6 +29,7 @@ from mlbench.cli.common import (
     print_json,
 )
 from mlbench.client import ApiClient, Format
+from mlbench.home import replacing
 from mlbench.records import Run
 
 _FORMATS: tuple[Format, ...] = get_args(Format)
@@ -90,26 +90,14 @@ def _save(client: ApiClient, run: Run, kind: Format, target: Path) -> int:
             size = client.download(run.id, sys.stdout.buffer, format=kind, on_progress=show)
         sys.stdout.buffer.flush()
         return size
-    try:
-        with _replacing(target) as file, _progress(run) as show:
-            return client.download(run.id, file, format=kind, on_progress=show)
-    except OSError as error:
-        raise UsageError(f"-o {target}: {error.strerror or error}") from None
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """Open a draft that replaces ``target`` at the end, and is deleted after an error."""
     place = target.resolve()
     if place.exists() and not place.is_file():
         raise UsageError(f"-o {target}: it exists and is no regular file")
-    draft = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
-        with draft.open("xb") as file:
-            yield file
-        draft.replace(place)
-    finally:
-        draft.unlink(missing_ok=True)
+        with replacing(place) as file, _progress(run) as show:
+            return client.download(run.id, file, format=kind, on_progress=show)
+    except OSError as error:
+        raise UsageError(f"-o {target}: {error.strerror or error}") from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What goes on now: how far a run is, and which alerts fire."""
+"""The progress of a run, and the alerts that fire."""
 
 import math
 import time
@@ -57,17 +57,13 @@ class Alert:
 
 
 def read_alerts(prometheus_url: str) -> list[Alert]:
-    """Return the alerts that fire, from Prometheus's ``GET /api/v1/alerts``.
-
-    Raises:
-        AlertsError: Prometheus does not answer, or something else does.
-    """
+    """Return the alerts that fire; raise AlertsError if it is not Prometheus that answers."""
     # Without the login: the error names the address.
     url, login = split_login(prometheus_url)
     try:
         # A proxy would not find an address of this machine.
-        alerts_url = f"{url}/api/v1/alerts"
-        answer = httpx.get(alerts_url, auth=login, timeout=_PROMETHEUS_SECONDS, trust_env=False)
+        endpoint = f"{url}/api/v1/alerts"
+        answer = httpx.get(endpoint, auth=login, timeout=_PROMETHEUS_SECONDS, trust_env=False)
         alerts = answer.raise_for_status().json()["data"]["alerts"]
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
         text = f"Prometheus at {url} does not tell which alerts fire: {error!r}"
@@ -181,10 +177,9 @@ def follow(client: ApiClient, run: Run, prometheus_url: str | None, *, quiet: bo
 
 
 def patiently(ask: Callable[[], Value], seconds: float = AWAY_SECONDS) -> Value:
-    """Call ``ask`` until the master answers, for at most ``seconds``, and return the answer.
+    """Call ``ask`` until the master answers, and return the answer.
 
-    Raises:
-        NoAnswerError, ApiError: it was away for longer, or refused.
+    NoAnswerError and ApiError are raised after ``seconds``; a refusal is at once.
     """
     deadline = time.monotonic() + seconds
     while True:

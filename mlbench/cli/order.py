@@ -1,4 +1,4 @@
-"""What ``run`` and ``bench`` order: their common options, and how they become an order."""
+"""The common options of ``run`` and ``bench``, and the order that they become."""
 
 import os
 import re
@@ -24,11 +24,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
 def read_duration(text: str) -> float:
-    """Return the seconds of a duration such as ``90``, ``90s``, ``15m`` or ``2h``.
-
-    Raises:
-        typer.BadParameter: it is not a duration, or zero.
-    """
+    """Return the seconds of ``90``, ``90s``, ``15m`` or ``2h``; raise BadParameter for others."""
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
     seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
     if not seconds:
@@ -149,11 +145,8 @@ def read_code(
 ) -> Order:
     """Return an order of what TASK and ARGUMENTS name, and of nothing else.
 
-    TASK is a file if it has a slash, ends with .py, or exists and is no benchmark's name.
-
-    Raises:
-        UsageError: there is no such file or benchmark, it cannot be run, or a benchmark was given
-            arguments.
+    TASK is a file if it has a slash, ends with .py, or exists and is no benchmark's name. What
+    cannot be run, or takes no arguments but has some, raises UsageError.
     """
     if image is not None:
         command = shlex.join([task, *arguments])
@@ -177,8 +170,7 @@ def read_code(
 def read_settings(order: Order, settings: Sequence[str] | None) -> dict[str, str]:
     """Return the values of ``--set KEY=VALUE`` by key.
 
-    Raises:
-        UsageError: one has another form, or the order is of no benchmark.
+    Another form, or settings for one's own code, raise UsageError.
     """
     if settings and order.command:
         raise UsageError("--set is for benchmarks; write the arguments of your own code after --")

@@ -135,7 +135,7 @@ def _pages_line(connection: Connection) -> str:
 def _grafana_line(connection: Connection) -> str:
     if connection.grafana_url is None:
         return f"  Grafana: {NONE_FOUND}"
-    if answers(f"{connection.grafana_url}/api/health", timeout_seconds=1.0):
+    if answers(connection.grafana_url.removeprefix("http://"), "/api/health", 1.0):
         return f"  Grafana     {connection.grafana_url}"
     log_file = Home.from_environ().logs / "grafana.log"
     return f"  Grafana     {connection.grafana_url} (still starting, or see {log_file})"

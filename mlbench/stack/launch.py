@@ -106,11 +106,7 @@ def _spawn_detached(command: list[str], environ: dict[str, str], log_file: Path)
 
 
 def wait_until_ready(home: Home) -> Connection:
-    """Wait for the stack that is running or starting, and return how to reach it.
-
-    Raises:
-        StackError: it does not get ready.
-    """
+    """Wait for the stack that is running or starting; raise StackError if it does not get ready."""
     deadline = time.monotonic() + _START_SECONDS
     while running_supervisor(home) is not None and time.monotonic() < deadline:
         try:
@@ -121,11 +117,7 @@ def wait_until_ready(home: Home) -> Connection:
 
 
 def stop(home: Home) -> bool:
-    """Stop the stack, wait until it has ended, and return whether there was one.
-
-    Raises:
-        StackError: it does not end.
-    """
+    """Stop the stack and wait for its end, or raise StackError; return whether there was one."""
     pid = running_supervisor(home)
     if pid is None:
         return False

@@ -1,4 +1,4 @@
-"""What the local stack runs: each process's command, environment, port and scrape target.
+"""The processes of the local stack: command, environment, port and scrape target of each.
 
 Prometheus is served under a secret path and asks for a password. The password alone would not do:
 a browser that knows it sends it with every request to Prometheus, even one that a page of another
@@ -11,10 +11,10 @@ import secrets
 import shutil
 import socket
 import sys
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from mlbench import names, pod_token
@@ -37,7 +37,6 @@ _PORTS_TRIED = 200
 _RETENTION = "1y"
 # The lowest cost that bcrypt has: the password is random, so nobody guesses it however fast.
 _BCRYPT_ROUNDS = 4
-_OK = 200
 
 # The user's own Grafana; for the controller only.
 _GRAFANA_VARIABLES = (
@@ -50,9 +49,6 @@ _OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith(
     names.ENV_DATASETS,
     names.ENV_GIT_COMMIT,
 }
-
-# This machine's own addresses mean nothing to a proxy, whatever $http_proxy says.
-_without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True)
@@ -81,8 +77,7 @@ class Service:
 
     def answers(self) -> bool:
         """Check whether it works, as far as HTTP tells."""
-        url = f"http://{self.address}{self.health_path}"
-        return self.port is None or answers(url, login=self.login)
+        return self.port is None or answers(self.address, self.health_path, login=self.login)
 
 
 class Services:
@@ -233,11 +228,7 @@ class Services:
 
 
 def port_near(usual: int) -> int:
-    """Take the first free port from ``usual`` on.
-
-    Raises:
-        StackError: none of 200 is free.
-    """
+    """Take the first free port from ``usual`` on; raise StackError if none of 200 is free."""
     for port in range(usual, usual + _PORTS_TRIED):
         if _take(port):
             return port
@@ -245,11 +236,7 @@ def port_near(usual: int) -> int:
 
 
 def port_exactly(port: int) -> int:
-    """Take this port.
-
-    Raises:
-        StackError: another program uses it.
-    """
+    """Take this port, or raise StackError if another program uses it."""
     if not _take(port):
         raise StackError(f"port {port} is taken by another program; leave out --port")
     return port
@@ -273,22 +260,25 @@ def _take(port: int) -> bool:
     return True
 
 
-def answers(url: str, timeout_seconds: float = 5.0, login: Login | None = None) -> bool:
+def answers(
+    address: str, path: str, timeout_seconds: float = 5.0, login: Login | None = None
+) -> bool:
     """Check whether an address of this machine answers a GET with 200."""
-    headers = {"Authorization": login.header} if login else {}
+    connection = HTTPConnection(address, timeout=timeout_seconds)
     try:
-        request = urllib.request.Request(url, headers=headers)  # noqa: S310 - ours, by http
-        with _without_proxy.open(request, timeout=timeout_seconds) as response:
-            return bool(response.status == _OK)
+        headers = {"Authorization": login.header} if login else {}
+        connection.request("GET", path, headers=headers)
+        return connection.getresponse().status == HTTPStatus.OK
     except (OSError, HTTPException):
         return False
+    finally:
+        connection.close()
 
 
 def find_prometheus() -> Path:
     """Return the Prometheus binary: $PROMETHEUS, or on the path, or where `make` puts it.
 
-    Raises:
-        StackError: there is none.
+    If there is none, StackError says what to do.
     """
     ours = CHECKOUT / ".tools" / "prometheus" / "bin" / "prometheus"
     found = os.environ.get("PROMETHEUS") or shutil.which("prometheus") or ours
@@ -301,11 +291,7 @@ def find_prometheus() -> Path:
 
 
 def check_installed() -> None:
-    """Make sure that everything the stack starts is installed.
-
-    Raises:
-        StackError: an extra is missing.
-    """
+    """Raise StackError if an extra is missing that the stack needs."""
     needed = {"falcon": "master", "torch": "worker", "psutil": "exporter"}
     missing = [extra for module, extra in needed.items() if not importlib.util.find_spec(module)]
     if missing:

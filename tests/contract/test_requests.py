@@ -1,7 +1,8 @@
-"""Requests of many forms, on a real socket: forms, bodies in chunks, methods without a body."""
+"""Requests of many forms, on a real socket: forms, chunks, what is too large or malformed."""
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
@@ -41,17 +42,13 @@ def test_any_text_in_a_form(http: httpx.Client, text: str) -> None:
     assert values(http, name) == [text]
 
 
-@pytest.mark.parametrize(
-    "spelled", ["caf%C3%A9", "caf%c3%a9", "café", "caf%C3%A9&cumulative=false", "%63af%C3%A9"]
-)
-def test_spellings_of_a_form(http: httpx.Client, spelled: str) -> None:
+@pytest.mark.parametrize("charset", ["; charset=UTF-8", ""])
+def test_spellings_of_a_form(http: httpx.Client, charset: str) -> None:
     rest = urlencode({"pod_name": POD, "name": "spelled", "date": DATE})
-    body = f"{rest}&value={spelled}".encode()
-    for content_type in (
-        "application/x-www-form-urlencoded; charset=UTF-8",
-        "Application/X-WWW-Form-URLencoded",
-    ):
-        answer = http.post("/api/metrics", content=body, headers={"Content-Type": content_type})
+    headers = {"Content-Type": f"Application/X-WWW-Form-URLencoded{charset}"}
+    for spelled in ("caf%C3%A9", "caf%c3%a9", "café", "caf%C3%A9&cumulative=false", "%63af%C3%A9"):
+        body = f"{rest}&value={spelled}".encode()
+        answer = http.post("/api/metrics", content=body, headers=headers)
         assert answer.status_code == 201, answer.text
         assert answer.json()["value"] == "café"
 
@@ -117,21 +114,66 @@ def test_an_announced_body(connection: Connection, http: httpx.Client) -> None:
     assert values(http, "announced") == ["4"]
 
 
-@pytest.mark.parametrize("path", ["/api/metrics/", "/api/runs/"])
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "GZIP"])
-def test_a_compressed_body(http: httpx.Client, path: str, encoding: str) -> None:
+def test_a_compressed_body(http: httpx.Client, encoding: str) -> None:
     body = gzip.compress(json.dumps(sample("gzip", 5)).encode())
-    answer = http.post(path, content=body, headers={"Content-Encoding": encoding})
-    assert answer.status_code == 415
-    assert answer.json()["message"].startswith("Content-Encoding: ")
-    assert answer.headers["Accept-Encoding"] == "identity"
+    for path in ("/api/metrics/", "/api/runs/"):
+        answer = http.post(path, content=body, headers={"Content-Encoding": encoding})
+        assert answer.status_code == 415
+        assert answer.json()["message"].startswith("Content-Encoding: ")
+        assert answer.headers["Accept-Encoding"] == "identity"
     assert values(http, "gzip") == []
-
-
-def test_a_body_that_says_it_is_not_compressed(http: httpx.Client) -> None:
     headers = {"Content-Encoding": "identity"}
     answer = http.post("/api/metrics", json=sample("identity", 6), headers=headers)
     assert answer.status_code == 201
+
+
+# --- What is too large, and where a request comes from. ---
+
+
+def test_a_huge_announced_body_is_refused_before_it_is_sent(connection: Connection) -> None:
+    line = "Content-Length: 1000000000000"
+    with sockets.connect(connection) as opened:
+        opened.sendall(sockets.head(connection, "POST", "/api/metrics/", line))
+        answered = sockets.answer(opened, "POST")
+        assert answered.status == 413
+        assert json.loads(answered.read())["status"] == 413
+
+
+def test_the_length_of_a_list_and_its_texts(http: httpx.Client) -> None:
+    moments = [f"2018-08-03T09:21:29.{i:06}Z" for i in range(10_001)]
+    entries = [{**sample("many", 1), "date": date} for date in moments]
+    for length, wrong in ((10_001, entries), (0, [])):
+        answer = http.post("/api/metrics/", json=wrong)
+        message = f"body: a list has 1 to 10000 entries (not {length})"
+        assert (answer.status_code, answer.json()["message"]) == (400, message)
+    answer = http.post("/api/metrics/", json=entries[:-1])
+    assert (answer.status_code, answer.json()) == (201, {"count": 10_000})
+    assert len(values(http, "many")) == 10_000
+    for field, longest in (("value", 64 << 10), ("metadata", (64 << 10) - 2), ("name", 200)):
+        good = {**sample("text", 1), field: "a" * longest}
+        assert http.post("/api/metrics/", json=good).status_code == 201
+        answer = http.post("/api/metrics/", json=good | {field: "a" * (longest + 1)})
+        assert answer.status_code == 400
+        assert re.fullmatch(rf"{field}.*at most.{{0,400}}", answer.json()["message"])
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("", ":", "[", "[::1", "a:b:c", "127.0.0.1:port", "localhost, a", "é"),
+        *("example.com", "127.0.0.1.example.com:80", "127.0.0.1@example.com"),
+    ],
+)
+def test_a_foreign_or_malformed_host(connection: Connection, host: str) -> None:
+    for origin in ((), ("Origin: http://example.com",)):
+        with sockets.connect(connection) as opened:
+            opened.sendall(sockets.head(connection, "GET", "/api/runs/", *origin, host=host))
+            answered = sockets.answer(opened)
+            said = json.loads(answered.read())
+        assert answered.status == said["status"]
+        assert answered.status in {400, 421}
+        assert said["message"]
 
 
 # --- Other methods. ---
@@ -139,23 +181,15 @@ def test_a_body_that_says_it_is_not_compressed(http: httpx.Client) -> None:
 
 @pytest.mark.parametrize(
     ("path", "allowed"),
-    [
-        ("/api/runs", {"GET", "POST"}),
-        ("/api/runs/", {"GET", "POST"}),
-        ("/api/runs/1", {"GET", "DELETE"}),
-        ("/api/metrics/", {"GET", "POST"}),
-        ("/api/pods/", {"GET"}),
-    ],
+    [("/api/runs", {"GET", "POST"}), ("/api/runs/1", {"GET", "DELETE"}), ("/api/pods/", {"GET"})],
 )
 def test_methods_that_a_route_has_not(http: httpx.Client, path: str, allowed: set[str]) -> None:
-    for method in ("HEAD", "PUT", "PATCH", "TRACE", "NONSENSE"):
+    assert http.head(path).content == b""
+    for method in ("PUT", "PATCH", "TRACE", "NONSENSE"):
         answer = http.request(method, path)
         assert answer.status_code == (400 if method == "NONSENSE" else 405), method
-        if method == "HEAD":
-            assert answer.content == b""
-        else:
-            assert answer.json()["status"] == answer.status_code
-            assert answer.json()["message"]
+        assert answer.json()["status"] == answer.status_code
+        assert answer.json()["message"]
     options = http.options(path)
     assert options.status_code == 200
     for answered in (options, http.put(path)):

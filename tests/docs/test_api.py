@@ -45,13 +45,20 @@ class Shown:
     output: str
 
 
-@pytest.fixture(scope="module")
-def page(stack: Home, tmp_path_factory: pytest.TempPathFactory) -> list[Shown]:
-    """The page, after its commands have been run in one shell, in order."""
-    if shutil.which("curl") is None:
-        pytest.skip("curl is missing: apt-get install curl")
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is missing: apt-get install curl")
+def test_the_page_is_complete_and_its_commands_get_the_answers_that_it_shows(
+    stack: Home, tmp_path: Path
+) -> None:
+    # One test: on several, each process of pytest would type the page.
+    page = type_in(stack, tmp_path)
+    check_status_codes(page)
+    check_answers(page)
+    check_operations(page)
+
+
+def type_in(stack: Home, folder: Path) -> list[Shown]:
+    """Run the page's commands in one shell, in order."""
     wait_for(lambda: _knows_the_pods(stack), what="Prometheus has scraped the exporter")
-    folder = tmp_path_factory.mktemp("api")
     (folder / ".curlrc").write_text(_CURLRC)
     blocks = _read()
     script = "".join(
@@ -100,7 +107,7 @@ def _parse(line: str) -> Sent:
     return Sent(method, urlsplit(url).path, int(status))
 
 
-def test_every_line_gets_the_answer_that_it_says(page: list[Shown]) -> None:
+def check_status_codes(page: list[Shown]) -> None:
     for shown in page:
         said = re.search(r"# (\d{3})$", shown.commands, re.MULTILINE)
         for sent in shown.sent:
@@ -109,14 +116,14 @@ def test_every_line_gets_the_answer_that_it_says(page: list[Shown]) -> None:
         assert len(shown.sent) >= shown.commands.count("curl ")
 
 
-def test_every_answer_looks_as_it_is_shown(page: list[Shown]) -> None:
+def check_answers(page: list[Shown]) -> None:
     shown = [one for one in page if one.answer is not None]
     assert len(shown) > 5
     for one in shown:
         assert_like(one.answer, json.loads(one.output), one.commands)
 
 
-def test_every_operation_is_shown(page: list[Shown]) -> None:
+def check_operations(page: list[Shown]) -> None:
     output = next(one for one in page if "openapi.json" in one.commands).output
     document = output.rpartition("\n")[2]  # after the metrics
     missing = [

@@ -1,6 +1,5 @@
 """The calls of the client: each against the real master, and as the original client's."""
 
-import csv
 import inspect
 import io
 import json
@@ -13,13 +12,11 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.client import Sample
-from mlbench.errors import ApiError, NoAnswerError
+from mlbench.errors import NoAnswerError
 from mlbench.records import Goal, LogMatch, Point, Run
 from mlbench.results import Comparison, Result
-from tests.conftest import wait_for
-from tests.mlbench.conftest import wait_for_end
+from tests.mlbench.report.making import make_run
 from tests.mlbench.scripted import Reply, serving
-from tests.stacks import order_steps
 
 _DATE = "2018-08-03T09:21:29.347000Z"
 
@@ -64,11 +61,10 @@ def test_methods_take_what_mlbenchs_take(method: object, arguments: str) -> None
 # --- Runs, pods and benchmarks ---
 
 
-def test_a_run_is_described_in_full(finished: Run) -> None:
+def test_a_run_is_described_in_full(client: ApiClient, finished: Run) -> None:
     assert (finished.name, finished.benchmark, finished.num_workers) == ("finished", "steps", 2)
     assert finished.args == {"steps": "200", "rate": "1000"}
     assert (finished.state, finished.active, finished.reason) == ("FINISHED", False, "")
-    assert (finished.num_cpus, finished.max_bandwidth, finished.seed) == (None, None, None)
     assert [(rank.rank, rank.exit_code) for rank in finished.ranks] == [(0, 0), (1, 0)]
     assert finished.started_at is not None
     assert finished.finished_at is not None
@@ -77,61 +73,35 @@ def test_a_run_is_described_in_full(finished: Run) -> None:
     # Of each rank: 200 losses and steps; 2 epochs and the end with their totals and steps.
     assert finished.delivery.recorded == 2 * (200 * 2 + 2 * 4 + 3)
     assert finished.fields["job_id"]
+    # An answer reads as code for MLBench expects.
+    answer = client.get_run(str(finished.id)).result()
+    assert (answer.status_code, answer.content[:1]) == (200, b"{")
+    assert answer.json() == answer.value.fields == finished.fields
 
 
-def test_all_runs_are_listed_the_oldest_first(client: ApiClient, finished: Run, going: Run) -> None:
+def test_runs_are_listed_the_oldest_first(client: ApiClient, finished: Run, going: Run) -> None:
     ids = [run.id for run in client.get_runs().result().value]
     assert ids == sorted(ids)
     assert {finished.id, going.id} <= set(ids)
     newer = client.get_runs(from_id=going.id).result().value
     assert [run.id for run in newer] == [number for number in ids if number >= going.id]
-    assert client.get_run(going.id).result().value.active
-
-
-def test_an_answer_reads_as_code_for_mlbench_expects(client: ApiClient, finished: Run) -> None:
-    answer = client.get_run(str(finished.id)).result()
-    assert answer.status_code == 200
-    assert answer.json() == answer.value.fields == finished.fields
-    assert answer.content.startswith(b"{")
 
 
 def test_the_events_of_a_run(client: ApiClient, finished: Run) -> None:
     events = client.get_run_events(finished.id).result().value
     assert [event.kind for event in events] == ["created", "ready", "started", "finished"]
-    assert events[0].time == finished.created_at
-    assert events[-1].time == finished.finished_at
+    assert (events[0].time, events[-1].time) == (finished.created_at, finished.finished_at)
     assert [event.attempt for event in events] == [0, 1, 1, 1]
     assert events[1].text == "2 workers are ready"
 
 
-def test_a_run_is_stopped_and_deleted(client: ApiClient) -> None:
-    run = order_steps(client, "to-stop", steps=6000, rate=100)
-    wait_for(
-        lambda: client.get_run_metrics(run.id, last_n=1).result().value, what="the run records"
-    )
-    with pytest.raises(ApiError, match="stop it first") as refused:
-        client.delete_run(run.id).result()
-    assert refused.value.status == 409
-    client.stop_run(run.id).result()
-    assert wait_for_end(client, run).state == "STOPPED"
-    deleted = client.delete_run(run.id).result()
-    assert (deleted.status_code, deleted.value) == (204, None)
-    with pytest.raises(ApiError, match=f"no run {run.id}") as gone:
-        client.get_run(run.id).result()
-    assert gone.value.status == 404
-
-
-def test_the_pods_are_listed(client: ApiClient, finished: Run) -> None:
+def test_pods_and_the_installation_are_described(client: ApiClient, finished: Run) -> None:
     pods = client.get_worker_pods().result().value
     assert [pod.name for pod in pods] == [rank.pod for rank in finished.ranks]
     assert {(pod.phase, pod.ip, pod.run_id) for pod in pods} == {("Running", "127.0.0.1", None)}
     # An agent is idle again once it was told that its exit is known.
     assert {pod.state for pod in pods} <= {"exited", "idle"}
     assert all(pod.seen_at and pod.seen_at > finished.created_at for pod in pods)
-    assert all(pod.labels == pod.fields["labels"] for pod in pods)
-
-
-def test_the_installation_says_what_it_is(client: ApiClient) -> None:
     info = client.get_info().result().value
     assert (info.version, info.pool, info.workers) == (version("mlbench"), "local", 2)
     assert (info.limits.workers, info.limits.whole_cpus) == (16, True)
@@ -140,11 +110,9 @@ def test_the_installation_says_what_it_is(client: ApiClient) -> None:
 
 
 def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> None:
-    run = {"id": 1, "name": "a", "state": "INITIALIZED", "reason": "", "num_workers": 4}
-    run |= {"attempt": 0, "created_at": "", "started_at": None, "finished_at": None}
-    run |= {"goal": None, "delivery": None, "ranks": [], "new_in_a_later_version": 1}
-    with serving(Reply(201, run)) as master, ApiClient(url=master.url) as client:
-        plain = client.create_run("a", 4).result().value
+    answer = Reply(201, make_run().to_fields())
+    with serving(answer) as master, ApiClient(url=master.url) as client:
+        client.create_run("a", 4)
         client.create_run("a", 4, 0.5, 100, "resnet", "gloo", None, None, None, True, True, True)
         client.create_run(
             "a",
@@ -158,29 +126,23 @@ def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> 
             max_restarts=1,
             queue=True,
             args={"epochs": "3"},
-        ).result()
-    assert plain.fields["new_in_a_later_version"] == 1
+        )
+        with pytest.raises(ValueError, match="image and custom_image_name exclude each other"):
+            client.create_run("a", 2, image="one", custom_image_name="another")
+        with pytest.raises(ValueError, match="backend and custom_backend exclude each other"):
+            client.create_run("a", 2, backend="gloo", custom_backend="mine")
     bodies = sorted((asked.body.decode() for asked in master.asked), key=len)
-    assert bodies[0] == '{"name": "a", "num_workers": 4}'
-    assert bodies[1] == (
+    assert bodies == [
+        '{"name": "a", "num_workers": 4}',
         '{"name": "a", "num_workers": 4, "num_cpus": 0.5, "max_bandwidth": 100, '
         '"image_name": "resnet", "backend": "gloo", '
-        '"run_all_nodes": true, "gpu_enabled": true, "light_target": true}'
-    )
-    assert bodies[2] == (
+        '"run_all_nodes": true, "gpu_enabled": true, "light_target": true}',
         '{"name": "a", "num_workers": 4, "image_name": "custom_image", '
         '"custom_image_name": "my/image", "custom_image_command": "python train.py", '
         '"backend": "custom_backend", "custom_backend": "mine", '
         '"seed": 0, "working_dir": "/home/me", "deadline_seconds": 90.5, '
-        '"max_restarts": 1, "queue": true, "args": {"epochs": "3"}}'
-    )
-
-
-def test_arguments_that_exclude_each_other_are_refused(client: ApiClient) -> None:
-    with pytest.raises(ValueError, match="image and custom_image_name exclude each other"):
-        client.create_run("a", 2, image="one", custom_image_name="another")
-    with pytest.raises(ValueError, match="backend and custom_backend exclude each other"):
-        client.create_run("a", 2, backend="gloo", custom_backend="mine")
+        '"max_restarts": 1, "queue": true, "args": {"epochs": "3"}}',
+    ]
 
 
 # --- Metrics ---
@@ -207,45 +169,24 @@ def test_a_part_of_the_values_can_be_asked_for(client: ApiClient, finished: Run)
     names = ["train_loss @ 0", "epoch @ 1"]
     several = client.get_run_metrics(finished.id, metric_filter=names).result().value
     assert set(several) == set(names)
-    until = losses["train_loss @ 0"][99].date
-    earlier = client.get_run_metrics(finished.id, metric_filter="train_loss", until=until)
-    assert earlier.result().value["train_loss @ 0"] == losses["train_loss @ 0"][:100]
+    moment = losses["train_loss @ 0"][99].date
+    for time in (moment, datetime.fromisoformat(moment)):
+        earlier = client.get_run_metrics(finished.id, metric_filter="train_loss", until=time)
+        assert earlier.result().value["train_loss @ 0"] == losses["train_loss @ 0"][:100]
+        later = client.get_run_metrics(finished.id, time, metric_filter="train_loss")
+        assert later.result().value["train_loss @ 0"] == losses["train_loss @ 0"][100:]
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
-        lambda text: text,
-        datetime.fromisoformat,
-        lambda text: datetime.fromisoformat(text).replace(tzinfo=None),
-        lambda text: datetime.fromisoformat(text).astimezone(timezone(timedelta(hours=5))),
-    ],
-)
-def test_a_time_is_a_text_or_a_datetime_in_utc_or_any_zone(
-    client: ApiClient, finished: Run, moment: object
-) -> None:
-    assert callable(moment)
-    losses = client.get_run_metrics(finished.id, metric_filter="train_loss").result().value
-    since = moment(losses["train_loss @ 0"][99].date)
-    later = client.get_run_metrics(finished.id, since, metric_filter="train_loss").result().value
-    assert later["train_loss @ 0"] == losses["train_loss @ 0"][100:]
-
-
-def test_values_that_json_cannot_hold_come_back(client: ApiClient, finished: Run) -> None:
+def test_posted_values_come_back(client: ApiClient, finished: Run) -> None:
     for minute, value in enumerate((math.nan, math.inf, -math.inf)):
         date = f"2018-08-03T09:{minute:02}:00.000000Z"
         client.post_metric(finished.id, "unusual", value, date=date).result()
-    series = client.get_run_metrics(finished.id, metric_filter="unusual").result().value
-    numbers = [point.number for point in series["unusual"]]
-    assert math.isnan(numbers[0])
-    assert numbers[1:] == [math.inf, -math.inf]
-
-
-def test_cumulative_and_metadata_come_back(client: ApiClient, finished: Run) -> None:
     metadata = {"unit": ["a", 2]}
     client.post_metric(finished.id, "described", 0.5, True, metadata, _DATE).result()
-    found = client.get_run_metrics(finished.id, metric_filter="described").result().value
-    assert found == {"described": [Point(_DATE, "0.5", cumulative=True, metadata=metadata)]}
+    names = ["unusual", "described"]
+    found = client.get_run_metrics(finished.id, metric_filter=names).result().value
+    assert [str(point.number) for point in found["unusual"]] == ["nan", "inf", "-inf"]
+    assert found["described"] == [Point(_DATE, "0.5", cumulative=True, metadata=metadata)]
 
 
 def test_many_samples_go_in_one_request(client: ApiClient, finished: Run) -> None:
@@ -259,33 +200,12 @@ def test_many_samples_go_in_one_request(client: ApiClient, finished: Run) -> Non
     assert (answer.status_code, answer.value) == (201, 10_000)
     many = client.get_run_metrics(finished.id, metric_filter="many").result().value["many"]
     assert [point.number for point in many] == list(range(10_000 - 1))
-    warmth = client.get_pod_metrics(pod, metric_filter="warmth").result().value
-    assert warmth == {"warmth": [Point(_DATE, "41.5")]}
-
-
-def test_the_metrics_of_all_pods(client: ApiClient, finished: Run) -> None:
-    pod = finished.ranks[0].pod
-    client.post_metrics([Sample("load", 3, _DATE, pod_name=pod)]).result()
-    everything = client.get_all_metrics().result().value
-    assert everything[pod]["load"] == [Point(_DATE, everything[pod]["load"][0].value)]
-    assert everything[pod]["load"][0].number == 3
-    some = client.get_all_metrics(metric_filter=["load", "none"], until=_DATE).result().value
-    assert some[pod] == {"load": everything[pod]["load"]}
-    assert client.get_all_metrics(since=_DATE, metric_filter="load").result().value[pod] == {}
-
-
-def test_a_download_goes_to_a_file_piece_by_piece(client: ApiClient, finished: Run) -> None:
-    file, seen = io.BytesIO(), list[int]()
-    size = client.download(
-        finished.id,
-        file,
-        format="csv",
-        on_progress=lambda received, total: seen.append(received),
-    )
-    assert seen == sorted(seen)
-    assert seen[-1] == size == len(file.getvalue())
-    rows = list(csv.reader(io.StringIO(file.getvalue().decode())))
-    assert any("train_loss" in cell for row in rows for cell in row)
+    warmth = {"warmth": [Point(_DATE, "41.5")]}
+    assert client.get_pod_metrics(pod, metric_filter="warmth").result().value == warmth
+    assert client.get_all_metrics().result().value[pod].items() >= warmth.items()
+    some = client.get_all_metrics(metric_filter=["warmth", "none"], until=_DATE).result().value
+    assert some[pod] == warmth
+    assert client.get_all_metrics(since=_DATE, metric_filter="warmth").result().value[pod] == {}
 
 
 def test_a_download_that_breaks_off_is_an_error() -> None:
@@ -316,29 +236,21 @@ def test_a_value_is_sent_as_json(value: float | str, sent: str) -> None:
     assert json.dumps(Sample("m", value).to_fields()["value"], allow_nan=False) == sent
 
 
-def test_what_was_not_given_is_not_sent() -> None:
-    assert Sample("m", 1, "2018", run_id=7).to_fields() == {
-        "name": "m",
-        "value": 1,
-        "date": "2018",
-        "run_id": 7,
-    }
-    assert Sample("m", 1, "2018", None, "pod-0", True, 0).to_fields() == {
-        "name": "m",
-        "value": 1,
-        "date": "2018",
-        "pod_name": "pod-0",
-        "cumulative": True,
-        "metadata": 0,
-    }
+def test_a_sample_is_sent_with_its_time_in_utc_and_without_what_was_not_given() -> None:
+    moment = datetime.fromisoformat(_DATE)
+    here = moment.astimezone(timezone(timedelta(hours=5)))
+    for date in (_DATE, moment, moment.replace(tzinfo=None), here):
+        fields = Sample("m", 1, date, run_id=7).to_fields()
+        assert fields == {"name": "m", "value": 1, "date": _DATE, "run_id": 7}
+    fields = Sample("m", 1, _DATE, None, "pod-0", True, 0).to_fields()
+    of_the_pod = {"pod_name": "pod-0", "cumulative": True, "metadata": 0}
+    assert fields == {"name": "m", "value": 1, "date": _DATE, **of_the_pod}
 
 
 # --- Logs ---
 
 
-def test_a_log_is_read_from_an_offset_or_by_its_last_lines(
-    client: ApiClient, finished: Run
-) -> None:
+def test_a_log_is_read_downwards_upwards_and_as_a_file(client: ApiClient, finished: Run) -> None:
     whole = client.get_logs(finished.id, rank=1).result().value
     assert whole.text.startswith("step 100 of 200: ")
     assert (whole.rank, whole.stream, whole.complete) == (1, "stdout", True)
@@ -347,47 +259,26 @@ def test_a_log_is_read_from_an_offset_or_by_its_last_lines(
     assert (rest.text, rest.start) == (whole.text[10:], 10)
     tail = client.get_logs(finished.id, rank=1, tail=1).result().value
     assert tail.text == whole.text.splitlines(keepends=True)[-1]
+    first = client.get_logs(finished.id, rank=1, before=tail.start).result().value
+    assert (first.start, first.text + tail.text) == (0, whole.text)
     assert client.get_logs(finished.id, rank=1, stream="stderr").result().value.text == ""
-
-
-def test_a_log_is_read_upwards(client: ApiClient, finished: Run) -> None:
-    whole = client.get_logs(finished.id).result().value
-    last = client.get_logs(finished.id, tail=1).result().value
-    first = client.get_logs(finished.id, before=last.start).result().value
-    assert (first.start, first.offset) == (0, last.start)
-    assert first.text + last.text == whole.text
-
-
-def test_a_log_is_searched(client: ApiClient, finished: Run) -> None:
-    whole = client.get_logs(finished.id, rank=1).result().value
-    lines = whole.text.splitlines()
-    found = client.search_logs(finished.id, "STEP", 1).result().value
-    assert found.matches == (LogMatch(0, lines[0]), LogMatch(len(lines[0]) + 1, lines[1]))
-    assert (found.start, found.offset, found.size) == (0, whole.size, whole.size)
-    assert (found.rank, found.stream, found.attempt, found.complete) == (1, "stdout", 1, True)
-    later = client.search_logs(finished.id, "step", 1, offset=len(lines[0]) + 1).result().value
-    assert later.matches == found.matches[1:]
-
-
-def test_a_log_is_downloaded(client: ApiClient, finished: Run) -> None:
+    found = client.search_logs(finished.id, "STEP 200", 1, offset=10).result().value
+    assert found.matches == (LogMatch(tail.start, tail.text.rstrip()),)
     file, told = io.BytesIO(), []
     written = client.download_log(
         finished.id, file, 1, on_progress=lambda received, total: told.append((received, total))
     )
-    whole = client.get_logs(finished.id, rank=1).result().value
     assert file.getvalue() == whole.text.encode()
-    assert written == whole.size
-    assert told[-1] == (whole.size, whole.size)
+    assert (written, told[-1]) == (whole.size, (whole.size, whole.size))
 
 
 # --- Results ---
 
 
-def test_what_a_run_reached_comes_back(client: ApiClient, finished: Run) -> None:
+def test_a_result_and_a_comparison_come_back(client: ApiClient, finished: Run) -> None:
     # The loss is 1 / (1 + step / 100), and 0.5 at step 100.
-    answer = client.get_result(
-        finished.id, goal="train_loss<=0.5", after_seconds=3600, price=0.5
-    ).result()
+    goal = "train_loss<=0.5"
+    answer = client.get_result(finished.id, goal=goal, after_seconds=3600, price=0.5).result()
     found = answer.value
     assert isinstance(found, Result)
     assert found.to_fields() == answer.json()
@@ -404,31 +295,10 @@ def test_what_a_run_reached_comes_back(client: ApiClient, finished: Run) -> None
     assert found.curve is not None
     assert len(found.curve.values) == 200
 
-
-def test_runs_come_back_side_by_side(client: ApiClient, finished: Run) -> None:
-    answer = client.compare([finished.id], goal="train_loss<=0.5").result()
-    found = answer.value
-    assert isinstance(found, Comparison)
-    assert found.to_fields() == answer.json()
-    assert (found.comparable, found.differences) == ("yes", ())
-    [group] = found.groups
+    compared = client.compare([finished.id], goal=goal, after_seconds=3600, price=0.5).result()
+    assert isinstance(compared.value, Comparison)
+    assert compared.value.to_fields() == compared.json()
+    assert (compared.value.comparable, compared.value.differences) == ("yes", ())
+    [group] = compared.value.groups
     assert (group.label, group.run_ids, group.reached) == ("2 workers", (finished.id,), 1)
-    assert found.results == (client.get_result(finished.id, goal="train_loss<=0.5").result().value,)
-
-
-def test_what_is_not_wished_is_not_asked_for() -> None:
-    with serving(Reply(404, {"message": "none"})) as master, ApiClient(url=master.url) as client:
-        for future in (
-            client.get_result(7),
-            client.get_result("7", goal="a b>=1", after_seconds=0.5, price=0),
-            client.compare([7, "8"]),
-            client.compare((7, 8, 9), goal="val_loss<=0.1", after_seconds=60, price=1e-5),
-        ):
-            with pytest.raises(ApiError, match="none"):
-                future.result()
-    assert sorted(asked.path for asked in master.asked) == [
-        "/api/compare/?runs=7%2C8",
-        "/api/compare/?runs=7%2C8%2C9&goal=val_loss%3C%3D0.1&after=60&price=1e-05",
-        "/api/runs/7/result/",
-        "/api/runs/7/result/?goal=a+b%3E%3D1&after=0.5&price=0",
-    ]
+    assert compared.value.results == (found,)

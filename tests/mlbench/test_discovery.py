@@ -133,12 +133,9 @@ def found_inside(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> str:
 def test_a_service_has_an_address(cluster: Cluster, there: dict[str, Any], address: str) -> None:
     cluster.services = [there]
     assert found() == address
-
-
-def test_a_node_is_best_known_by_its_external_address(cluster: Cluster) -> None:
-    cluster.services = [service("NodePort")]
+    # A node is best known by its external address.
     cluster.node["ExternalIP"] = "203.0.113.4"
-    assert found() == "http://203.0.113.4:30080"
+    assert found() == address.replace("10.0.0.4", "203.0.113.4")
 
 
 def test_of_several_services_one_is_chosen_by_name(cluster: Cluster) -> None:
@@ -162,7 +159,7 @@ def test_of_several_services_one_is_chosen_by_name(cluster: Cluster) -> None:
         ([service("ExternalName", ports=[])], "has no port"),
     ],
 )
-def test_what_is_missing_is_told(
+def test_a_missing_service_or_address_is_told(
     cluster: Cluster, there: list[dict[str, Any]], message: str
 ) -> None:
     cluster.services = there
@@ -180,23 +177,21 @@ def test_the_ready_pod_is_found(cluster: Cluster, monkeypatch: pytest.MonkeyPatc
     assert found_inside(monkeypatch, cluster) == "http://10.1.0.7:8000"
 
 
-@pytest.mark.parametrize(
-    ("pods", "message"),
-    [
-        ([], f"no ready pod with label {_LABEL} in namespace 'default' .there: none."),
-        ([pod(ready=False)], "master-0: Running, not ready"),
-    ],
-)
-def test_without_a_ready_pod_it_says_so(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, pods: list[dict[str, Any]], message: str
+def test_without_a_ready_pod_it_says_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    for pods, there in (([], "there: none"), ([pod(ready=False)], "master-0: Running, not ready")):
+        cluster.pods = pods
+        message = f"no ready pod with label {_LABEL} in namespace 'default' .{there}"
+        with pytest.raises(DiscoveryError, match=message):
+            found_inside(monkeypatch, cluster)
+
+
+def test_without_service_account_or_package_it_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster.pods = pods
-    with pytest.raises(DiscoveryError, match=message):
-        found_inside(monkeypatch, cluster)
-
-
-def test_outside_of_a_cluster_there_is_no_service_account() -> None:
     with pytest.raises(DiscoveryError, match=r"in_cluster= says .* url= names the master itself"):
+        ApiClient()
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    with pytest.raises(DiscoveryError, match=r"pip install 'mlbench\[kubernetes\]'"):
         ApiClient()
 
 
@@ -217,12 +212,6 @@ def test_a_cluster_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         find_service(_PLACE, load_config=False)
 
 
-def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "kubernetes", None)
-    with pytest.raises(DiscoveryError, match=r"pip install 'mlbench\[kubernetes\]'"):
-        ApiClient()
-
-
 # --- The whole way. ---
 
 
@@ -234,6 +223,9 @@ def test_the_client_talks_to_the_master_that_it_found(
     cluster.services = [service("ClusterIP", clusterIP="127.0.0.1", ports=[{"port": port}])]
     monkeypatch.setenv("MLBENCH_TOKEN", connection.token)
     with ApiClient(in_cluster=False) as client:
+        assert client.get_worker_pods().result().status_code == 200
+    monkeypatch.setenv("MLBENCH_URL", connection.url)
+    with ApiClient.from_home() as client:
         assert client.get_worker_pods().result().status_code == 200
 
 
@@ -259,13 +251,3 @@ def test_by_default_it_is_the_local_stack(environ: dict[str, str]) -> None:
 def test_address_and_token_lead_elsewhere(environ: dict[str, str], url: str) -> None:
     found = find_connection({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": "t"})
     assert found == Connection(_URL, "t", prometheus_url=None, elsewhere=True)
-
-
-def test_without_a_home_it_finds_the_master_that_the_environment_names(
-    stack: Home, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    monkeypatch.setenv("MLBENCH_HOME", str(tmp_path_factory.mktemp("empty")))
-    monkeypatch.setenv("MLBENCH_URL", stack.read_connection().url)
-    monkeypatch.setenv("MLBENCH_TOKEN", stack.read_connection().token)
-    with ApiClient.from_home() as client:
-        assert client.get_worker_pods().result().status_code == 200

@@ -23,39 +23,26 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_variable_names_the_folder(tmp_path: Path) -> None:
-    assert Home.from_environ({names.ENV_HOME: str(tmp_path)}).root == tmp_path
-
-
-@pytest.mark.parametrize("environ", [{}, {names.ENV_HOME: ""}])
-def test_without_the_variable_it_is_the_users_data_folder(
-    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert Home.from_environ(environ).root == tmp_path / ".local" / "share" / "mlbench"
-
-
-def test_a_relative_folder_stays_the_same_after_cd(
+def test_the_variable_names_the_folder_or_it_is_the_users_data_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for environ in ({}, {names.ENV_HOME: ""}):
+        assert Home.from_environ(environ).root == tmp_path / ".local" / "share" / "mlbench"
     monkeypatch.chdir(tmp_path)
     found = Home.from_environ({names.ENV_HOME: "here"})
     monkeypatch.chdir("/")
     assert found.root == tmp_path / "here"
 
 
-def test_a_connection_is_read_as_it_was_written(home: Home) -> None:
-    home.write_connection(_CONNECTION)
-    assert home.read_connection() == _CONNECTION
-
-
-def test_only_the_user_may_read_the_connection(home: Home) -> None:
+def test_a_connection_is_read_as_it_was_written_by_this_user_alone(home: Home) -> None:
     before = os.umask(0)
     try:
         home.write_connection(_CONNECTION)
         home.write_connection(_CONNECTION)
     finally:
         os.umask(before)
+    assert home.read_connection() == _CONNECTION
     assert mode(home.connection_file) == 0o600
 
 

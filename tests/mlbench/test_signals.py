@@ -20,14 +20,7 @@ def handlers_as_before() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", _NUMBERS)
-def test_both_signals_call_back(number: signal.Signals) -> None:
-    called = threading.Event()
-    on_termination(called.set)
-    signal.raise_signal(number)
-    assert called.wait(5)
-
-
-def test_the_callback_may_want_a_lock_that_the_main_thread_holds() -> None:
+def test_the_callback_may_want_a_lock_that_the_main_thread_holds(number: signal.Signals) -> None:
     lock, called = threading.Lock(), threading.Event()
 
     def callback() -> None:
@@ -36,6 +29,6 @@ def test_the_callback_may_want_a_lock_that_the_main_thread_holds() -> None:
 
     on_termination(callback)
     with lock:
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(number)
         assert not called.is_set()
     assert called.wait(5)

@@ -36,7 +36,7 @@ def run_python(code: str, environ: dict[str, str] | None = None, folder: Path | 
     ).stdout
 
 
-def test_outside_a_run_nothing_is_recorded_nor_imported(tmp_path: Path) -> None:
+def test_nothing_that_training_does_not_need_is_imported(tmp_path: Path, path: Path) -> None:
     code = (
         "import sys; from mlbench import Tracker\n"
         "with Tracker() as t:\n"
@@ -46,17 +46,9 @@ def test_outside_a_run_nothing_is_recorded_nor_imported(tmp_path: Path) -> None:
         f"print([m for m in {_HTTP_AND_MORE} if m in sys.modules], t.steps, t.goal_reached)"
     )
     assert run_python(code, folder=tmp_path) == "[] 1 True\n"
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_inside_a_run_without_totals_nothing_more_is_imported(path: Path) -> None:
-    code = (
-        "import sys; from mlbench import Tracker\n"
-        "with Tracker() as t: t.step(samples=8, train_loss=0.5)\n"
-        f"print([m for m in {_HTTP_AND_MORE} if m in sys.modules])"
-    )
-    assert run_python(code, {names.ENV_METRICS_FILE: str(path)}) == "[]\n"
-    assert len(lines(path)) == 2
+    assert list(tmp_path.iterdir()) == [], "outside of a run nothing is recorded"
+    assert run_python(code, {names.ENV_METRICS_FILE: str(path)}) == "[] 1 True\n"
+    assert len(lines(path)) == 5
 
 
 def test_a_process_killed_right_after_a_step_has_lost_nothing(path: Path) -> None:
@@ -72,22 +64,17 @@ def test_a_process_killed_right_after_a_step_has_lost_nothing(path: Path) -> Non
     assert [line["step"] for line in lines(path)] == list(range(201))
 
 
-def test_a_script_that_raises_has_its_totals(path: Path) -> None:
-    code = "from mlbench import Tracker\nt = Tracker()\nt.step(samples=8)\nraise ValueError"
-    with pytest.raises(subprocess.CalledProcessError):
-        run_python(code, {names.ENV_METRICS_FILE: str(path)})
-    assert [line[names.SAMPLES] for line in metrics(path)] == [8]
-
-
-def test_a_forked_process_records_no_totals(path: Path) -> None:
+def test_a_script_that_raises_has_its_totals_once(path: Path) -> None:
+    # A forked process records none.
     code = (
         "import os, sys; from mlbench import Tracker\n"
         "t = Tracker(); t.step(samples=8)\n"
         "if os.fork() == 0: sys.exit()\n"
-        "os.wait()"
+        "os.wait(); raise ValueError"
     )
-    run_python(code, {names.ENV_METRICS_FILE: str(path)})
-    assert len(lines(path)) == 1
+    with pytest.raises(subprocess.CalledProcessError):
+        run_python(code, {names.ENV_METRICS_FILE: str(path)})
+    assert [line[names.SAMPLES] for line in metrics(path)] == [8]
 
 
 def test_threads_may_log_while_phases_are_timed(path: Path) -> None:

@@ -5,38 +5,32 @@ from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
 from mlbench.home import Connection
-from mlbench.records import Run
 from tests.stacks import run_to_end
 from tests.web.conftest import section
 from tests.web.watch import Watch
 
-# They train two runs first.
-pytestmark = pytest.mark.slow
 
-
-@pytest.fixture(scope="module")
-def compared(client: ApiClient) -> list[Run]:
-    """The same task on one and on two workers."""
-    ended = []
+@pytest.mark.slow
+def test_runs_and_their_goal_are_chosen_and_compared(
+    user: Page, client: ApiClient, connection: Connection, watch: Watch
+) -> None:
+    compared = []
     for workers in (1, 2):
         order = client.create_run(
             f"on-{workers}", workers, benchmark="digits-linear", seed=1, light_target=True
         )
-        ended.append(run_to_end(client, order.result().value))
-    assert [run.state for run in ended] == ["FINISHED", "FINISHED"]
-    return ended
-
-
-def test_runs_are_compared(user: Page, connection: Connection, compared: list[Run]) -> None:
-    first, second = compared
-    user.goto(f"{connection.url}/compare?runs={first.id},{second.id}")
+        compared.append(run_to_end(client, order.result().value))
+    user.goto(f"{connection.url}/compare")
+    expect(user.get_by_text("No runs to compare")).to_be_visible()
+    runs, goal = (user.get_by_role("textbox", name=name) for name in ("Runs", "Goal"))
+    runs.fill(",".join(str(run.id) for run in compared))
+    user.keyboard.press("Enter")
     times = section(user, "Time to accuracy")
     for run in compared:
         expect(times.get_by_role("row").filter(has_text=run.name)).to_be_visible()
-    expect(section(user, "Curves").get_by_role("img").first).to_be_visible()
     expect(section(user, "Scaling").get_by_role("row")).to_have_count(3)
-    workers = section(user, "Differences").get_by_role("row").filter(has_text="workers").first
-    expect(workers).to_be_visible()
+    workers_row = section(user, "Differences").get_by_role("row").filter(has_text="workers").first
+    expect(workers_row).to_be_visible()
 
     curves = section(user, "Curves")
     chart = curves.get_by_role("img").first
@@ -50,17 +44,6 @@ def test_runs_are_compared(user: Page, connection: Connection, compared: list[Ru
     user.reload()
     expect(curves.get_by_role("combobox", name="Metric")).to_have_value("train_loss")
 
-
-def test_runs_and_their_goal_are_chosen(
-    user: Page, connection: Connection, compared: list[Run], watch: Watch
-) -> None:
-    user.goto(f"{connection.url}/compare")
-    expect(user.get_by_text("No runs to compare")).to_be_visible()
-    times = section(user, "Time to accuracy")
-    runs, goal = (user.get_by_role("textbox", name=name) for name in ("Runs", "Goal"))
-    runs.fill(",".join(str(run.id) for run in compared))
-    user.keyboard.press("Enter")
-    expect(times).to_contain_text("on-2")
     goal.fill("val_global_Prec@1>=100.5")
     user.keyboard.press("Enter")
     expect(times).to_contain_text("not reached", ignore_case=True)

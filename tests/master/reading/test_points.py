@@ -28,20 +28,6 @@ NOTED = made(
 )
 
 
-def test_columns_and_rows_are_the_same() -> None:
-    assert NOTED.times_us == [1, 2, 3, 4]
-    assert NOTED.notes == {1: Note(True), 2: Note(None, {"k": 1})}
-    assert from_points(NOTED) == NOTED
-    assert not Points((), ())
-
-
-def test_a_part_keeps_its_notes() -> None:
-    assert list(NOTED.part(1, 3)) == list(NOTED)[1:3]
-    assert list(NOTED.part(3, 9)) == list(NOTED)[3:]
-    assert not NOTED.part(4, 9)
-    assert NOTED.part(0, 4) is NOTED
-
-
 def test_between_leaves_out_the_first_time_and_not_the_last() -> None:
     assert at(1, 2, 2, 3, 4).between(1, 3).times_us == [2, 2, 3]
     assert not at(1, 2).between(2, 5)

@@ -65,12 +65,3 @@ def test_a_span_ends_where_it_says(writer: RemoteWriter, prometheus: PrometheusC
         values = [point.value for piece in pieces for point in piece]
         assert values == [str(ms) for ms in range(first, last - 1, -1)]
     assert not list(windows.read(prometheus, select(series), Span(NOW_MS - 90, NOW_MS - 41)))
-
-
-def test_several_series_are_read_as_one(writer: RemoteWriter, prometheus: PrometheusClient) -> None:
-    series = labels()
-    for place in range(3):
-        points = [(NOW_MS - 99 + i, float(i)) for i in range(place, 99, 3)]
-        writer.send([time_series({**series, "place": str(place)}, points)])
-    pieces = windows.read(prometheus, select(series), Span(NOW_MS - 99, NOW_MS))
-    assert [point.value for piece in pieces for point in piece] == [str(i) for i in range(99)]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -9,10 +10,7 @@ from master.reading.points import Points
 from master.results.accuracy import Accuracy
 from master.results.columns import by_rank, to_columns
 from mlbench.records import Goal
-from mlbench.results import (
-    AccuracyAfterTime,
-    TimeToAccuracy,
-)
+from mlbench.results import AccuracyAfterTime, TimeToAccuracy
 from tests.master.results.making import at_us, columns
 
 _TARGET = Goal("acc", 97.0)
@@ -39,13 +37,44 @@ def time_to(judged: Accuracy) -> TimeToAccuracy | None:
     return judged.time_to(reached) if reached else None
 
 
-def test_it_is_the_training_time_of_the_same_moment() -> None:
-    judged = accuracy(
-        acc_0={10: 90, 20: 97, 30: 95, 40: 99},
-        train_seconds_0={5: 1, 10: 4, 20: 8.5, 21: 9, 30: 12, 40: 16},
-    )
-    assert time_to(judged) == TimeToAccuracy(training_seconds=8.5, wall_seconds=20.0)
-    assert (judged.last(), judged.best()) == (99.0, 99.0)
+@pytest.mark.parametrize(
+    ("series", "expected"),
+    [
+        # The training time of the same moment.
+        (
+            {
+                "acc_0": {10: 90, 20: 97, 30: 95, 40: 99},
+                "train_seconds_0": {5: 1, 10: 4, 20: 8.5, 21: 9, 30: 12},
+            },
+            (8.5, 20.0),
+        ),
+        # The earliest rank counts, with its own clock.
+        (
+            {
+                "acc_0": {20: 97.5, 30: 98},
+                "acc_1": {19: 97.1, 29: 96},
+                "train_seconds_0": {19: 7.0, 20: 8.0},
+                "train_seconds_1": {19: 7.5, 29: 12},
+            },
+            (7.5, 19.0),
+        ),
+        # Where there is no clock at that moment, the next one counts.
+        ({"acc_0": {20: 98}, "train_seconds_0": {19: 8, 25: 13, 30: 17}}, (13.0, 20.0)),
+        # One moment is one millisecond, and its last clock counts: of what comes in it,
+        # Prometheus has the first, cut to it; the rest is kept.
+        (
+            {"acc_0": {20.0007: 98}, "train_seconds_0": {20.000: 8.5, 20.0004: 8.6, 25: 13}},
+            (8.6, 20.0007),
+        ),
+        # What has no rank is of all ranks.
+        ({"acc": {20: 98}, "train_seconds": {20: 8}}, (8.0, 20.0)),
+        ({"acc": {20: 98}, "train_seconds_1": {20: 8}}, (8.0, 20.0)),
+        ({"acc_0": {20: 98}, "train_seconds": {20: 8}}, (8.0, 20.0)),
+        ({"acc_0": {20: 98}}, (None, 20.0)),
+    ],
+)
+def test_time_to_accuracy(series: Any, expected: tuple[float | None, float]) -> None:
+    assert time_to(accuracy(**series)) == TimeToAccuracy(*expected)
 
 
 def test_a_goal_may_be_a_low_value() -> None:
@@ -54,6 +83,11 @@ def test_a_goal_may_be_a_low_value() -> None:
     )
     assert time_to(judged) == TimeToAccuracy(8.5, 20.0)
     assert (judged.last(), judged.best()) == (0.2, 0.05)
+    # NaN reaches nothing and is not the best.
+    diverged = accuracy(_LOSS, loss_0={10: math.nan, 20: 0.3, 30: math.nan})
+    assert time_to(diverged) is None
+    assert diverged.best() == 0.3
+    assert math.isnan(diverged.last() or 0.0)
 
 
 def test_nothing_recorded_is_nothing_reached() -> None:
@@ -63,50 +97,11 @@ def test_nothing_recorded_is_nothing_reached() -> None:
     assert judged.after(60.0) == AccuracyAfterTime(60.0, None, None, "wall")
 
 
-def test_the_earliest_rank_counts_with_its_own_clock() -> None:
-    judged = accuracy(
-        acc_0={20: 97.5, 30: 98},
-        acc_1={19: 97.1, 29: 96},
-        train_seconds_0={19: 7.0, 20: 8.0},
-        train_seconds_1={19: 7.5, 29: 12},
-    )
-    assert time_to(judged) == TimeToAccuracy(7.5, 19.0)
-    assert judged.last() == 98.0
-
-
-def test_nan_reaches_nothing_and_is_not_the_best() -> None:
-    judged = accuracy(_LOSS, loss_0={10: math.nan, 20: 0.3, 30: math.nan})
-    assert time_to(judged) is None
-    assert judged.best() == 0.3
-    last = judged.last()
-    assert last is not None
-    assert math.isnan(last)
-
-
-def test_the_next_recorded_training_time_counts_where_there_is_none_at_that_moment() -> None:
-    judged = accuracy(acc_0={20: 98}, train_seconds_0={19: 8, 25: 13, 30: 17})
-    assert time_to(judged) == TimeToAccuracy(13.0, 20.0)
-
-
 def test_the_next_attempts_clock_which_began_anew_does_not_count() -> None:
     judged = accuracy(attempts=(0, 22), acc_0={20: 98}, train_seconds_0={19: 8, 25: 0.5, 30: 4})
     assert time_to(judged) == TimeToAccuracy(None, 20.0)
     within = accuracy(attempts=(0, 22), acc_0={23: 98}, train_seconds_0={19: 8, 25: 0.5})
     assert time_to(within) == TimeToAccuracy(0.5, 23.0)
-
-
-def test_one_moment_is_one_millisecond_and_its_last_clock_counts() -> None:
-    # Of what comes in one millisecond, Prometheus has the first, cut to it; the rest is kept.
-    judged = accuracy(acc_0={20.0007: 98}, train_seconds_0={20.000: 8.5, 20.0004: 8.6, 25: 13})
-    assert time_to(judged) == TimeToAccuracy(8.6, 20.0007)
-
-
-@pytest.mark.parametrize(("of_value", "of_clock"), [("", ""), ("", "_1"), ("_0", "")])
-def test_what_has_no_rank_is_of_all_ranks(of_value: str, of_clock: str) -> None:
-    series = {f"acc{of_value}": {20.0: 98.0}, f"train_seconds{of_clock}": {20.0: 8.0}}
-    found = columns(**series)
-    judged = Accuracy(_TARGET, by_rank(found, "acc"), by_rank(found, "train_seconds"), at_us(0), ())
-    assert time_to(judged) == TimeToAccuracy(8.0, 20.0)
 
 
 def test_accuracy_after_time_is_the_last_value_within_it() -> None:

@@ -10,29 +10,18 @@ from master.serving.connections import Connection, Waiting
 from master.serving.wire import LEAST_BYTES_PER_SECOND, STALL_SECONDS, Pace
 
 
-def test_a_client_that_moves_nothing_has_ten_seconds() -> None:
-    pace = Pace()
-    assert pace.patience == STALL_SECONDS == 10
-    pace.note(0, waited=9)
-    assert pace.patience == 1
-    pace.note(0, waited=1)
-    assert pace.patience == 0
-
-
-def test_a_client_that_keeps_the_pace_goes_on_but_may_not_stall() -> None:
-    pace = Pace()
+def test_a_client_must_keep_the_pace() -> None:
+    silent, steady, slow = Pace(), Pace(), Pace()
+    assert silent.patience == STALL_SECONDS == 10
+    silent.note(0, waited=9)
+    assert silent.patience == 1
     for _ in range(10_000):
-        pace.note(LEAST_BYTES_PER_SECOND, waited=1)
-    assert pace.patience == STALL_SECONDS
-
-
-def test_a_client_that_moves_a_byte_now_and_then_is_cut_off() -> None:
-    pace = Pace()
-    seconds = 0
-    while pace.patience > 0:
-        pace.note(1, waited=1)
-        seconds += 1
-    assert seconds == 11
+        steady.note(LEAST_BYTES_PER_SECOND, waited=1)
+    assert steady.patience == STALL_SECONDS, "it may not stall, however much it has moved"
+    for _ in range(11):
+        assert slow.patience > 0
+        slow.note(1, waited=1)
+    assert slow.patience <= 0, "a byte now and then is too little"
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
+from mlbench.cli import live
 from mlbench.cli.live import Alert, AlertsError, AlertWatch, read_alerts
 from mlbench.home import Home
 from tests.conftest import free_port
@@ -58,24 +59,28 @@ def test_a_prometheus_that_is_away_or_none_is_told_of(mlbench: Mlbench) -> None:
         read_alerts(mlbench.home.read_connection().url)
 
 
-def test_status_tells_what_fires(mlbench: Mlbench, prometheus: str, tmp_path: Path) -> None:
+def test_status_tells_what_fires_if_prometheus_answers(
+    mlbench: Mlbench, prometheus: str, tmp_path: Path
+) -> None:
     watched = watching(mlbench, prometheus, tmp_path)
     assert watched("status", "--json").json["alerts"][0]["name"] == "OfAPart"
     told = watched("status").out
     assert "critical OfARun (see docs/OfARun.md)\n  OfARun is wrong.\n" in told
-
-
-def test_status_does_without_a_prometheus(mlbench: Mlbench, tmp_path: Path) -> None:
     done = watching(mlbench, f"http://127.0.0.1:{free_port()}", tmp_path)("status", "--json")
     assert (done.code, done.json["alerts"]) == (0, None)
     assert "does not tell which alerts fire" in done.err
 
 
 def test_a_run_that_is_watched_tells_its_alerts_once(
-    mlbench: Mlbench, client: ApiClient, prometheus: str, tmp_path: Path
+    mlbench: Mlbench,
+    client: ApiClient,
+    prometheus: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(live, "_ALERTS_SECONDS", 0.1)
     watched = watching(mlbench, prometheus, tmp_path)
-    done = watched("run", "steps", "--set", "steps=200", "--set", "rate=100")
+    done = watched("run", "steps", "--set", "steps=100", "--set", "rate=100")
     assert done.code == 0
     assert re.findall(r"^OfARun: .*$", done.err, re.M) == [
         "OfARun: OfARun is wrong. See docs/OfARun.md."

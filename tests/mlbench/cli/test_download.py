@@ -37,22 +37,19 @@ def test_a_zip_file_named_after_the_run_is_the_default(
     assert done.out == f"metrics_finished.zip: {file.stat().st_size:,} bytes\n"
     with zipfile.ZipFile(file) as archive:
         assert archive.testzip() is None
-        losses = json.loads(archive.read("result_train_loss @ 1.json"))
-    assert len(losses) == 200
+        assert len(json.loads(archive.read("result_train_loss @ 1.json"))) == 200
 
 
-def test_the_format_is_what_the_name_ends_with(
+def test_the_format_is_what_the_name_ends_with_or_what_is_said(
     here: Mlbench, tmp_path: Path, client: ApiClient, finished: Run
 ) -> None:
     as_json = here("download", str(finished.id), "-o", "all.JSON", "--json").json
     content = (tmp_path / "all.JSON").read_bytes()
     assert as_json == {"file": "all.JSON", "format": "json", "bytes": len(content)}
     assert json.loads(content) == client.get_run_metrics(finished.id).result().json()
-    assert here("download", "finished", "-o", "all.csv").code == 0
-    with (tmp_path / "all.csv").open(newline="") as file:
-        assert len(list(csv.reader(file))) > 400
     assert here("download", "finished", "-o", "all.txt", "--format", "csv").code == 0
-    assert (tmp_path / "all.txt").read_bytes() == (tmp_path / "all.csv").read_bytes()
+    with (tmp_path / "all.txt").open(newline="") as file:
+        assert len(list(csv.reader(file))) > 400
 
 
 def test_stdout_gets_the_file_and_nothing_else(
@@ -104,7 +101,7 @@ def test_an_older_file_is_replaced_with_the_usual_rights(
         (("-o", "-", "--json"), "-o -: stdout must be a file or a pipe, and --json"),
     ],
 )
-def test_where_it_cannot_go_is_told(
+def test_an_unwritable_target_is_refused(
     here: Mlbench, tmp_path: Path, finished: Run, arguments: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "folder.zip").mkdir()

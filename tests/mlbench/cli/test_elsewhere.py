@@ -41,26 +41,22 @@ def test_a_run_is_watched_and_no_token_is_shown(
     client.delete_run(run.id).result()
 
 
-@pytest.mark.parametrize("command", ["logs", "metrics", "manifest", "compare"])
-def test_what_reads_runs_reads_them_there(
-    elsewhere: Mlbench, mlbench: Mlbench, finished: Run, command: str
+def test_runs_are_read_there(elsewhere: Mlbench, mlbench: Mlbench, finished: Run) -> None:
+    for command in ("logs", "metrics", "manifest", "compare"):
+        here, far = mlbench(command, "finished", "--json"), elsewhere(command, "finished", "--json")
+        assert far.code == 0, far.err
+        assert far.json == here.json
+
+
+def test_alerts_are_known_if_a_prometheus_is_named(
+    elsewhere: Mlbench, there: Connection, finished: Run
 ) -> None:
-    here, far = mlbench(command, "finished", "--json"), elsewhere(command, "finished", "--json")
-    assert far.code == 0, far.err
-    assert far.json == here.json
-
-
-def test_the_status_says_that_alerts_are_not_known(elsewhere: Mlbench, finished: Run) -> None:
     done = elsewhere("status")
     assert done.code == 0
     assert re.search(rf"^{finished.id} +finished ", done.out, re.MULTILINE)
     assert done.err == (
         "alerts are not known here: set $MLBENCH_PROMETHEUS_URL to the Prometheus to ask\n"
     )
-    assert elsewhere("status", "--json").json["alerts"] is None
-
-
-def test_a_prometheus_that_is_named_is_asked(elsewhere: Mlbench, there: Connection) -> None:
     assert there.prometheus_url is not None
     named = {**elsewhere.more, "MLBENCH_PROMETHEUS_URL": there.prometheus_url}
     done = replace(elsewhere, more=named)("status", "--json")
@@ -84,7 +80,7 @@ def test_a_prometheus_that_is_named_is_asked(elsewhere: Mlbench, there: Connecti
         ),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
+def test_a_wrong_environment_is_told_in_one_line(
     elsewhere: Mlbench, changed: dict[str, str], message: str
 ) -> None:
     done = replace(elsewhere, more={**elsewhere.more, **changed})("status")
@@ -93,19 +89,16 @@ def test_what_is_wrong_is_told_in_one_line(
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "message"),
-    [
+def test_a_master_that_refuses_is_told(alone: Mlbench) -> None:
+    for status, message in (
         (421, "$MLBENCH_URL must call it by a name or address that it knows"),
         (403, "is $MLBENCH_TOKEN the user's token, not the agents'?"),
-    ],
-)
-def test_a_master_that_refuses_is_told(alone: Mlbench, status: int, message: str) -> None:
-    with serving(Reply(status, {"message": "not you"})) as master:
-        given = {"MLBENCH_URL": master.url, "MLBENCH_TOKEN": "t"}
-        done = replace(alone, more=given)("status")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == f"mlbench: the master at {master.url} refuses (not you): {message}\n"
+    ):
+        with serving(Reply(status, {"message": "not you"})) as master:
+            given = {"MLBENCH_URL": master.url, "MLBENCH_TOKEN": "t"}
+            done = replace(alone, more=given)("status")
+        assert (done.code, done.out) == (2, "")
+        assert done.err == f"mlbench: the master at {master.url} refuses (not you): {message}\n"
 
 
 @pytest.mark.slow

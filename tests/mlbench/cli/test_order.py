@@ -77,7 +77,7 @@ def test_another_script_is_run_itself(folder: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_run_is_told(folder: Path, task: str, message: str) -> None:
+def test_an_impossible_task_is_refused(folder: Path, task: str, message: str) -> None:
     (folder / "plain.sh").touch(mode=0o644)
     with pytest.raises(UsageError, match=re.escape(message)):
         read(task)
@@ -97,29 +97,20 @@ def test_a_benchmark_takes_no_arguments() -> None:
 # --- options ---
 
 
-def test_the_settings_of_a_benchmark_are_read() -> None:
+def test_a_benchmark_has_settings_and_own_code_has_arguments() -> None:
     code = Order(title="digits", benchmark="digits")
     assert read_settings(code, ["epochs=3", "a=b=c", "d="]) == {"epochs": "3", "a": "b=c", "d": ""}
-
-
-def test_own_code_has_arguments_instead_of_settings() -> None:
     own = Order(title="train", image="local", command="train")
     with pytest.raises(UsageError, match=r"write the arguments of your own code after --"):
         read_settings(own, ["epochs=3"])
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("3600", 3600.0), ("90s", 90.0), ("15m", 900.0), ("2h", 7200.0), ("1.5h", 5400.0)],
-)
-def test_a_time_has_a_unit_or_is_in_seconds(text: str, seconds: float) -> None:
-    assert read_duration(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "h", "5x", "-5", "0", "0h", "1h30m", "٣"])
-def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="is not a duration: write 3600, 90s, 15m or 2h"):
-        read_duration(text)
+def test_a_duration_has_a_unit_or_is_in_seconds() -> None:
+    read = {text: read_duration(text) for text in ("3600", "90s", "15m", "2h", "1.5h")}
+    assert [*read.values()] == [3600.0, 90.0, 900.0, 7200.0, 5400.0]
+    for text in ("", "h", "5x", "-5", "0", "0h", "1h30m", "٣"):
+        with pytest.raises(typer.BadParameter, match="is not a duration: write 3600, 90s, 15m or"):
+            read_duration(text)
 
 
 # --- names ---
@@ -136,10 +127,5 @@ def test_what_is_no_time_is_refused(text: str) -> None:
     ],
 )
 def test_a_name_is_one_that_kubernetes_takes(title: str, stem: str) -> None:
-    name = make_name(title)
-    assert re.fullmatch(rf"{stem}-\d{{8}}-\d{{6}}", name)
-    assert len(name) <= LONGEST_NAME
-
-
-def test_a_name_leaves_the_room_that_is_asked_for() -> None:
+    assert re.fullmatch(rf"{stem}-\d{{8}}-\d{{6}}", make_name(title))
     assert len(make_name("a" * 50, room=6)) == LONGEST_NAME - 6

@@ -7,68 +7,35 @@ import pytest
 from rich.console import Console
 
 from mlbench.cli import common, output
-from mlbench.cli.live import Alert
 from mlbench.home import Connection
-from mlbench.records import Delivery, Goal, Pod, Run
-from mlbench.results import AccuracyAfterTime, Cost, Result, TimeToAccuracy
+from mlbench.records import Delivery, Goal, Pod
+from mlbench.results import AccuracyAfterTime, Cost, TimeToAccuracy
+from tests.mlbench.report.making import make_aimless, make_result, make_run
 
 _CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
 
-_RESULT = Result(
-    run_id=7,
-    name="first",
-    benchmark="digits",
-    state="FINISHED",
-    num_workers=2,
-    division="closed",
-    departures=(),
-    target=Goal("val_global_Prec@1", 97.0),
+_GOAL = Goal("val_global_Prec@1", 97.0)
+_RESULT = replace(
+    make_result(7, 2),
     time_to_accuracy=TimeToAccuracy(8.52, 11.0),
     accuracy_after_time=AccuracyAfterTime(7200.0, 97.456, 9.0, "training"),
     last_value=97.456,
     best_value=98.1,
-    epochs=12,
-    samples=111111.0,
-    training_seconds=9.0,
-    wall_seconds=12.0,
     samples_per_second=12345.6,
     phases={"forward": 6.0, "backward": 3.0, "other": 1.0},
     communication_share=0.25,
     cost=Cost(24.0, 22.0, None, None, None),
     energy_joules=1234.5,
-    curve=None,
 )
-
-_RUN = Run(
-    id=7,
-    name="first",
-    state="FINISHED",
-    reason="",
-    benchmark="digits",
-    args={},
-    num_workers=2,
-    num_cpus=None,
-    attempt=1,
-    created_at="2018-08-03T09:21:29.347000Z",
-    started_at="2018-08-03T09:21:30.000000Z",
-    finished_at="2018-08-03T09:22:30.000000Z",
-    goal=Goal("val_global_Prec@1", 97.0, lower_is_better=False),
-    delivery=Delivery(recorded=12345, in_prometheus=12344, kept=1),
-    ranks=(),
-)
+_DELIVERY = Delivery(recorded=12345, in_prometheus=12344, kept=1)
+_RUN = make_run(benchmark="digits", goal=_GOAL, delivery=_DELIVERY)
 
 
 @pytest.fixture
 def paper(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What is printed, 80 columns wide."""
-    return print_on(monkeypatch, columns=80)
-
-
-def print_on(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
     paper = io.StringIO()
-    terminal = Console(
-        file=paper, width=columns, markup=False, force_terminal=True, color_system=None
-    )
+    terminal = Console(file=paper, width=80, markup=False, force_terminal=True, color_system=None)
     for module in (output, common):
         monkeypatch.setattr(module, "out", terminal)
     return paper
@@ -119,9 +86,13 @@ def test_the_settings_are_one_line_that_ends_with_the_terminal(paper: io.StringI
 
 
 def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> None:
-    output.show_result(_RUN, _RESULT, _CONNECTION)
-    api, graph, promql = shown(paper)[-3:]
+    connection = replace(_CONNECTION, grafana_url="http://127.0.0.1:3000")
+    output.show_result(_RUN, _RESULT, connection)
+    api, graph, board, promql = shown(paper)[-4:]
     assert api == "API http://mlbench:secret@127.0.0.1:8000/api/runs/7/"
+    # Until its last figures are there.
+    place = "http://127.0.0.1:3000/d/mlbench-run?var-run_id=7"
+    assert board == f"Grafana {place}&from=1533288090000&to=1533288180000"
     assert graph.startswith("Prometheus http://127.0.0.1:9090/graph?")
     assert "=mlbench_run_metric%7Brun_id%3D%227%22%2Cmetric%3D%22train_loss%22%7D&" in graph
     # From 09:21:30 to the first whole minute after the end at 09:22:30.
@@ -137,13 +108,6 @@ def test_the_link_of_own_code_leads_to_what_it_is_judged_by(paper: io.StringIO) 
     assert "metric%3D%22val%20%5C%22loss%5C%22%22%7D&" in graph
 
 
-def test_a_grafana_shows_the_run_until_its_last_figures_are_there(paper: io.StringIO) -> None:
-    connection = replace(_CONNECTION, grafana_url="http://127.0.0.1:3000")
-    output.show_result(_RUN, _RESULT, connection)
-    board = "http://127.0.0.1:3000/d/mlbench-run?var-run_id=7&from=1533288090000&to=1533288180000"
-    assert f"Grafana {board}" in shown(paper)
-
-
 def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
     late = AccuracyAfterTime(60.0, None, None, "wall")
     missed = replace(_RESULT, time_to_accuracy=None, accuracy_after_time=late)
@@ -152,22 +116,9 @@ def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
     assert "after time none within 1 min 00 s since the start" in shown(paper)
 
 
-def test_what_there_is_nothing_of_is_left_out(paper: io.StringIO) -> None:
-    nothing = replace(
-        _RESULT,
-        division="open",
-        target=None,
-        time_to_accuracy=None,
-        accuracy_after_time=None,
-        last_value=None,
-        best_value=None,
-        epochs=None,
-        samples_per_second=None,
-        phases={},
-        communication_share=None,
-        cost=None,
-        energy_joules=None,
-    )
+def test_missing_figures_are_left_out(paper: io.StringIO) -> None:
+    nothing = replace(make_aimless(7), epochs=None, samples_per_second=None, phases={})
+    nothing = replace(nothing, communication_share=None, cost=None)
     run = replace(_RUN, state="FAILED", reason="rank 1 [is] lost\nbye", goal=None, delivery=None)
     output.show_result(run, nothing, _CONNECTION)
     assert shown(paper)[:-4] == [
@@ -176,14 +127,6 @@ def test_what_there_is_nothing_of_is_left_out(paper: io.StringIO) -> None:
         "bye",
         "division open",
     ]
-
-
-def test_what_a_run_waits_for_is_told(paper: io.StringIO) -> None:
-    run = replace(_RUN, state="INITIALIZED", waiting="the cluster has room for 3 of 4 workers")
-    output.show_result(run, replace(_RESULT, state="INITIALIZED"), _CONNECTION)
-    output.show_runs([run], [])
-    assert "waiting: the cluster has room for 3 of 4 workers" in shown(paper)
-    assert "run 7 waits: the cluster has room for 3 of 4 workers" in shown(paper)
 
 
 def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) -> None:
@@ -197,14 +140,12 @@ def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) ->
     ]
 
 
-def test_before_the_first_run_the_list_says_how_to_start_one(paper: io.StringIO) -> None:
+def test_the_list_says_what_a_run_waits_for_and_how_to_start_the_first(paper: io.StringIO) -> None:
     output.show_runs([], [Pod("w-0", "{}", "Running", "", run_id=7)])
     assert shown(paper)[0] == "no runs yet; `mlbench run digits` starts one"
     assert shown(paper)[-1] == "w-0 Running 7 -"
-
-
-def test_alerts_say_what_is_wrong_and_where_to_read_on(paper: io.StringIO) -> None:
-    output.show_alerts([])
-    assert paper.getvalue() == ""
-    output.show_alerts([Alert("Stalled", "critical", "Run 7 stands still.", "docs/x.md", 7)])
-    assert shown(paper) == ["", "critical Stalled (see docs/x.md)", "Run 7 stands still."]
+    run = replace(_RUN, state="INITIALIZED", waiting="the cluster has room for 3 of 4 workers")
+    output.show_runs([run], [])
+    output.show_result(run, None, _CONNECTION)
+    assert "run 7 waits: the cluster has room for 3 of 4 workers" in shown(paper)
+    assert "waiting: the cluster has room for 3 of 4 workers" in shown(paper)

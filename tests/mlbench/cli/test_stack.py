@@ -23,6 +23,7 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
     assert again.out.startswith("The stack is already running.\n")
     assert f"  Web pages   {connection.url}/?token={connection.token}\n" in again.out
     assert f"http://mlbench:{connection.token}@127.0.0.1:" in again.out
+    assert ("  Grafana: none found; " in again.out) is (connection.grafana_url is None)
     assert as_json.json == {
         "state": "already running",
         "url": connection.url,

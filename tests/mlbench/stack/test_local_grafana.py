@@ -5,13 +5,15 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from string import Template
+from typing import Any
 
 import httpx
 import pytest
+import yaml
 
-import tests
 from mlbench import names
 from mlbench.assets import grafana_folder
 from mlbench.grafana import DATA_SOURCE_NAME, DATA_SOURCE_UID, FOLDER_TITLE, FOLDER_UID
@@ -20,7 +22,25 @@ from mlbench.login import split_login
 from mlbench.stack import launch
 from tests.conftest import wait_for
 
-_CHECKOUT = Path(tests.__file__).parents[1]
+# Keeps what it was told, and answers its health check. Beside a file "broken" it ends at once.
+_PROGRAM = f"""#!{sys.executable}
+import json, os, pathlib, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+if pathlib.Path(sys.argv[0]).with_name("broken").exists():
+    sys.exit("failed to load settings")
+
+class Health(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/api/health" else 404)
+        self.end_headers()
+
+data = pathlib.Path(os.environ["GF_PATHS_DATA"])
+data.mkdir(parents=True, exist_ok=True)
+(data / "told.json").write_text(json.dumps([sys.argv[1:], dict(os.environ)]))
+place = (os.environ["GF_SERVER_HTTP_ADDR"], int(os.environ["GF_SERVER_HTTP_PORT"]))
+HTTPServer(place, Health).serve_forever()
+"""
 
 
 @pytest.fixture
@@ -29,13 +49,7 @@ def grafana_home(tmp_path: Path) -> Path:
     home = tmp_path / "grafana"
     program = home / "bin" / "grafana"
     program.parent.mkdir(parents=True)
-    program.write_text(
-        f"#!{sys.executable}\n"
-        "import sys\n"
-        f"sys.path.insert(0, {str(_CHECKOUT)!r})\n"
-        "from tests.mlbench.stack.fake_grafana import main\n"
-        "main()\n"
-    )
+    program.write_text(_PROGRAM)
     program.chmod(0o755)
     (home / "conf").mkdir()
     (home / "conf" / "defaults.ini").touch()
@@ -44,10 +58,7 @@ def grafana_home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def home(
-    grafana_home: Path,
-    prometheus_binary: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    grafana_home: Path, prometheus_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Home]:
     """The home folder of a stack that is yet to be started, and finds that Grafana."""
     monkeypatch.setenv("PROMETHEUS", str(prometheus_binary))
@@ -60,13 +71,6 @@ def home(
     launch.stop(home)
 
 
-def start(home: Home) -> str:
-    """Start a stack with one worker, and return Grafana's address."""
-    url = launch.start_detached(home, workers=1, port=None).grafana_url
-    assert url is not None
-    return url
-
-
 def answers(url: str) -> bool:
     try:
         return httpx.get(f"{url}/api/health").is_success
@@ -74,72 +78,55 @@ def answers(url: str) -> bool:
         return False
 
 
-def show_stack(home: Home) -> str:
-    """Return what ``mlbench up`` says of a stack that runs."""
-    done = subprocess.run(
-        [Path(sys.executable).with_name("mlbench"), "up"],
-        env={**os.environ, names.ENV_HOME: str(home.root)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+def shown_by_up(home: Home) -> str:
+    """Return the line of ``mlbench up`` about the Grafana of a stack that runs."""
+    environ = {**os.environ, names.ENV_HOME: str(home.root)}
+    program = Path(sys.executable).with_name("mlbench")
+    said = subprocess.run([program, "up"], env=environ, capture_output=True, text=True, check=True)
+    [line] = [line for line in said.stdout.splitlines() if "Grafana" in line]
+    return line
+
+
+def provisioned(file: str, environ: Mapping[str, str]) -> Any:
+    """Return what a provisioning file says, with variables filled in as Grafana does."""
+    text = (Path(environ["GF_PATHS_PROVISIONING"]) / file).read_text()
+    return yaml.safe_load(Template(text).substitute(environ))
 
 
 @pytest.mark.slow
-def test_a_grafana_that_is_found_is_provisioned_and_shown(home: Home, grafana_home: Path) -> None:
-    url = start(home)
-    wait_for(lambda: answers(url), what="Grafana answers")
-    assert f"  Grafana     {url}\n" in show_stack(home)
-
-    told = json.loads((home.grafana / "told.json").read_text())
-    environ = told["environ"]
-    password = home.root / "grafana-password"
-    assert told["homepath"] == str(grafana_home)
-    assert environ["GF_SECURITY_ADMIN_PASSWORD"] == password.read_text().strip()
-    assert stat.S_IMODE(password.stat().st_mode) == 0o600
-    assert "GF_DATABASE_URL" not in environ, "of another Grafana"
-    for name in (names.ENV_TOKEN, names.ENV_AGENT_SECRET):
-        assert name not in environ
-
-    [source] = told["datasources"]
-    place, login = split_login(home.read_connection().prometheus_url or "")
-    assert (source["uid"], source["name"]) == (DATA_SOURCE_UID, DATA_SOURCE_NAME)
-    assert login is not None
-    assert (source["url"], source["basicAuth"], source["basicAuthUser"]) == (
-        place,
-        "true",
-        login.user,
-    )
-    assert source["secureJsonData"] == {"basicAuthPassword": login.password}
-    assert source["jsonData"] == {"httpMethod": "POST", "timeInterval": "2s"}
-    [provider] = told["providers"]
-    assert (provider["folderUid"], provider["folder"]) == (FOLDER_UID, FOLDER_TITLE)
-    assert provider["options"]["path"] == str(grafana_folder() / "dashboards")
-
-
-@pytest.mark.slow
-def test_a_grafana_that_does_not_start_keeps_nothing_from_running(
+def test_a_grafana_that_is_found_is_provisioned_and_started_until_it_works(
     home: Home, grafana_home: Path
 ) -> None:
     (grafana_home / "bin" / "broken").touch()
-    url = start(home)
-    assert httpx.get(f"{home.read_connection().url}/readyz").is_success
+    connection = launch.start_detached(home, workers=1, port=None)
+    url = connection.grafana_url
+    assert url is not None
+    assert httpx.get(f"{connection.url}/readyz").is_success
     assert "failed to load settings" in (home.logs / "grafana.log").read_text()
-    [line] = [line for line in show_stack(home).splitlines() if "Grafana" in line]
-    assert line.endswith(f"{url} (still starting, or see {home.logs / 'grafana.log'})")
+    still_starting = f"{url} (still starting, or see {home.logs / 'grafana.log'})"
+    assert shown_by_up(home) == f"  Grafana     {still_starting}"
 
-    # It is started again, and now it works.
     (grafana_home / "bin" / "broken").unlink()
     wait_for(lambda: answers(url), what="Grafana answers")
+    assert shown_by_up(home) == f"  Grafana     {url}"
 
+    arguments, environ = json.loads((home.grafana / "told.json").read_text())
+    password = home.root / "grafana-password"
+    assert arguments == ["server", "--homepath", str(grafana_home)]
+    assert environ["GF_SECURITY_ADMIN_PASSWORD"] == password.read_text().strip()
+    assert stat.S_IMODE(password.stat().st_mode) == 0o600
+    assert not {"GF_DATABASE_URL", names.ENV_TOKEN, names.ENV_AGENT_SECRET} & environ.keys()
 
-@pytest.mark.slow
-def test_where_there_is_none_one_line_says_so(
-    home: Home, grafana_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAFANA", str(grafana_home / "nothing"))
-    assert launch.start_detached(home, workers=1, port=None).grafana_url is None
-    [line] = [line for line in show_stack(home).splitlines() if "Grafana" in line]
-    assert line.startswith("  Grafana: none found; ")
-    assert not home.grafana.exists()
+    place, login = split_login(connection.prometheus_url or "")
+    assert login is not None
+    [file] = (Path(environ["GF_PATHS_PROVISIONING"]) / "datasources").glob("*.yml")
+    [source] = provisioned(f"datasources/{file.name}", environ)["datasources"]
+    assert (source["uid"], source["name"]) == (DATA_SOURCE_UID, DATA_SOURCE_NAME)
+    assert (source["url"], source["basicAuth"]) == (place, True)
+    assert source["basicAuthUser"] == login.user
+    assert source["secureJsonData"] == {"basicAuthPassword": login.password}
+    assert source["jsonData"] == {"httpMethod": "POST", "timeInterval": "2s"}
+    [file] = (Path(environ["GF_PATHS_PROVISIONING"]) / "dashboards").glob("*.yml")
+    [provider] = provisioned(f"dashboards/{file.name}", environ)["providers"]
+    assert (provider["folderUid"], provider["folder"]) == (FOLDER_UID, FOLDER_TITLE)
+    assert provider["options"]["path"] == str(grafana_folder() / "dashboards")

@@ -91,45 +91,42 @@ def kill_and_wait(supervisor: subprocess.Popen[bytes], victim: psutil.Process) -
     return again
 
 
-def test_a_part_that_dies_is_started_again(running: subprocess.Popen[bytes]) -> None:
+def test_a_part_that_dies_is_started_again_later_if_it_did_soon_before(
+    running: subprocess.Popen[bytes],
+) -> None:
     victim, *others = children(running.pid)
     again = kill_and_wait(running, victim)
     # Its process is a copy of the supervisor at first.
     wait_for(lambda: again.cmdline() == ["sleep", "1000"], what="it is the same part")
     assert left(others) == others, "the others were left alone"
+    assert {part.cwd() for part in others} == {"/"}, "where nobody leaves modules"
+    later = kill_and_wait(running, again)
+    assert later.create_time() - again.create_time() > 0.9, "not more than once a second"
 
 
-def test_a_part_that_dies_again_soon_is_started_again_later(
-    running: subprocess.Popen[bytes],
+@pytest.mark.parametrize(
+    ("part", "said", "started"),
+    [
+        ("false", "third keeps ending, and is left out", True),
+        ("/nowhere/grafana", "third cannot be started", False),
+    ],
+)
+def test_an_optional_part_that_does_not_work_is_left_out(
+    start: Start,
+    home: Home,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    part: str,
+    said: str,
+    started: bool,
 ) -> None:
-    again = kill_and_wait(running, children(running.pid)[0])
-    started_at = time.monotonic()
-    kill_and_wait(running, again)
-    assert time.monotonic() - started_at > 0.8, "not more than once a second"
-
-
-def test_an_optional_part_that_keeps_ending_is_left_out(
-    start: Start, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPTIONAL_PART", "false")
+    monkeypatch.setenv("OPTIONAL_PART", part)
     process = start()
     wait_for(home.connection_file.exists, what="the stack is ready without it")
-    wait_for(
-        lambda: "third keeps ending, and is left out" in (tmp_path / "output").read_text(),
-        what="it is told",
-    )
-    assert (tmp_path / "output").read_text().count("started third") > 1, "it was tried again"
+    output = tmp_path / "output"
+    wait_for(lambda: said in output.read_text(), what="it is told")
+    assert (output.read_text().count("started third") > 1) is started, "it was tried again"
     assert len(pids(process)) == 4, "the others go on"
-
-
-def test_an_optional_part_that_cannot_be_started_is_left_out(
-    start: Start, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPTIONAL_PART", "/nowhere/grafana")
-    process = start()
-    wait_for(home.connection_file.exists, what="the stack is ready without it")
-    assert "third cannot be started" in (tmp_path / "output").read_text()
-    assert len(pids(process)) == 4
 
 
 def test_the_pool_grows_and_shrinks_as_the_controller_wants(
@@ -137,23 +134,16 @@ def test_the_pool_grows_and_shrinks_as_the_controller_wants(
 ) -> None:
     before = pids(running)
     pool = PoolFiles(home)
+    targets = home.prometheus / "targets" / "workers.json"
+    assert [len(group["targets"]) for group in json.loads(targets.read_text())] == [2]
     pool.write_wanted(3)
     wait_for(lambda: len(pool.read_status()) == 3, what="a third worker")
     assert pool.read_status()[2] == LocalWorker("worker-2", alive=True)
+    assert len(json.loads(targets.read_text())[0]["targets"]) == 3, "Prometheus is told"
     assert len(pids(running)) == 5
     pool.write_wanted(2)
     wait_for(lambda: len(pool.read_status()) == 2, what="two workers")
     assert pids(running) == before
-
-
-def test_prometheus_is_told_which_workers_there_are(
-    running: subprocess.Popen[bytes], home: Home
-) -> None:
-    targets = home.prometheus / "targets" / "workers.json"
-    assert [len(group["targets"]) for group in json.loads(targets.read_text())] == [2]
-    PoolFiles(home).write_wanted(3)
-    wait_for(lambda: len(json.loads(targets.read_text())[0]["targets"]) == 3)
-    assert "scrape_configs" in (home.prometheus / "prometheus.yml").read_text()
 
 
 def test_a_worker_that_keeps_ending_does_not_keep_the_stack_from_starting(
@@ -168,10 +158,6 @@ def test_a_worker_that_keeps_ending_does_not_keep_the_stack_from_starting(
     ended = PoolFiles(home).read_status()[1]
     assert ended.trouble == f"its agent ended with 1: see {home.logs / 'worker-1.log'}"
     assert process.poll() is None
-
-
-def test_parts_run_where_nobody_leaves_modules(running: subprocess.Popen[bytes]) -> None:
-    wait_for(lambda: {part.cwd() for part in children(running.pid)} == {"/"})
 
 
 # --- It ends with all its parts. ---
