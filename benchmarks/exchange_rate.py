@@ -14,9 +14,9 @@ from benchmarks.measure import Figure, Ratio
 from benchmarks.resnet_loops import BATCH, STEPS, random_images
 from benchmarks.servers import free_port
 from mlbench import Tracker
+from mlbench.options import ExchangeOptions, ModelOptions
 from worker.tasks.cifar10 import CifarResNet
-from worker.training.distributed import ModelOptions, World, join_world, set_up
-from worker.training.exchange import ExchangeOptions
+from worker.training.distributed import World, join_world, set_up
 from worker.training.session import Session, Trainer
 
 _RANKS = 2

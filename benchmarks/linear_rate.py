@@ -14,11 +14,13 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.measure import Figure, alternate
 from mlbench import Tracker, names
+from mlbench.options import DeviceOptions
+from mlbench.tasks import LinearOptions
 from worker.data.libsvm.dataset import Dataset, Samples
 from worker.data.libsvm.rows import DenseRows
 from worker.data.libsvm.table import open_table
-from worker.tasks.linear import Config, Training
-from worker.training.distributed import DeviceOptions, World, set_up
+from worker.tasks.linear import Training
+from worker.training.distributed import World, set_up
 from worker.training.session import Session
 
 _FEATURES = 2000
@@ -73,7 +75,7 @@ def _ours(values: torch.Tensor, labels: torch.Tensor, tracker: Tracker) -> Calla
     data = Dataset(samples, samples[:0], features=_FEATURES, largest_norm2=1.0, sha256="")
     execution = set_up(DeviceOptions(device="cpu"), World())
     session = Session(World(), tracker, execution)
-    training = Training(Config(), data, torch.zeros(_FEATURES), session)
+    training = Training(LinearOptions(), data, torch.zeros(_FEATURES), session)
 
     def once() -> float:
         begin = time.perf_counter()
@@ -113,7 +115,7 @@ def _autograd(batches: "list[tuple[torch.Tensor, torch.Tensor]] | DataLoader[obj
 
 def _recording(tracker: Tracker) -> Callable[[], float]:
     """Return what measures all that the loop asks of the tracker, and nothing else of the loop."""
-    every = Config().record_every
+    every = LinearOptions().record_every
 
     def once() -> float:
         begin = time.perf_counter()

@@ -15,10 +15,10 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench import Tracker, names
+from mlbench.options import ExchangeOptions, ModelOptions
 from worker.data.images import Images
 from worker.tasks.cifar10 import CifarResNet
-from worker.training.distributed import ModelOptions, World, set_up
-from worker.training.exchange import ExchangeOptions
+from worker.training.distributed import World, set_up
 from worker.training.session import Session, Trainer
 
 BATCH = 128

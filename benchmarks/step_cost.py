@@ -16,10 +16,10 @@ from benchmarks.measure import Figure, alternate
 from benchmarks.resnet_loops import run_environ
 from mlbench import Tracker, names
 from mlbench.names import Phase
+from mlbench.options import ExchangeOptions, ModelOptions
 from mlbench.recorder import Value
 from worker.data.images import Images
-from worker.training.distributed import ModelOptions, World, set_up
-from worker.training.exchange import ExchangeOptions
+from worker.training.distributed import World, set_up
 from worker.training.session import Session, Trainer
 
 _STEPS = 1000

@@ -77,7 +77,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         "/api/runs/{run_id:int}/result": ResultResource(reader),
         "/api/compare": CompareResource(reader),
         "/api/alerts": AlertsResource(prometheus),
-        "/api/benchmarks": BenchmarksResource(),
+        "/api/benchmarks": BenchmarksResource(settings.limits),
         "/api/info": InfoResource(settings),
         # The agents' two.
         "/api/workers/{pod}/poll": PollResource(),

@@ -3,15 +3,23 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import get_args
 
 from mlbench.names import VAL_ACCURACY
+from mlbench.options import Backend, Options
 from mlbench.records import Goal
 from mlbench.stated import Setting
+from mlbench.tasks import (
+    Cifar10Options,
+    CommunicationOptions,
+    DigitsLinearOptions,
+    DigitsOptions,
+    ImagenetOptions,
+    LinearOptions,
+    StepsOptions,
+)
 
 Rules = Mapping[str, tuple[Setting, ...]]
-
-# As PyTorch names them. A task finds out by itself whether its PyTorch has a backend.
-_TORCH_BACKENDS = ("gloo", "nccl", "mpi")
 
 FREE_SETTINGS = frozenset(
     {
@@ -30,13 +38,12 @@ class Benchmark:
 
     name: str
     module: str
+    options: type[Options]
     description: str
     args: Mapping[str, str] = field(default_factory=dict)
     """Arguments that select the benchmark, where its module holds several."""
-    seeded: bool = True
-    """Whether it takes a seed."""
-    backends: tuple[str, ...] = _TORCH_BACKENDS
-    """The permitted values of ``--backend``; empty for a task that does not communicate."""
+    least_workers: int = 1
+    """Workers that it needs."""
     rules: Rules = field(default_factory=dict)
     """The values that a setting may have in the closed division: the default, the light one, …"""
 
@@ -56,9 +63,22 @@ class Benchmark:
         return {"goal": f"{self.light_goal.value:g}"} if self.light_goal else {}
 
     @property
+    def seeded(self) -> bool:
+        """Whether it takes a seed."""
+        return hasattr(self.options, "seed")
+
+    @property
     def on_gpu(self) -> bool:
-        """Whether it takes ``--device cuda``: what talks over nccl lies on GPUs."""
-        return "nccl" in self.backends
+        """Whether it can compute on a GPU."""
+        return hasattr(self.options, "device")
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """What its ranks can communicate with; empty for a task that does not communicate."""
+        if not hasattr(self.options, "backend"):
+            return ()
+        # nccl takes tensors from GPUs alone.
+        return tuple(one for one in get_args(Backend) if one != "nccl" or self.on_gpu)
 
 
 def _accuracy(percent: tuple[Setting, ...]) -> Goal | None:
@@ -95,6 +115,7 @@ BENCHMARKS = {
         Benchmark(
             "cifar10-resnet",
             "worker.tasks.cifar10",
+            Cifar10Options,
             "Image classification: a ResNet (v1 or v2, 20 to 56 layers) on CIFAR-10, to 80 % "
             "validation accuracy (light: 70 %).",
             rules={
@@ -114,6 +135,7 @@ BENCHMARKS = {
         Benchmark(
             "imagenet-resnet",
             "worker.tasks.imagenet",
+            ImagenetOptions,
             "Image classification: ResNet-50 on ImageNet, to 75.9 % validation accuracy "
             "(light: 70 %).",
             rules={
@@ -132,6 +154,7 @@ BENCHMARKS = {
         Benchmark(
             "logistic-regression",
             "worker.tasks.linear",
+            LinearOptions,
             "Linear learning: logistic regression on data in LIBSVM's format such as epsilon, to "
             "89 % validation accuracy (light: 80 %).",
             args={"model": "logistic"},
@@ -140,6 +163,7 @@ BENCHMARKS = {
         Benchmark(
             "ridge-regression",
             "worker.tasks.linear",
+            LinearOptions,
             "Linear learning: linear regression with an L2 penalty on data in LIBSVM's format.",
             args={"model": "ridge"},
             rules={"model": ("ridge",), "goal": (None,), **_LINEAR},
@@ -147,6 +171,7 @@ BENCHMARKS = {
         Benchmark(
             "linear-svm",
             "worker.tasks.linear",
+            LinearOptions,
             "Linear learning: a linear support vector machine on data in LIBSVM's format such as "
             "rcv1, to 89 % validation accuracy (light: 80 %).",
             args={"model": "svm"},
@@ -155,15 +180,17 @@ BENCHMARKS = {
         Benchmark(
             "communication",
             "worker.tasks.communication",
+            CommunicationOptions,
             "No training: latency and bandwidth of all-reduce, broadcast and all-gather, from "
             "4 B to 256 MB, as nccl-tests defines them.",
-            seeded=False,
+            least_workers=2,
             # How a message is measured. Which messages are measured is free.
             rules={"seconds": (0.5,), "rounds": (1000,), "warmup": (5,), "check": (True,)},
         ),
         Benchmark(
             "digits",
             "worker.tasks.digits",
+            DigitsOptions,
             "A small ResNet on scikit-learn's handwritten digits, to 97 % validation accuracy "
             "(light: 90 %).",
             rules={
@@ -179,9 +206,9 @@ BENCHMARKS = {
         Benchmark(
             "digits-linear",
             "worker.tasks.digits_linear",
+            DigitsLinearOptions,
             "Multinomial logistic regression on scikit-learn's handwritten digits, to 93 % "
             "validation accuracy (light: 85 %).",
-            backends=("gloo", "mpi"),
             rules={
                 "goal": (93.0, 85.0),
                 "epochs": (30,),
@@ -194,9 +221,8 @@ BENCHMARKS = {
         Benchmark(
             "steps",
             "worker.tasks.steps",
+            StepsOptions,
             "No training: logs steps at a steady rate, to check the recording chain.",
-            seeded=False,
-            backends=(),
         ),
     )
 }

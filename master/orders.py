@@ -21,6 +21,7 @@ from master.errors import BadFieldError
 from master.http import NO_NUL, refuse_truth_value
 from master.settings import Limits
 from mlbench.names import THIS_MACHINE
+from mlbench.options import OptionError, read
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 # What MLBench's clients send where nothing is said.
@@ -243,8 +244,8 @@ def check_feasible(order: RunOrder, limits: Limits) -> None:
     if order.gpu_enabled and not limits.gpus:
         raise BadFieldError("gpu_enabled", "workers here have no GPU; leave it out")
     if order.task is not None:
-        _check_task(order, order.task)
         _check_backend(order, order.task, limits)
+        _check_task(order, order.task)
 
 
 def _check_cpus(wanted: float, limits: Limits) -> None:
@@ -272,6 +273,9 @@ def _check_bandwidth(wanted: float, limits: Limits) -> None:
 
 
 def _check_task(order: RunOrder, task: Benchmark) -> None:
+    if order.num_workers < task.least_workers:
+        right = f"{task.name} needs at least {task.least_workers} (not {order.num_workers})"
+        raise BadFieldError("num_workers", right)
     if order.light_target and not task.light_args:
         raise BadFieldError("light_target", f"{task.name} has no light goal; leave it out")
     if order.seed is not None and not task.seeded:
@@ -284,10 +288,15 @@ def _check_task(order: RunOrder, task: Benchmark) -> None:
             if given != value:
                 right = f"{who} says {value} (not {given}); leave it out"
                 raise BadFieldError(f"args.{key}", right)
+    try:
+        read(task.options, order.all_args)
+    except OptionError as error:
+        raise BadFieldError(f"args.{error.option}", error.problem) from None
 
 
 def _check_backend(order: RunOrder, task: Benchmark, limits: Limits) -> None:
-    wanted, possible = order.backend_name, task.backends or ("gloo",)
+    wanted = order.backend_name
+    possible = [one for one in task.backends if one in limits.backends] or ["gloo"]
     if wanted not in possible:
         raise BadFieldError(
             "backend", f"{task.name} runs with {', '.join(possible)} here (not {wanted})"

@@ -36,6 +36,8 @@ class Limits:
     """GPUs of a worker."""
     series: int = 10_000
     """Most series of a run or pod."""
+    backends: tuple[str, ...] = ("gloo", "nccl")
+    """What PyTorch can communicate with on the workers; the releases on PyPI have no mpi."""
     pool: PoolKind = "local"
     """Local workers get whole cores, and as much bandwidth as there is."""
 
@@ -194,6 +196,7 @@ def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
         bandwidth=_number(environ, "MLBENCH_LIMIT_BANDWIDTH") if in_cluster else 0.0,
         gpus=_whole(environ, "MLBENCH_LIMIT_GPUS", 0 if in_cluster else _gpus_here()),
         series=_whole(environ, "MLBENCH_LIMIT_SERIES", Limits.series, least=1),
+        backends=tuple(sorted(_words(environ, "MLBENCH_BACKENDS"))) or Limits.backends,
         pool=pool,
     )
 

@@ -487,6 +487,17 @@ class Pod(Record):
 
 
 @dataclass(frozen=True)
+class Option(Record):
+    """An option of an official task, for ``args`` of a run."""
+
+    name: str
+    default: Setting
+    choices: tuple[Setting, ...]
+    """The values to choose from; empty for any number or text."""
+    help: str
+
+
+@dataclass(frozen=True)
 class Benchmark(Record):
     """An official task."""
 
@@ -507,6 +518,8 @@ class Benchmark(Record):
     """Possible values of a run's ``backend``; empty where its ranks do not communicate."""
     rules: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
     """The values that its settings may have in the closed division, the usual one first."""
+    options: tuple[Option, ...] = ()
+    """What a run's ``args`` may set."""
     images: tuple[str, ...] = ()
     """MLBench's images of it, which ``image_name`` of a run may name too, with any tag."""
 

@@ -9,6 +9,7 @@ from master.openapi.operation import operation
 from master.settings import Limits, Settings
 from mlbench import records
 from mlbench.distribution import own_version
+from mlbench.options import describe
 from mlbench.records import BandwidthLimit, Info, Place, RunLimits
 
 
@@ -49,16 +50,19 @@ def _place(url: str | None) -> Place | None:
     return Place(url) if url else None
 
 
+@dataclass(frozen=True)
 class BenchmarksResource:
     """What ``benchmark`` of a run may name."""
+
+    limits: Limits
 
     @operation("list_benchmarks", "All official tasks.", list[records.Benchmark])
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with every official task: its goals, and which fields of a run it knows."""
-        resp.media = [_describe(benchmark) for benchmark in BENCHMARKS.values()]
+        resp.media = [_describe(benchmark, self.limits) for benchmark in BENCHMARKS.values()]
 
 
-def _describe(benchmark: Benchmark) -> records.Benchmark:
+def _describe(benchmark: Benchmark, limits: Limits) -> records.Benchmark:
     images = (name for name, image in IMAGES.items() if image.benchmark == benchmark.name)
     return records.Benchmark(
         name=benchmark.name,
@@ -68,7 +72,12 @@ def _describe(benchmark: Benchmark) -> records.Benchmark:
         has_light_target=bool(benchmark.light_args),
         takes_seed=benchmark.seeded,
         takes_gpu=benchmark.on_gpu,
-        backends=benchmark.backends,
+        backends=tuple(one for one in benchmark.backends if one in limits.backends),
         rules=benchmark.rules,
+        options=tuple(
+            records.Option(one.name, one.default, one.choices, one.help)
+            for one in describe(benchmark.options)
+            if one.name not in benchmark.args
+        ),
         images=tuple(images),
     )

@@ -34,6 +34,7 @@ from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home, write_private
+from mlbench.options import spell
 from mlbench.records import Alert, LogPage, Point, Run, Series
 from mlbench.report.statement import facts
 from mlbench.results import Result
@@ -109,16 +110,29 @@ def _alerts(client: ApiClient) -> list[Alert] | None:
         return None
 
 
-def benchmarks(json: JsonOption = False) -> None:
-    """List what `mlbench run` can run."""
+def benchmarks(
+    name: Annotated[str | None, typer.Argument(help="List the options of this one.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """List what `mlbench run` can run, or the options of one benchmark."""
     with connected() as client:
         found = client.get_benchmarks().result().value
+        shown = [benchmark for benchmark in found if name in {None, benchmark.name}]
+        if not shown:
+            there = ", ".join(benchmark.name for benchmark in found)
+            raise UsageError(f"there is no benchmark {name!r}; there are {there}")
     if json:
-        print_json([benchmark.fields for benchmark in found])
+        print_json([benchmark.fields for benchmark in shown])
         return
     table = Table.grid(padding=(0, 2))
-    for benchmark in found:
+    for benchmark in shown:
         table.add_row(benchmark.name, benchmark.description)
+        if name is not None:
+            table.add_row()
+            for option in benchmark.options:
+                among = " or ".join(map(spell, option.choices))
+                default = f"(default: {spell(option.default)}{f'; {among}' if among else ''})"
+                table.add_row(f"--set {option.name}=", f"{option.help} {default}")
     out.print(table)
 
 

@@ -278,13 +278,20 @@ def test_its_images_are_official_benchmarks(
     original: Original, http: httpx.Client, image: str, benchmark: str, args: dict[str, str]
 ) -> None:
     got = original.call(
-        "create_run", "official", 2, num_cpus=1, image=image, backend="MPI", light_target=True
+        "create_run", "official", 2, num_cpus=1, image=image, backend="GLOO", light_target=True
     )
     assert got.status == 200, got.json
-    assert (got.json["benchmark"], got.json["args"]) == (benchmark, {**args, "backend": "mpi"})
+    assert (got.json["benchmark"], got.json["args"]) == (benchmark, {**args, "backend": "gloo"})
     assert got.json["run_all_nodes"] is True
     http.post(f"/api/runs/{got.json['id']}/stop/")
     run_to_end(http, got.json["id"])
+
+
+def test_a_backend_that_is_not_there_is_refused_at_once(original: Original) -> None:
+    """Its default for official images is MPI, which PyTorch's releases do not have."""
+    got = original.call("create_run", "official", 2, num_cpus=1, image="PyTorch Cifar-10 ResNet-20")
+    assert got.status == 400
+    assert got.json["message"] == "backend: cifar10-resnet runs with gloo, nccl here (not mpi)"
 
 
 def test_its_defaults_are_taken(original: Original, http: httpx.Client) -> None:

@@ -168,7 +168,7 @@ def test_a_task_is_told_its_backend_and_device_on_every_rank(
     fields: dict[str, Any], backend: str, args: dict[str, str]
 ) -> None:
     found = order(**fields)
-    check_feasible(found, Limits(gpus=1))
+    check_feasible(found, Limits(gpus=1, backends=("gloo", "nccl", "mpi")))
     assert (found.backend_name, found.all_args) == (backend, args)
     assert found.runs_on_all
 
@@ -206,10 +206,25 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
         (LIMITS, {"backend": "NCCL"}, "backend: nccl needs GPUs: workers here have none; use gloo"),
         (LARGE, {"backend": "NCCL"}, "backend: nccl needs GPUs: say gpu_enabled=true too"),
         (LIMITS, {"args": {"backend": "nccl"}}, "backend: nccl needs GPUs"),
-        (LIMITS, {"backend": "ucc"}, "backend: digits runs with gloo, nccl, mpi here (not ucc)"),
+        (LIMITS, {"backend": "ucc"}, "backend: digits runs with gloo, nccl here (not ucc)"),
         (LARGE, {"benchmark": "steps", "gpu_enabled": True}, "gpu_enabled: steps needs no GPU"),
         (LIMITS, {"benchmark": "steps", "light_target": True}, "light_target: steps has no light"),
         (LIMITS, {"benchmark": "steps", "seed": 1}, "seed: steps takes no seed"),
+        (LIMITS, {"backend": "MPI"}, "backend: digits runs with gloo, nccl here (not mpi)"),
+        (
+            LIMITS,
+            {"benchmark": "communication", "num_workers": 1},
+            "num_workers: communication needs at least 2 (not 1)",
+        ),
+        (
+            LIMITS,
+            {"args": {"learning-rte": "1"}},
+            "args.learning-rte: is no option of this task: do you mean learning_rate?",
+        ),
+        (LIMITS, {"args": {"nonsense": "1"}}, "args.nonsense: is no option of this task: there ar"),
+        (LIMITS, {"args": {"epochs": "many"}}, "args.epochs: must be a whole number (not 'many')"),
+        (LIMITS, {"args": {"learning_rate": -5}}, "args.learning_rate: must be more than 0"),
+        (LIMITS, {"args": {"exchange": "all"}}, "args.exchange: must be ddp or flat or per-layer"),
         (
             LIMITS,
             {"benchmark": "logistic-regression", "args": {"model": "svm"}},

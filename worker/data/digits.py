@@ -14,7 +14,6 @@ from sklearn import datasets
 from worker.data.images import Images
 
 CLASSES = 10
-TRAIN_IMAGES = 1433
 _DARKEST = 16.0
 
 
@@ -23,7 +22,7 @@ class Digits:
     """The two parts of the data set: float images ``[n, 1, 8, 8]`` from 0 (paper) to 1 (ink)."""
 
     train: Images
-    """TRAIN_IMAGES of them."""
+    """TRAIN_DIGITS of them."""
     validation: Images
     """364 images: every fifth of each digit, in the data set's order."""
 

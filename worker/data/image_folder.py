@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from worker.training.distributed import World
-from worker.training.options import DataError
+from worker.training.process import DataError
 
 _SUFFIXES = (b".jpeg", b".jpg", b".png")
 # Classes that an error names.

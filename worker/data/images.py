@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from worker.training.distributed import World
-from worker.training.options import DataError
+from worker.training.process import DataError
 
 
 @dataclass(frozen=True)

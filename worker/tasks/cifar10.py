@@ -27,7 +27,7 @@ import shutil
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -37,14 +37,10 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench import names
+from mlbench.tasks import Cifar10Options, CifarDepth, CifarVersion
 from worker.data.images import Images, augmented_batches
-from worker.training.distributed import BackendOptions, ModelOptions
-from worker.training.exchange import ExchangeOptions
-from worker.training.options import DataError, MomentumOptions, run
+from worker.training.process import DataError, run
 from worker.training.session import Trainer, scale_linearly, start
-
-Version = Literal[1, 2]
-Depth = Literal[20, 32, 44, 56]
 
 CLASSES = 10
 # The batch that the learning rate is given for.
@@ -63,28 +59,7 @@ _SHAPE = (3, 32, 32)
 _TIMEOUT_SECONDS = 30.0
 
 
-@dataclass(frozen=True)
-class Config(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
-    """Train a ResNet on CIFAR-10."""
-
-    version: Version = 1
-    """Of the architecture: 1 (2015), or 2 (2016, norm and activation before each convolution)."""
-    depth: Depth = 20
-    """Layers."""
-    goal: float = 80.0
-    epochs: int = 164
-    worker_batch_size: int = 128
-    """Images that each worker takes in a step."""
-    learning_rate: float = 0.1
-    """Step size for 128 images in a step over all workers; in proportion for more or fewer."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            "--worker-batch-size must be at least 1": self.worker_batch_size >= 1,
-        }
-
-
-def main(config: Config) -> None:
+def main(config: Cifar10Options) -> None:
     """Train until the goal is reached or the epochs are over."""
     with start(config) as session:
         session.tracker.goal(names.VAL_ACCURACY, config.goal)
@@ -140,7 +115,9 @@ class CifarResNet(nn.Module):
     the memory traffic and changes no number.
     """
 
-    def __init__(self, depth: Depth = 20, version: Version = 1, classes: int = CLASSES) -> None:
+    def __init__(
+        self, depth: CifarDepth = 20, version: CifarVersion = 1, classes: int = CLASSES
+    ) -> None:
         """Draw the weights from a normal distribution as He et al. 2015 (Delving Deep) derive it.
 
         Raises:
@@ -349,4 +326,4 @@ def _sha256_of(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    run(main, Config)
+    run(main, Cifar10Options)

@@ -19,24 +19,20 @@ range:
     all_gather    8 B: 572 us (470..855)     0.51 GB/s (0.30..0.58)        0.26 GB/s
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Literal
 
 import torch
 import torch.distributed as dist
 
 from mlbench import MLBenchError, names
-from worker.training.distributed import BackendOptions, DeviceOptions, World, WorldError, set_up
-from worker.training.options import run
+from mlbench.options import DeviceOptions
+from mlbench.tasks import FEWEST_ROUNDS, CommunicationOptions
+from worker.training.distributed import World, WorldError, set_up
+from worker.training.process import run
 from worker.training.session import Session, start
 
-_DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64")
-# PyTorch knows no MPI type for them.
-_NOT_WITH_MPI = {"float16", "bfloat16"}
-
-_FEWEST_ROUNDS = 5
 # A prime, so that no part of a message looks like another part that lies elsewhere.
 _PERIOD = 251
 _HEADING = """\
@@ -134,60 +130,6 @@ def _rows(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @dataclass(frozen=True)
-class Config(BackendOptions):
-    """Measure latency and bandwidth of the communication between workers."""
-
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the messages lie: auto is the GPU with nccl, else the CPU's memory."""
-    operations: str = "all_reduce,broadcast,all_gather"
-    """What to measure, separated by commas."""
-    dtypes: str = "float32"
-    """Types of the values, separated by commas: float16, bfloat16, int8 and so on."""
-    min_bytes: int = 4
-    """The smallest message."""
-    max_bytes: int = 256 << 20
-    """The largest message."""
-    factor: int = 2
-    """How many times as large as the last one each message is."""
-    seconds: float = 0.5
-    """About how long each size is measured: in as many rounds as fit, but at least 5."""
-    rounds: int = 1000
-    """Rounds in which each size is measured, at most."""
-    warmup: int = 5
-    """Rounds before these, which do not count."""
-    check: bool = True
-    """Whether each size has a round of known values whose result is checked."""
-
-    def _rules(self) -> dict[str, bool]:
-        dtypes, operations = self.dtypes.split(","), self.operations.split(",")
-        return super()._rules() | {
-            f"--operations must be among {', '.join(COLLECTIVES)}": (
-                set(operations) <= set(COLLECTIVES)
-            ),
-            f"--dtypes must be among {', '.join(_DTYPES)}": set(dtypes) <= set(_DTYPES),
-            f"--dtypes with mpi must not be {' or '.join(sorted(_NOT_WITH_MPI))}": (
-                self.backend != "mpi" or not _NOT_WITH_MPI & set(dtypes)
-            ),
-            "--device must be cuda, or auto, with nccl": (
-                self.backend != "nccl" or self.device != "cpu"
-            ),
-            "--min-bytes must be at least 1": self.min_bytes >= 1,
-            "--max-bytes must be at least --min-bytes": self.max_bytes >= self.min_bytes,
-            "--factor must be at least 2": self.factor >= 2,  # noqa: PLR2004
-            "--seconds must be at least 0": 0 <= self.seconds < float("inf"),
-            f"--rounds must be at least {_FEWEST_ROUNDS}": self.rounds >= _FEWEST_ROUNDS,
-            "--warmup must be at least 1": self.warmup >= 1,
-        }
-
-    def sizes(self) -> Iterator[int]:
-        """Yield the sizes of the messages in bytes, before they are rounded to whole values."""
-        size = self.min_bytes
-        while size <= self.max_bytes:
-            yield size
-            size *= self.factor
-
-
-@dataclass(frozen=True)
 class Result:
     """What one size of message took."""
 
@@ -225,7 +167,9 @@ class Result:
         }
 
 
-def measure(collective: Collective, message: Message, config: Config, session: Session) -> Result:
+def measure(
+    collective: Collective, message: Message, config: CommunicationOptions, session: Session
+) -> Result:
     """Check and time an operation on a message; the same result on every rank."""
     world, execution = session.world, session.execution
 
@@ -251,7 +195,7 @@ def measure(collective: Collective, message: Message, config: Config, session: S
     message.clear()
     # The same on every rank, so all agree on the rounds.
     fitting = int(config.seconds / seconds_of(config.warmup))
-    rounds = min(max(fitting, _FEWEST_ROUNDS), config.rounds)
+    rounds = min(max(fitting, FEWEST_ROUNDS), config.rounds)
     seconds = seconds_of(rounds)
     return Result(message.whole.nbytes, rounds, seconds, collective.bus_factor(world.size), wrong)
 
@@ -263,7 +207,7 @@ def _mean_over_ranks(value: float, world: World) -> float:
     return total.item() / world.size
 
 
-def sweep(operation: str, dtype: str, config: Config, session: Session) -> int:
+def sweep(operation: str, dtype: str, config: CommunicationOptions, session: Session) -> int:
     """Measure an operation over all sizes; rank 0 prints and records. Return the wrong values."""
     world, collective, kind = session.world, COLLECTIVES[operation], getattr(torch, dtype)
     if world.rank == 0:
@@ -288,7 +232,7 @@ def sweep(operation: str, dtype: str, config: Config, session: Session) -> int:
     return wrong
 
 
-def main(config: Config) -> None:
+def main(config: CommunicationOptions) -> None:
     """Measure each operation with each type of values; if any is wrong, the run fails."""
     with start(config) as session:
         if session.world.size == 1:
@@ -309,4 +253,4 @@ def main(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(main, Config)
+    run(main, CommunicationOptions)

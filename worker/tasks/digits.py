@@ -19,18 +19,15 @@ goal. Median, with the range:
     4         11 (7..13)   5.8 (4.1..11.0)
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import nn
 from torch.nn import functional
 
 from mlbench import names
-from worker.data.digits import CLASSES, TRAIN_IMAGES, load_digits
+from mlbench.tasks import DigitsOptions
+from worker.data.digits import CLASSES, load_digits
 from worker.data.images import augmented_batches
-from worker.training.distributed import BackendOptions, ModelOptions
-from worker.training.exchange import ExchangeOptions
-from worker.training.options import MomentumOptions, run
+from worker.training.process import run
 from worker.training.session import Trainer, start
 
 _WIDTH = 32
@@ -38,27 +35,7 @@ _WIDTH = 32
 _GROUP = 8
 
 
-@dataclass(frozen=True)
-class Config(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
-    """Train a small ResNet on handwritten digits."""
-
-    goal: float = 97.0
-    epochs: int = 30
-    batch_size: int = 128
-    """Images in a step, shared out to the workers: the same for any number of them."""
-    learning_rate: float = 0.05
-    """Step size of the optimizer, constant."""
-    weight_decay: float = 5e-4
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            f"--batch-size must be from 1 to {TRAIN_IMAGES}": (
-                1 <= self.batch_size <= TRAIN_IMAGES
-            ),
-        }
-
-
-def main(config: Config) -> None:
+def main(config: DigitsOptions) -> None:
     """Train until the goal is reached or the epochs are over."""
     with start(config) as session:
         session.tracker.goal(names.VAL_ACCURACY, config.goal)
@@ -149,4 +126,4 @@ def _norm(channels: int) -> nn.GroupNorm:
 
 
 if __name__ == "__main__":
-    run(main, Config)
+    run(main, DigitsOptions)

@@ -20,44 +20,20 @@ trials reach the goal, and the light one in 1 or 2 epochs. Median, with the rang
     4         6 (4..8)   1.05 (0.64..1.67)
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch.nn import functional
 
 from mlbench import names
-from worker.data.digits import CLASSES, TRAIN_IMAGES, load_digits
+from mlbench.tasks import DigitsLinearOptions
+from worker.data.digits import CLASSES, load_digits
 from worker.data.images import Images, shares_of_epoch
 from worker.training.checkpoint import Weights
-from worker.training.distributed import BackendOptions
-from worker.training.options import TrainingOptions, run
+from worker.training.process import run
 from worker.training.session import Score, start
 
 
-@dataclass(frozen=True)
-class Config(TrainingOptions, BackendOptions):
-    """Train a linear model on handwritten digits."""
-
-    goal: float = 93.0
-    epochs: int = 30
-    batch_size: int = 128
-    """Images in a step, shared out to the workers: the same for any number of them."""
-    learning_rate: float = 0.5
-    """Step size, constant."""
-    l2: float = 1e-4
-    """Weight of the penalty |w|² / 2 beside the mean loss."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            f"--batch-size must be from 1 to {TRAIN_IMAGES}": (
-                1 <= self.batch_size <= TRAIN_IMAGES
-            ),
-            "--l2 must be at least 0": 0 <= self.l2 < float("inf"),
-        }
-
-
 @torch.inference_mode()
-def main(config: Config) -> None:
+def main(config: DigitsLinearOptions) -> None:
     """Train until the goal is reached or the epochs are over."""
     with start(config) as session:
         world, tracker = session.world, session.tracker
@@ -123,4 +99,4 @@ def softmax_derivative(scores: torch.Tensor, classes: torch.Tensor) -> torch.Ten
 
 
 if __name__ == "__main__":
-    run(main, Config)
+    run(main, DigitsLinearOptions)

@@ -21,7 +21,6 @@ loads 430: files of 500x375 pixels and 100 KB.
 """
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,11 +28,10 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench import names
+from mlbench.tasks import ImagenetOptions
 from worker.data.image_folder import check_same_everywhere, read_image_folder
 from worker.data.image_loader import Loading, training_batches, validation_batches
-from worker.training.distributed import BackendOptions, ModelOptions
-from worker.training.exchange import ExchangeOptions
-from worker.training.options import MomentumOptions, run
+from worker.training.process import run
 from worker.training.session import Trainer, scale_linearly, start
 
 # The images in a step that the learning rate is given for.
@@ -47,37 +45,7 @@ _STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 _EXPANSION = 4
 
 
-@dataclass(frozen=True)
-class Config(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
-    """Train ResNet-50 on ImageNet."""
-
-    goal: float = 75.9
-    epochs: int = 90
-    worker_batch_size: int = 32
-    """Images in a step for each worker: more workers make a larger step."""
-    learning_rate: float = 0.1
-    """Step size of the optimizer for 256 images in a step; in proportion for more or fewer."""
-    momentum: float = 0.9
-    """Share of the last update that the next one keeps (Nesterov)."""
-    weight_decay: float = 1e-4
-    """Pull of the weights towards zero; biases and batch norm's parameters are left alone."""
-    image_size: int = 224
-    """Width and height that images are brought to, in pixels."""
-    loaders: int = 8
-    """Processes of each worker that load images, at most one for each of its cores; 0: none."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            "--worker-batch-size must be at least 1": self.worker_batch_size >= 1,
-            # Nesterov momentum has no meaning without momentum.
-            "--momentum must be more than 0 and less than 1": 0 < self.momentum < 1,
-            # Five times halved, there must be a pixel left.
-            "--image-size must be at least 32": self.image_size >= 32,  # noqa: PLR2004
-            "--loaders must be at least 0": self.loaders >= 0,
-        }
-
-
-def main(config: Config) -> None:
+def main(config: ImagenetOptions) -> None:
     """Train until the goal is reached or the epochs are over."""
     with start(config) as session:
         session.tracker.goal(names.VAL_ACCURACY, config.goal)
@@ -230,4 +198,4 @@ def _initialize(model: nn.Module) -> None:
 
 
 if __name__ == "__main__":
-    run(main, Config)
+    run(main, ImagenetOptions)

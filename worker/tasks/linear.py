@@ -24,56 +24,23 @@ epochs of 800 steps and 90.3 % in 8, the SVM in 2, and 90.9 % in 8.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Self
 
 import torch
 from torch.nn import functional
 
 from mlbench import names
+from mlbench.tasks import LinearModel, LinearOptions
 from worker.data.libsvm.dataset import Dataset, Samples, load_dataset
 from worker.training.checkpoint import Weights
-from worker.training.distributed import BackendOptions, DeviceOptions
-from worker.training.options import DataError, TrainingOptions, run
+from worker.training.process import DataError, run
 from worker.training.session import Session, Sums, start
 
-Model = Literal["logistic", "ridge", "svm"]
 # Rows that are evaluated at a time.
 _EVALUATED_ROWS = 8192
 
 
-@dataclass(frozen=True)
-class Config(TrainingOptions, DeviceOptions, BackendOptions):
-    """Train a linear model on a data set in LIBSVM's format."""
-
-    model: Model = "logistic"
-    """Logistic regression, linear regression (ridge), or a linear support vector machine (svm)."""
-    dataset: str = "epsilon"
-    """The data set's name: epsilon, rcv1, or that of a file NAME (and NAME.t to validate with)."""
-    goal: float = 89.0
-    """Validation accuracy in percent at which the training ends; ridge trains all the epochs."""
-    epochs: int = 20
-    batch_size: int = 100
-    """Rows in a step, shared out to the workers: the same for any number of them."""
-    learning_rate: float = 4.0
-    """Step size at the start, in units of 1 / L: L is the smoothness of the loss of one row."""
-    decay: float = 0.5
-    """The step size falls with (1 + epochs done) to this power, step by step; 0: it is constant."""
-    l2: float = 1e-6
-    """Weight of the penalty |w|² / 2 beside the mean loss."""
-    record_every: int = 25
-    """Steps whose mean loss is one recorded value."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            "--dataset must be the name of a data set": bool(self.dataset),
-            "--batch-size must be at least 1": self.batch_size >= 1,
-            "--decay must be from 0 to 1": 0 <= self.decay <= 1,
-            "--l2 must be at least 0": 0 <= self.l2 < float("inf"),
-            "--record-every must be at least 1": self.record_every >= 1,
-        }
-
-
-def main(config: Config) -> None:
+def main(config: LinearOptions) -> None:
     """Train until the goal is reached or the epochs are over."""
     classes = config.model != "ridge"
     with start(config) as session:
@@ -120,7 +87,7 @@ class Training:
     """Trains the weights, epoch by epoch, on this rank's share of each batch."""
 
     def __init__(
-        self, config: Config, data: Dataset, weights: torch.Tensor, session: Session
+        self, config: LinearOptions, data: Dataset, weights: torch.Tensor, session: Session
     ) -> None:
         rows, workers = len(data.train), session.world.size
         if not workers <= config.batch_size <= rows:
@@ -183,7 +150,7 @@ class Training:
 
 
 @torch.inference_mode()
-def evaluate(model: Model, weights: torch.Tensor, shard: Samples, session: Session) -> "Fit":
+def evaluate(model: LinearModel, weights: torch.Tensor, shard: Samples, session: Session) -> "Fit":
     """Return the fit over all ranks' shards together: the same on every rank."""
     tracker, total = session.tracker, Fit()
     for first in range(0, len(shard), _EVALUATED_ROWS):
@@ -222,7 +189,7 @@ class Loss:
     """
 
 
-LOSSES: dict[Model, Loss] = {
+LOSSES: dict[LinearModel, Loss] = {
     # log(1 + exp(-y s)) for targets -1 and +1: minus the log likelihood, in nats.
     "logistic": Loss(
         value=lambda s, y: functional.softplus(-y * s),
@@ -289,4 +256,4 @@ class Fit(Sums):
 
 
 if __name__ == "__main__":
-    run(main, Config)
+    run(main, LinearOptions)

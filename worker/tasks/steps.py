@@ -5,28 +5,13 @@ Every rank records ``train_loss = 1 / (1 + step / 100)`` at each step from 1 on,
 """
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from mlbench import Tracker
-from worker.training.options import Options, run
+from mlbench.tasks import StepsOptions
+from worker.training.process import run
 
 _EPOCH_STEPS = 100
-
-
-@dataclass(frozen=True)
-class Config(Options):
-    """Record the steps of a simulated training."""
-
-    steps: int = 1000
-    """Steps to record."""
-    rate: float = 200.0
-    """Steps a second."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            "--steps must be at least 1": self.steps >= 1,
-            "--rate must be more than 0": self.rate > 0,
-        }
 
 
 def train_loss(step: int) -> float:
@@ -34,7 +19,7 @@ def train_loss(step: int) -> float:
     return 1 / (1 + step / 100)
 
 
-def main(config: Config) -> None:
+def main(config: StepsOptions) -> None:
     """Record the steps, each when it is due; one that comes late does not delay the others."""
     with Tracker() as tracker:
         tracker.settings(asdict(config))
@@ -52,4 +37,4 @@ def main(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(main, Config)
+    run(main, StepsOptions)

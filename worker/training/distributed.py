@@ -14,30 +14,21 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from mlbench import MLBenchError
-from worker.training.options import Options
+from mlbench.options import Backend, DeviceOptions, ModelOptions
 
 # PyTorch waits 30 minutes. A step takes seconds at most, so a peer this late will not come.
 _TIMEOUT = timedelta(seconds=60)
 _LOOK_SECONDS = 0.2
 _CPU = torch.device("cpu")
 
-Backend = Literal["gloo", "nccl", "mpi"]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class BackendOptions(Options):
-    """How the ranks communicate."""
-
-    backend: Backend = "gloo"
-    """What carries the communication: gloo (CPU), nccl (GPU), or mpi, where PyTorch has it."""
 
 
 class WorldError(MLBenchError):
@@ -196,26 +187,6 @@ def _gpu_of(world: World) -> torch.device:
 
 class DeviceError(MLBenchError):
     """This machine cannot compute as asked."""
-
-
-@dataclass(frozen=True)
-class DeviceOptions(Options):
-    """Where a rank computes."""
-
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute: auto is the GPU if there is one."""
-
-
-@dataclass(frozen=True)
-class ModelOptions(DeviceOptions):
-    """Where and how a neural network is computed."""
-
-    precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
-    """Number format of products; the parameters stay fp32. tf32 and fp16 are for GPUs."""
-    channels_last: bool = True
-    """Whether images lie in memory pixel by pixel, which is faster, or channel by channel."""
-    compile: bool = False
-    """Whether torch.compile translates the model first, which takes up to a minute."""
 
 
 @dataclass(frozen=True)

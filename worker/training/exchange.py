@@ -12,9 +12,7 @@ or bf16, or approximated by matrices of rank 2 (PowerSGD, Vogels et al. 2019). T
 result.
 """
 
-from dataclasses import dataclass
 from time import perf_counter
-from typing import Literal
 
 import torch
 import torch.distributed as dist
@@ -23,24 +21,10 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
+from mlbench.options import ExchangeOptions
 from worker.training.distributed import World
-from worker.training.options import Options
 
 _ALL_IN_ONE = 1 << 20  # MiB
-
-
-@dataclass(frozen=True)
-class ExchangeOptions(Options):
-    """How gradients are averaged over the ranks."""
-
-    exchange: Literal["ddp", "flat", "per-layer"] = "ddp"
-    """How the ranks average their gradients: in DDP's buckets, in one buffer, or layer by layer."""
-    compression: Literal["none", "fp16", "bf16", "powersgd"] = "none"
-    """How gradients are compressed on their way; needs --exchange ddp."""
-
-    def _rules(self) -> dict[str, bool]:
-        fits = self.compression == "none" or self.exchange == "ddp"
-        return super()._rules() | {"--compression needs --exchange ddp": fits}
 
 
 class Exchange:

@@ -17,18 +17,17 @@ from torch.nn import functional
 from mlbench import Tracker, names
 from mlbench.home import Home
 from mlbench.names import Phase
-from worker.data.images import Images
-from worker.training.checkpoint import Checkpoints, Stateful
-from worker.training.distributed import (
+from mlbench.options import (
     BackendOptions,
     DeviceOptions,
-    Execution,
-    World,
-    join_world,
-    set_up,
+    ExchangeOptions,
+    Options,
+    TrainingOptions,
 )
-from worker.training.exchange import ExchangeOptions, average_buffers, make_exchange
-from worker.training.options import Options, TrainingOptions
+from worker.data.images import Images
+from worker.training.checkpoint import Checkpoints, Stateful
+from worker.training.distributed import Execution, World, join_world, set_up
+from worker.training.exchange import average_buffers, make_exchange
 
 Schedule = Callable[[int], float]
 """The learning rate of a step; the first step is 0."""

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import torch
 
-from worker.data.digits import CLASSES, TRAIN_IMAGES, load_digits
+from mlbench.tasks import TRAIN_DIGITS
+from worker.data.digits import CLASSES, load_digits
 
 
 def test_the_split_is_complete_stratified_and_fixed() -> None:
     digits = load_digits()
-    assert (len(digits.train), len(digits.validation)) == (TRAIN_IMAGES, 364)
+    assert (len(digits.train), len(digits.validation)) == (TRAIN_DIGITS, 364)
     for part in (digits.train, digits.validation):
         assert part.images.shape == (len(part), 1, 8, 8)
         assert part.images.dtype == torch.float32

@@ -8,7 +8,7 @@ import pytest
 from tests.worker.data.image_files import COLOURS, make_image_folder
 from tests.worker.ranks import finish, start_ranks
 from worker.data.image_folder import ImageFiles, read_image_folder
-from worker.training.options import DataError
+from worker.training.process import DataError
 
 _CHECK = """
 import sys

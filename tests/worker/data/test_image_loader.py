@@ -27,7 +27,7 @@ from worker.data.image_loader import (
 )
 from worker.data.images import Images
 from worker.training.distributed import World
-from worker.training.options import DataError
+from worker.training.process import DataError
 
 _DRAWS = 4000
 

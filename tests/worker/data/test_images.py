@@ -5,7 +5,7 @@ import torch
 
 from worker.data.images import Images, augmented_batches
 from worker.training.distributed import World
-from worker.training.options import DataError
+from worker.training.process import DataError
 
 _COUNT = 50
 _BATCH = 8

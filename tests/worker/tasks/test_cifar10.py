@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench import names
+from mlbench.tasks import CifarDepth, CifarVersion
 from tests.worker.agent.one_run_master import serving
 from tests.worker.data.archives import write_archive, write_colours, write_members
 from tests.worker.ranks import (
@@ -31,11 +32,9 @@ from worker.tasks.cifar10 import (
     BlockV1,
     BlockV2,
     CifarResNet,
-    Depth,
-    Version,
     load_cifar10,
 )
-from worker.training.options import DataError
+from worker.training.process import DataError
 
 _TASK = ("-m", "worker.tasks.cifar10", "--worker-batch-size=8")
 # What two workers run.
@@ -130,8 +129,10 @@ def test_it_goes_on_from_a_checkpoint_as_if_nothing_had_been(
 @pytest.mark.parametrize(
     ("depth", "parameters"), [(20, 269_722), (32, 464_154), (44, 658_586), (56, 853_018)]
 )
-@pytest.mark.parametrize("version", get_args(Version))
-def test_sizes_are_those_of_the_paper(version: Version, depth: Depth, parameters: int) -> None:
+@pytest.mark.parametrize("version", get_args(CifarVersion))
+def test_sizes_are_those_of_the_paper(
+    version: CifarVersion, depth: CifarDepth, parameters: int
+) -> None:
     model = CifarResNet(depth, version)
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
     layers = [m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
@@ -140,8 +141,8 @@ def test_sizes_are_those_of_the_paper(version: Version, depth: Depth, parameters
     assert len(norms) == depth - 1, "one for each convolution"
 
 
-@pytest.mark.parametrize("version", get_args(Version))
-def test_it_halves_twice_and_classifies(version: Version) -> None:
+@pytest.mark.parametrize("version", get_args(CifarVersion))
+def test_it_halves_twice_and_classifies(version: CifarVersion) -> None:
     model = CifarResNet(20, version, classes=7)
     shapes = []
     for stage in model.stages:
@@ -173,9 +174,9 @@ def test_a_narrow_input_passes_with_every_second_pixel_and_zeros(
     assert not out[:, 24:].any()
 
 
-@pytest.mark.parametrize("version", get_args(Version))
+@pytest.mark.parametrize("version", get_args(CifarVersion))
 def test_working_in_place_changes_no_gradient(
-    version: Version, monkeypatch: pytest.MonkeyPatch
+    version: CifarVersion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images = torch.rand(3, 3, 8, 8)
 

@@ -93,14 +93,14 @@ def test_after_the_deadline_nothing_more_is_measured(
 _LIE = """
 import sys
 from worker.tasks import communication
-from worker.training import options
+from worker.training import process
 honest = communication.COLLECTIVES["all_reduce"].run
 def lie(message):
     honest(message)
     if message.world.rank == 1:
         message.whole[0] = 7
 object.__setattr__(communication.COLLECTIVES["all_reduce"], "run", lie)
-communication.main(options.parse(communication.Config))
+communication.main(process.parse(communication.CommunicationOptions))
 """
 
 

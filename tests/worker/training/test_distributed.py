@@ -12,17 +12,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from mlbench.options import Backend, ModelOptions
 from tests.conftest import free_port
 from tests.worker.ranks import finish, start_ranks
-from worker.training.distributed import (
-    Backend,
-    DeviceError,
-    ModelOptions,
-    World,
-    WorldError,
-    join_world,
-    set_up,
-)
+from worker.training.distributed import DeviceError, World, WorldError, join_world, set_up
 
 # Each rank adds 10^rank. It prints the sum, rank 0's number, and where it listens.
 _TALK = """
@@ -209,7 +202,8 @@ def test_images_and_model_get_the_memory_format_and_the_forward_pass_the_precisi
 _COMPILE = """
 import torch
 from torch import nn
-from worker.training.distributed import ModelOptions, World, set_up
+from mlbench.options import Backend, ModelOptions
+from worker.training.distributed import World, set_up
 execution = set_up(ModelOptions(device="cpu", compile=True), World())
 model = nn.Sequential(nn.Flatten(), nn.Linear(12, 3), nn.ReLU())
 images = torch.rand(4, 3, 2, 2)

@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from mlbench.options import ExchangeOptions
 from tests.worker.ranks import finish, start_ranks
 from worker.training.distributed import World
-from worker.training.exchange import ExchangeOptions, Flat, average_buffers
+from worker.training.exchange import Flat, average_buffers
 
 # Each rank trains on images of its own for four steps, from weights of its own; it prints the
 # weights at the end, as what one rank would have with the mean of all gradients.
@@ -17,7 +18,8 @@ _TRAIN = """
 import json, os, sys, torch
 from torch import nn
 from worker.training.distributed import join_world
-from worker.training.exchange import ExchangeOptions, make_exchange
+from mlbench.options import ExchangeOptions
+from worker.training.exchange import make_exchange
 
 with join_world() as world:
     torch.manual_seed(world.rank)
@@ -73,7 +75,8 @@ _LATE = """
 import os, sys, time, torch
 from torch import nn
 from worker.training.distributed import join_world
-from worker.training.exchange import ExchangeOptions, make_exchange
+from mlbench.options import ExchangeOptions
+from worker.training.exchange import make_exchange
 
 with join_world() as world:
     model = nn.Linear(4, 4)
@@ -109,7 +112,7 @@ def test_compression_loses_a_little(
 
 
 def test_compression_is_for_ddp() -> None:
-    with pytest.raises(ValueError, match="--compression needs --exchange ddp"):
+    with pytest.raises(ValueError, match="compression needs exchange=ddp"):
         ExchangeOptions(exchange="flat", compression="fp16")
 
 

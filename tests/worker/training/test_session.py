@@ -10,10 +10,11 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench import Tracker, names
+from mlbench.options import ExchangeOptions, ModelOptions
 from tests.worker.ranks import finish, start_ranks
 from worker.data.images import Images, augmented_batches
-from worker.training.distributed import ModelOptions, World, set_up
-from worker.training.exchange import Exchange, ExchangeOptions
+from worker.training.distributed import World, set_up
+from worker.training.exchange import Exchange
 from worker.training.session import Schedule, Session, Trainer, scale_linearly
 
 _ALONE = World()
@@ -182,7 +183,8 @@ def test_a_deadline_passes_once_and_for_good(
 _UNEQUAL = """
 import os, time
 from mlbench import Tracker
-from worker.training.distributed import DeviceOptions, join_world, set_up
+from mlbench.options import DeviceOptions
+from worker.training.distributed import join_world, set_up
 from worker.training.session import Session
 
 with Tracker() as tracker, join_world() as world:

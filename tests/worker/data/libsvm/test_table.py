@@ -13,7 +13,7 @@ from tests.worker.ranks import finish, start_ranks
 from worker.data.libsvm import table, text
 from worker.data.libsvm.rows import DenseRows, SparseRows
 from worker.data.libsvm.table import open_table
-from worker.training.options import DataError
+from worker.training.process import DataError
 
 
 @pytest.fixture(autouse=True)

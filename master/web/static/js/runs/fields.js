@@ -22,8 +22,6 @@ const OWN_HINTS = {
   gpu_enabled: "The command is given --gpu.",
   seed: "The command finds it as MLBENCH_SEED.",
 };
-// Settings in the rules that describe a task's data, and are no options.
-const NO_OPTION = /_sha256$|_images$|^classes$/;
 
 /** @returns {string[]} the names of the fields, as in the API's order. */
 export function names() {
@@ -160,10 +158,12 @@ export class Options {
     });
   }
 
-  /** Suggest the settings that a benchmark's rules name, and their values. */
-  suggest(/** @type {Record<string, unknown[]>} */ rules) {
+  /** Suggest a benchmark's options, and values: all choices, or what its rules permit. */
+  suggest(/** @type {Pick<Benchmark, "options" | "rules">} */ { options, rules }) {
     this.#known = Object.fromEntries(
-      Object.entries(rules).filter(([key, [usual]]) => !NO_OPTION.test(key) && usual !== null),
+      options.map(({ name, choices, default: usual }) =>
+        [name, choices.length ? choices : (rules[name] ?? [usual])],
+      ),
     );
     setOptions(byId("option-keys"), Object.keys(this.#known));
     for (const row of this.#rows.children) this.#suggestValues(row);

@@ -96,7 +96,7 @@ export class NewRun {
     const chosen = fields.control("benchmark").value;
     const benchmark = this.#benchmarks.find(({ name }) => name === chosen) ?? null;
     fields.adapt(benchmark, this.#info);
-    this.options.suggest(benchmark?.rules ?? {});
+    this.options.suggest(benchmark ?? { options: [], rules: {} });
   }
 
   #suggestName() {

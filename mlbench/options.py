@@ -1,0 +1,216 @@
+"""Options of tasks: dataclasses that are read from texts and checked, in the master and the task.
+
+A class of options has a default and a type for each field: bool, int, float, str, or a ``Literal``
+of texts or numbers. The text under a field is its help; a class that only changes the default
+inherits the text.
+"""
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+_PERCENT = 100.0
+
+
+class OptionError(ValueError):
+    """An option is wrong."""
+
+    def __init__(self, option: str, problem: str) -> None:
+        super().__init__(f"{option} {problem}")
+        self.option = option
+        self.problem = problem
+
+
+@dataclass(frozen=True)
+class Options:
+    """The base of all options. A value that breaks a rule is an OptionError."""
+
+    def _rules(self) -> dict[str, bool]:
+        """Return each rule, and whether it holds; its first word is the option's name.
+
+        Subclasses add their own.
+        """
+        return {}
+
+    def __post_init__(self) -> None:
+        for rule, holds in self._rules().items():
+            if not holds:
+                option, _, problem = rule.partition(" ")
+                raise OptionError(option, problem)
+
+
+C = TypeVar("C", bound=Options)
+
+
+@dataclass(frozen=True)
+class Described:
+    """An option, for people."""
+
+    name: str
+    default: Any
+    help: str
+    kind: Any
+    """The type of its values, or a ``Literal`` of them."""
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values to choose from; empty for any number or text."""
+        if self.kind is bool:
+            return (True, False)
+        return get_args(self.kind) if get_origin(self.kind) is Literal else ()
+
+    def read(self, text: str) -> Any:
+        """Return the value that a text spells; raise OptionError for one that spells none."""
+        if self.choices:
+            for choice in self.choices:
+                if text == spell(choice):
+                    return choice
+            raise OptionError(
+                self.name, f"must be {' or '.join(map(spell, self.choices))} (not {text!r})"
+            )
+        try:
+            return self.kind(text)
+        except ValueError:
+            kind = "a whole number" if self.kind is int else "a number"
+            raise OptionError(self.name, f"must be {kind} (not {text!r})") from None
+
+
+def spell(value: Any) -> str:
+    """Return a value as `--set` and the command line write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def describe(config: type[Options]) -> list[Described]:
+    """Return all options of a class, in their order."""
+    kinds, sentences = get_type_hints(config), _sentences(config)
+    return [
+        Described(one.name, one.default, sentences.get(one.name, ""), kinds[one.name])
+        for one in dataclasses.fields(config)
+    ]
+
+
+def read(config: type[C], texts: Mapping[str, str]) -> C:
+    """Return options with these values; a name may have hyphens for underscores.
+
+    Raises:
+        OptionError: there is no such option, a text does not spell a value, or a rule is broken.
+    """
+    known = {option.name: option for option in describe(config)}
+    values = {}
+    for given, text in texts.items():
+        name = given.replace("-", "_")
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"do you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            raise OptionError(given, f"is no option of this task: {hint}")
+        values[name] = known[name].read(text)
+    return config(**values)
+
+
+def _sentences(config: type) -> dict[str, str]:
+    """Return the text under each field. Python drops it, so it is read from the source."""
+    found: dict[str, str] = {}
+    for base in reversed(config.__mro__):
+        if not dataclasses.is_dataclass(base):
+            continue
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(definition, ast.ClassDef)
+        for field, below in zip(definition.body, definition.body[1:], strict=False):
+            match field, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    found[name] = text
+    return found
+
+
+# --- What several tasks take ---
+
+
+@dataclass(frozen=True)
+class TrainingOptions(Options):
+    """The hyper-parameters of every training by SGD; a task sets the defaults."""
+
+    goal: float = _PERCENT
+    """Validation accuracy in percent at which the training ends."""
+    epochs: int = 1
+    """Epochs after which the training ends short of the goal."""
+    learning_rate: float = 0.1
+    """Step size."""
+    seed: int = 0
+    """Start of all random numbers: the same seed on as many workers gives the same losses."""
+
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
+            "goal must be from 0 to 100": 0 <= self.goal <= _PERCENT,
+            "epochs must be at least 1": self.epochs >= 1,
+            "learning_rate must be more than 0": 0 < self.learning_rate < float("inf"),
+            "seed must be from 0 to 4294967295": 0 <= self.seed < 2**32,
+        }
+
+
+@dataclass(frozen=True)
+class MomentumOptions(TrainingOptions):
+    """The hyper-parameters of SGD with momentum and weight decay."""
+
+    momentum: float = 0.9
+    """Share of the last update that the next one keeps."""
+    weight_decay: float = 1e-4
+    """Pull of all parameters towards zero."""
+
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
+            "momentum must be at least 0 and less than 1": 0 <= self.momentum < 1,
+            "weight_decay must be at least 0": 0 <= self.weight_decay < float("inf"),
+        }
+
+
+Backend = Literal["gloo", "nccl", "mpi"]
+
+
+@dataclass(frozen=True)
+class BackendOptions(Options):
+    """How the ranks communicate."""
+
+    backend: Backend = "gloo"
+    """What carries the communication: gloo (CPU), nccl (GPU), or mpi, where PyTorch has it."""
+
+
+@dataclass(frozen=True)
+class DeviceOptions(Options):
+    """Where a rank computes."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute: auto is the GPU if there is one."""
+
+
+@dataclass(frozen=True)
+class ModelOptions(DeviceOptions):
+    """Where and how a neural network is computed."""
+
+    precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
+    """Number format of products; the parameters stay fp32. tf32 and fp16 are for GPUs."""
+    channels_last: bool = True
+    """Whether images lie in memory pixel by pixel, which is faster, or channel by channel."""
+    compile: bool = False
+    """Whether torch.compile translates the model first, which takes up to a minute."""
+
+
+@dataclass(frozen=True)
+class ExchangeOptions(Options):
+    """How gradients are averaged over the ranks."""
+
+    exchange: Literal["ddp", "flat", "per-layer"] = "ddp"
+    """How the ranks average their gradients: in DDP's buckets, in one buffer, or layer by layer."""
+    compression: Literal["none", "fp16", "bf16", "powersgd"] = "none"
+    """How gradients are compressed on their way; needs --exchange ddp."""
+
+    def _rules(self) -> dict[str, bool]:
+        fits = self.compression == "none" or self.exchange == "ddp"
+        return super()._rules() | {"compression needs exchange=ddp": fits}

@@ -1,0 +1,222 @@
+"""The options of each official task: what an order may set, and what the task runs with."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from mlbench.options import (
+    BackendOptions,
+    DeviceOptions,
+    ExchangeOptions,
+    ModelOptions,
+    MomentumOptions,
+    Options,
+    TrainingOptions,
+)
+
+CifarVersion = Literal[1, 2]
+CifarDepth = Literal[20, 32, 44, 56]
+LinearModel = Literal["logistic", "ridge", "svm"]
+
+OPERATIONS = ("all_reduce", "broadcast", "all_gather")
+"""What ``communication`` measures."""
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64")
+"""The types of its values, as PyTorch names them."""
+FEWEST_ROUNDS = 5
+"""In which it measures each size, however long they take."""
+TRAIN_DIGITS = 1433
+"""The handwritten digits that are trained on."""
+
+# PyTorch knows no MPI type for them.
+_NOT_WITH_MPI = {"float16", "bfloat16"}
+
+
+@dataclass(frozen=True)
+class Cifar10Options(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
+    """Train a ResNet on CIFAR-10."""
+
+    version: CifarVersion = 1
+    """Of the architecture: 1 (2015), or 2 (2016, norm and activation before each convolution)."""
+    depth: CifarDepth = 20
+    """Layers."""
+    goal: float = 80.0
+    epochs: int = 164
+    worker_batch_size: int = 128
+    """Images that each worker takes in a step."""
+    learning_rate: float = 0.1
+    """Step size for 128 images in a step over all workers; in proportion for more or fewer."""
+
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
+            "worker_batch_size must be at least 1": self.worker_batch_size >= 1,
+        }
+
+
+@dataclass(frozen=True)
+class ImagenetOptions(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
+    """Train ResNet-50 on ImageNet."""
+
+    goal: float = 75.9
+    epochs: int = 90
+    worker_batch_size: int = 32
+    """Images in a step for each worker: more workers make a larger step."""
+    learning_rate: float = 0.1
+    """Step size of the optimizer for 256 images in a step; in proportion for more or fewer."""
+    momentum: float = 0.9
+    """Share of the last update that the next one keeps (Nesterov)."""
+    weight_decay: float = 1e-4
+    """Pull of the weights towards zero; biases and batch norm's parameters are left alone."""
+    image_size: int = 224
+    """Width and height that images are brought to, in pixels."""
+    loaders: int = 8
+    """Processes of each worker that load images, at most one for each of its cores; 0: none."""
+
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
+            "worker_batch_size must be at least 1": self.worker_batch_size >= 1,
+            # Nesterov momentum has no meaning without momentum.
+            "momentum must be more than 0 and less than 1": 0 < self.momentum < 1,
+            # Five times halved, there must be a pixel left.
+            "image_size must be at least 32": self.image_size >= 32,  # noqa: PLR2004
+            "loaders must be at least 0": self.loaders >= 0,
+        }
+
+
+@dataclass(frozen=True)
+class LinearOptions(TrainingOptions, DeviceOptions, BackendOptions):
+    """Train a linear model on a data set in LIBSVM's format."""
+
+    model: LinearModel = "logistic"
+    """Logistic regression, linear regression (ridge), or a linear support vector machine (svm)."""
+    dataset: str = "epsilon"
+    """The data set's name: epsilon, rcv1, or that of a file NAME (and NAME.t to validate with)."""
+    goal: float = 89.0
+    """Validation accuracy in percent at which the training ends; ridge trains all the epochs."""
+    epochs: int = 20
+    batch_size: int = 100
+    """Rows in a step, shared out to the workers: the same for any number of them."""
+    learning_rate: float = 4.0
+    """Step size at the start, in units of 1 / L: L is the smoothness of the loss of one row."""
+    decay: float = 0.5
+    """The step size falls with (1 + epochs done) to this power, step by step; 0: it is constant."""
+    l2: float = 1e-6
+    """Weight of the penalty |w|² / 2 beside the mean loss."""
+    record_every: int = 25
+    """Steps whose mean loss is one recorded value."""
+
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
+            "dataset must be the name of a data set": bool(self.dataset),
+            "batch_size must be at least 1": self.batch_size >= 1,
+            "decay must be from 0 to 1": 0 <= self.decay <= 1,
+            "l2 must be at least 0": 0 <= self.l2 < float("inf"),
+            "record_every must be at least 1": self.record_every >= 1,
+        }
+
+
+@dataclass(frozen=True)
+class CommunicationOptions(BackendOptions):
+    """Measure latency and bandwidth of the communication between workers."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the messages lie: auto is the GPU with nccl, else the CPU's memory."""
+    operations: str = "all_reduce,broadcast,all_gather"
+    """What to measure, separated by commas."""
+    dtypes: str = "float32"
+    """Types of the values, separated by commas: float16, bfloat16, int8 and so on."""
+    min_bytes: int = 4
+    """The smallest message."""
+    max_bytes: int = 256 << 20
+    """The largest message."""
+    factor: int = 2
+    """How many times as large as the last one each message is."""
+    seconds: float = 0.5
+    """About how long each size is measured: in as many rounds as fit, but at least 5."""
+    rounds: int = 1000
+    """Rounds in which each size is measured, at most."""
+    warmup: int = 5
+    """Rounds before these, which do not count."""
+    check: bool = True
+    """Whether each size has a round of known values whose result is checked."""
+
+    def _rules(self) -> dict[str, bool]:
+        dtypes, operations = self.dtypes.split(","), self.operations.split(",")
+        return super()._rules() | {
+            f"operations must be among {', '.join(OPERATIONS)}": (
+                set(operations) <= set(OPERATIONS)
+            ),
+            f"dtypes must be among {', '.join(DTYPES)}": set(dtypes) <= set(DTYPES),
+            f"dtypes with mpi must not be {' or '.join(sorted(_NOT_WITH_MPI))}": (
+                self.backend != "mpi" or not _NOT_WITH_MPI & set(dtypes)
+            ),
+            "device must be cuda, or auto, with nccl": (
+                self.backend != "nccl" or self.device != "cpu"
+            ),
+            "min_bytes must be at least 1": self.min_bytes >= 1,
+            "max_bytes must be at least min_bytes": self.max_bytes >= self.min_bytes,
+            "factor must be at least 2": self.factor >= 2,  # noqa: PLR2004
+            "seconds must be at least 0": 0 <= self.seconds < float("inf"),
+            f"rounds must be at least {FEWEST_ROUNDS}": self.rounds >= FEWEST_ROUNDS,
+            "warmup must be at least 1": self.warmup >= 1,
+        }
+
+    def sizes(self) -> Iterator[int]:
+        """Yield the sizes of the messages in bytes, before they are rounded to whole values."""
+        size = self.min_bytes
+        while size <= self.max_bytes:
+            yield size
+            size *= self.factor
+
+
+@dataclass(frozen=True)
+class DigitsOptions(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
+    """Train a small ResNet on handwritten digits."""
+
+    goal: float = 97.0
+    epochs: int = 30
+    batch_size: int = 128
+    """Images in a step, shared out to the workers: the same for any number of them."""
+    learning_rate: float = 0.05
+    """Step size of the optimizer, constant."""
+    weight_decay: float = 5e-4
+
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
+            f"batch_size must be from 1 to {TRAIN_DIGITS}": (1 <= self.batch_size <= TRAIN_DIGITS),
+        }
+
+
+@dataclass(frozen=True)
+class DigitsLinearOptions(TrainingOptions, BackendOptions):
+    """Train a linear model on handwritten digits."""
+
+    goal: float = 93.0
+    epochs: int = 30
+    batch_size: int = 128
+    """Images in a step, shared out to the workers: the same for any number of them."""
+    learning_rate: float = 0.5
+    """Step size, constant."""
+    l2: float = 1e-4
+    """Weight of the penalty |w|² / 2 beside the mean loss."""
+
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
+            f"batch_size must be from 1 to {TRAIN_DIGITS}": (1 <= self.batch_size <= TRAIN_DIGITS),
+            "l2 must be at least 0": 0 <= self.l2 < float("inf"),
+        }
+
+
+@dataclass(frozen=True)
+class StepsOptions(Options):
+    """Record the steps of a simulated training."""
+
+    steps: int = 1000
+    """Steps to record."""
+    rate: float = 200.0
+    """Steps a second."""
+
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
+            "steps must be at least 1": self.steps >= 1,
+            "rate must be more than 0": self.rate > 0,
+        }

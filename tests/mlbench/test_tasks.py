@@ -1,0 +1,64 @@
+"""Each task refuses a bad value of its options, and says what would be right."""
+
+import pytest
+
+from mlbench.options import OptionError, Options, read
+from mlbench.tasks import (
+    Cifar10Options,
+    CommunicationOptions,
+    DigitsLinearOptions,
+    DigitsOptions,
+    ImagenetOptions,
+    LinearOptions,
+    StepsOptions,
+)
+
+
+@pytest.mark.parametrize(
+    ("config", "texts", "said"),
+    [
+        (Cifar10Options, {"depth": "18"}, "depth must be"),
+        (Cifar10Options, {"worker_batch_size": "0"}, "worker_batch_size must be at least 1"),
+        (Cifar10Options, {"goal": "101"}, "goal must be from 0 to 100"),
+        (Cifar10Options, {"compression": "zip"}, "compression must be"),
+        (ImagenetOptions, {"image_size": "31"}, "image_size must be at least 32"),
+        (ImagenetOptions, {"loaders": "-1"}, "loaders must be"),
+        (ImagenetOptions, {"momentum": "0"}, "momentum must be more than 0"),
+        (DigitsOptions, {"batch_size": "1434"}, "batch_size must be from 1 to 1433"),
+        (DigitsOptions, {"momentum": "1"}, "momentum must be"),
+        (DigitsOptions, {"seed": "-1"}, "seed must be"),
+        (DigitsLinearOptions, {"batch_size": "1434"}, "batch_size must be"),
+        (DigitsLinearOptions, {"learning_rate": "nan"}, "learning_rate must be more than 0"),
+        (DigitsLinearOptions, {"l2": "-1"}, "l2 must be at least 0"),
+        (LinearOptions, {"batch_size": "0"}, "batch_size must be at least 1"),
+        (LinearOptions, {"decay": "2"}, "decay must be from 0 to 1"),
+        (LinearOptions, {"record_every": "0"}, "record_every must be"),
+        (StepsOptions, {"steps": "0"}, "steps must be at least 1"),
+        (StepsOptions, {"rate": "nan"}, "rate must be more than 0"),
+        (
+            CommunicationOptions,
+            {"dtypes": "float32,int16"},
+            "dtypes must be among float32, float64",
+        ),
+        (CommunicationOptions, {"dtypes": ""}, "dtypes must be among"),
+        (
+            CommunicationOptions,
+            {"backend": "mpi", "dtypes": "float16"},
+            "dtypes with mpi must not be",
+        ),
+        (
+            CommunicationOptions,
+            {"backend": "nccl", "device": "cpu"},
+            "device must be cuda, or auto",
+        ),
+        (CommunicationOptions, {"operations": "reduce"}, "operations must be among all_reduce"),
+        (CommunicationOptions, {"max_bytes": "3"}, "max_bytes must be at least min_bytes"),
+        (CommunicationOptions, {"factor": "1"}, "factor must be at least 2"),
+        (CommunicationOptions, {"seconds": "inf"}, "seconds must be"),
+        (CommunicationOptions, {"rounds": "4"}, "rounds must be at least 5"),
+    ],
+)
+def test_a_bad_value_is_refused(config: type[Options], texts: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        read(config, texts)
+    assert str(refused.value).startswith(said)
