@@ -115,6 +115,7 @@ def test_a_client_that_reads_slowly_gets_all(port: int, path: str) -> None:
         assert connection.getresponse().read() == b"/next "
 
 
+@pytest.mark.slow
 def test_a_head_that_does_not_come_is_told_so(port: int) -> None:
     began = time.monotonic()
     answer = ask(port, b"GET / HTTP/1.1\r\n")
