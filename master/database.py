@@ -245,10 +245,7 @@ def run_sql(sql: str, *values: object) -> Any:
 
 
 def _is_dropped(connection: Any) -> bool:
-    """Return whether the server has closed an idle connection.
-
-    It says so when it does, and nothing else makes an idle connection readable.
-    """
+    """Check if the server has closed an idle connection, which makes it readable."""
     if connection.closed:
         return True
     poll = select.poll()

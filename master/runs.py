@@ -127,7 +127,7 @@ def deadline_at(run: Run) -> float | None:
 
 
 def reason_of(run: Run) -> str:
-    """Return why a run ended as it did, and what of its samples was refused."""
+    """Explain why a run ended as it did, and which of its samples were refused."""
     return "; ".join(filter(None, [describe_refused(run), run.reason]))
 
 

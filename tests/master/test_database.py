@@ -92,9 +92,7 @@ def test_who_waits_sees_what_was_committed(database: Database) -> None:
         assert reading.result(10) == 1
 
 
-def test_a_block_that_fails_leaves_nothing_and_an_inner_one_fails_alone(
-    database: Database,
-) -> None:
+def test_a_block_that_fails_leaves_nothing_and_an_inner_one_fails_alone(database: Database) -> None:
     with pytest.raises(ZeroDivisionError):
         make_and_fail(STATE)
     assert not Pod.select().exists()

@@ -80,6 +80,25 @@ def run_ranks(folder: Path, size: int, *command: str) -> list[Rank]:
     return ranks
 
 
+def assert_stopped_at(goal: float, ranks: Sequence[Rank]) -> list[float]:
+    """Check that all ranks agreed and stopped once they reached it; return the accuracies."""
+    accuracies = ranks[0].series(names.VAL_ACCURACY)
+    assert accuracies[-1] >= goal > max(accuracies[:-1], default=0)
+    for rank in ranks:
+        assert rank.series(names.VAL_ACCURACY) == accuracies
+        assert rank.series(names.VAL_LOSS) == ranks[0].series(names.VAL_LOSS)
+    return accuracies
+
+
+def assert_same_losses(ranks: Sequence[Rank], again: Sequence[Rank]) -> None:
+    """Check that others recorded the same losses to the last bit, as far as they trained."""
+    for rank, same in zip(ranks, again, strict=True):
+        for metric in (names.TRAIN_LOSS, names.VAL_LOSS):
+            losses = same.series(metric)
+            assert losses
+            assert rank.series(metric)[: len(losses)] == losses
+
+
 def _start(folder: Path, rank: int, size: int, port: int, command: Sequence[str]) -> Rank:
     metrics_file = folder / f"metrics-{size}-{rank}.jsonl"
     own = Path(tempfile.mkdtemp(prefix=f"rank-{rank}-", dir=folder))

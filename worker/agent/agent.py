@@ -12,7 +12,7 @@ from mlbench.assignment import Assignment
 from worker.agent.attempt import Attempt
 from worker.agent.facts import Facts
 from worker.agent.files import remove
-from worker.agent.link import Backoff, Clock, Link, LinkError, RefusedError, Reply
+from worker.agent.link import Backoff, Link, LinkError, RefusedError, Reply
 from worker.agent.scraped import WorkerCollector
 from worker.agent.shipper import Shipper
 
@@ -40,7 +40,7 @@ class Agent:
         # The training process gets all of it, so the pod's token must not be in it.
         self._environ = dict(os.environ)
         self._facts = Facts(self._environ)
-        self._clock = Clock()
+        self._link = connect()
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._attempt: Attempt | None = None
@@ -51,17 +51,17 @@ class Agent:
         if found := Attempt.resume(self._folder):
             log.info("resuming what a former agent left: %s", found.folder.name)
             self._take(found)
-        link, backoff = self._connect(), Backoff()
+        backoff = Backoff()
         while not self._stopping.is_set():
             self._wake.clear()
             try:
-                patience = self._turn(link, backoff)
+                patience = self._turn(backoff)
             except (OSError, RuntimeError):
                 # For instance no file descriptor or thread is left: there may be one later.
                 log.exception("cannot go on, trying again")
                 patience = backoff.seconds()
             self._wake.wait(patience)
-        link.close()
+        self._link.close()
         self._end()
 
     def quit(self) -> None:
@@ -69,17 +69,16 @@ class Agent:
         self._stopping.set()
         self._wake.set()
 
-    def _turn(self, link: Link, backoff: Backoff) -> float:
+    def _turn(self, backoff: Backoff) -> float:
         """Poll, do what the master says, and return the seconds until the next poll."""
         try:
-            reply = link.poll(self._pod, self._report())
+            reply = self._link.poll(self._pod, self._report())
         except (LinkError, RefusedError) as error:
             patience = backoff.seconds()
             log.warning("cannot poll, trying again in %.1f s: %s", patience, error)
         else:
             backoff.reset()
             patience = reply.next_poll_seconds
-            self._clock.note(reply.offset)
             self._follow(reply)
         if self._attempt is not None:
             self._attempt.enforce_stop()
@@ -124,7 +123,7 @@ class Agent:
     def _begin(self, attempt: Attempt) -> None:
         attempt.remove_old_checkpoints()
         log.info("starting %s: %s", attempt.folder.name, " ".join(attempt.assignment.command))
-        offset = self._clock.offset
+        offset = self._link.clock.offset
         try:
             self._state_machine(attempt)
             attempt.start(
@@ -138,7 +137,7 @@ class Agent:
 
     def _state_machine(self, attempt: Attempt) -> None:
         try:
-            facts = self._facts.state(attempt.assignment, self._clock.offset)
+            facts = self._facts.state(attempt.assignment, self._link.clock.offset)
         except Exception:
             # A machine that cannot be described can still train.
             log.exception("cannot state the machine of %s", attempt.folder.name)

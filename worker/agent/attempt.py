@@ -68,11 +68,7 @@ class Attempt:
 
     @classmethod
     def create(cls, parent: Path, assignment: Assignment) -> "Attempt":
-        """Make the folder of a new attempt, which others may not enter.
-
-        Raises:
-            OSError: it cannot be made.
-        """
+        """Make the folder of a new attempt, which others may not enter, or raise an OSError."""
         a = assignment
         own_folder(parent)
         # A new name, whatever was left here.
@@ -142,11 +138,7 @@ class Attempt:
         return {name: stream.size() for name, stream in self.streams.items()}
 
     def state(self, machine: Mapping[str, object]) -> None:
-        """State the facts of the machine in the first line of the metrics stream.
-
-        Raises:
-            OSError: the line cannot be written.
-        """
+        """State the machine's facts in the metrics stream's first line, or raise an OSError."""
         line = json.dumps({"time": time.time(), "machine": machine}, ensure_ascii=False)
         # Linux allows names that are not text; the other facts must get through.
         self._metrics.append(f"{line}\n".encode(errors="replace"))
@@ -159,10 +151,8 @@ class Attempt:
     ) -> None:
         """Start the process; ``on_exit`` is called, from another thread, when it has ended.
 
-        ``clock_offset_seconds`` is the lead of this machine's clock over the master's.
-
-        Raises:
-            OSError, RuntimeError, ValueError: it cannot start, not because of its command.
+        ``clock_offset_seconds`` is the lead of this machine's clock over the master's. What keeps
+        it from starting, apart from its command, is an OSError, RuntimeError or ValueError.
         """
         killed_before = killed_for_memory()
 

@@ -35,11 +35,7 @@ _ADVICE = "open it for appending ('a'), or use mlbench.Tracker"
 
 
 def create_stream(path: Path) -> int:
-    """Create a file for a stream, and return a descriptor.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Create a file for a stream, and return a descriptor, or raise an OSError."""
     return os.open(path, _CREATE, 0o600)
 
 
@@ -59,8 +55,7 @@ def read_json(path: Path) -> Any:
     """Return the content of a JSON file.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is not a regular file, too long, or not JSON.
+        FileNotFoundError, ValueError: there is none, or it is no file, too long, or not JSON.
     """
     descriptor = open_regular(path)
     if descriptor is None:
@@ -75,11 +70,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Replace a file in one step by one that only this user may read.
-
-    Raises:
-        OSError: it cannot be written; the old file stays.
-    """
+    """Replace a file by one that only this user may read, in one step, or raise an OSError."""
     descriptor, draft = tempfile.mkstemp(dir=path.parent)
     try:
         with os.fdopen(descriptor, "w") as file:
@@ -91,11 +82,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def own_folder(path: Path) -> None:
-    """Make a folder that only this user may enter, replacing anything else of its name.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make a folder that only this user may enter, replacing anything else, or raise an OSError."""
     if os.path.lexists(path) and not _is_folder(path):
         path.unlink()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -147,11 +134,7 @@ class StreamFile(ABC):
         self._begin_at(0)
 
     def append(self, data: bytes) -> None:
-        """Append text of the agent's own, in full or not at all.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Append text of the agent's own in full, or raise an OSError."""
         with self._lock:
             if self._descriptor == _ENDED:
                 raise FileNotFoundError(self.path)

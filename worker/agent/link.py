@@ -34,24 +34,16 @@ class Offset:
     uncertainty_seconds: float
 
 
-def offset_by(sent_at: float, received_at: float, master_time: float) -> Offset:
-    """Return the offset by one round trip, in which the master read its clock (RFC 5905).
-
-    All three are Unix seconds; the first two by this machine's clock.
-    """
-    middle = (sent_at + received_at) / 2
-    return Offset(middle - master_time, abs(received_at - sent_at) / 2)
-
-
 class Clock:
-    """Estimates the offset of this machine's clock by the last polls, as NTP does."""
+    """Estimates the offset of this machine's clock by the last polls, as NTP does (RFC 5905)."""
 
     def __init__(self) -> None:
         self._last: deque[Offset] = deque(maxlen=_LAST_OFFSETS)
 
-    def note(self, offset: Offset) -> None:
-        """Add the offset of another poll."""
-        self._last.append(offset)
+    def note(self, sent_at: float, received_at: float, master_time: float) -> None:
+        """Note a round trip in which the master read its clock: all three are Unix seconds."""
+        middle = (sent_at + received_at) / 2
+        self._last.append(Offset(middle - master_time, abs(received_at - sent_at) / 2))
 
     @property
     def offset(self) -> Offset | None:
@@ -66,12 +58,13 @@ class Reply:
     do: str
     next_poll_seconds: float
     assignment: Mapping[str, Any] | None
-    offset: Offset
-    """Of this machine's clock, by this round trip."""
 
 
 class Link:
-    """A connection to the master. One thread at a time may use it."""
+    """A connection to the master. One thread at a time may use it.
+
+    A call raises a LinkError if there is no usable answer, a RefusedError if the master refuses it.
+    """
 
     def __init__(self, url: str, token: str) -> None:
         parts = urlsplit(url)
@@ -80,36 +73,23 @@ class Link:
         client = http.client
         kind = client.HTTPSConnection if parts.scheme == "https" else client.HTTPConnection
         self._connection = kind(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
+        self.clock = Clock()
         self._path = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def poll(self, pod: str, report: Mapping[str, object]) -> Reply:
-        """Report this pod's state, and return the master's answer.
-
-        Raises:
-            LinkError: there is no usable answer.
-            RefusedError: the master refuses the report.
-        """
+        """Report this pod's state, and return the master's answer."""
         sent_at = time.time()
 
         def parse(answer: Any) -> Reply:
-            return Reply(
-                answer["do"],
-                float(answer["next_poll_seconds"]),
-                answer["assignment"],
-                offset_by(sent_at, time.time(), float(answer["time"])),
-            )
+            self.clock.note(sent_at, time.time(), float(answer["time"]))
+            return Reply(answer["do"], float(answer["next_poll_seconds"]), answer["assignment"])
 
         path = f"/api/workers/{quote(pod)}/poll"
         return self._request("POST", path, json.dumps(report).encode(), parse)
 
     def ship(self, path: str, offset: int, data: bytes) -> int:
-        """Send a piece of a stream that begins at an offset; return the offset the master has.
-
-        Raises:
-            LinkError: there is no usable answer.
-            RefusedError: the stream is closed.
-        """
+        """Send a piece of a stream that begins at an offset; return the offset the master has."""
         path = f"{path}&offset={offset}"
         return self._request("PUT", path, data, lambda answer: int(answer["offset"]))
 

@@ -83,12 +83,7 @@ def read_image_folder(folder: Path) -> ImageFolder:
 
 
 def check_same_everywhere(data: ImageFolder, world: World) -> None:
-    """Check that all ranks, which may run on different machines, have files of the same names.
-
-    Raises:
-        DataError: this rank's files differ from those of rank 0.
-        WorldError: a peer was lost, perhaps because its files differ.
-    """
+    """Raise a DataError if this rank's files have other names than those of rank 0."""
     digest = bytearray.fromhex(data.listing_sha256)
     mine = torch.frombuffer(digest, dtype=torch.int64).to(world.device)
     rank_0 = mine.clone()

@@ -66,11 +66,8 @@ def training_batches(
 ) -> Iterator[Images]:
     """Return this rank's shares of an epoch's batches: random crops, mirrored half of the time.
 
-    ``batch_size`` counts the images of all ranks. A last, smaller batch is left out.
-
-    Raises:
-        DataError: the batch is larger than the data, or smaller than the number of ranks; or, while
-            iterating, a file cannot be read.
+    ``batch_size`` counts the images of all ranks; order and errors are those of
+    ``shares_of_epoch``.
     """
     generator = torch.Generator().manual_seed((seed << 20) + epoch)
     shares = shares_of_epoch(len(files), batch_size, world, generator)
@@ -82,11 +79,7 @@ def training_batches(
 
 
 def validation_batches(files: ImageFiles, batch_size: int, loading: Loading) -> Iterator[Images]:
-    """Return the centres of all given images, in order, at most ``batch_size`` at a time.
-
-    Raises:
-        DataError: while iterating, a file cannot be read.
-    """
+    """Return the centres of all given images, in order, at most ``batch_size`` at a time."""
     every = range(len(files))
     batches = [list(every[first : first + batch_size]) for first in every[::batch_size]]
     return _load(_Crops(files, lambda path, _: centre_crop(path, loading.size)), batches, loading)
@@ -137,11 +130,7 @@ def _end_with(parent: int, _: int) -> None:
 
 
 def random_crop(path: Path, size: int, generator: np.random.Generator) -> Pixels:
-    """Return a random part of an image file as ``[size, size, 3]``, mirrored half of the time.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
+    """Return a random part of an image file as ``[size, size, 3]``, mirrored half of the time."""
 
     def crop(image: Image.Image) -> Image.Image:
         box = random_box(image.width, image.height, generator)
@@ -157,9 +146,6 @@ def centre_crop(path: Path, size: int) -> Pixels:
 
     For a size of 224, the image is resized so that its shorter side has 256 pixels; in proportion
     for any other.
-
-    Raises:
-        DataError: the file cannot be read.
     """
 
     def crop(image: Image.Image) -> Image.Image:
@@ -196,7 +182,7 @@ def centre_box(width: int, height: int, box_width: float, box_height: float) -> 
 
 
 def _decode(path: Path, crop: Callable[[Image.Image], Image.Image]) -> Pixels:
-    """Return the crop of an image file, converted to RGB."""
+    """Return the crop of an image file, converted to RGB; a DataError if it cannot be read."""
     try:
         with Image.open(path) as image:
             return np.array(crop(image.convert("RGB")))

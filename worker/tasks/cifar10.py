@@ -78,9 +78,8 @@ class Config(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
     learning_rate: float = 0.1
     """Step size for 128 images in a step over all workers; in proportion for more or fewer."""
 
-    def rules(self) -> dict[str, bool]:
-        """Return the rules of these options."""
-        return super().rules() | {
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
             "--worker-batch-size must be at least 1": self.worker_batch_size >= 1,
         }
 

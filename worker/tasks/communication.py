@@ -158,10 +158,9 @@ class Config(BackendOptions):
     check: bool = True
     """Whether each size has a round of known values whose result is checked."""
 
-    def rules(self) -> dict[str, bool]:
-        """Return the rules of these options."""
+    def _rules(self) -> dict[str, bool]:
         dtypes, operations = self.dtypes.split(","), self.operations.split(",")
-        return super().rules() | {
+        return super()._rules() | {
             f"--operations must be among {', '.join(COLLECTIVES)}": (
                 set(operations) <= set(COLLECTIVES)
             ),
@@ -290,12 +289,7 @@ def sweep(operation: str, dtype: str, config: Config, session: Session) -> int:
 
 
 def main(config: Config) -> None:
-    """Measure each operation with each type of values.
-
-    Raises:
-        WorldError: there is one rank only, or a peer was lost.
-        WrongValuesError: an operation gave wrong values.
-    """
+    """Measure each operation with each type of values; if any is wrong, the run fails."""
     with start(config) as session:
         if session.world.size == 1:
             raise WorldError("communication takes at least 2 workers: there is one")

@@ -50,9 +50,8 @@ class Config(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
     """Step size of the optimizer, constant."""
     weight_decay: float = 5e-4
 
-    def rules(self) -> dict[str, bool]:
-        """Return the rules of these options."""
-        return super().rules() | {
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
             f"--batch-size must be from 1 to {TRAIN_IMAGES}": (
                 1 <= self.batch_size <= TRAIN_IMAGES
             ),

@@ -47,9 +47,8 @@ class Config(TrainingOptions, BackendOptions):
     l2: float = 1e-4
     """Weight of the penalty |w|² / 2 beside the mean loss."""
 
-    def rules(self) -> dict[str, bool]:
-        """Return the rules of these options."""
-        return super().rules() | {
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
             f"--batch-size must be from 1 to {TRAIN_IMAGES}": (
                 1 <= self.batch_size <= TRAIN_IMAGES
             ),

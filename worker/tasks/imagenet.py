@@ -66,9 +66,8 @@ class Config(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
     loaders: int = 8
     """Processes of each worker that load images, at most one for each of its cores; 0: none."""
 
-    def rules(self) -> dict[str, bool]:
-        """Return the rules of these options."""
-        return super().rules() | {
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
             "--worker-batch-size must be at least 1": self.worker_batch_size >= 1,
             # Nesterov momentum has no meaning without momentum.
             "--momentum must be more than 0 and less than 1": 0 < self.momentum < 1,

@@ -63,9 +63,8 @@ class Config(TrainingOptions, DeviceOptions, BackendOptions):
     record_every: int = 25
     """Steps whose mean loss is one recorded value."""
 
-    def rules(self) -> dict[str, bool]:
-        """Return the rules of these options."""
-        return super().rules() | {
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
             "--dataset must be the name of a data set": bool(self.dataset),
             "--batch-size must be at least 1": self.batch_size >= 1,
             "--decay must be from 0 to 1": 0 <= self.decay <= 1,

@@ -22,9 +22,8 @@ class Config(Options):
     rate: float = 200.0
     """Steps a second."""
 
-    def rules(self) -> dict[str, bool]:
-        """Return the rules of these options."""
-        return super().rules() | {
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
             "--steps must be at least 1": self.steps >= 1,
             "--rate must be more than 0": self.rate > 0,
         }

@@ -106,7 +106,7 @@ class Checkpoints:
             self._warned = True
 
     def _newest_here(self) -> tuple[int, _State]:
-        """Return the newest complete checkpoint in the folder: its epochs and its state."""
+        """Return the epochs and state of the newest complete checkpoint in the folder."""
         for epochs in reversed(self._epochs_here()):
             path = self._file(epochs)
             try:
@@ -160,16 +160,14 @@ class Checkpoints:
 
 def _write(path: Path, draft: Path, content: memoryview) -> None:
     """Write a file so that it is complete and on the disk once it has its name."""
+    folder = os.open(path.parent, os.O_RDONLY)
     try:
         with draft.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
         os.fsync(folder)
     finally:
         os.close(folder)
+        draft.unlink(missing_ok=True)

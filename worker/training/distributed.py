@@ -83,7 +83,7 @@ class World:
         result: Future[T] = Future()
         threading.Thread(target=_work, args=(work, result), daemon=True).start()
         while True:
-            unfinished = torch.tensor([0 if result.done() else 1], device=self.device)
+            unfinished = torch.tensor([not result.done()], dtype=torch.int64, device=self.device)
             if result.done() and result.exception():
                 return result.result()
             self.sum_(unfinished)
@@ -125,8 +125,17 @@ def join_world(
             did not come within ``timeout``.
     """
     world = _world(environ)
-    _check_backend(backend)
+    if backend == "mpi" and not dist.is_mpi_available():
+        raise WorldError(
+            "backend mpi: this build of PyTorch has no MPI (it has to be built from source for "
+            "that); use gloo, or nccl on GPUs"
+        )
     if backend == "nccl":
+        if not (dist.is_nccl_available() and torch.cuda.is_available()):
+            raise WorldError(
+                "backend nccl: it needs NVIDIA GPUs and a build of PyTorch for CUDA, and there is "
+                "none here; use gloo"
+            )
         world = replace(world, device=_gpu_of(world))
     if world.size == 1:
         yield world
@@ -152,19 +161,6 @@ def _world(environ: Mapping[str, str]) -> World:
     if world.size > 1 and missing:
         raise WorldError(f"{' and '.join(sorted(missing))} must be set for {world.size} ranks")
     return world
-
-
-def _check_backend(backend: Backend) -> None:
-    if backend == "mpi" and not dist.is_mpi_available():
-        raise WorldError(
-            "backend mpi: this build of PyTorch has no MPI (it has to be built from source for "
-            "that); use gloo, or nccl on GPUs"
-        )
-    if backend == "nccl" and not (dist.is_nccl_available() and torch.cuda.is_available()):
-        raise WorldError(
-            "backend nccl: it needs NVIDIA GPUs and a build of PyTorch for CUDA, and here is "
-            "no such; use gloo"
-        )
 
 
 def _join(backend: Backend, environ: Mapping[str, str], world: World, timeout: timedelta) -> None:

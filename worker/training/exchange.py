@@ -26,9 +26,6 @@ from torch.nn.parallel import DistributedDataParallel
 from worker.training.distributed import World
 from worker.training.options import Options
 
-# PowerSGD needs DDP's final buckets, which stand after the first step.
-_POWERSGD_FROM_STEP = 2
-_POWERSGD_RANK = 2
 _ALL_IN_ONE = 1 << 20  # MiB
 
 
@@ -41,10 +38,9 @@ class ExchangeOptions(Options):
     compression: Literal["none", "fp16", "bf16", "powersgd"] = "none"
     """How gradients are compressed on their way; needs --exchange ddp."""
 
-    def rules(self) -> dict[str, bool]:
-        """Return the rules of these options."""
+    def _rules(self) -> dict[str, bool]:
         fits = self.compression == "none" or self.exchange == "ddp"
-        return super().rules() | {"--compression needs --exchange ddp": fits}
+        return super()._rules() | {"--compression needs --exchange ddp": fits}
 
 
 class Exchange:
@@ -73,7 +69,7 @@ class Buckets(Exchange):
     """PyTorch's DistributedDataParallel, which has averaged when the backward pass has ended."""
 
     def __init__(self, model: nn.Module, compression: str) -> None:
-        self._computed_at: float | None = None
+        self._computed_at = 0.0
         for p in model.parameters():
             p.register_post_accumulate_grad_hook(self._note_gradient)  # type: ignore[no-untyped-call]
         ddp = DistributedDataParallel(
@@ -91,25 +87,19 @@ class Buckets(Exchange):
             case "bf16":
                 ddp.register_comm_hook(None, _bf16_hook)
             case "powersgd":
+                # It needs DDP's final buckets, which stand after the first step.
                 state = powerSGD_hook.PowerSGDState(
-                    None,
-                    matrix_approximation_rank=_POWERSGD_RANK,
-                    start_powerSGD_iter=_POWERSGD_FROM_STEP,
+                    None, matrix_approximation_rank=2, start_powerSGD_iter=2
                 )
                 ddp.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         super().__init__(ddp)
-
-    def clear(self) -> None:
-        """Reset all gradients and the time of the last one."""
-        super().clear()
-        self._computed_at = None
 
     def waited_seconds(self) -> float:
         """Return the time since the last gradient. To be called right after the backward pass.
 
         On a GPU it is next to nothing: there the pass only queues the work.
         """
-        return 0.0 if self._computed_at is None else perf_counter() - self._computed_at
+        return perf_counter() - self._computed_at
 
     def _note_gradient(self, _: torch.Tensor) -> None:
         self._computed_at = perf_counter()

@@ -21,19 +21,14 @@ class DataError(MLBenchError):
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The base of all options: values that break a rule are refused."""
+    """The base of all options. A value that breaks a rule is a ValueError with its sentence."""
 
-    def rules(self) -> dict[str, bool]:
+    def _rules(self) -> dict[str, bool]:
         """Return each rule as a sentence, and whether it holds. Subclasses add their own."""
         return {}
 
     def __post_init__(self) -> None:
-        """Check the rules.
-
-        Raises:
-            ValueError: the first sentence that does not hold.
-        """
-        for sentence, holds in self.rules().items():
+        for sentence, holds in self._rules().items():
             if not holds:
                 raise ValueError(sentence)
 
@@ -54,9 +49,8 @@ class TrainingOptions(Options):
     seed: int = 0
     """Start of all random numbers: the same seed on as many workers gives the same losses."""
 
-    def rules(self) -> dict[str, bool]:
-        """Return the rules of these options."""
-        return super().rules() | {
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
             "--goal must be from 0 to 100": 0 <= self.goal <= _PERCENT,
             "--epochs must be at least 1": self.epochs >= 1,
             "--learning-rate must be more than 0": 0 < self.learning_rate < float("inf"),
@@ -73,9 +67,8 @@ class MomentumOptions(TrainingOptions):
     weight_decay: float = 1e-4
     """Pull of all parameters towards zero."""
 
-    def rules(self) -> dict[str, bool]:
-        """Return the rules of these options."""
-        return super().rules() | {
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {
             "--momentum must be at least 0 and less than 1": 0 <= self.momentum < 1,
             "--weight-decay must be at least 0": 0 <= self.weight_decay < float("inf"),
         }
@@ -128,16 +121,15 @@ def run(main: Callable[[C], None], config: type[C]) -> NoReturn:
         SystemExit: the options are wrong (code 2), or ``--help`` was asked for (0).
     """
     chosen = parse(config)
-    code = 0
+    code = 1
     try:
         main(chosen)
+        code = 0
     except MLBenchError as error:
         # The message says what is wrong; a traceback would not help.
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        code = 1
     except Exception:
         sys.excepthook(*sys.exc_info())
-        code = 1
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -12,10 +12,7 @@ class Deliverer:
     """Delivers in a thread of its own until it is ended."""
 
     def __init__(
-        self,
-        delivery: Delivery,
-        database: Database,
-        on_recovery: Callable[[], None] = lambda: None,
+        self, delivery: Delivery, database: Database, on_recovery: Callable[[], None] = lambda: None
     ) -> None:
         self._stop = threading.Event()
 

@@ -27,10 +27,7 @@ def assert_counts(prometheus: PrometheusClient, run: Run, sent: int, kept: int) 
 
 
 def test_killed_between_sending_and_committing(
-    run: Run,
-    delivery: Delivery,
-    prometheus: PrometheusClient,
-    monkeypatch: pytest.MonkeyPatch,
+    run: Run, delivery: Delivery, prometheus: PrometheusClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = time.time() - 5
     record(run, b"".join(line(start + i / 2000, a=i, text="x") for i in range(50)))

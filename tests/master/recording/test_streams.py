@@ -3,10 +3,8 @@
 import itertools
 import random
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from peewee import Database
 
 from master.models import Chunk, Detail, KeptSample, Run, Series, Stream, run_owner
 from master.recording import streams
@@ -41,22 +39,6 @@ def test_any_order_of_any_pieces_gives_the_bytes(run: Run, seed: int) -> None:
     for _ in range(30):
         start, end = sorted(dice.choices(range(len(whole) + 10), k=2))
         assert read(stream, start, end) == whole[start:end]
-
-
-def test_threads_that_send_the_same_bytes_store_them_once(run: Run, database: Database) -> None:
-    whole = random.Random(1).randbytes(2_000)  # noqa: S311
-
-    def send(seed: int) -> None:
-        dice = random.Random(seed)  # noqa: S311
-        offset = 0
-        while offset < len(whole):
-            piece = whole[offset : offset + dice.randrange(1, 200)]
-            offset = streams.append(key(run), offset, piece)
-        database.close()  # this thread's connection
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(send, range(4)))
-    assert held(run) == whole
 
 
 def test_a_closed_stream_takes_what_is_missing_and_no_more(run: Run) -> None:

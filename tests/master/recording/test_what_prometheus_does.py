@@ -31,12 +31,6 @@ _TAKES_NO_FUTURE = "this Prometheus refuses samples from the future, as 3.5 does
 
 
 @pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    """The URL of one kind of database: nothing here is about that."""
-    return f"sqlite:///{tmp_path / 'mlbench.db'}"
-
-
-@pytest.fixture
 def now_ms() -> int:
     """A moment that has just passed."""
     return time.time_ns() // 1_000_000 - 1_000

@@ -1,13 +1,12 @@
 """What tests of the agent share: code in a repository, and a master."""
 
-import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from tests.worker.agent.one_run_master import Master
+from tests.worker.agent.one_run_master import Master, serving
 from tests.worker.agent.repository import git
 
 
@@ -28,9 +27,5 @@ def master() -> Iterator[tuple[type[Master], str]]:
     """A master that was asked nothing yet, and its URL."""
     handler = type("OneTest", (Master,), {"reports": [], "streams": {}})
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
-    thread.start()
-    yield handler, f"http://127.0.0.1:{httpd.server_port}"
-    httpd.shutdown()
-    thread.join()
-    httpd.server_close()
+    with serving(httpd):
+        yield handler, f"http://127.0.0.1:{httpd.server_port}"

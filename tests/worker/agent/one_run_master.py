@@ -1,12 +1,26 @@
 """A master made for tests, whose clock is 100 s behind: it gives an agent one assignment."""
 
 import json
+import threading
 import time
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 BEHIND_SECONDS = 100.0
+
+
+@contextmanager
+def serving(server: HTTPServer) -> Iterator[None]:
+    """Serve in a thread during the block."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
 class Master(BaseHTTPRequestHandler):

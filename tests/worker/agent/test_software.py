@@ -28,25 +28,20 @@ def folder(tmp_path: Path) -> Path:
         ("python train.py --data data.csv", "train.py"),
         ("/usr/bin/python3.11 -u -X importtime -Wignore -OO train.py", "train.py"),
         ("python link.py", "train.py"),
-        ("python -m train --data data.csv", "train.py"),
         ("python -um train", "train.py"),
         ("python -mtrain", "train.py"),
         ("python -m own", "own/__main__.py"),
-        ("python -m own.other", None),
         ("python -m own.__main__", "own/__main__.py"),
         ("python -m no_such_module", None),
         ("python -c train.py", None),
         ("python", None),
         ("python -m", None),
-        ("python -", None),
         ("python gone.py data.csv", None),
         # What only starts the code of somebody else.
         ("python -m pytest train.py", "train.py"),
-        ("python -m cProfile train.py", "train.py"),
         ("torchrun --nproc-per-node 2 train.py data.csv", "train.py"),
         ("bash train.sh", "train.sh"),
         ("./train.sh data.csv", "train.sh"),
-        ("./gone.sh data.csv", None),
         ("true", None),
         ("sh -c x\0y", None),
         (f"echo {'x' * 5000}", None),
@@ -183,24 +178,19 @@ def test_the_python_of_a_command(other: Path, tmp_path: Path) -> None:
         assert python_of(command, tmp_path, environ) == python
 
 
-@pytest.mark.parametrize(
-    "first", ["#!{other}", "#!/usr/bin/env python", "#! /usr/bin/env -S python -u"]
-)
-def test_the_python_that_a_script_names(other: Path, tmp_path: Path, first: str) -> None:
-    script = tmp_path / "train"
-    script.write_text(first.format(other=other) + "\nimport torch\n")
-    script.chmod(0o755)
-    for command in (["./train"], [str(script)]):
-        assert python_of(command, tmp_path, {"PATH": str(other.parent)}) == str(other)
-    assert python_of(["train"], Path("/"), {"PATH": f"{tmp_path}:{other.parent}"}) == str(other)
+def test_the_python_that_a_script_names(other: Path, tmp_path: Path) -> None:
+    script, environ = tmp_path / "train", {"PATH": f"{tmp_path}:{other.parent}"}
+    for first in (f"#!{other}", "#!/usr/bin/env python", "#! /usr/bin/env -S python -u"):
+        script.write_text(f"{first}\nimport torch\n")
+        script.chmod(0o755)
+        for command in ("./train", str(script), "train"):
+            assert python_of([command], tmp_path, environ) == str(other)
 
 
-@pytest.mark.parametrize(
-    "content", [b"#!/bin/sh\npython train.py\n", b"\x7fELF python", b"#!", b""]
-)
-def test_of_a_program_that_names_no_python_it_is_the_agents(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "train").write_bytes(content)
-    assert python_of(["./train"], tmp_path, os.environ) == sys.executable
+def test_of_a_program_that_names_no_python_it_is_the_agents(tmp_path: Path) -> None:
+    for content in (b"#!/bin/sh\npython train.py\n", b"\x7fELF python", b"#!", b""):
+        (tmp_path / "train").write_bytes(content)
+        assert python_of(["./train"], tmp_path, os.environ) == sys.executable
     assert python_of(["."], tmp_path, os.environ) == sys.executable
 
 

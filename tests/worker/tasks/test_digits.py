@@ -1,6 +1,5 @@
 """The digits task: its training, and its network."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 
 from mlbench import names
 from tests.conftest import wait_for
-from tests.worker.ranks import Rank, finish, run_ranks, start_ranks
+from tests.worker.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
 from worker.data.digits import load_digits
 from worker.tasks.digits import ResNet8
 
@@ -41,17 +40,11 @@ def batch_losses(ranks: list[Rank]) -> list[float]:
 
 @pytest.mark.slow
 def test_its_own_goal_is_within_reach(tmp_path: Path) -> None:
-    [rank] = run_ranks(tmp_path, 1, *_TASK)
-    assert rank.series(names.VAL_ACCURACY)[-1] >= 97
+    assert_stopped_at(97, run_ranks(tmp_path, 1, *_TASK))
 
 
 def test_two_workers_stop_at_the_goal(two: list[Rank]) -> None:
-    first, second = two
-    accuracies = first.series(names.VAL_ACCURACY)
-    assert accuracies[-1] >= 90 > max(accuracies[:-1], default=0)
-    assert accuracies == second.series(names.VAL_ACCURACY)
-    assert first.series(names.VAL_LOSS) == second.series(names.VAL_LOSS)
-    for accuracy in accuracies:
+    for accuracy in assert_stopped_at(90, two):
         right = accuracy * 364 / 100
         assert right == pytest.approx(round(right), abs=1e-9), "364 images, each counted once"
 
@@ -79,35 +72,12 @@ def test_the_settings_tell_what_was_trained_on(one: list[Rank]) -> None:
     assert settings["data_sha256"] == load_digits().sha256
 
 
-def test_two_workers_stop_at_their_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the middle of an epoch, most likely: it has 11 steps. What they have is evaluated."""
-    checkpoints = tmp_path / "checkpoints"
-    monkeypatch.setenv(names.ENV_CHECKPOINTS, str(checkpoints))
-    monkeypatch.setenv(names.ENV_DEADLINE, str(time.time() + 4))
-    ranks = start_ranks(tmp_path, 2, *_TASK, "--epochs", "10000", "--goal", "100")
-    outputs = finish(ranks)
-    steps = len(ranks[0].series(names.TRAIN_LOSS))
-    epochs = len(ranks[0].series(names.VAL_ACCURACY))
-    assert (epochs - 1) * _STEPS < steps <= epochs * _STEPS
-    for rank, output in zip(ranks, outputs, strict=True):
-        assert output.count("the deadline has passed: training ends\n") == 1
-        assert len(rank.series(names.TRAIN_LOSS)) == steps
-        assert rank.series(names.VAL_ACCURACY) == ranks[0].series(names.VAL_ACCURACY)
-        assert rank.series(names.SAMPLES)[-1] == steps * 64
-    saved = sorted(file.name for file in checkpoints.glob("epoch-*.pt"))
-    assert saved[-1:] in ([f"epoch-{epochs - 1:08}.pt"], []), "whole epochs only"
-
-
 def test_the_same_seed_gives_the_same_losses_and_another_one_others(
     two: list[Rank], one: list[Rank], tmp_path: Path
 ) -> None:
     again = run_ranks(tmp_path / "two", 2, *_TASK, "--epochs=1")
     again += run_ranks(tmp_path / "one", 1, *_TASK, "--epochs=1")
-    for rank, same in zip(two + one, again, strict=True):
-        assert rank.series(names.TRAIN_LOSS)[:_STEPS] == same.series(names.TRAIN_LOSS)
-        assert rank.series(names.VAL_LOSS)[:1] == same.series(names.VAL_LOSS)
+    assert_same_losses(two + one, again)
     [other] = run_ranks(tmp_path / "other", 1, *_TASK, "--epochs=1", "--seed=1")
     assert other.series(names.TRAIN_LOSS) != one[0].series(names.TRAIN_LOSS)
 

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from mlbench import names
-from tests.worker.ranks import Rank, run_ranks
+from tests.worker.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks
 from worker.tasks.digits_linear import softmax_derivative
 
 _TASK = ("-m", "worker.tasks.digits_linear")
@@ -27,11 +27,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Rank:
 
 
 def test_two_workers_stop_at_the_goal(two: list[Rank]) -> None:
-    first, second = two
-    accuracies = first.series(names.VAL_ACCURACY)
-    assert accuracies[-1] >= 93 > max(accuracies[:-1], default=0)
-    assert accuracies == second.series(names.VAL_ACCURACY)
-    assert first.series(names.VAL_LOSS) == second.series(names.VAL_LOSS)
+    accuracies = assert_stopped_at(93, two)
     for accuracy in accuracies:
         right = accuracy * 364 / 100
         assert right == pytest.approx(round(right), abs=1e-9), "364 images, each counted once"
@@ -52,21 +48,9 @@ def test_the_same_seed_gives_the_same_losses_and_another_one_others(
 ) -> None:
     again = run_ranks(tmp_path / "two", 2, *_TASK, "--epochs=2")
     again += run_ranks(tmp_path / "one", 1, *_TASK, "--epochs=2")
-    for rank, same in zip([*two, one], again, strict=True):
-        assert rank.series(names.TRAIN_LOSS)[: 2 * _STEPS] == same.series(names.TRAIN_LOSS)
-        assert rank.series(names.VAL_LOSS)[:2] == same.series(names.VAL_LOSS)
+    assert_same_losses([*two, one], again)
     [other] = run_ranks(tmp_path / "other", 1, *_TASK, "--epochs=1", "--seed=1")
     assert other.series(names.TRAIN_LOSS) != one.series(names.TRAIN_LOSS)[:_STEPS]
-
-
-def test_it_goes_on_from_a_checkpoint(
-    two: list[Rank], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path / "checkpoints"))
-    run_ranks(tmp_path / "first", 2, *_TASK, "--epochs=2")
-    second = run_ranks(tmp_path / "second", 2, *_TASK)
-    for rank, resumed in zip(two, second, strict=True):
-        assert resumed.series(names.VAL_LOSS) == rank.series(names.VAL_LOSS)[2:]
 
 
 def test_the_derivative_is_that_of_the_cross_entropy() -> None:

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from mlbench import names
 from tests.worker.data.image_files import make_image_folder
-from tests.worker.ranks import Rank, run_ranks
+from tests.worker.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks
 from worker.tasks.imagenet import Bottleneck, ResNet50, decay_weights_only
 
 _RATE = 0.3
@@ -45,18 +45,14 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
 
 
 def test_two_workers_learn_and_stop_at_the_goal(two: list[Rank]) -> None:
-    first, second = two
-    accuracies = first.series(names.VAL_ACCURACY)
-    assert accuracies[-1] >= 95 > max(accuracies[:-1], default=0)
-    for metric in (names.VAL_ACCURACY, names.VAL_ACCURACY5, names.VAL_LOSS):
-        assert first.series(metric) == second.series(metric)
-    # One of two classes is always among the five likeliest.
-    assert first.series(names.VAL_ACCURACY5) == [100.0] * len(accuracies)
+    accuracies = assert_stopped_at(95, two)
     for rank in two:
+        # One of two classes is always among the five likeliest.
+        assert rank.series(names.VAL_ACCURACY5) == [100.0] * len(accuracies)
         assert len(rank.series(names.TRAIN_LOSS)) == _STEPS * len(accuracies)
         # 16 images in a step, of the 256 that the rate is given for.
         assert set(rank.series(names.LEARNING_RATE)) == {_RATE * 16 / 256}
-    assert first.series(names.TRAIN_LOSS) != second.series(names.TRAIN_LOSS)
+    assert two[0].series(names.TRAIN_LOSS) != two[1].series(names.TRAIN_LOSS)
 
 
 def test_the_settings_tell_how_much_data_there_was(two: list[Rank]) -> None:
@@ -77,9 +73,7 @@ def test_loading_processes_count_nothing(two: list[Rank]) -> None:
 
 def test_the_same_seed_gives_the_same_losses(two: list[Rank], tmp_path: Path) -> None:
     again = run_ranks(tmp_path, 2, *_TASK, "--epochs=1", "--loaders=0", "--goal=95")
-    for rank, same in zip(two, again, strict=True):
-        assert rank.series(names.TRAIN_LOSS)[:_STEPS] == same.series(names.TRAIN_LOSS)
-        assert rank.series(names.VAL_LOSS)[:1] == same.series(names.VAL_LOSS)
+    assert_same_losses(two, again)
 
 
 def test_weights_decay_but_no_bias_and_no_norm(model: ResNet50) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from mlbench import names
 from tests.worker.data.libsvm.files import make, make_regression
-from tests.worker.ranks import Rank, run_ranks, start_ranks
+from tests.worker.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
 from worker.tasks.linear import LOSSES, Fit, Loss
 from worker.training.distributed import World
 
@@ -54,11 +54,7 @@ def test_the_goal_is_reached(
     tmp_path: Path, made: Path, model: str, dataset: str, size: int
 ) -> None:
     ranks = train(tmp_path / "goal", size, "--model", model, "--dataset", dataset)
-    accuracies = ranks[0].series(names.VAL_ACCURACY)
-    assert accuracies[-1] >= 89 > max(accuracies[:-1], default=0)
-    for rank in ranks:
-        assert rank.series(names.VAL_ACCURACY) == accuracies
-        assert rank.series(names.VAL_LOSS) == ranks[0].series(names.VAL_LOSS)
+    assert_stopped_at(89, ranks)
     (goal,) = ranks[0].stated("goal")
     assert goal == {"metric": "val_global_Prec@1", "value": 89.0, "lower_is_better": False}
     files = [made / "made", made / "made.t"] if dataset == "made" else [made / dataset]
@@ -102,10 +98,7 @@ def test_any_number_of_workers_trains_the_same_model_and_a_seed_repeats_it(
         counted = [rank.series(names.SAMPLES)[-1] for rank in ranks]
         assert counted == [2 * _STEPS * share for share in _SHARES[len(ranks)]]
     for ranks, name in ((alone, "one again"), (two, "two again")):
-        again = train(tmp_path / name, len(ranks), *epochs)
-        for rank, same in zip(ranks, again, strict=True):
-            assert rank.series(names.TRAIN_LOSS) == same.series(names.TRAIN_LOSS)
-            assert rank.series(names.VAL_LOSS) == same.series(names.VAL_LOSS)
+        assert_same_losses(ranks, train(tmp_path / name, len(ranks), *epochs))
     (other,) = train(tmp_path / "other", 1, *epochs, "--seed", "1")
     assert other.series(names.TRAIN_LOSS) != alone[0].series(names.TRAIN_LOSS)
 

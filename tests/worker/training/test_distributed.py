@@ -6,7 +6,6 @@ import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
 
 import pytest
 import torch
@@ -74,12 +73,8 @@ def test_a_silent_peer_is_given_up(tmp_path: Path) -> None:
 
 
 def test_a_peer_that_does_not_come_is_given_up() -> None:
-    environ = {
-        "RANK": "0",
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
-    }
+    environ = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    environ["MASTER_PORT"] = str(free_port())
     with (
         pytest.raises(WorldError, match="rank 0 of 2 could not join its peers"),
         join_world(environ=environ, timeout=timedelta(seconds=1)),
@@ -95,10 +90,7 @@ def test_a_peer_that_does_not_come_is_given_up() -> None:
         ({"RANK": "-1"}, "RANK -1 is not within WORLD_SIZE 1"),
         ({"WORLD_SIZE": "0"}, "RANK 0 is not within WORLD_SIZE 0"),
         ({"WORLD_SIZE": "2", "MASTER_PORT": "1"}, "MASTER_ADDR must be set for 2 ranks"),
-        (
-            {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "x"},
-            "could not join its peers: invalid literal",
-        ),
+        ({"WORLD_SIZE": "2", "MASTER_ADDR": "::1", "MASTER_PORT": "x"}, "peers: invalid literal"),
     ],
 )
 def test_an_environment_that_makes_no_sense_is_refused(environ: dict[str, str], said: str) -> None:
@@ -122,13 +114,7 @@ def test_a_backend_that_is_not_there_is_refused(backend: Backend, said: str) -> 
         pass
 
 
-def test_an_error_that_is_no_lost_peer_stays_what_it_is() -> None:
-    with pytest.raises(RuntimeError, match="out of memory"), World(0, 2).noticing_lost_peers():
-        raise RuntimeError("out of memory")
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-@pytest.mark.parametrize("total", [7, 128, 364])
+@pytest.mark.parametrize(("total", "size"), [(7, 1), (7, 7), (128, 3), (364, 3)])
 def test_shards_make_up_the_whole(total: int, size: int) -> None:
     items = range(total)
     shards = [items[World(rank, size).shard(total)] for rank in range(size)]
@@ -176,10 +162,7 @@ _CPU = ModelOptions(device="cpu")
 
 
 def make_model() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 4)
-    )
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 4))
 
 
 @pytest.mark.parametrize(
@@ -201,27 +184,23 @@ def test_what_this_machine_cannot_do_is_refused(
         set_up(options, World())
 
 
-@pytest.mark.parametrize("channels_last", [True, False])
-def test_model_and_images_get_the_memory_format(channels_last: bool) -> None:
-    execution = set_up(replace(_CPU, channels_last=channels_last), World())
-    wanted = torch.channels_last if channels_last else torch.contiguous_format
-    images = execution.images(torch.rand(2, 3, 8, 8))
-    model = execution.place(make_model())
-    assert images.is_contiguous(memory_format=wanted)
-    assert next(model.parameters()).is_contiguous(memory_format=wanted)
-
-
 @pytest.mark.parametrize(
-    ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
+    ("options", "layout", "dtype"),
+    [
+        (_CPU, torch.channels_last, torch.float32),
+        (replace(_CPU, channels_last=False), torch.contiguous_format, torch.float32),
+        (replace(_CPU, precision="bf16"), torch.channels_last, torch.bfloat16),
+    ],
 )
-def test_the_forward_pass_has_the_precision_and_the_parameters_stay(
-    precision: Literal["fp32", "bf16"], dtype: torch.dtype
+def test_images_and_model_get_the_memory_format_and_the_forward_pass_the_precision(
+    options: ModelOptions, layout: torch.memory_format, dtype: torch.dtype
 ) -> None:
-    execution = set_up(replace(_CPU, precision=precision), World())
-    model = execution.place(make_model())
+    execution = set_up(options, World())
+    images, model = execution.images(torch.rand(2, 3, 8, 8)), execution.place(make_model())
+    assert images.is_contiguous(memory_format=layout)
+    assert next(model.parameters()).is_contiguous(memory_format=layout)
     with execution.autocast():
-        answer = model(torch.rand(2, 3, 8, 8))
-    assert answer.dtype == dtype
+        assert model(images).dtype == dtype
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
     assert not execution.make_scaler().is_enabled()
 
