@@ -28,7 +28,7 @@ _INSIDE = "a pod's address is known inside the cluster only: from outside, give 
 
 
 def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
-    """Return how to reach the master at $MLBENCH_URL, or else the running local stack.
+    """Return the connection to the master at $MLBENCH_URL, or else to the running local stack.
 
     $MLBENCH_TOKEN is its token, unless the address carries one. $MLBENCH_PROMETHEUS_URL and
     $GRAFANA_URL may name its Prometheus and Grafana.

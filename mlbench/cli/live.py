@@ -1,4 +1,4 @@
-"""What goes on now: how far a run is, and which alerts fire."""
+"""The progress of a run, and the alerts that fire."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""``mlbench run``, ``stop`` and ``delete``: what happens to one run."""
+"""``mlbench run``, ``stop`` and ``delete``."""
 
 import time
 from dataclasses import replace

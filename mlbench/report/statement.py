@@ -1,4 +1,4 @@
-"""What a report says in words: what was compared, whether that is fair, and what ran where."""
+"""The words of a report: what was compared, whether that is fair, and where it ran."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

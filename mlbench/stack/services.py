@@ -1,4 +1,4 @@
-"""What the local stack runs: each process's command, environment, port and scrape target.
+"""The processes of the local stack: command, environment, port and scrape target of each.
 
 Prometheus is served under a secret path and asks for a password. The password alone would not do:
 a browser that knows it sends it with every request to Prometheus, even one that a page of another

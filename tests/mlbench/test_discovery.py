@@ -159,7 +159,7 @@ def test_of_several_services_one_is_chosen_by_name(cluster: Cluster) -> None:
         ([service("ExternalName", ports=[])], "has no port"),
     ],
 )
-def test_what_is_missing_is_told(
+def test_a_missing_service_or_address_is_told(
     cluster: Cluster, there: list[dict[str, Any]], message: str
 ) -> None:
     cluster.services = there

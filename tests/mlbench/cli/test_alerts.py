@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
+from mlbench.cli import live
 from mlbench.cli.live import Alert, AlertsError, AlertWatch, read_alerts
 from mlbench.home import Home
 from tests.conftest import free_port
@@ -71,10 +72,15 @@ def test_status_tells_what_fires_if_prometheus_answers(
 
 
 def test_a_run_that_is_watched_tells_its_alerts_once(
-    mlbench: Mlbench, client: ApiClient, prometheus: str, tmp_path: Path
+    mlbench: Mlbench,
+    client: ApiClient,
+    prometheus: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(live, "_ALERTS_SECONDS", 0.1)
     watched = watching(mlbench, prometheus, tmp_path)
-    done = watched("run", "steps", "--set", "steps=200", "--set", "rate=100")
+    done = watched("run", "steps", "--set", "steps=100", "--set", "rate=100")
     assert done.code == 0
     assert re.findall(r"^OfARun: .*$", done.err, re.M) == [
         "OfARun: OfARun is wrong. See docs/OfARun.md."

@@ -101,7 +101,7 @@ def test_an_older_file_is_replaced_with_the_usual_rights(
         (("-o", "-", "--json"), "-o -: stdout must be a file or a pipe, and --json"),
     ],
 )
-def test_where_it_cannot_go_is_told(
+def test_an_unwritable_target_is_refused(
     here: Mlbench, tmp_path: Path, finished: Run, arguments: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "folder.zip").mkdir()

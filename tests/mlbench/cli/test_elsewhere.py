@@ -41,9 +41,7 @@ def test_a_run_is_watched_and_no_token_is_shown(
     client.delete_run(run.id).result()
 
 
-def test_what_reads_runs_reads_them_there(
-    elsewhere: Mlbench, mlbench: Mlbench, finished: Run
-) -> None:
+def test_runs_are_read_there(elsewhere: Mlbench, mlbench: Mlbench, finished: Run) -> None:
     for command in ("logs", "metrics", "manifest", "compare"):
         here, far = mlbench(command, "finished", "--json"), elsewhere(command, "finished", "--json")
         assert far.code == 0, far.err
@@ -82,7 +80,7 @@ def test_alerts_are_known_if_a_prometheus_is_named(
         ),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
+def test_a_wrong_environment_is_told_in_one_line(
     elsewhere: Mlbench, changed: dict[str, str], message: str
 ) -> None:
     done = replace(elsewhere, more={**elsewhere.more, **changed})("status")

@@ -58,7 +58,7 @@ def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClien
         (("--stream", "metrics"), "Invalid value for '--stream'"),
     ],
 )
-def test_what_there_is_no_log_of_is_refused(
+def test_a_log_that_does_not_exist_is_refused(
     mlbench: Mlbench, finished: Run, arguments: tuple[str, ...], message: str
 ) -> None:
     done = mlbench("logs", "finished", *arguments)

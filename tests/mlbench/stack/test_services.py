@@ -139,7 +139,7 @@ def test_each_worker_has_the_token_of_its_own_pod(home: Home) -> None:
         assert identify(pod_token.read(file), secret) == PodIdentity(worker.name, "")
 
 
-def test_what_another_stack_left_in_the_shell_does_not_reach_this_one(
+def test_variables_of_another_stack_do_not_reach_this_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = {value for key, value in vars(names).items() if key.startswith("ENV_")}
