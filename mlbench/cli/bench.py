@@ -17,7 +17,6 @@ from mlbench.cli.compare import OutputsOption, check_files, write_and_show
 from mlbench.cli.live import follow
 from mlbench.cli.order import LONGEST_NAME, Order
 from mlbench.client import ApiClient
-from mlbench.discovery import find_connection
 from mlbench.records import Benchmark, Run
 from mlbench.report import figures
 
@@ -151,7 +150,6 @@ def _run_all(
     queue: bool,
 ) -> list[Run]:
     """Run what does not exist yet, one after the other, and return all runs of the set."""
-    prometheus_url = find_connection().prometheus_url
     ended: list[Run] = []
     for one in progress.planned:
         progress.begin(one)
@@ -160,7 +158,7 @@ def _run_all(
             # After the first run, the set waits for what others order meanwhile.
             waits = queue or bool(ended)
             run = order.place(client, one.name, one.num_workers, one.seed, queue=waits)
-        run = follow(client, run, prometheus_url, quiet=progress.quiet)
+        run = follow(client, run, quiet=progress.quiet)
         progress.end(one, run)
         ended.append(run)
     return ended

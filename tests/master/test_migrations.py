@@ -25,6 +25,7 @@ database.close()
 """
 
 
+@pytest.mark.slow
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
