@@ -18,7 +18,7 @@ from tests.master.making import line, make_run, post, record
 from tests.master.resources.reading import OLD, OLD_US, get, get_run, opened, rows
 
 
-def test_what_was_given_along_with_a_sample_is_answered_before_and_after_delivery(
+def test_metadata_of_samples_is_answered_before_and_after_delivery(
     api: TestClient, run: Run, delivery: Delivery
 ) -> None:
     now_us = time.time_ns() // 1_000_000 * 1000

@@ -125,7 +125,7 @@ def test_a_comparison_is_what_the_client_reads(api: TestClient, judged: Run) -> 
     assert (asked["comparable"], asked["differences"][-1]["name"]) == ("unknown", "own_goal")
 
 
-def test_what_is_no_list_of_runs_is_refused(api: TestClient, judged: Run) -> None:
+def test_malformed_lists_of_runs_are_refused(api: TestClient, judged: Run) -> None:
     for runs in ("", "x", "1,", ",1", "1,,2", "1, 2", "-1", "1.0", "1" * 19):
         answer = compare(api, runs)
         assert answer.status_code == 400
