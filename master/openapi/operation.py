@@ -61,3 +61,9 @@ def operation(
         return method
 
     return describe
+
+
+def operation_of(resource: object, method: str) -> Operation | None:
+    """Return what stands at a resource's responder; None for a page, or where there is none."""
+    responder = getattr(resource, f"on_{method.lower()}", None)
+    return getattr(responder, "operation", None)

@@ -17,7 +17,6 @@ from mlbench.cli.compare import OutputsOption, check_files, write_and_show
 from mlbench.cli.live import follow
 from mlbench.cli.order import LONGEST_NAME, Order
 from mlbench.client import ApiClient
-from mlbench.discovery import find_connection
 from mlbench.records import Benchmark, Run
 from mlbench.report import figures
 
@@ -116,7 +115,6 @@ def _run_all(
     quiet: bool,
 ) -> list[Run]:
     """Run what does not exist yet, one after the other, and return all runs of the set."""
-    prometheus_url = find_connection().prometheus_url
     waiting = [one for one in planned if one not in earlier or earlier[one].active]
     took: list[tuple[PlannedRun, float]] = []
     ended: list[Run] = []
@@ -139,7 +137,7 @@ def _run_all(
             waits = queue or bool(ended)
             run = order.place(client, one.name, one.num_workers, one.seed, queue=waits)
         if run.active:
-            run = follow(client, run, prometheus_url, quiet=quiet)
+            run = follow(client, run, quiet=quiet)
         ended.append(run)
         if run.started_at and run.finished_at:
             began, end = map(datetime.fromisoformat, (run.started_at, run.finished_at))

@@ -3,7 +3,6 @@
 import subprocess
 import time
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from master.recording import streams
 from master.recording.delivery import Delivery
 from master.recording.samples import Sample
 from master.settings import Settings
+from mlbench.distribution import own_version
 from tests.master.making import line, make_pod, make_ranks, make_run, make_worker, post, record
 
 
@@ -105,7 +105,7 @@ def test_where_a_browser_reaches_it_and_how_much_may_wait(
 ) -> None:
     app = create_app(replace(settings, url="http://example.org/m", spool_bytes=5), prometheus)
     [(labels, _)] = scrape(TestClient(app))["mlbench_master_info"]
-    assert labels == {"url": "http://example.org/m", "version": version("mlbench")}
+    assert labels == {"url": "http://example.org/m", "version": own_version()}
     assert value(TestClient(app), "mlbench_spool_limit_bytes") == 5
 
 
