@@ -92,6 +92,7 @@ def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
     assert_can_be_stopped_and_deleted(api, run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [
@@ -114,7 +115,7 @@ def test_the_worst_batch_takes_bounded_memory_and_room(
 
 @pytest.mark.slow
 @pytest.mark.both_databases
-def test_what_the_database_refuses_is_kept_as_malformed_and_the_rest_goes_on(
+def test_a_line_that_the_database_refuses_is_kept_as_malformed(
     database: Database, run: Run, delivery: Delivery, prometheus: PrometheusClient
 ) -> None:
     """Whatever it is: a line that is tried in vain is taken out, and nobody waits for it."""

@@ -72,7 +72,7 @@ def test_processes_exclude_each_other(database: Database, database_url: str) -> 
     assert Pod.get_by_id("counted").labels == 100
 
 
-def test_who_waits_sees_what_was_committed(database: Database) -> None:
+def test_a_waiting_transaction_sees_the_commit(database: Database) -> None:
     make_pod("counted", 0)
     begun = threading.Event()
 

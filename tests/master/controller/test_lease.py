@@ -69,7 +69,9 @@ def test_the_next_one_waits_until_the_first_is_killed(database_url: str) -> None
             assert "the other controller has ended" in second.complaint(), "it was said once"
 
 
-def test_who_loses_its_connection_ends(postgres: PostgresServer, postgres_database: str) -> None:
+def test_a_controller_that_loses_its_connection_ends(
+    postgres: PostgresServer, postgres_database: str
+) -> None:
     with hold(postgres.url(postgres_database)) as holder:
         assert holder.heard() == "held"
         with postgres.connect() as admin:

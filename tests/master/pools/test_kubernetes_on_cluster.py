@@ -205,7 +205,7 @@ Spoil = Callable[[Object], object]
         ),
     ],
 )
-def test_why_pods_do_not_run(
+def test_reasons_why_pods_do_not_run(
     namespace: Namespace,
     tmp_path: Path,
     spoil: Spoil,
