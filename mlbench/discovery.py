@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlbench import names
+from mlbench.distribution import how_to_install
 from mlbench.errors import DiscoveryError, MLBenchError, NotConnectedError
 from mlbench.home import Connection, Home
 from mlbench.transport import Address, parse_address
@@ -196,7 +197,7 @@ def _kubernetes(load: str | None) -> Iterator[Any]:
     except ImportError:
         raise DiscoveryError(
             "to find the master in a cluster, the package kubernetes is needed: "
-            "`pip install 'mlbench[kubernetes]'`; or name the master with url="
+            f"`{how_to_install('kubernetes')}`; or name the master with url="
         ) from None
     settings = kubernetes.client.Configuration.get_default_copy()
     try:

@@ -232,6 +232,24 @@ class RunEvent(Record):
     """What happened, in a sentence."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Alert(Record):
+    """An alert that fires."""
+
+    name: str
+    severity: str
+    """`critical`: a run is wasted, or nobody watches; `warning`: look at it today."""
+    since: Time
+    text: str
+    """What is wrong, in a sentence or two."""
+    runbook: str
+    """The page that says what to do, in the documentation."""
+    run_id: int | None
+    """The run that it is about; None for a part of the installation."""
+    rank: int | None
+    pod: str | None
+
+
 # --- What a run's result depends on ---
 
 

@@ -11,9 +11,8 @@ from rich.text import Text
 
 from mlbench import names
 from mlbench.cli.common import out, print_pairs
-from mlbench.cli.live import Alert
 from mlbench.home import Connection
-from mlbench.records import Pod, Run
+from mlbench.records import Alert, Pod, Run
 from mlbench.report import figures
 from mlbench.results import AccuracyAfterTime, Cost, Result
 from mlbench.stated import Setting

@@ -5,13 +5,13 @@ import io
 import json
 import math
 from datetime import UTC, datetime, timedelta, timezone
-from importlib.metadata import version
 
 import numpy as np
 import pytest
 
 from mlbench import ApiClient
 from mlbench.client import Sample
+from mlbench.distribution import own_version
 from mlbench.errors import NoAnswerError
 from mlbench.records import Goal, LogMatch, Point, Run
 from mlbench.results import Comparison, Result
@@ -103,7 +103,7 @@ def test_pods_and_the_installation_are_described(client: ApiClient, finished: Ru
     assert {pod.state for pod in pods} <= {"exited", "idle"}
     assert all(pod.seen_at and pod.seen_at > finished.created_at for pod in pods)
     info = client.get_info().result().value
-    assert (info.version, info.pool, info.workers) == (version("mlbench"), "local", 2)
+    assert (info.version, info.pool, info.workers) == (own_version(), "local", 2)
     assert (info.limits.workers, info.limits.whole_cpus) == (16, True)
     assert info.limits.bandwidth is None
     assert info.prometheus_url == info.fields["prometheus"]["url"]

@@ -14,6 +14,7 @@ import prometheus_client
 
 import mlbench
 import worker
+from mlbench.distribution import DISTRIBUTION
 
 # Every Python since 2.6 can parse this; the modules that it imports need a newer one.
 _MAIN = """\
@@ -40,8 +41,11 @@ def write_bundle(path: Path) -> None:
 def _contents() -> Iterator[tuple[str, str]]:
     yield "__main__.py", _MAIN
     # Where importlib.metadata finds the version.
-    installed = distribution("mlbench")
-    yield f"mlbench-{installed.version}.dist-info/METADATA", str(installed.read_text("METADATA"))
+    installed = distribution(DISTRIBUTION)
+    yield (
+        f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info/METADATA",
+        str(installed.read_text("METADATA")),
+    )
     yield from _modules(_folder(mlbench), "mlbench/*.py")
     yield from _modules(_folder(worker), "worker/*.py")
     yield from _modules(_folder(worker), "worker/agent/*.py")

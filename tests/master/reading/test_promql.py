@@ -146,7 +146,7 @@ def test_one_that_found_no_answer_has_the_others_wait_again(
     assert passes(breaker)
 
 
-def test_what_is_refused_is_an_answer(breaker: CircuitBreaker) -> None:
+def test_a_refusal_counts_as_an_answer(breaker: CircuitBreaker) -> None:
     for _ in range(5):
         with pytest.raises(PrometheusError), breaker.query():
             raise PrometheusError("parse error")

@@ -18,7 +18,7 @@ from mlbench.home import Connection, Home
 from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.scripted import Asked, Reply, Scripted, answering
+from tests.mlbench.scripted import Reply, Scripted, answering
 
 
 @pytest.fixture
@@ -117,12 +117,10 @@ def test_an_unwritable_target_is_refused(
 @pytest.fixture
 def halting(finished: Run) -> Iterator[Scripted]:
     part = Reply(200, b"x" * 200_000, missing_bytes=1_000_000, silent_seconds=60)
-
-    def answer(asked: Asked) -> Reply:
-        return part if asked.path.startswith("/api/metrics/") else Reply(200, finished.fields)
-
-    with answering(answer) as master:
-        yield master
+    with answering(
+        lambda asked: part if "metrics" in asked.path else Reply(200, finished.fields)
+    ) as m:
+        yield m
 
 
 @pytest.fixture

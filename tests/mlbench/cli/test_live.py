@@ -108,11 +108,11 @@ def test_each_change_of_what_a_run_waits_for_is_told_once(
     ]
 
     def answer(asked: Asked) -> Reply:
-        return Reply(body={} if "metrics" in asked.path else bodies.pop(0))
+        return Reply(body=bodies.pop(0) if "runs" in asked.path else [])
 
     ordered = replace(finished, state="INITIALIZED")
     with answering(answer) as master, ApiClient(url=master.url) as client:
-        live.follow(client, ordered, None, quiet=False)
+        live.follow(client, ordered, quiet=False)
     assert capsys.readouterr().err.splitlines() == [
         f"run {finished.id} (finished) on 2 workers",
         f"waiting: {room.format(2)}",

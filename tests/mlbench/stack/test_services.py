@@ -218,7 +218,7 @@ def test_prometheus_is_the_named_one_or_on_the_path_or_from_make(
     monkeypatch.setenv("PATH", "")
     assert find_prometheus() == from_make
     from_make.unlink()
-    with pytest.raises(StackError, match="run `make install`"):
+    with pytest.raises(StackError, match="apt install prometheus"):
         find_prometheus()
     monkeypatch.setenv("PATH", str(on_path.parent))
     monkeypatch.setenv("PROMETHEUS", "/nowhere/prometheus")
@@ -238,5 +238,5 @@ def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "importlib.util.find_spec", lambda module: None if module in {"torch", "psutil"} else module
     )
-    with pytest.raises(StackError, match=re.escape("pip install 'mlbench[worker,exporter]'")):
+    with pytest.raises(StackError, match=re.escape("pip install 'mlbench-stack[worker,exporter]'")):
         check_installed()
