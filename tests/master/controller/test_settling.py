@@ -82,27 +82,6 @@ def redeliveries(run: Run) -> int:
     return int(reload(run).redeliveries)
 
 
-@pytest.mark.both_databases
-def test_a_count_that_agrees_is_believed(recorded: Run, settler: Settler) -> None:
-    assert settler.count(reload(recorded)) == WHOLE
-    assert redeliveries(recorded) == 0
-
-
-def test_samples_lost_again_and_again_are_given_up(
-    recorded: Run, settler: Settler, own_prometheus: PrometheusServer
-) -> None:
-    own_prometheus.lose_everything()
-    for _ in range(3):
-        # Sent, stored and gone: nobody would ever see all of them.
-        assert settler.count(reload(recorded)) is None
-        Stream.update(delivered=Stream.size).execute()
-        Stream.update(recorded=3).where(Stream.owner == run_owner(recorded.id)).execute()
-    found = settler.count(reload(recorded))
-    assert found is not None
-    assert (found.in_prometheus, found.lost) == (0, 9)
-    assert redeliveries(recorded) == 3
-
-
 @pytest.mark.parametrize(
     ("hours", "again"), [(-21.9, True), (-22.1, False), (0.016, True), (0.018, False)]
 )

@@ -84,7 +84,7 @@ POD: dict[str, Any] = {
     },
 }
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180), pytest.mark.xdist_group("agent")]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
 
 def kubectl(*arguments: str, **options: Any) -> str:
