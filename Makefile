@@ -3,7 +3,6 @@
 # POSTGRES=… the folder of PostgreSQL's binaries and CHROMIUM=… a Chromium, for tests.
 
 BIN := .venv/bin
-WITH_PROMETHEUS := PROMETHEUS="$$(scripts/get-prometheus.sh)" && export PROMETHEUS &&
 
 .PHONY: help run install test test-all check chart bench images screenshots e2e clean
 
@@ -11,9 +10,10 @@ help: ## show this list (the default)
 	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
 
 run: install ## start everything on this machine and watch a first run
-	@$(WITH_PROMETHEUS) $(BIN)/mlbench demo
+	@$(BIN)/mlbench demo
 
-install: .venv/.installed ## make .venv and install mlbench into it
+install: .venv/.installed ## make .venv, install mlbench into it, and fetch Prometheus if there is none
+	@scripts/get-prometheus.sh >/dev/null
 
 # The script writes the file itself, as its last act: an interrupted installation leaves none.
 .venv/.installed: pyproject.toml
@@ -22,7 +22,7 @@ install: .venv/.installed ## make .venv and install mlbench into it
 # Tests start hundreds of processes, which would each compile all that they import.
 export PYTHONDONTWRITEBYTECODE :=
 
-PYTEST = $(WITH_PROMETHEUS) KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
+PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" NODE="$$(scripts/get-node.sh)" \
 	$(BIN)/pytest -n 2 --dist worksteal
@@ -52,10 +52,10 @@ chart: install ## check the Helm chart: Helm 3 and 4, Kubernetes' schemas, Prome
 		"$$python" -m helm.check
 
 bench: install ## measure what the documentation claims
-	@$(WITH_PROMETHEUS) $(BIN)/python -m benchmarks.run
+	@$(BIN)/python -m benchmarks.run
 
 screenshots: install ## take the pictures of the web pages that the documentation shows
-	$(WITH_PROMETHEUS) CHROMIUM="$$(scripts/get-chromium.sh)" && export CHROMIUM && \
+	CHROMIUM="$$(scripts/get-chromium.sh)" && export CHROMIUM && \
 		$(BIN)/python -m tests.web.screenshots docs/images
 
 # IMAGES=registry.example.com/mlbench TAG=… names them otherwise.
@@ -75,9 +75,10 @@ images: ## build the container images of master, worker and exporter
 e2e: install ## install the chart in the cluster of $KUBECONFIG, and test the whole there
 	@[ -n "$$KUBECONFIG" ] || { echo "make e2e: KUBECONFIG names no cluster" >&2; exit 1; }
 	[ -n "$$E2E_IMAGES" ] || tests/e2e/build-images.sh
-	$(WITH_PROMETHEUS) HELM="$$(scripts/get-helm.sh)" \
+	HELM="$$(scripts/get-helm.sh)" \
 		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" && export HELM MLBENCH_CORE && \
-		$(BIN)/pytest -v -n 2 --dist loadgroup -m cluster
+		{ $(BIN)/pytest -m cluster --ignore tests/e2e & } && pools=$$! && \
+		{ $(BIN)/pytest -s -m cluster tests/e2e; status=$$?; wait $$pools && exit $$status; }
 
 clean: ## remove what was installed and cached here; your runs and results stay
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -6,10 +6,12 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 
 from master import errors, http
 from master.access import OriginMiddleware, TokenMiddleware
+from master.database import explain
 from master.models import open_database
 from master.reading.promql import CircuitBreaker, PrometheusClient
 from master.reading.series import SeriesReader
 from master.recording.limits import SeriesLimit, Spool
+from master.resources.alerts import AlertsResource
 from master.resources.health import (
     HealthResource,
     OpenApiResource,
@@ -51,11 +53,12 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret))
     app.add_middleware(SecurityHeadersMiddleware())
+    app.add_middleware(http.ParametersMiddleware())
     app.req_options.strip_url_path_trailing_slash = True
     http.write_json(app)
     static = assets.load()
     renderer = PageRenderer(static.prefix, page_headers(settings.grafana_public_url))
-    errors.install(app)
+    errors.install(app, explain)
     app.set_error_serializer(renderer.render_error)
 
     spool = Spool(settings.spool_bytes)
@@ -73,6 +76,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         "/api/runs/{run_id:int}/manifest": ManifestResource(),
         "/api/runs/{run_id:int}/result": ResultResource(reader),
         "/api/compare": CompareResource(reader),
+        "/api/alerts": AlertsResource(prometheus),
         "/api/benchmarks": BenchmarksResource(),
         "/api/info": InfoResource(settings),
         # The agents' two.
@@ -90,6 +94,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     sign_in = SignInResource(renderer, settings.token, https)
     pages: dict[str, object] = {
         "/": PageResource(sign_in, "workers"),
+        "/workers/{pod}": PageResource(sign_in, "worker"),
         "/runs": PageResource(sign_in, "runs"),
         "/runs/{run_id:int}": PageResource(sign_in, "run"),
         "/compare": PageResource(sign_in, "compare"),

@@ -5,6 +5,7 @@ SQLite in WAL mode by default, or PostgreSQL by its URL. Both behave alike: tran
 """
 
 import os
+import re
 import select
 import shutil
 import threading
@@ -45,6 +46,9 @@ _SQLITE_PRAGMAS = {
     "foreign_keys": 1,
 }
 
+# What SQLite and PostgreSQL say.
+_FULL = re.compile("disk is full|No space left")
+
 # A key of `exclusive`: the state of runs. The others are owners of streams and samples.
 STATE = "state"
 
@@ -80,9 +84,9 @@ class Reserve:
 
     def check_room(self) -> None:
         """Raise NoRoomError if less than the reserve is free."""
-        if self.size and (free := self._free()) < self.size:
+        if self.size and (free := self.free()) < self.size:
             raise NoRoomError(
-                f"the disk of the database is full: {free} bytes are free, and below {self.size} "
+                f"disk full: {free} bytes are free in {self.path.parent}, and below {self.size} "
                 "no logs and samples are taken: delete runs, or make room; nothing was stored"
             )
 
@@ -90,7 +94,7 @@ class Reserve:
         """Delete the file if little is free besides, or make it again if much is."""
         if not self.size:
             return
-        free = self._free()
+        free = self.free()
         if free < self.size // 4:
             self.path.unlink(missing_ok=True)
         elif free >= 2 * self.size and not self.path.exists():
@@ -107,7 +111,8 @@ class Reserve:
             finally:
                 os.close(file)
 
-    def _free(self) -> int:
+    def free(self) -> int:
+        """Return the bytes that are free on the disk."""
         return shutil.disk_usage(self.path.parent).free
 
 
@@ -196,10 +201,23 @@ def impatient(seconds: float) -> Iterator[None]:
         _sqlite_writer.release()
 
 
+def find_reserve() -> Reserve | None:
+    """Return the reserve on SQLite's disk; None for PostgreSQL."""
+    return database.obj.reserve if isinstance(database.obj, _Sqlite) else None
+
+
 def check_room() -> None:
     """Raise NoRoomError if SQLite's disk has too little room for logs and samples."""
-    if isinstance(database.obj, _Sqlite):
-        database.obj.reserve.check_room()
+    if reserve := find_reserve():
+        reserve.check_room()
+
+
+def explain(error: PeeweeException) -> str:
+    """Say why the database failed; of a full disk, where it is."""
+    if _FULL.search(str(error)):
+        reserve = find_reserve()
+        return f"disk full: {reserve.path.parent if reserve else 'that of PostgreSQL'}"
+    return str(error) or type(error).__name__
 
 
 @dataclass
@@ -227,7 +245,7 @@ def _try_to_write() -> str:
             run_sql("INSERT INTO deletion (owner) VALUES (?)", "nobody")
             run_sql("DELETE FROM deletion WHERE owner = ?", "nobody")
     except PeeweeException as error:
-        return str(error) or type(error).__name__
+        return explain(error)
     return ""
 
 
@@ -245,10 +263,7 @@ def run_sql(sql: str, *values: object) -> Any:
 
 
 def _is_dropped(connection: Any) -> bool:
-    """Return whether the server has closed an idle connection.
-
-    It says so when it does, and nothing else makes an idle connection readable.
-    """
+    """Check if the server has closed an idle connection, which makes it readable."""
     if connection.closed:
         return True
     poll = select.poll()

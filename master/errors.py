@@ -1,6 +1,7 @@
 """Errors, and how the API answers them: JSON with ``status`` and ``message``, whatever it is."""
 
 import logging
+from collections.abc import Callable
 
 import falcon
 from falcon import Request, Response
@@ -10,6 +11,34 @@ from pydantic import ValidationError
 from mlbench.errors import MLBenchError
 
 log = logging.getLogger(__name__)
+
+# What a field must be, by the type of pydantic's error; filled in with the error's context.
+_RIGHT = {
+    "missing": "it is missing",
+    "extra_forbidden": "there is no such field",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "a JSON object",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "greater_than": "more than {gt:.15g}",
+    "greater_than_equal": "at least {ge:.15g}",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "int_type": "a whole number",
+    "less_than": "less than {lt:.15g}",
+    "less_than_equal": "at most {le:.15g}",
+    "list_type": "a list",
+    "model_type": "a JSON object",
+    "string_pattern_mismatch": "a text of the form {pattern}",
+    "string_too_long": "at most {max_length} characters",
+    "string_too_short": "at least {min_length} characters",
+    "string_type": "a text",
+    "too_long": "at most {max_length} entries",
+}
+_NOTHING_GIVEN = frozenset({"missing", "extra_forbidden"})
 
 
 class BadFieldError(falcon.HTTPBadRequest):
@@ -26,8 +55,18 @@ class ServiceUnavailableError(MLBenchError):
     """Whether asking again may help."""
 
 
-def install(app: falcon.App[Request, Response]) -> None:
-    """Make every error of the app a JSON answer."""
+def install(app: falcon.App[Request, Response], explain: Callable[[PeeweeException], str]) -> None:
+    """Make every error of the app a JSON answer; ``explain`` says why the database failed."""
+
+    def _answer_database(
+        req: Request, resp: Response, error: PeeweeException, params: dict[str, object]
+    ) -> None:
+        log.warning("%s %s: the database: %s", req.method, req.path, explain(error))
+        raise falcon.HTTPServiceUnavailable(
+            description=f"the database gives no answer ({explain(error)}): try again later",
+            retry_after=5,
+        )
+
     app.set_error_serializer(serialize)
     app.add_error_handler(ValidationError, _answer_validation)
     app.add_error_handler(ServiceUnavailableError, _answer_unavailable)
@@ -54,17 +93,15 @@ def _answer_validation(
 
 def _sentence(problem: object) -> str:
     assert isinstance(problem, dict)
+    kind, place = problem["type"], ".".join(map(str, problem["loc"]))
     message = str(problem["msg"]).removeprefix("Value error, ")
-    place = ".".join(map(str, problem["loc"]))
     is_about_a_field = bool(problem["loc"]) and isinstance(problem["loc"][-1], str)
-    if problem["type"] == "value_error" and not is_about_a_field:
+    if kind == "value_error" and not is_about_a_field:
         # About several fields at once, which the message names.
         return f"{place}.{message}" if place else message
-    field = place or "body"
-    if problem["type"] == "extra_forbidden":
-        return f"{field}: there is no such field"
-    given = "" if problem["type"] == "missing" else f" (not {str(problem['input'])[:80]!r})"
-    return f"{field}: {message}{given}"
+    right = _RIGHT[kind].format(**problem.get("ctx", {})) if kind in _RIGHT else message
+    given = "" if kind in _NOTHING_GIVEN else f" (not {str(problem['input'])[:80]!r})"
+    return f"{place or 'body'}: {right}{given}"
 
 
 def _answer_unavailable(
@@ -73,15 +110,6 @@ def _answer_unavailable(
     if error.may_pass:
         raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
     raise falcon.HTTPBadGateway(description=str(error))
-
-
-def _answer_database(
-    req: Request, resp: Response, error: PeeweeException, params: dict[str, object]
-) -> None:
-    log.warning("%s %s: the database: %s", req.method, req.path, error)
-    raise falcon.HTTPServiceUnavailable(
-        description="the database gives no answer: try again later", retry_after=5
-    )
 
 
 def _answer_unexpected(

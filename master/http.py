@@ -5,6 +5,8 @@ body that is too large, 415 for a compressed one.
 """
 
 import json
+from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -17,6 +19,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from master import exact_json, times
 from master.errors import BadFieldError
+from master.openapi.operation import operation_of
 
 # A text without NUL: neither PostgreSQL nor a command line takes it.
 NO_NUL = r"^[^\x00]*$"
@@ -163,6 +166,26 @@ def write_json(app: falcon.App[Request, Response]) -> None:
     handler = JSONHandler(dumps=orjson.dumps, loads=orjson.loads)
     app.resp_options.media_handlers.update({falcon.MEDIA_JSON: handler, JAVASCRIPT: handler})
     app.add_middleware(MediaTypeMiddleware())
+
+
+class ParametersMiddleware:
+    """Refuses query parameters that a route of the API does not know."""
+
+    def process_resource(
+        self, req: Request, resp: Response, resource: object, params: dict[str, object]
+    ) -> None:
+        """Answer with 400 if a parameter is misspelt: it would be ignored."""
+        operation = operation_of(resource, req.method)
+        known = [parameter.name for parameter in operation.parameters] if operation else []
+        for name in req.params if operation else ():
+            if name not in known:
+                raise BadFieldError(name, f"no such parameter here{_alternatives(name, known)}")
+
+
+def _alternatives(name: str, known: Sequence[str]) -> str:
+    if close := get_close_matches(name, known, n=1):
+        return f"; do you mean {close[0]}?"
+    return f"; there are {', '.join(known)}" if known else "; there are none"
 
 
 class MediaTypeMiddleware:

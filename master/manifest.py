@@ -3,12 +3,12 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import version
 
 from master import runs
 from master.models import Rank, Run
 from master.results.division import division, rule_violations
 from master.times import seconds_to_text
+from mlbench.distribution import own_version
 from mlbench.records import Limits, Machine, Manifest, RankOnMachine, Versions
 
 
@@ -31,7 +31,7 @@ def build(run: Run) -> Manifest:
         "created_at": seconds_to_text(run.created_at),
         "started_at": seconds_to_text(run.started_at),
         "finished_at": seconds_to_text(run.finished_at),
-        "versions": Versions(mlbench=version("mlbench")),
+        "versions": Versions(mlbench=own_version()),
         "machines": _machines(ranks),
         "ranks": tuple(map(_describe, ranks)),
     }

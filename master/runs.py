@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 import falcon
-from peewee import Expression
+from peewee import Expression, fn
 
 from master.database import STATE, database, exclusive, snapshot
 from master.models import Deletion, Rank, Run, Stream, deleted_owner, run_owner
@@ -61,9 +61,15 @@ def describe(run: Run) -> records.Run:
     return _describe(run, _ranks_by_run(Run.id == run.id).get(run.id, ()))
 
 
-def describe_from(first_id: int) -> list[records.Run]:
-    """Return the runs from an id on, the oldest first, all as they are at one moment."""
+def describe_from(first_id: int, pod: str | None = None) -> list[records.Run]:
+    """Return the runs from an id on, the oldest first, all as they are at one moment.
+
+    With ``pod``, only those whose latest attempt has a rank there.
+    """
     wanted = Run.id >= first_id
+    if pod is not None:
+        there = Rank.select().where(Rank.run == Run.id, Rank.worker == pod)
+        wanted &= fn.EXISTS(there.where(Rank.attempt == Run.attempt))
     with snapshot():
         found = list(Run.select().where(wanted).order_by(Run.id))
         ranks = _ranks_by_run(wanted)
@@ -127,7 +133,7 @@ def deadline_at(run: Run) -> float | None:
 
 
 def reason_of(run: Run) -> str:
-    """Return why a run ended as it did, and what of its samples was refused."""
+    """Explain why a run ended as it did, and which of its samples were refused."""
     return "; ".join(filter(None, [describe_refused(run), run.reason]))
 
 

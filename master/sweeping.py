@@ -94,7 +94,7 @@ def _sweep_rows(owner: str) -> bool:
 
 
 def _free_pages() -> int:
-    """Return how many pages can be cut off."""
+    """Count the pages that can be cut off."""
     # A file that was made without it, before there was sweeping, does not shrink.
     if not isinstance(database.obj, SqliteDatabase) or _pragma("auto_vacuum") != _INCREMENTAL:
         return 0

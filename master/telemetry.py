@@ -4,7 +4,6 @@ import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from typing import get_args
 
 import falcon
@@ -14,10 +13,12 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from master.database import find_reserve
 from master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from master.reading.counting import delivered_so_far
 from master.recording.limits import waiting_bytes
 from mlbench import names
+from mlbench.distribution import own_version
 from mlbench.names import ACTIVE_STATES, RunState
 
 # The newest runs only, so that the number of series is bounded.
@@ -76,7 +77,7 @@ class DatabaseCollector(Collector):
             names.MASTER_INFO,
             "Where a browser reaches the master.",
             ("url", "version"),
-            [((self._url, version("mlbench")), 1.0)],
+            [((self._url, own_version()), 1.0)],
         )
         yield GaugeMetricFamily(
             "mlbench_spool_bytes",
@@ -88,6 +89,18 @@ class DatabaseCollector(Collector):
             "Bytes that may wait: the master takes no samples beyond it.",
             self._spool_limit_bytes,
         )
+        if reserve := find_reserve():
+            yield _gauge(
+                "mlbench_database_disk_free_bytes",
+                "Bytes that are free on the disk of the database.",
+                ("path",),
+                [((str(reserve.path.parent),), float(reserve.free()))],
+            )
+            yield GaugeMetricFamily(
+                "mlbench_database_reserve_bytes",
+                "Below so many free bytes the master takes no logs and samples.",
+                reserve.size,
+            )
         yield GaugeMetricFamily(
             "mlbench_kept_samples",
             "Samples that Prometheus cannot hold.",

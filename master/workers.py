@@ -116,7 +116,7 @@ class Reply(BaseModel):
 
 
 def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
-    """Note what an agent reports, and tell it what to do.
+    """Store an agent's report, and answer with its next task.
 
     Its poll had to wait so many seconds for a thread.
     """

@@ -19,6 +19,7 @@ from mlbench.errors import ApiError
 from mlbench.home import Connection, Home
 from mlbench.names import StreamName
 from mlbench.records import (
+    Alert,
     Benchmark,
     Info,
     LogPage,
@@ -479,6 +480,10 @@ class ApiClient:
     def get_benchmarks(self) -> Future[Answer[list[Benchmark]]]:
         """Get the official benchmarks."""
         return self._get("/api/benchmarks/", _list_of(Benchmark))
+
+    def get_alerts(self) -> Future[Answer[list[Alert]]]:
+        """Get the alerts that fire, the oldest first."""
+        return self._get("/api/alerts/", _list_of(Alert))
 
     def get_info(self) -> Future[Answer[Info]]:
         """Get the version and pool of the installation, and what a run may ask for."""

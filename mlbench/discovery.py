@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlbench import names
+from mlbench.distribution import how_to_install
 from mlbench.errors import DiscoveryError, MLBenchError, NotConnectedError
 from mlbench.home import Connection, Home
 from mlbench.transport import Address, parse_address
@@ -28,7 +29,7 @@ _INSIDE = "a pod's address is known inside the cluster only: from outside, give 
 
 
 def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
-    """Return how to reach the master at $MLBENCH_URL, or else the running local stack.
+    """Return the connection to the master at $MLBENCH_URL, or else to the running local stack.
 
     $MLBENCH_TOKEN is its token, unless the address carries one. $MLBENCH_PROMETHEUS_URL and
     $GRAFANA_URL may name its Prometheus and Grafana.
@@ -196,7 +197,7 @@ def _kubernetes(load: str | None) -> Iterator[Any]:
     except ImportError:
         raise DiscoveryError(
             "to find the master in a cluster, the package kubernetes is needed: "
-            "`pip install 'mlbench[kubernetes]'`; or name the master with url="
+            f"`{how_to_install('kubernetes')}`; or name the master with url="
         ) from None
     settings = kubernetes.client.Configuration.get_default_copy()
     try:

@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ import requests
 from grafana_api.grafana_api import GrafanaException
 from grafana_api.grafana_face import GrafanaFace
 
+from mlbench.distribution import own_version
 from mlbench.errors import MLBenchError
 from mlbench.login import split_login
 
@@ -169,7 +169,7 @@ class Grafana:
     def _push_dashboard(self, board: Mapping[str, Any]) -> Outcome:
         wanted = {key: value for key, value in board.items() if key not in _SET_BY_GRAFANA}
         digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
-        uid, message = wanted["uid"], f"MLBench {version('mlbench')}, {digest[:16]}"
+        uid, message = wanted["uid"], f"MLBench {own_version()}, {digest[:16]}"
         what = f"the dashboard {uid}"
         found = self._find(what, lambda: self._face.dashboard.get_dashboard(uid))
         if found is not None:

@@ -1,4 +1,4 @@
-"""The two files of the local pool: how many workers there should be, and which there are."""
+"""The two files of the local pool: the wanted number of workers, and the workers there are."""
 
 import json
 from collections.abc import Sequence
@@ -19,17 +19,17 @@ class LocalWorker:
 
 @dataclass(frozen=True)
 class PoolFiles:
-    """The controller writes the number of workers, the supervisor which there are."""
+    """Reads and writes them: the controller sets the number, the supervisor the workers."""
 
     home: Home
 
     def write_wanted(self, workers: int) -> None:
-        """Set how many workers there should be."""
+        """Set the wanted number of workers."""
         if self.read_wanted() != workers:
             write_atomically(self.home.pool_spec, json.dumps({"workers": workers}))
 
     def read_wanted(self) -> int | None:
-        """Return how many workers there should be, or None before the controller has set it."""
+        """Return the wanted number of workers, or None before the controller has set it."""
         try:
             workers: int = json.loads(self.home.pool_spec.read_text())["workers"]
         except (FileNotFoundError, ValueError):  # the latter after a power cut
@@ -37,11 +37,11 @@ class PoolFiles:
         return workers
 
     def write_status(self, workers: Sequence[LocalWorker]) -> None:
-        """Set which workers there are."""
+        """Set the workers there are."""
         write_atomically(self.home.pool_status, json.dumps([asdict(worker) for worker in workers]))
 
     def read_status(self) -> list[LocalWorker]:
-        """Return which workers there are."""
+        """Return the workers there are."""
         try:
             found = json.loads(self.home.pool_status.read_text())
         except (FileNotFoundError, ValueError):  # the latter after a power cut

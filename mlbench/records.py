@@ -41,7 +41,7 @@ EventKind = Literal[
 
 @dataclass(frozen=True)
 class Record:
-    """What the API answers with."""
+    """A JSON object of the API."""
 
     # For the schemas of the OpenAPI document, which pydantic makes of these dataclasses.
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {
@@ -52,7 +52,7 @@ class Record:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the record that a JSON object describes; what it does not know is passed over.
+        """Return the record that a JSON object describes; unknown fields are passed over.
 
         Raises:
             ValueError: a field is missing, or of another type.
@@ -77,7 +77,7 @@ class Record:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """All that the API said, also what this version has no attribute for."""
+        """The JSON object, also with fields that this version does not know."""
         said: Mapping[str, Any] = self.__dict__.get("_fields", {})
         return said
 
@@ -124,7 +124,7 @@ class Delivery(Record):
     recorded: int
     in_prometheus: int
     kept: int
-    """What Prometheus cannot hold; the API reads these too."""
+    """Samples that Prometheus cannot hold; the API reads them too."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Run(Record):
     """0 until it starts, then 1, and one more for each restart."""
     stop_requested: bool = False
     settings: Mapping[str, Setting] | None = None
-    """What the task runs with, as it says itself; None until it does."""
+    """The settings of the task, as it states them; None until it does."""
     goal: Goal | None
     goal_reached_at: Time | None = None
     """When a recorded value reached the goal first; None: not yet."""
@@ -197,7 +197,7 @@ class Run(Record):
 
 
 class RunOptions(TypedDict, total=False):
-    """What an order of a run may say besides what MLBench's own clients could say."""
+    """Options of an order that MLBench's original client does not have."""
 
     benchmark: str | None
     """Name of an official benchmark; ``get_benchmarks`` lists them."""
@@ -232,6 +232,24 @@ class RunEvent(Record):
     """What happened, in a sentence."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Alert(Record):
+    """An alert that fires."""
+
+    name: str
+    severity: str
+    """`critical`: a run is wasted, or nobody watches; `warning`: look at it today."""
+    since: Time
+    text: str
+    """What is wrong, in a sentence or two."""
+    runbook: str
+    """The page that says what to do, in the documentation."""
+    run_id: int | None
+    """The run that it is about; None for a part of the installation."""
+    rank: int | None
+    pod: str | None
+
+
 # --- What a run's result depends on ---
 
 
@@ -248,7 +266,7 @@ class GitState(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Machine(Record):
-    """What ranks run on and with, as their agents state it; None for what cannot be told.
+    """The machine and software of some ranks, as their agents state them; None where unknown.
 
     Several machines that differ in nothing but their `hostname` are one, whose `hostname` is None.
     """
@@ -311,7 +329,7 @@ class RankOnMachine(Record):
 
 @dataclass(frozen=True)
 class Limits(Record):
-    """What the run was given, and how far it may go."""
+    """The resources and limits of a run."""
 
     num_workers: int
     num_cpus: float | None
@@ -326,7 +344,7 @@ class Limits(Record):
 
 @dataclass(frozen=True)
 class Versions(Record):
-    """What keeps the run now; what it ran with is told of each machine."""
+    """Versions of the installation; each machine states its own."""
 
     mlbench: str
     """The master's."""
@@ -334,7 +352,7 @@ class Versions(Record):
 
 @dataclass(frozen=True)
 class Manifest(Record):
-    """What a run's result depends on."""
+    """Everything that a run's result depends on."""
 
     run_id: int
     name: str
@@ -351,7 +369,7 @@ class Manifest(Record):
     backend: str
     seed: int | None
     settings: Mapping[str, Setting] | None
-    """What the task ran with, as it says itself; None until it does."""
+    """The settings of the task, as it states them; None until it does."""
     goal: Goal | None
     data: Mapping[str, Setting]
     """The settings that say what it was trained on: all whose names begin with `data`."""
@@ -441,7 +459,7 @@ class LogSearch(Record):
     size: int
     """Bytes of the log so far."""
     complete: bool
-    """Whether all that there is by now was looked through."""
+    """Whether the whole log so far was searched."""
 
 
 # --- What runs run on, and may ask for ---
@@ -463,7 +481,7 @@ class Pod(Record):
     rank: int | None = None
     """Its rank in that run."""
     state: AgentState | None = None
-    """What its agent said last that it does; None before it was heard of."""
+    """As its agent said last; None before its first poll."""
     seen_at: Time | None = None
     """When its agent was last heard of."""
 
@@ -473,24 +491,24 @@ class Benchmark(Record):
     """An official task."""
 
     name: str
-    """What ``benchmark`` of a run may be."""
+    """The value of ``benchmark`` of a run."""
     description: str
     goal: Goal | None = None
-    """What it trains for if nothing else is said; None for a task without a goal."""
+    """The default goal; None for a task without one."""
     light_goal: Goal | None = None
-    """What it trains for with `light_target`; None where that has no meaning."""
+    """The goal with `light_target`; None if there is none."""
     has_light_target: bool = False
-    """Whether a run may ask for a goal that is reached sooner, with ``light_target``."""
+    """Whether a run may set ``light_target``: a goal that is reached sooner."""
     takes_seed: bool = False
-    """Whether a run may say ``seed``."""
+    """Whether a run may set ``seed``."""
     takes_gpu: bool = False
-    """Whether a run may say ``gpu_enabled``."""
+    """Whether a run may set ``gpu_enabled``."""
     backends: tuple[str, ...] = ()
-    """What a run's ``backend`` may be; empty where its ranks do not communicate."""
+    """Possible values of a run's ``backend``; empty where its ranks do not communicate."""
     rules: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
     """The values that its settings may have in the closed division, the usual one first."""
     images: tuple[str, ...] = ()
-    """MLBench's images of it: what a run's ``image_name`` may be too, with any tag."""
+    """MLBench's images of it, which ``image_name`` of a run may name too, with any tag."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What runs reached, as the master computes it and everybody reads it: frozen records.
+"""The records of results, as the master computes them.
 
 A figure that was not recorded, or that is no finite number, is None in their JSON. Seconds,
 samples and joules are base units.
@@ -35,12 +35,12 @@ class AccuracyAfterTime(Record):
     at_seconds: float | None
     """When that evaluation was."""
     clock: Literal["training", "wall"]
-    """What both times are: training time, or since the start where that was not recorded."""
+    """Training time, or time since the start where that was not recorded."""
 
 
 @dataclass(frozen=True)
 class Cost(Record):
-    """What a run occupied, and what that costs."""
+    """The time in which workers were taken, and its price."""
 
     worker_seconds: float
     """Seconds in which a worker was taken, summed over all ranks and attempts."""
@@ -129,7 +129,7 @@ class Group(Record):
     """Runs that differ in nothing but their seed, name and moment."""
 
     label: str
-    """What tells it from the other groups, such as ``2 workers``."""
+    """Tells it from the other groups, such as ``2 workers``."""
     num_workers: int
     run_ids: tuple[int, ...]
     reached: int

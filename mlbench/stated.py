@@ -1,4 +1,4 @@
-"""What a task states about its run, its settings and its goal: one rule for all parts."""
+"""Settings and goals that tasks state about their runs: one rule for all parts."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -47,7 +47,7 @@ def _is_setting(value: object) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    """Check that every database takes a text: no NUL, no half of a character pair."""
+    """Check that every database takes a text: no NUL, no half of a surrogate pair."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 

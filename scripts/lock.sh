@@ -17,7 +17,7 @@ names_and_versions='
 import json, sys
 for package in json.load(sys.stdin)["install"]:
     found = package["metadata"]
-    if found["name"] != "mlbench":
+    if found["name"] != "mlbench-stack":
         print(found["name"].lower().replace("_", "-"), found["version"].partition("+")[0], sep="==")
 '
 

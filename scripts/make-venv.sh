@@ -44,6 +44,6 @@ echo "Installing mlbench into .venv (PyTorch is large: a few minutes the first t
 # The mark is as old as the start, so that a pyproject.toml changed meanwhile is newer.
 touch .venv/.installing
 .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off \
-    --editable '.[master,worker,exporter,report,dev]' |
+    --editable '.[local,dev]' |
     sed -un 's/^ *Downloading \([^-]*-[^-]*\)-.*\( ([0-9]\{2,\}\.[0-9]* MB)\)$/  \1\2/p'
 mv .venv/.installing .venv/.installed

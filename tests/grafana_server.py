@@ -79,15 +79,6 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Say nothing."""
 
-    def do_GET(self) -> None:
-        self._handle()
-
-    def do_POST(self) -> None:
-        self._handle()
-
-    def do_PUT(self) -> None:
-        self._handle()
-
     def _handle(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = urlsplit(self.path).path
@@ -112,6 +103,8 @@ class _Handler(BaseHTTPRequestHandler):
                     self._send(200, json.dumps(self._answer(route, body)).encode())
                 except _RefusalError as refusal:
                     self._send(refusal.status, json.dumps({"message": str(refusal)}).encode())
+
+    do_GET = do_POST = do_PUT = _handle  # noqa: N815 - the names that it looks for
 
     def _send(self, status: int, body: bytes) -> None:
         self.send_response(status)

@@ -105,11 +105,7 @@ def order_command(
 ) -> Run:
     """Order a run of a command."""
     order = client.create_run(
-        name,
-        num_workers,
-        custom_image_name="none/needed",
-        custom_image_command=command,
-        **options,
+        name, num_workers, custom_image_name="none/needed", custom_image_command=command, **options
     )
     return order.result().value
 

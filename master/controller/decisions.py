@@ -30,7 +30,7 @@ COUNT_SECONDS = 5.0
 
 
 def decide(world: World) -> list[Action]:
-    """Return what to do now. Carrying it out twice is harmless."""
+    """Decide on the next actions. Carrying them out twice is harmless."""
     run = world.run
     actions: list[Action] = [size_pool(world)]
     actions += [End(run_id, "STOPPED") for run_id in world.stopped_in_queue]
@@ -49,19 +49,14 @@ def size_pool(world: World) -> Scale:
     if run is not None:
         # Workers stay until the run ends, as its checkpoints lie with them; lost ones need not.
         held = [rank for rank in run.ranks if not rank.lost]
-        # The pool shrinks from the highest number down.
-        highest = max((_number(rank.worker) + 1 for rank in held), default=0)
+        # The pool shrinks from the highest number down, which is at the end of a worker's name.
+        numbers = [rank.worker.rpartition("-")[2] for rank in held]
+        highest = max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
         busy = frozenset(rank.pod_uid for rank in held)
         return Scale(max(fewest, run.num_workers, highest), run.shape, busy)
     if world.warm is not None and world.idle < world.policy.idle_seconds:
         return Scale(max(fewest, world.warm.num_workers), world.warm.shape)
     return Scale(fewest, Shape())
-
-
-def _number(worker: str) -> int:
-    """Return a worker's place in its pool, the number at the end of its name."""
-    number = worker.rpartition("-")[2]
-    return int(number) if number.isdecimal() else 0
 
 
 def _begin(run: RunView, world: World) -> list[Action]:
@@ -130,7 +125,7 @@ def _why_lost(rank: RankView, world: World) -> str:
 
 
 def _why_stuck(rank: RankView) -> str:
-    """Return why a rank is given up although its agent still reports; empty if it is not."""
+    """Explain why a rank is given up although its agent still reports; empty if it is not."""
     if rank.exited and rank.stuck > STUCK_SECONDS:
         return f"the rest of what it wrote did not come from {rank.worker} in {STUCK_SECONDS:.0f} s"
     if rank.stopping and not rank.exited and rank.ending > STUCK_SECONDS:

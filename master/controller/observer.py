@@ -33,7 +33,7 @@ class Stopwatch:
         self._looked_at = float("-inf")
 
     def look(self, now: float, *seen: Hashable) -> list[float]:
-        """Note what is seen now, and return for how many seconds each has been."""
+        """Note the things that are seen now, and return for how many seconds each has been."""
         since = self._since if now - self._looked_at <= _PAUSE_SECONDS else {}
         self._since = {one: since.get(one, now) for one in seen}
         self._looked_at = now
@@ -82,7 +82,7 @@ class Observer:
             return World(
                 policy=self._policy,
                 run=view,
-                stopped_in_queue=_stopped_in_queue(run),
+                stopped_in_queue=_stopped_in_queue(run) if run else (),
                 workers=tuple(_view_workers(pods, workers, run, hearing)),
                 waits_for=waits_for,
                 warm=WarmPool(last.num_workers, _shape(last)) if last and last.attempt else None,
@@ -159,13 +159,9 @@ def _shape(run: Run) -> Shape:
     return Shape(run.num_cpus, run.max_bandwidth, run.gpu_enabled, run.image)
 
 
-def _stopped_in_queue(run: Run | None) -> tuple[int, ...]:
-    if run is None:
-        return ()
-    queued = Run.select(Run.id).where(
-        Run.id > run.id, Run.stop_requested, Run.state == "INITIALIZED"
-    )
-    return tuple(one.id for one in queued.order_by(Run.id))
+def _stopped_in_queue(run: Run) -> tuple[int, ...]:
+    queue = Run.select(Run.id).where(Run.id > run.id, Run.state == "INITIALIZED")
+    return tuple(one.id for one in queue.where(Run.stop_requested).order_by(Run.id))
 
 
 def _view_run(
@@ -226,7 +222,7 @@ def _view_rank(
 
 
 def _trouble(rank: Rank, pod: PodStatus | None) -> str:
-    """Return what is wrong with a rank's pod, unless that was before the rank came to it."""
+    """Return the trouble of a rank's pod, unless that was before the rank came to it."""
     if pod is None or not is_same_pod(rank.pod_uid, pod.uid):
         return ""
     # Clusters give times in whole seconds.

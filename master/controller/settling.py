@@ -160,7 +160,7 @@ def _is_due() -> Expression:
 
 
 def _may_redeliver(run: Run) -> bool:
-    """Return whether delivering a run again would send its samples, not keep them."""
+    """Check that delivering a run again would send its samples, not keep them."""
     if run.redeliveries >= _MOST_REDELIVERIES:
         return False
     span, now_ms = span_of(run_owner(run.id)), time.time_ns() // 1_000_000
@@ -175,19 +175,13 @@ def _store(run: Run, counted: SampleCounts) -> None:
         now = Run.get_or_none(Run.id == run.id, Run.attempt == run.attempt)
         if now is None:
             return
-        now.delivery = asdict(counted)
+        now.delivery, missing = asdict(counted), counted.disagreement
         # The reason of an active run comes with the decision how it ends.
-        if now.state not in ACTIVE_STATES:
-            now.reason = _add(now.reason, counted.disagreement)
+        if now.state not in ACTIVE_STATES and missing not in now.reason:
+            # After the first line come the last lines of a rank's stderr.
+            first, line_end, stderr = now.reason.partition("\n")
+            now.reason = "; ".join(filter(None, (first, missing))) + line_end + stderr
         now.save(only=[Run.delivery, Run.reason])
-
-
-def _add(reason: str, disagreement: str) -> str:
-    """Return a run's reason with what is missing, before the last lines of a rank's stderr."""
-    if not disagreement or disagreement in reason:
-        return reason
-    first, line_end, rest = reason.partition("\n")
-    return "; ".join(filter(None, (first, disagreement))) + line_end + rest
 
 
 def _delete_chunks(run: Run) -> None:

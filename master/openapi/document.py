@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -15,6 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from master.access import access_of
 from master.http import JAVASCRIPT
 from master.openapi.operation import Operation, Parameter, Schema
+from mlbench.distribution import own_version
 from mlbench.names import STREAMS
 from mlbench.records import Error
 
@@ -115,7 +115,7 @@ def build(routes: Mapping[str, object]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "MLBench",
-            "version": version("mlbench"),
+            "version": own_version(),
             "description": _DESCRIPTION,
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },

@@ -168,5 +168,5 @@ def _message(status: Object) -> str:
 
 
 def _describe(error: HTTPError) -> str:
-    """Return why there was no answer, without the addresses of Python's objects."""
+    """Describe an error, without the addresses of Python's objects."""
     return str(error).rpartition(">: ")[2][:_LONGEST_MESSAGE] or type(error).__name__

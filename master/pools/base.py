@@ -78,4 +78,4 @@ class Pool(Protocol):
         """Decide where these workers, in order of rank, meet; None if one of them has to go."""
 
     def explain(self) -> str:
-        """Return in words why pods that were asked for are not there; empty if nothing is known."""
+        """Explain why pods that were asked for are not there; empty if nothing is known."""

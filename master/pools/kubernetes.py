@@ -107,7 +107,7 @@ class KubernetesPool:
         return None if seen is None else sorted(seen.values(), key=lambda pod: pod.number)
 
     def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
-        """Say what is wanted; the cluster is changed soon, if it has anything else."""
+        """Ask for workers; the cluster is changed soon, if it has anything else."""
         with self._lock:
             if self._wanted is None or self._asked != (workers, shape):
                 made = make_stateful_set(self._manifest, self._defaults, shape, workers)
@@ -128,7 +128,7 @@ class KubernetesPool:
         return Placement(pods[0].ip, _MASTER_PORT, ((),) * len(pods), pods)
 
     def explain(self) -> str:
-        """Return in words why pods are not there."""
+        """Explain why pods are not there."""
         with self._lock:
             seen, wanted = self._seen_pods(), self._wanted
         if self._refusal:

@@ -65,7 +65,7 @@ def plan(
     doomed: AbstractSet[str],
     now: float,
 ) -> list[Step]:
-    """Return what to do now, from what the cluster shows; nothing where all is as wanted.
+    """Decide on the next steps from what the cluster shows; none where all is as wanted.
 
     ``doomed`` are the uids of the pods whose end was decided before, ``now`` is in Unix seconds.
     """
@@ -95,19 +95,19 @@ def surplus(
 
 
 def fits(pod: SeenPod, wanted: Wanted) -> bool:
-    """Return whether a pod is as wanted. The active run keeps its pods, whatever their shape."""
+    """Check if a pod is as wanted. The active run keeps its pods, whatever their shape."""
     in_shape = pod.shape == wanted.shape or pod.uid in wanted.busy
     return in_shape and 0 <= pod.number < wanted.workers
 
 
 def is_usable(pod: SeenPod, wanted: Wanted, doomed: AbstractSet[str]) -> bool:
-    """Return whether a pod may be given a rank: it runs, is as wanted, and stays."""
+    """Check if a pod may be given a rank: it runs, is as wanted, and stays."""
     runs = pod.phase == RUNNING and bool(pod.ip)
     return runs and fits(pod, wanted) and pod.uid not in doomed
 
 
 def explain_pods(pods: Sequence[SeenPod], wanted: Wanted, ask: str) -> str:
-    """Return in words why not all wanted pods run; empty if they do.
+    """Explain why not all wanted pods run; empty if they do.
 
     ``ask`` is the command that tells why pods are not even made.
     """

@@ -96,8 +96,10 @@ def _trouble(status: Object) -> str:
         if trouble := _of_init_container(container):
             return trouble
     for container in status.get("containerStatuses") or []:
-        if trouble := _of_container(container):
+        if trouble := _of_waiting(container):
             return trouble
+        if ended := _ended(container):
+            return f"the worker's container ended: {_describe_end(ended)}"
     return ""
 
 
@@ -116,15 +118,8 @@ def _of_init_container(container: Object) -> str:
     return _join(f"{what} failed", _describe_end(ended))
 
 
-def _of_container(container: Object) -> str:
-    if trouble := _of_waiting(container):
-        return trouble
-    ended = _ended(container)
-    return f"the worker's container ended: {_describe_end(ended)}" if ended else ""
-
-
 def _of_waiting(container: Object) -> str:
-    """Return why a container cannot be started; empty if it was, and ended."""
+    """Explain why a container cannot be started; empty if it was, and ended."""
     waiting = (container.get("state") or {}).get("waiting") or {}
     reason, message = waiting.get("reason") or "", waiting.get("message")
     if reason in _IMAGE_REASONS:
@@ -136,7 +131,7 @@ def _of_waiting(container: Object) -> str:
 
 
 def _ended(container: Object) -> Object:
-    """Return how a container ended, now or last time; empty if it never did."""
+    """Return the state in which a container ended, now or last time; empty if it never did."""
     states = (container.get("state") or {}, container.get("lastState") or {})
     return next((one["terminated"] for one in states if one.get("terminated")), {})
 
@@ -145,7 +140,9 @@ def _describe_end(ended: Object) -> str:
     reason = ended.get("reason") or "Error"
     if reason == "OOMKilled":
         return "more memory was used than its limit (OOMKilled)"
-    return _join(f"{reason}, exit code {ended.get('exitCode')}", _last_words(ended.get("message")))
+    # The end of its output is where it says what went wrong.
+    output = to_line(ended.get("message"))[-_LONGEST:]
+    return _join(f"{reason}, exit code {ended.get('exitCode')}", output)
 
 
 def _join(what: str, why: object) -> str:
@@ -154,8 +151,3 @@ def _join(what: str, why: object) -> str:
 
 def _cut(text: object) -> str:
     return to_line(text)[:_LONGEST]
-
-
-def _last_words(text: object) -> str:
-    """Return the end of a container's output, where it says what went wrong."""
-    return to_line(text)[-_LONGEST:]

@@ -152,14 +152,14 @@ class PrometheusClient:
         found: list[dict[str, str]] = self._post("series", form)
         return found
 
+    def alerts(self) -> list[dict[str, Any]]:
+        """Return the alerts that are pending or fire, as ``GET /api/v1/alerts`` has them."""
+        found: list[dict[str, Any]] = self._get("alerts")["alerts"]
+        return found
+
     def began(self) -> str:
-        """Return the time at which Prometheus was started."""
-        url = f"{self._url}/api/v1/status/runtimeinfo"
-        try:
-            answer = self._client.get(url).raise_for_status()
-            return str(answer.json()["data"]["startTime"])
-        except (httpx.HTTPError, ValueError, KeyError) as error:
-            raise PrometheusError(f"Prometheus does not say when it started: {error}") from error
+        """Return when Prometheus was started; a restarted one has another time."""
+        return str(self._get("status/runtimeinfo")["startTime"])
 
     def ready(self) -> bool:
         """Check if Prometheus answers queries."""
@@ -172,6 +172,16 @@ class PrometheusClient:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def _get(self, call: str) -> Any:
+        with self._guard():
+            try:
+                answer = self._client.get(f"{self._url}/api/v1/{call}").raise_for_status()
+                return answer.json()["data"]
+            except httpx.TransportError as error:
+                raise NoAnswerError(f"Prometheus gave no answer to {call}: {error}") from error
+            except (httpx.HTTPError, ValueError, KeyError) as error:
+                raise PrometheusError(f"Prometheus refused {call}: {error}") from error
 
     def _post(self, call: str, form: Mapping[str, str]) -> Any:
         """Make a call of the API, and return the data of its answer."""

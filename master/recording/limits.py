@@ -137,7 +137,7 @@ def _add(owner: str, keys: Iterable[SeriesKey]) -> None:
 
 
 def waiting_bytes(owner: str | None = None) -> int:
-    """Return how many bytes of samples have not been delivered: an owner's, or all."""
+    """Count the bytes of samples that have not been delivered: an owner's, or all."""
     waiting = Stream.select(fn.SUM(Stream.size - Stream.delivered)).where(
         OF_SAMPLES, Stream.delivered < Stream.size
     )
@@ -147,7 +147,7 @@ def waiting_bytes(owner: str | None = None) -> int:
 
 
 def has_room(limit_bytes: int) -> bool:
-    """Return whether the disk has room, and no more than ``limit_bytes`` of samples wait."""
+    """Check that the disk has room, and no more than ``limit_bytes`` of samples wait."""
     try:
         check_room()
     except NoRoomError:

@@ -32,7 +32,7 @@ _REMEMBER = (
 
 
 def has_posted(owner: str) -> bool:
-    """Return whether samples were ever posted for an owner."""
+    """Check if samples were ever posted for an owner."""
     return run_sql(_FIND, owner).fetchone() is not None
 
 
@@ -95,11 +95,11 @@ class GroupCommit:
 
 
 def _append_all(bodies: Sequence[tuple[str, bytes]]) -> None:
-    by_owner: dict[str, list[bytes]] = {}
+    by_owner: dict[str, dict[bytes, bytes]] = {}
     for owner, lines in bodies:
-        by_owner.setdefault(owner, []).append(lines)
-    for owner, all_lines in by_owner.items():
-        _append(owner, {hashlib.sha256(lines).digest(): lines for lines in all_lines})
+        by_owner.setdefault(owner, {})[hashlib.sha256(lines).digest()] = lines
+    for owner, by_digest in by_owner.items():
+        _append(owner, by_digest)
 
 
 def _append(owner: str, bodies: dict[bytes, bytes]) -> None:

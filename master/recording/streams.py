@@ -97,7 +97,7 @@ def waiting(owner: str | None = None) -> list[Stream]:
 
 
 def waits(owner: str) -> bool:
-    """Return whether samples of an owner's ranks wait; posted ones may do so for ever."""
+    """Check if samples of an owner's ranks wait; posted ones may do so for ever."""
     return any(stream.name == METRICS for stream in waiting(owner))
 
 
@@ -137,17 +137,11 @@ def read_batch(stream: Stream, start: int, most_bytes: int) -> bytes:
 
 
 def advance(stream: Stream, length: int, recorded: int) -> bool:
-    """Move the delivered offset of a stream, and count the samples that it passed.
-
-    Returns:
-        Whether it was moved; it is not where the run was deleted meanwhile.
-    """
-    moved: int = (
-        Stream.update(delivered=Stream.delivered + length, recorded=Stream.recorded + recorded)
-        .where(Stream.id == stream.id, Stream.delivered == stream.delivered)
-        .execute()
-    )
-    return moved == 1
+    """Move a stream's delivered offset past so many samples; False if the run was deleted."""
+    moved = Stream.update(
+        delivered=Stream.delivered + length, recorded=Stream.recorded + recorded
+    ).where(Stream.id == stream.id, Stream.delivered == stream.delivered)
+    return bool(moved.execute())
 
 
 def forget_delivered(owner: str) -> None:

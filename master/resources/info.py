@@ -1,7 +1,6 @@
 """``/api/info/`` and ``/api/benchmarks/``: the installation, and what a run may ask of it."""
 
 from dataclasses import dataclass
-from importlib.metadata import version
 
 from falcon import Request, Response
 
@@ -9,6 +8,7 @@ from master.benchmarks import BENCHMARKS, IMAGES, Benchmark
 from master.openapi.operation import operation
 from master.settings import Limits, Settings
 from mlbench import records
+from mlbench.distribution import own_version
 from mlbench.records import BandwidthLimit, Info, Place, RunLimits
 
 
@@ -25,7 +25,7 @@ class InfoResource:
         # A cluster's Prometheus is for the master alone.
         prometheus_url = settings.prometheus_url if settings.pool == "local" else None
         resp.media = Info(
-            version=version("mlbench"),
+            version=own_version(),
             pool=settings.pool,
             workers=settings.workers,
             limits=_limits(settings.limits),

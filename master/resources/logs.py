@@ -93,7 +93,7 @@ def _attempt(req: Request, run: Run) -> int:
     wanted = whole_number(req, "attempt")
     if wanted is None:
         return run.attempt
-    if wanted != run.attempt and not 0 < wanted < run.attempt:
+    if not 0 < wanted <= run.attempt:
         there = f"attempts 1 to {run.attempt}" if run.attempt else "not begun its first attempt"
         raise BadFieldError("attempt", f"run {run.id} has {there}")
     return wanted

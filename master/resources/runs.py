@@ -24,11 +24,20 @@ class RunsResource:
         "list_runs",
         "All runs, the oldest first.",
         list[Run],
-        parameters=(Parameter("from_id", WHOLE, "Only runs from this id on.", example=1),),
+        parameters=(
+            Parameter("from_id", WHOLE, "Only runs from this id on.", example=1),
+            Parameter(
+                "pod",
+                {"type": "string"},
+                "Only runs whose latest attempt has a rank on this pod.",
+                example="local-mlbench-worker-0",
+            ),
+        ),
     )
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with all runs, the oldest first, or with those from an id on."""
-        resp.media = runs.describe_from(whole_number(req, "from_id") or 0)
+        """Answer with all runs, the oldest first, or with those from an id on, or of a pod."""
+        first_id = whole_number(req, "from_id") or 0
+        resp.media = runs.describe_from(first_id, pod=req.get_param("pod"))
 
     @operation(
         "create_run",

@@ -90,7 +90,7 @@ class PageResource:
     access: Access = "open"
     any_host: bool = False
 
-    def on_get(self, req: Request, resp: Response, **variables: int) -> None:
+    def on_get(self, req: Request, resp: Response, **variables: object) -> None:
         """Answer with the page. A token in the URL signs in, and is removed from the URL."""
         token = req.get_param("token")
         if token is None:

@@ -1,10 +1,12 @@
 """The command line: ``mlbench COMMAND``."""
 
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
 from mlbench.cli import bench, compare, download, grafana, look, run, stack
+from mlbench.distribution import own_version
 
 _COMMANDS: dict[str, Callable[..., None]] = {
     "up": stack.up,
@@ -24,13 +26,30 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "download": download.download,
 }
 
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"mlbench {own_version()}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="mlbench",
-    help="Benchmark distributed machine learning, and trust the number.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 for name, command in _COMMANDS.items():
     app.command(name)(command)
 grafana.add_to(app)
+
+
+@app.callback()
+def _options_of_all(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Benchmark distributed machine learning, and trust the number."""

@@ -1,4 +1,4 @@
-"""What all commands share: the client, finding a run, errors as exit codes, printing."""
+"""Shared by all commands: the client, finding a run, errors as exit codes, printing."""
 
 import json
 from collections.abc import Iterable, Iterator

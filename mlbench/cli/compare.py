@@ -16,6 +16,7 @@ from rich.text import Text
 from mlbench.cli.common import JsonOption, UsageError, connected, find_run, out, print_json
 from mlbench.cli.order import read_duration
 from mlbench.client import ApiClient
+from mlbench.distribution import how_to_install
 from mlbench.report import formats, tables
 from mlbench.report.statement import facts, statement, subtitle, title
 from mlbench.results import Comparison
@@ -84,7 +85,7 @@ def check_files(files: Iterable[Path]) -> None:
             raise UsageError(f"-o {file}: there is no folder {file.parent}")
         if suffix == ".html" and not all(map(find_spec, _NEEDED_BY_HTML)):
             raise UsageError(
-                f"-o {file}: needs {' and '.join(_NEEDED_BY_HTML)}: pip install 'mlbench[report]'"
+                f"-o {file}: needs {' and '.join(_NEEDED_BY_HTML)}: {how_to_install('report')}"
             )
 
 

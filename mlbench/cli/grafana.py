@@ -10,6 +10,7 @@ from mlbench import names
 from mlbench.assets import grafana_folder
 from mlbench.cli.common import JsonOption, errors_as_exit_codes, out, print_json
 from mlbench.discovery import find_connection
+from mlbench.distribution import how_to_install
 from mlbench.errors import MLBenchError, NotConnectedError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _push(url: str, token: str, prometheus_url: str) -> "Pushed":
     try:
         from mlbench.grafana import Grafana  # noqa: PLC0415 - its packages are optional
     except ModuleNotFoundError as error:
-        raise NotPushedError("a part is missing: run `pip install 'mlbench[master]'`") from error
+        raise NotPushedError(f"a part is missing: run `{how_to_install('master')}`") from error
     interval = os.environ.get(names.ENV_SCRAPE_INTERVAL) or names.DEFAULT_SCRAPE_INTERVAL
     with Grafana(url, token) as grafana:
         return grafana.push(grafana_folder() / "dashboards", prometheus_url, interval)

@@ -1,4 +1,4 @@
-"""What goes on now: how far a run is, and which alerts fire."""
+"""The progress of a run, and the alerts that fire."""
 
 import math
 import time
@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import httpx
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -20,8 +19,7 @@ from mlbench import names
 from mlbench.cli.common import err
 from mlbench.client import ApiClient
 from mlbench.errors import ApiError, MLBenchError, NoAnswerError
-from mlbench.login import split_login
-from mlbench.records import Run, Series
+from mlbench.records import Alert, Run, Series
 from mlbench.report import figures
 
 _REFRESH_SECONDS = 0.3
@@ -30,7 +28,6 @@ AWAY_SECONDS = 60.0
 _UNAVAILABLE = 503
 # Prometheus evaluates its rules every few seconds.
 _ALERTS_SECONDS = 2.0
-_PROMETHEUS_SECONDS = 5.0
 
 Value = TypeVar("Value")
 
@@ -38,66 +35,21 @@ Value = TypeVar("Value")
 # --- Alerts ---
 
 
-class AlertsError(MLBenchError):
-    """The alerts cannot be read from Prometheus."""
-
-
-@dataclass(frozen=True)
-class Alert:
-    """An alert that fires."""
-
-    name: str
-    severity: str
-    text: str
-    """What is wrong, in a sentence."""
-    runbook: str
-    """The page that says what to do."""
-    run_id: int | None
-    """The run that it is about; None for a part of the stack."""
-
-
-def read_alerts(prometheus_url: str) -> list[Alert]:
-    """Return the alerts that fire; raise AlertsError if it is not Prometheus that answers."""
-    # Without the login: the error names the address.
-    url, login = split_login(prometheus_url)
-    try:
-        # A proxy would not find an address of this machine.
-        endpoint = f"{url}/api/v1/alerts"
-        answer = httpx.get(endpoint, auth=login, timeout=_PROMETHEUS_SECONDS, trust_env=False)
-        alerts = answer.raise_for_status().json()["data"]["alerts"]
-    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        text = f"Prometheus at {url} does not tell which alerts fire: {error!r}"
-        raise AlertsError(text) from error
-    return [_to_alert(one) for one in alerts if one["state"] == "firing"]
-
-
-def _to_alert(fields: dict[str, Any]) -> Alert:
-    labels, annotations = fields["labels"], fields["annotations"]
-    run_id = labels.get("run_id", "")
-    return Alert(
-        name=labels["alertname"],
-        severity=labels.get("severity", ""),
-        text=annotations.get("description", ""),
-        runbook=annotations.get("runbook", ""),
-        run_id=int(run_id) if run_id.isdecimal() else None,
-    )
-
-
 @dataclass
 class AlertWatch:
     """The alerts of one run, read at most every 2 s; none while Prometheus does not answer."""
 
-    prometheus_url: str | None
+    client: ApiClient
     run_id: int
     _read_at: float = float("-inf")
     _alerts: Sequence[Alert] = ()
 
     def read(self) -> Sequence[Alert]:
         """Return the alerts that fire, or fired up to 2 s ago."""
-        if self.prometheus_url and time.monotonic() - self._read_at > _ALERTS_SECONDS:
+        if time.monotonic() - self._read_at > _ALERTS_SECONDS:
             self._alerts = []
-            with suppress(AlertsError):
-                found = read_alerts(self.prometheus_url)
+            with suppress(MLBenchError):
+                found = self.client.get_alerts().result().value
                 self._alerts = [alert for alert in found if alert.run_id == self.run_id]
             self._read_at = time.monotonic()
         return self._alerts
@@ -150,12 +102,12 @@ def last_numbers(series: Series) -> dict[str, list[float]]:
     return {metric: [value for _, value in sorted(found[metric].items())] for metric in found}
 
 
-def follow(client: ApiClient, run: Run, prometheus_url: str | None, *, quiet: bool) -> Run:
+def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
     """Show a run and its alerts until it has ended, and return it.
 
     On a terminal the view is redrawn in place; otherwise a line is printed for each epoch.
     """
-    run_id, watch = run.id, AlertWatch(prometheus_url, run.id)
+    run_id, watch = run.id, AlertWatch(client, run.id)
     lines, spinner = _Lines(), Spinner("dots")
     in_place = err.is_terminal and not quiet
     if not in_place and not quiet:

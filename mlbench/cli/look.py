@@ -3,11 +3,10 @@
 import html
 import time
 import webbrowser
-from dataclasses import asdict
 from typing import Annotated, Literal
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from mlbench.cli.common import (
     FAILED,
@@ -22,7 +21,7 @@ from mlbench.cli.common import (
     print_pairs,
     warn,
 )
-from mlbench.cli.live import AWAY_SECONDS, Alert, AlertsError, patiently, read_alerts
+from mlbench.cli.live import AWAY_SECONDS, patiently
 from mlbench.cli.output import (
     page_url,
     run_page_url,
@@ -35,7 +34,7 @@ from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home, write_private
-from mlbench.records import LogPage, Point, Run, Series
+from mlbench.records import Alert, LogPage, Point, Run, Series
 from mlbench.report.statement import facts
 from mlbench.results import Result
 
@@ -63,13 +62,13 @@ def status(
                 raise typer.Exit(FAILED)
             return
         listed, found = client.get_runs(), client.get_worker_pods()
-        runs, pods, alerts = listed.result().value, found.result().value, _alerts()
+        runs, pods, alerts = listed.result().value, found.result().value, _alerts(client)
         if json:
             print_json(
                 {
                     "runs": [run.fields for run in runs],
                     "pods": [pod.fields for pod in pods],
-                    "alerts": None if alerts is None else [asdict(one) for one in alerts],
+                    "alerts": None if alerts is None else [one.to_fields() for one in alerts],
                 }
             )
         else:
@@ -101,15 +100,11 @@ def _result(client: ApiClient, run: Run) -> tuple[Result | None, str]:
         return None, str(error)
 
 
-def _alerts() -> list[Alert] | None:
-    """Return the alerts that fire, or None with a warning if they cannot be read."""
-    prometheus_url = find_connection().prometheus_url
-    if prometheus_url is None:
-        warn("alerts are not known here: set $MLBENCH_PROMETHEUS_URL to the Prometheus to ask")
-        return None
+def _alerts(client: ApiClient) -> list[Alert] | None:
+    """Return the alerts that fire, or None with a warning while Prometheus does not tell them."""
     try:
-        return read_alerts(prometheus_url)
-    except AlertsError as error:
+        return client.get_alerts().result().value
+    except ApiError as error:
         warn(f"mlbench: {error}")
         return None
 
@@ -186,10 +181,8 @@ def metrics(
 
 
 def _show_overview(series: Series) -> None:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("metric", overflow="fold")
-    for heading in ("values", "first", "last"):
-        table.add_column(heading, justify="right")
+    numbers = (Column(heading, justify="right") for heading in ("values", "first", "last"))
+    table = Table(Column("metric", overflow="fold"), *numbers, box=None, pad_edge=False)
     for name, points in series.items():
         table.add_row(name, f"{len(points):,}", _short(points[0]), _short(points[-1]))
     out.print(table)

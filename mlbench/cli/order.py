@@ -1,4 +1,4 @@
-"""What ``run`` and ``bench`` order: their common options, and how they become an order."""
+"""The common options of ``run`` and ``bench``, and the order that they become."""
 
 import os
 import re

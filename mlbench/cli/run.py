@@ -1,4 +1,4 @@
-"""``mlbench run``, ``stop`` and ``delete``: what happens to one run."""
+"""``mlbench run``, ``stop`` and ``delete``."""
 
 import time
 from dataclasses import replace
@@ -101,7 +101,7 @@ def run_and_show(
     if not as_json:
         err.print(_page_line(ordered, connection), soft_wrap=True)
     try:
-        ended = follow(client, ordered, connection.prometheus_url, quiet=as_json)
+        ended = follow(client, ordered, quiet=as_json)
     except KeyboardInterrupt:
         if stack_stays:
             err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")

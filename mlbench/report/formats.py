@@ -18,7 +18,7 @@ SUFFIXES = (".json", ".csv", ".md", ".html")
 
 @dataclass(frozen=True)
 class Report:
-    """What a file shows."""
+    """The content of a file."""
 
     comparison: Comparison
     environment: tuple[Fact, ...] = ()
@@ -47,7 +47,7 @@ def to_fields(comparison: Comparison, left_out: int) -> dict[str, Any]:
 
 # --- CSV: one row for each run, in base units. ---
 
-# What the row has already, or what is no single figure.
+# The row has these already, or they are no single figures.
 _LEFT_OUT = ("curve", "group_label", "group_num_workers", "group_run_ids")
 
 

@@ -1,4 +1,4 @@
-"""What the local stack runs: each process's command, environment, port and scrape target.
+"""The processes of the local stack: command, environment, port and scrape target of each.
 
 Prometheus is served under a secret path and asks for a password. The password alone would not do:
 a browser that knows it sends it with every request to Prometheus, even one that a page of another
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from mlbench import names, pod_token
 from mlbench.assets import CHECKOUT
+from mlbench.distribution import how_to_install
 from mlbench.errors import StackError
 from mlbench.home import Home, write_private
 from mlbench.login import Login, with_login
@@ -285,8 +286,8 @@ def find_prometheus() -> Path:
     if Path(found).is_file():
         return Path(found).absolute()
     raise StackError(
-        "Prometheus is missing: run `make install`, or install it (Debian: the package "
-        "prometheus) and name the binary in $PROMETHEUS"
+        "Prometheus is missing: install it (Debian and Ubuntu: `apt install prometheus`; "
+        "others: https://prometheus.io/download), or name the binary in $PROMETHEUS"
     )
 
 
@@ -295,8 +296,7 @@ def check_installed() -> None:
     needed = {"falcon": "master", "torch": "worker", "psutil": "exporter"}
     missing = [extra for module, extra in needed.items() if not importlib.util.find_spec(module)]
     if missing:
-        extras = ",".join(missing)
-        raise StackError(f"parts are missing: run `pip install 'mlbench[{extras}]'`")
+        raise StackError(f"parts are missing: run `{how_to_install(*missing)}`")
 
 
 def _no_proxy() -> dict[str, str]:

@@ -57,7 +57,7 @@ def test_some_numbers_come_back_in_prometheuss_spelling(original: Original, ende
     assert values(entries) == ["41", "0.1", "NaN", "+Inf", "-Inf"]
 
 
-def test_what_is_said_of_a_value(original: Original, ended_run: int) -> None:
+def test_metadata_and_dates_of_a_value(original: Original, ended_run: int) -> None:
     metadata = "{rank: 0, epoch:1.5}"
     got = original.call("post_metric", ended_run, "b", 3, cumulative=True, metadata=metadata)
     assert (got.status, got.json["cumulative"], got.json["metadata"]) == (201, True, metadata)
@@ -223,7 +223,7 @@ def _check_archive(original: Original, run: dict[str, Any], metrics: dict[str, A
         ({}, "gloo", ["alone", "alone"]),
     ],
 )
-def test_who_runs_the_command(
+def test_ranks_that_run_the_command(
     original: Original,
     http: httpx.Client,
     fields: dict[str, Any],
@@ -253,7 +253,7 @@ def test_who_runs_the_command(
         ({"custom_image_name": "none/needed"}, "custom_image_command"),
     ],
 )
-def test_what_cannot_be_given_is_refused(
+def test_impossible_orders_are_refused(
     original: Original, given: dict[str, object], field: str
 ) -> None:
     got = original.call("create_run", "refused", 1, **({"num_cpus": 1} | given))
@@ -296,6 +296,6 @@ def test_its_defaults_are_taken(original: Original, http: httpx.Client) -> None:
     assert run_to_end(http, got.json["id"])["state"] == "FINISHED"
 
 
-def test_what_it_refuses_itself(original: Original) -> None:
+def test_an_unknown_image_is_refused_by_the_client(original: Original) -> None:
     with pytest.raises(RaisedError, match="not found"):
         original.call("create_run", "a", 1, image="nothing")

@@ -21,7 +21,7 @@ _BLOCK = re.compile(
 )
 
 
-def test_what_the_page_says_is_what_happens(stack: Home, tmp_path: Path) -> None:
+def test_the_page_works_as_printed(stack: Home, tmp_path: Path) -> None:
     # One test: on several, each process of pytest would type the page.
     folder = tmp_path / "own code"
     folder.mkdir()

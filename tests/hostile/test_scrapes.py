@@ -168,7 +168,7 @@ def test_prometheus_takes_of_an_agent_only_what_is_its_own(
     wait_for(lambda: prometheus.query(f"mine{{{modest}}}"), what="the modest one is scraped")
     found = prometheus.query(f'{{__name__=~".+",{modest}}}')
     assert {one.labels["__name__"] for one in found if "scrape_" not in one.labels["__name__"]} == {
-        *("mine", "mlbench_worker_time_seconds", "up"),
+        *("mine", "mlbench_worker_time_seconds", "up")
     }
     assert all(abs(float(one.times[0]) - time.time()) < 60 for one in found)
     wait_for(lambda: prometheus.query(f"up{{{wild}}} == 0"), what="the wild one is refused")

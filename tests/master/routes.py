@@ -23,6 +23,7 @@ USER_ROUTES: list[Route] = [
     ("GET", "/api/runs/{run_id:int}/manifest"),
     ("GET", "/api/runs/{run_id:int}/result"),
     ("GET", "/api/compare"),
+    ("GET", "/api/alerts"),
     ("GET", "/api/benchmarks"),
     ("GET", "/api/info"),
 ]
@@ -44,6 +45,7 @@ PAGES: list[Route] = [
     ("GET", "/runs"),
     ("GET", "/runs/{run_id:int}"),
     ("GET", "/compare"),
+    ("GET", "/workers/{pod}"),
     ("GET", "/signin"),
 ]
 WEB_ROUTES: list[Route] = [

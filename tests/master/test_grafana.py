@@ -79,6 +79,7 @@ def home(
     return found
 
 
+@pytest.mark.slow
 def test_a_run_does_not_wait_for_a_grafana_that_hangs(home: Home, server: GrafanaServer) -> None:
     with ApiClient.from_home(home) as client:
         run = order_steps(client, "not-held", steps=20)

@@ -55,7 +55,7 @@ def rank(**fields: Any) -> Rank:
         (about("exited"), rank(run=Run(id=8)), "stop"),
     ],
 )
-def test_what_an_agent_is_told(said: Report, current: Rank | None, do: str) -> None:
+def test_decisions_about_an_agent(said: Report, current: Rank | None, do: str) -> None:
     assert decide(said, current) == do
 
 
@@ -109,14 +109,6 @@ def test_a_whole_conversation(run: Run, rank_0: Rank) -> None:
     assert poll("w-0", IDLE).do == "wait"
 
 
-def test_stop_while_it_runs(run: Run, rank_0: Rank) -> None:
-    poll("w-0", report("running", run))
-    Rank.update(stop=True).execute()
-    assert poll("w-0", report("running", run)).do == "stop"
-    assert poll("w-0", report("exited", run, exit_code=-15)).do == "wait"
-    assert reload(rank_0).exit_code == -15
-
-
 def test_stopped_before_it_began_it_never_will(run: Run, rank_0: Rank) -> None:
     """Otherwise the run would wait for ever for an exit that never comes."""
     Rank.update(stop=True).execute()
@@ -131,16 +123,6 @@ def test_a_lost_rank_stays_as_it_was_written_off(run: Run, rank_0: Rank) -> None
     assert poll("w-0", report("running", run)).do == "stop"
     poll("w-0", report("exited", run, exit_code=0))
     assert (reload(rank_0).exit_code, reload(rank_0).exited_at) == (None, 5.0)
-
-
-def test_a_new_attempt_is_begun_after_the_old_one_is_forgotten(run: Run, rank_0: Rank) -> None:
-    poll("w-0", report("exited", run, exit_code=1))
-    Run.update(attempt=2).where(Run.id == run.id).execute()
-    run.attempt = 2
-    make_ranks(run, ["w-1", "w-0"])
-    assert poll("w-0", report("exited", run, exit_code=1)).do == "stop"
-    begun = poll("w-0", IDLE)
-    assert begun.assignment == {"run_id": run.id, "attempt": 2, "rank": 1}
 
 
 def test_a_report_about_another_workers_rank_changes_nothing(run: Run, rank_0: Rank) -> None:
@@ -197,6 +179,8 @@ def test_all_workers_together_poll_200_times_a_second_at_most(
     assert poll("last", IDLE).next_poll_seconds == max(0.25, count / 200)
     Hearing.create(id=1, seconds=workers._GONE_SECONDS, since=1)
     assert poll("last", IDLE).next_poll_seconds == 0.25, "those that are gone slow nobody down"
+    # Who had to wait for an answer comes back later.
+    assert poll("last", IDLE, waited_seconds=2.0).next_poll_seconds == 4.0
 
 
 def test_an_agent_in_a_pod_that_is_gone_or_not_seen_yet_counts_for_nothing(run: Run) -> None:
@@ -246,9 +230,3 @@ def test_files_that_are_taken_away_after_the_exit_end_where_they_were(
     poll("w-0", report("exited", run, sizes={"stdout": 200, "stderr": 200}))
     sizes = {s.name: (s.size, s.final_size) for s in Stream.select()}
     assert sizes == {"stdout": (5, 5), "stderr": (0, 100), "metrics": (0, 0)}
-
-
-def test_agents_whose_polls_had_to_wait_come_back_later(database: Database) -> None:
-    see_pod("w-0")
-    assert poll("w-0", IDLE, waited_seconds=0.01).next_poll_seconds == 0.25
-    assert poll("w-0", IDLE, waited_seconds=2.0).next_poll_seconds == 4.0

@@ -1,25 +1,22 @@
 """The calls of the client: each against the real master, and as the original client's."""
 
-import csv
 import inspect
 import io
 import json
 import math
 from datetime import UTC, datetime, timedelta, timezone
-from importlib.metadata import version
 
 import numpy as np
 import pytest
 
 from mlbench import ApiClient
 from mlbench.client import Sample
-from mlbench.errors import ApiError, NoAnswerError
+from mlbench.distribution import own_version
+from mlbench.errors import NoAnswerError
 from mlbench.records import Goal, LogMatch, Point, Run
 from mlbench.results import Comparison, Result
-from tests.conftest import wait_for
-from tests.mlbench.conftest import wait_for_end
+from tests.mlbench.report.making import make_run
 from tests.mlbench.scripted import Reply, serving
-from tests.stacks import order_steps
 
 _DATE = "2018-08-03T09:21:29.347000Z"
 
@@ -98,23 +95,6 @@ def test_the_events_of_a_run(client: ApiClient, finished: Run) -> None:
     assert events[1].text == "2 workers are ready"
 
 
-def test_a_run_is_stopped_and_deleted(client: ApiClient) -> None:
-    run = order_steps(client, "to-stop", steps=6000, rate=100)
-    wait_for(
-        lambda: client.get_run_metrics(run.id, last_n=1).result().value, what="the run records"
-    )
-    with pytest.raises(ApiError, match="stop it first") as refused:
-        client.delete_run(run.id).result()
-    assert refused.value.status == 409
-    client.stop_run(run.id).result()
-    assert wait_for_end(client, run).state == "STOPPED"
-    deleted = client.delete_run(run.id).result()
-    assert (deleted.status_code, deleted.value) == (204, None)
-    with pytest.raises(ApiError, match=f"no run {run.id}") as gone:
-        client.get_run(run.id).result()
-    assert gone.value.status == 404
-
-
 def test_pods_and_the_installation_are_described(client: ApiClient, finished: Run) -> None:
     pods = client.get_worker_pods().result().value
     assert [pod.name for pod in pods] == [rank.pod for rank in finished.ranks]
@@ -123,17 +103,15 @@ def test_pods_and_the_installation_are_described(client: ApiClient, finished: Ru
     assert {pod.state for pod in pods} <= {"exited", "idle"}
     assert all(pod.seen_at and pod.seen_at > finished.created_at for pod in pods)
     info = client.get_info().result().value
-    assert (info.version, info.pool, info.workers) == (version("mlbench"), "local", 2)
+    assert (info.version, info.pool, info.workers) == (own_version(), "local", 2)
     assert (info.limits.workers, info.limits.whole_cpus) == (16, True)
     assert info.limits.bandwidth is None
     assert info.prometheus_url == info.fields["prometheus"]["url"]
 
 
 def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> None:
-    run = {"id": 1, "name": "a", "state": "INITIALIZED", "reason": "", "num_workers": 4}
-    run |= {"attempt": 0, "created_at": "", "started_at": None, "finished_at": None}
-    run |= {"goal": None, "delivery": None, "ranks": []}
-    with serving(Reply(201, run)) as master, ApiClient(url=master.url) as client:
+    answer = Reply(201, make_run().to_fields())
+    with serving(answer) as master, ApiClient(url=master.url) as client:
         client.create_run("a", 4)
         client.create_run("a", 4, 0.5, 100, "resnet", "gloo", None, None, None, True, True, True)
         client.create_run(
@@ -199,7 +177,7 @@ def test_a_part_of_the_values_can_be_asked_for(client: ApiClient, finished: Run)
         assert later.result().value["train_loss @ 0"] == losses["train_loss @ 0"][100:]
 
 
-def test_what_was_posted_comes_back(client: ApiClient, finished: Run) -> None:
+def test_posted_values_come_back(client: ApiClient, finished: Run) -> None:
     for minute, value in enumerate((math.nan, math.inf, -math.inf)):
         date = f"2018-08-03T09:{minute:02}:00.000000Z"
         client.post_metric(finished.id, "unusual", value, date=date).result()
@@ -228,20 +206,6 @@ def test_many_samples_go_in_one_request(client: ApiClient, finished: Run) -> Non
     some = client.get_all_metrics(metric_filter=["warmth", "none"], until=_DATE).result().value
     assert some[pod] == warmth
     assert client.get_all_metrics(since=_DATE, metric_filter="warmth").result().value[pod] == {}
-
-
-def test_a_download_goes_to_a_file_piece_by_piece(client: ApiClient, finished: Run) -> None:
-    file, seen = io.BytesIO(), list[int]()
-    size = client.download(
-        finished.id,
-        file,
-        format="csv",
-        on_progress=lambda received, total: seen.append(received),
-    )
-    assert seen == sorted(seen)
-    assert seen[-1] == size == len(file.getvalue())
-    rows = list(csv.reader(io.StringIO(file.getvalue().decode())))
-    assert any("train_loss" in cell for row in rows for cell in row)
 
 
 def test_a_download_that_breaks_off_is_an_error() -> None:
@@ -298,23 +262,14 @@ def test_a_log_is_read_downwards_upwards_and_as_a_file(client: ApiClient, finish
     first = client.get_logs(finished.id, rank=1, before=tail.start).result().value
     assert (first.start, first.text + tail.text) == (0, whole.text)
     assert client.get_logs(finished.id, rank=1, stream="stderr").result().value.text == ""
+    found = client.search_logs(finished.id, "STEP 200", 1, offset=10).result().value
+    assert found.matches == (LogMatch(tail.start, tail.text.rstrip()),)
     file, told = io.BytesIO(), []
     written = client.download_log(
         finished.id, file, 1, on_progress=lambda received, total: told.append((received, total))
     )
     assert file.getvalue() == whole.text.encode()
     assert (written, told[-1]) == (whole.size, (whole.size, whole.size))
-
-
-def test_a_log_is_searched(client: ApiClient, finished: Run) -> None:
-    whole = client.get_logs(finished.id, rank=1).result().value
-    lines = whole.text.splitlines()
-    found = client.search_logs(finished.id, "STEP", 1).result().value
-    assert found.matches == (LogMatch(0, lines[0]), LogMatch(len(lines[0]) + 1, lines[1]))
-    assert (found.start, found.offset, found.size) == (0, whole.size, whole.size)
-    assert (found.rank, found.stream, found.attempt, found.complete) == (1, "stdout", 1, True)
-    later = client.search_logs(finished.id, "step", 1, offset=len(lines[0]) + 1).result().value
-    assert later.matches == found.matches[1:]
 
 
 # --- Results ---
@@ -347,19 +302,3 @@ def test_a_result_and_a_comparison_come_back(client: ApiClient, finished: Run) -
     [group] = compared.value.groups
     assert (group.label, group.run_ids, group.reached) == ("2 workers", (finished.id,), 1)
     assert compared.value.results == (found,)
-
-
-def test_options_that_were_not_given_are_not_sent() -> None:
-    with serving(Reply(404, {"message": "none"})) as master, ApiClient(url=master.url) as client:
-        for future in (
-            client.get_result(7),
-            client.get_result("7", goal="a b>=1", after_seconds=0.5, price=0),
-            client.compare([7, "8"]),
-        ):
-            with pytest.raises(ApiError, match="none"):
-                future.result()
-    assert sorted(asked.path for asked in master.asked) == [
-        "/api/compare/?runs=7%2C8",
-        "/api/runs/7/result/",
-        "/api/runs/7/result/?goal=a+b%3E%3D1&after=0.5&price=0",
-    ]

@@ -6,7 +6,7 @@ from mlbench.csv_cells import harmless, harmless_value
 
 
 @pytest.mark.parametrize("text", ["=1", "+1", "-a", "@SUM(1)", "\t=1", "\r=1", "\n=1"])
-def test_what_would_begin_a_formula_has_a_quote_before_it(text: str) -> None:
+def test_a_formula_gets_a_quote_before_it(text: str) -> None:
     assert harmless(text) == f"'{text}"
 
 

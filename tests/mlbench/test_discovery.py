@@ -159,7 +159,7 @@ def test_of_several_services_one_is_chosen_by_name(cluster: Cluster) -> None:
         ([service("ExternalName", ports=[])], "has no port"),
     ],
 )
-def test_what_is_missing_is_told(
+def test_a_missing_service_or_address_is_told(
     cluster: Cluster, there: list[dict[str, Any]], message: str
 ) -> None:
     cluster.services = there
@@ -191,7 +191,7 @@ def test_without_service_account_or_package_it_says_what_to_do(
     with pytest.raises(DiscoveryError, match=r"in_cluster= says .* url= names the master itself"):
         ApiClient()
     monkeypatch.setitem(sys.modules, "kubernetes", None)
-    with pytest.raises(DiscoveryError, match=r"pip install 'mlbench\[kubernetes\]'"):
+    with pytest.raises(DiscoveryError, match=r"pip install 'mlbench-stack\[kubernetes\]'"):
         ApiClient()
 
 

@@ -123,7 +123,7 @@ def test_a_dashboard_changed_or_moved_by_hand_is_set_right(
 
 
 @pytest.mark.parametrize("plainly", [True, False])
-def test_what_grafana_rewrites_when_it_stores_is_no_difference(
+def test_a_dashboard_that_grafana_rewrote_is_unchanged(
     pushed: GrafanaServer, dashboards: Path, plainly: bool
 ) -> None:
     pushed.lists_versions_plainly = plainly
@@ -166,9 +166,7 @@ def test_a_login_for_prometheus_is_kept_where_nobody_reads_it(
     assert push(pushed.url, dashboards, prometheus_url=with_login) == _UNCHANGED
 
 
-def test_what_comes_from_grafanas_files_is_left_alone(
-    pushed: GrafanaServer, dashboards: Path
-) -> None:
+def test_provisioned_dashboards_are_left_alone(pushed: GrafanaServer, dashboards: Path) -> None:
     pushed.dashboards["mlbench-run"]["meta"]["provisioned"] = True
     pushed.data_sources[0]["readOnly"] = True
     assert push(pushed.url, dashboards) == _UNCHANGED

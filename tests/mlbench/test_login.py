@@ -19,7 +19,7 @@ def test_an_address_is_taken_apart(url: str, clean: str, login: Login | None) ->
     assert split_login(url) == (clean, login)
 
 
-def test_what_is_put_together_can_be_taken_apart() -> None:
+def test_a_login_is_put_into_an_address() -> None:
     login = Login("a user", "p@ss:w/rd")
     assert split_login(with_login("http://p:1/path", login)) == ("http://p:1/path", login)
     assert Login("Aladdin", "open sesame").header == "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="

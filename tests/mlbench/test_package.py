@@ -17,6 +17,6 @@ def test_tab_shows_the_public_names_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("module", "unused"), [("mlbench", "httpx"), ("mlbench.client", "kubernetes")]
 )
-def test_what_is_not_used_is_not_imported(module: str, unused: str) -> None:
+def test_unused_packages_are_not_imported(module: str, unused: str) -> None:
     code = f"import sys, {module}; sys.exit({unused!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -48,7 +48,7 @@ OWN = derive(PODS[0], SECRET)
         "w-0//\xfc",
     ],
 )
-def test_what_the_secret_did_not_make_is_nobodys(token: str) -> None:
+def test_a_token_made_without_the_secret_is_refused(token: str) -> None:
     assert identify(token, SECRET) is None
 
 

@@ -6,7 +6,7 @@ from mlbench.home import Home
 from mlbench.pool import LocalWorker, PoolFiles
 
 
-def test_what_the_controller_wants_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_the_wanted_number_is_read_as_it_was_written(tmp_path: Path) -> None:
     pool = PoolFiles(Home(tmp_path))
     assert pool.read_wanted() is None
     pool.write_wanted(3)

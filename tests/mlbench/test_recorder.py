@@ -79,7 +79,7 @@ def test_a_value_is_spelled_as_json(
 
 
 @pytest.mark.parametrize("value", [None, [1.0], 1j, {}, np.ones(2)], ids=repr)
-def test_what_is_neither_number_nor_text_is_refused(
+def test_other_values_than_numbers_and_texts_are_refused(
     recorder: Recorder, path: Path, value: Any
 ) -> None:
     with pytest.raises(TypeError):

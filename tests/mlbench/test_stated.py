@@ -18,7 +18,7 @@ from mlbench.stated import check_settings, reaches
     ],
     ids=["none", "each type", "longest", "most", "integers"],
 )
-def test_what_may_be_stated(settings: object) -> None:
+def test_good_settings(settings: object) -> None:
     check_settings(settings)
 
 
@@ -44,7 +44,7 @@ def test_what_may_be_stated(settings: object) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_may_not(settings: object, said: str) -> None:
+def test_bad_settings_are_refused(settings: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         check_settings(settings)
 

@@ -44,7 +44,7 @@ def test_the_start_of_a_download_is_repeated() -> None:
     assert file.getvalue() == b"content"
 
 
-def test_what_is_sent_is_what_was_given_whatever_becomes_of_it() -> None:
+def test_a_body_may_change_after_the_call() -> None:
     unit = {"unit": "s"}
     point = Reply(201, {"date": "", "value": ""}, seconds=0.1)
     with serving(point) as master, ApiClient(1, url=master.url) as client:
@@ -179,7 +179,7 @@ def test_a_master_that_is_away_is_named_without_its_token() -> None:
         ("", None, "", None),
     ],
 )
-def test_which_token_is_shown(
+def test_the_argument_comes_before_the_address_and_the_variable(
     monkeypatch: pytest.MonkeyPatch, user: str, token: str | None, variable: str, sent: str | None
 ) -> None:
     monkeypatch.setenv("MLBENCH_TOKEN", variable)
@@ -193,6 +193,6 @@ def test_which_token_is_shown(
 
 
 @pytest.mark.parametrize("url", ["", "http://", "host:port", "ftp://host", "user:token@"])
-def test_what_is_no_address_is_told(url: str) -> None:
+def test_a_malformed_address_is_refused(url: str) -> None:
     with pytest.raises(MLBenchError, match=r"url: it must be host:port or http\(s\)://host:port"):
         ApiClient(url=url)

@@ -34,6 +34,13 @@ def test_each_worker_says_what_it_is_uses_and_works_on(
     worker.get_by_role("link", name=re.compile(f"Run {run.id}")).click()
     user.wait_for_url(f"{connection.url}/runs/{run.id}")
     user.go_back()
+    worker.get_by_role("link", name=_SECOND).click()
+    user.wait_for_url(f"{connection.url}/workers/{_SECOND}")
+    expect(user.get_by_text("Works on")).to_be_visible()
+    expect(user.get_by_text("No alert about it fires.")).to_be_visible()
+    expect(user.get_by_role("row", name=re.compile("on-workers STARTED"))).to_be_visible()
+    expect(user.locator("#resources-chart")).to_be_visible()
+    user.go_back()
     stop_runs(client)
     expect(worker.get_by_text("rank 1")).to_be_hidden()
 
@@ -55,7 +62,7 @@ def test_an_empty_installation_says_what_to_do(
         page.goto("about:blank")
 
 
-def test_what_goes_wrong_is_told(user: Page, connection: Connection, watch: Watch) -> None:
+def test_errors_are_shown(user: Page, connection: Connection, watch: Watch) -> None:
     watch.expect("status of 400")
     refusal = {"status": 400, "message": "it is <b>wrong</b>"}
     user.route("**/api/pods/", lambda route: route.fulfill(status=400, json=refusal))

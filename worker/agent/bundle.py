@@ -14,6 +14,7 @@ import prometheus_client
 
 import mlbench
 import worker
+from mlbench.distribution import DISTRIBUTION
 
 # Every Python since 2.6 can parse this; the modules that it imports need a newer one.
 _MAIN = """\
@@ -40,8 +41,9 @@ def write_bundle(path: Path) -> None:
 def _contents() -> Iterator[tuple[str, str]]:
     yield "__main__.py", _MAIN
     # Where importlib.metadata finds the version.
-    installed = distribution("mlbench")
-    yield f"mlbench-{installed.version}.dist-info/METADATA", str(installed.read_text("METADATA"))
+    installed = distribution(DISTRIBUTION)
+    about = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
+    yield f"{about}/METADATA", str(installed.read_text("METADATA"))
     for package, patterns in (
         (mlbench, ["mlbench/*.py"]),
         (worker, ["worker/*.py", "worker/agent/*.py"]),

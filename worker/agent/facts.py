@@ -4,11 +4,11 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
 
 from mlbench.assignment import Assignment
+from mlbench.distribution import own_version
 from mlbench.records import StatedMachine
 from worker.agent.link import Offset
 from worker.agent.machine import read_gpus, read_machine
@@ -44,7 +44,7 @@ class Facts:
                 "gpus": self._gpus,
                 "gpu_driver": self._gpu_driver,
                 "python": python.version if python else None,
-                "mlbench": version("mlbench"),
+                "mlbench": own_version(),
                 "packages": python.packages if python else {},
                 "git": git_state(find_source(command, folder), self._environ),
                 "clock_offset_seconds": offset.seconds if offset else None,

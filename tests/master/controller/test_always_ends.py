@@ -8,15 +8,7 @@ import pytest
 from master.controller.actions import Action, Assign, Count, End, MarkLost, StopRanks
 from master.controller.decisions import decide
 from master.controller.world import RankView, RunView, World
-from tests.master.controller.worlds import (
-    COUNTED,
-    NOW,
-    ORDERED,
-    POLICY,
-    RUNNING,
-    WORLD,
-    workers,
-)
+from tests.master.controller.worlds import COUNTED, NOW, ORDERED, POLICY, RUNNING, WORLD, workers
 
 
 @dataclass

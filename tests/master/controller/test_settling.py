@@ -1,36 +1,69 @@
-"""Counting a run: what agrees is believed; what Prometheus lost is delivered again, a few times."""
+"""Counting a run, at its end and later: what Prometheus lost is delivered again, a few times."""
 
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from dataclasses import asdict
 
 import pytest
 from peewee import Database, fn
 
+from master import runs, sweeping
 from master.controller import settling
-from master.controller.settling import Settler
-from master.models import Run, Series, Stream, run_owner
+from master.controller.settling import KEPT_SECONDS, Settler
+from master.models import Chunk, Run, Series, Stream, run_owner
 from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient, PrometheusError
+from master.reading.selection import Selection
+from master.reading.series import SeriesReader
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, UnavailableError
 from master.recording.samples import Sample
 from tests.conftest import PrometheusServer
-from tests.master.making import deliver_all, line, post, record, reload
+from tests.master.making import deliver_all, line, make_run, post, record, reload
 from tests.master.recording.places import write_labelled
 
 # What the samples of `recorded` count as.
 WHOLE = SampleCounts(recorded=9, in_prometheus=7, kept=2)
+# And those of `Master.make_ended`.
+ENDED = SampleCounts(recorded=21, in_prometheus=20, kept=1)
+
+
+class Master:
+    """What the controller does with samples, a step at a time."""
+
+    def __init__(self, server: PrometheusServer) -> None:
+        self.server = server
+        self.writer, self.prometheus = RemoteWriter(server.url), PrometheusClient(server.url)
+        self.delivery = Delivery(self.writer)
+        self.settler = Settler(self.prometheus, self.delivery, look_seconds=0.0)
+
+    def make_ended(self, state: str = "FINISHED") -> Run:
+        """Store a run that has ended just now, and deliver and count it."""
+        run = make_run(state=state, finished_at=time.time())
+        record(run, b"".join(line(time.time() - 1 + i / 1000, a=i) for i in range(20)))
+        record(run, line(time.time(), text="kept"))
+        deliver_all(self.delivery)
+        self.settler.turn()
+        assert reload(run).delivery == asdict(ENDED)
+        return run
+
+    def values(self, run: Run) -> int:
+        series = SeriesReader(self.prometheus).run(run.id, Selection())
+        return sum(len(points) for _, pieces in series for points in pieces)
 
 
 @pytest.fixture
-def settler(own_prometheus: PrometheusServer, database: Database) -> Iterator[Settler]:
-    with (
-        closing(RemoteWriter(own_prometheus.url)) as writer,
-        closing(PrometheusClient(own_prometheus.url)) as prometheus,
-    ):
-        yield Settler(prometheus, Delivery(writer))
+def master(own_prometheus: PrometheusServer, database: Database) -> Iterator[Master]:
+    found = Master(own_prometheus)
+    yield found
+    found.writer.close()
+    found.prometheus.close()
+
+
+@pytest.fixture
+def settler(master: Master) -> Settler:
+    return master.settler
 
 
 @pytest.fixture
@@ -49,31 +82,10 @@ def redeliveries(run: Run) -> int:
     return int(reload(run).redeliveries)
 
 
-@pytest.mark.both_databases
-def test_what_agrees_is_believed(recorded: Run, settler: Settler) -> None:
-    assert settler.count(reload(recorded)) == WHOLE
-    assert redeliveries(recorded) == 0
-
-
-def test_what_is_lost_again_and_again_is_given_up(
-    recorded: Run, settler: Settler, own_prometheus: PrometheusServer
-) -> None:
-    own_prometheus.lose_everything()
-    for _ in range(3):
-        # Sent, stored and gone: nobody would ever see all of them.
-        assert settler.count(reload(recorded)) is None
-        Stream.update(delivered=Stream.size).execute()
-        Stream.update(recorded=3).where(Stream.owner == run_owner(recorded.id)).execute()
-    found = settler.count(reload(recorded))
-    assert found is not None
-    assert (found.in_prometheus, found.lost) == (0, 9)
-    assert redeliveries(recorded) == 3
-
-
 @pytest.mark.parametrize(
     ("hours", "again"), [(-21.9, True), (-22.1, False), (0.016, True), (0.018, False)]
 )
-def test_what_would_be_kept_instead_is_not_delivered_again(
+def test_samples_that_would_be_kept_instead_are_not_delivered_again(
     recorded: Run, settler: Settler, own_prometheus: PrometheusServer, hours: float, again: bool
 ) -> None:
     """As it is too old by now, or in the future by a clock that was set back."""
@@ -130,3 +142,110 @@ def test_nothing_is_delivered_while_it_is_counted(
     assert settler.count(reload(recorded)) == WHOLE
     deliverer[0].join()
     assert count(settler.prometheus, recorded.id) == SampleCounts(10, 8, 2)
+
+
+# --- Runs that have ended. ---
+
+
+def age(*ended: Run, seconds: float = KEPT_SECONDS + 1) -> None:
+    """Have runs ended so long ago."""
+    ids = [run.id for run in ended]
+    Run.update(finished_at=time.time() - seconds).where(Run.id.in_(ids)).execute()
+
+
+@pytest.mark.both_databases
+def test_samples_lost_right_after_the_end_are_delivered_again(master: Master) -> None:
+    """As soon as Prometheus is back, though nothing was on its way to it meanwhile."""
+    run = master.make_ended()
+    master.server.lose_everything()
+    master.settler.turn()
+    assert (reload(run).delivery, reload(run).redeliveries) == (None, 1)
+    assert master.values(run) == ENDED.recorded, "what waits can be read"
+    master.settler.turn()
+    assert reload(run).delivery is None, "it is not counted half delivered"
+    deliver_all(master.delivery)
+    assert master.values(run) == ENDED.recorded
+    master.settler.turn()
+    assert (reload(run).delivery, reload(run).state) == (asdict(ENDED), "FINISHED")
+
+
+@pytest.mark.parametrize("seconds", [KEPT_SECONDS + 1, -KEPT_SECONDS - 1])
+def test_an_hour_after_the_end_a_run_is_counted_for_the_last_time(
+    master: Master, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Also if a clock that was set back says that the end is still to come."""
+    run, young = master.make_ended(), master.make_ended()
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    age(run, seconds=seconds)
+    for step in ("forget_some", "forget_delivered"):
+        with monkeypatch.context() as patch:
+            patch.setattr(settling, step, killed)
+            with pytest.raises(KeyboardInterrupt):
+                master.settler.turn()
+        assert reload(run).settled_at is None
+    master.settler.turn()
+    assert reload(run).settled_at == pytest.approx(time.time(), abs=10)
+    assert reload(run).delivery == asdict(ENDED)
+    assert reload(young).settled_at is None
+    assert {chunk.stream.owner for chunk in Chunk.select()} == {run_owner(young.id)}
+    # What comes later still goes as soon as it is delivered.
+    post(run_owner(run.id), [Sample("late", "", time.time_ns() // 1000, 1.0)])
+    deliver_all(master.delivery)
+    assert {chunk.stream.owner for chunk in Chunk.select()} == {run_owner(young.id)}
+    assert master.values(run) == ENDED.recorded + 1
+
+
+def test_samples_missing_an_hour_later_are_delivered_again(master: Master) -> None:
+    """Of a Prometheus that says nothing of it, as one whose series were deleted."""
+    run = master.make_ended()
+    master.server.lose_everything()
+    master.settler._prometheus_began = master.prometheus.began()
+    age(run)
+    master.settler.turn()
+    assert (reload(run).settled_at, reload(run).delivery) == (None, None)
+    deliver_all(master.delivery)
+    master.settler.turn()
+    assert reload(run).delivery == asdict(ENDED)
+    assert reload(run).settled_at is not None
+    assert Chunk.select().count() == 0
+
+
+def test_a_stopped_run_whose_count_disagrees_later_says_so(master: Master) -> None:
+    run = make_run(state="STOPPED", finished_at=time.time(), redeliveries=3, reason="why\nstderr")
+    record(run, line(time.time(), a=1, b=2))
+    deliver_all(master.delivery)
+    master.server.lose_everything()
+    for _ in range(2):
+        master.settler.turn()
+        missing = "samples are missing: 2 recorded, 0 in Prometheus, 0 kept"
+        assert reload(run).reason == f"why; {missing}\nstderr"
+        assert reload(run).delivery == asdict(SampleCounts(2, 0, 0))
+        age(run)
+    assert reload(run).settled_at is not None
+
+
+def test_a_run_can_be_deleted_while_it_waits_to_be_counted(master: Master) -> None:
+    run = make_run(state="STOPPED", finished_at=time.time())
+    record(run, line(time.time(), a=1))
+    master.server.kill()
+    with pytest.raises(Exception, match="refused"):
+        master.settler.turn()
+    runs.delete(reload(run))
+    master.server.start()
+    master.settler.ask(run.id)
+    master.settler.turn()
+    deliver_all(master.delivery)
+    while sweeping.sweep():
+        pass
+    assert Run.get_or_none(Run.id == run.id) is None
+    assert Stream.select().count() == Chunk.select().count() == Series.select().count() == 0
+
+
+def test_runs_that_are_settled_cost_nothing(database: Database) -> None:
+    unsettled = Run.select(Run.id).where(Run.settled_at.is_null(), settling._is_due())
+    sql, values = unsettled.order_by(Run.id).sql()
+    [plan, *_] = database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
+    assert "USING INDEX run_settled_at" in plan[-1]

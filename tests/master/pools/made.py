@@ -1,11 +1,16 @@
 """Making what tests of the pool begin with: a manifest as the chart renders it, and its pods."""
 
+import threading
+from pathlib import Path
 from typing import Any
 
+from master.pools.api import Api
 from master.pools.base import Shape
-from master.pools.manifests import Manifest, PodDefaults, add_owner, make_stateful_set
+from master.pools.kubernetes import KubernetesPool
+from master.pools.manifests import Manifest, PodDefaults, add_owner, load, make_stateful_set
 from master.pools.plan import Wanted
 from master.pools.status import SeenPod
+from master.settings import ClusterSettings
 
 Object = dict[str, Any]
 
@@ -78,6 +83,14 @@ def make_wanted(manifest: Manifest, workers: int = 2, shape: Shape = DEFAULT_SHA
     """Return what there should be, owned."""
     made = make_stateful_set(manifest, DEFAULTS, shape, workers)
     return Wanted(add_owner(manifest.service, OWNER), add_owner(made, OWNER), frozenset())
+
+
+def make_pool(manifest: Path, namespace: str, stop: threading.Event) -> KubernetesPool:
+    """Return a pool at work in the cluster that ``$KUBECONFIG`` names."""
+    settings = ClusterSettings(manifest, namespace, OWNER_NAME)
+    pool = KubernetesPool(Api(), settings, load(manifest), DEFAULTS)
+    pool.start(stop)
+    return pool
 
 
 def make_pod(number: int, shape: str, **changes: Any) -> SeenPod:

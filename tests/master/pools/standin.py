@@ -74,11 +74,7 @@ class StandIn:
         return {
             "metadata": {"name": name, "uid": str(uid), "labels": template["metadata"]["labels"]},
             "spec": {"nodeName": "n"},
-            "status": {
-                "phase": "Running",
-                "podIP": f"10.0.0.{uid}",
-                "containerStatuses": [state],
-            },
+            "status": {"phase": "Running", "podIP": f"10.0.0.{uid}", "containerStatuses": [state]},
         }
 
     def _delete(self, name: str, uid: str) -> None:

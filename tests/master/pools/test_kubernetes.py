@@ -12,12 +12,11 @@ from prometheus_client import CollectorRegistry
 from master.pools import kubernetes
 from master.pools.base import Shape
 from master.pools.kubernetes import KubernetesPool
-from master.pools.manifests import Manifest, make_stateful_set
+from master.pools.manifests import Manifest, load, make_stateful_set
 from master.settings import Limits
 from tests.conftest import wait_for
-from tests.master.pools.driving import make_pool
-from tests.master.pools.made import DEFAULTS, NAME, OWNER, OWNER_NAME
-from tests.master.pools.proxy import Fault, Proxy, serve
+from tests.master.pools.made import DEFAULTS, NAME, OWNER, OWNER_NAME, make_pool
+from tests.master.pools.proxy import Fault, Proxy, Request, serve
 from tests.master.pools.standin import StandIn
 
 SMALL = Shape(num_cpus=0.5)
@@ -132,7 +131,7 @@ def test_pods_that_were_too_many_are_not_given_to_a_larger_run(
     assert not set(after[2:]) & set(before)
 
 
-def test_what_others_change_is_set_back(pool: KubernetesPool, cluster: StandIn) -> None:
+def test_changes_by_others_are_set_back(pool: KubernetesPool, cluster: StandIn) -> None:
     settle(pool, 2)
     sets = cluster.objects["statefulsets"]
     with cluster.lock:
@@ -150,13 +149,15 @@ def test_what_others_change_is_set_back(pool: KubernetesPool, cluster: StandIn) 
         (Fault(403, "quota"), "refuses to make worker pods (403 Forbidden): quota"),
         (Fault(422, "spec.x: invalid"), "finds the worker pods invalid (422): spec.x: invalid"),
         (Fault(500, "out of order"), "cannot make worker pods (500): out of order"),
+        (Fault(404, "no owner"), "cannot make worker pods (404): no owner"),
         (Fault(0), "API does not answer: "),
     ],
 )
-def test_what_is_refused_is_told_and_tried_again(
+def test_refusals_are_told_and_tried_again(
     pool: KubernetesPool, proxy: Proxy, fault: Fault, words: str
 ) -> None:
-    proxy.spoil = lambda request: fault if request.verb == "PATCH" else None
+    refused = ("GET", "deployments") if fault.status == 404 else ("PATCH", "services")
+    proxy.spoil = lambda request: fault if (request.verb, request.kind) == refused else None
     pool.scale(2, SMALL, frozenset())
     wait_for(lambda: words in pool.explain())
     proxy.spoil = lambda request: None
@@ -174,18 +175,8 @@ def test_a_cluster_that_wants_to_be_left_alone_is(pool: KubernetesPool, proxy: P
     assert changes(proxy) == [("PATCH", "services")] * 2, "no other request would go better"
 
 
-def test_an_owner_that_is_not_there_is_told(pool: KubernetesPool, cluster: StandIn) -> None:
-    with cluster.lock:
-        owner = cluster.objects["deployments"].pop(OWNER_NAME)
-    pool.scale(2, SMALL, frozenset())
-    wait_for(lambda: "cannot make worker pods (404)" in pool.explain())
-    with cluster.lock:
-        cluster.objects["deployments"][OWNER_NAME] = owner
-    settle(pool, 2)
-
-
 @pytest.mark.parametrize(("kind", "fault"), [("pods", Fault(403)), ("services", Fault(0))])
-def test_what_was_seen_last_counts_while_nothing_can_be_seen(
+def test_the_last_known_pods_count_while_the_cluster_is_silent(
     pool: KubernetesPool, proxy: Proxy, kind: str, fault: Fault
 ) -> None:
     settle(pool, 2)
@@ -201,6 +192,36 @@ def test_nothing_is_known_before_it_was_seen(pool: KubernetesPool) -> None:
     assert pool.pods() is None
     assert pool.explain() == "the cluster's pods are not known yet"
     assert pool.place([f"{NAME}-0"], None) is None
+
+
+@pytest.mark.parametrize(("nth", "after"), [(1, False), (1, True), (2, True), (3, False)])
+def test_the_next_controller_goes_on_where_one_was_killed(
+    proxy: Proxy, cluster: StandIn, manifest_path: Path, nth: int, after: bool
+) -> None:
+    """At its nth change of the cluster, before or after that was carried out."""
+
+    def drive(workers: int, cores: float, kill_at: int = 0) -> None:
+        """Have a pool of its own make these workers, or be killed."""
+        killed, before = threading.Event(), len(changes(proxy))
+
+        def spoil(request: Request) -> Fault | None:
+            if request.verb not in CHANGES or len(changes(proxy)) - before < kill_at:
+                return None
+            killed.set()
+            return Fault(after=after)
+
+        proxy.spoil = spoil if kill_at else lambda request: None
+        shape = Shape(num_cpus=cores)
+        made = make_stateful_set(load(manifest_path), DEFAULTS, shape, workers)
+        make_pool(manifest_path, "here", killed).scale(workers, shape, frozenset())
+        wait_for(killed.is_set if kill_at else lambda: cluster.has_exactly(made))
+        killed.set()
+
+    # It makes the Service, and the StatefulSet; then it changes that, and ends the pods of before.
+    drive(2, 0.5, kill_at=min(nth, 2))
+    drive(2, 0.5)
+    drive(3, 0.25, kill_at=nth)
+    drive(3, 0.25)
 
 
 def test_whatever_fails_on_the_way_it_ends_with_exactly_the_right_pods(

@@ -1,9 +1,7 @@
 """The pool in a real cluster: shapes, sizes, faults, kills, and reasons in words."""
 
 import json
-import random
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -16,8 +14,7 @@ import pytest
 
 from master.pools.base import Shape
 from master.pools.kubernetes import KubernetesPool
-from tests.master.pools.driving import make_pool
-from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER_NAME, make_manifest
+from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER_NAME, make_manifest, make_pool
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -125,32 +122,6 @@ def test_from_nothing_through_shapes_to_nothing(pool: KubernetesPool, namespace:
     until(lambda: "cannot make worker pods (404)" in pool.explain(), pool.explain)
 
 
-def test_a_pod_that_is_deleted_comes_back_as_another(
-    pool: KubernetesPool, namespace: Namespace
-) -> None:
-    before = settle(pool, 2, SMALL)
-    namespace.kubectl("delete", "pod", f"{NAME}-1", "--wait=false")
-    until(lambda: pool.place([f"{NAME}-1"], None) is None)
-    after = settle(pool, 2, SMALL)
-    assert before[0] == after[0]
-    assert before[1] != after[1], "by this the next agent is told from the one before"
-
-
-def test_killed_at_any_moment_it_ends_with_exactly_the_right_pods(
-    manifest: Path, namespace: Namespace, stop: threading.Event
-) -> None:
-    dice = random.Random(1)  # noqa: S311 - dice, not secrets
-    module = [sys.executable, "-m", "tests.master.pools.driving", str(manifest), namespace.name]
-    for _ in range(12):
-        workers, shape = dice.choice("123"), json.dumps({"num_cpus": dice.choice([0.01, 0.02])})
-        with subprocess.Popen([*module, workers, shape]) as process:
-            time.sleep(dice.choice([0.7, 0.9, 1.1, 1.5, 3.0]))
-            process.kill()
-    pool = make_pool(manifest, namespace.name, stop)
-    settle(pool, 2, SMALL)
-    check_exactly(namespace, 2, 0.02)
-
-
 def waits_for(pool: KubernetesPool, words: str, workers: int, shape: Shape) -> None:
     """Ask for workers that cannot come, and wait until the pool says why."""
 
@@ -190,7 +161,7 @@ Spoil = Callable[[Object], object]
     [
         (
             lambda stated: stated["initContainers"]["bandwidth"].update(
-                command=["sh", "-c", "echo no NET_ADMIN; exit 2"],
+                command=["sh", "-c", "echo no NET_ADMIN; exit 2"]
             ),
             Shape(max_bandwidth=20.0),
             "limiting the bandwidth failed: Error, exit code 2: no NET_ADMIN",
@@ -217,7 +188,7 @@ Spoil = Callable[[Object], object]
         ),
     ],
 )
-def test_why_pods_do_not_run(
+def test_reasons_why_pods_do_not_run(
     namespace: Namespace,
     tmp_path: Path,
     spoil: Spoil,
@@ -252,12 +223,3 @@ def test_quotas(pool: KubernetesPool, namespace: Namespace) -> None:
     namespace.apply({**quota, "spec": {"hard": {"services": "1", "pods": "1"}}})
     ask = f"1 of 2 worker pods are made; if it stays so, `kubectl -n {namespace.name} describe "
     waits_for(pool, f"{ask}statefulset {NAME}` tells why", 2, SMALL)
-
-
-def test_another_shape_replaces_idle_pods_and_spares_busy_ones(pool: KubernetesPool) -> None:
-    busy, idle = settle(pool, 2, SMALL)
-    pool.scale(2, Shape(num_cpus=0.01), frozenset({busy}))
-    until(lambda: idle not in [pod.uid for pod in pool.pods() or []])
-    until(lambda: [pod.usable for pod in pool.pods() or []] == [True, True], pool.explain)
-    assert (pool.pods() or [])[0].uid == busy, "it is good for its run"
-    assert settle(pool, 2, Shape(num_cpus=0.01))[0] != busy, "once that is over"

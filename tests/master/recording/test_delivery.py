@@ -27,10 +27,7 @@ def assert_counts(prometheus: PrometheusClient, run: Run, sent: int, kept: int) 
 
 
 def test_killed_between_sending_and_committing(
-    run: Run,
-    delivery: Delivery,
-    prometheus: PrometheusClient,
-    monkeypatch: pytest.MonkeyPatch,
+    run: Run, delivery: Delivery, prometheus: PrometheusClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = time.time() - 5
     record(run, b"".join(line(start + i / 2000, a=i, text="x") for i in range(50)))
@@ -71,7 +68,7 @@ def test_many_batches_and_cuts_within_lines(
     assert sum(len(chunk.data) for chunk in Chunk.select()) == len(data)
 
 
-def test_what_nobody_will_count_again_goes_once_it_is_delivered(
+def test_delivered_chunks_go_unless_their_run_may_be_counted_again(
     run: Run, delivery: Delivery
 ) -> None:
     """Samples of pods and of runs that are settled; those of a run that may be counted stay."""

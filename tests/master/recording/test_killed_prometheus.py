@@ -1,20 +1,17 @@
 """The writer against a Prometheus that is killed, and may come back with an empty disk."""
 
 import shutil
-import time
 from collections.abc import Iterator
 
 import pytest
 from peewee import Database
 
-from master.models import Run, Stream
+from master.models import Run
 from master.recording import delivery as module
 from tests.conftest import PrometheusServer, wait_for
 from tests.master.recording.case import Case
-from tests.master.recording.deliverer import Deliverer
-from tests.master.recording.places import (
-    nothing_waits,
-)
+from tests.master.recording.deliverer import delivering
+from tests.master.recording.places import nothing_waits
 
 
 @pytest.fixture
@@ -29,30 +26,13 @@ def redeliveries(case: Case) -> int:
     return found
 
 
-def test_killed_and_away_for_a_while(
-    own_case: Case, own_prometheus: PrometheusServer, database: Database
-) -> None:
-    with Deliverer(own_case.delivery, database, own_case.recount):
-        own_case.record_some()
-        wait_for(nothing_waits)
-        own_prometheus.kill()
-        for _ in range(5):
-            own_case.record_some()
-            time.sleep(0.2)
-        assert all(0 < stream.delivered < stream.size for stream in Stream.select())
-        own_prometheus.start()
-        wait_for(nothing_waits)
-    own_case.assert_complete()
-    assert redeliveries(own_case) == 0
-
-
 def test_an_empty_disk_while_samples_wait(
     own_case: Case,
     own_prometheus: PrometheusServer,
     database: Database,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with Deliverer(own_case.delivery, database, own_case.recount):
+    with delivering(own_case.delivery, database, own_case.recount):
         for _ in range(3):
             own_case.record_some()
             wait_for(nothing_waits)

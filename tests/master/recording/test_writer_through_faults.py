@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from peewee import Database
@@ -14,7 +13,7 @@ from master.recording.remote_write import UnavailableError
 from tests.conftest import PrometheusServer, wait_for
 from tests.master.making import line, record
 from tests.master.recording.case import Case
-from tests.master.recording.deliverer import Deliverer, Patience
+from tests.master.recording.deliverer import Patience, delivering
 from tests.master.recording.faulty_prometheus import (
     Fault,
     FaultyPrometheus,
@@ -36,12 +35,6 @@ from tests.master.recording.places import (
     nothing_waits,
     write_labelled,
 )
-
-
-@pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    """The URL of one kind of database: nothing here is about that."""
-    return f"sqlite:///{tmp_path / 'mlbench.db'}"
 
 
 @pytest.fixture
@@ -101,10 +94,7 @@ def test_samples_wait_in_order(case: Case, faulty: FaultyPrometheus, fault: Faul
 
 @pytest.mark.parametrize("fault", [hang, store_and_hang])
 def test_it_gives_up_on_what_hangs(
-    database: Database,
-    faulty: FaultyPrometheus,
-    shared_prometheus: PrometheusServer,
-    fault: Fault,
+    database: Database, faulty: FaultyPrometheus, shared_prometheus: PrometheusServer, fault: Fault
 ) -> None:
     case = Case(faulty.url, shared_prometheus.url, timeout_seconds=0.5)
     case.record_some()
@@ -113,7 +103,7 @@ def test_it_gives_up_on_what_hangs(
         case.delivery.deliver_waiting()
     assert [stream.delivered for stream in streams.waiting()] == [0, 0, 0]
     case.record_some()
-    with Deliverer(case.delivery, database):
+    with delivering(case.delivery, database):
         wait_for(nothing_waits)
     case.assert_complete()
     case.close()
@@ -122,13 +112,7 @@ def test_it_gives_up_on_what_hangs(
 def test_a_fault_in_the_midst_of_a_refusal(case: Case, faulty: FaultyPrometheus) -> None:
     """Halving down to the refused sample takes many requests: each may be the one that fails."""
     now_ms = time.time_ns() // 1_000_000 - 1_000
-    foreign = {
-        "__name__": "mlbench_run_metric",
-        "run_id": str(case.run.id),
-        "rank": "0",
-        "metric": "a",
-    }
-    write_labelled(faulty.target, (foreign, [(now_ms + 3, -1.0)]))
+    write_labelled(faulty.target, (case.labels | {"metric": "a"}, [(now_ms + 3, -1.0)]))
     stream = record(case.run, b"".join(line((now_ms + i) / 1000, a=i, b=i) for i in range(8)))
     for passed in range(5):
         faulty.faults += [pass_on] * passed + [store_and_fail if passed % 2 else cut]

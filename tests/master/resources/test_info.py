@@ -1,7 +1,6 @@
 """``/api/info/`` and ``/api/benchmarks/``: what a run may ask for here."""
 
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from master.app import create_app
 from master.benchmarks import BENCHMARKS
 from master.reading.promql import PrometheusClient
 from master.settings import Limits, Settings
+from mlbench.distribution import own_version
 from tests.conftest import USER_TOKEN
 
 
@@ -22,7 +22,7 @@ def ask(settings: Settings, prometheus: PrometheusClient) -> Any:
 
 def test_a_local_stack(settings: Settings, prometheus: PrometheusClient) -> None:
     assert ask(settings, prometheus) == {
-        "version": version("mlbench"),
+        "version": own_version(),
         "pool": "local",
         "workers": 2,
         "limits": {"workers": 4, "cpus": 2.0, "whole_cpus": True, "bandwidth": None, "gpus": 0},

@@ -134,7 +134,7 @@ def test_a_wrong_field_is_named(api: TestClient) -> None:
         assert answer.json["message"].startswith(field)
     assert "there is no such field" in answer.json["message"]
     nameless = api.simulate_post("/api/runs", json={"benchmark": "steps"})
-    assert nameless.json == {"status": 400, "message": "name: Field required"}
+    assert nameless.json == {"status": 400, "message": "name: it is missing"}
     assert not Run.select().exists()
 
 

@@ -1,80 +1,68 @@
 """The alerts that fire, on a terminal; ``tests/chain`` has those of a real Prometheus."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
 from mlbench import ApiClient
-from mlbench.cli.live import Alert, AlertsError, AlertWatch, read_alerts
-from mlbench.home import Home
-from tests.conftest import free_port
+from mlbench.errors import ApiError
+from mlbench.records import Alert
+from mlbench.transport import Answer
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.scripted import Reply, serving
+
+_SINCE = "2026-03-01T09:23:05.120000Z"
 
 
-def fields(name: str, state: str = "firing", **labels: str) -> dict[str, object]:
-    """Return an alert as Prometheus's API describes it."""
-    text = {"description": f"{name} is wrong.", "runbook": f"docs/{name}.md"} if labels else {}
-    return {"labels": {"alertname": name, **labels}, "annotations": text, "state": state}
+def alert(name: str, run_id: int | None) -> Alert:
+    return Alert(
+        name=name,
+        severity="critical",
+        since=_SINCE,
+        text=f"{name} is wrong.",
+        runbook=f"docs/{name}.md",
+        run_id=run_id,
+        rank=None,
+        pod=None,
+    )
 
 
-_RUNS = [fields("OfARun", severity="critical", run_id=str(number)) for number in range(1, 1000)]
-_ALERTS = [fields("OfAPart"), fields("NotYet", "pending"), *_RUNS]
-_OF_RUN_7 = Alert("OfARun", "critical", "OfARun is wrong.", "docs/OfARun.md", run_id=7)
+@pytest.fixture
+def firing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An alert of each run and one of a part, whatever the real Prometheus finds."""
+    found = [alert("OfAPart", None), *(alert("OfARun", number) for number in range(1, 1000))]
+    answer(monkeypatch, lambda future: future.set_result(Answer(found, 200, b"")))
 
 
-@pytest.fixture(scope="module")
-def prometheus() -> Iterator[str]:
-    """The address of a Prometheus with an alert for each run, one of a part, and a pending one."""
-    with serving(Reply(200, {"data": {"alerts": _ALERTS}})) as server:
-        yield server.url
+def answer(monkeypatch: pytest.MonkeyPatch, fill: Any) -> None:
+    def get_alerts(client: ApiClient) -> Future[Answer[list[Alert]]]:
+        future: Future[Answer[list[Alert]]] = Future()
+        fill(future)
+        return future
+
+    monkeypatch.setattr(ApiClient, "get_alerts", get_alerts)
 
 
-def watching(mlbench: Mlbench, prometheus_url: str, folder: Path) -> Mlbench:
-    """Return a command line over the same stack that asks another Prometheus."""
-    home = Home(folder)
-    home.write_connection(replace(mlbench.home.read_connection(), prometheus_url=prometheus_url))
-    return replace(mlbench, home=home)
-
-
-def test_those_that_fire_are_read(prometheus: str) -> None:
-    found = read_alerts(prometheus)
-    assert found[0] == Alert("OfAPart", "", "", "", run_id=None)
-    assert found[7] == _OF_RUN_7
-    assert len(found) == 1000
-    assert AlertWatch(prometheus, run_id=7).read() == [_OF_RUN_7]
-    assert AlertWatch(prometheus, run_id=1000).read() == []
-
-
-def test_a_prometheus_that_is_away_or_none_is_told_of(mlbench: Mlbench) -> None:
-    nowhere = f"http://127.0.0.1:{free_port()}"
-    with pytest.raises(AlertsError, match=nowhere):
-        read_alerts(nowhere)
-    assert AlertWatch(nowhere, run_id=7).read() == []
-    with pytest.raises(AlertsError, match="404"):
-        read_alerts(mlbench.home.read_connection().url)
-
-
-def test_status_tells_what_fires_if_prometheus_answers(
-    mlbench: Mlbench, prometheus: str, tmp_path: Path
-) -> None:
-    watched = watching(mlbench, prometheus, tmp_path)
-    assert watched("status", "--json").json["alerts"][0]["name"] == "OfAPart"
-    told = watched("status").out
+@pytest.mark.usefixtures("firing")
+def test_status_tells_what_fires(mlbench: Mlbench) -> None:
+    assert mlbench("status", "--json").json["alerts"][0]["name"] == "OfAPart"
+    told = mlbench("status").out
     assert "critical OfARun (see docs/OfARun.md)\n  OfARun is wrong.\n" in told
-    done = watching(mlbench, f"http://127.0.0.1:{free_port()}", tmp_path)("status", "--json")
-    assert (done.code, done.json["alerts"]) == (0, None)
-    assert "does not tell which alerts fire" in done.err
 
 
-def test_a_run_that_is_watched_tells_its_alerts_once(
-    mlbench: Mlbench, client: ApiClient, prometheus: str, tmp_path: Path
+def test_status_goes_on_while_prometheus_is_away(
+    mlbench: Mlbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched = watching(mlbench, prometheus, tmp_path)
-    done = watched("run", "steps", "--set", "steps=200", "--set", "rate=100")
+    answer(monkeypatch, lambda future: future.set_exception(ApiError(503, "it is away")))
+    done = mlbench("status", "--json")
+    assert (done.code, done.json["alerts"]) == (0, None)
+    assert "it is away" in done.err
+
+
+@pytest.mark.usefixtures("firing")
+def test_a_run_that_is_watched_tells_its_alerts_once(mlbench: Mlbench, client: ApiClient) -> None:
+    done = mlbench("run", "steps", "--set", "steps=200", "--set", "rate=100")
     assert done.code == 0
     assert re.findall(r"^OfARun: .*$", done.err, re.M) == [
         "OfARun: OfARun is wrong. See docs/OfARun.md."

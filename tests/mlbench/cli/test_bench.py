@@ -24,6 +24,7 @@ from mlbench.cli.order import Order
 from mlbench.records import Benchmark, Run
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
+from tests.mlbench.report.making import make_run
 
 RunsOf = Callable[[str], list[Run]]
 
@@ -118,6 +119,7 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     )
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
 ) -> None:
@@ -153,7 +155,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
         (("steps", "--name", "x" * 35), f"--name {'x' * 35}: it may have at most 34 characters"),
     ],
 )
-def test_what_cannot_be_run_is_refused_before_anything_has(
+def test_an_impossible_set_is_refused_before_its_first_run(
     mlbench: Mlbench, client: ApiClient, arguments: tuple[str, ...], message: str
 ) -> None:
     before = client.get_runs().result().value
@@ -171,25 +173,13 @@ _RULES: dict[str, list[object]] = {
     "batch_size": [],
 }
 
-_RUN = Run(
-    id=7,
+_RUN = make_run(
     name="set-w2-r1",
-    state="FINISHED",
-    reason="",
-    num_workers=2,
-    attempt=1,
-    created_at="2018-08-03T09:21:29.347000Z",
-    started_at=None,
-    finished_at=None,
-    goal=None,
-    delivery=None,
-    ranks=(),
     benchmark="digits",
     # With what the seed and the light goal say.
     args={"epochs": "3", "seed": "5", "goal": "90", "backend": "gloo"},
     backend="gloo",
     seed=5,
-    gpu_enabled=False,
     light_target=True,
 )
 

@@ -99,7 +99,7 @@ def test_runs_are_compared_by_id_and_name(mlbench: Mlbench, finished: Run) -> No
     assert result["cost"]["total"] == pytest.approx(0.5 * result["cost"]["worker_seconds"])
 
 
-def test_where_a_file_cannot_be_written_the_comparison_is_not_lost(
+def test_a_comparison_is_printed_even_if_its_file_cannot_be_written(
     mlbench: Mlbench, finished: Run
 ) -> None:
     done = mlbench("compare", "finished", "-o", "/proc/report.md")
@@ -116,7 +116,7 @@ def test_where_a_file_cannot_be_written_the_comparison_is_not_lost(
         (("finished", "-o", "report.pdf"), "mlbench: -o report.pdf: its name must end with one of"),
     ],
 )
-def test_what_cannot_be_compared_is_told(
+def test_wrong_arguments_are_refused(
     mlbench: Mlbench, finished: Run, arguments: tuple[str, ...], message: str
 ) -> None:
     done = mlbench("compare", *arguments)
@@ -128,7 +128,7 @@ def test_what_cannot_be_compared_is_told(
 
 
 @pytest.mark.parametrize("name", ["report", "report.pdf", "folder.md", "missing/report.md"])
-def test_what_cannot_be_written_is_refused_before(tmp_path: Path, name: str) -> None:
+def test_unwritable_files_are_refused_before_the_first_run(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder.md").mkdir()
     with pytest.raises(UsageError, match=f"^-o {tmp_path / name}: "):
         compare.check_files([tmp_path / name])
@@ -139,7 +139,7 @@ def test_without_the_extra_the_page_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     compare.check_files([tmp_path / "report.md"])
-    with pytest.raises(UsageError, match=r"pip install 'mlbench\[report\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'mlbench-stack\[report\]'"):
         compare.check_files([tmp_path / "report.html"])
 
 

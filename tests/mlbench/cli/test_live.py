@@ -63,7 +63,7 @@ def test_before_the_first_number_there_is_time_only(run: Run) -> None:
 def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(
     mlbench: Mlbench, client: ApiClient
 ) -> None:
-    arguments = ("run", "steps", "--name", "drawn", "--set", "steps=150", "--set", "rate=100")
+    arguments = ("run", "steps", "--name", "drawn", "--set", "steps=150", "--set", "rate=150")
     with mlbench.on_terminal(*arguments, columns=60) as terminal:
         assert terminal.wait() == 0
     assert re.search(r"run \d+ \(drawn\) on 2 workers: training", terminal.text)
@@ -96,8 +96,9 @@ def test_ctrl_c_leaves_the_run_going(mlbench: Mlbench, client: ApiClient) -> Non
 
 
 def test_each_change_of_what_a_run_waits_for_is_told_once(
-    finished: Run, capsys: pytest.CaptureFixture[str]
+    finished: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(live, "_REFRESH_SECONDS", 0.0)
     room = "the cluster has room for {} of 4 workers"
     waits = ["", room.format(2), room.format(2), room.format(3), "", ""]
     states = ["INITIALIZED"] * 4 + ["STARTED", "FINISHED"]
@@ -107,11 +108,11 @@ def test_each_change_of_what_a_run_waits_for_is_told_once(
     ]
 
     def answer(asked: Asked) -> Reply:
-        return Reply(body={} if "metrics" in asked.path else bodies.pop(0))
+        return Reply(body=bodies.pop(0) if "runs" in asked.path else [])
 
     ordered = replace(finished, state="INITIALIZED")
     with answering(answer) as master, ApiClient(url=master.url) as client:
-        live.follow(client, ordered, None, quiet=False)
+        live.follow(client, ordered, quiet=False)
     assert capsys.readouterr().err.splitlines() == [
         f"run {finished.id} (finished) on 2 workers",
         f"waiting: {room.format(2)}",

@@ -77,7 +77,7 @@ def test_another_script_is_run_itself(folder: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_run_is_told(folder: Path, task: str, message: str) -> None:
+def test_an_impossible_task_is_refused(folder: Path, task: str, message: str) -> None:
     (folder / "plain.sh").touch(mode=0o644)
     with pytest.raises(UsageError, match=re.escape(message)):
         read(task)

@@ -8,53 +8,27 @@ from rich.console import Console
 
 from mlbench.cli import common, output
 from mlbench.home import Connection
-from mlbench.records import Delivery, Goal, Pod, Run
-from mlbench.results import AccuracyAfterTime, Cost, Result, TimeToAccuracy
+from mlbench.records import Delivery, Goal, Pod
+from mlbench.results import AccuracyAfterTime, Cost, TimeToAccuracy
+from tests.mlbench.report.making import make_aimless, make_result, make_run
 
 _CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
 
-_RESULT = Result(
-    run_id=7,
-    name="first",
-    benchmark="digits",
-    state="FINISHED",
-    num_workers=2,
-    division="closed",
-    departures=(),
-    target=Goal("val_global_Prec@1", 97.0),
+_GOAL = Goal("val_global_Prec@1", 97.0)
+_RESULT = replace(
+    make_result(7, 2),
     time_to_accuracy=TimeToAccuracy(8.52, 11.0),
     accuracy_after_time=AccuracyAfterTime(7200.0, 97.456, 9.0, "training"),
     last_value=97.456,
     best_value=98.1,
-    epochs=12,
-    samples=111111.0,
-    training_seconds=9.0,
-    wall_seconds=12.0,
     samples_per_second=12345.6,
     phases={"forward": 6.0, "backward": 3.0, "other": 1.0},
     communication_share=0.25,
     cost=Cost(24.0, 22.0, None, None, None),
     energy_joules=1234.5,
-    curve=None,
 )
-
-_RUN = Run(
-    id=7,
-    name="first",
-    state="FINISHED",
-    reason="",
-    benchmark="digits",
-    args={},
-    num_workers=2,
-    num_cpus=None,
-    attempt=1,
-    created_at="2018-08-03T09:21:29.347000Z",
-    started_at="2018-08-03T09:21:30.000000Z",
-    finished_at="2018-08-03T09:22:30.000000Z",
-    goal=Goal("val_global_Prec@1", 97.0, lower_is_better=False),
-    delivery=Delivery(recorded=12345, in_prometheus=12344, kept=1),
-    ranks=(),
-)
+_DELIVERY = Delivery(recorded=12345, in_prometheus=12344, kept=1)
+_RUN = make_run(benchmark="digits", goal=_GOAL, delivery=_DELIVERY)
 
 
 @pytest.fixture
@@ -142,22 +116,9 @@ def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
     assert "after time none within 1 min 00 s since the start" in shown(paper)
 
 
-def test_what_there_is_nothing_of_is_left_out(paper: io.StringIO) -> None:
-    nothing = replace(
-        _RESULT,
-        division="open",
-        target=None,
-        time_to_accuracy=None,
-        accuracy_after_time=None,
-        last_value=None,
-        best_value=None,
-        epochs=None,
-        samples_per_second=None,
-        phases={},
-        communication_share=None,
-        cost=None,
-        energy_joules=None,
-    )
+def test_missing_figures_are_left_out(paper: io.StringIO) -> None:
+    nothing = replace(make_aimless(7), epochs=None, samples_per_second=None, phases={})
+    nothing = replace(nothing, communication_share=None, cost=None)
     run = replace(_RUN, state="FAILED", reason="rank 1 [is] lost\nbye", goal=None, delivery=None)
     output.show_result(run, nothing, _CONNECTION)
     assert shown(paper)[:-4] == [

@@ -54,7 +54,7 @@ def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> N
     client.delete_run(fields["id"]).result()
 
 
-def test_what_else_can_be_ordered(mlbench: Mlbench, client: ApiClient) -> None:
+def test_further_options_of_an_order(mlbench: Mlbench, client: ApiClient) -> None:
     more = ("--seed=7", "--light", "--backend=gloo", "--restarts=2", "--cpus=1", "--deadline=2m")
     run = mlbench("run", "digits", *more, "--detach", "--json").json
     assert run["args"] == {"backend": "gloo", "goal": "90", "seed": "7"}
@@ -64,6 +64,7 @@ def test_what_else_can_be_ordered(mlbench: Mlbench, client: ApiClient) -> None:
     client.delete_run(run["id"]).result()
 
 
+@pytest.mark.slow
 def test_queued_runs_follow_one_another_and_can_be_taken_back(
     mlbench: Mlbench, client: ApiClient
 ) -> None:

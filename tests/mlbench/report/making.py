@@ -1,10 +1,10 @@
-"""Comparisons for reports, made up: as many groups and runs as a test asks for."""
+"""Runs, results and comparisons, made up as a test asks for."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from master.results.compare import to_groups
-from mlbench.records import Goal
+from mlbench.records import Goal, Run
 from mlbench.results import (
     AccuracyAfterTime,
     Comparison,
@@ -22,6 +22,18 @@ _EPOCHS = 12
 # Of the training time.
 _PHASES = {"data": 0.02, "forward": 0.3, "backward": 0.4, "communication": 0.05}
 _PHASES |= {"optimizer": 0.03, "metrics": 0.01, "evaluation": 0.1, "other": 0.04}
+
+
+def make_run(**given: Any) -> Run:
+    """Return run 7, which has FINISHED after a minute, but for what is given."""
+    fields: dict[str, Any] = {
+        **{"id": 7, "name": "first", "state": "FINISHED", "reason": "", "num_workers": 2},
+        **{"attempt": 1, "goal": None, "delivery": None, "ranks": ()},
+        "created_at": "2018-08-03T09:21:29.347000Z",
+        "started_at": "2018-08-03T09:21:30.000000Z",
+        "finished_at": "2018-08-03T09:22:30.000000Z",
+    }
+    return Run(**(fields | given))
 
 
 def make_result(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:

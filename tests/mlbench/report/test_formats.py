@@ -58,7 +58,7 @@ def test_every_row_has_the_figures_of_its_group() -> None:
     assert aimless["group_training_seconds_to_accuracy_mean"] == ""
 
 
-def test_what_there_is_none_of_is_empty_and_every_run_has_every_column() -> None:
+def test_missing_figures_are_empty_and_every_run_has_every_column() -> None:
     other = replace(make_result(2, 2), phases={"zeta": 1.0})
     first, second = rows_of(make_comparison([make_aimless(1), other]))
     assert first.keys() == second.keys()

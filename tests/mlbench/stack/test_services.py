@@ -139,7 +139,7 @@ def test_each_worker_has_the_token_of_its_own_pod(home: Home) -> None:
         assert identify(pod_token.read(file), secret) == PodIdentity(worker.name, "")
 
 
-def test_what_another_stack_left_in_the_shell_does_not_reach_this_one(
+def test_variables_of_another_stack_do_not_reach_this_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = {value for key, value in vars(names).items() if key.startswith("ENV_")}
@@ -218,7 +218,7 @@ def test_prometheus_is_the_named_one_or_on_the_path_or_from_make(
     monkeypatch.setenv("PATH", "")
     assert find_prometheus() == from_make
     from_make.unlink()
-    with pytest.raises(StackError, match="run `make install`"):
+    with pytest.raises(StackError, match="apt install prometheus"):
         find_prometheus()
     monkeypatch.setenv("PATH", str(on_path.parent))
     monkeypatch.setenv("PROMETHEUS", "/nowhere/prometheus")
@@ -238,5 +238,5 @@ def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "importlib.util.find_spec", lambda module: None if module in {"torch", "psutil"} else module
     )
-    with pytest.raises(StackError, match=re.escape("pip install 'mlbench[worker,exporter]'")):
+    with pytest.raises(StackError, match=re.escape("pip install 'mlbench-stack[worker,exporter]'")):
         check_installed()

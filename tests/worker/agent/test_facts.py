@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+from mlbench.distribution import own_version
 from tests.worker.agent.repository import git
 from tests.worker.agent.test_attempt import ASSIGNMENT
 from worker.agent.facts import Facts, bounded
@@ -27,7 +28,7 @@ def test_all_that_is_known(script: Path) -> None:
     found = state("bash train.py", script.parent, Offset(0.25, 0.125))
     assert found["hostname"] == platform.node()
     assert found["python"] == platform.python_version()
-    assert found["mlbench"] == version("mlbench")
+    assert found["mlbench"] == own_version()
     packages = found["packages"]
     assert isinstance(packages, dict)
     assert packages["pytest"] == version("pytest")

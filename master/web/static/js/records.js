@@ -9,6 +9,7 @@
  * @typedef {Schemas["Pod"]} Pod
  * @typedef {Schemas["Point"]} Point
  * @typedef {Schemas["RunEvent"]} RunEvent
+ * @typedef {Schemas["Alert"]} Alert
  * @typedef {Schemas["Manifest"]} Manifest
  * @typedef {Schemas["Result"]} Result
  * @typedef {Schemas["Comparison"]} Comparison
@@ -42,11 +43,12 @@ export function waitingFor(/** @type {{ state: string, waiting: string }} */ run
   return run.waiting || (run.state === "INITIALIZED" ? "waits for its turn" : "");
 }
 
-/** @returns {number | null} seconds from a run's start to its end, or to now. */
+/** @returns {number | null} seconds from a run's start to its end, or whole ones to now. */
 export function elapsedSeconds(/** @type {Run} */ run, /** @type {number} */ now) {
   if (run.started_at === null) return null;
   const end = run.finished_at === null ? now : Date.parse(run.finished_at);
-  return Math.max(0, (end - Date.parse(run.started_at)) / 1000);
+  const seconds = Math.max(0, (end - Date.parse(run.started_at)) / 1000);
+  return run.finished_at === null ? Math.floor(seconds) : seconds;
 }
 
 /** @returns {string} a run's benchmark, or else its command. */

@@ -1,18 +1,19 @@
 // The page of one run: keeps its sections up to date while the run goes on.
 
-import { get } from "../api.js";
+import { get, now } from "../api.js";
 import { byId, h } from "../dom.js";
 import { Grafana } from "../grafana.js";
 import { poll } from "../poll.js";
 import { isActive } from "../records.js";
+import { Resources } from "../resources.js";
 import { emptyState, errorState } from "../ui.js";
+import { timeAxis } from "./curves.js";
 import { Head } from "./head.js";
 import { Logs } from "./logs.js";
 import { Manifest } from "./manifest.js";
 import { Progress, Timeline, showDelivery } from "./progress.js";
 import { Phases, Ranks, rankFigures } from "./ranks.js";
 import { lastValues } from "./recorded.js";
-import { Resources } from "./resources.js";
 import { Throughput, Training } from "./training.js";
 
 const RUN_MS = 1000;
@@ -20,6 +21,8 @@ const CURVES_MS = 1000;
 const LOGS_MS = 1000;
 const FIGURES_MS = 2000;
 const SLOW_MS = 5000;
+// The last scrape comes after the end.
+const AFTER_END_MS = 5000;
 // With more ranks, an answer has thousands of series.
 const MANY_RANKS = 16;
 
@@ -85,7 +88,7 @@ async function begin() {
     throughput.refresh(run, isReload),
   );
   follow("result", "progress", SLOW_MS, refreshResult);
-  follow("resources", "resources", SLOW_MS, () => resources.refresh(run));
+  follow("resources", "resources", SLOW_MS, () => resources.refresh(usageOf(run)));
   follow("timeline", "timeline", FIGURES_MS, () => timeline.refresh(run));
   follow("logs", "logs", LOGS_MS, () => logs.refresh(run));
   follow("manifest", "manifest", SLOW_MS, () => manifest.refresh());
@@ -119,6 +122,14 @@ async function refreshFigures() {
   const figures = rankFigures(run.ranks, last);
   phases.show(figures);
   ranks.show(figures);
+}
+
+function usageOf(/** @type {import("../records.js").Run} */ run) {
+  const until = run.finished_at ? Date.parse(run.finished_at) + AFTER_END_MS : now();
+  const pods = run.started_at ? [...new Set(run.ranks.map((rank) => rank.pod))] : [];
+  const none = run.started_at ? "" : "Measured once the run has started.";
+  const from = Date.parse(run.started_at);
+  return { pods, from, until, none, axis: timeAxis(run.started_at, until) };
 }
 
 async function refreshResult() {

@@ -57,8 +57,7 @@ function shareOf(goal, /** @type {Result | null} */ result) {
 // Name, value and hint of each figure.
 function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, moment) {
   const { goal } = run;
-  const seconds = elapsedSeconds(run, moment);
-  const elapsed = duration(seconds === null ? null : Math.round(seconds * 10) / 10);
+  const elapsed = duration(elapsedSeconds(run, moment));
   const figures = [["Elapsed", elapsed, isActive(run) ? "since the start" : "from start to end"]];
   if (goal) {
     figures.push(["Best value", metric(goal.metric, result?.best_value ?? null), ""]);

@@ -90,7 +90,7 @@ function updateRow(row, /** @type {Run} */ run, now) {
   setText(state.lastElementChild, explanationOf(run));
   state.lastElementChild.title = run.reason;
   setText(row.querySelector("time"), format.ago(run.created_at, now));
-  setText(duration, durationOf(run, now));
+  setText(duration, format.duration(elapsedSeconds(run, now)));
   setText(result, resultOf(run));
   result.title = run.goal?.metric ?? "";
   result.toggleAttribute("data-none", !run.goal);
@@ -121,12 +121,6 @@ function limitsOf(/** @type {Run} */ run) {
     run.gpu_enabled && "GPU",
   ];
   return parts.filter(Boolean).join(", ");
-}
-
-// Whole seconds while the run goes on.
-function durationOf(/** @type {Run} */ run, now) {
-  const seconds = elapsedSeconds(run, now);
-  return format.duration(seconds !== null && isActive(run) ? Math.floor(seconds) : seconds);
 }
 
 function resultOf(/** @type {Run} */ run) {

@@ -23,7 +23,8 @@ const VIEW_BOX = `0 0 ${WIDTH} ${HEIGHT}`;
 
 /** @returns {HTMLLIElement} an entry for a worker; `data-part` names what `updateWorker` fills. */
 export function createWorker(/** @type {Pod} */ pod) {
-  const title = h("h2", { class: "worker-name" }, pod.name);
+  const link = h("a", { href: `/workers/${encodeURIComponent(pod.name)}` }, pod.name);
+  const title = h("h2", { class: "worker-name" }, link);
   const activity = [h("span", { "data-part": "does" }), h("a", { "data-part": "run" })];
   const facts = [fact("Node", "node"), fact("IP", "ip"), fact("Last seen", "seen")];
   const article = h(
@@ -124,17 +125,8 @@ export function toPath(series, { from, to, top }) {
   return { line, area: `${line}L${points.at(-1)[0]} ${HEIGHT}L${points[0][0]} ${HEIGHT}Z` };
 }
 
-function stateOf(pod, now) {
-  if (pod.seen_at === null) return "starting";
-  return isSilent(pod, now) ? "silent" : pod.state;
-}
-
-function isSilent(pod, now) {
-  return pod.seen_at !== null && now - Date.parse(pod.seen_at) > SILENT_MS;
-}
-
-// If the pod has a rank, the link to its run follows.
-function activityOf(pod, now) {
+/** @returns {string} what a worker does, in words that a link to its run may follow. */
+export function activityOf(/** @type {Pod} */ pod, /** @type {number} */ now) {
   const hasRank = pod.run_id !== null;
   return {
     running: hasRank ? "Works on" : "Ends its process",
@@ -145,10 +137,20 @@ function activityOf(pod, now) {
   }[stateOf(pod, now)];
 }
 
-function lastSeen(pod, now) {
+/** @returns {string} when a worker was heard of last. */
+export function lastSeen(/** @type {Pod} */ pod, /** @type {number} */ now) {
   if (pod.seen_at === null) return "not yet";
   if (!isSilent(pod, now)) return format.ago(pod.seen_at, now);
   return `silent for ${format.duration((now - Date.parse(pod.seen_at)) / 1000)}`;
+}
+
+function stateOf(pod, now) {
+  if (pod.seen_at === null) return "starting";
+  return isSilent(pod, now) ? "silent" : pod.state;
+}
+
+function isSilent(pod, now) {
+  return pod.seen_at !== null && now - Date.parse(pod.seen_at) > SILENT_MS;
 }
 
 function createCurve({ kind, label }) {

@@ -1,13 +1,17 @@
-// The section "Resources": what the run's workers used, over the run's own time.
+// The section "Resources": what some workers used over some time.
 
-import { get, getOrNull, now } from "../api.js";
-import { Chart } from "../chart.js";
-import { byId, setOptions, setText } from "../dom.js";
-import { styleOf } from "../plot.js";
-import { combine, longest, mapColumns, mean, rate, since, sum, toSeries } from "../series.js";
-import { timeAxis } from "./curves.js";
+import { get, getOrNull } from "./api.js";
+import { Chart } from "./chart.js";
+import { byId, setOptions, setText } from "./dom.js";
+import { styleOf } from "./plot.js";
+import { combine, longest, mapColumns, mean, rate, since, sum, toSeries } from "./series.js";
 
-/** @typedef {import("../records.js").Run} Run */
+/**
+ * Which pods, from when until when in Unix milliseconds, and the axis to draw that on; with no
+ * pods, `none` says why.
+ * @typedef {{ pods: string[], from: number, until: number, none: string,
+ *   axis: { title: string, place: (times: number[]) => number[] } }} Usage
+ */
 
 const POINTS = 300;
 const POINTS_OF_ALL = 20_000;
@@ -15,8 +19,6 @@ const MAX_LINES = 8;
 const MAX_REQUESTS = 16;
 // A counter's first rate needs the value before.
 const BEFORE_MS = 10_000;
-// The last scrape comes after the end.
-const AFTER_MS = 5_000;
 
 const CORES = { unit: "Cores", by: 1, isCounter: true };
 const SIZE = { unit: "MB", by: 1e6, isCounter: false };
@@ -36,37 +38,36 @@ export class Resources {
   #place = byId("resources-chart");
   #figure = byId("figure");
   #shown = byId("pods-shown");
-  /** @type {Map<string, import("../series.js").Series>} */
+  /** @type {Map<string, import("./series.js").Series>} */
   #byPod = new Map();
-  /** @type {Run | null} */
-  #run = null;
+  /** @type {Usage | null} */
+  #usage = null;
 
   /** @param {() => void} onChange called when another figure was chosen, and must be fetched */
   constructor(onChange) {
-    this.chart = new Chart(this.#place, "Use of resources over the run");
+    this.chart = new Chart(this.#place, "Use of resources");
     setOptions(this.#figure, Object.keys(FIGURES), (figure) => FIGURES[figure].text);
     this.#figure.addEventListener("change", onChange);
     this.#shown.addEventListener("change", () => this.#draw().catch(() => {}));
   }
 
-  /** Fetch the chosen figure of the run's pods, and draw it. */
-  async refresh(/** @type {Run} */ run) {
-    if (!this.#run) this.#offerShown(run.ranks.length);
-    this.#run = run;
-    this.#byPod = run.started_at ? await this.#fetch(FIGURES[this.#figure.value]) : new Map();
+  /** Fetch the chosen figure of the pods, and draw it. */
+  async refresh(/** @type {Usage} */ usage) {
+    if (usage.pods.length !== this.#usage?.pods.length) this.#offerShown(usage.pods.length);
+    this.#usage = usage;
+    this.#byPod = await this.#fetch(FIGURES[this.#figure.value]);
     await this.#draw();
   }
 
   async #draw() {
-    const run = this.#run;
+    const { none, axis } = this.#usage;
     const figure = FIGURES[this.#figure.value];
     const hasAny = this.#byPod.size > 0;
     const empty = byId("no-resources");
     this.#place.hidden = !hasAny;
     empty.hidden = hasAny;
-    setText(empty, run.started_at ? notMeasured(figure) : "Measured once the run has started.");
+    setText(empty, none || `${figure.text} was not measured in this time.`);
     if (!hasAny) return;
-    const axis = timeAxis(run.started_at, endOf(run));
     const lines = this.#lines().map(({ name, series }, i) => ({
       name,
       x: axis.place(series.times),
@@ -90,14 +91,12 @@ export class Resources {
   }
 
   async #fetch(figure) {
-    const run = this.#run;
-    const pods = [...new Set(run.ranks.map((rank) => rank.pod))];
-    const from = Date.parse(run.started_at);
+    const { pods, from, until } = this.#usage;
     const metric = `container_${figure.metric}`;
     const params = {
       metric_filter: metric,
       since: new Date(from - BEFORE_MS).toISOString(),
-      until: new Date(endOf(run)).toISOString(),
+      until: new Date(until).toISOString(),
       summarize: Math.min(POINTS, Math.floor(POINTS_OF_ALL / Math.max(1, pods.length))),
     };
     const whole = pods.length > MAX_REQUESTS ? await get("/api/metrics/", params) : null;
@@ -124,16 +123,5 @@ function usedSince(start, figure, points) {
   const used = since(figure.isCounter ? rate(series) : series, start);
   return mapColumns(used, (column, name) =>
     name === "times" ? column : column.map((value) => value / figure.by),
-  );
-}
-
-function endOf(run) {
-  return run.finished_at ? Date.parse(run.finished_at) + AFTER_MS : now();
-}
-
-function notMeasured(figure) {
-  return (
-    `${figure.text} was not measured while the run went on: ` +
-    "it was too short, or nothing here measures it."
   );
 }

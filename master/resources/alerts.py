@@ -1,0 +1,43 @@
+"""``/api/alerts/``: what Prometheus's rules find wrong now."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from falcon import Request, Response
+
+from master import times
+from master.openapi.operation import operation
+from master.reading.promql import PrometheusClient
+from mlbench.records import Alert
+
+
+@dataclass(frozen=True)
+class AlertsResource:
+    """The alerts that fire."""
+
+    prometheus: PrometheusClient
+
+    @operation("list_alerts", "All alerts that fire, the oldest first.", list[Alert], errors=(503,))
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with every alert that fires, the oldest first."""
+        firing = (one for one in self.prometheus.alerts() if one["state"] == "firing")
+        resp.media = sorted(map(_describe, firing), key=lambda alert: alert.since)
+
+
+def _describe(alert: Mapping[str, Any]) -> Alert:
+    labels, annotations = alert["labels"], alert["annotations"]
+    return Alert(
+        name=labels["alertname"],
+        severity=labels.get("severity", ""),
+        since=times.to_text(times.parse(alert["activeAt"])),
+        text=annotations.get("description") or annotations.get("summary", ""),
+        runbook=annotations.get("runbook", ""),
+        run_id=_number(labels.get("run_id", "")),
+        rank=_number(labels.get("rank", "")),
+        pod=labels.get("pod") or None,
+    )
+
+
+def _number(label: str) -> int | None:
+    return int(label) if label.isdecimal() else None

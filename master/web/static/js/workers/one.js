@@ -1,0 +1,114 @@
+// The page of one worker: what it does, its alerts, its use of resources, and its runs.
+
+import { get, now } from "../api.js";
+import { byId, h, reconcile, setNotice, setText } from "../dom.js";
+import * as format from "../format.js";
+import { poll } from "../poll.js";
+import { codeOf, elapsedSeconds, isActive } from "../records.js";
+import { Resources } from "../resources.js";
+import { badge, errorState, fillTable, setBadge } from "../ui.js";
+import { activityOf, lastSeen } from "./worker.js";
+
+/** @typedef {import("../records.js").Run} Run @typedef {import("../records.js").Alert} Alert */
+
+const POLL_MS = 2000;
+const SLOW_MS = 5000;
+const MINUTE_MS = 60_000;
+const MOST_RUNS = 100;
+
+const name = byId("worker").dataset.pod;
+const span = byId("span");
+const resources = new Resources(() => usagePoll.now());
+/** @type {import("../records.js").Pod | null} */
+let pod = null;
+
+const RUN_COLUMNS = [
+  { title: "Run", isHead: true, fill: (cell, run) => cell.replaceChildren(linkTo(run)) },
+  { title: "State", fill: (cell, run) => cell.replaceChildren(badge(run.state)) },
+  { title: "Benchmark", text: codeOf },
+  { title: "Rank", isFigure: true, text: ranksHere },
+  { title: "Started", text: (run) => format.moment(run.started_at) },
+  { title: "Duration", isFigure: true, text: (run) => format.duration(elapsedSeconds(run, now())) },
+];
+
+poll(refreshWorker, (error) => showProblem("worker-problem", error));
+poll(refreshRuns, (error) => showProblem("runs-problem", error));
+const usagePoll = poll(refreshUsage, (error) => showProblem("resources-problem", error));
+span.addEventListener("change", () => usagePoll.now());
+
+async function refreshWorker() {
+  const [pods, alerts] = await Promise.all([get("/api/pods/"), get("/api/alerts/")]);
+  pod = pods.find((one) => one.name === name) ?? null;
+  showWorker();
+  showAlerts(alerts.filter(isAboutIt));
+  return POLL_MS;
+}
+
+async function refreshRuns() {
+  const runs = await get("/api/runs/", { pod: name });
+  const shown = runs.slice(-MOST_RUNS).reverse();
+  byId("runs").hidden = shown.length === 0;
+  byId("no-runs").hidden = shown.length > 0;
+  fillTable(byId("runs"), RUN_COLUMNS, shown, (run) => run.id);
+  return runs.some(isActive) ? POLL_MS : SLOW_MS;
+}
+
+async function refreshUsage() {
+  const until = now();
+  const place = (times) => times.map((time) => (time - until) / MINUTE_MS);
+  await resources.refresh({
+    pods: [name],
+    from: until - Number(span.value) * MINUTE_MS,
+    until,
+    none: "",
+    axis: { title: "Minutes before now", place },
+  });
+  return SLOW_MS;
+}
+
+function showWorker() {
+  byId("gone").hidden = pod !== null;
+  byId("facts").hidden = byId("phase").hidden = pod === null;
+  if (pod === null) return;
+  setBadge(byId("phase"), pod.phase);
+  setText(byId("does"), activityOf(pod, now()));
+  setNotice(byId("run"), pod.run_id === null ? "" : `Run ${pod.run_id}, rank ${pod.rank}`);
+  byId("run").href = `/runs/${pod.run_id}`;
+  setText(byId("node"), pod.node ?? format.NONE);
+  setText(byId("ip"), pod.ip || format.NONE);
+  setText(byId("seen"), lastSeen(pod, now()));
+}
+
+function isAboutIt(/** @type {Alert} */ alert) {
+  if (alert.pod !== null) return alert.pod === name;
+  if (pod === null || pod.run_id === null) return false;
+  return alert.run_id === pod.run_id && (alert.rank === null || alert.rank === pod.rank);
+}
+
+function showAlerts(/** @type {Alert[]} */ alerts) {
+  byId("no-alerts").hidden = alerts.length > 0;
+  reconcile(byId("alerts"), alerts, (alert) => alert.name + alert.since, createAlert);
+}
+
+function createAlert(/** @type {Alert} */ alert) {
+  const details = `${alert.severity}, since ${format.moment(alert.since)}: ${alert.runbook}`;
+  return h(
+    "li",
+    { class: `notice ${alert.severity === "critical" ? "bad" : ""}` },
+    h("strong", {}, alert.name),
+    ` ${alert.text} `,
+    h("span", { class: "soft small-text" }, details),
+  );
+}
+
+function linkTo(/** @type {Run} */ run) {
+  return h("a", { href: `/runs/${run.id}` }, `${run.id} · ${run.name}`);
+}
+
+function ranksHere(/** @type {Run} */ run) {
+  return run.ranks.filter((rank) => rank.pod === name).map((rank) => rank.rank).join(", ");
+}
+
+function showProblem(/** @type {string} */ place, /** @type {Error} */ error) {
+  byId(place).replaceChildren(errorState(error, () => location.reload()));
+}
