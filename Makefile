@@ -77,7 +77,8 @@ e2e: install ## install the chart in the cluster of $KUBECONFIG, and test the wh
 	[ -n "$$E2E_IMAGES" ] || tests/e2e/build-images.sh
 	HELM="$$(scripts/get-helm.sh)" \
 		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" && export HELM MLBENCH_CORE && \
-		$(BIN)/pytest -v -n 2 --dist loadgroup -m cluster
+		{ $(BIN)/pytest -m cluster --ignore tests/e2e & } && pools=$$! && \
+		{ $(BIN)/pytest -s -m cluster tests/e2e; status=$$?; wait $$pools && exit $$status; }
 
 clean: ## remove what was installed and cached here; your runs and results stay
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

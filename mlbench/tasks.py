@@ -1,6 +1,5 @@
 """The options of each official task: what an order may set, and what the task runs with."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -159,13 +158,6 @@ class CommunicationOptions(BackendOptions):
             f"rounds must be at least {FEWEST_ROUNDS}": self.rounds >= FEWEST_ROUNDS,
             "warmup must be at least 1": self.warmup >= 1,
         }
-
-    def sizes(self) -> Iterator[int]:
-        """Yield the sizes of the messages in bytes, before they are rounded to whole values."""
-        size = self.min_bytes
-        while size <= self.max_bytes:
-            yield size
-            size *= self.factor
 
 
 @dataclass(frozen=True)

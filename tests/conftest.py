@@ -7,7 +7,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -247,11 +247,14 @@ def api(
     settings: Settings, shared_prometheus: PrometheusServer, database: Database
 ) -> Iterator[TestClient]:
     """The app, called as a user with the token, over an empty database and a real Prometheus."""
-    prometheus = PrometheusClient(shared_prometheus.url)
-    yield TestClient(
-        create_app(settings, prometheus), headers={"Authorization": f"Bearer {USER_TOKEN}"}
-    )
-    prometheus.close()
+    with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
+        yield call_as_user(settings, prometheus)
+
+
+def call_as_user(settings: Settings, prometheus: PrometheusClient) -> TestClient:
+    """Return an app that is called with the user's token."""
+    headers = {"Authorization": f"Bearer {USER_TOKEN}"}
+    return TestClient(create_app(settings, prometheus), headers=headers)
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""The OpenAPI document, built from the routes and from what stands at each of their methods."""
+"""The OpenAPI document, built from the routes and the descriptions of their methods."""

@@ -1,4 +1,4 @@
-"""What stands at a resource's ``on_get``, ``on_post``… for the OpenAPI document."""
+"""The description of a resource's ``on_get``, ``on_post``… for the OpenAPI document."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,18 +35,18 @@ class Operation:
     name: str
     """The ``operationId``, by which ``examples.json`` has its examples."""
     answer: str
-    """What a good answer is, in words."""
+    """The description of a good answer."""
     model: Any = None
-    """What its JSON holds: a record, or a type made of such. None for one that is not JSON."""
+    """The record in its JSON, or a type made of such; None for an answer that is not JSON."""
     status: int = HTTPStatus.OK
     files: Mapping[str, Schema] = field(default_factory=dict)
     """Schemas of answers that are not JSON, by media type."""
     parameters: tuple[Parameter, ...] = ()
     """Of the query."""
     body: Any = None
-    """What the request's body holds: a pydantic model, or a type made of such; ``bytes``."""
+    """The pydantic model of the request's body, or a type made of such; or ``bytes``."""
     form: type[BaseModel] | None = None
-    """What the body may be as a form; None if it cannot be one."""
+    """The model of a body that is a form; None if it cannot be one."""
     errors: tuple[int, ...] = ()
     """Besides those that all routes have."""
 

@@ -1,1 +1,1 @@
-"""The way out: series from Prometheus, from what is still waiting, and from what is kept."""
+"""Reading: series from Prometheus, from samples that wait for it, and from kept samples."""

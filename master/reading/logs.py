@@ -157,7 +157,7 @@ def whole(log: Log) -> Iterator[bytes]:
 
 
 def _reload(log: Log, position: int) -> Log:
-    """Load a log again of which a byte is not held any more.
+    """Load a log again after a byte of it was not found.
 
     Raises:
         LogGoneError: it was deleted, or got its first gap after its length was announced.

@@ -1,4 +1,4 @@
-"""What the database has of an owner's samples: what waits, what is kept, what was delivered."""
+"""The samples of an owner by the database: waiting, kept, and which were delivered."""
 
 import re
 import threading
@@ -162,7 +162,7 @@ class Stored:
 
 
 def load(owner: str, metrics: Collection[str] = ()) -> Stored:
-    """Load what the database has of an owner's samples: of some metrics, or of all.
+    """Load the samples of an owner, of some metrics or of all, from the database.
 
     Raises:
         PrometheusError: so much waits for Prometheus that it cannot be read in time.

@@ -65,10 +65,6 @@ class _Retry:
         backoff = min(_FIRST_BACKOFF_SECONDS * 2**self.failures, _LONGEST_BACKOFF_SECONDS)
         self.again_at = time.monotonic() + backoff
 
-    def recover(self) -> None:
-        self.failures = 0
-        self.batch_bytes *= 2
-
 
 class Delivery:
     """Delivers the samples that wait in the streams.
@@ -152,14 +148,15 @@ class Delivery:
             raise
         except Exception as error:
             log.exception("a batch of %s could not be delivered", stream.owner)
-            if _is_one_line(data) and retry.failures >= _MOST_FAILURES:
+            is_one_line = data.find(b"\n") in (-1, len(data) - 1)
+            if is_one_line and retry.failures >= _MOST_FAILURES:
                 # If the database is the reason, this fails too, and nothing is lost.
                 self._retries.pop(stream.id)
                 return _keep_malformed(stream, data, error)
             retry.back_off()
             self._retries[stream.id] = retry
             return 0
-        retry.recover()
+        retry.failures, retry.batch_bytes = 0, 2 * retry.batch_bytes
         if retry.batch_bytes >= BATCH_BYTES:
             self._retries.pop(stream.id, None)
         return len(data)
@@ -171,7 +168,10 @@ class Delivery:
         statements = list(parse(stream, data, now_us))
         stated = [one for one in statements if isinstance(one, Sample)]
         facts = [one for one in statements if not isinstance(one, Sample)]
-        last_ms = _last_ms(stream.owner)
+        known = Series.select(Series.metric, Series.rank, Series.last_ms)
+        last_ms = {
+            (row.metric, row.rank): row.last_ms for row in known.where(Series.owner == stream.owner)
+        }
         samples, refused = admit(stream.owner, stated, last_ms, self._most_series)
         if refused:
             samples.append(summarize(refused, _rank(stream), now_us, self._most_series))
@@ -219,10 +219,6 @@ def _next_batch(stream: Stream, most_bytes: int) -> bytes:
     return whole_lines(lines[:most_bytes]) or lines[: lines.find(b"\n") + 1] or lines
 
 
-def _is_one_line(data: bytes) -> bool:
-    return data.find(b"\n") in (-1, len(data) - 1)
-
-
 def _rank(stream: Stream) -> str:
     return "" if stream.name == POSTED else str(stream.rank)
 
@@ -235,11 +231,6 @@ def _keep_malformed(stream: Stream, data: bytes, error: Exception) -> int:
         if advance(stream, len(data), recorded=1):
             _keep(stream.owner, [Sample(MALFORMED, _rank(stream), time.time_ns() // 1000, text)])
     return len(data)
-
-
-def _last_ms(owner: str) -> dict[SeriesKey, int]:
-    rows = Series.select(Series.metric, Series.rank, Series.last_ms).where(Series.owner == owner)
-    return {(row.metric, row.rank): row.last_ms for row in rows}
 
 
 def _store_series(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:

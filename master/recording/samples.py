@@ -88,7 +88,9 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Statement]
                 yield Settings(fields["settings"])
                 continue
             if "machine" in fields:
-                yield _machine(fields["machine"], len(line))
+                if len(line) > MAX_MACHINE_BYTES:
+                    raise ValueError(f"a machine has at most {MAX_MACHINE_BYTES} bytes")
+                yield read_machine(fields["machine"])
                 continue
             # All before the first is yielded: a line counts as a whole or not at all.
             found = _samples(fields, rank, time_us)
@@ -202,11 +204,9 @@ def spell(value: float | str) -> str:
 
 
 def _time_us(fields: object) -> int:
-    if not isinstance(fields, dict):
-        raise ValueError("a line must be a JSON object")
-    time = fields.get("time")
+    time = fields.get("time") if isinstance(fields, dict) else None
     if not isinstance(time, int | float) or isinstance(time, bool):
-        raise ValueError("time must be in Unix seconds")
+        raise ValueError("a line is a JSON object with a time in Unix seconds")
     if not _EARLIEST <= time <= _LATEST:
         raise ValueError("time must be in the years 1 to 9999")
     return round(time * 1e6)
@@ -230,12 +230,6 @@ def _goal(goal: Any) -> Goal:
     if isinstance(value, str) or not math.isfinite(value):
         raise ValueError("a goal's value must be a finite number")
     return Goal(_name(goal.get("metric")), value, bool(goal.get("lower_is_better", False)))
-
-
-def _machine(machine: object, size: int) -> StatedMachine:
-    if size > MAX_MACHINE_BYTES:
-        raise ValueError(f"a machine is stated in at most {MAX_MACHINE_BYTES} bytes")
-    return read_machine(machine)
 
 
 @lru_cache(4096)

@@ -39,7 +39,7 @@ def of_times(seconds: Iterable[float | None]) -> Summary | None:
 
 
 def _summarize(figures: Sequence[float]) -> Summary | None:
-    """Summarize figures; infinite ones have a rank, but are no figures."""
+    """Summarize figures; infinite ones count in the ranking alone."""
     ranked = sorted(figures)
     had = [one for one in ranked if math.isfinite(one)]
     if not had:

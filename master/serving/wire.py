@@ -34,7 +34,7 @@ class Pace:
 
     @property
     def patience(self) -> float:
-        """How many seconds the next byte may take; none are left unless this is above 0."""
+        """Seconds that the next byte may take; 0 or less if none are left."""
         allowed = STALL_SECONDS + self.moved / LEAST_BYTES_PER_SECOND
         return min(STALL_SECONDS, allowed - self.waited)
 

@@ -80,9 +80,8 @@ def bench(
         planned = plan_runs(set_name, counts, seeds)
         earlier = find_earlier(planned, client.get_runs().result().value)
         check_earlier(earlier, order, benchmark.rules if benchmark else {})
-        progress = _Progress(planned, earlier, quiet=json)
         try:
-            ended = _run_all(client, order, earlier, progress, queue=queue)
+            ended = _run_all(client, order, planned, earlier, queue=queue, quiet=json)
         except KeyboardInterrupt:
             command = _command_to_go_on(None if name else set_name)
             err.print(f"interrupted: this run goes on; for the rest: {command}", soft_wrap=True)
@@ -106,61 +105,45 @@ class PlannedRun:
     seed: int | None
 
 
-class _Progress:
-    """Prints which run of how many goes on, and how long the rest takes."""
-
-    def __init__(
-        self, planned: Sequence[PlannedRun], earlier: Mapping[PlannedRun, Run], *, quiet: bool
-    ) -> None:
-        self.planned = planned
-        self.quiet = quiet
-        self._waiting = [one for one in planned if one not in earlier or earlier[one].active]
-        self._took: list[tuple[PlannedRun, float]] = []
-
-    def begin(self, one: PlannedRun) -> None:
-        """Print that a run begins, or exists already."""
-        left = seconds_left(self._took, self._waiting)
-        if one not in self._waiting:
-            when = " exists already"
-        else:
-            when = "" if left is None else f", about {figures.whole_seconds(left)} left"
-        self._print(f"run {self.planned.index(one) + 1} of {len(self.planned)}: {one.name}{when}")
-
-    def end(self, one: PlannedRun, run: Run) -> None:
-        """Note how long a run took, and print why it failed if it did."""
-        if one in self._waiting:
-            self._waiting.remove(one)
-        if run.started_at and run.finished_at:
-            began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
-            self._took.append((one, (ended - began).total_seconds()))
-        if run.state != "FINISHED":
-            self._print(f"run {run.id} ({run.name}): {run.state}: {run.reason}", style="red")
-
-    def _print(self, text: str, style: str | None = None) -> None:
-        if not self.quiet:
-            err.print(text, style=style, soft_wrap=True)
-
-
 def _run_all(
     client: ApiClient,
     order: Order,
+    planned: Sequence[PlannedRun],
     earlier: Mapping[PlannedRun, Run],
-    progress: _Progress,
     *,
     queue: bool,
+    quiet: bool,
 ) -> list[Run]:
     """Run what does not exist yet, one after the other, and return all runs of the set."""
+    waiting = [one for one in planned if one not in earlier or earlier[one].active]
+    took: list[tuple[PlannedRun, float]] = []
     ended: list[Run] = []
-    for one in progress.planned:
-        progress.begin(one)
+
+    def tell(text: str, style: str | None = None) -> None:
+        if not quiet:
+            err.print(text, style=style, soft_wrap=True)
+
+    for number, one in enumerate(planned, 1):
+        left = seconds_left(took, waiting)
+        when = f", about {figures.whole_seconds(left)} left" if left is not None else ""
+        if one in waiting:
+            waiting.remove(one)
+        else:
+            when = " exists already"
+        tell(f"run {number} of {len(planned)}: {one.name}{when}")
         run = earlier.get(one)
         if run is None:
             # After the first run, the set waits for what others order meanwhile.
             waits = queue or bool(ended)
             run = order.place(client, one.name, one.num_workers, one.seed, queue=waits)
-        run = follow(client, run, quiet=progress.quiet)
-        progress.end(one, run)
+        if run.active:
+            run = follow(client, run, quiet=quiet)
         ended.append(run)
+        if run.started_at and run.finished_at:
+            began, end = map(datetime.fromisoformat, (run.started_at, run.finished_at))
+            took.append((one, (end - began).total_seconds()))
+        if run.state != "FINISHED":
+            tell(f"run {run.id} ({run.name}): {run.state}: {run.reason}", style="red")
     return ended
 
 
@@ -258,10 +241,10 @@ def _differing(planned: PlannedRun, run: Run, order: Order) -> list[str]:
 def _differing_args(run: Run, order: Order, rules: Mapping[str, Sequence[Any]]) -> list[str]:
     """Return the options in which a run differs from an order of the same seed and goal."""
     # The master adds these options by itself.
-    usual = {"seed", "backend", *(["device"] if order.gpu_enabled else [])}
-    usual |= {"goal"} if order.light_target else set()
+    added = {"seed": True, "backend": True, "device": order.gpu_enabled, "goal": order.light_target}
+    usual = {name for name, is_added in added.items() if is_added}
     usual |= {
-        name for name, value in run.args.items() if value in map(str, rules.get(name, ())[:1])
+        name for name, value in run.args.items() if value in map(str, rules.get(name, [])[:1])
     }
     return [
         f"option {name}"

@@ -223,7 +223,7 @@ def _check_archive(original: Original, run: dict[str, Any], metrics: dict[str, A
         ({}, "gloo", ["alone", "alone"]),
     ],
 )
-def test_who_runs_the_command(
+def test_ranks_that_run_the_command(
     original: Original,
     http: httpx.Client,
     fields: dict[str, Any],

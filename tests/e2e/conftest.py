@@ -17,9 +17,9 @@ _RELEASE = pytest.StashKey[Release]()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Have all tests that share the release run in one process, one after the other."""
-    for mark in (pytest.mark.cluster, pytest.mark.timeout(900), pytest.mark.xdist_group("release")):
-        item.add_marker(mark)
+    """Leave all tests here to `make e2e`."""
+    item.add_marker(pytest.mark.cluster)
+    item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.hookimpl(wrapper=True)

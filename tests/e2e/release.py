@@ -24,7 +24,7 @@ CORES = 0.5
 """Of each worker: two must fit on a small node, beside everything else."""
 WORKERS = 2
 """Idle ones that are kept."""
-START_SECONDS = 40
+START_SECONDS = 60
 IDLE_SECONDS = 10
 ENDLESS = {"learning_rate": "0.000001"}
 """Options of a training that does not reach its goal before its last epoch."""

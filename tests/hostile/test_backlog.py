@@ -6,6 +6,7 @@ In time of the processor: a machine may do much else.
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from falcon.testing import Result, TestClient
 
 from master.database import database
@@ -56,6 +57,7 @@ def test_a_large_backlog_keeps_no_reader_waiting(api: TestClient, run: Run) -> N
         assert api.simulate_get(path).status_code == 200
 
 
+@pytest.mark.slow
 def test_many_readers_of_a_backlog_take_no_longer_than_few(api: TestClient, run: Run) -> None:
     usual = line(time.time() - 30, train_loss=0.5)
     record(run, usual * (4 * MIB // len(usual)))

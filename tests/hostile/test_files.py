@@ -82,7 +82,7 @@ _REPLACE_ALL = "replace(folder.parent, os.mkfifo)"
 
 
 @pytest.mark.parametrize("deed", [_REMOVE, _REPLACE, _REMOVE_ALL, _REPLACE_ALL])
-def test_what_was_recorded_survives_whatever_has_its_place(
+def test_recorded_values_survive_a_replaced_file(
     client: ApiClient, stack: Home, tmp_path: Path, deed: str
 ) -> None:
     agent = service(stack, "local-mlbench-worker-0")
@@ -127,9 +127,7 @@ def test_it_is_told_soon_and_not_after_hours_of_training(client: ApiClient, tmp_
     assert (ended.state, _HELP in ended.reason) == ("FAILED", True)
 
 
-def test_what_is_printed_is_read_on_where_a_shell_cuts_it_short(
-    client: ApiClient, tmp_path: Path
-) -> None:
+def test_output_is_read_on_after_a_shell_cuts_it_short(client: ApiClient, tmp_path: Path) -> None:
     said = "print('one', flush=True); time.sleep(0.3); os.system('echo two > /dev/stdout')"
     ended = run_to_end(client, order(client, tmp_path, f"{said}\ntime.sleep(0.3); print('three')"))
     assert ended.state == "FINISHED", ended.reason
@@ -156,7 +154,7 @@ def stack_here(
         yield home
 
 
-def test_no_part_runs_what_a_command_leaves_where_it_may_write(
+def test_no_service_runs_code_that_a_command_leaves_behind(
     stack_here: Home, here: Path, tmp_path: Path
 ) -> None:
     ran = tmp_path / "ran"

@@ -5,6 +5,7 @@ import json
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -12,14 +13,13 @@ import pytest
 from falcon.testing import Result, TestClient
 from peewee import Database
 
-from master.app import create_app
 from master.models import Run, pod_owner
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample
 from master.settings import Settings
-from tests.conftest import USER_TOKEN, PrometheusServer, wait_for
+from tests.conftest import PrometheusServer, call_as_user, wait_for
 from tests.master.making import (
     deliver_all,
     line,
@@ -39,19 +39,16 @@ FORMS = ("json", "csv", "zip")
 
 @pytest.fixture
 def delivery(own_prometheus: PrometheusServer, database: Database) -> Iterator[Delivery]:
-    writer = RemoteWriter(own_prometheus.url)
-    yield Delivery(writer)
-    writer.close()
+    with closing(RemoteWriter(own_prometheus.url)) as writer:
+        yield Delivery(writer)
 
 
 @pytest.fixture
 def api(
     settings: Settings, own_prometheus: PrometheusServer, database: Database
 ) -> Iterator[TestClient]:
-    prometheus = PrometheusClient(own_prometheus.url)
-    headers = {"Authorization": f"Bearer {USER_TOKEN}"}
-    yield TestClient(create_app(settings, prometheus), headers=headers)
-    prometheus.close()
+    with closing(PrometheusClient(own_prometheus.url)) as prometheus:
+        yield call_as_user(settings, prometheus)
 
 
 def make_finished(delivery: Delivery, began: float) -> Run:
@@ -150,7 +147,7 @@ def test_a_series_that_prometheus_was_told_to_forget_is_missed_and_the_others_ar
         assert metrics(api, run.id, metric_filter=name, last_n=1).status_code == 200
 
 
-def test_what_is_missing_of_an_active_run_may_be_asked_for_again(
+def test_missing_samples_of_an_active_run_may_be_asked_for_again(
     api: TestClient, delivery: Delivery, own_prometheus: PrometheusServer
 ) -> None:
     """As the controller has it delivered again."""
@@ -163,7 +160,7 @@ def test_what_is_missing_of_an_active_run_may_be_asked_for_again(
     assert f"has 0 of the {SAMPLES} samples" in answer.json["message"]
 
 
-def test_what_was_posted_for_a_pod_is_missed_too_but_its_later_part_can_be_read(
+def test_lost_samples_of_a_pod_are_missed_and_later_ones_read(
     api: TestClient, delivery: Delivery, own_prometheus: PrometheusServer
 ) -> None:
     """A pod outlives what Prometheus remembers of it."""

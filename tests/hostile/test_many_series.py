@@ -8,7 +8,6 @@ import pytest
 from falcon.testing import Result, TestClient
 from peewee import Database
 
-from master.app import create_app
 from master.models import KeptSample, PostedBody, Run, SeriesName, run_owner
 from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient
@@ -16,7 +15,7 @@ from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 from master.recording.streams import rewind
 from master.settings import Limits, Settings
-from tests.conftest import USER_TOKEN
+from tests.conftest import call_as_user
 from tests.master.making import deliver_all, line, make_pod, make_run, record
 
 MOST = 20
@@ -70,8 +69,7 @@ def test_posted_samples_beyond_the_limit_are_refused_and_nothing_is_stored(
     settings: Settings, run: Run, prometheus: PrometheusClient
 ) -> None:
     small = dataclasses.replace(settings, limits=Limits(series=MOST))
-    app = create_app(small, prometheus)
-    api = TestClient(app, headers={"Authorization": f"Bearer {USER_TOKEN}"})
+    api = call_as_user(small, prometheus)
     for owner in ({"run_id": run.id}, {"pod_name": make_pod()}):
         samples = [
             {**owner, "name": f"x{i}", "date": "2026-01-01", "value": 1} for i in range(MOST + 1)

@@ -18,7 +18,7 @@ from master.recording import streams
 from master.recording.delivery import BATCH_BYTES, Delivery
 from tests.conftest import as_pod, wait_for
 from tests.master.making import deliver_all, line, make_ranks, make_run, record
-from tests.master.recording.deliverer import Deliverer
+from tests.master.recording.deliverer import delivering
 from tests.master.recording.places import nothing_waits
 
 AGENT = as_pod("w-1")
@@ -92,6 +92,7 @@ def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
     assert_can_be_stopped_and_deleted(api, run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [
@@ -114,14 +115,14 @@ def test_the_worst_batch_takes_bounded_memory_and_room(
 
 @pytest.mark.slow
 @pytest.mark.both_databases
-def test_what_the_database_refuses_is_kept_as_malformed_and_the_rest_goes_on(
+def test_a_line_that_the_database_refuses_is_kept_as_malformed(
     database: Database, run: Run, delivery: Delivery, prometheus: PrometheusClient
 ) -> None:
     """Whatever it is: a line that is tried in vain is taken out, and nobody waits for it."""
     other = make_run()
     now = time.time()
     lines = [line(now + i / 1000, good=i) for i in range(1_000)]
-    with a_database_that_refuses(database, "poison"), Deliverer(delivery, database):
+    with a_database_that_refuses(database, "poison"), delivering(delivery, database):
         record(run, b"".join([*lines[:500], line(now, bad="poison"), *lines[500:]]))
         wait_for(lambda: delivery._retries, what="the first attempt has failed")
         record(other, line(now, good=1))

@@ -110,7 +110,7 @@ def test_a_page_of_another_port_writes_nothing_even_where_the_user_has_prometheu
     assert stored(prometheus, "from-a-page") == 0
 
 
-def test_who_asks_without_the_password_reads_nothing_either(prometheus_url: str) -> None:
+def test_nothing_is_read_without_the_password(prometheus_url: str) -> None:
     url, _ = split_login(prometheus_url)
     for path in ("/api/v1/query?query=up", "/metrics", "/-/ready", "/graph"):
         assert httpx.get(f"{url}{path}").status_code == 401

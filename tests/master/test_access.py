@@ -101,7 +101,7 @@ def test_a_session_is_good_for_thirty_days() -> None:
     assert not is_session(session, "another", NOW)
 
 
-def test_what_is_no_session() -> None:
+def test_malformed_sessions() -> None:
     expiry, _, signature = make_session("token", NOW).partition(".")
     longer, cut = f"{int(expiry) + 1}.{signature}", f"{expiry}.{signature[:-1]}"
     odd = ["", ".", "x", "9999999999", "9999999999.", "-1.x", "٣.x", "1e9.x", "9" * 5_000, "é.é"]

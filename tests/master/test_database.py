@@ -72,7 +72,7 @@ def test_processes_exclude_each_other(database: Database, database_url: str) -> 
     assert Pod.get_by_id("counted").labels == 100
 
 
-def test_who_waits_sees_what_was_committed(database: Database) -> None:
+def test_a_waiting_transaction_sees_the_commit(database: Database) -> None:
     make_pod("counted", 0)
     begun = threading.Event()
 
@@ -191,15 +191,14 @@ def test_idle_threads_do_not_notice_a_restart(server: PostgresServer, on_server:
 def test_a_restart_ends_a_transaction_and_not_the_next(
     server: PostgresServer, on_server: Database
 ) -> None:
+    def make_around_restart() -> None:
+        with exclusive(STATE):
+            make_pod("lost")
+            server.stop()
+            server.start()
+            make_pod("lost too")
+
     with pytest.raises(OperationalError):
-        make_around_restart(server)
+        make_around_restart()
     make_exclusively("made")
     assert [pod.name for pod in Pod.select()] == ["made"]
-
-
-def make_around_restart(server: PostgresServer) -> None:
-    with exclusive(STATE):
-        make_pod("lost")
-        server.stop()
-        server.start()
-        make_pod("lost too")

@@ -125,7 +125,7 @@ def test_a_run_that_is_restarted() -> None:
     ]
 
 
-def test_what_is_of_one_moment_is_in_order_of_its_kind() -> None:
+def test_events_of_one_moment_are_in_order_of_their_kind() -> None:
     run = made(created_at=2.0, state="FAILED", finished_at=2.0, reason="x")
     make_ranks(run, assigned_at=2.0, reported_at=2.0, exit_code=1, exited_at=2.0)
     kinds = ["created", "ready", "started", "exited", "exited", "failed"]

@@ -22,7 +22,7 @@ from master.exact_json import loads
         (f"{'9' * 400}.5", f"{'9' * 400}.5"),
     ],
 )
-def test_what_it_says(text: str, meant: Any) -> None:
+def test_values(text: str, meant: Any) -> None:
     assert repr(loads(text.encode())) == repr(meant)
 
 
@@ -31,7 +31,7 @@ def test_nan() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"NaN,", b"\xff", b"[" * 900, b"x\n"])
-def test_what_is_no_json(text: bytes) -> None:
+def test_malformed_json(text: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - each parser says it in its own words
         loads(text)
 

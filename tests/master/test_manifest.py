@@ -17,7 +17,7 @@ def state(run: Run, rank: int, **facts: Any) -> None:
     ).execute()
 
 
-def test_what_was_ordered(run: Run) -> None:
+def test_the_order(run: Run) -> None:
     ordered = make_run(
         benchmark="",
         image="me/train:1",
@@ -43,7 +43,7 @@ def test_what_was_ordered(run: Run) -> None:
     assert (said.started_at, said.finished_at) == (None, None)
 
 
-def test_what_the_task_states(database: object) -> None:
+def test_the_settings_and_goal_of_the_task(database: object) -> None:
     settings = {"batch_size": 128, "data": "digits", "data_sha256": "ab", "seed": 1}
     goal: dict[str, Any] = {"metric": "a", "value": 1.0, "lower_is_better": True}
     said = manifest.build(make_run(settings=settings, goal=goal))

@@ -35,6 +35,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield server.url(name)
 
 
+@pytest.mark.slow
 def test_processes_that_start_together_wait_for_each_other(empty_url: str) -> None:
     opened = connect(empty_url)
     database.initialize(opened)

@@ -108,7 +108,7 @@ def test_a_custom_command_may_have_a_folder_a_seed_and_a_deadline() -> None:
         (MINE | {"run_all_nodes": "true"}, "mine", True),
     ],
 )
-def test_who_runs_the_command(fields: dict[str, str], backend: str, on_all: bool) -> None:
+def test_ranks_that_run_the_command(fields: dict[str, str], backend: str, on_all: bool) -> None:
     found = order(**CUSTOM | fields)
     check_feasible(found, LIMITS)
     assert found.task is None
@@ -144,7 +144,7 @@ def test_seed_and_light_goal_are_arguments_of_the_task() -> None:
         ({"image_name": "steps"}, "steps", {}),
     ],
 )
-def test_what_a_name_stands_for(fields: dict[str, Any], name: str, args: dict[str, str]) -> None:
+def test_names_of_tasks_and_images(fields: dict[str, Any], name: str, args: dict[str, str]) -> None:
     found = order(**fields)
     check_feasible(found, LIMITS)
     assert found.task is not None
@@ -243,7 +243,7 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
         (CLUSTER, SCRIPT, "custom_image_name: the workers are in a cluster"),
     ],
 )
-def test_no_more_is_given_than_there_is(
+def test_orders_beyond_the_limits_are_refused(
     limits: Limits, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadFieldError, match="400") as refused:
@@ -261,7 +261,7 @@ def test_no_more_is_given_than_there_is(
         (LIMITS, SCRIPT),
     ],
 )
-def test_what_there_is_is_given(limits: Limits, fields: dict[str, Any]) -> None:
+def test_orders_within_the_limits_are_taken(limits: Limits, fields: dict[str, Any]) -> None:
     check_feasible(order(**fields), limits)
 
 

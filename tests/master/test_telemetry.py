@@ -86,7 +86,7 @@ def test_strange_methods_make_no_series_of_their_own(api: TestClient) -> None:
 # --- The master. ---
 
 
-def test_what_waits_and_what_is_kept(api: TestClient, delivery: Delivery) -> None:
+def test_waiting_bytes_and_kept_samples(api: TestClient, delivery: Delivery) -> None:
     run = make_run()
     streams.append(streams.StreamKey(run_owner(run.id), 1, 0, "stdout"), 0, b"not a sample")
     assert value(api, "mlbench_spool_bytes") == 0
@@ -100,7 +100,7 @@ def test_what_waits_and_what_is_kept(api: TestClient, delivery: Delivery) -> Non
     assert value(api, "mlbench_kept_samples") == 2
 
 
-def test_where_a_browser_reaches_it_and_how_much_may_wait(
+def test_the_url_and_the_limit_of_the_spool(
     settings: Settings, api: TestClient, prometheus: PrometheusClient
 ) -> None:
     app = create_app(replace(settings, url="http://example.org/m", spool_bytes=5), prometheus)

@@ -48,6 +48,6 @@ def test_all_usual_ways_to_write_a_time_are_read(text: str) -> None:
     "text",
     ["", "now", "3", "2018-13-03", "2018-08-03T25:00:00", "09:21:29", "\x00", "2018-08-03Z 1"],
 )
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_malformed_times_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse(text)

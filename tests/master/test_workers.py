@@ -55,7 +55,7 @@ def rank(**fields: Any) -> Rank:
         (about("exited"), rank(run=Run(id=8)), "stop"),
     ],
 )
-def test_what_an_agent_is_told(said: Report, current: Rank | None, do: str) -> None:
+def test_decisions_about_an_agent(said: Report, current: Rank | None, do: str) -> None:
     assert decide(said, current) == do
 
 

@@ -21,6 +21,11 @@ from mlbench.tasks import (
         (Cifar10Options, {"worker_batch_size": "0"}, "worker_batch_size must be at least 1"),
         (Cifar10Options, {"goal": "101"}, "goal must be from 0 to 100"),
         (Cifar10Options, {"compression": "zip"}, "compression must be"),
+        (
+            Cifar10Options,
+            {"compression": "fp16", "exchange": "flat"},
+            "compression needs exchange=ddp",
+        ),
         (ImagenetOptions, {"image_size": "31"}, "image_size must be at least 32"),
         (ImagenetOptions, {"loaders": "-1"}, "loaders must be"),
         (ImagenetOptions, {"momentum": "0"}, "momentum must be more than 0"),

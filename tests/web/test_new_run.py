@@ -66,7 +66,7 @@ def test_a_benchmark_says_what_it_is_and_what_can_be_asked_of_it_here(dialog: Lo
     expect(dialog.get_by_role("button", name="Add option")).to_be_hidden()
 
 
-def test_what_is_wrong_is_told_beside_its_field_and_not_sent(
+def test_wrong_input_is_told_beside_its_field_and_not_sent(
     dialog: Locator, client: ApiClient, watch: Watch
 ) -> None:
     before = len(client.get_runs().result().value)

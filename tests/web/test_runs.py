@@ -48,7 +48,7 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, still: Connection) ->
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_run_left")
-def test_what_others_start_comes_by_itself(
+def test_runs_of_others_appear_by_themselves(
     user: Page, connection: Connection, client: ApiClient
 ) -> None:
     user.goto(f"{connection.url}/runs")

@@ -62,7 +62,7 @@ def test_an_empty_installation_says_what_to_do(
         page.goto("about:blank")
 
 
-def test_what_goes_wrong_is_told(user: Page, connection: Connection, watch: Watch) -> None:
+def test_errors_are_shown(user: Page, connection: Connection, watch: Watch) -> None:
     watch.expect("status of 400")
     refusal = {"status": 400, "message": "it is <b>wrong</b>"}
     user.route("**/api/pods/", lambda route: route.fulfill(status=400, json=refusal))

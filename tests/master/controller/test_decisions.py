@@ -321,7 +321,7 @@ def test_a_run_stopped_at_its_deadline_is_finished_whatever_its_exit_codes(code:
         ),
     ],
 )
-def test_how_a_run_past_its_deadline_ends(run: RunView, end: End) -> None:
+def test_the_end_of_a_run_past_its_deadline(run: RunView, end: End) -> None:
     assert end_of(run) == end
 
 

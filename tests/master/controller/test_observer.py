@@ -256,7 +256,7 @@ def test_a_rank_that_its_worker_does_not_have_any_more(
         *(({"troubled_at": 900.0}, ""), ({"uid": "uid-2"}, "")),
     ],
 )
-def test_what_is_wrong_with_a_pod_since_it_has_its_rank(
+def test_a_rank_has_its_pods_trouble_since_it_came_there(
     run: Run, observer: Observer, change: dict[str, Any], trouble: str
 ) -> None:
     make_ranks(run, pod_uid="uid-1", assigned_at=1000.5)

@@ -82,31 +82,10 @@ def redeliveries(run: Run) -> int:
     return int(reload(run).redeliveries)
 
 
-@pytest.mark.both_databases
-def test_what_agrees_is_believed(recorded: Run, settler: Settler) -> None:
-    assert settler.count(reload(recorded)) == WHOLE
-    assert redeliveries(recorded) == 0
-
-
-def test_what_is_lost_again_and_again_is_given_up(
-    recorded: Run, settler: Settler, own_prometheus: PrometheusServer
-) -> None:
-    own_prometheus.lose_everything()
-    for _ in range(3):
-        # Sent, stored and gone: nobody would ever see all of them.
-        assert settler.count(reload(recorded)) is None
-        Stream.update(delivered=Stream.size).execute()
-        Stream.update(recorded=3).where(Stream.owner == run_owner(recorded.id)).execute()
-    found = settler.count(reload(recorded))
-    assert found is not None
-    assert (found.in_prometheus, found.lost) == (0, 9)
-    assert redeliveries(recorded) == 3
-
-
 @pytest.mark.parametrize(
     ("hours", "again"), [(-21.9, True), (-22.1, False), (0.016, True), (0.018, False)]
 )
-def test_what_would_be_kept_instead_is_not_delivered_again(
+def test_samples_that_would_be_kept_instead_are_not_delivered_again(
     recorded: Run, settler: Settler, own_prometheus: PrometheusServer, hours: float, again: bool
 ) -> None:
     """As it is too old by now, or in the future by a clock that was set back."""
@@ -175,7 +154,7 @@ def age(*ended: Run, seconds: float = KEPT_SECONDS + 1) -> None:
 
 
 @pytest.mark.both_databases
-def test_what_a_power_loss_took_right_after_the_end_is_delivered_again(master: Master) -> None:
+def test_samples_lost_right_after_the_end_are_delivered_again(master: Master) -> None:
     """As soon as Prometheus is back, though nothing was on its way to it meanwhile."""
     run = master.make_ended()
     master.server.lose_everything()
@@ -219,7 +198,7 @@ def test_an_hour_after_the_end_a_run_is_counted_for_the_last_time(
     assert master.values(run) == ENDED.recorded + 1
 
 
-def test_what_is_missing_by_then_is_delivered_once_more(master: Master) -> None:
+def test_samples_missing_an_hour_later_are_delivered_again(master: Master) -> None:
     """Of a Prometheus that says nothing of it, as one whose series were deleted."""
     run = master.make_ended()
     master.server.lose_everything()

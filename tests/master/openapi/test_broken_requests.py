@@ -20,7 +20,7 @@ _BROKEN = {
 }
 
 
-def test_what_is_no_http(server: httpx.URL) -> None:
+def test_malformed_http_is_answered_in_json(server: httpx.URL) -> None:
     for request, status in _BROKEN.items():
         answer, text = ask(server, request)
         assert answer.status == status, text

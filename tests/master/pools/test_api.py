@@ -39,7 +39,7 @@ def proxy(cluster: Recorder, lead_here: Callable[[Proxy], None]) -> Iterator[Pro
         yield proxy
 
 
-def test_what_is_sent(proxy: Proxy, cluster: Recorder) -> None:
+def test_requests_as_the_api_gets_them(proxy: Proxy, cluster: Recorder) -> None:
     api = Api()
     assert api.get(PATH, labelSelector="app=mlbench,release=r") == {"kind": "Status"}
     api.apply(f"{PATH}/a", {"kind": "Pod"})
@@ -57,7 +57,7 @@ def test_what_is_sent(proxy: Proxy, cluster: Recorder) -> None:
     ]
 
 
-def test_what_another_has_deleted_is_deleted(proxy: Proxy) -> None:
+def test_deleting_a_deleted_object_succeeds(proxy: Proxy) -> None:
     for status in (404, 409):
         proxy.spoil = lambda request, status=status: Fault(status)  # type: ignore[misc]
         Api().delete(f"{PATH}/a", "uid-1")

@@ -131,7 +131,7 @@ def test_pods_that_were_too_many_are_not_given_to_a_larger_run(
     assert not set(after[2:]) & set(before)
 
 
-def test_what_others_change_is_set_back(pool: KubernetesPool, cluster: StandIn) -> None:
+def test_changes_by_others_are_set_back(pool: KubernetesPool, cluster: StandIn) -> None:
     settle(pool, 2)
     sets = cluster.objects["statefulsets"]
     with cluster.lock:
@@ -153,7 +153,7 @@ def test_what_others_change_is_set_back(pool: KubernetesPool, cluster: StandIn) 
         (Fault(0), "API does not answer: "),
     ],
 )
-def test_what_is_refused_is_told_and_tried_again(
+def test_refusals_are_told_and_tried_again(
     pool: KubernetesPool, proxy: Proxy, fault: Fault, words: str
 ) -> None:
     refused = ("GET", "deployments") if fault.status == 404 else ("PATCH", "services")
@@ -176,7 +176,7 @@ def test_a_cluster_that_wants_to_be_left_alone_is(pool: KubernetesPool, proxy: P
 
 
 @pytest.mark.parametrize(("kind", "fault"), [("pods", Fault(403)), ("services", Fault(0))])
-def test_what_was_seen_last_counts_while_nothing_can_be_seen(
+def test_the_last_known_pods_count_while_the_cluster_is_silent(
     pool: KubernetesPool, proxy: Proxy, kind: str, fault: Fault
 ) -> None:
     settle(pool, 2)

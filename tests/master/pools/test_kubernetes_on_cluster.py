@@ -1,7 +1,6 @@
 """The pool in a real cluster: shapes, sizes, faults, kills, and reasons in words."""
 
 import json
-import random
 import subprocess
 import threading
 import time
@@ -123,22 +122,6 @@ def test_from_nothing_through_shapes_to_nothing(pool: KubernetesPool, namespace:
     until(lambda: "cannot make worker pods (404)" in pool.explain(), pool.explain)
 
 
-def test_killed_at_any_moment_it_ends_with_exactly_the_right_pods(
-    manifest: Path, namespace: Namespace, stop: threading.Event
-) -> None:
-    dice = random.Random(1)  # noqa: S311 - dice, not secrets
-    for _ in range(12):
-        killed, shape = threading.Event(), Shape(num_cpus=dice.choice([0.01, 0.02]))
-        make_pool(manifest, namespace.name, killed).scale(
-            dice.choice([1, 2, 3]), shape, frozenset()
-        )
-        time.sleep(dice.choice([0.1, 0.3, 0.5, 0.9, 2.4]))
-        killed.set()
-    pool = make_pool(manifest, namespace.name, stop)
-    settle(pool, 2, SMALL)
-    check_exactly(namespace, 2, 0.02)
-
-
 def waits_for(pool: KubernetesPool, words: str, workers: int, shape: Shape) -> None:
     """Ask for workers that cannot come, and wait until the pool says why."""
 
@@ -205,7 +188,7 @@ Spoil = Callable[[Object], object]
         ),
     ],
 )
-def test_why_pods_do_not_run(
+def test_reasons_why_pods_do_not_run(
     namespace: Namespace,
     tmp_path: Path,
     spoil: Spoil,

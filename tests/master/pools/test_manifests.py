@@ -166,7 +166,7 @@ def test_defaults_of_kubernetes_are_written_out(tmp_path: Path) -> None:
         (lambda stated: stated["statefulSet"]["spec"].pop("selector"), "selector"),
     ],
 )
-def test_what_a_manifest_lacks_is_told(
+def test_a_manifest_that_lacks_something_is_refused(
     tmp_path: Path, spoil: Callable[[Object], object], what: str
 ) -> None:
     with pytest.raises(ManifestError, match=f"lacks '{what}"):

@@ -36,7 +36,7 @@ def plan_for(wanted: Wanted, *pods: SeenPod, doomed: frozenset[str] = frozenset(
     return plan(wanted, wanted.service, wanted.stateful_set, pods, doomed, NOW)
 
 
-def test_what_is_not_there_is_made(wanted: Wanted) -> None:
+def test_missing_objects_are_made(wanted: Wanted) -> None:
     both = [Apply(wanted.service), Apply(wanted.stateful_set)]
     assert plan(wanted, None, None, [], frozenset(), NOW) == both
     assert plan(wanted, wanted.service, None, [], frozenset(), NOW) == both[1:]
@@ -53,7 +53,9 @@ def test_what_is_not_there_is_made(wanted: Wanted) -> None:
         lambda seen: seen["spec"].update(replicas=7),
     ],
 )
-def test_what_differs_is_made_anew(wanted: Wanted, change: Callable[[Object], object]) -> None:
+def test_objects_that_differ_are_applied(
+    wanted: Wanted, change: Callable[[Object], object]
+) -> None:
     seen, old = copy.deepcopy(wanted.stateful_set), make_pod(0, OLD)
     change(seen)
     steps = plan(wanted, wanted.service, seen, [old], frozenset(), NOW)
@@ -84,7 +86,7 @@ RIGHT = "the wanted shape"
         (RIGHT, {"phase": "Succeeded"}, True, True),
     ],
 )
-def test_which_pods_are_ended(
+def test_pods_of_another_shape_end(
     wanted: Wanted, shape: str, changes: dict[str, Any], busy: bool, ends: bool
 ) -> None:
     pod = make_pod(0, wanted.shape if shape == RIGHT else shape, **changes)
@@ -114,7 +116,7 @@ def test_pods_that_were_to_end_do_though_they_fit_again_and_at_once_on_dead_node
         {"labels": {}},
     ],
 )
-def test_which_pods_may_be_given_a_rank(wanted: Wanted, change: dict[str, Any]) -> None:
+def test_usable_pods(wanted: Wanted, change: dict[str, Any]) -> None:
     good = make_pod(1, wanted.shape)
     assert is_usable(good, wanted, frozenset())
     assert not is_usable(good, wanted, frozenset({good.uid}))
@@ -178,7 +180,7 @@ def four(**changes_of_last: Any) -> list[SeenPod]:
         ),
     ],
 )
-def test_why_pods_are_not_there(pods: list[SeenPod], words: str) -> None:
+def test_missing_pods_are_explained(pods: list[SeenPod], words: str) -> None:
     template = {"metadata": {"labels": {SHAPE_LABEL: WANTED}}}
     wanted = Wanted({}, {"spec": {"replicas": 4, "template": template}}, frozenset({BUSY}))
     assert explain_pods(pods, wanted, "`kubectl describe`") == words

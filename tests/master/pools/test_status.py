@@ -87,7 +87,7 @@ def test_a_pod_that_no_node_takes() -> None:
         (BACK_OFF, "the worker's container cannot be started (CrashLoopBackOff): back-off 10s"),
     ],
 )
-def test_what_is_wrong_with_a_container(state: Object, trouble: str) -> None:
+def test_trouble_of_a_container(state: Object, trouble: str) -> None:
     assert read_pod(pod({"containerStatuses": [container(**state)]})).trouble == trouble
 
 
@@ -101,7 +101,7 @@ def test_what_is_wrong_with_a_container(state: Object, trouble: str) -> None:
         ("agent", waiting("ErrImagePull", "x"), "worker image me/train:1 cannot be pulled: x"),
     ],
 )
-def test_what_is_wrong_with_an_init_container(name: str, state: Object, trouble: str) -> None:
+def test_trouble_of_an_init_container(name: str, state: Object, trouble: str) -> None:
     status = {
         "initContainerStatuses": [container(name, **state)],
         "containerStatuses": [container(**waiting("PodInitializing"))],

@@ -66,7 +66,7 @@ def test_texts_are_left_out_of_averages() -> None:
     assert [point[:2] for point in found] == [(0, "2"), (30, "8")]
 
 
-def test_where_there_are_only_texts_the_last_stands_for_all() -> None:
+def test_of_texts_alone_the_last_stands_for_all() -> None:
     found = chosen(reading(["a", "b", "c", "d", "e"], cumulative=True), summarize=3)
     assert found == [Point(us, text, Note(True)) for us, text in ((10, "b"), (30, "d"), (40, "e"))]
 

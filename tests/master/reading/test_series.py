@@ -12,7 +12,7 @@ import pytest
 from peewee import Database
 
 from master import runs
-from master.models import Run, pod_owner, run_owner
+from master.models import Run, run_owner
 from master.reading import delivered, stored, windows
 from master.reading.points import Point
 from master.reading.promql import PrometheusClient, PrometheusError, QueryResult
@@ -20,10 +20,9 @@ from master.reading.selection import Selection
 from master.reading.series import NamedSeries, SeriesReader
 from master.recording import delivery as module
 from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample
 from tests.conftest import PrometheusServer
-from tests.master.making import line, make_pod, post, record, time_series
+from tests.master.making import line, post, record
 
 pytestmark = pytest.mark.both_databases
 
@@ -109,7 +108,7 @@ def test_the_same_is_read_before_and_after_delivery(
 
 
 @pytest.mark.usefixtures("way")
-def test_what_was_sent_but_not_committed_is_read_once(
+def test_samples_that_were_sent_but_not_committed_are_read_once(
     run: Run, reader: SeriesReader, delivery: Delivery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = round(time.time(), 3)
@@ -229,30 +228,6 @@ def test_only_the_metrics_that_are_wanted_are_asked_for(
     assert heard.samples == [4], "all in one query, and nothing else"
 
 
-@pytest.mark.usefixtures("way")
-def test_a_pods_posted_samples_and_resource_figures(
-    database: Database, reader: SeriesReader, delivery: Delivery, writer: RemoteWriter
-) -> None:
-    pod, now_us = make_pod(), time.time_ns() // 1_000_000 * 1000
-    post(pod_owner(pod), [Sample("temperature", "", now_us, 71.5)])
-    for name in ("container_cpu_usage_seconds_total", "container_threads", "other"):
-        labels = {"__name__": name, "pod": pod, "container": "worker"}
-        writer.send([time_series(labels, [(now_us // 1000, 1.0)])])
-    for _ in range(2):
-        assert to_dict(reader.pod(pod, ALL)) == {
-            "container_cpu_usage_seconds_total": [Point(now_us, "1")],
-            "container_threads": [Point(now_us, "1")],
-            "temperature": [Point(now_us, "71.5")],
-        }
-        for metric in ("container_threads", "temperature"):
-            assert list(to_dict(reader.pod(pod, Selection(names=(metric,))))) == [metric]
-        assert to_dict(reader.pod(pod, Selection(names=("other",)))) == {}
-        assert to_dict(reader.pod(pod, Selection(names=("container_.+",)))) == {}
-        assert to_dict(reader.pod(pod, Selection(after_us=now_us))) == {}
-        delivery.deliver_waiting()
-    assert to_dict(reader.pod(make_pod(), ALL)) == {}
-
-
 def steps(start_ms: int, first: int, last: int) -> bytes:
     """Return lines with numbers, two in each millisecond, and texts."""
     return b"".join(
@@ -263,7 +238,7 @@ def steps(start_ms: int, first: int, last: int) -> bytes:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_what_is_delivered_while_an_answer_is_read_does_not_change_it(
+def test_a_delivery_meanwhile_does_not_change_an_answer(
     run: Run, reader: SeriesReader, delivery: Delivery
 ) -> None:
     start_ms = time.time_ns() // 1_000_000 - 1_000

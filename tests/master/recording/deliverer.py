@@ -1,38 +1,32 @@
 """Running delivery as the controller does: in a thread, or without ever waiting."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from peewee import Database
 
 from master.recording.delivery import Delivery
 
 
-class Deliverer:
-    """Delivers in a thread of its own until it is ended."""
+@contextmanager
+def delivering(
+    delivery: Delivery, database: Database, on_recovery: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Deliver in a thread of its own until the block ends."""
+    stop = threading.Event()
 
-    def __init__(
-        self, delivery: Delivery, database: Database, on_recovery: Callable[[], None] = lambda: None
-    ) -> None:
-        self._stop = threading.Event()
+    def run() -> None:
+        delivery.run(stop, on_recovery, idle_seconds=0.02)
+        database.close()  # this thread's connection
 
-        def run() -> None:
-            delivery.run(self._stop, on_recovery, idle_seconds=0.02)
-            database.close()  # this thread's connection
-
-        self._thread = threading.Thread(target=run)
-        self._thread.start()
-
-    def end(self) -> None:
-        """Stop, and wait until it has."""
-        self._stop.set()
-        self._thread.join()
-
-    def __enter__(self) -> "Deliverer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 class Patience(threading.Event):

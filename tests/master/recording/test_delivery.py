@@ -68,7 +68,7 @@ def test_many_batches_and_cuts_within_lines(
     assert sum(len(chunk.data) for chunk in Chunk.select()) == len(data)
 
 
-def test_what_nobody_will_count_again_goes_once_it_is_delivered(
+def test_delivered_chunks_go_unless_their_run_may_be_counted_again(
     run: Run, delivery: Delivery
 ) -> None:
     """Samples of pods and of runs that are settled; those of a run that may be counted stay."""

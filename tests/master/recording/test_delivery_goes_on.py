@@ -17,7 +17,7 @@ from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
 from master.recording.samples import Sample
 from tests.master.making import line, make_run, post, record
-from tests.master.recording.deliverer import Deliverer, Patience
+from tests.master.recording.deliverer import Patience, delivering
 
 
 class Moody(RemoteWriter):
@@ -100,7 +100,7 @@ def test_a_count_is_exact_while_users_go_on_posting(
             post(run_owner(run.id), [Sample("a", "", now_us, 1.0)])
         database.close()
 
-    with Deliverer(delivery, database), ThreadPoolExecutor(1) as pool:
+    with delivering(delivery, database), ThreadPoolExecutor(1) as pool:
         posting = pool.submit(post_on)
         try:
             recorded = 0

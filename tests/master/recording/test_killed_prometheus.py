@@ -10,7 +10,7 @@ from master.models import Run
 from master.recording import delivery as module
 from tests.conftest import PrometheusServer, wait_for
 from tests.master.recording.case import Case
-from tests.master.recording.deliverer import Deliverer
+from tests.master.recording.deliverer import delivering
 from tests.master.recording.places import nothing_waits
 
 
@@ -32,7 +32,7 @@ def test_an_empty_disk_while_samples_wait(
     database: Database,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with Deliverer(own_case.delivery, database, own_case.recount):
+    with delivering(own_case.delivery, database, own_case.recount):
         for _ in range(3):
             own_case.record_some()
             wait_for(nothing_waits)

@@ -2,12 +2,10 @@
 
 import dataclasses
 import time
-from typing import Any
 
 import pytest
-from falcon.testing import TestClient
+from falcon.testing import Result
 
-from master.app import create_app
 from master.errors import BadFieldError
 from master.models import PostedBody, Run, SeriesName, Stream, run_owner
 from master.reading.promql import PrometheusClient
@@ -23,7 +21,7 @@ from master.recording.limits import (
 )
 from master.recording.samples import MALFORMED, Sample
 from master.settings import Settings
-from tests.conftest import AGENT_TOKEN, USER_TOKEN
+from tests.conftest import as_pod, call_as_user
 from tests.master.making import deliver_all, line, make_ranks, post, record
 
 pytestmark = pytest.mark.both_databases
@@ -90,27 +88,17 @@ def test_past_the_limit_no_samples_are_stored_but_logs_are(
     make_ranks(run)
     waiting = record(run, line(time.time(), a=1))
     small = dataclasses.replace(settings, spool_bytes=waiting.size - 1)
-    client = TestClient(create_app(small, prometheus))
+    client = call_as_user(small, prometheus)
+    sample = {"run_id": run.id, "name": "a", "date": time.time(), "value": 1}
 
-    def post(*samples: dict[str, Any]) -> Any:
-        owned = [{"run_id": run.id, "name": "a", "date": time.time()} | one for one in samples]
-        headers = {"Authorization": f"Bearer {USER_TOKEN}"}
-        body = owned[0] if len(owned) == 1 else owned
-        return client.simulate_post("/api/metrics/", json=body, headers=headers)
+    def post(body: object) -> Result:
+        return client.simulate_post("/api/metrics/", json=body)
 
-    def ship(stream: str, offset: int) -> Any:
-        return client.simulate_put(
-            f"/api/runs/{run.id}/ranks/0/{stream}?attempt=1&offset={offset}",
-            body=b"said\n",
-            headers={"Authorization": f"Bearer {AGENT_TOKEN}"},
-        )
+    def ship(stream: str, offset: int) -> Result:
+        path = f"/api/runs/{run.id}/ranks/0/{stream}?attempt=1&offset={offset}"
+        return client.simulate_put(path, body=b"said\n", headers=as_pod("w-0"))
 
-    answers = (
-        post({"value": 1}),
-        post({"value": 1}, {"value": "x"}),
-        ship("metrics", waiting.size),
-    )
-    for answer in answers:
+    for answer in (post(sample), post([sample, sample]), ship("metrics", waiting.size)):
         assert (answer.status_code, answer.json["status"]) == (503, 503)
         assert int(answer.headers["Retry-After"]) > 0
         assert f"at most {waiting.size - 1} may" in answer.json["message"]

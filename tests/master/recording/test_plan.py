@@ -55,13 +55,13 @@ def test_the_far_past_and_the_future_are_kept() -> None:
     assert plan(ancient, {}, NOW_MS).keep == ancient
 
 
-def test_what_prometheus_is_sent_lies_within_its_window() -> None:
+def test_samples_sent_lie_within_the_window_of_prometheus() -> None:
     config = (Path(__file__).parents[3] / "prometheus" / "prometheus.yml").read_text()
     [hours] = re.findall(r"^ *out_of_order_time_window: (\d+)h$", config, re.MULTILINE)
     assert (int(hours) - 1) * 3600 * 1000 >= PAST_MS
 
 
-def test_what_comes_out_of_order_is_put_in_order() -> None:
+def test_samples_out_of_order_are_put_in_order() -> None:
     found = plan([sample(NOW_MS), sample(NOW_MS - 5, 2.0), sample(NOW_MS - 2, 3.0)], {}, NOW_MS)
     assert found.keep == []
     assert sent(found)["a", "0"] == [(NOW_MS - 5, 2.0), (NOW_MS - 2, 3.0), (NOW_MS, 1.0)]
@@ -74,7 +74,7 @@ def test_the_first_to_arrive_in_a_millisecond_is_sent_however_large_the_batch() 
     assert plan([first, late, sample(NOW_MS + 1, math.nan)], {}, NOW_MS).keep == [late]
 
 
-def test_what_prometheus_refused_is_kept_as_it_came() -> None:
+def test_refused_samples_are_kept_as_they_came() -> None:
     first, refused = sample(NOW_MS + 0.5), Sample("a", "0", NOW_MS * 1000 + 1007, 2.0, True, "m")
     found = plan([first, refused, sample(NOW_MS, "text")], {}, NOW_MS)
     without = found.without({(("a", "0"), NOW_MS + 1)})

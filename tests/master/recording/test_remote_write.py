@@ -100,7 +100,7 @@ def test_only_what_will_never_pass_is_refused(
         fake.send([])
 
 
-def test_how_long_to_wait_is_told(faulty: FaultyPrometheus, fake: RemoteWriter) -> None:
+def test_retry_after(faulty: FaultyPrometheus, fake: RemoteWriter) -> None:
     told: dict[str, float | None] = {"7": 7.0, "0": 0.0, "9" * 400: math.inf}
     told |= dict.fromkeys(["", "-1", "1.5", "Fri, 31 Dec 1999 23:59:59 GMT"])
     for header, seconds in told.items():

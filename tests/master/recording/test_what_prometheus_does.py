@@ -141,7 +141,7 @@ def test_older_than_the_window(both: Both, now_ms: int) -> None:
         assert points(url, "ancient") == points(url, "good_c") == []
 
 
-def test_what_it_would_drop_or_refuse_is_kept(ours: Recorder, now_ms: int) -> None:
+def test_samples_that_it_would_drop_or_refuse_are_kept(ours: Recorder, now_ms: int) -> None:
     for hours in (24 * 365 * 50, 25, 23.1, 22.9, 1):
         ours.record(now_ms - hours * HOUR_MS, old=hours)
     ours.post(-1, old=-1)
@@ -157,7 +157,7 @@ def test_what_it_would_drop_or_refuse_is_kept(ours: Recorder, now_ms: int) -> No
     assert ours.sent("ahead") == ours.sent("posted") == []
 
 
-def test_what_only_prometheus_finds_too_old_is_kept(
+def test_samples_that_only_prometheus_finds_too_old_are_kept(
     database: Database, own_prometheus: PrometheusServer, now_ms: int
 ) -> None:
     """Its window ends at the newest sample that it has, which may be from a wrong clock."""
@@ -221,9 +221,7 @@ def test_a_batch_is_delivered_again(ours: Recorder, now_ms: int) -> None:
     assert in_prometheus(ours.url, ours.run.id) == sent
 
 
-def test_what_is_not_finite_and_any_text_in_a_label(
-    both: Both, ours: Recorder, now_ms: int
-) -> None:
+def test_infinities_nan_and_any_text_in_a_label(both: Both, ours: Recorder, now_ms: int) -> None:
     name = 'ü 𝄞 "\\ \n {} \u202e' + "x" * 180
     values = {now_ms - 2: math.nan, now_ms - 1: math.inf, now_ms: -math.inf}
     for url in both:

@@ -13,7 +13,7 @@ from master.recording.remote_write import UnavailableError
 from tests.conftest import PrometheusServer, wait_for
 from tests.master.making import line, record
 from tests.master.recording.case import Case
-from tests.master.recording.deliverer import Deliverer, Patience
+from tests.master.recording.deliverer import Patience, delivering
 from tests.master.recording.faulty_prometheus import (
     Fault,
     FaultyPrometheus,
@@ -103,7 +103,7 @@ def test_it_gives_up_on_what_hangs(
         case.delivery.deliver_waiting()
     assert [stream.delivered for stream in streams.waiting()] == [0, 0, 0]
     case.record_some()
-    with Deliverer(case.delivery, database):
+    with delivering(case.delivery, database):
         wait_for(nothing_waits)
     case.assert_complete()
     case.close()

@@ -21,7 +21,7 @@ def post(api: TestClient, **fields: Any) -> Any:
     return api.simulate_post("/api/metrics/", body=json.dumps(body))
 
 
-def test_what_is_posted_is_read_at_once(api: TestClient, run: Run) -> None:
+def test_posted_samples_are_read_at_once(api: TestClient, run: Run) -> None:
     spelled = {1: "1", 0.25: "0.25", 1e300: "1e+300", math.inf: "+Inf", math.nan: "NaN"}
     texts = ("0.188236813", "best so far", "ü 𝄞 \n", "", "x" * 65_536)
     for i, (value, read) in enumerate([*spelled.items(), *((text, text) for text in texts)]):

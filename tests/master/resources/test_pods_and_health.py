@@ -43,7 +43,7 @@ def test_a_pod_has_no_rank_of_an_ended_run_or_attempt(api: TestClient) -> None:
     assert (pod["run_id"], pod["rank"]) == (None, None)
 
 
-def test_what_its_agent_said_last(api: TestClient) -> None:
+def test_pods_show_the_last_report_of_their_agent(api: TestClient) -> None:
     for name, uid in (("w-0", ""), ("w-1", "now"), ("w-2", "now")):
         Pod.create(name=name, uid=uid, phase="Running", ip="", node="", labels={})
     make_worker("w-0", state="running", seen_at=0.5)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from master.app import create_app
 from master.models import Run, run_owner
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
@@ -14,12 +13,12 @@ from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample
 from master.settings import Settings
 from master.times import seconds_to_text, to_text
-from tests.conftest import USER_TOKEN, PrometheusServer
+from tests.conftest import PrometheusServer, call_as_user
 from tests.master.making import line, make_run, post, record
 from tests.master.resources.reading import OLD, OLD_US, get, get_run, opened, rows
 
 
-def test_what_was_given_along_with_a_sample_is_answered_before_and_after_delivery(
+def test_metadata_of_samples_is_answered_before_and_after_delivery(
     api: TestClient, run: Run, delivery: Delivery
 ) -> None:
     now_us = time.time_ns() // 1_000_000 * 1000
@@ -150,9 +149,7 @@ def test_without_prometheus_there_is_no_half_answer(
     settings: Settings, own_prometheus: PrometheusServer
 ) -> None:
     writer, prometheus = RemoteWriter(own_prometheus.url), PrometheusClient(own_prometheus.url)
-    api = TestClient(
-        create_app(settings, prometheus), headers={"Authorization": f"Bearer {USER_TOKEN}"}
-    )
+    api = call_as_user(settings, prometheus)
     run, waiting = make_run(), make_run()
     record(run, line(time.time(), a=1))
     Delivery(writer).deliver_waiting()

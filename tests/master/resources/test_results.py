@@ -8,12 +8,11 @@ import pytest
 from falcon.testing import Result, TestClient
 from peewee import Database
 
-from master.app import create_app
 from master.models import Run
 from master.reading.promql import PrometheusClient
 from master.settings import Settings
 from mlbench import results
-from tests.conftest import USER_TOKEN, free_port
+from tests.conftest import call_as_user, free_port
 from tests.master.making import line, make_ranks, make_run, record
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
@@ -126,7 +125,7 @@ def test_a_comparison_is_what_the_client_reads(api: TestClient, judged: Run) -> 
     assert (asked["comparable"], asked["differences"][-1]["name"]) == ("unknown", "own_goal")
 
 
-def test_what_is_no_list_of_runs_is_refused(api: TestClient, judged: Run) -> None:
+def test_malformed_lists_of_runs_are_refused(api: TestClient, judged: Run) -> None:
     for runs in ("", "x", "1,", ",1", "1,,2", "1, 2", "-1", "1.0", "1" * 19):
         answer = compare(api, runs)
         assert answer.status_code == 400
@@ -152,7 +151,7 @@ def test_200_runs_and_no_more(api: TestClient, database: Database) -> None:
 
 def test_without_prometheus_it_says_to_try_again(settings: Settings, judged: Run) -> None:
     away = PrometheusClient(f"http://127.0.0.1:{free_port()}")
-    api = TestClient(create_app(settings, away), headers={"Authorization": f"Bearer {USER_TOKEN}"})
+    api = call_as_user(settings, away)
     for answer in (get_result(api, judged.id), compare(api, judged.id)):
         assert answer.status_code == 503
         assert "Retry-After" in answer.headers

@@ -60,7 +60,7 @@ def test_the_answer_says_where_to_go_on(api: TestClient, assigned: Run) -> None:
     }
 
 
-def test_what_has_ended_takes_no_more(api: TestClient, assigned: Run) -> None:
+def test_ended_ranks_attempts_and_runs_take_no_more(api: TestClient, assigned: Run) -> None:
     Rank.update(lost="it was silent").where(Rank.rank == 1).execute()
     assert ship(api, assigned, b"abc", rank=0).status_code == 200
     answer = ship(api, assigned, b"abc", rank=1)
@@ -87,7 +87,7 @@ def test_what_has_ended_takes_no_more(api: TestClient, assigned: Run) -> None:
         ({}, "Metrics"),
     ],
 )
-def test_what_there_is_not(
+def test_unknown_ranks_attempts_and_streams(
     api: TestClient, assigned: Run, params: dict[str, str], stream: str
 ) -> None:
     assert ship(api, assigned, b"abc", stream, None, **params).status_code == 404

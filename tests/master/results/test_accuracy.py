@@ -114,7 +114,7 @@ def test_accuracy_after_time_is_the_last_value_within_it() -> None:
     assert judged.after(3.0) == AccuracyAfterTime(3.0, None, None, "training")
 
 
-def test_where_the_clock_is_not_recorded_for_a_value_its_wall_time_bounds_it() -> None:
+def test_without_a_clock_the_wall_time_of_a_value_bounds_it() -> None:
     judged = accuracy(acc_0={10: 90, 20: 94}, train_seconds_0={10: 4})
     assert judged.after(20.0) == AccuracyAfterTime(20.0, 94.0, 20.0, "wall")
     assert judged.after(19.0) == AccuracyAfterTime(19.0, 90.0, 4.0, "training")

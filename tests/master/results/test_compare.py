@@ -18,10 +18,19 @@ def differences(*facts: dict[str, str]) -> tuple[Difference, ...]:
     return find_differences(normalize(dict(enumerate(facts, 1))))
 
 
-def test_runs_that_differ_in_nothing_are_comparable() -> None:
-    assert differences(make_facts(), make_facts()) == ()
-    assert differences(make_facts()) == ()
+def test_data_is_compared_by_its_checksum_or_else_by_its_name() -> None:
+    assert differences(make_facts()) == differences(make_facts(), make_facts()) == ()
     assert are_comparable(()) == "yes"
+    assert differences(make_facts(), make_facts(data="the same")) == ()
+    nameless = without(make_facts(), "data_sha256")
+    assert differences(make_facts(), nameless) == ()
+    for other, values in (
+        (make_facts(data_sha256="d2"), ["d1", "d2"]),
+        (nameless | {"data": "cifar10"}, ["digits", "cifar10"]),
+    ):
+        [found] = differences(make_facts(), other)
+        assert (found.name, found.breaks) == ("data", "yes")
+        assert [one.value for one in found.values] == values
 
 
 @pytest.mark.parametrize("name", ["goal", "batch_size"])
@@ -39,21 +48,6 @@ def test_another_goal_or_batch_size_cannot_be_compared(name: str) -> None:
     assert are_comparable(found) == "no"
 
 
-def test_data_is_compared_by_its_checksum_whatever_its_name() -> None:
-    assert differences(make_facts(), make_facts(data="the same")) == ()
-    [found] = differences(make_facts(), make_facts(data_sha256="d2"))
-    assert (found.name, found.breaks) == ("data", "yes")
-    assert [one.value for one in found.values] == ["d1", "d2"]
-
-
-def test_data_is_compared_by_its_name_where_one_has_no_checksum() -> None:
-    nameless = without(make_facts(), "data_sha256")
-    assert differences(make_facts(), nameless) == ()
-    [found] = differences(make_facts(), nameless | {"data": "cifar10"})
-    assert (found.name, found.breaks) == ("data", "yes")
-    assert [one.value for one in found.values] == ["digits", "cifar10"]
-
-
 def test_a_batch_that_is_fixed_for_a_worker_grows_with_the_workers() -> None:
     one = make_facts(batch_size="128", worker_batch_size="128")
     two = make_facts(batch_size="256", worker_batch_size="128", num_workers=2)
@@ -64,7 +58,7 @@ def test_a_batch_that_is_fixed_for_a_worker_grows_with_the_workers() -> None:
 
 
 @pytest.mark.parametrize("name", ["goal", "data", "batch_size"])
-def test_where_one_run_does_not_state_it_nobody_knows(name: str) -> None:
+def test_a_fact_that_one_run_does_not_state_leaves_it_unknown(name: str) -> None:
     found = differences(make_facts(), without(make_facts(), name, "data_sha256"))
     assert [(one.name, one.breaks) for one in found] == [(name, "unknown")]
     assert found[0].text == (
@@ -74,7 +68,7 @@ def test_where_one_run_does_not_state_it_nobody_knows(name: str) -> None:
     assert are_comparable(found) == "unknown"
 
 
-def test_what_no_run_states_is_the_same_where_they_run_the_same() -> None:
+def test_runs_of_the_same_code_share_unstated_facts() -> None:
     bare = without(make_facts(), "data", "data_sha256", "batch_size")
     assert differences(bare, bare) == ()
     found = differences(bare, bare | {"command": "python other.py"})
@@ -85,7 +79,7 @@ def test_what_no_run_states_is_the_same_where_they_run_the_same() -> None:
     ]
 
 
-def test_what_breaks_comes_first() -> None:
+def test_breaking_differences_come_first() -> None:
     found = differences(
         without(make_facts(cpu="a", learning_rate="0.1"), "goal"),
         make_facts(cpu="b", learning_rate="0.2", batch_size="64"),
@@ -100,7 +94,7 @@ def test_what_breaks_comes_first() -> None:
     assert are_comparable(found) == "no"
 
 
-def test_what_one_varies_is_no_difference_nor_is_what_one_run_alone_states() -> None:
+def test_the_shape_and_facts_of_one_run_alone_are_no_differences() -> None:
     assert not differences(
         make_facts(1, num_cpus="1", max_bandwidth="100"),
         make_facts(4, num_cpus="2", max_bandwidth="any", learning_rate="0.1"),
@@ -171,46 +165,33 @@ def test_phases_are_the_mean_of_the_runs_that_have_them() -> None:
     assert found.phases == {"forward": 3.0, "communication": 0.5}
 
 
-def test_a_label_names_as_little_as_tells_the_groups_apart() -> None:
-    found = group(
-        [make_result(1, 2), make_result(2, 2), make_result(3, 2), make_result(4, 4)],
-        run_1={"backend": "gloo", "cpu": "x"},
-        run_2={"backend": "nccl", "cpu": "x"},
-        run_3={"backend": "nccl", "cpu": "y"},
-        run_4={"backend": "gloo", "cpu": "x"},
-    )
-    assert [one.label for one in found] == [
-        "2 workers, backend gloo",
-        "2 workers, backend nccl, cpu x",
-        "2 workers, backend nccl, cpu y",
-        "4 workers",
-    ]
-
-
-def test_a_label_names_a_setting_rather_than_the_command_that_sets_it() -> None:
-    found = group(
-        [make_result(1), make_result(2)],
-        run_1={"command": "train.py --rate 0.1", "learning_rate": "0.1"},
-        run_2={"command": "train.py --rate 0.2", "learning_rate": "0.2"},
-    )
-    assert [one.label for one in found] == [
-        "1 worker, learning_rate 0.1",
-        "1 worker, learning_rate 0.2",
-    ]
-
-
-def test_cores_and_bandwidth_are_part_of_the_label_where_they_vary() -> None:
-    found = group(
-        [make_result(1), make_result(2), make_result(3)],
-        run_1={"num_cpus": "1"},
-        run_2={"max_bandwidth": "100"},
-        run_3={"num_cpus": "1", "max_bandwidth": "100"},
-    )
-    assert [one.label for one in found] == [
-        "1 worker, 1 core each, any Mbit/s",
-        "1 worker, any cores each, 100 Mbit/s",
-        "1 worker, 1 core each, 100 Mbit/s",
-    ]
+@pytest.mark.parametrize(
+    ("facts", "labels"),
+    [
+        # As few facts as tell the groups apart.
+        (
+            [{"backend": "gloo", "cpu": "x"}, {"backend": "nccl", "cpu": "x"}],
+            ["1 worker, backend gloo", "1 worker, backend nccl"],
+        ),
+        (
+            [{"backend": "nccl", "cpu": "x"}, {"backend": "nccl", "cpu": "y"}],
+            ["1 worker, cpu x", "1 worker, cpu y"],
+        ),
+        # A setting rather than the command that sets it.
+        (
+            [{"command": f"train.py --rate {rate}", "learning_rate": rate} for rate in "12"],
+            ["1 worker, learning_rate 1", "1 worker, learning_rate 2"],
+        ),
+        (
+            [{"num_cpus": "1"}, {"max_bandwidth": "100"}],
+            ["1 worker, 1 core each, any Mbit/s", "1 worker, any cores each, 100 Mbit/s"],
+        ),
+    ],
+)
+def test_labels_tell_groups_apart(facts: list[dict[str, str]], labels: list[str]) -> None:
+    of_runs = {f"run_{i}": one for i, one in enumerate(facts)}
+    found = group([make_result(i) for i in range(len(facts))], **of_runs)
+    assert [one.label for one in found] == labels
 
 
 def test_a_run_that_failed_early_is_of_the_kind_that_it_does_not_contradict() -> None:

@@ -46,22 +46,13 @@ def test_each_violation_is_a_sentence(database: Database) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
+def test_values_are_written_as_on_the_command_line(database: Database) -> None:
+    for changed, sentence in (
         ({"check": False}, "check is false; the task's rules say true"),
         ({"rounds": None}, "rounds is none; the task's rules say 1000"),
         ({"seconds": 2.25}, "seconds is 2.25; the task's rules say 0.5"),
-    ],
-)
-def test_values_are_written_as_on_the_command_line(
-    database: Database, changed: dict[str, Any], sentence: str
-) -> None:
-    assert violations(STEADY) == []
-    assert violations(STEADY | changed) == [sentence]
-
-
-def test_what_is_not_stated_is_not_known(database: Database) -> None:
+    ):
+        assert violations(STEADY | changed) == [sentence]
     without = {name: value for name, value in STEADY.items() if name != "warmup"}
     assert violations(without) == ["warmup is not stated; the task's rules say 5"]
     assert violations(None, state="STARTED") == []

@@ -55,6 +55,7 @@ def test_stated_settings_replace_those_of_the_order() -> None:
             "batch_size": 128,
             "compile": False,
             "compression": None,
+            "learning_rate": 1e-4,
             "goal": 97.0,
             "seed": 1,
             "data": "digits",
@@ -65,8 +66,13 @@ def test_stated_settings_replace_those_of_the_order() -> None:
     assert (found["goal"], found["own_goal"]) == ("val_loss <= 0.1", "acc >= 97")
     assert (found["batch_size"], found["data"], found["data_sha256"]) == ("128", "digits", "d1")
     assert (found["compile"], found["compression"]) == ("false", "none")
+    assert found["learning_rate"] == "0.0001"
     assert found["departures"] == "none"
     assert "seed" not in found
+    other = {"batch_size": 128.0, "dataset": "epsilon", "data_sha256": None}
+    found = facts(make_run(settings=other))
+    assert (found["batch_size"], found["data"]) == ("128", "epsilon")
+    assert "data_sha256" not in found
 
 
 def test_machines_state_each_value_once() -> None:
@@ -85,14 +91,6 @@ def test_options_of_mlbench_are_part_of_a_command() -> None:
     assert facts(make_run(**own))["command"] == "./train"
     told = facts(make_run(**own, light_target=True, gpu_enabled=True))
     assert told["command"] == "./train --gpu --light"
-
-
-def test_settings_are_compared_as_texts() -> None:
-    settings = {"batch_size": 128.0, "learning_rate": 1e-4, "nesterov": True}
-    found = facts(make_run(settings=settings | {"dataset": "epsilon", "data_sha256": None}))
-    assert (found["batch_size"], found["learning_rate"]) == ("128", "0.0001")
-    assert (found["nesterov"], found["data"]) == ("true", "epsilon")
-    assert "data_sha256" not in found
 
 
 def test_rule_violations_are_known_once_settings_are() -> None:

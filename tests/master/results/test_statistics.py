@@ -34,14 +34,14 @@ def test_two_of_three_that_did_not_reach_leave_no_mean() -> None:
 
 
 @pytest.mark.parametrize("huge", [1.6e308, -1.6e308])
-def test_what_is_too_large_for_a_float_has_neither_mean_nor_spread(huge: float) -> None:
+def test_sums_too_large_for_a_float_have_neither_mean_nor_spread(huge: float) -> None:
     found = of_figures([1.6e308, huge])
     assert found is not None
     assert (found.minimum, found.maximum) == (min(huge, 1.6e308), 1.6e308)
     assert not (math.isfinite(found.mean or 0.0) and math.isfinite(found.standard_deviation or 0.0))
 
 
-def test_where_no_run_has_it_there_is_no_summary() -> None:
+def test_a_figure_that_no_run_has_has_no_summary() -> None:
     assert of_times([None, None]) is None
     assert of_times([]) is None
     assert of_figures([None, math.nan]) is None

@@ -46,7 +46,7 @@ def test_the_longest_wait_is_closed_first_and_agents_last(connections: list[Conn
     assert order == [first, second, agents]
 
 
-def test_what_they_keep_in_memory_is_known(connections: list[Connection]) -> None:
+def test_the_memory_of_waiting_connections_is_counted(connections: list[Connection]) -> None:
     one, other, _ = connections
     waiting = Waiting()
     one.wire.arrived += b"12345"

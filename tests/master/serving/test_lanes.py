@@ -59,5 +59,5 @@ def test_a_body_that_cannot_be_waited_for_is_read_in_a_lane_of_its_own(lines: li
 
 
 @pytest.mark.parametrize("never", [b"GET / HTTP/1.1\nHost: here\n\n", b"x" * (64 << 10)])
-def test_what_never_will_be_a_head_is_for_gunicorn_to_refuse(never: bytes) -> None:
+def test_malformed_heads_are_left_to_gunicorn(never: bytes) -> None:
     assert find_head(never) == Head(Lane.SLOW, 0)

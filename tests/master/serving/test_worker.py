@@ -115,6 +115,7 @@ def test_a_client_that_reads_slowly_gets_all(port: int, path: str) -> None:
         assert connection.getresponse().read() == b"/next "
 
 
+@pytest.mark.slow
 def test_a_head_that_does_not_come_is_told_so(port: int) -> None:
     began = time.monotonic()
     answer = ask(port, b"GET / HTTP/1.1\r\n")
@@ -123,7 +124,7 @@ def test_a_head_that_does_not_come_is_told_so(port: int) -> None:
     assert time.monotonic() - began < 8
 
 
-def test_where_connections_run_short_the_idle_yield_and_agents_last(port: int) -> None:
+def test_idle_connections_yield_when_they_run_short_and_agents_last(port: int) -> None:
     with ExitStack() as stack:
         agent = stack.enter_context(connect(port))
         assert poll(agent) == 200

@@ -31,71 +31,31 @@ def test_a_log_is_printed_as_it_was_written(
     mlbench: Mlbench, client: ApiClient, finished: Run
 ) -> None:
     done = mlbench("logs", "finished", "--rank", "1")
-    assert done.code == 0
+    assert (done.code, len(done.out.splitlines())) == (0, 2)
     assert done.out == client.get_logs(finished.id, rank=1).result().value.text
-    assert len(done.out.splitlines()) == 2
+    for arguments, message in (
+        (("--rank", "2"), "mlbench: rank: run"),
+        (("--attempt", "2"), "mlbench: attempt: run"),
+        (("--stream", "metrics"), "Invalid value for '--stream'"),
+    ):
+        refused = mlbench("logs", "finished", *arguments)
+        assert (refused.code, refused.out) == (2, "")
+        assert message in refused.err
 
 
 def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClient) -> None:
     run = order_steps(client, "followed", steps=6000, rate=100)
-    with mlbench.start("logs", "followed", "--follow") as following:
-        assert following.stdout is not None
-        first = following.stdout.readline()
-        assert first.startswith("step 100 of 6000: ")
+    with mlbench.on_terminal("logs", "followed", "--follow") as terminal:
+        terminal.read_until("^step 100 of 6000: .*\n")
         client.stop_run(run.id).result()
-        rest = following.stdout.read()
-    assert following.returncode == 0
+        assert terminal.wait() == 0
     assert not client.get_run(run.id).result().value.active
-    assert first + rest == client.get_logs(run.id).result().value.text
+    whole = client.get_logs(run.id).result().value.text
+    assert terminal.raw.replace("\r\n", "\n") == whole
     client.delete_run(wait_for_end(client, run).id).result()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--rank", "2"), "mlbench: rank: run"),
-        (("--attempt", "2"), "mlbench: attempt: run"),
-        (("--stream", "metrics"), "Invalid value for '--stream'"),
-    ],
-)
-def test_a_log_that_does_not_exist_is_refused(
-    mlbench: Mlbench, finished: Run, arguments: tuple[str, ...], message: str
-) -> None:
-    done = mlbench("logs", "finished", *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert message in done.err
-
-
-def test_the_overview_has_a_line_for_each_series(
-    mlbench: Mlbench, client: ApiClient, finished: Run
-) -> None:
-    done = mlbench("metrics", "finished")
-    assert done.code == 0
-    heading, *lines = done.out.splitlines()
-    assert heading.split() == ["metric", "values", "first", "last"]
-    assert len(lines) == len(client.get_run_metrics(finished.id).result().value)
-    assert re.search(r"^train_loss @ 0 +200 +0\.990099 +0\.333333$", done.out, re.MULTILINE)
-
-
-def test_metrics_as_json_are_what_the_api_says(
-    mlbench: Mlbench, client: ApiClient, finished: Run
-) -> None:
-    found = mlbench("metrics", "finished", "--json").json
-    assert found == client.get_run_metrics(finished.id).result().json()
-    only = mlbench("metrics", "finished", "--metric", "epoch", "--json").json
-    assert only == {name: points for name, points in found.items() if name.startswith("epoch")}
-
-
-def test_a_metric_that_is_not_there_is_named(mlbench: Mlbench, finished: Run) -> None:
-    done = mlbench("metrics", "finished", "--metric", "nothing")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        f"mlbench: run {finished.id} has no metric 'nothing'; "
-        f"`mlbench metrics {finished.id}` lists them\n"
-    )
-
-
-def test_names_and_texts_are_printed_as_they_are(
+def test_metrics_are_an_overview_or_every_value_of_one(
     mlbench: Mlbench, client: ApiClient, finished: Run
 ) -> None:
     name = "a_name_of_a_layer." * 6 + "[/bold] :100: [weight]"
@@ -103,8 +63,23 @@ def test_names_and_texts_are_printed_as_they_are(
     overview = mlbench("metrics", "finished")
     values = mlbench("metrics", "finished", "--metric", name)
     assert overview.code == values.code == 0
+    heading, *lines = overview.out.splitlines()
+    assert heading.split() == ["metric", "values", "first", "last"]
+    assert len(lines) == len(client.get_run_metrics(finished.id).result().value)
+    assert re.search(r"^train_loss @ 0 +200 +0\.990099 +0\.333333$", overview.out, re.MULTILINE)
+    # Names and texts are printed as they are.
     assert re.search(rf"^{re.escape(name)} +1 ", overview.out, re.MULTILINE)
     assert values.out == f"{name}  {_DATE}  [/] text :smile:\n"
+    nothing = mlbench("metrics", "finished", "--metric", "nothing")
+    assert (nothing.code, nothing.out) == (2, "")
+    assert nothing.err == (
+        f"mlbench: run {finished.id} has no metric 'nothing'; "
+        f"`mlbench metrics {finished.id}` lists them\n"
+    )
+    found = mlbench("metrics", "finished", "--json").json
+    assert found == client.get_run_metrics(finished.id).result().json()
+    only = mlbench("metrics", "finished", "--metric", "epoch", "--json").json
+    assert only == {name: points for name, points in found.items() if name.startswith("epoch")}
 
 
 def test_the_manifest_says_what_ran_and_on_what(
@@ -158,46 +133,37 @@ def browser(tmp_path: Path) -> Path:
     return program
 
 
-def with_browser(mlbench: Mlbench, browser: str | Path) -> Mlbench:
-    return replace(mlbench, more={**mlbench.more, "BROWSER": f"{browser} %s"})
-
-
-def follow(called: str) -> str:
-    """Return where the page that a browser was called with leads to."""
-    page = Path(urlsplit(called.strip()).path).read_text()
-    [url] = re.findall(r'content="0;url=([^"]+)"', page)
-    return str(url)
-
-
-def test_the_browser_is_led_to_the_pages_and_signed_in(mlbench: Mlbench, browser: Path) -> None:
-    done = with_browser(mlbench, browser).process("open")
-    connection = mlbench.home.read_connection()
+def open_with(mlbench: Mlbench, browser: Path) -> tuple[str, str]:
+    """Return what ``open`` prints, and where the page leads that the browser gets."""
+    more = {**mlbench.more, "BROWSER": f"{browser} %s"}
+    done = replace(mlbench, more=more).process("open")
     assert (done.code, done.err) == (0, "")
-    assert done.out == f"{connection.url}/?token={connection.token}\n"
     called = browser.with_name("called").read_text()
-    assert connection.token not in called
-    assert stat.S_IMODE(mlbench.home.sign_in_page.stat().st_mode) == 0o600
-    answer = httpx.get(follow(called))
+    assert "token" not in called, "everyone can read the command line of a process"
+    page = Path(urlsplit(called.strip()).path)
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    [url] = re.findall(r'content="0;url=([^"]+)"', page.read_text())
+    return done.out, url
+
+
+def test_the_browser_is_led_to_the_pages_and_signed_in(
+    mlbench: Mlbench, alone: Mlbench, browser: Path
+) -> None:
+    connection = mlbench.home.read_connection()
+    signed_in = f"{connection.url}/?token={connection.token}"
+    assert open_with(mlbench, browser) == (f"{signed_in}\n", signed_in)
+    answer = httpx.get(signed_in)
     assert (answer.status_code, answer.headers["Location"]) == (303, "/")
     assert "mlbench-session-" in answer.headers["Set-Cookie"]
+    # Of a master elsewhere the token is not shown.
+    there = {"MLBENCH_URL": connection.url, "MLBENCH_TOKEN": connection.token}
+    elsewhere = replace(alone, more=there)
+    assert open_with(elsewhere, browser) == (f"{connection.url}/\n", signed_in)
 
 
 def test_without_a_browser_the_address_is_there(mlbench: Mlbench, tmp_path: Path) -> None:
-    alone = replace(
-        mlbench, more={"BROWSER": str(tmp_path / "none"), "PATH": str(tmp_path), "DISPLAY": ""}
-    )
-    done = alone.process("open")
+    none = {"BROWSER": str(tmp_path / "none"), "PATH": str(tmp_path), "DISPLAY": ""}
+    done = replace(mlbench, more=none).process("open")
     assert done.code == 0
     assert done.out.startswith("http://127.0.0.1:")
     assert done.err == "there is no browser here: open this address in yours\n"
-
-
-def test_of_a_master_elsewhere_the_token_is_not_shown(
-    alone: Mlbench, mlbench: Mlbench, browser: Path
-) -> None:
-    connection = mlbench.home.read_connection()
-    there = {"MLBENCH_URL": connection.url, "MLBENCH_TOKEN": connection.token}
-    done = with_browser(replace(alone, more=there), browser).process("open")
-    assert (done.code, done.out) == (0, f"{connection.url}/\n")
-    called = browser.with_name("called").read_text()
-    assert follow(called) == f"{connection.url}/?token={connection.token}"

@@ -38,21 +38,18 @@ def test_a_program_on_the_path_is_found_with_its_home_the_newer_one_first(tmp_pa
     assert find_grafana(on_path(old, new)) == InstalledGrafana(new / "bin" / "grafana", new)
 
 
-def test_a_link_on_the_path_leads_to_the_home(tmp_path: Path) -> None:
+def test_the_home_of_a_program_is_beside_it_packaged_or_the_usual_one(tmp_path: Path) -> None:
     home = install(tmp_path / "opt", "grafana")
     link = tmp_path / "local" / "bin" / "grafana"
     link.parent.mkdir(parents=True)
     link.symlink_to(home / "bin" / "grafana")
     assert find_grafana(on_path(tmp_path / "local")) == InstalledGrafana(link, home)
 
-
-def test_a_package_keeps_its_home_elsewhere_and_its_real_program_there(tmp_path: Path) -> None:
     usr = install(tmp_path / "usr", "grafana", home=False)
-    home = install(usr / "share" / "grafana", "grafana")
-    assert find_grafana(on_path(usr)) == InstalledGrafana(home / "bin" / "grafana", home)
+    packaged = install(usr / "share" / "grafana", "grafana")
+    real = packaged / "bin" / "grafana"
+    assert find_grafana(on_path(usr)) == InstalledGrafana(real, packaged)
 
-
-def test_a_program_without_its_home_gets_the_usual_one(tmp_path: Path) -> None:
     alone = install(tmp_path / "alone", "grafana", home=False)
     program = alone / "bin" / "grafana"
     assert find_grafana(on_path(alone)) == InstalledGrafana(program, None)
