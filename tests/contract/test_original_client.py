@@ -246,6 +246,7 @@ def test_ranks_that_run_the_command(
     [
         ({"image": "PyTorch Language Modeling (AWD-LSTM)", "backend": "GLOO"}, "image_name"),
         ({"image": "PyTorch Cifar-10 ResNet-20", "backend": "NCCL"}, "backend"),
+        ({"image": "PyTorch Cifar-10 ResNet-20", "backend": "MPI"}, "backend"),
         ({**CUSTOM, "num_cpus": 0.5}, "num_cpus"),
         ({**CUSTOM, "num_cpus": 4096.0}, "num_cpus"),
         ({**CUSTOM, "max_bandwidth": 100}, "max_bandwidth"),
@@ -285,13 +286,6 @@ def test_its_images_are_official_benchmarks(
     assert got.json["run_all_nodes"] is True
     http.post(f"/api/runs/{got.json['id']}/stop/")
     run_to_end(http, got.json["id"])
-
-
-def test_a_backend_that_is_not_there_is_refused_at_once(original: Original) -> None:
-    """Its default for official images is MPI, which PyTorch's releases do not have."""
-    got = original.call("create_run", "official", 2, num_cpus=1, image="PyTorch Cifar-10 ResNet-20")
-    assert got.status == 400
-    assert got.json["message"] == "backend: cifar10-resnet runs with gloo, nccl here (not mpi)"
 
 
 def test_its_defaults_are_taken(original: Original, http: httpx.Client) -> None:
