@@ -102,17 +102,13 @@ def _shown_token(req: Request) -> str:
         case "bearer":
             return credentials.strip()
         case "basic":
-            return _basic_password(credentials)
+            try:
+                user = base64.b64decode(credentials, validate=True).decode()
+            except ValueError:
+                return ""
+            return user.partition(":")[2]
         case _:
             return ""
-
-
-def _basic_password(credentials: str) -> str:
-    try:
-        decoded = base64.b64decode(credentials, validate=True).decode()
-    except ValueError:
-        return ""
-    return decoded.partition(":")[2]
 
 
 # --- Sessions: EXPIRY.SIGNATURE, signed with the token, so that another token ends them all ---

@@ -38,8 +38,8 @@ class Accuracy:
 
     def reached(self) -> Evaluation | None:
         """Return the earliest value of any rank that is as good as the target."""
-        firsts = [self._first_reaching(rank) for rank in self.values]
-        return min((one for one in firsts if one), key=lambda one: one.time_us, default=None)
+        found = [self._first_reaching(rank) for rank in self.values]
+        return min((one for one in found if one), key=lambda one: one.time_us, default=None)
 
     def time_to(self, reached: Evaluation) -> TimeToAccuracy:
         """Return the time that it took to reach a value."""
@@ -60,12 +60,8 @@ class Accuracy:
 
     def after(self, limit_seconds: float) -> AccuracyAfterTime:
         """Return the last value of any rank within a time."""
-        found = [
-            one
-            for rank in self.values
-            if (one := self._last_within(rank, limit_seconds)) is not None
-        ]
-        last = max(found, key=lambda one: one.time_us, default=None)
+        found = [self._last_within(rank, limit_seconds) for rank in self.values]
+        last = max((one for one in found if one), key=lambda one: one.time_us, default=None)
         if last is None:
             return AccuracyAfterTime(
                 limit_seconds, None, None, "training" if self.clocks else "wall"
@@ -123,17 +119,15 @@ class Accuracy:
     def _first_reaching(self, rank: str) -> Evaluation | None:
         goal, lower = self.target.value, self.target.lower_is_better
         column = self.values[rank]
-        for time_us, value in zip(column.times_us, column.values, strict=True):
-            if reaches(value, goal, lower_is_better=lower):
-                return Evaluation(time_us, rank, value)
-        return None
+        evaluations = zip(column.times_us, column.values, strict=True)
+        found = (one for one in evaluations if reaches(one[1], goal, lower_is_better=lower))
+        return next((Evaluation(time_us, rank, value) for time_us, value in found), None)
 
     def _last_within(self, rank: str, limit_seconds: float) -> Evaluation | None:
         column = self.values[rank]
-        for time_us, value in zip(reversed(column.times_us), reversed(column.values), strict=True):
-            if self._seconds(rank, time_us)[0] <= limit_seconds:
-                return Evaluation(time_us, rank, value)
-        return None
+        evaluations = zip(reversed(column.times_us), reversed(column.values), strict=True)
+        found = (one for one in evaluations if self._seconds(rank, one[0])[0] <= limit_seconds)
+        return next((Evaluation(time_us, rank, value) for time_us, value in found), None)
 
 
 def _spread(length: int) -> Sequence[int]:

@@ -36,9 +36,11 @@ class Canary:
 
     def answering(self, app: Application) -> Application:
         """Return an app that answers heartbeats, and has ``app`` answer everything else."""
+        own = self._secret.encode()
 
         def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-            if environ["PATH_INFO"] != _PATH or not self._is_own(environ):
+            shown = str(environ.get("HTTP_AUTHORIZATION", "")).encode()
+            if environ["PATH_INFO"] != _PATH or not hmac.compare_digest(shown, own):
                 return app(environ, start)
             self._hear(float(environ["HTTP_X_SENT_AT"]))
             start("204 No Content", [])
@@ -49,10 +51,6 @@ class Canary:
     def start(self, listener: socket.socket) -> None:
         """Send heartbeats to a listener, in a thread, until the process ends."""
         threading.Thread(target=self._run, args=(listener,), name="canary", daemon=True).start()
-
-    def _is_own(self, environ: dict[str, Any]) -> bool:
-        shown = str(environ.get("HTTP_AUTHORIZATION", ""))
-        return hmac.compare_digest(shown.encode(), self._secret.encode())
 
     def _run(self, listener: socket.socket) -> None:
         hears = True

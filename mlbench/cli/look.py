@@ -6,7 +6,7 @@ import webbrowser
 from typing import Annotated, Literal
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from mlbench.cli.common import (
     FAILED,
@@ -181,10 +181,8 @@ def metrics(
 
 
 def _show_overview(series: Series) -> None:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("metric", overflow="fold")
-    for heading in ("values", "first", "last"):
-        table.add_column(heading, justify="right")
+    numbers = (Column(heading, justify="right") for heading in ("values", "first", "last"))
+    table = Table(Column("metric", overflow="fold"), *numbers, box=None, pad_edge=False)
     for name, points in series.items():
         table.add_row(name, f"{len(points):,}", _short(points[0]), _short(points[-1]))
     out.print(table)

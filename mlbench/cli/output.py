@@ -2,11 +2,11 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from urllib.parse import quote, urlencode
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from mlbench import names
@@ -15,7 +15,6 @@ from mlbench.home import Connection
 from mlbench.records import Alert, Pod, Run
 from mlbench.report import figures
 from mlbench.results import AccuracyAfterTime, Cost, Result
-from mlbench.stated import Setting
 
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 
@@ -57,10 +56,9 @@ def show_result(run: Run, result: Result | None, connection: Connection) -> None
 
 def show_runs(runs: list[Run], pods: list[Pod]) -> None:
     """Print all runs and all worker pods."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("id", "name", "benchmark", "workers", "state", "created"):
-        # Other commands take the name, so it is not cut.
-        table.add_column(heading, no_wrap=heading == "name")
+    name = Column("name", no_wrap=True)  # other commands take it, so it is not cut
+    headings = ("id", name, "benchmark", "workers", "state", "created")
+    table = Table(*headings, box=None, pad_edge=False)
     for run in runs:
         table.add_row(
             str(run.id),
@@ -75,9 +73,7 @@ def show_runs(runs: list[Run], pods: list[Pod]) -> None:
         if run.waiting:
             out.print(f"run {run.id} waits: {run.waiting}", style="yellow", soft_wrap=True)
     out.print()
-    table = Table(box=None, pad_edge=False)
-    for heading in ("worker", "phase", "run", "rank"):
-        table.add_column(heading)
+    table = Table("worker", "phase", "run", "rank", box=None, pad_edge=False)
     for pod in pods:
         run_id, rank = ("-" if value is None else str(value) for value in (pod.run_id, pod.rank))
         table.add_row(pod.name, pod.phase, run_id, rank)
@@ -101,7 +97,9 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
     for departure in result.departures:
         yield "", Text(f"departs from the rules: {departure}", style="yellow")
     if run.settings:
-        yield "settings", _one_line(run.settings)
+        # One line, which the terminal may cut.
+        text = figures.pairs(run.settings).replace("\n", " ")
+        yield "settings", Text(text, no_wrap=True, overflow="ellipsis")
     if result.target:
         yield "goal", figures.goal(result.target)
         yield "time to accuracy", _time_to_accuracy(result)
@@ -127,15 +125,6 @@ def _delivery(run: Run) -> Iterator[tuple[str, str]]:
         d = run.delivery
         held = f"in Prometheus {d.in_prometheus:,}, kept {d.kept:,}"
         yield "delivery", f"recorded {d.recorded:,}, {held}"
-
-
-def _one_line(settings: Mapping[str, Setting]) -> Text:
-    """Return settings as ``--set`` takes them, in one line that the terminal may cut."""
-    spelled = (
-        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
-        for name, value in settings.items()
-    )
-    return Text(" ".join(spelled).replace("\n", " "), no_wrap=True, overflow="ellipsis")
 
 
 def _time_to_accuracy(result: Result) -> str:
@@ -169,36 +158,27 @@ def _cost(cost: Cost) -> str:
 def _phase_table(result: Result) -> Table:
     """Return the time in each phase, the mean over the ranks, with bars."""
     total = sum(result.phases.values())
-    table = Table(box=None, pad_edge=False, title="where the time went", title_justify="left")
-    table.add_column("phase")
-    table.add_column("seconds", justify="right")
-    table.add_column("share", justify="right")
-    table.add_column()
+    right = (Column("seconds", justify="right"), Column("share", justify="right"))
+    table = Table("phase", *right, "", box=None, pad_edge=False)
+    table.title, table.title_justify = "where the time went", "left"
     for name, seconds in result.phases.items():
         share = seconds / total if total else 0.0
         table.add_row(name, f"{seconds:.2f}", f"{share:.1%}", "█" * round(share * 30))
     return table
 
 
-def _graph_range(run: Run) -> str:
-    """Return the parameters that have Prometheus's graph show the run's time."""
+def _time_ranges(run: Run) -> tuple[str, str]:
+    """Return the parameters that have Prometheus's graph, and a dashboard, show a run's time."""
     if run.started_at is None or run.finished_at is None:
-        return "&g0.range_input=10m"
+        return "&g0.range_input=10m", ""
     began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
     # Prometheus's page takes whole minutes only.
     end = ended.replace(second=0, microsecond=0) + timedelta(minutes=1)
     seconds = math.ceil((end - began).total_seconds())
-    return f"&g0.range_input={seconds}s&g0.end_input={quote(f'{end:%Y-%m-%d %H:%M}')}"
-
-
-def _dashboard_range(run: Run) -> str:
-    """Return the parameters that have a dashboard show the run's time, in milliseconds."""
-    if run.started_at is None or run.finished_at is None:
-        return ""
-    began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
-    # The last scrapes and computed series come some seconds after the end.
+    graph = f"&g0.range_input={seconds}s&g0.end_input={quote(f'{end:%Y-%m-%d %H:%M}')}"
+    # The last scrapes and computed series come some seconds after the end. In milliseconds.
     until = math.ceil(ended.timestamp()) + 30
-    return f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
+    return graph, f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
 
 
 def _show_links(run: Run, connection: Connection) -> None:
@@ -208,12 +188,11 @@ def _show_links(run: Run, connection: Connection) -> None:
     promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
     out.print(f"Web page    {run_page_url(connection, run)}", soft_wrap=True)
     out.print(f"API         {api_url(connection)}/api/runs/{run.id}/", soft_wrap=True)
+    graph_range, board_range = _time_ranges(run)
     if connection.prometheus_url:
-        graph = (
-            f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{_graph_range(run)}"
-        )
+        graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{graph_range}"
         out.print(f"Prometheus  {graph}", soft_wrap=True)
     if connection.grafana_url:
-        board = f"{connection.grafana_url}/d/mlbench-run?var-run_id={run.id}{_dashboard_range(run)}"
+        board = f"{connection.grafana_url}/d/mlbench-run?var-run_id={run.id}{board_range}"
         out.print(f"Grafana     {board}", soft_wrap=True)
     out.print(f"PromQL      {promql}", soft_wrap=True)

@@ -1,7 +1,9 @@
 """How figures are written in reports: digits, units, and ``-`` for what was not measured."""
 
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from mlbench.records import Goal
 
@@ -64,6 +66,14 @@ def goal(target: Goal) -> str:
 def bytes_of_memory(value: float | None) -> str:
     """Return a size of memory in GiB."""
     return NOTHING if value is None else f"{value / 2**30:.1f} GiB"
+
+
+def pairs(values: Mapping[str, Any]) -> str:
+    """Return settings as ``--set`` takes them, such as ``epochs=3 compile=false``."""
+    return " ".join(
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in values.items()
+    )
 
 
 def _decimals(values: Iterable[float]) -> int:

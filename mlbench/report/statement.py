@@ -1,6 +1,5 @@
 """The words of a report: what was compared, whether that is fair, and where it ran."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -146,8 +145,4 @@ def _clocks(ranks: Iterable[RankOnMachine]) -> str:
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
-    return " ".join(
-        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
-        for name, value in values.items()
-        if value not in (None, "")
-    )
+    return figures.pairs({name: value for name, value in values.items() if value not in (None, "")})

@@ -262,7 +262,7 @@ def _why_silent(ended: Exit, folder: Path) -> str:
 
 
 def _read_exit(path: Path) -> tuple[Exit, str]:
-    """Return how a process ended, and its failure, as a former agent wrote it down.
+    """Read from a former agent's file how a process ended, and its failure.
 
     If it did not, or the file was damaged, the process was killed with the agent.
     """

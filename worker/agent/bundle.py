@@ -42,23 +42,17 @@ def _contents() -> Iterator[tuple[str, str]]:
     yield "__main__.py", _MAIN
     # Where importlib.metadata finds the version.
     installed = distribution(DISTRIBUTION)
-    yield (
-        f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info/METADATA",
-        str(installed.read_text("METADATA")),
-    )
-    yield from _modules(_folder(mlbench), "mlbench/*.py")
-    yield from _modules(_folder(worker), "worker/*.py")
-    yield from _modules(_folder(worker), "worker/agent/*.py")
-    yield from _modules(_folder(prometheus_client), "prometheus_client/**/*.py")
-
-
-def _modules(folder: Path, pattern: str) -> Iterator[tuple[str, str]]:
-    for path in folder.glob(pattern):
-        yield str(path.relative_to(folder)), path.read_text()
-
-
-def _folder(package: object) -> Path:
-    return Path(str(package.__file__)).parent.parent  # type: ignore[attr-defined]
+    about = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
+    yield f"{about}/METADATA", str(installed.read_text("METADATA"))
+    for package, patterns in (
+        (mlbench, ["mlbench/*.py"]),
+        (worker, ["worker/*.py", "worker/agent/*.py"]),
+        (prometheus_client, ["prometheus_client/**/*.py"]),
+    ):
+        folder = Path(str(package.__file__)).parent.parent
+        for pattern in patterns:
+            for path in folder.glob(pattern):
+                yield str(path.relative_to(folder)), path.read_text()
 
 
 if __name__ == "__main__":

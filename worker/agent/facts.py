@@ -11,7 +11,7 @@ from mlbench.assignment import Assignment
 from mlbench.distribution import own_version
 from mlbench.records import StatedMachine
 from worker.agent.link import Offset
-from worker.agent.machine import Gpus, read_gpus, read_machine
+from worker.agent.machine import read_gpus, read_machine
 from worker.agent.software import Pythons, find_source, git_state, python_of
 
 # A driver that takes longer to wake up is not waited for.
@@ -28,7 +28,8 @@ class Facts:
         """Start the thread; ``environ`` is the environment of training processes."""
         self._environ = environ
         self._pythons = Pythons(environ)
-        self._gpus = Gpus()
+        self._gpus: tuple[str, ...] = ()
+        self._gpu_driver: str | None = None
         self._preparing = Thread(target=self._prepare, name="facts", daemon=True)
         self._preparing.start()
 
@@ -40,8 +41,8 @@ class Facts:
         machine = StatedMachine(
             **{
                 **vars(read_machine()),
-                "gpus": self._gpus.names,
-                "gpu_driver": self._gpus.driver,
+                "gpus": self._gpus,
+                "gpu_driver": self._gpu_driver,
                 "python": python.version if python else None,
                 "mlbench": own_version(),
                 "packages": python.packages if python else {},
@@ -56,7 +57,7 @@ class Facts:
 
     def _prepare(self) -> None:
         self._pythons.ask(sys.executable)
-        self._gpus = read_gpus()
+        self._gpus, self._gpu_driver = read_gpus()
 
 
 def bounded(facts: Mapping[str, object]) -> dict[str, object]:

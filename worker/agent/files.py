@@ -39,10 +39,13 @@ def create_stream(path: Path) -> int:
     return os.open(path, _CREATE, 0o600)
 
 
-def open_regular(path: Path) -> int | None:
-    """Return a descriptor to read a regular file; None if there is none."""
+def open_regular(path: Path, folder: int | None = None) -> int | None:
+    """Return a descriptor to read a regular file; None if there is none.
+
+    ``folder`` is a descriptor of the folder that a relative path begins in.
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | _CAREFULLY)
+        descriptor = os.open(path, os.O_RDONLY | _CAREFULLY, dir_fd=folder)
     except OSError:
         return None
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -275,7 +278,7 @@ class MetricsFile(StreamFile):
 
 
 def _hole(descriptor: int, position: int) -> int:
-    """Return how many bytes from a position on were never written."""
+    """Return the length of the hole at a position: bytes that were never written."""
     size = os.fstat(descriptor).st_size
     if position >= size:
         return 0

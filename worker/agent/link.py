@@ -134,7 +134,7 @@ class Backoff:
         self._next = first
 
     def seconds(self) -> float:
-        """Return how long to wait now, and double the next wait.
+        """Return the seconds to wait now, and double the next wait.
 
         It is random between half and all of the current time, so that agents do not keep in step.
         """

@@ -15,7 +15,6 @@ import re
 import socket
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from mlbench.records import Machine
@@ -207,29 +206,24 @@ def _aligned(length: int) -> int:
     return (length + 3) & ~3
 
 
-@dataclass(frozen=True)
-class Gpus:
-    """The GPUs by NVIDIA's driver; empty without one."""
+def read_gpus() -> tuple[tuple[str, ...], str | None]:
+    """Return the GPUs' names in the order of NVIDIA's driver, and its version; None without one.
 
-    names: tuple[str, ...] = ()
-    driver: str | None = None
-
-
-def read_gpus() -> Gpus:
-    """Return the GPUs in the driver's order. It may take the driver seconds to wake up."""
+    It may take the driver seconds to wake up.
+    """
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
         if nvml.nvmlInit_v2():
-            return Gpus()
+            return (), None
         try:
             count = ctypes.c_uint()  # stays 0 if the driver does not tell
             nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
             names = tuple(_gpu_name(nvml, index) for index in range(count.value))
-            return Gpus(names, _ask_driver(nvml.nvmlSystemGetDriverVersion))
+            return names, _ask_driver(nvml.nvmlSystemGetDriverVersion)
         finally:
             nvml.nvmlShutdown()
     except (OSError, AttributeError):  # no library, or one that lacks a function
-        return Gpus()
+        return (), None
 
 
 def _gpu_name(nvml: ctypes.CDLL, index: int) -> str:

@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import re
-import stat
 import struct
 import time
 from collections.abc import Iterator, Mapping
@@ -25,6 +24,7 @@ from prometheus_client.samples import Sample
 
 from mlbench import names
 from worker.agent.attempt import Attempt
+from worker.agent.files import open_regular
 
 log = logging.getLogger(__name__)
 
@@ -159,16 +159,11 @@ def _read_files(folder: Path, left_out: LeftOut) -> Iterator[tuple[re.Match[str]
 
 def _read_file(name: str, folder: int, most: int, left_out: LeftOut) -> bytes:
     """Return the used part of a regular file; nothing of anything else."""
-    try:
-        # Non-blocking, so as not to wait for the writer of a named pipe.
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    except OSError as error:
-        left_out[f"{name}: {error.strerror}"] = None
+    file = open_regular(Path(name), folder)
+    if file is None:
+        left_out[f"{name}: it is no regular file that can be read"] = None
         return b""
     try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            left_out[f"{name}: it is no regular file"] = None
-            return b""
         used = int.from_bytes(os.pread(file, 4, 0), "little")
         if used > most:
             left_out[f"{name}: only its first {most:,} bytes are read"] = None
@@ -210,7 +205,7 @@ def _collect(
 
 
 def _may_pass(kind: str, family: Any, name: Any, labels: Any, rank: Mapping[str, str]) -> bool:
-    """Return whether a series is well formed and the process may publish it."""
+    """Check that a series is well formed, and that the process may publish it."""
     if not (_is_name(family) and _is_name(name) and _are_labels(labels)):
         return False
     if not name.startswith(family) or name.removeprefix(family) not in _SUFFIXES:

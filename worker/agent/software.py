@@ -262,7 +262,7 @@ def ask(
 
 
 def _read_until(descriptor: int, deadline: float) -> bytes:
-    """Return what comes until the end, or until it is enough.
+    """Read to the end, or until it is enough.
 
     Raises:
         TimeoutError: the deadline came first. Whoever keeps the pipe open may never close it.

@@ -67,19 +67,18 @@ def read_image_folder(folder: Path) -> ImageFolder:
                 f"the images are missing: there is no folder {part}. It should have one folder of "
                 "image files for each class; to look elsewhere, set MLBENCH_DATASETS"
             )
-    train, validation = (_classes(part) for part in parts)
+    train, validation = map(_classes, parts)
     if train != validation:
         raise DataError(
             f"{parts[0]} and {parts[1]} must have the same classes: "
             f"only {_some(set(train) ^ set(validation))} is in one of the two"
         )
     train_files, validation_files = (_list(part, train) for part in parts)
-    return ImageFolder(
-        classes=tuple(map(os.fsdecode, train)),
-        train=train_files,
-        validation=validation_files,
-        listing_sha256=_hash_names(train_files, validation_files),
-    )
+    digest = hashlib.sha256()
+    for files in (train_files, validation_files):
+        digest.update(b"/".join(files.names.tolist()))
+    classes = tuple(map(os.fsdecode, train))
+    return ImageFolder(classes, train_files, validation_files, digest.hexdigest())
 
 
 def check_same_everywhere(data: ImageFolder, world: World) -> None:
@@ -116,18 +115,10 @@ def _list(part: Path, classes: Sequence[bytes]) -> ImageFiles:
         )
         names += [name + b"/" + file for file in files]
         counts.append(len(files))
-    if 0 in counts:
-        empty = {name for name, count in zip(classes, counts, strict=True) if not count}
+    if empty := {name for name, count in zip(classes, counts, strict=True) if not count}:
         raise DataError(f"{part} has classes without images (.jpeg, .jpg, .png): {_some(empty)}")
     labels = np.repeat(np.arange(len(classes), dtype=np.int64), counts)
     return ImageFiles(folder, np.array(names), labels)
-
-
-def _hash_names(*parts: ImageFiles) -> str:
-    digest = hashlib.sha256()
-    for files in parts:
-        digest.update(b"/".join(files.names.tolist()))
-    return digest.hexdigest()
 
 
 def _some(classes: set[bytes]) -> str:

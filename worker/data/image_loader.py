@@ -157,7 +157,7 @@ def centre_crop(path: Path, size: int) -> Pixels:
 
 
 def random_box(width: int, height: int, generator: np.random.Generator) -> Box:
-    """Return where to crop an image of that size.
+    """Draw the part of an image of that size to crop.
 
     Area and logarithm of the ratio are drawn uniformly. Of a very long or tall image, where what is
     drawn does not fit, the centre is taken in the nearest ratio.

@@ -28,7 +28,6 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import numpy as np
@@ -141,15 +140,9 @@ class CifarResNet(nn.Module):
     """
 
     def __init__(self, depth: Depth = 20, version: Version = 1, classes: int = CLASSES) -> None:
-        """Draw the weights from a normal distribution as He et al. 2015 (Delving Deep) derive it.
-
-        Raises:
-            ValueError: ``depth`` is not 6n + 2.
-        """
+        """Draw the weights from the normal distribution of He et al. 2015 (Delving Deep)."""
         super().__init__()
-        blocks, rest = divmod(depth - 2, 6)
-        if rest or not blocks:
-            raise ValueError(f"depth must be 6n + 2, such as 20 (not {depth})")
+        blocks = (depth - 2) // 6
         block: type[BlockV1 | BlockV2]
         first: nn.Module
         self.last_norm: nn.Module | None
@@ -335,8 +328,6 @@ def _ensure_downloaded(archive: Path) -> None:
                 )
             draft.replace(archive)
     except OSError as error:
-        if isinstance(error, HTTPError):
-            error.close()
         raise DataError(
             f"there is no {archive}, and it could not be downloaded from {_URL} ({error}): "
             "put it there"

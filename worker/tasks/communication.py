@@ -19,7 +19,7 @@ range:
     all_gather    8 B: 572 us (470..855)     0.51 GB/s (0.30..0.58)        0.26 GB/s
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Literal
@@ -76,9 +76,9 @@ class Collective:
 
     run: Callable[[Message], object]
     count_wrong: Callable[[Message], int]
-    """How many values of its result are not what the ranks' patterns make of them."""
+    """Counts the values of its result that are not what the ranks' patterns make."""
     bus_factor: Callable[[int], float]
-    """What the algorithm bandwidth of so many ranks is multiplied by."""
+    """Takes the number of ranks; bus bandwidth by algorithm bandwidth."""
     shared: bool = False
     """Whether each rank gives a part of the message, all of the same length."""
 
@@ -179,13 +179,6 @@ class Config(BackendOptions):
             "--warmup must be at least 1": self.warmup >= 1,
         }
 
-    def sizes(self) -> Iterator[int]:
-        """Yield the sizes of the messages in bytes, before they are rounded to whole values."""
-        size = self.min_bytes
-        while size <= self.max_bytes:
-            yield size
-            size *= self.factor
-
 
 @dataclass(frozen=True)
 class Result:
@@ -269,10 +262,13 @@ def sweep(operation: str, dtype: str, config: Config, session: Session) -> int:
     if world.rank == 0:
         print(f"{operation}, {dtype}, {world.size} ranks, {config.backend}\n{_HEADING}", flush=True)
     parts, wrong = world.size if collective.shared else 1, 0
-    # In whole values; small sizes that are rounded to the same one are measured once.
-    for count in dict.fromkeys(
-        max(1, size // kind.itemsize // parts) * parts for size in config.sizes()
-    ):
+    counts: dict[int, None] = {}
+    size = config.min_bytes
+    while size <= config.max_bytes:
+        # In whole values; small sizes that are rounded to the same one are measured once.
+        counts[max(1, size // kind.itemsize // parts) * parts] = None
+        size *= config.factor
+    for count in counts:
         message = Message(count, kind, world, session.execution.device)
         result = measure(collective, message, config, session)
         wrong += result.wrong or 0

@@ -161,17 +161,18 @@ class ResNet50(nn.Module):
             nn.ReLU(inplace=True),
             nn.MaxPool2d(kernel_size=3, stride=2, padding=1),
         )
-        channels, stages = 64, []
-        for width, blocks, stride in _STAGES:
-            stages.append(_stage(channels, width, blocks, stride))
-            channels = _EXPANSION * width
-        self.stages = nn.Sequential(*stages)
+        channels, blocks = 64, []
+        for width, count, first_stride in _STAGES:
+            for stride in (first_stride, *[1] * (count - 1)):
+                blocks.append(Bottleneck(channels, width, stride))
+                channels = _EXPANSION * width
+        self.blocks = nn.Sequential(*blocks)
         self.classifier = nn.Linear(channels, classes)
         _initialize(self)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return the logits of a batch of images."""
-        features: torch.Tensor = self.stages(self.stem(images))
+        features: torch.Tensor = self.blocks(self.stem(images))
         logits: torch.Tensor = self.classifier(features.mean(dim=(2, 3)))
         return logits
 
@@ -199,12 +200,6 @@ class Bottleneck(nn.Module):
         residual = functional.relu(self.norm2(self.conv(residual)), inplace=True)
         residual = self.norm3(self.expand(residual))
         return functional.relu(residual.add_(self.shortcut(x)), inplace=True)
-
-
-def _stage(in_channels: int, width: int, blocks: int, stride: int) -> nn.Sequential:
-    first = Bottleneck(in_channels, width, stride)
-    others = [Bottleneck(_EXPANSION * width, width, stride=1) for _ in range(blocks - 1)]
-    return nn.Sequential(first, *others)
 
 
 def _conv(in_channels: int, channels: int, kernel_size: int, stride: int = 1) -> nn.Conv2d:

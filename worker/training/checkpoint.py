@@ -15,7 +15,6 @@ from zipfile import BadZipFile, ZipFile
 
 import torch
 
-from mlbench import names
 from worker.training.distributed import World
 
 _KEPT = 2
@@ -49,21 +48,16 @@ class Weights:
 
 
 class Checkpoints:
-    """A rank's checkpoints of a run: one file for each of the last two epochs that were saved."""
+    """A rank's checkpoints of a run: one file for each of the last two epochs that were saved.
+
+    Without a folder, none is kept.
+    """
 
     def __init__(self, folder: Path | None, world: World, parts: Mapping[str, Stateful]) -> None:
         self._folder = folder
         self._world = world
         self._parts = parts
         self._warned = False
-
-    @classmethod
-    def from_environ(
-        cls, world: World, parts: Mapping[str, Stateful], environ: Mapping[str, str] = os.environ
-    ) -> "Checkpoints":
-        """Return those in the folder $MLBENCH_CHECKPOINTS; without the variable, none is kept."""
-        folder = environ.get(names.ENV_CHECKPOINTS)
-        return cls(Path(folder) if folder else None, world, parts)
 
     def restore(self) -> int:
         """Load the newest checkpoint that any rank has into the parts of all ranks.

@@ -61,7 +61,7 @@ class Exchange:
         """Make each gradient its mean over all ranks, the same to the last bit on each."""
 
     def waited_seconds(self) -> float:
-        """Return how long the end of the last backward pass only waited for the exchange."""
+        """Return the seconds at the end of the backward pass that only waited for other ranks."""
         return 0.0
 
 

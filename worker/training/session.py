@@ -68,7 +68,9 @@ class Session:
         The first is the one after the newest checkpoint. A checkpoint of ``parts`` and the tracker
         is saved after each epoch that another may follow.
         """
-        checkpoints = Checkpoints.from_environ(self.world, {**parts, "tracker": self.tracker})
+        folder = os.environ.get(names.ENV_CHECKPOINTS)
+        parts = {**parts, "tracker": self.tracker}
+        checkpoints = Checkpoints(Path(folder) if folder else None, self.world, parts)
         for epoch in range(checkpoints.restore(), config.epochs):
             self.tracker.epoch(epoch)
             yield epoch
@@ -290,15 +292,10 @@ def scale_linearly(
     warmup_epochs: int,
     decay_epochs: Sequence[int],
 ) -> Schedule:
-    """Return the schedule of Goyal et al. 2017: a rate in proportion to the batch.
+    """Return the schedule of Goyal et al. 2017: a rate in proportion to the batch of all ranks.
 
-    Args:
-        learning_rate: the rate for a batch of ``reference_batch`` samples.
-        batch_size: samples in a step, over all ranks.
-        reference_batch: samples that the rate is given for.
-        epoch_steps: steps in an epoch.
-        warmup_epochs: in these a rate above ``learning_rate`` rises linearly from there.
-        decay_epochs: after each of these the rate falls to a tenth.
+    ``learning_rate`` is that of ``reference_batch`` samples. A larger one rises linearly from there
+    in ``warmup_epochs``. After each of ``decay_epochs`` the rate falls to a tenth.
     """
     peak = learning_rate * batch_size / reference_batch
     begin = min(learning_rate, peak)

@@ -9,7 +9,7 @@ import pytest
 from master.models import Rank, Run
 from master.results.evaluate import RunContext, evaluate
 from mlbench.records import Goal
-from mlbench.results import Result
+from mlbench.results import Result, TimeToAccuracy
 from tests.master.results.making import START, columns
 
 _RUN = {"id": 7, "name": "a", "benchmark": "digits", "state": "FINISHED", "num_workers": 2}
@@ -39,29 +39,18 @@ def evaluated(context: RunContext = _CONTEXT, **series: Values) -> Result:
 
 
 def test_a_run_that_recorded_nothing() -> None:
-    found = evaluated()
-    assert (found.run_id, found.name, found.benchmark, found.state) == (
-        *(7, "a", "digits"),
-        "FINISHED",
-    )
-    assert (found.num_workers, found.division) == (2, "closed")
-    assert found.departures == ("batch_size is 1",)
-    assert (found.target, found.wall_seconds) == (Goal("acc", 97.0), 60.0)
-    assert found.energy_joules == 12.5
-    assert found.time_to_accuracy is None
-    assert found.accuracy_after_time is not None
-    assert found.accuracy_after_time.value is None
-    assert (found.last_value, found.best_value, found.curve) == (None, None, None)
-    assert (found.epochs, found.samples, found.training_seconds) == (None, None, None)
-    assert (found.samples_per_second, found.communication_share) == (None, None)
-    assert found.phases == {}
+    found = evaluated().to_fields()
+    after = {"limit_seconds": 7200.0, "value": None, "at_seconds": None, "clock": "wall"}
+    known = {**_RUN, "run_id": 7, "division": "closed", "departures": ["batch_size is 1"]}
+    del known["id"]
+    known |= {"target": Goal("acc", 97.0).to_fields(), "wall_seconds": 60.0, "phases": {}}
+    known |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": found["cost"]}
+    assert found == dict.fromkeys(found) | known
 
 
 def test_code_that_records_its_accuracy_alone() -> None:
     found = evaluated(acc={10: 90, 20: 98})
-    assert found.time_to_accuracy is not None
-    assert found.time_to_accuracy.wall_seconds == 20.0
-    assert found.time_to_accuracy.training_seconds is None
+    assert found.time_to_accuracy == TimeToAccuracy(None, 20.0)
     assert (found.last_value, found.training_seconds, found.phases) == (98.0, None, {})
 
 

@@ -86,18 +86,6 @@ class Mlbench:
         assert "Traceback" not in done.stderr, done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start a command, whose output is read as it comes."""
-        return subprocess.Popen(
-            [*self.program, *arguments],
-            cwd=self.folder,
-            env=self._environ(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
     @contextmanager
     def on_terminal(self, *arguments: str, columns: int = 80) -> Iterator["Terminal"]:
         """Start a command on a terminal; at the latest it ends with the block."""

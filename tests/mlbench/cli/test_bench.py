@@ -119,6 +119,7 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     )
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
 ) -> None:

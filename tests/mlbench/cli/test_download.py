@@ -138,7 +138,7 @@ def files(folder: Path | None) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_download_leaves_nothing(stuck: Mlbench, number: signal.Signals) -> None:
     with stuck.on_terminal("download", "1", "-o", "all.zip") as terminal:
         wait_for(lambda: len(files(stuck.folder)) == 2, what="a part is written")

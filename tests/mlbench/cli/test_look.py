@@ -45,15 +45,13 @@ def test_a_log_is_printed_as_it_was_written(
 
 def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClient) -> None:
     run = order_steps(client, "followed", steps=6000, rate=100)
-    with mlbench.start("logs", "followed", "--follow") as following:
-        assert following.stdout is not None
-        first = following.stdout.readline()
-        assert first.startswith("step 100 of 6000: ")
+    with mlbench.on_terminal("logs", "followed", "--follow") as terminal:
+        terminal.read_until("^step 100 of 6000: .*\n")
         client.stop_run(run.id).result()
-        rest = following.stdout.read()
-    assert following.returncode == 0
+        assert terminal.wait() == 0
     assert not client.get_run(run.id).result().value.active
-    assert first + rest == client.get_logs(run.id).result().value.text
+    whole = client.get_logs(run.id).result().value.text
+    assert terminal.raw.replace("\r\n", "\n") == whole
     client.delete_run(wait_for_end(client, run).id).result()
 
 

@@ -64,6 +64,7 @@ def test_further_options_of_an_order(mlbench: Mlbench, client: ApiClient) -> Non
     client.delete_run(run["id"]).result()
 
 
+@pytest.mark.slow
 def test_queued_runs_follow_one_another_and_can_be_taken_back(
     mlbench: Mlbench, client: ApiClient
 ) -> None:

@@ -152,25 +152,21 @@ def test_the_agents_line_counts_as_read_before_it_is(path: Path) -> None:
     assert made.size() == 0, "what was shipped is all that there will be"
 
 
-def test_it_says_by_how_much_it_was_cut_short(metrics: MetricsFile, path: Path) -> None:
-    with path.open("ab") as file:
-        file.write(b"x" * 2400)
-    size = len(_FACTS) + 2400
-    assert metrics.size() == size
-    os.truncate(path, 0)
-    assert metrics.size() == 0
-    assert f"was cut short from {size:,} to 0 bytes by the command" in metrics.failure
-
-
-def test_what_was_read_last_is_looked_at_again(metrics: MetricsFile, path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kept", "said"), [(0, "was cut short from {:,} to 0 bytes"), (990, "was overwritten")]
+)
+def test_it_says_how_the_file_was_damaged(
+    metrics: MetricsFile, path: Path, kept: int, said: str
+) -> None:
     with path.open("ab") as file:
         file.write(b"x" * 1000)
-    metrics.read(len(_FACTS), 1000)
-    with path.open("r+b") as file:
-        file.seek(-10, os.SEEK_END)
-        file.write(b"y")
+    size = len(_FACTS) + 1000
+    assert len(metrics.read(0, size)) == size
+    os.truncate(path, kept)
+    with path.open("ab") as file:
+        file.write(b"y" * (size - kept) if kept else b"")
     assert metrics.size() == 0
-    assert "was overwritten" in metrics.failure
+    assert f"{said.format(size)} by the command" in metrics.failure
 
 
 @pytest.mark.parametrize("held", [9, 4])

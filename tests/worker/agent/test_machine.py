@@ -1,6 +1,6 @@
 """The facts of this machine, and of files and messages as other machines have them."""
 
-import json
+import ast
 import os
 import platform
 import shutil
@@ -170,37 +170,30 @@ def test_the_script_says_what_is_wrong(script: str, asked: str, complaint: str) 
     assert complaint in ended.stderr
 
 
-_READ = """
-import json
-from dataclasses import asdict
-from worker.agent.machine import read_gpus
-print(json.dumps(asdict(read_gpus())))
-"""
+_READ = "from worker.agent.machine import read_gpus; print(read_gpus())"
 
 
-def read(**environ: str) -> dict[str, object]:
+def read(**environ: str) -> tuple[tuple[str, ...], str | None]:
     """Return what is told to a process of its own, as a library is looked for once."""
     done = subprocess.run(
         [sys.executable, "-c", _READ], env=os.environ | environ, capture_output=True, check=True
     )
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    names, driver = ast.literal_eval(done.stdout.decode())
+    return names, driver
 
 
 def test_the_driver_names_its_gpus_and_counts_one_that_is_lost(tmp_path: Path) -> None:
     build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
-    assert read(LD_LIBRARY_PATH=str(tmp_path)) == {
-        "names": ["NVIDIA Test 0", "NVIDIA Test 1"],
-        "driver": "550.1",
-    }
-    found = read(LD_LIBRARY_PATH=str(tmp_path), NVML_LOST="1")
-    assert found["names"] == ["NVIDIA Test 0", "a GPU that does not answer"]
+    environ = {"LD_LIBRARY_PATH": str(tmp_path)}
+    assert read(**environ) == (("NVIDIA Test 0", "NVIDIA Test 1"), "550.1")
+    names, _ = read(**environ, NVML_LOST="1")
+    assert names == ("NVIDIA Test 0", "a GPU that does not answer")
 
 
 @pytest.mark.skipif(bool(shutil.which("nvidia-smi")), reason="a real driver is here")
 def test_a_library_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("no library")
-    assert read(LD_LIBRARY_PATH=str(tmp_path)) == {"names": [], "driver": None}
+    assert read(LD_LIBRARY_PATH=str(tmp_path)) == ((), None)
 
 
 @pytest.mark.skipif(not shutil.which("nvidia-smi"), reason="no NVIDIA driver")
@@ -208,4 +201,4 @@ def test_a_real_driver() -> None:
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     listed = subprocess.run(query, capture_output=True, text=True, check=True)
     rows = [line.split(", ") for line in listed.stdout.splitlines()]
-    assert read() == {"names": [name for name, _ in rows], "driver": rows[0][1]}
+    assert read() == (tuple(name for name, _ in rows), rows[0][1])

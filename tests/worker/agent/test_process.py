@@ -58,12 +58,13 @@ def test_a_process_can_hide_its_environment() -> None:
     assert (reads("show"), reads("hide")) == (0, 1)
 
 
-def test_exit_code_and_time(tmp_path: Path) -> None:
-    before = time.time()
-    ended = run(tmp_path, *python("import sys; print('out'); sys.exit('why')"))
+def test_exit_code_time_and_cores(tmp_path: Path) -> None:
+    before, core = time.time(), min(os.sched_getaffinity(0))
+    code = "import os, sys; print(*os.sched_getaffinity(0)); sys.exit('why')"
+    ended = run(tmp_path, str(core), *python(code))
     assert ended["code"] == 1
     assert before < ended["at"] < time.time()
-    assert (tmp_path / "stdout").read_text() == "out\n"
+    assert (tmp_path / "stdout").read_text() == f"{core}\n"
     assert (tmp_path / "stderr").read_text() == "why\n"
 
 
@@ -92,29 +93,20 @@ def test_what_a_process_leaves_behind_is_ended(tmp_path: Path, own_session: bool
     assert gone(child)
 
 
-def test_stop_asks_first(tmp_path: Path) -> None:
-    code = (
-        "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); "
-        "print('ready', flush=True); time.sleep(60)"
-    )
-    assert run(tmp_path, "stop", *python(code))["code"] == 7
-
-
-def test_stop_kills_after_a_grace(tmp_path: Path) -> None:
-    code = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+@pytest.mark.parametrize(
+    ("on_term", "code", "least_seconds"),
+    [("lambda *_: sys.exit(7)", 7, 0.0), ("signal.SIG_IGN", -9, 1.0)],
+)
+def test_stop_asks_first_and_kills_after_a_grace(
+    tmp_path: Path, on_term: str, code: int, least_seconds: float
+) -> None:
+    command = (
+        f"import signal, sys, time; signal.signal(signal.SIGTERM, {on_term}); "
         "print('ready', flush=True); time.sleep(60)"
     )
     began = time.monotonic()
-    assert run(tmp_path, "stop", *python(code))["code"] == -9
-    assert 1 < time.monotonic() - began < 10
-
-
-def test_cores(tmp_path: Path) -> None:
-    core = min(os.sched_getaffinity(0))
-    code = "import os; print(*os.sched_getaffinity(0))"
-    run(tmp_path, str(core), *python(code))
-    assert pids(tmp_path) == [core]
+    assert run(tmp_path, "stop", *python(command))["code"] == code
+    assert least_seconds < time.monotonic() - began < 10
 
 
 def test_an_agent_that_is_killed_takes_the_group_with_it(tmp_path: Path) -> None:

@@ -36,15 +36,6 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-@pytest.fixture
-def ramp(tmp_path: Path) -> Path:
-    """An image of 200x100 pixels that gets brighter from left to right."""
-    row = np.linspace(0, 255, 200).astype(np.uint8)
-    path = tmp_path / "ramp.png"
-    Image.fromarray(np.tile(row, (100, 1))).convert("RGB").save(path)
-    return path
-
-
 def test_area_and_ratio_of_crops_are_within_bounds_and_cover_them() -> None:
     generator = rng()
     boxes = np.array([random_box(1000, 800, generator) for _ in range(_DRAWS)])
@@ -76,8 +67,10 @@ def test_of_a_very_long_image_the_centre_is_taken(size: tuple[int, int], expecte
         assert 0 <= upper < lower <= size[1]
 
 
-def test_the_centre_is_in_the_middle_of_the_shorter_side_at_256(ramp: Path) -> None:
-    crop = centre_crop(ramp, 224)
+def test_the_centre_is_in_the_middle_of_the_shorter_side_at_256(tmp_path: Path) -> None:
+    row = np.linspace(0, 255, 200).astype(np.uint8)  # brighter from left to right
+    Image.fromarray(np.tile(row, (100, 1))).save(tmp_path / "ramp.png")
+    crop = centre_crop(tmp_path / "ramp.png", 224)
     assert crop.shape == (224, 224, 3)
     # The image becomes 512x256; the crop shows its columns 144 to 367.
     brightness = crop[112, :, 0].astype(float)

@@ -5,7 +5,6 @@ import os
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import get_args
 
@@ -16,7 +15,6 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench import names
-from tests.worker.agent.one_run_master import serving
 from tests.worker.data.archives import write_archive, write_colours, write_members
 from tests.worker.ranks import (
     Rank,
@@ -91,19 +89,10 @@ def test_two_workers_learn_up_to_the_goal(tmp_path: Path) -> None:
 
 def test_what_it_runs_with_is_recorded(both: list[Rank], datasets: Path) -> None:
     [settings] = both[0].stated("settings")
-    expected = {
-        "version": 2,
-        "depth": 32,
-        "exchange": "ddp",
-        "precision": "fp32",
-        "device": "cpu",
-        "data": "cifar10",
-        "data_sha256": sha256_of((datasets / ARCHIVE).read_bytes()),
-        "data_is_standard": False,
-        "seed": 0,
-        "batch_size": 16,
-    }
-    assert settings.items() >= expected.items()
+    sha256 = sha256_of((datasets / ARCHIVE).read_bytes())
+    data = {"data": "cifar10", "data_sha256": sha256, "data_is_standard": False}
+    chosen = {"version": 2, "depth": 32, "exchange": "ddp", "precision": "fp32", "seed": 0}
+    assert settings.items() >= {**data, **chosen, "device": "cpu", "batch_size": 16}.items()
     assert "settings" not in both[1].metrics_file.read_text()
 
 
@@ -203,15 +192,12 @@ def test_images_are_read_in_order_with_their_colours(tmp_path: Path) -> None:
     assert data.sha256 == sha256_of(archive.read_bytes())
 
 
-def test_colours_are_normalized_by_the_training_images(tmp_path: Path) -> None:
-    write_colours(tmp_path, train=50, validation=20)
-    data = load_cifar10(tmp_path)
-    (train,) = data.train.batches(50)
-    for colour in range(3):
-        values = train.images[:, colour]
+def test_colours_are_normalized_by_the_training_images(datasets: Path) -> None:
+    data = load_cifar10(datasets)
+    (train,), (validation,) = data.train.batches(_TRAIN), data.validation.batches(_VALIDATION)
+    for values in train.images.unbind(1):
         assert values.mean().item() == pytest.approx(0, abs=1e-4)
         assert values.std(correction=0).item() == pytest.approx(1, abs=1e-4)
-    (validation,) = data.validation.batches(20)
     again = validation.images[:, 1] * data.train.deviation[1] + data.train.mean[1]
     assert torch.allclose(again, data.validation.images[:, 1].float(), atol=1e-3)
 
@@ -256,61 +242,39 @@ def test_a_cut_archive_is_refused(datasets: Path, tmp_path: Path) -> None:
         load_cifar10(tmp_path)
 
 
-class _Site(BaseHTTPRequestHandler):
-    """Has an archive at ``/file``, and at ``/cut`` half of it."""
-
-    content = b""
-    asked: list[str] = []  # noqa: RUF012 - of the one server of a test
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        if self.path not in ("/file", "/cut"):
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.content)))
-        self.end_headers()
-        self.wfile.write(self.content if self.path == "/file" else self.content[:1000])
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def site(datasets: Path) -> Iterator[str]:
-    _Site.asked.clear()
-    _Site.content = (datasets / ARCHIVE).read_bytes()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Site)
-    with serving(server):
-        yield f"http://127.0.0.1:{server.server_port}"
-
-
 def test_a_missing_archive_is_downloaded_once_for_all_ranks(
-    site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    datasets: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("worker.tasks.cifar10._URL", f"{site}/file")
-    monkeypatch.setattr("worker.tasks.cifar10.SHA256", sha256_of(_Site.content))
+    published = datasets / ARCHIVE
+    sha256 = sha256_of(published.read_bytes())
+    monkeypatch.setattr("worker.tasks.cifar10._URL", published.as_uri())
+    monkeypatch.setattr("worker.tasks.cifar10.SHA256", sha256)
     folder = tmp_path / "new"
     with ThreadPoolExecutor(4) as pool:
         loaded = list(pool.map(lambda _: load_cifar10(folder), range(4)))
-    assert {data.sha256 for data in loaded} == {sha256_of(_Site.content)}
-    assert _Site.asked == ["/file"]
+    assert {data.sha256 for data in loaded} == {sha256}
+    assert capsys.readouterr().out.count("downloading") == 1
     assert {left.name for left in folder.iterdir()} == {ARCHIVE, f"{ARCHIVE}.lock"}
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("content", "said"),
     [
-        ("missing", "HTTP Error 404"),
-        ("cut", "put the right file at"),
-        ("file", "its SHA-256 is"),
+        (None, "No such file"),
+        (b"cut", "what .* answered is not .*: its SHA-256 is .*; put the"),
     ],
 )
 def test_an_archive_that_cannot_be_downloaded_says_where_to_put_it(
-    what: str, said: str, site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: bytes | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.tasks.cifar10._URL", f"{site}/{what}")
+    published, folder = tmp_path / "published", tmp_path / "new"
+    if content is not None:
+        published.write_bytes(content)
+    monkeypatch.setattr("worker.tasks.cifar10._URL", published.as_uri())
     with pytest.raises(DataError, match=said) as raised:
-        load_cifar10(tmp_path)
-    assert str(tmp_path / ARCHIVE) in str(raised.value)
-    assert not (tmp_path / ARCHIVE).exists()
+        load_cifar10(folder)
+    assert str(folder / ARCHIVE) in str(raised.value)
+    assert not (folder / ARCHIVE).exists()

@@ -13,6 +13,7 @@ from worker.training.options import Options, parse
         (cifar10.Config, "--worker-batch-size=0", "--worker-batch-size must be at least 1"),
         (cifar10.Config, "--goal=101", "--goal must be from 0 to 100"),
         (cifar10.Config, "--compression=zip", "argument --compression: invalid choice: 'zip'"),
+        (cifar10.Config, "--compression=fp16 --exchange=flat", "--compression needs --exchange"),
         (imagenet.Config, "--image-size=31", "--image-size must be at least 32"),
         (imagenet.Config, "--loaders=-1", "--loaders must be"),
         (imagenet.Config, "--momentum=0", "--momentum must be more than 0"),

@@ -13,7 +13,7 @@ from torch import nn
 from mlbench import Tracker
 from tests.conftest import wait_for
 from tests.worker.ranks import start_ranks
-from worker.training.checkpoint import Checkpoints
+from worker.training.checkpoint import Checkpoints, Stateful
 from worker.training.distributed import World
 
 # Saves epoch after epoch, and says which it has saved.
@@ -85,43 +85,41 @@ def test_the_last_two_are_kept_and_the_newest_is_restored(tmp_path: Path) -> Non
 
 def test_outside_of_a_run_none_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    checkpoints = Checkpoints.from_environ(World(), {"model": nn.Linear(1, 1)}, {})
+    checkpoints = Checkpoints(None, World(), {"model": nn.Linear(1, 1)})
     checkpoints.save(1)
     assert checkpoints.restore() == 0
     assert files(tmp_path) == []
 
 
 def test_all_parts_go_on_as_they_were(tmp_path: Path) -> None:
-    def parts() -> tuple[nn.Linear, torch.optim.SGD, Tracker]:
-        model = nn.Linear(4, 1)
-        return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), Tracker({})
+    class Training:
+        def __init__(self) -> None:
+            self.model, self.tracker = nn.Linear(4, 1), Tracker({})
+            self.sgd = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+            parts: dict[str, Stateful] = {"model": self.model, "tracker": self.tracker}
+            parts["optimizer"] = self.sgd
+            self.checkpoints = Checkpoints(tmp_path, World(), parts)
 
-    def train(model: nn.Linear, optimizer: torch.optim.SGD, tracker: Tracker) -> list[float]:
-        losses = []
-        for _ in range(5):
-            loss = (model(torch.ones(8, 4)) - 3).square().mean()
-            optimizer.zero_grad(set_to_none=False)
-            loss.backward()
-            optimizer.step()
-            tracker.step(samples=8)
-            losses.append(loss.item())
-        return losses
+        def train(self) -> list[float]:
+            losses = []
+            for _ in range(5):
+                loss = (self.model(torch.ones(8, 4)) - 3).square().mean()
+                self.sgd.zero_grad(set_to_none=False)
+                loss.backward()
+                self.sgd.step()
+                self.tracker.step(samples=8)
+                losses.append(loss.item())
+            return losses
 
-    def checkpoints(model: nn.Linear, optimizer: torch.optim.SGD, tracker: Tracker) -> Checkpoints:
-        return Checkpoints(
-            tmp_path, World(), {"model": model, "optimizer": optimizer, "tracker": tracker}
-        )
-
-    first = parts()
-    train(*first)
-    checkpoints(*first).save(1)
-    again = parts()
-    weight = again[0].weight
-    assert checkpoints(*again).restore() == 1
-    assert again[0].weight is weight, "in place: gradients and buckets point to it"
-    assert again[2].steps == 5
-    assert train(*again) == train(*first)
-    assert again[2].samples == 80
+    first, again = Training(), Training()
+    first.train()
+    first.checkpoints.save(1)
+    weight = again.model.weight
+    assert again.checkpoints.restore() == 1
+    assert again.model.weight is weight, "in place: gradients and buckets point to it"
+    assert again.tracker.steps == 5
+    assert again.train() == first.train()
+    assert again.tracker.samples == 80
 
 
 _SEVENS = torch.full((6,), 7.0).numpy().tobytes()

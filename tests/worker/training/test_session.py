@@ -14,7 +14,7 @@ from tests.worker.ranks import finish, start_ranks
 from worker.data.images import Images, augmented_batches
 from worker.training.distributed import ModelOptions, World, set_up
 from worker.training.exchange import Exchange, ExchangeOptions
-from worker.training.session import Schedule, Session, Trainer, scale_linearly
+from worker.training.session import Schedule, Score, Session, Trainer, scale_linearly
 
 _ALONE = World()
 _IMAGES = 20
@@ -110,17 +110,9 @@ def test_an_evaluation_counts_what_is_right() -> None:
     assert set(tracker.phase_seconds()) == {"evaluation"}
 
 
-class Ranked(nn.Module):
-    """Finds class 0 the likeliest of seven, then class 1, and so on."""
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return ``[n, 7]`` logits."""
-        return -torch.arange(7.0).expand(len(images), 7)
-
-
 def test_the_five_likeliest_are_five() -> None:
-    shard = Images(torch.zeros(4, 1, 1, 1), torch.tensor([0, 4, 5, 6]))
-    score = make_trainer(Ranked(), make_session(Tracker({}))).evaluate([shard])
+    logits = -torch.arange(7.0).expand(4, 7)
+    score = Score.of(logits, torch.tensor([0, 4, 5, 6]), torch.zeros(()))
     assert (score.accuracy, score.accuracy5) == (25.0, 50.0)
 
 
@@ -131,21 +123,10 @@ class WithAnother(World):
         """Add the peer's totals."""
         tensor.add_(torch.tensor([8.0, 1.0, 2.0, 3.0], dtype=tensor.dtype))
 
-    def broadcast_(self, tensor: torch.Tensor, source: int = 0) -> None:
-        """Do nothing: this is rank 0."""
 
-
-def test_an_evaluation_weighs_shards_by_their_images() -> None:
-    shard = Images(torch.ones(5, 1, 1, 1), torch.zeros(5, dtype=torch.int64))
-    worlds = (World(), WithAnother(0, 2))
-    alone, both = (
-        make_trainer(Fixed(), make_session(Tracker({}), world)).evaluate([shard])
-        for world in worlds
-    )
-    assert alone.accuracy == 100.0
-    assert both.accuracy == 75.0
-    assert both.accuracy5 == 87.5
-    assert both.loss == pytest.approx((5 * alone.loss + 8.0) / 8, rel=1e-6)
+def test_a_score_over_ranks_weighs_shards_by_their_images() -> None:
+    both = Score(loss_sum=2.0, correct=5, correct5=5, images=5).over(WithAnother(0, 2))
+    assert (both.loss, both.accuracy, both.accuracy5) == (10.0 / 8, 75.0, 87.5)
 
 
 def test_an_evaluation_uses_running_statistics_and_training_those_of_the_batch(

@@ -12,7 +12,6 @@ label, and a step of stochastic gradient descent should take a contiguous block,
 several times as fast as rows picked here and there; in this order any block is a random sample.
 """
 
-import dataclasses
 import fcntl
 import hashlib
 import json
@@ -24,9 +23,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -71,12 +70,13 @@ def open_table(source: Path) -> Table:
         DataError: the file is malformed, or its folder cannot be written to.
     """
     folder = source.with_name(f"{source.name}.parsed")
-    if about := _valid(folder, source):
-        return _map(folder, about)
+    if table := _map(folder, source):
+        return table
     try:
         with _locked(source.with_name(f"{source.name}.lock")):
-            about = _valid(folder, source) or _make(folder, source)
-            return _map(folder, about)
+            if not _map(folder, source):
+                _make(folder, source)
+            table = _map(folder, source)
     except OSError as error:
         raise DataError(
             f"{source} cannot be parsed, as {error.filename or folder} cannot be written "
@@ -84,36 +84,23 @@ def open_table(source: Path) -> Table:
             f"`python -m worker.data.libsvm {source.name}`: its parsed form is then used from "
             f"{folder}"
         ) from error
+    if table is None:
+        raise DataError(f"{source} was changed while it was parsed")
+    return table
 
 
-def _make(folder: Path, source: Path) -> dict[str, Any]:
+def _make(folder: Path, source: Path) -> None:
     draft = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
     draft.mkdir()
     try:
-        about = {
-            "version": _VERSION,
-            "source": _stamp(source),  # before it is read
-            "parsed": dataclasses.asdict(_parse(source, draft)),
-            "bytes": {file.name: file.stat().st_size for file in draft.glob("*.npy")},
-        }
+        stamp = _stamp(source)
+        about = {"version": _VERSION, "source": stamp, "parsed": asdict(_parse(source, draft))}
         (draft / _ABOUT).write_text(json.dumps(about, indent=1) + "\n")
         shutil.rmtree(folder, ignore_errors=True)
         draft.rename(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return about
-
-
-def _valid(folder: Path, source: Path) -> dict[str, Any] | None:
-    """Return the folder's description, if it is complete and of the file as it is now."""
-    try:
-        about: dict[str, Any] = json.loads((folder / _ABOUT).read_text())
-        whole = all((folder / name).stat().st_size == n for name, n in about["bytes"].items())
-        current = (about["version"], about["source"]) == (_VERSION, _stamp(source))
-    except (OSError, ValueError, TypeError, LookupError):
-        return None
-    return about if whole and current else None
 
 
 def _stamp(source: Path) -> dict[str, int]:
@@ -121,15 +108,19 @@ def _stamp(source: Path) -> dict[str, int]:
     return {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 
-def _map(folder: Path, about: dict[str, Any]) -> Table:
-    parsed = _Parsed(**about["parsed"])
-    values = _tensor(folder / _VALUES)
-    rows: Rows = (
-        DenseRows(values)
-        if parsed.dense
-        else SparseRows(values, _tensor(folder / _COLUMNS), _tensor(folder / _STARTS))
-    )
-    labels = _tensor(folder / _LABELS)
+def _map(folder: Path, source: Path) -> Table | None:
+    """Map the parsed form, if it is whole and of the file as it is now."""
+    try:
+        about = json.loads((folder / _ABOUT).read_text())
+        if (about["version"], about["source"]) != (_VERSION, _stamp(source)):
+            return None
+        parsed = _Parsed(**about["parsed"])
+        values, labels = _tensor(folder / _VALUES), _tensor(folder / _LABELS)
+        rows: Rows = DenseRows(values)
+        if not parsed.dense:
+            rows = SparseRows(values, _tensor(folder / _COLUMNS), _tensor(folder / _STARTS))
+    except (OSError, ValueError, TypeError, LookupError, EOFError):
+        return None
     return Table(rows, labels, parsed.width, parsed.largest_norm2, parsed.sha256)
 
 
@@ -200,7 +191,13 @@ def _parse_parts(
     source: Path, raw: BinaryIO, note: Callable[[bytes], object], folder: Path
 ) -> Iterator[Part]:
     """Yield the parts in the order of the file, and print the progress now and then."""
-    pool, processes = _make_pool(source)
+    size, processes = source.stat().st_size, min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
+    pool: Executor
+    if size < _SMALL_BYTES:
+        pool = ThreadPoolExecutor(1)  # to start processes would take longer
+    else:
+        spawn = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(processes, spawn, initializer=end_with_parent)
     started = reported = time.monotonic()
     waiting: deque[Future[Part]] = deque()
     with pool:
@@ -212,23 +209,12 @@ def _parse_parts(
                     yield waiting.popleft().result()
                 if time.monotonic() - reported > _REPORT_SECONDS:
                     reported = time.monotonic()
-                    share, seconds = raw.tell() / source.stat().st_size, reported - started
+                    share, seconds = raw.tell() / size, reported - started
                     print(f"{source.name}: {share:.0%} parsed in {seconds:.0f} s", flush=True)
             while waiting:
                 yield waiting.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _make_pool(source: Path) -> tuple[Executor, int]:
-    """Return the executor that parses blocks, and the number of its workers."""
-    if source.stat().st_size < _SMALL_BYTES:
-        return ThreadPoolExecutor(1), 1  # to start processes would take longer
-    processes = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
-    pool = ProcessPoolExecutor(
-        processes, multiprocessing.get_context("spawn"), initializer=end_with_parent
-    )
-    return pool, processes
 
 
 def _assemble_dense(parsed: _Parsed, placed: _Placed, folder: Path) -> None:
