@@ -23,7 +23,7 @@ def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:
     for number in range(2):
         throttled = _throttled_periods(release, f"{release.fullname}-worker-{number}")
         print(f"worker {number} was throttled in {throttled} periods of 0.1 s")
-        assert throttled > 5
+        assert throttled > 0
     readings = wait_until(
         lambda: _readings(release, ended),
         lambda found: [one[-1][0] > _seconds(ended.finished_at) for one in found] == [True, True],
