@@ -1,5 +1,7 @@
 """The master: every route of its API and of its web pages on one screen."""
 
+import sys
+
 import falcon
 from falcon import Request, Response
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -37,6 +39,7 @@ from master.web import assets
 from master.web.assets import StaticResource
 from master.web.pages import PageResource, SignInResource
 from master.web.rendering import PageRenderer, SecurityHeadersMiddleware, page_headers
+from mlbench.errors import MLBenchError
 
 # With an answer to a query, while a thread waits for it.
 _PATIENCE_SECONDS = 5.0
@@ -109,7 +112,10 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
 
 def get_app() -> falcon.App[Request, Response]:
     """Return the app as the environment wants it, for gunicorn: ``master.app:get_app()``."""
-    settings = Settings.from_environ()
-    open_database(settings.database_url, settings.reserve_bytes)
+    try:
+        settings = Settings.from_environ()
+        open_database(settings.database_url, settings.reserve_bytes)
+    except MLBenchError as error:
+        sys.exit(str(error))
     prometheus = PrometheusClient(settings.prometheus_url, _PATIENCE_SECONDS, CircuitBreaker())
     return create_app(settings, prometheus)

@@ -48,6 +48,7 @@ _SQLITE_PRAGMAS = {
 
 # What SQLite and PostgreSQL say.
 _FULL = re.compile("disk is full|No space left")
+_DAMAGED = re.compile("not a database|malformed")
 
 # A key of `exclusive`: the state of runs. The others are owners of streams and samples.
 STATE = "state"
@@ -59,6 +60,10 @@ _sqlite_writer = threading.RLock()
 
 class DatabaseURLError(MLBenchError):
     """The URL of the database cannot be used."""
+
+
+class DamagedDatabaseError(MLBenchError):
+    """SQLite cannot read its file."""
 
 
 class NotWritableError(MLBenchError):
@@ -210,6 +215,15 @@ def check_room() -> None:
     """Raise NoRoomError if SQLite's disk has too little room for logs and samples."""
     if reserve := find_reserve():
         reserve.check_room()
+
+
+def raise_if_damaged(error: PeeweeException) -> None:
+    """Raise DamagedDatabaseError if an error means that SQLite's file is damaged."""
+    if isinstance(database.obj, _Sqlite) and _DAMAGED.search(str(error)):
+        raise DamagedDatabaseError(
+            f"the database {database.obj.database} is damaged ({error}): put a backup in its "
+            "place, or move it away to begin with an empty one"
+        ) from None
 
 
 def explain(error: PeeweeException) -> str:

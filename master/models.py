@@ -14,6 +14,7 @@ from peewee import (
     CompositeKey,
     Context,
     Database,
+    DatabaseError,
     DoubleField,
     ForeignKeyField,
     IntegerField,
@@ -23,7 +24,7 @@ from peewee import (
     TextField,
 )
 
-from master.database import connect, database
+from master.database import connect, database, raise_if_damaged
 from master.migrations import bring_up_to_date
 
 
@@ -325,10 +326,15 @@ def open_database(url: str, reserve_bytes: int = 0) -> Database:
     Raises:
         DatabaseURLError: the URL cannot be used.
         NewerSchemaError: a newer version of MLBench has used the database.
+        DamagedDatabaseError: SQLite's file is no database, or a broken one.
     """
     opened = connect(url, reserve_bytes)
     database.initialize(opened)
-    bring_up_to_date(opened, TABLES)
+    try:
+        bring_up_to_date(opened, TABLES)
+    except DatabaseError as error:
+        raise_if_damaged(error)
+        raise
     return opened
 
 

@@ -81,14 +81,24 @@ class Home:
         """Return how to reach the running stack.
 
         Raises:
-            NotConnectedError: no stack was started with this home folder.
+            NotConnectedError: no stack was started with this home folder, or the file that tells
+                of it is damaged.
         """
+        file = self.connection_file
         try:
-            return Connection(**json.loads(self.connection_file.read_text()))
+            return Connection(**json.loads(file.read_text()))
         except FileNotFoundError:
             raise NotConnectedError(
-                f"no stack is running here ({self.connection_file} is missing): "
-                "start one with `mlbench up`"
+                f"no stack is running here ({file} is missing): start one with `mlbench up`"
+            ) from None
+        except OSError as error:
+            raise NotConnectedError(
+                f"{file} cannot be read ({error.strerror}): ${names.ENV_HOME} must name a folder "
+                "of your own"
+            ) from None
+        except (ValueError, TypeError):
+            raise NotConnectedError(
+                f"{file} is damaged: `mlbench down`, then `mlbench up` writes it anew"
             ) from None
 
     def write_connection(self, connection: Connection) -> None:

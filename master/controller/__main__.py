@@ -5,6 +5,7 @@
 
 import argparse
 import logging
+import sys
 import threading
 from collections.abc import Callable
 
@@ -25,6 +26,7 @@ from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, WriterMetrics
 from master.runs import find_active
 from master.settings import SharedSettings
+from mlbench.errors import MLBenchError
 from mlbench.pool import PoolFiles
 from mlbench.serving import serve_metrics
 from mlbench.signals import on_termination
@@ -137,4 +139,7 @@ class _Loop:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except MLBenchError as error:
+        sys.exit(str(error))

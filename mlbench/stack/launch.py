@@ -57,12 +57,12 @@ def start_detached(home: Home, workers: int, port: int | None) -> Connection:
         StackError: it cannot be started; the text ends with its last output.
     """
     check_installed()
-    if running_supervisor(home) is None:
-        # Left by a stack that was killed. It must not be taken for the new one's.
-        home.connection_file.unlink(missing_ok=True)
     try:
         home.make()
         home.logs.mkdir(exist_ok=True)
+        if running_supervisor(home) is None:
+            # Left by a stack that was killed. It must not be taken for the new one's.
+            home.connection_file.unlink(missing_ok=True)
     except OSError as error:
         raise StackError(f"the stack cannot use {home.root}: {error}") from error
     log_file = home.logs / "supervisor.log"
@@ -139,8 +139,8 @@ def running_supervisor(home: Home) -> int | None:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 text = file.read().strip()
-                return int(text) if text else None
-    except FileNotFoundError:
+                return int(text) if text.isdecimal() else None
+    except OSError:  # there is no such home folder, or it is none of this user's
         pass
     return None
 

@@ -54,6 +54,20 @@ def test_without_a_stack_the_error_says_what_to_do(home: Home) -> None:
     assert str(home.connection_file) in str(error.value)
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"url": "http://127.0.0.1:8000"}', '{"a": 1}'])
+def test_a_damaged_connection_says_what_to_do(home: Home, text: str) -> None:
+    home.make()
+    home.connection_file.write_text(text)
+    with pytest.raises(NotConnectedError, match=r"is damaged: `mlbench down`, then `mlbench up`"):
+        home.read_connection()
+
+
+def test_a_home_that_is_no_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotConnectedError, match=r"Not a directory.*MLBENCH_HOME must name a fold"):
+        Home(tmp_path / "file").read_connection()
+
+
 def test_an_open_file_becomes_private_when_it_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("old")

@@ -70,6 +70,28 @@ def test_without_prometheus_nothing_is_started(
     assert not home.prometheus.exists()
 
 
+def test_a_home_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    home = Home(tmp_path / "file")
+    home.root.touch()
+    with pytest.raises(StackError, match="cannot use"):
+        launch.start_detached(home, workers=1, port=None)
+    assert launch.stop(home) is False
+
+
+@pytest.mark.slow
+def test_a_damaged_database_is_named(
+    prometheus_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMETHEUS", str(prometheus_binary))
+    home = Home(tmp_path / "home")
+    home.make()
+    home.database.write_text("this is no database, and never was one")
+    with pytest.raises(StackError) as error:
+        launch.start_detached(home, workers=1, port=None)
+    assert f"the database {home.database} is damaged" in str(error.value)
+    assert "Traceback" not in str(error.value)
+
+
 @pytest.mark.slow
 def test_a_start_that_takes_too_long_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
