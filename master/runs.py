@@ -37,7 +37,7 @@ def create(order: RunOrder, limits: Limits) -> Run:
         if active is not None and not order.queue:
             raise falcon.HTTPConflict(
                 description=f"run {active.id} ({active.name}) is active: wait until it has ended, "
-                "stop it, or let this one wait with queue=true"
+                "stop it, or let this one wait: queue=true, or `mlbench run --queue`"
             )
         resolved = {
             "benchmark": order.task.name if order.task else "",

@@ -226,5 +226,8 @@ def _raise_refusal(response: httpx.Response) -> None:
     try:
         message = str(response.json()["message"])
     except (ValueError, KeyError, TypeError):
-        message = f"{response.status_code} {response.reason_phrase}"
+        message = (
+            f"{response.url.copy_with(query=None)} answers {response.status_code} "
+            f"{response.reason_phrase}, and not as a master does: is it another server?"
+        )
     raise ApiError(response.status_code, message)

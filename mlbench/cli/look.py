@@ -235,10 +235,13 @@ def open_page(
     path = "/"
     with connected() as client:
         connection = find_connection()
-        if wanted is not None:
+        if wanted is None:
+            client.get_info().result()  # an address where nothing answers is of no use
+        else:
             path = f"/runs/{find_run(client, wanted).id}"
-    url = page_url(connection, path)
-    opened = _open_signed_in(sign_in_url(connection, path))
+    signed_in = sign_in_url(connection, path)
+    url = page_url(connection, path) if connection.elsewhere else signed_in
+    opened = _open_signed_in(signed_in)
     if json:
         print_json({"web_url": url, "opened": opened})
         return

@@ -141,16 +141,29 @@ class Order:
 
 
 def read_code(
-    task: str, arguments: Sequence[str], image: str | None, benchmarks: Collection[str]
+    task: str,
+    arguments: Sequence[str],
+    image: str | None,
+    benchmarks: Collection[str],
+    *,
+    local: bool,
 ) -> Order:
     """Return an order of what TASK and ARGUMENTS name, and of nothing else.
+
+    On a ``local`` stack, the command of an image starts where the user is, as a file does.
 
     TASK is a file if it has a slash, ends with .py, or exists and is no benchmark's name. What
     cannot be run, or takes no arguments but has some, raises UsageError.
     """
     if image is not None:
         command = shlex.join([task, *arguments])
-        return Order(title=Path(task).stem, image=image, command=command, backend=_OWN_BACKEND)
+        return Order(
+            title=Path(task).stem,
+            image=image,
+            command=command,
+            working_dir=str(Path.cwd()) if local else None,
+            backend=_OWN_BACKEND,
+        )
     looks_like_a_file = os.sep in task or task.endswith(".py")
     if looks_like_a_file or (task not in benchmarks and Path(task).is_file()):
         return _read_script(Path(task), arguments)

@@ -4,14 +4,16 @@ import json
 import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
+from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from mlbench import names
 from mlbench.cli.common import out, print_pairs
 from mlbench.home import Connection
+from mlbench.login import split_login
 from mlbench.records import Alert, Pod, Run
 from mlbench.report import figures
 from mlbench.results import AccuracyAfterTime, Cost, Result
@@ -19,9 +21,15 @@ from mlbench.results import AccuracyAfterTime, Cost, Result
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 
 
-def page_url(connection: Connection, path: str = "/") -> str:
-    """Return the address of a web page, with the token if it is this user's alone."""
-    return f"{connection.url}{path}" if connection.elsewhere else sign_in_url(connection, path)
+def page_url(connection: Connection, path: str = "/", console: Console | None = None) -> str:
+    """Return the address of a web page.
+
+    On a terminal it has the token, which signs the browser in, if that is this user's alone. A pipe
+    may lead to a log that others read.
+    """
+    if connection.elsewhere or console is None or not console.is_terminal:
+        return f"{connection.url}{path}"
+    return sign_in_url(connection, path)
 
 
 def sign_in_url(connection: Connection, path: str = "/") -> str:
@@ -29,16 +37,18 @@ def sign_in_url(connection: Connection, path: str = "/") -> str:
     return f"{connection.url}{path}?{urlencode({'token': connection.token})}"
 
 
-def run_page_url(connection: Connection, run: Run) -> str:
-    """Return the address of a run's web page."""
-    return page_url(connection, f"/runs/{run.id}")
+def run_page_url(connection: Connection, run: Run, console: Console | None = None) -> str:
+    """Return the address of a run's web page, as ``page_url`` does."""
+    return page_url(connection, f"/runs/{run.id}", console)
 
 
-def api_url(connection: Connection) -> str:
-    """Return the address of the API, with the token if it is this user's alone."""
-    if connection.elsewhere:
-        return connection.url
-    return connection.url.replace("://", f"://mlbench:{connection.token}@", 1)
+def prometheus_url(connection: Connection) -> str | None:
+    """Return the address of Prometheus: on a terminal with password and secret path."""
+    url = connection.prometheus_url
+    if url is None or out.is_terminal or connection.elsewhere:
+        return url
+    parts = urlsplit(split_login(url)[0])
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def show_result(run: Run, result: Result | None, connection: Connection) -> None:
@@ -105,7 +115,7 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
         yield "time to accuracy", _time_to_accuracy(result)
     if result.last_value is not None:
         yield "last value", _last_value(result)
-    if result.accuracy_after_time:
+    if result.accuracy_after_time and result.accuracy_after_time.value is not None:
         yield "after time", _after_time(result.accuracy_after_time)
     if result.epochs is not None:
         yield "epochs", str(result.epochs)
@@ -123,7 +133,8 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
 def _delivery(run: Run) -> Iterator[tuple[str, str]]:
     if run.delivery:
         d = run.delivery
-        held = f"in Prometheus {d.in_prometheus:,}, kept {d.kept:,}"
+        where = " by the master" if d.kept else ""
+        held = f"in Prometheus {d.in_prometheus:,}, kept {d.kept:,}{where}"
         yield "delivery", f"recorded {d.recorded:,}, {held}"
 
 
@@ -145,7 +156,7 @@ def _last_value(result: Result) -> str:
 def _after_time(after: AccuracyAfterTime) -> str:
     clock = "of training" if after.clock == "training" else "since the start"
     limit = f"within {figures.seconds(after.limit_seconds)} {clock}"
-    return f"{figures.number(after.value)} {limit}" if after.value is not None else f"none {limit}"
+    return f"{figures.number(after.value)} {limit}"
 
 
 def _cost(cost: Cost) -> str:
@@ -186,10 +197,10 @@ def _show_links(run: Run, connection: Connection) -> None:
     metric = run.goal.metric if run.goal and not run.benchmark else names.TRAIN_LOSS
     quoted = json.dumps(metric, ensure_ascii=False)
     promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
-    out.print(f"Web page    {run_page_url(connection, run)}", soft_wrap=True)
-    out.print(f"API         {api_url(connection)}/api/runs/{run.id}/", soft_wrap=True)
+    out.print(f"Web page    {run_page_url(connection, run, out)}", soft_wrap=True)
+    out.print(f"API         {connection.url}/api/runs/{run.id}/", soft_wrap=True)
     graph_range, board_range = _time_ranges(run)
-    if connection.prometheus_url:
+    if out.is_terminal and connection.prometheus_url:
         graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{graph_range}"
         out.print(f"Prometheus  {graph}", soft_wrap=True)
     if connection.grafana_url:

@@ -60,7 +60,8 @@ def run(
         if name and name.isdecimal():
             raise UsageError(f"--name {name}: a number would be taken for the id of a run")
         benchmarks = [one.name for one in client.get_benchmarks().result().value]
-        code = orders.read_code(task, arguments or [], image, benchmarks)
+        is_local = client.get_info().result().value.pool == "local"
+        code = orders.read_code(task, arguments or [], image, benchmarks, local=is_local)
         order = replace(
             code,
             args=orders.read_settings(code, settings),
@@ -135,4 +136,4 @@ def delete(wanted: RunArgument, json: JsonOption = False) -> None:
 
 
 def _page_line(ordered: Run, connection: Connection) -> str:
-    return f"Web page    {run_page_url(connection, ordered)}"
+    return f"Web page    {run_page_url(connection, ordered, err)}"

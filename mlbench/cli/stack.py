@@ -5,12 +5,15 @@ import signal
 import sys
 import threading
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
+from rich.console import Console
 
 from mlbench import names
 from mlbench.cli.common import (
     JsonOption,
+    UsageError,
     connected,
     err,
     errors_as_exit_codes,
@@ -19,15 +22,20 @@ from mlbench.cli.common import (
     warn,
 )
 from mlbench.cli.order import Order, make_name
-from mlbench.cli.output import api_url, page_url
+from mlbench.cli.output import page_url, prometheus_url
 from mlbench.cli.run import run_and_show
+from mlbench.client import ApiClient
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
 from mlbench.stack import launch
 from mlbench.stack.grafana import NONE_FOUND
 from mlbench.stack.services import answers
 
-WorkersOption = Annotated[int, typer.Option(min=1, max=16, help="Idle workers to keep.")]
+_IDLE_WORKERS = 2
+
+WorkersOption = Annotated[
+    int | None, typer.Option(min=1, max=16, help="Idle workers to keep; 2 by default.")
+]
 PortOption = Annotated[
     int | None, typer.Option(min=1, max=65535, help="Port of the API; a free one near 8000.")
 ]
@@ -35,7 +43,7 @@ PortOption = Annotated[
 
 def up(
     port: PortOption = None,
-    workers: WorkersOption = 2,
+    workers: WorkersOption = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return once it is ready.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -48,13 +56,31 @@ def up(
                 "not to this stack"
             )
         if launch.running_supervisor(home) is not None:
-            _show("already running", launch.wait_until_ready(home), as_json=json)
+            connection = launch.wait_until_ready(home)
+            _check_same(connection, workers, port)
+            _show("already running", connection, as_json=json)
             return
+        idle = workers or _IDLE_WORKERS
         if detach:
-            _show("running", launch.start_detached(home, workers, port), as_json=json)
+            _show("running", launch.start_detached(home, idle, port), as_json=json)
             return
         launch.run_in_front(
-            home, workers, port, on_ready=lambda found: _show("running", found, as_json=json)
+            home, idle, port, on_ready=lambda found: _show("running", found, as_json=json)
+        )
+
+
+def _check_same(connection: Connection, workers: int | None, port: int | None) -> None:
+    """Make sure that a stack that runs is what was asked for: it cannot be changed any more."""
+    with ApiClient.from_connection(connection) as client:
+        idle = client.get_info().result().value.workers
+    asked = []
+    if workers not in {None, idle}:
+        asked.append(f"--workers {workers} (it keeps {idle})")
+    if port not in {None, urlsplit(connection.url).port}:
+        asked.append(f"--port {port} (it is at {connection.url})")
+    if asked:
+        raise UsageError(
+            f"a stack is already running, without {' and '.join(asked)}: `mlbench down` stops it"
         )
 
 
@@ -88,7 +114,7 @@ def demo(
         else:
             err.print("Starting Prometheus, master, controller, exporter and workers…")
             connection = launch.start_detached(home, workers, None)
-        err.print(_pages_line(connection), soft_wrap=True)
+        err.print(_pages_line(connection, err), soft_wrap=True)
         err.print(_grafana_line(connection), soft_wrap=True)
     code = 1
     try:
@@ -116,20 +142,21 @@ def _show(state: str, connection: Connection, *, as_json: bool) -> None:
                 "state": state,
                 "url": connection.url,
                 "web_url": page_url(connection),
-                "prometheus_url": connection.prometheus_url,
+                "prometheus_url": prometheus_url(connection),
                 "grafana_url": connection.grafana_url,
             }
         )
         return
     out.print(f"The stack is {state}.")
-    out.print(_pages_line(connection), soft_wrap=True)
-    out.print(f"  API         {api_url(connection)}/api/runs/", soft_wrap=True)
-    out.print(f"  Prometheus  {connection.prometheus_url}", soft_wrap=True)
+    out.print(_pages_line(connection, out), soft_wrap=True)
+    out.print(f"  API         {connection.url}/api/runs/", soft_wrap=True)
+    out.print(f"  Prometheus  {prometheus_url(connection)}", soft_wrap=True)
     out.print(_grafana_line(connection), soft_wrap=True)
 
 
-def _pages_line(connection: Connection) -> str:
-    return f"  Web pages   {page_url(connection)}"
+def _pages_line(connection: Connection, console: Console) -> str:
+    hint = "" if console.is_terminal else "  (`mlbench open` signs in)"
+    return f"  Web pages   {page_url(connection, console=console)}{hint}"
 
 
 def _grafana_line(connection: Connection) -> str:

@@ -31,8 +31,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def read(task: str, *arguments: str, image: str | None = None) -> Order:
-    return read_code(task, arguments, image, _BENCHMARKS)
+def read(task: str, *arguments: str, image: str | None = None, local: bool = False) -> Order:
+    return read_code(task, arguments, image, _BENCHMARKS, local=local)
 
 
 # --- what to run ---

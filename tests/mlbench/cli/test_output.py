@@ -59,7 +59,7 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
         "communication 25.0 % of the training time",
         "cost 24.00 worker-seconds, 22.00 until the goal",
         "energy 1,234 J",
-        "delivery recorded 12,345, in Prometheus 12,344, kept 1",
+        "delivery recorded 12,345, in Prometheus 12,344, kept 1 by the master",
         "where the time went",
         "phase seconds share",
         "forward 6.00 60.0% " + "█" * 18,
@@ -89,7 +89,7 @@ def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> No
     connection = replace(_CONNECTION, grafana_url="http://127.0.0.1:3000")
     output.show_result(_RUN, _RESULT, connection)
     api, graph, board, promql = shown(paper)[-4:]
-    assert api == "API http://mlbench:secret@127.0.0.1:8000/api/runs/7/"
+    assert api == "API http://127.0.0.1:8000/api/runs/7/"
     # Until its last figures are there.
     place = "http://127.0.0.1:3000/d/mlbench-run?var-run_id=7"
     assert board == f"Grafana {place}&from=1533288090000&to=1533288180000"
@@ -113,7 +113,7 @@ def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
     missed = replace(_RESULT, time_to_accuracy=None, accuracy_after_time=late)
     output.show_result(_RUN, missed, _CONNECTION)
     assert "time to accuracy not reached" in shown(paper)
-    assert "after time none within 1 min 00 s since the start" in shown(paper)
+    assert "after time" not in paper.getvalue()
 
 
 def test_missing_figures_are_left_out(paper: io.StringIO) -> None:

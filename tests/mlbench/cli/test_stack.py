@@ -21,17 +21,22 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
     again, as_json = mlbench("up"), mlbench("up", "--detach", "--json")
     assert again.code == as_json.code == 0
     assert again.out.startswith("The stack is already running.\n")
-    assert f"  Web pages   {connection.url}/?token={connection.token}\n" in again.out
-    assert f"http://mlbench:{connection.token}@127.0.0.1:" in again.out
+    assert f"  Web pages   {connection.url}/  (`mlbench open` signs in)\n" in again.out
+    assert connection.prometheus_url is not None
+    [port] = re.findall(r"@127.0.0.1:(\d+)/", connection.prometheus_url)
+    assert f"  Prometheus  http://127.0.0.1:{port}\n" in again.out
     assert ("  Grafana: none found; " in again.out) is (connection.grafana_url is None)
     assert as_json.json == {
         "state": "already running",
         "url": connection.url,
-        "web_url": f"{connection.url}/?token={connection.token}",
-        "prometheus_url": connection.prometheus_url,
+        "web_url": f"{connection.url}/",
+        "prometheus_url": f"http://127.0.0.1:{port}",
         "grafana_url": connection.grafana_url,
     }
     assert launch.running_supervisor(mlbench.home) == before
+    other = mlbench("up", "--workers", "4")
+    assert other.code == 2
+    assert "a stack is already running, without --workers 4 (it keeps 2): `mlbench d" in other.err
 
 
 @pytest.mark.slow
@@ -59,7 +64,7 @@ def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
 def test_ctrl_c_ends_a_stack_in_the_foreground(alone: Mlbench) -> None:
     with alone.on_terminal("up", "--workers", "1") as terminal:
         terminal.read_until(
-            r"The stack is running\.\r\n  Web pages .*\r\n  API .*\r\n"
+            r"The stack is running\.\r\n  Web pages .*\?token=.*\r\n  API .*\r\n"
             r"  Prometheus  http://\S+\r\n  Grafana.*\r\n"
         )
         started = descendants(terminal.process.pid)
@@ -96,7 +101,7 @@ def test_a_demo_runs_and_stops_the_stack_that_it_started(alone: Mlbench) -> None
     assert done.code == 0, done.err
     assert re.search(r"^run 1 \(steps-[\d-]+\): FINISHED$", done.out, re.MULTILINE)
     assert done.err.startswith("Starting Prometheus, master, controller, exporter and workers")
-    assert re.search(r"^  Web pages   http://127.0.0.1:\d+/\?token=\S+$", done.err, re.MULTILINE)
+    assert re.search(r"^  Web pages   http://127.0.0.1:\d+/  \(`mlbench open`", done.err, re.M)
     assert done.err.endswith("Stopping the stack…\n")
     assert launch.running_supervisor(alone.home) is None
     assert not alone.home.connection_file.exists()
