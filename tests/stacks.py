@@ -79,6 +79,10 @@ def _answers(client: ApiClient) -> bool:
 # --- runs ---
 
 
+FAILS = "sh -c 'echo what is wrong >&2; exit 2'"
+"""A command that fails at once."""
+
+
 def order_steps(
     client: ApiClient,
     name: str,

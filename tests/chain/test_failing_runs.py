@@ -9,7 +9,16 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import wait_for
-from tests.stacks import assert_counted, losses, order_steps, run_to_end, service, training
+from tests.stacks import (
+    FAILS,
+    assert_counted,
+    losses,
+    order_command,
+    order_steps,
+    run_to_end,
+    service,
+    training,
+)
 
 
 @pytest.fixture
@@ -38,10 +47,10 @@ def test_a_killed_training_process_fails_the_run(
 
 
 def test_a_failing_command_says_what_it_said(client: ApiClient) -> None:
-    ended = run_to_end(client, order_steps(client, "wrong", nonsense=1))
+    ended = run_to_end(client, order_command(client, "wrong", FAILS))
     assert ended.state == "FAILED"
     assert "exited with code 2" in ended.reason
-    assert "nonsense" in ended.reason
+    assert "what is wrong" in ended.reason
 
 
 def test_stop_ends_every_process(client: ApiClient, stack: Home, running: Run) -> None:

@@ -12,7 +12,7 @@ from mlbench import ApiClient
 from mlbench.home import Connection
 from mlbench.records import Run
 from tests.conftest import wait_for
-from tests.stacks import order_steps, run_to_end
+from tests.stacks import FAILS, order_command, order_steps, run_to_end
 
 _GRAVE = {"serious", "critical"}
 # The pages, with what each shows once it has drawn everything.
@@ -55,7 +55,7 @@ _MOVING = """() => [...document.querySelectorAll("*")].filter((element) => {
 def pair(client: ApiClient) -> tuple[Run, Run]:
     """Two runs that have ended, the second of which has failed."""
     first = run_to_end(client, order_steps(client, "looks", steps=300, rate=1000))
-    other = run_to_end(client, order_steps(client, "looks-wrong", nonsense=1))
+    other = run_to_end(client, order_command(client, "looks-wrong", FAILS))
     return first, other
 
 
