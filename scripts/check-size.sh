@@ -3,9 +3,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A newcomer shall read the whole in a week: 28,000 lines of product Python, 6,000 of JavaScript and
-# 33,000 of tests. Where a number below is larger, it is where the code stands, and may only fall:
-# what keeps a hostile rank from harming others came after these sizes had been set.
+# A newcomer shall read the whole in a week: the aim is 28,000 lines of product Python, 6,000 of
+# JavaScript and 33,000 of tests. A number below that is larger is where the code stands, and may
+# only fall; it rises for a capability that users asked for, and then a sentence here says which.
+# Above the aim are: what keeps a hostile rank from harming others (5,000 lines came with it, and
+# 3,500 went again), and options that are checked when they are ordered.
 check() { # NAME MOST PATTERN...
     local name=$1 most=$2 lines
     shift 2
@@ -15,7 +17,7 @@ check() { # NAME MOST PATTERN...
 }
 
 failed=0
-check "product Python" 32500 {mlbench,master,worker,exporter,grafana,helm}/'*.py' || failed=1
+check "product Python" 30500 {mlbench,master,worker,exporter,grafana,helm}/'*.py' || failed=1
 check "JavaScript" 6000 'master/web/*.js' || failed=1
-check "tests" 40000 'tests/*.py' 'tests/*.js' || failed=1
+check "tests" 36000 'tests/*.py' 'tests/*.js' || failed=1
 exit "$failed"
