@@ -10,7 +10,9 @@ import httpx
 import pytest
 
 from mlbench import ApiClient
+from mlbench.home import Connection
 from mlbench.records import Run
+from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
 from tests.stacks import order_steps
@@ -23,6 +25,8 @@ def test_the_benchmarks_are_listed(mlbench: Mlbench, client: ApiClient) -> None:
     assert listed == client.get_benchmarks().result().json()
     done = mlbench("benchmarks")
     assert (done.code, done.err) == (0, "")
+    options = mlbench("benchmarks", "digits").out
+    assert re.search(r"--set exchange= .*ddp or flat or per-layer", options)
     assert re.search(r"^digits +A small ResNet on scikit-learn's", done.out, re.MULTILINE)
     assert all(benchmark["name"] in done.out for benchmark in listed)
 
@@ -159,6 +163,15 @@ def test_the_browser_is_led_to_the_pages_and_signed_in(
     there = {"MLBENCH_URL": connection.url, "MLBENCH_TOKEN": connection.token}
     elsewhere = replace(alone, more=there)
     assert open_with(elsewhere, browser) == (f"{connection.url}/\n", signed_in)
+
+
+def test_an_address_where_nothing_answers_is_not_opened(alone: Mlbench) -> None:
+    alone.home.make()
+    dead = Connection(f"http://127.0.0.1:{free_port()}", "token", None)
+    alone.home.write_connection(dead)
+    done = alone("open")
+    assert (done.code, done.out) == (2, "")
+    assert f"the master at {dead.url} does not answer" in done.err
 
 
 def test_without_a_browser_the_address_is_there(mlbench: Mlbench, tmp_path: Path) -> None:
