@@ -12,7 +12,10 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from mlbench.stated import spell
 
 _PERCENT = 100.0
 
@@ -80,11 +83,6 @@ class Described:
             raise OptionError(self.name, f"must be {kind} (not {text!r})") from None
 
 
-def spell(value: Any) -> str:
-    """Return a value as `--set` and the command line write it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def describe(config: type[Options]) -> list[Described]:
     """Return all options of a class, in their order."""
     kinds, sentences = get_type_hints(config), _sentences(config)
@@ -113,20 +111,24 @@ def read(config: type[C], texts: Mapping[str, str]) -> C:
 
 
 def _sentences(config: type) -> dict[str, str]:
-    """Return the text under each field. Python drops it, so it is read from the source."""
+    """Return the text under each field, a base's too."""
+    bases = (base for base in reversed(config.__mro__) if dataclasses.is_dataclass(base))
+    return {name: text for base in bases for name, text in _own_sentences(base).items()}
+
+
+@cache  # it takes milliseconds, and each order asks
+def _own_sentences(config: type) -> dict[str, str]:
+    """Return the text under each own field. Python drops it, so it is read from the source."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
+    assert isinstance(definition, ast.ClassDef)
     found: dict[str, str] = {}
-    for base in reversed(config.__mro__):
-        if not dataclasses.is_dataclass(base):
-            continue
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        assert isinstance(definition, ast.ClassDef)
-        for field, below in zip(definition.body, definition.body[1:], strict=False):
-            match field, below:
-                case (
-                    ast.AnnAssign(target=ast.Name(id=name)),
-                    ast.Expr(value=ast.Constant(value=str(text))),
-                ):
-                    found[name] = text
+    for field, below in zip(definition.body, definition.body[1:], strict=False):
+        match field, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = text
     return found
 
 

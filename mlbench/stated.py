@@ -1,5 +1,6 @@
 """Settings and goals that tasks state about their runs: one rule for all parts."""
 
+import json
 from collections.abc import Mapping
 from math import isfinite
 
@@ -10,6 +11,11 @@ LONGEST_NAME = 200
 LONGEST_TEXT = 1024
 # JSON carries larger ones, but not every reader and database does.
 _INTEGERS = range(-(2**63), 2**63)
+
+
+def spell(value: Setting) -> str:
+    """Write a value as ``--set`` takes it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def check_settings(settings: object) -> None:

@@ -34,10 +34,10 @@ from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home, write_private
-from mlbench.options import spell
 from mlbench.records import Alert, LogPage, Point, Run, Series
 from mlbench.report.statement import facts
 from mlbench.results import Result
+from mlbench.stated import spell
 
 _FOLLOW_SECONDS = 0.3
 # How long to wait for the result of a run whose samples are not counted yet.

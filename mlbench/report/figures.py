@@ -1,11 +1,11 @@
 """How figures are written in reports: digits, units, and ``-`` for what was not measured."""
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mlbench.records import Goal
+from mlbench.stated import spell
 
 NOTHING = "-"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -70,10 +70,7 @@ def bytes_of_memory(value: float | None) -> str:
 
 def pairs(values: Mapping[str, Any]) -> str:
     """Return settings as ``--set`` takes them, such as ``epochs=3 compile=false``."""
-    return " ".join(
-        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
-        for name, value in values.items()
-    )
+    return " ".join(f"{name}={spell(value)}" for name, value in values.items())
 
 
 def _decimals(values: Iterable[float]) -> int:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from mlbench import MLBenchError
-from mlbench.options import C, OptionError, describe, read, spell
+from mlbench.options import C, OptionError, describe, read
+from mlbench.stated import spell
 
 
 class DataError(MLBenchError):
@@ -29,9 +30,7 @@ def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
         values = "|".join(map(spell, option.choices)) or option.kind.__name__.upper()
         text = f"{option.help} (default: {spell(option.default)})"
         # argparse fills in what follows a percent sign.
-        parser.add_argument(
-            _flag(option.name), metavar=values, help=text.replace("%", "%%"), default=None
-        )
+        parser.add_argument(_flag(option.name), metavar=values, help=text.replace("%", "%%"))
     given = [_with_hyphens(argument) for argument in (sys.argv[1:] if argv is None else argv)]
     found, unknown = parser.parse_known_args(given)
     if unknown:
