@@ -161,16 +161,9 @@ class CommunicationOptions(BackendOptions):
 
 
 @dataclass(frozen=True)
-class DigitsOptions(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
-    """Train a small ResNet on handwritten digits."""
-
-    goal: float = 97.0
-    epochs: int = 30
+class _DigitsBatches(Options):
     batch_size: int = 128
     """Images in a step, shared out to the workers: the same for any number of them."""
-    learning_rate: float = 0.05
-    """Step size of the optimizer, constant."""
-    weight_decay: float = 5e-4
 
     def _rules(self) -> dict[str, bool]:
         return super()._rules() | {
@@ -179,13 +172,22 @@ class DigitsOptions(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptio
 
 
 @dataclass(frozen=True)
-class DigitsLinearOptions(TrainingOptions, BackendOptions):
+class DigitsOptions(_DigitsBatches, MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
+    """Train a small ResNet on handwritten digits."""
+
+    goal: float = 97.0
+    epochs: int = 30
+    learning_rate: float = 0.05
+    """Step size of the optimizer, constant."""
+    weight_decay: float = 5e-4
+
+
+@dataclass(frozen=True)
+class DigitsLinearOptions(_DigitsBatches, TrainingOptions, BackendOptions):
     """Train a linear model on handwritten digits."""
 
     goal: float = 93.0
     epochs: int = 30
-    batch_size: int = 128
-    """Images in a step, shared out to the workers: the same for any number of them."""
     learning_rate: float = 0.5
     """Step size, constant."""
     l2: float = 1e-4
@@ -193,7 +195,6 @@ class DigitsLinearOptions(TrainingOptions, BackendOptions):
 
     def _rules(self) -> dict[str, bool]:
         return super()._rules() | {
-            f"batch_size must be from 1 to {TRAIN_DIGITS}": (1 <= self.batch_size <= TRAIN_DIGITS),
             "l2 must be at least 0": 0 <= self.l2 < float("inf"),
         }
 
