@@ -1,7 +1,7 @@
 """The official benchmarks with the rules of the closed division, and MLBench's images of them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -79,6 +79,10 @@ class Benchmark:
             return ()
         # nccl takes tensors from GPUs alone.
         return tuple(one for one in get_args(Backend) if one != "nccl" or self.on_gpu)
+
+    def backends_among(self, available: Collection[str]) -> tuple[str, ...]:
+        """Return those of its backends that the workers have."""
+        return tuple(one for one in self.backends if one in available)
 
 
 def _accuracy(percent: tuple[Setting, ...]) -> Goal | None:

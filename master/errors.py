@@ -61,10 +61,10 @@ def install(app: falcon.App[Request, Response], explain: Callable[[PeeweeExcepti
     def _answer_database(
         req: Request, resp: Response, error: PeeweeException, params: dict[str, object]
     ) -> None:
-        log.warning("%s %s: the database: %s", req.method, req.path, explain(error))
+        why = explain(error)
+        log.warning("%s %s: the database: %s", req.method, req.path, why)
         raise falcon.HTTPServiceUnavailable(
-            description=f"the database gives no answer ({explain(error)}): try again later",
-            retry_after=5,
+            description=f"the database gives no answer ({why}): try again later", retry_after=5
         )
 
     app.set_error_serializer(serialize)

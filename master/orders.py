@@ -296,7 +296,7 @@ def _check_task(order: RunOrder, task: Benchmark) -> None:
 
 def _check_backend(order: RunOrder, task: Benchmark, limits: Limits) -> None:
     wanted = order.backend_name
-    possible = [one for one in task.backends if one in limits.backends] or ["gloo"]
+    possible = task.backends_among(limits.backends) or ("gloo",)
     if wanted not in possible:
         raise BadFieldError(
             "backend", f"{task.name} runs with {', '.join(possible)} here (not {wanted})"

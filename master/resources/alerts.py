@@ -7,6 +7,7 @@ from typing import Any
 from falcon import Request, Response
 
 from master import times
+from master.http import parse_whole_number
 from master.openapi.operation import operation
 from master.reading.promql import PrometheusClient
 from mlbench.records import Alert
@@ -33,11 +34,7 @@ def _describe(alert: Mapping[str, Any]) -> Alert:
         since=times.to_text(times.parse(alert["activeAt"])),
         text=annotations.get("description") or annotations.get("summary", ""),
         runbook=annotations.get("runbook", ""),
-        run_id=_number(labels.get("run_id", "")),
-        rank=_number(labels.get("rank", "")),
+        run_id=parse_whole_number(labels.get("run_id", "")),
+        rank=parse_whole_number(labels.get("rank", "")),
         pod=labels.get("pod") or None,
     )
-
-
-def _number(label: str) -> int | None:
-    return int(label) if label.isdecimal() else None

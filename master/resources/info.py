@@ -72,7 +72,7 @@ def _describe(benchmark: Benchmark, limits: Limits) -> records.Benchmark:
         has_light_target=bool(benchmark.light_args),
         takes_seed=benchmark.seeded,
         takes_gpu=benchmark.on_gpu,
-        backends=tuple(one for one in benchmark.backends if one in limits.backends),
+        backends=benchmark.backends_among(limits.backends),
         rules=benchmark.rules,
         options=tuple(
             records.Option(one.name, one.default, one.choices, one.help)
