@@ -61,7 +61,7 @@ def bench(
         check_files(files)
         counts = read_workers(workers)
         benchmarks = {one.name: one for one in client.get_benchmarks().result().value}
-        is_local = client.get_info().result().value.pool == "local"
+        is_local = image is not None and client.get_info().result().value.pool == "local"
         code = orders.read_code(task, arguments or [], image, benchmarks, local=is_local)
         order = replace(
             code,

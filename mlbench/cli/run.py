@@ -60,7 +60,7 @@ def run(
         if name and name.isdecimal():
             raise UsageError(f"--name {name}: a number would be taken for the id of a run")
         benchmarks = [one.name for one in client.get_benchmarks().result().value]
-        is_local = client.get_info().result().value.pool == "local"
+        is_local = image is not None and client.get_info().result().value.pool == "local"
         code = orders.read_code(task, arguments or [], image, benchmarks, local=is_local)
         order = replace(
             code,
