@@ -107,9 +107,8 @@ def measure(process: psutil.Process) -> Usage | None:
                 series.THREADS: 0 if ended else process.num_threads(),
                 series.PROCESSES: 0 if ended else 1,
             }
-            with suppress(
-                psutil.AccessDenied
-            ):  # Linux 6.18 hides a zombie's, and a protected one's
+            # Linux 6.18 hides a zombie's, and a protected one's.
+            with suppress(psutil.AccessDenied):
                 disk = process.io_counters()
                 usage |= {series.FS_READS: disk.read_bytes, series.FS_WRITES: disk.write_bytes}
     except (psutil.NoSuchProcess, FileNotFoundError):  # psutil lets the latter through at times

@@ -133,15 +133,13 @@ def stop(home: Home) -> bool:
 
 def running_supervisor(home: Home) -> int | None:
     """Return the process id of the home folder's supervisor, or None if there is none."""
-    try:
-        with home.supervisor_lock.open("r+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                text = file.read().strip()
-                return int(text) if text.isdecimal() else None
-    except OSError:  # there is no such home folder, or it is none of this user's
-        pass
+    # There may be no such home folder, or it is none of this user's.
+    with suppress(OSError), home.supervisor_lock.open("r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = file.read().strip()
+            return int(text) if text.isdecimal() else None
     return None
 
 
