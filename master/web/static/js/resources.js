@@ -9,7 +9,7 @@ import { combine, longest, mapColumns, mean, rate, since, sum, toSeries } from "
 /**
  * Which pods, from when until when in Unix milliseconds, and the axis to draw that on; with no
  * pods, `none` says why.
- * @typedef {{ pods: string[], from: number, until: number, none: string,
+ * @typedef {{ pods: string[], from: number, until: number, none?: string,
  *   axis: { title: string, place: (times: number[]) => number[] } }} Usage
  */
 

@@ -32,16 +32,22 @@ const RUN_COLUMNS = [
 ];
 
 poll(refreshWorker, (error) => showProblem("worker-problem", error));
+poll(refreshAlerts, (error) => showProblem("alerts-problem", error)); // Prometheus may be away
 poll(refreshRuns, (error) => showProblem("runs-problem", error));
 const usagePoll = poll(refreshUsage, (error) => showProblem("resources-problem", error));
 span.addEventListener("change", () => usagePoll.now());
 
 async function refreshWorker() {
-  const [pods, alerts] = await Promise.all([get("/api/pods/"), get("/api/alerts/")]);
-  pod = pods.find((one) => one.name === name) ?? null;
+  pod = (await get("/api/pods/")).find((one) => one.name === name) ?? null;
   showWorker();
-  showAlerts(alerts.filter(isAboutIt));
   return POLL_MS;
+}
+
+async function refreshAlerts() {
+  const alerts = (await get("/api/alerts/")).filter(isAboutIt);
+  byId("no-alerts").hidden = alerts.length > 0;
+  reconcile(byId("alerts"), alerts, (alert) => alert.name + alert.since, createAlert);
+  return SLOW_MS;
 }
 
 async function refreshRuns() {
@@ -60,7 +66,6 @@ async function refreshUsage() {
     pods: [name],
     from: until - Number(span.value) * MINUTE_MS,
     until,
-    none: "",
     axis: { title: "Minutes before now", place },
   });
   return SLOW_MS;
@@ -83,11 +88,6 @@ function isAboutIt(/** @type {Alert} */ alert) {
   if (alert.pod !== null) return alert.pod === name;
   if (pod === null || pod.run_id === null) return false;
   return alert.run_id === pod.run_id && (alert.rank === null || alert.rank === pod.rank);
-}
-
-function showAlerts(/** @type {Alert[]} */ alerts) {
-  byId("no-alerts").hidden = alerts.length > 0;
-  reconcile(byId("alerts"), alerts, (alert) => alert.name + alert.since, createAlert);
 }
 
 function createAlert(/** @type {Alert} */ alert) {
