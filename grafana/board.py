@@ -70,7 +70,8 @@ class Board:
             timezone="browser",
             graph_tooltip=DashboardCursorSync.CROSSHAIR,
             time=DashboardDashboardTime(from_val=self.time_from, to="now"),
-            refresh="5s",
+            # A busy machine takes some seconds for a page; 5 s is one of those offered.
+            refresh="10s",
             schema_version=_SCHEMA_VERSION,
             version=1,
             panels=_lay_out(self.rows),

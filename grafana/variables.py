@@ -12,19 +12,24 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 
 from grafana.queries import DATASOURCE, by, latest
+from mlbench.grafana import DATA_SOURCE_NAME, DATA_SOURCE_UID
 
 _ALL: Final = VariableOption(text=["All"], value=["$__all"])
 
 
 def datasource() -> VariableModel:
-    """Let the user choose the Prometheus: the first variable of every board."""
+    """Choose MLBench's own Prometheus, or the only one: the first variable of every board.
+
+    It is not shown, as few know of several; ``var-datasource`` in an address chooses another.
+    """
     return VariableModel(
         type_val=VariableType.DATASOURCE,
         name="datasource",
         label="Data source",
         description="The data source that all panels ask.",
         query="prometheus",
-        hide=VariableHide.DONT_HIDE,
+        current=VariableOption(text=DATA_SOURCE_NAME, value=DATA_SOURCE_UID),
+        hide=VariableHide.HIDE_VARIABLE,
         options=[],
         refresh=VariableRefresh.ON_DASHBOARD_LOAD,
         regex="",
@@ -43,6 +48,7 @@ def query(
     description: str = "",
     all_value: str | None = None,
     current: VariableOption | None = None,
+    refresh: VariableRefresh = VariableRefresh.ON_DASHBOARD_LOAD,
 ) -> VariableModel:
     """Let the user choose a value that Prometheus knows; with ``multi``, several or all."""
     return VariableModel(
@@ -55,7 +61,7 @@ def query(
         definition=expr,
         regex=regex,
         sort=sort,
-        refresh=VariableRefresh.ON_TIME_RANGE_CHANGED,
+        refresh=refresh,
         hide=VariableHide.HIDE_VARIABLE if hidden else VariableHide.DONT_HIDE,
         multi=multi,
         include_all=multi,
@@ -87,6 +93,7 @@ def _runs(name: str, label: str, selector: str, *, multi: bool) -> VariableModel
         multi=multi,
         regex=_RUN_TEXT,
         sort=VariableSort.NUMERICAL_DESC,
+        refresh=VariableRefresh.ON_TIME_RANGE_CHANGED,
         description="The newest first, of those that the time range has seen.",
     )
 
