@@ -98,8 +98,9 @@ def run() -> VariableModel:
 
 def runs(selector: str) -> VariableModel:
     """Let the user choose several of the runs that the label selector allows."""
+    # The same name as of a single run, so that links pass the choice on.
     return query(
-        "runs",
+        "run_id",
         "Runs",
         f"query_result({_named_runs(selector)})",
         multi=True,
