@@ -76,18 +76,19 @@ _RUN_TEXT: Final = '/run="(?<text>[^"]+)",run_id="(?<value>[^"]+)"/'
 
 def run() -> VariableModel:
     """Let the user choose a run by number and name; the value is the run's id."""
-    return _runs("run_id", "Run", "", multi=False)
+    return _runs("Run", "", multi=False)
 
 
 def runs(selector: str) -> VariableModel:
     """Let the user choose several of the runs that the label selector allows."""
-    return _runs("runs", "Runs", selector, multi=True)
+    return _runs("Runs", selector, multi=True)
 
 
-def _runs(name: str, label: str, selector: str, *, multi: bool) -> VariableModel:
+def _runs(label: str, selector: str, *, multi: bool) -> VariableModel:
     named = f'label_join({latest(f"mlbench_run_info{{{selector}}}")}, "run", " ", "run_id", "name")'
+    # The same name on every board, so that links pass the choice on.
     return query(
-        name,
+        "run_id",
         label,
         f"query_result({by('run, run_id', named)})",
         multi=multi,

@@ -34,7 +34,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-run / annotation Goal reached",
         "mlbench-run / Time to goal",
     ),
-    'mlbench_run_goal_reached_timestamp_seconds{run_id=~"$runs"}': (
+    'mlbench_run_goal_reached_timestamp_seconds{run_id=~"$run_id"}': (
         "mlbench-compare / annotation Goal reached",
         "mlbench-compare / Time to goal",
         "mlbench-compare / Runs compared / time_to_goal",
@@ -45,7 +45,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     'mlbench_run_finished_timestamp_seconds{run_id="$run_id"}': (
         "mlbench-run / annotation Run ended",
     ),
-    'mlbench_run_finished_timestamp_seconds{run_id=~"$runs"}': (
+    'mlbench_run_finished_timestamp_seconds{run_id=~"$run_id"}': (
         "mlbench-compare / annotation Run ended",
     ),
     # The run goes on.
