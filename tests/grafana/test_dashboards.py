@@ -27,7 +27,7 @@ _BUILT_IN = frozenset(
 )
 # Units that Grafana knows, of those that fit what is measured here.
 _UNITS = {
-    *("none", "short", "sci", "percent", "percentunit", "bytes", "Bps", "s", "ms"),
+    *("none", "short", "sci", "percent", "percentunit", "bytes", "Bps", "s", "ms", "dthms"),
     *("cps", "ops", "reqps", "wps", "watt", "dateTimeAsIso"),
 }
 _SERIES = re.compile(r"\b(?:mlbench|container|machine)_\w+|\b\w+:\w+:\w+")
