@@ -23,12 +23,13 @@ RULES = read_rules("alert") | read_rules("record")
 
 # Variables that Grafana itself fills in.
 _BUILT_IN = frozenset(
-    {"__all", "__data", "__field", "__range", "__rate_interval", "__url_time_range"}
+    {"__all", "__data", "__field", "__interval", "__interval_ms", "__range", "__rate_interval"}
+    | {"__url_time_range"}
 )
 # Units that Grafana knows, of those that fit what is measured here.
 _UNITS = {
     *("none", "short", "sci", "percent", "percentunit", "bytes", "Bps", "s", "ms", "dthms"),
-    *("cps", "ops", "reqps", "wps", "watt", "dateTimeAsIso"),
+    *("cps", "ops", "reqps", "wps", "watt", "dateTimeAsIso", "dtdurations"),
 }
 _SERIES = re.compile(r"\b(?:mlbench|container|machine)_\w+|\b\w+:\w+:\w+")
 _OF_A_TYPE = re.compile(r"_(total|bucket|sum|count)$")
@@ -54,7 +55,7 @@ def test_the_files_are_up_to_date() -> None:
 
 @each_board
 def test_prometheus_can_parse_every_query(board: Dashboard, promtool: Path, tmp_path: Path) -> None:
-    values = {"__range": "1h", "__rate_interval": "1m"}
+    values = {"__range": "1h", "__rate_interval": "1m", "__interval": "15s"}
     rules = "".join(
         f"  - alert: query {number}\n    expr: |-\n      "
         + REFERENCE.sub(lambda found: values.get(found["plain"], "1"), expr)
@@ -109,14 +110,15 @@ def test_panels_say_what_they_show_and_in_which_unit(board: Dashboard) -> None:
             one["value"] for each in overrides for one in each["properties"] if one["id"] == "unit"
         ]
         for unit in [panel["fieldConfig"]["defaults"]["unit"], *units]:
-            assert unit in _UNITS or unit.startswith("suffix:"), panel["title"]
+            assert unit in _UNITS or unit.startswith(("prefix:", "suffix:")), panel["title"]
 
 
 @each_board
 def test_rates_follow_grafanas_interval_and_counters_are_shown_by_rates(board: Dashboard) -> None:
     for place, expr in board.queries:
         assert set(re.findall(r"\brate\(\w+(?:\{[^}]*\})?\[([^]]*)\]", expr)) <= {
-            "$__rate_interval"
+            "$__rate_interval",
+            "$__range",
         }, place
         counters = re.findall(r"(\w+\()?(\w+_total)\b", expr)
         assert {function for function, _ in counters} <= {"rate(", "increase("}, place
