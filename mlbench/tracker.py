@@ -140,11 +140,14 @@ class Tracker:
         does not look like a run that is stuck.
 
         Raises:
-            KeyError: the phase is not in ``mlbench.names.PHASES``.
+            ValueError: the phase is not in ``mlbench.names.PHASES``.
         """
         if phase == "evaluation" and self._totals is not None:
             self._totals.mark_progress()
-        return self._timers[phase]
+        try:
+            return self._timers[phase]
+        except KeyError:
+            raise ValueError(f"phase {phase!r}: it must be one of {', '.join(PHASES)}") from None
 
     def phase_seconds(self) -> dict[Phase, float]:
         """Return the seconds spent so far in each phase that was entered."""

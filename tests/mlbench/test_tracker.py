@@ -50,6 +50,11 @@ def test_a_phase_adds_up_and_leaves_out_what_is_outside(clock: Clock, tracker: T
     assert tracker.phase_seconds() == {"forward": 6.0, "backward": 0.5, "communication": 1.0}
 
 
+def test_a_phase_that_there_is_not_is_refused_with_those_that_there_are(tracker: Tracker) -> None:
+    with pytest.raises(ValueError, match="^phase 'load': it must be one of data, forward, "):
+        tracker.phase("load")  # type: ignore[arg-type]
+
+
 def test_the_first_epoch_starts_the_clock_whatever_was_before(
     clock: Clock, tracker: Tracker
 ) -> None:
