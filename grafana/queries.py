@@ -73,6 +73,11 @@ def rate(selector: str) -> str:
     return f"rate({selector}[$__rate_interval])"
 
 
+def in_each_step(selector: str) -> str:
+    """Take the newest value in each step of a graph: of the shortest run too, and none twice."""
+    return f"last_over_time({selector}[$__interval])"
+
+
 def latest(selector: str) -> str:
     """Take the newest value in the time range, also of a run or worker that is gone now."""
     return f"last_over_time({selector}[$__range])"
