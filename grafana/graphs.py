@@ -12,7 +12,7 @@ from grafana_foundation_sdk.models import (
 )
 from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig
 
-from grafana.panels import BY_NAME, TOOLTIP, Look, legend, panel
+from grafana.panels import BY_ORDER, TOOLTIP, Look, legend, panel
 from grafana.queries import Query
 
 
@@ -28,8 +28,9 @@ def lines(
 ) -> Panel:
     """Draw values over time.
 
-    The scale reaches down to ``least``. ``table`` lists many series beside the graph with their
-    maximum, ``stacked`` draws series on top of each other, ``limits`` become dashed lines.
+    The scale reaches down to ``least``. ``table`` lists many series below the graph with their
+    newest value and maximum, ``stacked`` draws series on top of each other, ``limits`` become
+    dashed lines.
     """
     curve = _curve(fill_opacity=60 if stacked else 8, soft_min=least)
     if stacked:
@@ -45,7 +46,7 @@ def lines(
         queries,
         timeseries.Options(legend=legend(table=table), tooltip=TOOLTIP),
         look,
-        color=BY_NAME,
+        color=BY_ORDER,
         least=0 if stacked else None,
         custom=curve,
     )
@@ -67,7 +68,7 @@ def against(
     of_x = {x: {"unit": x_unit, "custom.axisLabel": x}}
     look["overrides"] = of_x | dict(look.get("overrides", {}))
     options = trend.Options(legend=legend(table=False), tooltip=TOOLTIP, x_field=x)
-    return panel("trend", title, description, queries, options, look, color=BY_NAME, custom=curve)
+    return panel("trend", title, description, queries, options, look, color=BY_ORDER, custom=curve)
 
 
 def _curve(
@@ -113,7 +114,7 @@ def stacked_bars(
         queries,
         options,
         Look(width=12, height=9) | look,
-        color=BY_NAME,
+        color=BY_ORDER,
         least=0,
         custom=barchart.FieldConfig(line_width=0, fill_opacity=85),
     )
@@ -169,7 +170,7 @@ def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]
         queries,
         options,
         Look(width=24, unit="short", mappings=()) | look,
-        color=BY_NAME,
+        color=BY_ORDER,
         custom=statetimeline.FieldConfig(line_width=0, fill_opacity=75),
     )
     result.max_data_points = 200

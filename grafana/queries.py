@@ -10,6 +10,8 @@ DATASOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 # Grafana has no unit for it.
 CORES: Final = "suffix: cores"
+# Hours, minutes and seconds, where "s" would write "1.52 mins".
+DURATION: Final = "dthms"
 
 # Recorded values come with each step, more often than scrapes.
 RECORDED_INTERVAL: Final = "100ms"
@@ -120,6 +122,14 @@ def progress(value: str, goal: str, reached: str) -> str:
         f" or max by (run_id) ((({value}) / on (run_id, metric) ({goal})) <= 1)"
         f" or max by (run_id) (({goal}) / on (run_id, metric) ({value}))"
     )
+
+
+def or_none(expr: str, label: str, text: str) -> str:
+    """Give 0, with a text as its label, while an expression finds nothing.
+
+    So a timeline is a strip that says so, not an error, and a table a row.
+    """
+    return f'({expr}) or on () label_replace(vector(0), "{label}", "{text}", "", "")'
 
 
 def while_running(expr: str, run: str) -> str:

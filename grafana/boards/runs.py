@@ -16,12 +16,13 @@ from grafana.queries import (
     in_each_step,
     latest,
     moment,
+    or_none,
     progress,
     recorded,
     value,
 )
 from grafana.tables import Column, rows
-from mlbench.palette import GREY
+from mlbench.palette import BLUE, GREY
 
 _ACTIVE: Final = 'max by (run_id) (mlbench_run_state{state="STARTED"}) == 1'
 _QUEUED: Final = 'max by (run_id) (mlbench_run_state{state="INITIALIZED"}) == 1'
@@ -66,9 +67,9 @@ _TO = f"({moment('finished')} + 30) * 1000 or on (run_id) {moment('created')} * 
 ALL: Final = rows(
     "All runs",
     "Every run that the time range has seen, of the newest hundred. A click on a run leads to its "
-    "detail, over the run's own time. Missing is what was recorded and is neither in Prometheus "
-    "nor kept: 0, or something is wrong.",
-    column("info", _info(_CHOSEN)),
+    "detail, over the run's own time. Result and samples/s are the newest of the time range. "
+    "Missing is what was recorded and is neither in Prometheus nor kept: 0, or something is wrong.",
+    column("info", or_none(_info(_CHOSEN), "run", "None in this time range")),
     column(
         "states",
         f"{by('run_id, state', latest('mlbench_run_state'))} == 1 and on (run_id) {_CHOSEN}",
@@ -105,18 +106,19 @@ ALL: Final = rows(
     sort_by="started",
     descending=True,
     height=10,
-    no_value="The time range has seen no run",
 )
 
 NOW: Final = (
     figure(
         "Active run",
         "The run that trains now. A click leads to it.",
-        value(_active(by("run_id, name", "mlbench_run_info")), "{{name}}"),
-        width=4,
+        value(
+            or_none(_active(by("run_id, name", "mlbench_run_info")), "name", "No run is active"),
+            "{{name}}",
+        ),
         show=BigValueTextMode.NAME,
         links=(links.RUN_OF_SERIES,),
-        no_value="No run is active",
+        colours=thresholds.thresholds(GREY, {1: BLUE}),
     ),
     dial(
         "Progress",
@@ -132,7 +134,6 @@ NOW: Final = (
         value(
             _active(f"time() - {by('run_id', 'mlbench_run_started_timestamp_seconds')}"), "elapsed"
         ),
-        width=4,
         unit="dthms",
         no_value="No run is active",
     ),
@@ -140,7 +141,6 @@ NOW: Final = (
         "Samples/s",
         "Training samples that the active run does in a second, over the last minute.",
         value(_active("run:mlbench_worker_samples:rate1m"), "samples/s"),
-        width=4,
         unit="short",
         decimals=0,
         no_value="No run is active",
@@ -149,7 +149,6 @@ NOW: Final = (
         "Last step",
         "How long ago the rank of the active run that is furthest behind did its last step.",
         value(_active("run:mlbench_worker_progress:age_seconds"), "age"),
-        width=4,
         unit="suffix: s ago",
         decimals=0,
         colours=thresholds.PROGRESS_AGE,
@@ -159,7 +158,6 @@ NOW: Final = (
         "Queue",
         "Runs that wait: for the active run to end, or for workers.",
         value(f"count({_QUEUED}) or vector(0)", "waiting"),
-        width=4,
         mappings=thresholds.value_map({"0": ("No run waits", GREY)}),
     ),
 )
@@ -176,12 +174,17 @@ CURVES: Final = (
         width=12,
         height=7,
         overrides=_DOTS,
-        no_value="No run records the metric of a goal",
+        no_value="No run recorded the metric of its goal in this time range",
     ),
     rows(
         "Queue in order",
         "Runs that wait, the next one on top.",
-        column("info", f"{_info('mlbench_run_info')} and on (run_id) ({_QUEUED})"),
+        column(
+            "info",
+            or_none(
+                f"{_info('mlbench_run_info')} and on (run_id) ({_QUEUED})", "run", "No run waits"
+            ),
+        ),
         column("workers", f"{by('run_id', 'mlbench_run_workers')} and on (run_id) ({_QUEUED})"),
         column(
             "waiting",
@@ -200,7 +203,6 @@ CURVES: Final = (
         descending=True,
         width=12,
         height=7,
-        no_value="No run waits",
     ),
 )
 

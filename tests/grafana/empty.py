@@ -27,8 +27,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-workers / Network in by worker",
         "mlbench-workers / Network out by worker",
     ),
-    # Something is wrong with the run, or with anything.
-    'ALERTS{run_id="$run_id",alertstate="firing"}': ("mlbench-run / Alerts over time",),
+    # Something is wrong.
     'ALERTS{alertname=~"MLBench.*",alertstate="firing"}': ("mlbench-stack / Alerts that fire now",),
     # The run, or one of the runs, has reached its goal.
     'mlbench_run_goal_reached_timestamp_seconds{run_id="$run_id"}': (
