@@ -14,6 +14,7 @@ from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig
 
 from grafana.panels import BY_ORDER, TOOLTIP, Look, legend, panel
 from grafana.queries import Query
+from grafana.transformations import step
 
 
 def lines(
@@ -148,7 +149,10 @@ def distribution(title: str, description: str, query: Query, *, unit: str) -> Pa
         exemplars=heatmap.ExemplarConfig(color="rgba(255,0,255,0.7)"),
         cell_values=heatmap.CellValues(unit="short", decimals=0),
     )
-    return panel("heatmap", title, description, [query], options, Look(unit=unit))
+    # It drops an empty answer, of which Grafana would say "no heatmap fields found".
+    series = step("prepareTimeSeries", format="multi")
+    look = Look(unit=unit, transformations=[series])
+    return panel("heatmap", title, description, [query], options, look)
 
 
 def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
