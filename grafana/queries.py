@@ -75,6 +75,11 @@ def rate(selector: str) -> str:
     return f"rate({selector}[$__rate_interval])"
 
 
+def in_each_step(selector: str) -> str:
+    """Take the newest value in each step of a graph: of the shortest run too, and none twice."""
+    return f"last_over_time({selector}[$__interval])"
+
+
 def latest(selector: str) -> str:
     """Take the newest value in the time range, also of a run or worker that is gone now."""
     return f"last_over_time({selector}[$__range])"
@@ -122,7 +127,7 @@ def progress(value: str, goal: str, reached: str) -> str:
 def or_none(expr: str, label: str, text: str) -> str:
     """Give 0, with a text as its label, while an expression finds nothing.
 
-    So a timeline is a strip that says so, not an error.
+    So a timeline is a strip that says so, not an error, and a table a row.
     """
     return f'({expr}) or on () label_replace(vector(0), "{label}", "{text}", "", "")'
 

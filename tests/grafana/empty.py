@@ -55,10 +55,9 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     'mlbench_run_state{state="STARTED"} == 1': (
         "mlbench-runs / Active run",
         "mlbench-runs / Elapsed",
-        "mlbench-runs / Epoch",
-        "mlbench-runs / Last progress",
-        "mlbench-runs / Progress to goal",
-        "mlbench-runs / Throughput",
+        "mlbench-runs / Last step",
+        "mlbench-runs / Progress",
+        "mlbench-runs / Samples/s",
     ),
     'mlbench_run_state{state="INITIALIZED"} == 1': ("mlbench-runs / Queue in order",),
     # The controller is told of a Grafana.
