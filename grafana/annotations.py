@@ -23,7 +23,10 @@ _BUILT_IN: Final = AnnotationQuery(
 
 
 def run_events(runs: str) -> list[AnnotationQuery]:
-    """Mark start, goal and end of the runs that the label selector ``runs`` names."""
+    """Mark start, goal and end of the runs that the label selector ``runs`` names.
+
+    They always are: switches for them would take a row of every page.
+    """
     return [
         _BUILT_IN,
         _event("Run started", "started", runs, BLUE),
@@ -39,6 +42,7 @@ def _event(title: str, event: str, runs: str, colour: str) -> AnnotationQuery:
         name=title,
         datasource=DATASOURCE,
         enable=True,
+        hide=True,
         icon_color=colour,
         expr=expr,
         target=Query(expr, "{{run_id}}", interval=_STEP).target("Anno"),

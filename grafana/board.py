@@ -12,6 +12,7 @@ from grafana_foundation_sdk.models.dashboard import (
     DashboardCursorSync,
     DashboardDashboardTemplating,
     DashboardDashboardTime,
+    DashboardLink,
     GridPos,
     Panel,
     RowPanel,
@@ -51,6 +52,8 @@ class Board:
     rows: Sequence[Row]
     variables: Sequence[VariableModel] = ()
     """Those after the data source."""
+    links: Sequence[DashboardLink] = ()
+    """Beside those to the other dashboards."""
     runs: str = 'run_id!=""'
     """The label selector of the runs whose start, goal and end are marked."""
 
@@ -70,7 +73,8 @@ class Board:
             timezone="browser",
             graph_tooltip=DashboardCursorSync.CROSSHAIR,
             time=DashboardDashboardTime(from_val=self.time_from, to="now"),
-            refresh="5s",
+            # A busy machine takes some seconds for a page; 5 s is one of those offered.
+            refresh="10s",
             schema_version=_SCHEMA_VERSION,
             version=1,
             panels=_lay_out(self.rows),
@@ -78,7 +82,7 @@ class Board:
                 list_val=[variables.datasource(), *self.variables]
             ),
             annotations=AnnotationContainer(list_val=run_events(self.runs)),
-            links=other_boards(from_history=self.history),
+            links=[*self.links, *other_boards(from_history=self.history)],
         )
         plain = json.loads(json.dumps(dashboard, cls=JSONEncoder), object_hook=_drop_placement)
         return json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

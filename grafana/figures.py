@@ -7,9 +7,9 @@ from grafana_foundation_sdk.models import bargauge, common, gauge, stat
 from grafana_foundation_sdk.models.dashboard import Panel
 
 from grafana.links import DataLink
-from grafana.panels import BY_THRESHOLD, Look, panel
+from grafana.panels import BY_THRESHOLD, NO_DATA, Look, panel
 from grafana.queries import Query
-from grafana.thresholds import PLAIN
+from grafana.thresholds import PLAIN, missing
 
 
 def figure(
@@ -35,10 +35,10 @@ def figure(
         reduce_options=_last(field),
         orientation=common.VizOrientation.AUTO,
     )
-    look = Look(width=3, height=4, colours=PLAIN, mappings=()) | look
+    look = Look(width=4, height=4, colours=PLAIN) | look
     if links:
         look["overrides"] = {"/.*/": {"links": list(links)}}
-    return panel("stat", title, description, queries, options, look, color=BY_THRESHOLD)
+    return _newest("stat", title, description, queries, options, look)
 
 
 def dial(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
@@ -50,7 +50,7 @@ def dial(title: str, description: str, *queries: Query, **look: Unpack[Look]) ->
         orientation=common.VizOrientation.AUTO,
     )
     look = Look(width=4, height=4, most=1, decimals=1) | look
-    return panel("gauge", title, description, queries, options, look, color=BY_THRESHOLD, least=0)
+    return _newest("gauge", title, description, queries, options, look, least=0)
 
 
 def bars(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
@@ -63,9 +63,23 @@ def bars(title: str, description: str, *queries: Query, **look: Unpack[Look]) ->
         orientation=common.VizOrientation.HORIZONTAL,
     )
     look = Look(colours=PLAIN) | look
-    return panel(
-        "bargauge", title, description, queries, options, look, color=BY_THRESHOLD, least=0
-    )
+    return _newest("bargauge", title, description, queries, options, look, least=0)
+
+
+def _newest(
+    kind: str,
+    title: str,
+    description: str,
+    queries: Sequence[Query],
+    options: object,
+    look: Look,
+    *,
+    least: float | None = None,
+) -> Panel:
+    """Make a panel coloured by thresholds, in which what is missing is grey and says so."""
+    mappings = [*look.get("mappings", ()), missing(look.get("no_value", NO_DATA))]
+    look = look | Look(mappings=mappings)
+    return panel(kind, title, description, queries, options, look, color=BY_THRESHOLD, least=least)
 
 
 def _last(field: str = "") -> common.ReduceDataOptions:

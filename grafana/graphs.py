@@ -12,8 +12,9 @@ from grafana_foundation_sdk.models import (
 )
 from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig
 
-from grafana.panels import BY_NAME, TOOLTIP, Look, legend, panel
+from grafana.panels import BY_ORDER, TOOLTIP, Look, legend, panel
 from grafana.queries import Query
+from grafana.transformations import step
 
 
 def lines(
@@ -28,8 +29,9 @@ def lines(
 ) -> Panel:
     """Draw values over time.
 
-    The scale reaches down to ``least``. ``table`` lists many series beside the graph with their
-    maximum, ``stacked`` draws series on top of each other, ``limits`` become dashed lines.
+    The scale reaches down to ``least``. ``table`` lists many series below the graph with their
+    newest value and maximum, ``stacked`` draws series on top of each other, ``limits`` become
+    dashed lines.
     """
     curve = _curve(fill_opacity=60 if stacked else 8, soft_min=least)
     if stacked:
@@ -45,7 +47,7 @@ def lines(
         queries,
         timeseries.Options(legend=legend(table=table), tooltip=TOOLTIP),
         look,
-        color=BY_NAME,
+        color=BY_ORDER,
         least=0 if stacked else None,
         custom=curve,
     )
@@ -67,7 +69,7 @@ def against(
     of_x = {x: {"unit": x_unit, "custom.axisLabel": x}}
     look["overrides"] = of_x | dict(look.get("overrides", {}))
     options = trend.Options(legend=legend(table=False), tooltip=TOOLTIP, x_field=x)
-    return panel("trend", title, description, queries, options, look, color=BY_NAME, custom=curve)
+    return panel("trend", title, description, queries, options, look, color=BY_ORDER, custom=curve)
 
 
 def _curve(
@@ -113,7 +115,7 @@ def stacked_bars(
         queries,
         options,
         Look(width=12, height=9) | look,
-        color=BY_NAME,
+        color=BY_ORDER,
         least=0,
         custom=barchart.FieldConfig(line_width=0, fill_opacity=85),
     )
@@ -147,7 +149,10 @@ def distribution(title: str, description: str, query: Query, *, unit: str) -> Pa
         exemplars=heatmap.ExemplarConfig(color="rgba(255,0,255,0.7)"),
         cell_values=heatmap.CellValues(unit="short", decimals=0),
     )
-    return panel("heatmap", title, description, [query], options, Look(unit=unit))
+    # It drops an empty answer, of which Grafana would say "no heatmap fields found".
+    series = step("prepareTimeSeries", format="multi")
+    look = Look(unit=unit, transformations=[series])
+    return panel("heatmap", title, description, [query], options, look)
 
 
 def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
@@ -169,7 +174,7 @@ def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]
         queries,
         options,
         Look(width=24, unit="short", mappings=()) | look,
-        color=BY_NAME,
+        color=BY_ORDER,
         custom=statetimeline.FieldConfig(line_width=0, fill_opacity=75),
     )
     result.max_data_points = 200

@@ -43,20 +43,19 @@ def log_of_rank(stream: str) -> DataLink:
 
 
 def other_boards(*, from_history: bool) -> list[DashboardLink]:
-    """Link to the other dashboards, which keep the common variables.
+    """Link to the other dashboards, which keep the common variables: a menu for each tag.
 
     The time range is kept between dashboards with the same tag.
     """
     return [
         DashboardLink(
-            title=tag,
+            title=title,
             type_val=DashboardLinkType.DASHBOARDS,
-            icon="dashboard",
             tooltip="The other dashboards",
             tags=["mlbench", tag],
-            as_dropdown=False,
+            as_dropdown=True,
             include_vars=True,
             keep_time=(tag == HISTORY) == from_history,
         )
-        for tag in (HISTORY, MOMENT)
+        for tag, title in ((HISTORY, "Overview"), (MOMENT, "Details"))
     ]

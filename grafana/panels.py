@@ -33,7 +33,8 @@ Overrides = Mapping[str, Mapping[str, object]]
 TOOLTIP: Final = common.VizTooltipOptions(
     mode=common.TooltipDisplayMode.MULTI, sort=common.SortOrder.DESCENDING
 )
-BY_NAME: Final = FieldColor(mode=FieldColorModeId.PALETTE_CLASSIC_BY_NAME)
+# By name, two of a few series often look alike.
+BY_ORDER: Final = FieldColor(mode=FieldColorModeId.PALETTE_CLASSIC)
 BY_THRESHOLD: Final = FieldColor(mode=FieldColorModeId.THRESHOLDS)
 NO_DATA: Final = "No data in this time range"
 
@@ -133,6 +134,12 @@ def fixed(colour: str) -> dict[str, object]:
 PHASE_COLOURS: Final[Overrides] = {phase: fixed(colour) for phase, colour in palette.PHASE.items()}
 
 
+# For series that are named after ranks: the same in every panel, and neighbours differ.
+RANK_COLOURS: Final[Overrides] = {
+    f"/^rank \\d*{digit}\\b/": fixed(colour) for digit, colour in enumerate(palette.RANK)
+}
+
+
 def dashed(colour: str) -> dict[str, object]:
     """Draw a series as one to compare with, such as the goal."""
     return fixed(colour) | {
@@ -141,6 +148,14 @@ def dashed(colour: str) -> dict[str, object]:
         "custom.lineWidth": 1,
         "custom.showPoints": common.VisibilityMode.NEVER,
     }
+
+
+# For curves of what a run learns.
+CURVE_COLOURS: Final[Overrides] = {
+    "training": fixed(palette.TRAINING),
+    "validation": fixed(palette.VALIDATION),
+    "goal": dashed(palette.GOAL),
+}
 
 
 def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
@@ -155,11 +170,11 @@ def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
 
 
 def legend(*, table: bool) -> common.VizLegendOptions:
-    """Make a legend: a list below, or a table beside the graph, for many series."""
-    modes, places = common.LegendDisplayMode, common.LegendPlacement
+    """Make a legend below the graph: a list, or for many series a table, the highest first."""
+    modes = common.LegendDisplayMode
     return common.VizLegendOptions(
         display_mode=modes.TABLE if table else modes.LIST,
-        placement=places.RIGHT if table else places.BOTTOM,
+        placement=common.LegendPlacement.BOTTOM,
         show_legend=True,
         calcs=["lastNotNull", "max"] if table else [],
         sort_by="Max" if table else None,

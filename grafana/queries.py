@@ -10,6 +10,8 @@ DATASOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 # Grafana has no unit for it.
 CORES: Final = "suffix: cores"
+# Hours, minutes and seconds, where "s" would write "1.52 mins".
+DURATION: Final = "dthms"
 
 # Recorded values come with each step, more often than scrapes.
 RECORDED_INTERVAL: Final = "100ms"
@@ -73,6 +75,11 @@ def rate(selector: str) -> str:
     return f"rate({selector}[$__rate_interval])"
 
 
+def in_each_step(selector: str) -> str:
+    """Take the newest value in each step of a graph: of the shortest run too, and none twice."""
+    return f"last_over_time({selector}[$__interval])"
+
+
 def latest(selector: str) -> str:
     """Take the newest value in the time range, also of a run or worker that is gone now."""
     return f"last_over_time({selector}[$__range])"
@@ -115,6 +122,14 @@ def progress(value: str, goal: str, reached: str) -> str:
         f" or max by (run_id) ((({value}) / on (run_id, metric) ({goal})) <= 1)"
         f" or max by (run_id) (({goal}) / on (run_id, metric) ({value}))"
     )
+
+
+def or_none(expr: str, label: str, text: str) -> str:
+    """Give 0, with a text as its label, while an expression finds nothing.
+
+    So a timeline is a strip that says so, not an error, and a table a row.
+    """
+    return f'({expr}) or on () label_replace(vector(0), "{label}", "{text}", "", "")'
 
 
 def while_running(expr: str, run: str) -> str:

@@ -41,6 +41,8 @@ class Column:
             "thresholds": self.colours,
             "links": list(self.links),
             "custom.hidden": self.hidden or None,
+            # Its sign in the heading takes room: figures are sorted, words are searched.
+            "custom.filterable": not self.unit or None,
             "custom.cellOptions": {"type": "color-text"} if coloured else None,
         }
         return {key: value for key, value in found.items() if value not in ("", None, [])}
@@ -81,6 +83,5 @@ def rows(
     cells = common.TableFieldOptions(
         align=common.FieldTextAlignment.AUTO,
         cell_options=common.TableAutoCellOptions(),
-        filterable=True,
     )
     return panel("table", title, description, queries, options, look, custom=cells)

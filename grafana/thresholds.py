@@ -5,7 +5,10 @@ from typing import Final
 
 from grafana_foundation_sdk.models.dashboard import (
     DashboardRegexMapOptions,
+    DashboardSpecialValueMapOptions,
     RegexMap,
+    SpecialValueMap,
+    SpecialValueMatch,
     Threshold,
     ThresholdsConfig,
     ThresholdsMode,
@@ -57,12 +60,20 @@ def value_map(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
     ]
 
 
+def missing(text: str) -> ValueMapping:
+    """Map a value that is not there to a grey text; without it, it has the lowest's colour."""
+    shown = ValueMappingResult(text=text, color=GREY)
+    return SpecialValueMap(
+        options=DashboardSpecialValueMapOptions(match=SpecialValueMatch.NULL, result=shown)
+    )
+
+
 RUN_STATE: Final = value_map({key: (key, colour) for key, colour in palette.RUN_STATE.items()})
 POD_PHASE: Final = value_map({key: (key, colour) for key, colour in palette.POD_PHASE.items()})
 UP: Final = value_map({"0": ("down", RED), "1": ("up", GREEN)})
 PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
 SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
-FIRING: Final = value_map({"1": ("firing", RED)})
+FIRING: Final = value_map({"0": ("none", GREY), "1": ("firing", RED)})
 
 # For texts such as "run 3 rank 12": a colour for each last digit of the rank.
 RANK_COLOURS: Final[list[ValueMapping]] = [
@@ -74,11 +85,7 @@ RANK_COLOURS: Final[list[ValueMapping]] = [
                 result=ValueMappingResult(text="$1", color=colour, index=digit + 1),
             )
         )
-        for digit, colour in enumerate(
-            f"{shade}{colour}"
-            for shade in ("", "semi-dark-")
-            for colour in ("blue", "green", "orange", "purple", "yellow")
-        )
+        for digit, colour in enumerate(palette.RANK)
     ),
 ]
 

@@ -11,20 +11,25 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableType,
 )
 
-from grafana.queries import DATASOURCE, by, latest
+from grafana.queries import DATASOURCE, by, latest, moment
+from mlbench.grafana import DATA_SOURCE_NAME, DATA_SOURCE_UID
 
 _ALL: Final = VariableOption(text=["All"], value=["$__all"])
 
 
 def datasource() -> VariableModel:
-    """Let the user choose the Prometheus: the first variable of every board."""
+    """Choose MLBench's own Prometheus, or the only one: the first variable of every board.
+
+    It is not shown, as few know of several; ``var-datasource`` in an address chooses another.
+    """
     return VariableModel(
         type_val=VariableType.DATASOURCE,
         name="datasource",
         label="Data source",
         description="The data source that all panels ask.",
         query="prometheus",
-        hide=VariableHide.DONT_HIDE,
+        current=VariableOption(text=DATA_SOURCE_NAME, value=DATA_SOURCE_UID),
+        hide=VariableHide.HIDE_VARIABLE,
         options=[],
         refresh=VariableRefresh.ON_DASHBOARD_LOAD,
         regex="",
@@ -43,6 +48,7 @@ def query(
     description: str = "",
     all_value: str | None = None,
     current: VariableOption | None = None,
+    refresh: VariableRefresh = VariableRefresh.ON_DASHBOARD_LOAD,
 ) -> VariableModel:
     """Let the user choose a value that Prometheus knows; with ``multi``, several or all."""
     return VariableModel(
@@ -55,7 +61,7 @@ def query(
         definition=expr,
         regex=regex,
         sort=sort,
-        refresh=VariableRefresh.ON_TIME_RANGE_CHANGED,
+        refresh=refresh,
         hide=VariableHide.HIDE_VARIABLE if hidden else VariableHide.DONT_HIDE,
         multi=multi,
         include_all=multi,
@@ -69,26 +75,46 @@ _RUN_TEXT: Final = '/run="(?<text>[^"]+)",run_id="(?<value>[^"]+)"/'
 
 
 def run() -> VariableModel:
-    """Let the user choose a run by number and name; the value is the run's id."""
-    return _runs("run_id", "Run", "", multi=False)
+    """Let the user choose a run by number and name; the value is the run's id.
+
+    A board opens on the first of them.
+    """
+    # Values that bring the runs into this order: moments are far less than 1e10 seconds.
+    order = (
+        f"({moment('finished')} or on (run_id) {moment('started')} + 1e10"
+        f" or on (run_id) {moment('created')} - 1e10)"
+    )
+    return query(
+        "run_id",
+        "Run",
+        f"query_result(sort_desc({_named_runs()} * on (run_id) group_left () {order}))",
+        regex=_RUN_TEXT,
+        sort=VariableSort.DISABLED,
+        refresh=VariableRefresh.ON_TIME_RANGE_CHANGED,
+        description="Of those that the time range has seen: the active one, those that have ended, "
+        "the newest first, and those that wait.",
+    )
 
 
 def runs(selector: str) -> VariableModel:
     """Let the user choose several of the runs that the label selector allows."""
-    return _runs("runs", "Runs", selector, multi=True)
-
-
-def _runs(name: str, label: str, selector: str, *, multi: bool) -> VariableModel:
-    named = f'label_join({latest(f"mlbench_run_info{{{selector}}}")}, "run", " ", "run_id", "name")'
+    # The same name as of a single run, so that links pass the choice on.
     return query(
-        name,
-        label,
-        f"query_result({by('run, run_id', named)})",
-        multi=multi,
+        "run_id",
+        "Runs",
+        f"query_result({_named_runs(selector)})",
+        multi=True,
         regex=_RUN_TEXT,
         sort=VariableSort.NUMERICAL_DESC,
+        refresh=VariableRefresh.ON_TIME_RANGE_CHANGED,
         description="The newest first, of those that the time range has seen.",
     )
+
+
+def _named_runs(selector: str = "") -> str:
+    """Look up runs, with their number and name as the label ``run``."""
+    info = latest(f"mlbench_run_info{{{selector}}}")
+    return by("run, run_id", f'label_join({info}, "run", " ", "run_id", "name")')
 
 
 def benchmarks(description: str) -> VariableModel:

@@ -17,12 +17,15 @@ from master.database import find_reserve
 from master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from master.reading.counting import delivered_so_far
 from master.recording.limits import waiting_bytes
+from master.runs import reason_of
 from mlbench import names
 from mlbench.distribution import own_version
 from mlbench.names import ACTIVE_STATES, RunState
 
 # The newest runs only, so that the number of series is bounded.
 _RUNS_SHOWN = 100
+# Of each of two lines, as a label.
+_REASON_LENGTH = 150
 
 _Values = Iterable[tuple[tuple[str, ...], float]]
 """Label values, and the value of that series."""
@@ -135,8 +138,14 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
     yield _gauge(
         names.RUN_GOAL,
         "The value that the run wants to reach.",
-        ("run_id", "metric"),
-        [((str(r.id), r.goal["metric"]), r.goal["value"]) for r in runs if r.goal],
+        ("run_id", "metric", "better"),
+        [(_goal_labels(r), r.goal["value"]) for r in runs if r.goal],
+    )
+    yield _gauge(
+        names.RUN_FAILURE,
+        "Why the run failed, in short.",
+        ("run_id", "reason"),
+        [((str(r.id), _failure(r)), 1.0) for r in runs if r.state == "FAILED"],
     )
     yield _gauge(
         names.RUN_SAMPLES,
@@ -152,6 +161,7 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         (names.RUN_GOAL_REACHED, "When the goal was first reached.", lambda r: r.goal_reached_at),
         (names.RUN_TIME_TO_GOAL, "Training time to the goal.", lambda r: r.goal_train_seconds),
         (names.RUN_WORKERS, "Ranks of the run.", lambda r: r.num_workers),
+        (names.RUN_CPUS, "Cores of each rank, where the order says it.", lambda r: r.num_cpus),
         (names.RUN_ATTEMPTS, "Attempts so far.", lambda r: r.attempt),
         (names.RUN_LOST_RANKS, "Lost ranks of the latest attempt.", lambda r: lost[r.id]),
         (names.RUN_WAITING, "Bytes that wait for Prometheus, of an active run.", _waiting),
@@ -159,6 +169,17 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
     for name, help_text, value in each:
         found = [((str(run.id),), value(run)) for run in runs]
         yield _gauge(name, help_text, ("run_id",), [(ls, v) for ls, v in found if v is not None])
+
+
+def _goal_labels(run: Run) -> tuple[str, str, str]:
+    better = "lower" if run.goal["lower_is_better"] else "higher"
+    return str(run.id), run.goal["metric"], better
+
+
+def _failure(run: Run) -> str:
+    """Return the first line of the reason, and the last, which names the error."""
+    lines = reason_of(run).split("\n")
+    return ": ".join(line[:_REASON_LENGTH].strip() for line in dict.fromkeys((lines[0], lines[-1])))
 
 
 def _waiting(run: Run) -> int | None:

@@ -102,13 +102,15 @@ WORKER_TIME: Final = "mlbench_worker_time_seconds"  # without labels: the worker
 # --- Scraped from the master. ---
 RUN_INFO: Final = "mlbench_run_info"  # {run_id, name, benchmark, backend, workers}
 RUN_STATE: Final = "mlbench_run_state"  # {run_id, state}
+RUN_FAILURE: Final = "mlbench_run_failure_info"  # {run_id, reason}
 RUN_CREATED: Final = "mlbench_run_created_timestamp_seconds"
 RUN_STARTED: Final = "mlbench_run_started_timestamp_seconds"
 RUN_FINISHED: Final = "mlbench_run_finished_timestamp_seconds"
-RUN_GOAL: Final = "mlbench_run_goal"  # {run_id, metric}
+RUN_GOAL: Final = "mlbench_run_goal"  # {run_id, metric, better: higher or lower}
 RUN_GOAL_REACHED: Final = "mlbench_run_goal_reached_timestamp_seconds"
 RUN_TIME_TO_GOAL: Final = "mlbench_run_time_to_goal_seconds"  # of training, evaluation left out
 RUN_WORKERS: Final = "mlbench_run_workers"
+RUN_CPUS: Final = "mlbench_run_cpus"
 RUN_ATTEMPTS: Final = "mlbench_run_attempts"
 RUN_LOST_RANKS: Final = "mlbench_run_lost_ranks"
 RUN_SAMPLES: Final = "mlbench_run_samples"  # {run_id, place}

@@ -16,6 +16,23 @@ ORANGE: Final = "#d97706"
 YELLOW: Final = "#ab8600"
 GREY: Final = "#808893"
 
+TRAINING: Final = BLUE
+VALIDATION: Final = ORANGE
+GOAL: Final = GREEN
+# By the last digit of a rank. None is red, which says that something is wrong.
+RANK: Final = (
+    BLUE,
+    ORANGE,
+    "#0d9488",
+    "#c2418c",
+    "#8a63d2",
+    YELLOW,
+    GREEN,
+    "#b4552d",
+    "#0891b2",
+    "#7c8a1e",
+)
+
 RUN_STATE: Final[Mapping[RunState, str]] = {
     "INITIALIZED": GREY,
     "STARTED": BLUE,

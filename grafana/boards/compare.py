@@ -15,7 +15,7 @@ from grafana.tables import Column, rows
 from grafana.transformations import averaged_over, matrix, since_start
 from mlbench import names, palette
 
-_RUNS: Final = 'run_id=~"$runs"'
+_RUNS: Final = 'run_id=~"$run_id"'
 # All ranks record the same value for the whole validation set; posted values have no rank.
 _MEASURED: Final = f'mlbench_run_metric{{{_RUNS},metric="$metric",rank=~"0|"}}'
 _PHASES: Final = "|".join(names.phase_metric(phase) for phase in names.PHASES)

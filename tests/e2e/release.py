@@ -13,6 +13,7 @@ import httpx
 
 from mlbench import ApiClient
 from mlbench.cli.live import patiently
+from mlbench.errors import ApiError
 from mlbench.records import Run
 from tests.e2e.commands import CommandError, run, wait_until
 from tests.e2e.images import Images
@@ -191,9 +192,11 @@ class Release:
         return ended
 
     def wait_until_recorded(self, run: Run, metric: str, at_least: float) -> None:
-        """Wait until a run has recorded a value of a metric that is as large."""
+        """Wait until an active run has recorded a value of a metric that is as large."""
 
         def last() -> float:
+            seen = self.run(run.id)
+            assert seen.active, f"run {seen.id} is {seen.state}: {seen.reason}"
             ask = self.client.get_run_metrics
             series = patiently(
                 lambda: ask(run.id, metric_filter=metric, last_n=1).result().value, _AWAY_SECONDS
@@ -232,15 +235,14 @@ class Release:
         )
         logs = ("logs", "--all-containers", "--prefix")
         looks = (
-            ("get", "pods,statefulsets,services", "--output", "wide"),
+            ("get", "pods", "--output", "wide"),
             ("get", "events", "--sort-by", ".lastTimestamp"),
-            (*logs, "--tail", "80", "--selector", master),
-            (*logs, "--tail", "80", "--previous", "--selector", master),
-            (*logs, "--tail", "40", "--selector", worker),
-            (*logs, "--tail", "40", "--selector", test),
-            ("describe", "pods"),
+            (*logs, "--previous", "--selector", master),
+            (*logs, "--selector", test),
+            (*logs, "--selector", worker),
+            (*logs, "--selector", master),
         )
-        return "\n".join(self._look(*look) for look in looks)
+        return "\n".join([*(self._look(*look) for look in looks), self._last_run()])
 
     def _look(self, *arguments: str) -> str:
         try:
@@ -248,4 +250,16 @@ class Release:
         except CommandError as error:
             seen = str(error)
         lines = seen.splitlines()
-        return "\n".join([f"--- kubectl {' '.join(arguments)}", *lines[:1], *lines[1:][-150:]])
+        return "\n".join([f"--- kubectl {' '.join(arguments)}", *lines[:1], *lines[1:][-25:]])
+
+    def _last_run(self) -> str:
+        """Return the newest run, and what its ranks printed last."""
+        try:
+            newest = max(self.client.get_runs().result().value, key=lambda run: run.id)
+            logs = [
+                self.client.get_logs(newest.id, rank.rank, "stderr", tail=10).result().value.text
+                for rank in newest.ranks
+            ]
+        except (ApiError, ValueError) as error:
+            return f"--- the newest run cannot be asked for: {error}"
+        return "\n".join([f"--- {newest}", *logs])

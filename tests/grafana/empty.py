@@ -27,15 +27,14 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-workers / Network in by worker",
         "mlbench-workers / Network out by worker",
     ),
-    # Something is wrong with the run, or with anything.
-    'ALERTS{run_id="$run_id",alertstate="firing"}': ("mlbench-run / Alerts over time",),
+    # Something is wrong.
     'ALERTS{alertname=~"MLBench.*",alertstate="firing"}': ("mlbench-stack / Alerts that fire now",),
     # The run, or one of the runs, has reached its goal.
     'mlbench_run_goal_reached_timestamp_seconds{run_id="$run_id"}': (
         "mlbench-run / annotation Goal reached",
         "mlbench-run / Time to goal",
     ),
-    'mlbench_run_goal_reached_timestamp_seconds{run_id=~"$runs"}': (
+    'mlbench_run_goal_reached_timestamp_seconds{run_id=~"$run_id"}': (
         "mlbench-compare / annotation Goal reached",
         "mlbench-compare / Time to goal",
         "mlbench-compare / Runs compared / time_to_goal",
@@ -46,7 +45,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     'mlbench_run_finished_timestamp_seconds{run_id="$run_id"}': (
         "mlbench-run / annotation Run ended",
     ),
-    'mlbench_run_finished_timestamp_seconds{run_id=~"$runs"}': (
+    'mlbench_run_finished_timestamp_seconds{run_id=~"$run_id"}': (
         "mlbench-compare / annotation Run ended",
     ),
     # The run goes on.
@@ -56,10 +55,9 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     'mlbench_run_state{state="STARTED"} == 1': (
         "mlbench-runs / Active run",
         "mlbench-runs / Elapsed",
-        "mlbench-runs / Epoch",
-        "mlbench-runs / Last progress",
-        "mlbench-runs / Progress to goal",
-        "mlbench-runs / Throughput",
+        "mlbench-runs / Last step",
+        "mlbench-runs / Progress",
+        "mlbench-runs / Samples/s",
     ),
     'mlbench_run_state{state="INITIALIZED"} == 1': ("mlbench-runs / Queue in order",),
     # The controller is told of a Grafana.

@@ -23,11 +23,11 @@ RULES = read_rules("alert") | read_rules("record")
 
 # Variables that Grafana itself fills in.
 _BUILT_IN = frozenset(
-    {"__all", "__data", "__field", "__range", "__rate_interval", "__url_time_range"}
+    {"__all", "__data", "__field", "__interval", "__range", "__rate_interval", "__url_time_range"}
 )
 # Units that Grafana knows, of those that fit what is measured here.
 _UNITS = {
-    *("none", "short", "sci", "percent", "percentunit", "bytes", "Bps", "s", "ms"),
+    *("none", "short", "sci", "percent", "percentunit", "bytes", "Bps", "s", "ms", "dthms"),
     *("cps", "ops", "reqps", "wps", "watt", "dateTimeAsIso"),
 }
 _SERIES = re.compile(r"\b(?:mlbench|container|machine)_\w+|\b\w+:\w+:\w+")
@@ -54,7 +54,7 @@ def test_the_files_are_up_to_date() -> None:
 
 @each_board
 def test_prometheus_can_parse_every_query(board: Dashboard, promtool: Path, tmp_path: Path) -> None:
-    values = {"__range": "1h", "__rate_interval": "1m"}
+    values = {"__interval": "2s", "__range": "1h", "__rate_interval": "1m"}
     rules = "".join(
         f"  - alert: query {number}\n    expr: |-\n      "
         + REFERENCE.sub(lambda found: values.get(found["plain"], "1"), expr)

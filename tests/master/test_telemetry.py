@@ -130,12 +130,13 @@ def test_pods_and_when_they_were_heard_of(api: TestClient) -> None:
 
 def test_a_run_is_described(api: TestClient) -> None:
     goal = {"metric": "val", "value": 97.0, "lower_is_better": False}
-    run = make_run(3, created_at=10.5, started_at=11.0, goal=goal)
+    run = make_run(3, created_at=10.5, started_at=11.0, goal=goal, num_cpus=2)
     run_id = str(run.id)
     found = scrape(api)
     what = {"name": "made", "benchmark": "steps", "backend": "gloo", "workers": "3"}
     assert found["mlbench_run_info"] == [({"run_id": run_id, **what}, 1)]
-    assert found["mlbench_run_goal"] == [({"run_id": run_id, "metric": "val"}, 97.0)]
+    stated = {"run_id": run_id, "metric": "val", "better": "higher"}
+    assert found["mlbench_run_goal"] == [(stated, 97.0)]
     later = (
         "mlbench_run_finished_timestamp_seconds",
         "mlbench_run_goal_reached_timestamp_seconds",
@@ -148,12 +149,25 @@ def test_a_run_is_described(api: TestClient) -> None:
         "mlbench_run_created_timestamp_seconds": 10.5,
         "mlbench_run_started_timestamp_seconds": 11.0,
         "mlbench_run_workers": 3,
+        "mlbench_run_cpus": 2,
         "mlbench_run_attempts": 1,
         **dict(zip(later, (30.0, 20.5, 4.25), strict=True)),
     }
     assert {name: found[name] for name in expected} == {
         name: [({"run_id": run_id}, number)] for name, number in expected.items()
     }
+
+
+def test_why_a_run_failed_is_told_in_short(api: TestClient) -> None:
+    for state, reason in (
+        ("FAILED", "rank 1 exited with code 1\nTraceback:\n  at line 3\nValueError: too many"),
+        ("FAILED", "given up " * 100),
+        ("STOPPED", "stopped by its user"),
+    ):
+        make_run(state=state, reason=reason)
+    found = [labels["reason"] for labels, _ in scrape(api)["mlbench_run_failure_info"]]
+    short = ("given up " * 100)[:150].strip()
+    assert sorted(found) == [short, "rank 1 exited with code 1: ValueError: too many"]
 
 
 def test_each_of_the_newest_hundred_runs_is_in_one_state(api: TestClient) -> None:

@@ -3,9 +3,14 @@
 ``make check`` lets promtool check the configuration and try the cases.
 """
 
+import json
+import subprocess
+from pathlib import Path
+from statistics import median
+
 import pytest
 
-from tests.prometheus.reading import ROOT, Rule, read_cases, read_rules
+from tests.prometheus.reading import FOLDER, ROOT, Rule, read_cases, read_rules
 
 ALERTS = read_rules("alert")
 alerts = pytest.mark.parametrize(("name", "alert"), ALERTS.items(), ids=ALERTS)
@@ -36,3 +41,42 @@ def test_an_alert_has_cases_in_which_it_fires_and_in_which_it_does_not(
 def test_a_recording_rule_has_a_case_with_values(name: str) -> None:
     shown = [case["expr"] for case in read_cases("promql_expr_test") if case["exp_samples"]]
     assert any(name in expression for expression in shown)
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        *([1], [1, 2.6], [2, 2]),
+        *([2.6, 1, 1], [1, 2, 3], [2.6, 1, 2.6], [1, 9, 10]),
+        [1 + rank * 37 % 200 / 1000 for rank in range(199)] + [2.6],
+    ],
+    ids=lambda seconds: f"{len(seconds)} ranks, at most {max(seconds)} s",
+)
+def test_a_rank_is_compared_with_the_median_of_the_others(
+    seconds: list[float], promtool: Path, tmp_path: Path
+) -> None:
+    computing = 'run_rank:mlbench_worker_compute_seconds:mean1m{run_id="1",rank="%d"}'
+    ratios = [
+        {"labels": f'{{run_id="1",rank="{rank}"}}', "value": round(own / median(others), 3)}
+        for rank, own in enumerate(seconds)
+        if (others := seconds[:rank] + seconds[rank + 1 :])
+    ]
+    test = {
+        "input_series": [
+            {"series": computing % rank, "values": f"{own}x1"} for rank, own in enumerate(seconds)
+        ],
+        "promql_expr_test": [
+            {
+                "expr": "round(run_rank:mlbench_worker_straggler:ratio1m, 0.001)",
+                "eval_time": "1m",
+                "exp_samples": ratios,
+            }
+        ],
+    }
+    file = tmp_path / "stragglers.yml"
+    rules = str(FOLDER / "rules" / "recording.yml")
+    file.write_text(json.dumps({"rule_files": [rules], "tests": [test]}))
+    tried = subprocess.run(
+        [promtool, "test", "rules", file], text=True, capture_output=True, check=False
+    )
+    assert tried.returncode == 0, tried.stdout + tried.stderr

@@ -11,7 +11,7 @@ from grafana.boards.run.queries import BAND, PHASES, RUN, over_ranks
 from grafana.boards.run.ranks import GPU, MASTER, RANK_TABLE, RESOURCES
 from grafana.boards.run.speed import SPEED, STEPS
 from grafana.graphs import lines, timeline
-from grafana.queries import graph, recorded
+from grafana.queries import graph, or_none, recorded
 from mlbench import names
 
 # Metrics with a panel of their own, and totals. All others are repeated at the end.
@@ -33,12 +33,15 @@ ALERTS: Final = timeline(
     "Alerts over time",
     "When which alert fired for this run. Its runbook is in docs/runbooks, in a file of its name.",
     graph(
-        f'max by (alertname, severity, rank) (ALERTS{{{RUN},alertstate="firing"}})',
+        or_none(
+            f'max by (alertname, severity, rank) (ALERTS{{{RUN},alertstate="firing"}})',
+            "alertname",
+            "no alert",
+        ),
         "{{alertname}} {{severity}} {{rank}}",
     ),
     mappings=thresholds.FIRING,
     height=5,
-    no_value="No alert fired for this run",
 )
 
 OTHERS: Final = lines(

@@ -10,7 +10,7 @@ from grafana import thresholds
 from grafana.boards.run.queries import BAND, RUN, newest, over_ranks
 from grafana.figures import dial, figure
 from grafana.graphs import against, lines
-from grafana.panels import Overrides, dashed
+from grafana.panels import CURVE_COLOURS, Overrides
 from grafana.queries import (
     RECORDED_INTERVAL,
     by,
@@ -25,7 +25,7 @@ from grafana.queries import (
     while_running,
 )
 from grafana.transformations import over
-from mlbench import names, palette
+from mlbench import names
 
 _GOAL = by("run_id, metric", latest(f"mlbench_run_goal{{{RUN}}}"))
 _GOAL_VALUE = by("run_id, metric", latest(f'mlbench_run_metric{{{RUN},metric="$goal"}}'))
@@ -105,7 +105,6 @@ _ACCURACY = {
         by("run_id", f'mlbench_run_goal{{{RUN},metric="{names.VAL_ACCURACY}"}}'), RUN
     ),
 }
-_GOAL_MARK = {"goal": dashed(palette.GREEN)}
 
 
 def _by_step(
@@ -164,7 +163,7 @@ LEARNING: Final = (
         *(recorded(expr, curve) for curve, expr in _ACCURACY.items()),
         unit="percent",
         width=6,
-        overrides=_GOAL_MARK,
+        overrides=CURVE_COLOURS,
         no_value="The run records no Prec@1",
     ),
     _by_step(
@@ -173,6 +172,6 @@ LEARNING: Final = (
         _ACCURACY,
         unit="percent",
         metrics=f"{names.VAL_ACCURACY}|{names.TRAIN_ACCURACY}",
-        overrides=_GOAL_MARK,
+        overrides=CURVE_COLOURS,
     ),
 )

@@ -34,7 +34,7 @@ RANK_TABLE: Final = rows(
         Column("samples", unit="none", decimals=0),
         Column("p50", "step p50", unit="s"),
         Column("p95", "step p95", unit="s"),
-        Column("ratio", "against median", unit="none", decimals=2, colours=thresholds.STRAGGLER),
+        Column("ratio", "against others", unit="none", decimals=2, colours=thresholds.STRAGGLER),
         Column("loss", "train loss", unit="short"),
     ),
     sort_by="rank",

@@ -47,9 +47,9 @@ SPEED: Final = (
         no_value="No phases counted",
     ),
     figure(
-        "Slowest rank against the median",
-        "How many times as long the slowest rank computes for a step as the median rank. Only its "
-        "own work counts, so a rank that waits for another is not blamed. Around 1 is good.",
+        "Slowest rank against the others",
+        "How many times as long the slowest rank computes for a step as the median of the others. "
+        "Only its own work counts, so one that waits for another is not blamed. Around 1 is good.",
         graph(f"run:mlbench_worker_straggler:ratio1m{{{RUN}}}", "slowest"),
         decimals=2,
         width=3,
@@ -124,7 +124,7 @@ STEPS: Final = (
     ),
     lines(
         "Compute time of a step by rank",
-        "A rank's own work in a step against the median rank of the run: all phases but "
+        "A rank's own work in a step against the median of the other ranks: all phases but "
         "communication and evaluation. Above the dashed line a rank holds up all others; the alert "
         "MLBenchStraggler names it if it stays there.",
         graph(

@@ -95,7 +95,7 @@ test("what a rank has done is told by its last values", () => {
   const [first, , slowest, silent] = rankFigures(ranks, last);
   deepEqual([first.stepSeconds, first.computeSeconds, first.communicationShare], [0.8, 0.4, 0.5]);
   deepEqual(first.phases, { communication: 4, forward: 1, evaluation: 5, other: 3 });
-  deepEqual([first.isSlowest, slowest.isSlowest], [false, true]);
+  deepEqual([first.factor, slowest.factor?.toFixed(2)], [null, "1.75"]);
   deepEqual([silent.steps, silent.stepSeconds, silent.phases], [null, null, {}]);
 });
 

@@ -38,7 +38,7 @@ export function comparisonUrl(
   const starts = manifests.map((one) => Date.parse(one.started_at ?? one.created_at));
   const ends = manifests.map((one) => Date.parse(one.finished_at));
   const params = {
-    "var-runs": comparison.results.map((one) => one.run_id),
+    "var-run_id": comparison.results.map((one) => one.run_id),
     "var-metric": metric || comparison.results.find((one) => one.target)?.target.metric,
     from: Math.min(...starts),
     to: isOver ? Math.max(...ends) : "now",

@@ -9,15 +9,16 @@ import { mean, sum } from "../series.js";
 
 // Training time outside all phases is "other"; evaluation is no training time, and comes after it.
 const SHOWN = PHASES.flatMap((phase) => (phase === "evaluation" ? ["other", phase] : [phase]));
-// A rank that is slower than the median by less than this is not marked.
+// A rank that is slower than the others by less than this is not marked.
 const SLOWER = 1.02;
 
 /**
- * Times are seconds; null stands for what a rank has not recorded.
+ * Times are seconds; null stands for what a rank has not recorded. The slowest rank has a factor:
+ * how many times as long it takes for a step as the median of the others.
  * @typedef {{
  *   rank: number, pod: string | null, exitCode: number | null, steps: number | null,
  *   samples: number | null, stepSeconds: number | null, computeSeconds: number | null,
- *   communicationShare: number | null, phases: Record<string, number>, isSlowest: boolean
+ *   communicationShare: number | null, phases: Record<string, number>, factor: number | null
  * }} RankFigures
  */
 
@@ -29,7 +30,7 @@ const SLOWER = 1.02;
 export function rankFigures(ranks, last) {
   const figures = ranks.map((rank) => figuresOf(rank, last));
   const slowest = slowestOf(figures);
-  return figures.map((one) => ({ ...one, isSlowest: one === slowest }));
+  return figures.map((one) => ({ ...one, factor: one === slowest?.one ? slowest.factor : null }));
 }
 
 function figuresOf(/** @type {Rank} */ { rank, pod, exit_code: exitCode }, last) {
@@ -64,11 +65,11 @@ function slowness(one) {
 }
 
 function slowestOf(figures) {
-  const order = figures
-    .filter((one) => slowness(one) > 0)
-    .sort((a, b) => slowness(b) - slowness(a));
-  const median = order[Math.floor(order.length / 2)];
-  return order.length > 1 && slowness(order[0]) > SLOWER * slowness(median) ? order[0] : null;
+  const known = figures.filter((one) => slowness(one) > 0);
+  const [one, ...others] = known.sort((a, b) => slowness(b) - slowness(a));
+  const middle = [others[(others.length - 1) >> 1], others[others.length >> 1]];
+  const factor = others.length ? slowness(one) / mean(middle.map(slowness)) : 0;
+  return factor > SLOWER ? { one, factor } : null;
 }
 
 // The mean of each phase over the ranks that recorded any.
@@ -183,7 +184,7 @@ export class Ranks {
 }
 
 function createRow() {
-  const mark = h("span", { class: "mark", hidden: true }, "slowest");
+  const mark = h("span", { class: "mark" });
   return h(
     "tr",
     {},
@@ -194,5 +195,5 @@ function createRow() {
 function updateRow(row, /** @type {RankFigures} */ one) {
   COLUMNS.forEach((column, i) => setText(row.children[i].firstElementChild, column.text(one)));
   row.classList.toggle("has-failed", one.exitCode !== null && one.exitCode !== 0);
-  row.querySelector(".mark").hidden = !one.isSlowest;
+  setText(row.querySelector(".mark"), one.factor ? `slowest, ${one.factor.toFixed(2)} ×` : "");
 }
