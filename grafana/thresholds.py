@@ -75,6 +75,16 @@ PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
 SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
 FIRING: Final = value_map({"0": ("none", GREY), "1": ("firing", RED)})
 
+# Any text says what is wrong; none is good.
+TROUBLE: Final[list[ValueMapping]] = [
+    RegexMap(
+        options=DashboardRegexMapOptions(
+            pattern="/(.+)/", result=ValueMappingResult(text="$1", color=RED)
+        )
+    ),
+    missing("-"),
+]
+
 # For texts such as "run 3 rank 12": a colour for each last digit of the rank.
 RANK_COLOURS: Final[list[ValueMapping]] = [
     *value_map({"idle": ("idle", GREY)}),
