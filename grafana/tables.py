@@ -10,6 +10,7 @@ from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig, Val
 from grafana.links import DataLink
 from grafana.panels import Look, panel
 from grafana.queries import Query
+from grafana.thresholds import missing
 from grafana.transformations import step
 
 
@@ -37,7 +38,7 @@ class Column:
             "unit": self.unit,
             "decimals": self.decimals,
             "custom.width": self.width,
-            "mappings": list(self.mappings),
+            "mappings": [*self.mappings, missing("-")] if coloured else [],
             "thresholds": self.colours,
             "links": list(self.links),
             "custom.hidden": self.hidden or None,

@@ -43,12 +43,14 @@ _GPU = _peak("mlbench_gpu_utilization_ratio", "avg")
 _SILENT_FOR = _here(by("pod", age(f"mlbench_pod_heartbeat_timestamp_seconds{{{_PODS}}}")))
 _WORKING = _here(by("pod", f'mlbench_worker_info{{{_PODS},run_id!=""}}'))
 _NOT_RUNNING = f'mlbench_pod_info{{{_PODS},{_NODES},phase!="Running"}}'
-# The alert that fires for a pod, or the phase of one that does not run.
-_TROUBLE = (
+# The alert that is about a pod, or the phase of one that does not run; or none.
+_TROUBLE = by(
+    "pod, trouble",
     "label_replace("
     + _here(f'ALERTS{{{_PODS},alertname=~"MLBench.*",alertstate="firing"}}')
     + ', "trouble", "$1", "alertname", "MLBench(.*)")'
     + f' or label_replace({_NOT_RUNNING}, "trouble", "$1", "phase", "(.*)")'
+    + f' or label_replace(0 * {_PRESENT}, "trouble", "-", "", "")',
 )
 
 # As "s", 0.4 s are written as 400 ms.
@@ -118,7 +120,7 @@ TABLE: Final = rows(
     "Every worker pod: first those that an alert is about or that do not run, then by name. A "
     "click on a run leads to it. Filter and sort by the column heads.",
     column("info", by("pod, node", f"mlbench_pod_info{_CHOSEN}")),
-    column("wrong", f"topk by (pod) (1, {by('pod, trouble', _TROUBLE)})"),
+    column("wrong", f"topk by (pod) (1, {_TROUBLE})"),
     column("silent", _SILENT_FOR),
     column("work", _here(by("pod, run_id, rank", f"mlbench_worker_info{{{_PODS}}}"))),
     column("cpu", _CPU),
