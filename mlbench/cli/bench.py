@@ -89,14 +89,14 @@ def bench(
         benchmark = benchmarks.get(code.benchmark)
         seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(repeats)]
         room = len(_suffix(max(counts), repeats))
-        set_name = name or orders.make_name(code.title, room)
+        set_name = orders.make_name(code.title, room) if name is None else name
         planned = plan_runs(set_name, counts, seeds)
         earlier = find_earlier(planned, client.get_runs().result().value)
         check_earlier(earlier, order, benchmark.rules if benchmark else {})
         try:
             ended = _run_all(client, order, planned, earlier, queue=queue, quiet=json)
         except KeyboardInterrupt:
-            command = _command_to_go_on(None if name else set_name)
+            command = _command_to_go_on(set_name if name is None else None)
             err.print(f"interrupted: this run goes on; for the rest: {command}", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
         finished = [run.id for run in ended if run.state == "FINISHED"]
