@@ -87,7 +87,7 @@ def latest(selector: str) -> str:
 
 def age(timestamp: str) -> str:
     """Compute the seconds between a timestamp and its scrape."""
-    return f"timestamp({timestamp}) - {timestamp}"
+    return f"clamp_min(timestamp({timestamp}) - {timestamp}, 0)"
 
 
 def by(labels: str, expr: str) -> str:
