@@ -37,7 +37,6 @@ def figure(
         justify_mode=common.BigValueJustifyMode.AUTO,
         text_mode=show,
         reduce_options=_last(field, "last" if is_instant else "lastNotNull"),
-        ),
         orientation=common.VizOrientation.HORIZONTAL if below else common.VizOrientation.AUTO,
         text=common.VizTextDisplayOptions(title_size=14, value_size=20) if below else None,
     )

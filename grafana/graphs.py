@@ -5,7 +5,6 @@ from typing import Unpack
 from grafana_foundation_sdk.models import (
     barchart,
     common,
-    heatmap,
     statetimeline,
     timeseries,
     trend,
@@ -118,37 +117,6 @@ def stacked_bars(
         least=0,
         custom=barchart.FieldConfig(line_width=0, fill_opacity=85),
     )
-
-
-def distribution(title: str, description: str, query: Query, *, unit: str) -> Panel:
-    """Draw a heatmap: how many series have which value over time, readable for hundreds."""
-    options = heatmap.Options(
-        calculate=True,
-        calculation=common.HeatmapCalculationOptions(
-            y_buckets=common.HeatmapCalculationBucketConfig(
-                mode=common.HeatmapCalculationMode.COUNT, value="20"
-            )
-        ),
-        color=heatmap.HeatmapColorOptions(
-            mode=heatmap.HeatmapColorMode.SCHEME,
-            scheme="Blues",
-            fill="dark-blue",
-            scale=heatmap.HeatmapColorScale.EXPONENTIAL,
-            exponent=0.5,
-            steps=64,
-        ),
-        cell_gap=1,
-        filter_values=heatmap.FilterValueRange(le=1e-9),
-        show_value=common.VisibilityMode.NEVER,
-        y_axis=heatmap.YAxisConfig(unit=unit, axis_placement=common.AxisPlacement.LEFT, min_val=0),
-        legend=heatmap.HeatmapLegend(show=True),
-        tooltip=heatmap.HeatmapTooltip(
-            mode=common.TooltipDisplayMode.SINGLE, y_histogram=True, show_color_scale=True
-        ),
-        exemplars=heatmap.ExemplarConfig(color="rgba(255,0,255,0.7)"),
-        cell_values=heatmap.CellValues(unit="short", decimals=0),
-    )
-    return panel("heatmap", title, description, [query], options, Look(unit=unit))
 
 
 def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:

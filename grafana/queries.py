@@ -75,6 +75,11 @@ def rate(selector: str) -> str:
     return f"rate({selector}[$__rate_interval])"
 
 
+def in_each_step(selector: str) -> str:
+    """Take the newest value in each step of a graph: of the shortest run too, and none twice."""
+    return f"last_over_time({selector}[$__interval])"
+
+
 def latest(selector: str) -> str:
     """Take the newest value in the time range, also of a run or worker that is gone now."""
     return f"last_over_time({selector}[$__range])"
@@ -97,7 +102,7 @@ def called(label: str, name: str, expr: str) -> str:
 
 def age(timestamp: str) -> str:
     """Compute the seconds between a timestamp and its scrape."""
-    return f"timestamp({timestamp}) - {timestamp}"
+    return f"clamp_min(timestamp({timestamp}) - {timestamp}, 0)"
 
 
 def by(labels: str, expr: str) -> str:
@@ -137,7 +142,7 @@ def progress(value: str, goal: str, reached: str) -> str:
 def or_none(expr: str, label: str, text: str) -> str:
     """Give 0, with a text as its label, while an expression finds nothing.
 
-    So a timeline is a strip that says so, not an error.
+    So a timeline is a strip that says so, not an error, and a table a row.
     """
     return f'({expr}) or on () label_replace(vector(0), "{label}", "{text}", "", "")'
 

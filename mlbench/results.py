@@ -149,10 +149,15 @@ class Group(Record):
     This and the next three are None where the two have other data or another goal.
     """
     efficiency: float | None
-    """The speed-up by how many times more workers it takes: 1 is perfect."""
+    """The speed-up by how many times more workers it takes: 1 is perfect.
+
+    None for a group with as many workers as the first.
+    """
     throughput_speedup: float | None
     """This group's mean samples a second by the first one's."""
     throughput_efficiency: float | None
+    doubt: str
+    """Why its efficiency, above 1.05, is hardly that of its workers; else empty."""
 
 
 @dataclass(frozen=True)
@@ -169,8 +174,12 @@ class Difference(Record):
 
     name: str
     """Such as ``batch_size`` or ``cpu``."""
-    breaks: Literal["yes", "no", "unknown"]
-    """Whether runs that differ in it cannot be compared; unknown where one does not state it."""
+    breaks: Literal["yes", "no", "unknown", "scaling"]
+    """Whether runs that differ in it cannot be compared; unknown where one does not state it.
+
+    `scaling`: they can, but as their workers had unequal means, such as cores, speed-up and
+    efficiency are not those of the number of workers.
+    """
     values: tuple[Value, ...]
     text: str
     """The same in words."""

@@ -1,4 +1,4 @@
-"""The page of all runs: the active one, the queue, and the results."""
+"""The page of all runs: the results, the active run, and the queue."""
 
 from typing import Final
 
@@ -8,25 +8,32 @@ from grafana import links, thresholds, variables
 from grafana.board import Board, Row
 from grafana.figures import dial, figure
 from grafana.graphs import lines
+from grafana.panels import Overrides
 from grafana.queries import (
     by,
     column,
     duration,
+    in_each_step,
     latest,
     moment,
+    or_none,
     progress,
     recorded,
     value,
-    while_running,
 )
 from grafana.tables import Column, rows
-from mlbench import names
+from mlbench.palette import BLUE, GREY
 
 _ACTIVE: Final = 'max by (run_id) (mlbench_run_state{state="STARTED"}) == 1'
 _QUEUED: Final = 'max by (run_id) (mlbench_run_state{state="INITIALIZED"}) == 1'
 _RUNS: Final = 'benchmark=~"$benchmark"'
 _CHOSEN: Final = latest(f"mlbench_run_info{{{_RUNS}}}")
-_INFO: Final = "run_id, name, benchmark, backend"
+
+
+def _info(runs: str) -> str:
+    """Label runs with what identifies them; "run" is the number and the name."""
+    named = f'label_join({runs}, "run", " ", "run_id", "name")'
+    return by("run_id, run, benchmark, backend", named)
 
 
 def _active(expr: str) -> str:
@@ -49,23 +56,72 @@ _RESULT = (
     + f" and on (run_id, metric) {_GOAL}"
 )
 _PROGRESS = progress(_RESULT, _GOAL, moment("goal_reached"))
-_VALUE = by("run_id, metric", 'mlbench_run_metric{metric=~"$goals"}')
+_VALUE = by("run_id, metric", in_each_step('mlbench_run_metric{metric=~"$goals"}'))
+_DOTS: Final[Overrides] = {
+    "/.*/": {"custom.showPoints": "always", "custom.spanNulls": True, "custom.fillOpacity": 0}
+}
 # The time range of a run's own page: a little longer than the run, for its last scrapes.
 _FROM = f"(({moment('started')} or on (run_id) {moment('created')}) - 5) * 1000"
 _TO = f"({moment('finished')} + 30) * 1000 or on (run_id) {moment('created')} * 0"
 
-ACTIVE: Final = (
+ALL: Final = rows(
+    "All runs",
+    "Every run that the time range has seen, of the newest hundred. A click on a run leads to its "
+    "detail, over the run's own time. Result and samples/s are the newest of the time range. "
+    "Missing is what was recorded and is neither in Prometheus nor kept: 0, or something is wrong.",
+    column("info", or_none(_info(_CHOSEN), "run", "None in this time range")),
+    column(
+        "states",
+        f"{by('run_id, state', latest('mlbench_run_state'))} == 1 and on (run_id) {_CHOSEN}",
+    ),
+    column("result", _shown(_RESULT)),
+    column("goal", _shown(_GOAL)),
+    column("time_to_goal", _shown(latest("mlbench_run_time_to_goal_seconds"))),
+    column("throughput", _shown(latest("run:mlbench_run_throughput:mean"))),
+    column("duration", _shown(duration())),
+    column("workers", _shown(latest("mlbench_run_workers"))),
+    column("started", _shown(f"{moment('started')} * 1000")),
+    column("missing", _shown(f"{_samples('recorded')} - {_samples('in_prometheus|kept')}")),
+    column("attempts", _shown(latest("mlbench_run_attempts"))),
+    column("from", _shown(_FROM)),
+    column("to", _shown(_TO)),
+    columns=(
+        Column("run", links=(links.RUN_OF_ROW,)),
+        Column("state", width=95, mappings=thresholds.RUN_STATE),
+        Column("result", unit="short", width=60),
+        Column("goal", unit="short", width=50),
+        Column("time_to_goal", "time to goal", unit="suffix: s", decimals=1, width=105),
+        Column("throughput", "samples/s", unit="none", width=85),
+        Column("duration", unit="dthms", width=80),
+        Column("workers", unit="none", decimals=0, width=70),
+        Column("started", unit="dateTimeAsIso", width=160),
+        Column("missing", unit="none", decimals=0, width=75, colours=thresholds.ANY_IS_BAD),
+        Column("benchmark", width=120),
+        Column("backend", width=95),
+        Column("attempts", unit="none", decimals=0, width=80),
+        Column("run_id", hidden=True),
+        Column("from", unit="none", decimals=0, hidden=True),
+        Column("to", unit="none", decimals=0, mappings=thresholds.STILL_RUNNING, hidden=True),
+    ),
+    sort_by="started",
+    descending=True,
+    height=10,
+)
+
+NOW: Final = (
     figure(
         "Active run",
         "The run that trains now. A click leads to it.",
-        value(_active(by("run_id, name", "mlbench_run_info")), "{{name}}"),
-        width=5,
+        value(
+            or_none(_active(by("run_id, name", "mlbench_run_info")), "name", "No run is active"),
+            "{{name}}",
+        ),
         show=BigValueTextMode.NAME,
         links=(links.RUN_OF_SERIES,),
-        no_value="No run is active",
+        colours=thresholds.thresholds(GREY, {1: BLUE}),
     ),
     dial(
-        "Progress to goal",
+        "Progress",
         "How near the active run's newest value is to its goal, whether higher or lower is better.",
         value(_active(f"({_PROGRESS})"), "run {{run_id}}"),
         unit="percentunit",
@@ -78,19 +134,11 @@ ACTIVE: Final = (
         value(
             _active(f"time() - {by('run_id', 'mlbench_run_started_timestamp_seconds')}"), "elapsed"
         ),
-        unit="s",
-        decimals=0,
+        unit="dthms",
         no_value="No run is active",
     ),
     figure(
-        "Epoch",
-        "The epoch that the active run has come to.",
-        value(_active(by("run_id", f'mlbench_run_metric{{metric="{names.EPOCH}"}}')), "epoch"),
-        decimals=0,
-        no_value="No run is active",
-    ),
-    figure(
-        "Throughput",
+        "Samples/s",
         "Training samples that the active run does in a second, over the last minute.",
         value(_active("run:mlbench_worker_samples:rate1m"), "samples/s"),
         unit="short",
@@ -98,10 +146,10 @@ ACTIVE: Final = (
         no_value="No run is active",
     ),
     figure(
-        "Last progress",
+        "Last step",
         "How long ago the rank of the active run that is furthest behind did its last step.",
         value(_active("run:mlbench_worker_progress:age_seconds"), "age"),
-        unit="s",
+        unit="suffix: s ago",
         decimals=0,
         colours=thresholds.PROGRESS_AGE,
         no_value="No run is active",
@@ -110,7 +158,7 @@ ACTIVE: Final = (
         "Queue",
         "Runs that wait: for the active run to end, or for workers.",
         value(f"count({_QUEUED}) or vector(0)", "waiting"),
-        width=3,
+        mappings=thresholds.value_map({"0": ("No run waits", GREY)}),
     ),
 )
 
@@ -119,85 +167,43 @@ CURVES: Final = (
         "Value of the goal's metric",
         "The metric that each run wants to bring to its goal. Dots are where it was measured.",
         recorded(
-            while_running(f"{_VALUE} and on (run_id, metric) mlbench_run_goal", ""),
+            f"{_VALUE} and on (run_id, metric) mlbench_run_goal",
             "run {{run_id}} {{metric}}",
         ),
         unit="short",
         width=12,
         height=7,
-        no_value="No run records the metric of a goal",
+        overrides=_DOTS,
+        no_value="No run recorded the metric of its goal in this time range",
     ),
     rows(
         "Queue in order",
         "Runs that wait, the next one on top.",
-        column("info", f"{by(_INFO, 'mlbench_run_info')} and on (run_id) ({_QUEUED})"),
+        column(
+            "info",
+            or_none(
+                f"{_info('mlbench_run_info')} and on (run_id) ({_QUEUED})", "run", "No run waits"
+            ),
+        ),
+        column("workers", f"{by('run_id', 'mlbench_run_workers')} and on (run_id) ({_QUEUED})"),
         column(
             "waiting",
             f"time() - {by('run_id', 'mlbench_run_created_timestamp_seconds')}"
             f" and on (run_id) ({_QUEUED})",
         ),
-        column("workers", f"{by('run_id', 'mlbench_run_workers')} and on (run_id) ({_QUEUED})"),
         columns=(
-            Column("run_id", "run", width=70),
-            Column("name"),
-            Column("benchmark"),
-            Column("workers", unit="none", decimals=0),
-            Column("waiting", "waits for", unit="s", decimals=0),
+            Column("run"),
+            Column("waiting", "waits for", unit="dthms", width=110),
+            Column("workers", unit="none", decimals=0, width=80),
+            Column("benchmark", width=120),
             Column("backend", hidden=True),
+            Column("run_id", hidden=True),
         ),
         sort_by="waits for",
         descending=True,
         width=12,
         height=7,
-        no_value="No run waits",
     ),
-)
-
-ALL: Final = rows(
-    "All runs",
-    "Every run that the time range has seen, of the newest hundred. A click on a run leads to its "
-    "detail, over the run's own time. Missing is what was recorded and is neither in Prometheus "
-    "nor kept: 0, or something is wrong.",
-    column("info", by(_INFO, _CHOSEN)),
-    column(
-        "states",
-        f"{by('run_id, state', latest('mlbench_run_state'))} == 1 and on (run_id) {_CHOSEN}",
-    ),
-    column("workers", _shown(latest("mlbench_run_workers"))),
-    column("started", _shown(f"{moment('started')} * 1000")),
-    column("duration", _shown(duration())),
-    column("goal", _shown(_GOAL)),
-    column("result", _shown(_RESULT)),
-    column("time_to_goal", _shown(latest("mlbench_run_time_to_goal_seconds"))),
-    column("throughput", _shown(latest("run:mlbench_run_throughput:mean"))),
-    column("attempts", _shown(latest("mlbench_run_attempts"))),
-    column("recorded", _shown(_samples("recorded"))),
-    column("missing", _shown(f"{_samples('recorded')} - {_samples('in_prometheus|kept')}")),
-    column("from", _shown(_FROM)),
-    column("to", _shown(_TO)),
-    columns=(
-        Column("run_id", "run", width=60, links=(links.RUN_OF_ROW,)),
-        Column("name", width=230, links=(links.RUN_OF_ROW,)),
-        Column("state", width=110, mappings=thresholds.RUN_STATE),
-        Column("benchmark"),
-        Column("workers", unit="none", decimals=0, width=80),
-        Column("backend", width=80),
-        Column("started", unit="dateTimeAsIso", width=165),
-        Column("duration", unit="s", decimals=0),
-        Column("goal", unit="short"),
-        Column("result", unit="short"),
-        Column("time_to_goal", "time to goal", unit="s", decimals=1),
-        Column("throughput", "samples/s", unit="short"),
-        Column("attempts", unit="none", decimals=0),
-        Column("recorded", "values", unit="none", decimals=0),
-        Column("missing", unit="none", decimals=0, colours=thresholds.ANY_IS_BAD),
-        Column("from", unit="none", decimals=0, hidden=True),
-        Column("to", unit="none", decimals=0, mappings=thresholds.STILL_RUNNING, hidden=True),
-    ),
-    sort_by="started",
-    descending=True,
-    height=14,
-    no_value="The time range has seen no run",
 )
 
 BOARD: Final = Board(
@@ -217,5 +223,6 @@ BOARD: Final = Board(
             hidden=True,
         ),
     ),
-    rows=(Row("Now", ACTIVE), Row("Goal and queue", CURVES), Row("Results", (ALL,))),
+    # Results first: where nothing goes on they are all there is to see.
+    rows=(Row("Results", (ALL,)), Row("Now", NOW), Row("Goal and queue", CURVES)),
 )

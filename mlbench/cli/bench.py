@@ -17,7 +17,7 @@ from mlbench.cli.compare import OutputsOption, check_files, write_and_show
 from mlbench.cli.live import follow
 from mlbench.cli.order import LONGEST_NAME, Order
 from mlbench.client import ApiClient
-from mlbench.records import Benchmark, Run
+from mlbench.records import Benchmark, Info, Run
 from mlbench.report import figures
 
 # As many as the API compares at a time.
@@ -35,7 +35,17 @@ def bench(
         str | None,
         typer.Option(help="Name of the set; with that of an interrupted set, it goes on."),
     ] = None,
-    cpus: orders.CpusOption = None,
+    cpus: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            help="Cores of each worker; by default the same for all runs of the set, as many as "
+            "the largest number of workers leaves to each.",
+        ),
+    ] = None,
+    oversubscribe: Annotated[
+        bool, typer.Option("--oversubscribe", help="Let workers share cores; the report says so.")
+    ] = False,
     bandwidth: orders.BandwidthOption = None,
     settings: orders.SettingsOption = None,
     seed: Annotated[
@@ -61,12 +71,14 @@ def bench(
         check_files(files)
         counts = read_workers(workers)
         benchmarks = {one.name: one for one in client.get_benchmarks().result().value}
-        is_local = image is not None and client.get_info().result().value.pool == "local"
-        code = orders.read_code(task, arguments or [], image, benchmarks, local=is_local)
+        info = client.get_info().result().value
+        code = orders.read_code(
+            task, arguments or [], image, benchmarks, local=info.pool == "local"
+        )
         order = replace(
             code,
             args=orders.read_settings(code, settings),
-            num_cpus=cpus,
+            num_cpus=share_cores(info, max(counts), cpus, oversubscribe=oversubscribe),
             max_bandwidth=bandwidth,
             backend=backend or code.backend,
             gpu_enabled=gpu,
@@ -77,14 +89,14 @@ def bench(
         benchmark = benchmarks.get(code.benchmark)
         seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(repeats)]
         room = len(_suffix(max(counts), repeats))
-        set_name = name or orders.make_name(code.title, room)
+        set_name = orders.make_name(code.title, room) if name is None else name
         planned = plan_runs(set_name, counts, seeds)
         earlier = find_earlier(planned, client.get_runs().result().value)
         check_earlier(earlier, order, benchmark.rules if benchmark else {})
         try:
             ended = _run_all(client, order, planned, earlier, queue=queue, quiet=json)
         except KeyboardInterrupt:
-            command = _command_to_go_on(None if name else set_name)
+            command = _command_to_go_on(set_name if name is None else None)
             err.print(f"interrupted: this run goes on; for the rest: {command}", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
         finished = [run.id for run in ended if run.state == "FINISHED"]
@@ -162,6 +174,24 @@ def read_workers(text: str) -> list[int]:
     if not re.fullmatch(r"0*[1-9][0-9]*(,0*[1-9][0-9]*)*", text):
         raise UsageError(f"--workers {text}: give numbers separated by commas, e.g. 1,2,4")
     return sorted({int(part) for part in text.split(",")})
+
+
+def share_cores(info: Info, workers: int, wanted: float | None, *, oversubscribe: bool) -> float:
+    """Return the cores of each worker of a set, the same for any number of workers up to this.
+
+    On this machine they are whole ones, and workers that would share one raise UsageError, unless
+    they shall. A cluster has as many machines as it takes.
+    """
+    cores = info.limits.cpus
+    if info.pool != "local":
+        return wanted or cores
+    each = wanted or max(1.0, float(cores // workers))
+    if workers * each > cores and not oversubscribe:
+        raise UsageError(
+            f"{workers} workers want {workers * each:g} cores, and this machine has {cores:g}: "
+            "choose fewer --workers or --cpus, or --oversubscribe, which the report will say"
+        )
+    return each
 
 
 def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -> int | None:

@@ -21,7 +21,7 @@ from mlbench.report import formats, tables
 from mlbench.report.statement import facts, statement, subtitle, title
 from mlbench.results import Comparison
 
-_STYLES = {"yes": "green", "no": "red", "unknown": "yellow"}
+_STYLES = {"yes": "green", "no": "red", "unknown": "yellow", "scaling": "yellow"}
 # The narrowest column for the name of a group or run.
 _LEAST_TEXT = 10
 _UNLIMITED = 10_000

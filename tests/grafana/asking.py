@@ -32,8 +32,8 @@ class View:
         """Return the values of Grafana's own variables, for a query with this least step."""
         step = self.step(least, points)
         return {
-            "__rate_interval": f"{max(step + least, 4 * least) * 1000:.0f}ms",
             "__interval": f"{step * 1000:.0f}ms",
+            "__rate_interval": f"{max(step + least, 4 * least) * 1000:.0f}ms",
             "__interval_ms": f"{step * 1000:.0f}",
             "__range": f"{self.last - self.first:.0f}s",
         }

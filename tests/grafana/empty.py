@@ -20,13 +20,10 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     # Workers on one machine share its network.
     "container_network_receive_bytes_total": (
         "mlbench-run / Network by worker",
-        "mlbench-workers / Network",
-        "mlbench-workers / Worker pods / received",
-        "mlbench-workers / Worker pods / sent",
-        "mlbench-workers / Network of all workers",
-        "mlbench-workers / Network in by worker",
-        "mlbench-workers / Network out by worker",
+        "mlbench-workers / Network by worker",
     ),
+    # Where the memory of workers is limited, as in a cluster.
+    "container_spec_memory_limit_bytes": ("mlbench-workers / Memory by worker / B",),
     # Something is wrong.
     'ALERTS{alertname=~"MLBench.*",alertstate="firing"}': ("mlbench-stack / Alerts that fire now",),
     # The run, or one of the runs, has reached its goal.
@@ -55,10 +52,9 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     'mlbench_run_state{state="STARTED"} == 1': (
         "mlbench-runs / Active run",
         "mlbench-runs / Elapsed",
-        "mlbench-runs / Epoch",
-        "mlbench-runs / Last progress",
-        "mlbench-runs / Progress to goal",
-        "mlbench-runs / Throughput",
+        "mlbench-runs / Last step",
+        "mlbench-runs / Progress",
+        "mlbench-runs / Samples/s",
     ),
     'mlbench_run_state{state="INITIALIZED"} == 1': ("mlbench-runs / Queue in order",),
     # The controller is told of a Grafana.

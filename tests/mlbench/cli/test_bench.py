@@ -147,7 +147,8 @@ def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("steps", "--workers", "1,99"), "num_workers: at most 16"),
+        (("steps", "--workers", "1,99"), "99 workers want 99 cores, and this machine has "),
+        (("steps", "--workers", "1,99", "--oversubscribe"), "num_workers: at most 16"),
         (
             ("steps", "--workers", "1,x"),
             "--workers 1,x: give numbers separated by",

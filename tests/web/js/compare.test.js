@@ -200,6 +200,11 @@ test("runs that cannot be compared have reasons and no winner", () => {
   deepEqual([answer, reasons, notes], ["no", ["a", "b"], ["Runs 0, 1: it is late"]]);
 });
 
+test("workers of unequal means are no measure of their number", () => {
+  const { answer, reasons } = verdict("yes", [1, 2], [{ breaks: "scaling", text: "threads" }]);
+  deepEqual([answer, reasons], ["scaling", ["threads"]]);
+});
+
 test("one run is no comparison", () => {
   equal(verdict("yes", [1]).title, "Two runs make a comparison");
 });
