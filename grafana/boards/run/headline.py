@@ -40,7 +40,7 @@ _BEST = (
     f" or on (run_id) min by (run_id) (min_over_time({_VALUES}[$__range]))"
 )
 _PACE = f"avg by (run_id) (deriv({_VALUES}[$__range]))"
-_LEFT = f"({_GOAL} - {_VALUE}) / ({_PACE}) > 0 unless on (run_id) {moment('finished')}"
+_LEFT = f"({_GOAL} - {_VALUE}) / ({_PACE}) > 0 < +Inf unless on (run_id) {moment('finished')}"
 _REACHED = by("run_id", latest(f"mlbench_run_time_to_goal_seconds{{{RUN}}}"))
 _TO_GOAL = f"{_REACHED} or on (run_id) {_LEFT}"
 
@@ -61,7 +61,8 @@ _SLOWEST = f"topk(1, {now_or_whole(_RATIO, f'avg_over_time({_RATIO}[$__range])')
 
 _FIRING = f'ALERTS{{{RUN},alertstate="firing"}}'
 _ALERTS = (
-    f"max by (alertname) ({_FIRING}) or on (alertname) max by (alertname) ({latest(_FIRING)}) * 0"
+    f"max by (alertname) ({_FIRING}) or max by (alertname) ({latest(_FIRING)}) * 0"
+    f" or on () {called('alertname', 'None', 'vector(-1)')}"
 )
 
 _tile = partial(figure, height=5)

@@ -92,4 +92,4 @@ def of_ranks(expr: str, worst: str = "topk") -> str:
 def of_pods(expr: str, aggregate: str = "sum") -> str:
     """Take a value of each pod, over its devices, with the run and rank that it works for."""
     ranks = by("pod, run_id, rank", newest_in_step(f"mlbench_worker_info{{{RANKS}}}"))
-    return f"{aggregate} by (pod) ({expr}) * on (pod) group_left (run_id, rank) {ranks}"
+    return f"{aggregate} by (pod) ({expr}) * on (pod) group_right () {ranks}"

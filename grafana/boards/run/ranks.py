@@ -73,11 +73,21 @@ the address that `mlbench up` prints. In a terminal: `mlbench logs ${run_id}`, \
 _SHARED_NETWORK = "Not known: the workers share their machine's network"
 _CPU = of_pods(rate("container_cpu_usage_seconds_total"))
 # What the order says; without it, the share of each of the run's workers on a machine.
+_PODS = by("pod, run_id", newest_in_step(f"mlbench_worker_info{{{RUN}}}"))
+_HELD = newest_in_step("container_memory_working_set_bytes")
+_PODS_ON_NODES = f"count by (run_id, node) ({_HELD} * on (pod) group_left (run_id) {_PODS})"
+_CORES = by("node", newest_in_step("machine_cpu_cores"))
+# What the order says; without it, the share of each of the run's workers on a machine.
+_PODS = by("pod, run_id", newest_in_step(f"mlbench_worker_info{{{RUN}}}"))
+_PODS_ON_NODES = (
+    "count by (run_id, node)"
+    f" ({newest_in_step('container_memory_working_set_bytes')} * on (pod) group_left (run_id) {_PODS})"
+)
+_CORES = by("node", newest_in_step("machine_cpu_cores"))
+# What the order says; without it, the share of each of the run's workers on a machine.
 _CPU_LIMIT = (
-    f"max by (run_id) (mlbench_run_cpus{{{RUN}}}) or on (run_id) min by (run_id) ("
-    f"1 / (count by (run_id, node) (container_memory_working_set_bytes * on (pod) group_left"
-    f" (run_id) {by('pod, run_id', f'mlbench_worker_info{{{RUN}}}')})"
-    " / on (node) group_left () max by (node) (machine_cpu_cores)))"
+    f"max by (run_id) (mlbench_run_cpus{{{RUN}}}) or on (run_id)"
+    f" min by (run_id) (1 / ({_PODS_ON_NODES} / on (node) group_left () {_CORES}))"
 )
 # A query of each rank costs much of Prometheus.
 _by_rank = partial(lines, points=100, overrides={**OF_RANKS, "limit": dashed(palette.RED)})
@@ -108,7 +118,7 @@ RESOURCES: Final = (
         "Memory",
         "Memory that each rank holds and that cannot be freed. A curve that climbs all the time "
         "is a leak; at its limit, if it has one, a worker is killed.",
-        graph(of_ranks(of_pods(newest_in_step("container_memory_working_set_bytes"))), "{{rank}}"),
+        graph(of_ranks(of_pods(_HELD)), "{{rank}}"),
         unit="bytes",
         no_value="No memory use in this range",
     ),
