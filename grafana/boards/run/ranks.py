@@ -72,17 +72,9 @@ the address that `mlbench up` prints. In a terminal: `mlbench logs ${run_id}`, \
 
 _SHARED_NETWORK = "Not known: the workers share their machine's network"
 _CPU = of_pods(rate("container_cpu_usage_seconds_total"))
-# What the order says; without it, the share of each of the run's workers on a machine.
 _PODS = by("pod, run_id", newest_in_step(f"mlbench_worker_info{{{RUN}}}"))
 _HELD = newest_in_step("container_memory_working_set_bytes")
 _PODS_ON_NODES = f"count by (run_id, node) ({_HELD} * on (pod) group_left (run_id) {_PODS})"
-_CORES = by("node", newest_in_step("machine_cpu_cores"))
-# What the order says; without it, the share of each of the run's workers on a machine.
-_PODS = by("pod, run_id", newest_in_step(f"mlbench_worker_info{{{RUN}}}"))
-_PODS_ON_NODES = (
-    "count by (run_id, node)"
-    f" ({newest_in_step('container_memory_working_set_bytes')} * on (pod) group_left (run_id) {_PODS})"
-)
 _CORES = by("node", newest_in_step("machine_cpu_cores"))
 # What the order says; without it, the share of each of the run's workers on a machine.
 _CPU_LIMIT = (
