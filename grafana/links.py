@@ -32,6 +32,12 @@ RUN_OF_WORKER: Final = _link("Open the run", _RUN + "${__data.fields.run_id}&${_
 RUN_OF_SERIES: Final = _link("Open the run", _RUN + "${__field.labels.run_id}&${__url_time_range}")
 
 
+# From an alert to what to do about it.
+RUNBOOK: Final = _link(
+    "What to do", "${master:raw}/docs/runbooks/${__data.fields.alertname}.md", new_tab=True
+)
+
+
 def log_of_rank(stream: str) -> DataLink:
     """Link a rank's row to its log on the master."""
     return _link(
