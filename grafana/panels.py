@@ -159,10 +159,12 @@ CURVE_COLOURS: Final[Overrides] = {
 
 
 def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
-    """Fill the space between two series in grey."""
-    edge: dict[str, object] = {"custom.lineWidth": 0, "custom.showPoints": "never"} | fixed(
-        palette.GREY
-    )
+    """Fill the space between two series in grey, without a word in the legend."""
+    edge: dict[str, object] = {
+        "custom.lineWidth": 0,
+        "custom.showPoints": "never",
+        "custom.hideFrom": common.HideSeriesConfig(legend=True, tooltip=False, viz=False),
+    } | fixed(palette.GREY)
     return {
         lowest: edge | {"custom.fillOpacity": 0},
         highest: edge | {"custom.fillBelowTo": lowest, "custom.fillOpacity": 20},

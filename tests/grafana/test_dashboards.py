@@ -80,6 +80,13 @@ def test_every_variable_is_declared_before_its_use(board: Dashboard) -> None:
 
 
 @each_board
+def test_each_refresh_looks_up_the_runs_and_no_other_variable(board: Dashboard) -> None:
+    on_time_range_change = 2
+    again = {one["name"] for one in board.variables if one["refresh"] == on_time_range_change}
+    assert again <= {"run_id"}
+
+
+@each_board
 def test_panels_name_answers_that_they_have(board: Dashboard) -> None:
     for panel in board.panels:
         answers = {target["refId"] for target in panel["targets"]}
