@@ -35,6 +35,10 @@ RUN_OF_SERIES: Final = _link("Open the run", _RUN + "${__field.labels.run_id}&${
 # From the board of a run.
 WEB_PAGE: Final = _link("Web page", "${master:raw}/runs/${run_id}", new_tab=True)
 WHOLE_RUN: Final = _link("Whole run", _RUN + "${run_id}&from=${span:raw}")
+# From an alert to what to do about it.
+RUNBOOK: Final = _link(
+    "What to do", "${master:raw}/docs/runbooks/${__data.fields.alertname}.md", new_tab=True
+)
 
 
 def log_of_rank(stream: str) -> DataLink:

@@ -10,6 +10,8 @@ DATASOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 # Grafana has no unit for it.
 CORES: Final = "suffix: cores"
+# As "s", 0.4 s would be written as 400 ms.
+SECONDS: Final = "suffix: s"
 # Hours, minutes and seconds, where "s" would write "1.52 mins".
 DURATION: Final = "dthms"
 

@@ -79,7 +79,7 @@ def missing(text: str) -> ValueMapping:
 
 
 RUN_STATE: Final = value_map({key: (key, colour) for key, colour in palette.RUN_STATE.items()})
-UP: Final = value_map({"0": ("down", RED), "1": ("up", GREEN)})
+ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", GREEN)})
 PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
 SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
 FIRING: Final = value_map({"0": ("none", GREY), "1": ("firing", RED)})

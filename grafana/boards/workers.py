@@ -11,7 +11,19 @@ from grafana.board import Board, Row
 from grafana.figures import figure
 from grafana.graphs import lines, timeline
 from grafana.panels import Overrides, band, dashed, fixed
-from grafana.queries import CORES, Query, age, by, column, graph, history, latest, rate, value
+from grafana.queries import (
+    CORES,
+    SECONDS,
+    Query,
+    age,
+    by,
+    column,
+    graph,
+    history,
+    latest,
+    rate,
+    value,
+)
 from grafana.tables import Column, rows
 from grafana.transformations import states
 from mlbench.palette import GREY, RED
@@ -52,9 +64,6 @@ _TROUBLE = by(
     + f' or label_replace({_NOT_RUNNING}, "trouble", "$1", "phase", "(.*)")'
     + f' or label_replace(0 * {_PRESENT}, "trouble", "-", "", "")',
 )
-
-# As "s", 0.4 s are written as 400 ms.
-_SECONDS: Final = "suffix: s"
 
 # More workers than this are drawn as a band, beside so many of them by name.
 _NAMED: Final = 5
@@ -107,7 +116,7 @@ HEADLINE: Final = (
         "The worker that the master has not heard of for longest, and for how long. After 30 s it "
         "gives a worker up.",
         value(f"topk(1, {_SILENT_FOR})", "{{pod}}"),
-        unit=_SECONDS,
+        unit=SECONDS,
         decimals=1,
         colours=thresholds.HEARTBEAT_AGE,
         show=BigValueTextMode.VALUE_AND_NAME,
@@ -132,7 +141,7 @@ TABLE: Final = rows(
         Column(
             "silent",
             "heard of",
-            unit=_SECONDS,
+            unit=SECONDS,
             decimals=1,
             width=95,
             colours=thresholds.HEARTBEAT_AGE,

@@ -67,7 +67,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     ),
     'mlbench_run_state{state="INITIALIZED"} == 1': ("mlbench-runs / Queue in order",),
     # The controller is told of a Grafana.
-    "mlbench_grafana_requests_total": ("mlbench-stack / Requests to Grafana",),
+    "mlbench_grafana_requests_total": ("mlbench-stack / What fails / G",),
 }
 """What may be lacking, in PromQL with the dashboard's variables, and who finds nothing then.
 
