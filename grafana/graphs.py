@@ -137,7 +137,7 @@ def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]
         description,
         queries,
         options,
-        Look(width=24, unit="short", mappings=(), points=200) | look,
+        Look(width=24, unit="short", mappings=(), data_points=200) | look,
         color=BY_ORDER,
         custom=statetimeline.FieldConfig(line_width=0, fill_opacity=75),
     )

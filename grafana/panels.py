@@ -52,7 +52,7 @@ class Look(TypedDict, total=False):
     """The highest value of the scale."""
     colours: ThresholdsConfig
     mappings: Sequence[ValueMapping]
-    points: int
+    data_points: int
     """How many points of each series are asked for; as many as fit by default."""
     repeat: str
     """The variable for each of whose values there is a panel, four in a line."""
@@ -113,7 +113,7 @@ def panel(
         ),
         transformations=list(look.get("transformations", ())),
         plugin_version=_PLUGIN_VERSION,
-        max_data_points=look.get("points"),
+        max_data_points=look.get("data_points"),
         repeat=look.get("repeat"),
         repeat_direction="h" if "repeat" in look else None,
         max_per_row=4 if "repeat" in look else None,

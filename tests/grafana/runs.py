@@ -72,7 +72,7 @@ def _use(client: ApiClient, prometheus: PrometheusClient) -> Used:
     client.create_run("waiting", 2, benchmark="steps", queue=True).result()
     wait_for(lambda: _all_is_seen(prometheus, active), 90, "the active run is seen")
     view = _view("active", active, time.time() - _MARGIN_SECONDS)
-    return Used(prometheus, finished, day, client.get_result(ended.id), view)
+    return Used(prometheus, finished, day, client.get_result(ended.id).result().value, view)
 
 
 def _order_digits(client: ApiClient, name: str, args: dict[str, str]) -> Run:

@@ -82,7 +82,7 @@ _CPU_LIMIT = (
     f" min by (run_id) (1 / ({_PODS_ON_NODES} / on (node) group_left () {_CORES}))"
 )
 # A query of each rank costs much of Prometheus.
-_by_rank = partial(lines, points=100, overrides={**OF_RANKS, "limit": dashed(palette.RED)})
+_by_rank = partial(lines, data_points=100, overrides={**OF_RANKS, "limit": dashed(palette.RED)})
 RESOURCES: Final = (
     _by_rank(
         "CPU",
