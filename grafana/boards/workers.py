@@ -20,7 +20,6 @@ from grafana.queries import (
     column,
     graph,
     history,
-    latest,
     rate,
     value,
 )
@@ -34,9 +33,9 @@ _CHOSEN: Final = f"{{{_PODS},{_NODES}}}"
 _PRESENT: Final = by("pod", f"mlbench_pod_info{_CHOSEN}")
 
 
-def _here(expr: str) -> str:
-    """Take series of pods that do not name a node on the chosen nodes alone."""
-    return f"({expr}) and on (pod) {latest(f'mlbench_pod_info{_CHOSEN}')}"
+def _here(expr: str, pods: str = _PRESENT) -> str:
+    """Take series that name a pod and no node on the chosen nodes alone."""
+    return f"({expr}) and on (pod) {pods}"
 
 
 def _rates(*counters: str) -> str:
@@ -160,9 +159,11 @@ TABLE: Final = rows(
     no_value="No worker",
 )
 
+# Also of pods that are gone, and while the master, which tells their nodes, was not scraped.
+_EVER_PRESENT = f"last_over_time(mlbench_pod_info{_CHOSEN}[$__range] @ end())"
 _RANK_NAMES = (
     "label_replace(label_replace(label_join("
-    + _here(by("pod, run_id, rank", f"mlbench_worker_info{{{_PODS}}}"))
+    + _here(by("pod, run_id, rank", f"mlbench_worker_info{{{_PODS}}}"), _EVER_PRESENT)
     + ', "both", ";", "run_id", "rank"), '
     '"work", "idle", "", ""), "work", "run $1 rank $2", "both", "(.+);(.+)")'
 )

@@ -25,7 +25,9 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     # Where the memory of workers is limited, as in a cluster.
     "container_spec_memory_limit_bytes": ("mlbench-workers / Memory by worker / B",),
     # Something is wrong.
-    'ALERTS{alertname=~"MLBench.*",alertstate="firing"}': ("mlbench-stack / Alerts that fire now",),
+    'ALERTS{alertname=~"MLBench.*",alertstate="firing"}': (
+        "mlbench-stack / Alerts that fire now / since",
+    ),
     # The run, or one of the runs, has reached its goal.
     'mlbench_run_goal_reached_timestamp_seconds{run_id="$run_id"}': (
         "mlbench-run / annotation Goal reached",
