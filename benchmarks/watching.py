@@ -23,7 +23,7 @@ from tests.grafana.dashboards import load_all
 WORKERS = 200
 STRAGGLER = 17
 _STEP_SECONDS = 0.1
-# Of a step, what a rank computes; for the rest it waits.
+# The parts of what a rank computes.
 _COMPUTES: Final[dict[Phase, float]] = {
     "data": 0.1,
     "forward": 0.3,
@@ -40,19 +40,10 @@ _BOARDS = ("mlbench-run", "mlbench-workers")
 
 def measure(folder: Path) -> list[Figure]:
     """Return milliseconds: of all rules each time they are evaluated, and of all of a board."""
-    shutil.copytree(prometheus_folder() / "rules", folder / "rules")
     began = time.time()
-    with serving_workers() as port:
-        write_targets(folder / "targets", port)
-        with running_prometheus(folder) as url:
-            own = [{"targets": [url.removeprefix("http://")]}]
-            (folder / "targets" / "prometheus.json").write_text(json.dumps(own))
-            time.sleep(_WATCHED_SECONDS)
-            prometheus = PrometheusClient(url)
-            figures = [_rules(prometheus)]
-            figures += [_board(prometheus, uid, began) for uid in _BOARDS]
-            prometheus.close()
-    return figures
+    with watched_workers(folder) as prometheus:
+        time.sleep(_WATCHED_SECONDS)
+        return [_rules(prometheus), *(_board(prometheus, uid, began) for uid in _BOARDS)]
 
 
 def _rules(prometheus: PrometheusClient) -> Figure:
@@ -84,6 +75,20 @@ def _board(prometheus: PrometheusClient, uid: str, began: float) -> Figure:
 
 
 @contextmanager
+def watched_workers(folder: Path) -> Iterator[PrometheusClient]:
+    """Run a Prometheus with all rules that watches all workers and itself."""
+    shutil.copytree(prometheus_folder() / "rules", folder / "rules")
+    with serving_workers() as port:
+        write_targets(folder / "targets", port)
+        with running_prometheus(folder) as url:
+            own = [{"targets": [url.removeprefix("http://")]}]
+            (folder / "targets" / "prometheus.json").write_text(json.dumps(own))
+            prometheus = PrometheusClient(url)
+            yield prometheus
+            prometheus.close()
+
+
+@contextmanager
 def serving_workers() -> Iterator[int]:
     """Serve the metrics of all workers and of their master; give the port."""
     began = time.time()
@@ -92,7 +97,7 @@ def serving_workers() -> Iterator[int]:
         def do_GET(self) -> None:
             _, what, number = self.path.split("/")
             now = time.time()
-            lines = _master(now, began) if what == "master" else _worker(int(number), now, began)
+            lines = _LINES[what](int(number), now, began)
             body = "".join(f"{line}\n" for line in lines).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -120,13 +125,14 @@ def write_targets(folder: Path, port: int) -> None:
     jobs = {
         "master": [target("/master/0", "master")],
         "workers": [target(f"/worker/{number}", f"w{number}") for number in range(WORKERS)],
+        "exporter": [target("/used/0", "used"), target("/recorded/0", "recorded")],
     }
     folder.mkdir()
     for job, targets in jobs.items():
         (folder / f"{job}.json").write_text(json.dumps(targets))
 
 
-def _master(now: float, began: float) -> Iterator[str]:
+def _master(_: int, now: float, began: float) -> Iterator[str]:
     yield f'{names.RUN_INFO}{{run_id="1",name="big",benchmark="digits",workers="{WORKERS}"}} 1'
     yield f'{names.RUN_WORKERS}{{run_id="1"}} {WORKERS}'
     yield f'{names.RUN_STARTED}{{run_id="1"}} {began}'
@@ -138,7 +144,7 @@ def _master(now: float, began: float) -> Iterator[str]:
 
 
 def _worker(number: int, now: float, began: float) -> Iterator[str]:
-    """Yield the lines of one worker's agent, exporter and recording."""
+    """Yield the lines of one worker's agent."""
     seconds = now - began
     steps = int(seconds / _STEP_SECONDS)
     rank = f'run_id="1",rank="{number}"'
@@ -152,30 +158,55 @@ def _worker(number: int, now: float, began: float) -> Iterator[str]:
     yield f"{names.WORKER_STEP_SECONDS}_count{{{rank}}} {steps}"
     for bucket in _BUCKETS:
         yield f'{names.WORKER_STEP_SECONDS}_bucket{{{rank},le="{bucket}"}} {steps}'
-    computes = _computes(number)
-    of_step = {phase: computes * share for phase, share in _COMPUTES.items()}
-    of_step |= {"communication": 1 - computes, "evaluation": 0.04}
-    for phase, share in of_step.items():
-        value = seconds * share
+    for phase, value in _phases(number, seconds).items():
         yield f'{names.WORKER_PHASE_SECONDS}{{{rank},phase="{phase}"}} {value}'
-        yield f'{names.RUN_METRIC}{{{rank},metric="{names.phase_metric(phase)}"}} {value}'
-    for metric, value in _recorded(number, seconds).items():
-        yield f'{names.RUN_METRIC}{{{rank},metric="{metric}"}} {value}'
-    container = f'namespace="n",pod="w{number}",container="worker",node="n{number % 20}"'
-    used = {
-        "cpu_usage_seconds": seconds * (0.5 + computes),
-        "network_receive_bytes": seconds * (4e7 + number * 1e4),
-        "network_transmit_bytes": seconds * (4e7 + number * 1e4),
-    }
-    for what, value in used.items():
-        yield f"container_{what}_total{{{container}}} {value}"
-    yield f"container_memory_working_set_bytes{{{container}}} {2e9 + number * 1e6}"
-    yield f"container_threads{{{container}}} {40 + number % 3}"
-    gpu = f'node="n{number % 20}",gpu="{number // 20}",uuid="GPU-{number}",pod="w{number}"'
-    yield f"mlbench_gpu_utilization_ratio{{{gpu}}} {computes}"
-    yield f"mlbench_gpu_memory_used_bytes{{{gpu}}} {3e10 + number * 1e6}"
-    yield f"mlbench_gpu_memory_total_bytes{{{gpu}}} 8e10"
-    yield f"mlbench_gpu_power_watts{{{gpu}}} {100 + 500 * computes}"
+
+
+def _recorded(_: int, now: float, began: float) -> Iterator[str]:
+    """Yield what all ranks record. Scraped, it costs Prometheus what written values cost."""
+    seconds = now - began
+    learnt = 1 - math.exp(-seconds / 300)
+    for number in range(WORKERS):
+        recorded = {
+            names.TRAIN_LOSS: 2.3 - 2.1 * learnt + number % 11 / 100,
+            names.TRAIN_ACCURACY: 10 + 88 * learnt - number % 5 / 2,
+            names.VAL_ACCURACY: 10 + 86 * learnt,
+            names.LEARNING_RATE: 0.1,
+            names.STEP: int(seconds / _STEP_SECONDS),
+            names.EPOCH: int(seconds / 30),
+            names.SAMPLES: int(seconds / _STEP_SECONDS) * 64,
+            names.TRAIN_SECONDS: seconds,
+        }
+        for phase, value in _phases(number, seconds).items():
+            recorded[names.phase_metric(phase)] = value
+        for metric, value in recorded.items():
+            yield f'{names.RUN_METRIC}{{run_id="1",rank="{number}",metric="{metric}"}} {value}'
+
+
+def _used(_: int, now: float, began: float) -> Iterator[str]:
+    """Yield what all workers use."""
+    seconds = now - began
+    for number in range(WORKERS):
+        busy, node = _computes(number), f"n{number % 20}"
+        container = f'namespace="n",pod="w{number}",container="worker",node="{node}"'
+        yield f"container_cpu_usage_seconds_total{{{container}}} {seconds * (0.5 + busy)}"
+        for way in ("receive", "transmit"):
+            sent = seconds * (4e7 + number * 1e4)
+            yield f"container_network_{way}_bytes_total{{{container}}} {sent}"
+        yield f"container_memory_working_set_bytes{{{container}}} {2e9 + number * 1e6}"
+        yield f"container_threads{{{container}}} {40 + number % 3}"
+        gpu = f'node="{node}",gpu="{number // 20}",uuid="GPU-{number}",pod="w{number}"'
+        yield f"mlbench_gpu_utilization_ratio{{{gpu}}} {busy}"
+        yield f"mlbench_gpu_memory_used_bytes{{{gpu}}} {3e10 + number * 1e6}"
+        yield f"mlbench_gpu_memory_total_bytes{{{gpu}}} 8e10"
+        yield f"mlbench_gpu_power_watts{{{gpu}}} {100 + 500 * busy}"
+
+
+def _phases(number: int, seconds: float) -> dict[Phase, float]:
+    """Return the seconds of a rank's phases: what it does not compute, it waits."""
+    busy = _computes(number)
+    phases = {phase: seconds * busy * share for phase, share in _COMPUTES.items()}
+    return phases | {"communication": seconds * (1 - busy), "evaluation": seconds * 0.04}
 
 
 def _computes(number: int) -> float:
@@ -183,16 +214,4 @@ def _computes(number: int) -> float:
     return 0.9 if number == STRAGGLER else 0.42 + number % 7 / 100
 
 
-def _recorded(number: int, seconds: float) -> dict[str, float]:
-    """Return what a rank records, besides the seconds of its phases."""
-    learnt = 1 - math.exp(-seconds / 300)
-    return {
-        names.TRAIN_LOSS: 2.3 - 2.1 * learnt + number % 11 / 100,
-        names.TRAIN_ACCURACY: 10 + 88 * learnt - number % 5 / 2,
-        names.VAL_ACCURACY: 10 + 86 * learnt,
-        names.LEARNING_RATE: 0.1,
-        names.STEP: int(seconds / _STEP_SECONDS),
-        names.EPOCH: int(seconds / 30),
-        names.SAMPLES: int(seconds / _STEP_SECONDS) * 64,
-        names.TRAIN_SECONDS: seconds,
-    }
+_LINES: Final = {"master": _master, "worker": _worker, "recorded": _recorded, "used": _used}

@@ -5,13 +5,15 @@ cores and bandwidth, its shape, are always known. Runs that share all facts form
 differ in nothing but their seed, name and moment.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from master.results import statistics
+from master.results.evidence import judge
 from master.results.statistics import mean, ratio
-from mlbench.results import Comparison, Difference, Group, Result, Summary, Value
+from mlbench.results import Comparison, Difference, Evidence, Group, Result, Summary, Value
 
 Facts = Mapping[str, str]
 
@@ -163,7 +165,12 @@ def to_groups(results: Sequence[Result], facts: Mapping[int, Facts]) -> tuple[Gr
     groups = [_group(kind, label) for kind, label in zip(kinds, _labels(kinds), strict=True)]
     scaled = len({group.num_workers for group in groups}) > 1
     return tuple(
-        _against(groups[0], group, scaled=scaled) if _same_task(kinds[0], kind) else group
+        replace(
+            _against(groups[0], group, scaled=scaled),
+            evidence=_evidence(kinds[0], kind, (groups[0].label, group.label)),
+        )
+        if _same_task(kinds[0], kind)
+        else group
         for group, kind in zip(groups, kinds, strict=True)
     )
 
@@ -262,6 +269,7 @@ def _group(kind: _Kind, label: str) -> Group:
         efficiency=None,
         throughput_speedup=None,
         throughput_efficiency=None,
+        evidence=None,
         doubt="",
     )
 
@@ -294,6 +302,26 @@ def _against(first: Group, group: Group, *, scaled: bool) -> Group:
         throughput_efficiency=throughput_efficiency,
         doubt=_doubt(group.label, max(efficiency or 0.0, throughput_efficiency or 0.0)),
     )
+
+
+def _evidence(first: _Kind, other: _Kind, labels: tuple[str, str]) -> Evidence | None:
+    """Judge the times to accuracy of two kinds, or their throughput where none reached a goal."""
+    if first is other:
+        return None
+    times, others = _times(first), _times(other)
+    if not any(map(math.isfinite, [*times, *others])):
+        times, others = _rates(first), _rates(other)
+    return judge(times, others, labels)
+
+
+def _times(kind: _Kind) -> list[float]:
+    reached = (one.time_to_accuracy for one in kind.results)
+    seconds = (one.training_seconds if one else None for one in reached)
+    return [math.inf if one is None else one for one in seconds]
+
+
+def _rates(kind: _Kind) -> list[float]:
+    return [one.samples_per_second for one in kind.results if one.samples_per_second is not None]
 
 
 def _doubt(label: str, efficiency: float) -> str:

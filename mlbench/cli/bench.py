@@ -19,9 +19,18 @@ from mlbench.cli.order import LONGEST_NAME, Order
 from mlbench.client import ApiClient
 from mlbench.records import Benchmark, Info, Run
 from mlbench.report import figures
+from mlbench.results import Group
 
 # As many as the API compares at a time.
 _MOST_RUNS = 200
+
+
+def read_percent(text: str) -> float:
+    """Return the number of ``5%`` or ``5``; raise BadParameter for others."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)%?", text)
+    if not found or not float(found[1]):
+        raise typer.BadParameter(f"{text!r} is no share: write 5%")
+    return float(found[1])
 
 
 def bench(
@@ -31,6 +40,14 @@ def bench(
         str, typer.Option(metavar="N,N...", help="Numbers of workers, separated by commas.")
     ] = "1,2",
     repeats: Annotated[int, typer.Option(min=1, help="Runs for each number of workers.")] = 5,
+    until: Annotated[
+        float | None,
+        typer.Option(
+            parser=read_percent,
+            metavar="PERCENT",
+            help="Stop repeating once every mean is known to within so much, e.g. 5%.",
+        ),
+    ] = None,
     name: Annotated[
         str | None,
         typer.Option(help="Name of the set; with that of an interrupted set, it goes on."),
@@ -94,18 +111,18 @@ def bench(
         earlier = find_earlier(planned, client.get_runs().result().value)
         check_earlier(earlier, order, benchmark.rules if benchmark else {})
         try:
-            ended = _run_all(client, order, planned, earlier, queue=queue, quiet=json)
+            ended = _run_all(client, order, planned, earlier, until, queue=queue, quiet=json)
         except KeyboardInterrupt:
             command = _command_to_go_on(set_name if name is None else None)
             err.print(f"interrupted: this run goes on; for the rest: {command}", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
         finished = [run.id for run in ended if run.state == "FINISHED"]
-        missing = len(planned) - len(finished)
+        missing = len(ended) - len(finished)
         if finished:
             comparison = client.compare(finished).result().value
             write_and_show(client, comparison, files, left_out=missing, as_json=json)
     if missing:
-        err.print(f"{missing} of {len(planned)} runs did not finish, and are left out", style="red")
+        err.print(f"{missing} of {len(ended)} runs did not finish, and are left out", style="red")
         raise typer.Exit(FAILED)
 
 
@@ -123,11 +140,15 @@ def _run_all(
     order: Order,
     planned: Sequence[PlannedRun],
     earlier: Mapping[PlannedRun, Run],
+    until: float | None,
     *,
     queue: bool,
     quiet: bool,
 ) -> list[Run]:
-    """Run what does not exist yet, one after the other, and return all runs of the set."""
+    """Run what does not exist yet, one after the other, and return all runs of the set.
+
+    They may be fewer than planned if the means need only be known ``until`` a part of themselves.
+    """
     waiting = [one for one in planned if one not in earlier or earlier[one].active]
     took: list[tuple[PlannedRun, float]] = []
     ended: list[Run] = []
@@ -157,7 +178,19 @@ def _run_all(
             took.append((one, (end - began).total_seconds()))
         if run.state != "FINISHED":
             tell(f"run {run.id} ({run.name}): {run.state}: {run.reason}", style="red")
+        is_whole = number % len({one.num_workers for one in planned}) == 0
+        if until is not None and is_whole and _are_known(client, ended, until):
+            tell(f"every mean is known to within {until:.3g}%")
+            break
     return ended
+
+
+def _are_known(client: ApiClient, ended: Sequence[Run], percent: float) -> bool:
+    finished = [run.id for run in ended if run.state == "FINISHED"]
+    if not finished:
+        return False
+    groups = client.compare(finished).result().value.groups
+    return all(is_known(group, percent) for group in groups)
 
 
 def _command_to_go_on(name: str | None) -> str:
@@ -174,6 +207,14 @@ def read_workers(text: str) -> list[int]:
     if not re.fullmatch(r"0*[1-9][0-9]*(,0*[1-9][0-9]*)*", text):
         raise UsageError(f"--workers {text}: give numbers separated by commas, e.g. 1,2,4")
     return sorted({int(part) for part in text.split(",")})
+
+
+def is_known(group: Group, percent: float) -> bool:
+    """Check if a group's mean time to accuracy, or its throughput, has an interval as narrow."""
+    found = group.training_seconds_to_accuracy or group.samples_per_second
+    if found is None or found.mean is None or found.mean_low is None or found.mean_high is None:
+        return False
+    return (found.mean_high - found.mean_low) / 2 <= percent / 100 * found.mean
 
 
 def share_cores(info: Info, workers: int, wanted: float | None, *, oversubscribe: bool) -> float:

@@ -133,6 +133,7 @@ def show_comparison(comparison: Comparison, left_out: int = 0) -> None:
     if said.sentence:
         out.print(said.sentence, style=_STYLES[said.comparable])
     _show_list(said.reasons)
+    _show_list(said.evidence)
     if said.departures:
         out.print("departures from the rules of the task:", style="yellow")
         _show_list(said.departures)

@@ -32,6 +32,8 @@ class Statement:
     """Other differences."""
     departures: tuple[str, ...]
     """Where runs leave the rules of their task."""
+    evidence: tuple[str, ...]
+    """Whether the groups differ by more than chance."""
 
 
 def title(comparison: Comparison) -> str:
@@ -68,6 +70,7 @@ def statement(comparison: Comparison) -> Statement:
         reasons=tuple(reasons),
         differences=tuple(one.text for one in comparison.differences if one.breaks == "no"),
         departures=tuple(_departures(comparison.results)),
+        evidence=tuple(group.evidence.text for group in comparison.groups if group.evidence),
     )
 
 

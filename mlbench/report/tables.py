@@ -11,6 +11,7 @@ from mlbench.results import Comparison, Group, Result
 
 Cell = float | int | str | None
 
+_INTERVAL = "From, to: where the mean is with 95 % confidence."
 _CAUTION = "Speed-up and efficiency are not those of the number of workers alone: see above."
 
 
@@ -93,6 +94,8 @@ def _time_to_accuracy(groups: Sequence[Group], caution: str) -> Table | None:
             "In training time, evaluation left out.",
         ),
         _figure("mean", "s", "training_seconds_to_accuracy.mean"),
+        _figure("from", "s", "training_seconds_to_accuracy.mean_low", _INTERVAL, is_minor=True),
+        _figure("to", "s", "training_seconds_to_accuracy.mean_high", is_minor=True),
         _figure("fastest", "s", "training_seconds_to_accuracy.minimum"),
         _figure("slowest", "s", "training_seconds_to_accuracy.maximum"),
         _figure("std. dev.", "s", "training_seconds_to_accuracy.standard_deviation"),

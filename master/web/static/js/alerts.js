@@ -20,12 +20,13 @@ export async function listAlerts(list, isWanted) {
 }
 
 function createAlert(/** @type {Alert} */ alert) {
-  const details = `${alert.severity}, since ${moment(alert.since)}: ${alert.runbook}`;
+  const details = `${alert.severity}, since ${moment(alert.since)}. `;
   return h(
     "li",
     { class: `notice ${alert.severity === "critical" ? "bad" : ""}` },
     h("strong", {}, alert.name),
     ` ${alert.text} `,
     h("span", { class: "soft small-text" }, details),
+    alert.runbook && h("a", { href: `/${alert.runbook}`, target: "_blank" }, "What to do"),
   );
 }

@@ -83,6 +83,6 @@ export class Grafana {
 
 function rangeOf(/** @type {Run} */ run) {
   const from = Math.floor(Date.parse(run.started_at) / 1000) * 1000;
-  if (!run.finished_at) return { from, to: "now", refresh: "5s" };
+  if (!run.finished_at) return { from, to: "now", refresh: "10s" };
   return { from, to: Math.ceil(Date.parse(run.finished_at) / 1000) * 1000 + AFTER_MS };
 }

@@ -37,7 +37,9 @@ export function showVerdict(/** @type {Comparison} */ comparison) {
  *   the answer is yes, scaling, no, unknown, or alone for a single run
  */
 export function toVerdict(comparison) {
-  const notes = [fastest(comparison), ...violations(comparison.results)].filter(Boolean);
+  const evidence = comparison.groups.map((group) => group.evidence?.text);
+  const said = [fastest(comparison), ...evidence, ...violations(comparison.results)];
+  const notes = said.filter(Boolean);
   if (comparison.results.length === 1) {
     const text = "Add a second run above to see them side by side.";
     return { answer: "alone", title: "Two runs make a comparison", text, reasons: [], notes };
