@@ -31,7 +31,7 @@ def lines(
     newest value and maximum, ``stacked`` draws series on top of each other, ``limits`` become
     dashed lines.
     """
-    curve = _curve(fill_opacity=60 if stacked else 8, soft_min=least)
+    curve = _curve(fill_opacity=60 if stacked else 0, soft_min=least)
     if stacked:
         curve.stacking = common.StackingConfig(mode=common.StackingMode.NORMAL)
     if limits:
@@ -72,7 +72,7 @@ def against(
 
 def _curve(
     *,
-    fill_opacity: float = 8,
+    fill_opacity: float = 0,
     points: common.VisibilityMode = common.VisibilityMode.AUTO,
     soft_min: float | None = None,
 ) -> common.GraphFieldConfig:
@@ -131,15 +131,13 @@ def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]
         legend=hidden,
         tooltip=common.VizTooltipOptions(mode=common.TooltipDisplayMode.SINGLE),
     )
-    result = panel(
+    return panel(
         "state-timeline",
         title,
         description,
         queries,
         options,
-        Look(width=24, unit="short", mappings=()) | look,
+        Look(width=24, unit="short", mappings=(), data_points=200) | look,
         color=BY_ORDER,
         custom=statetimeline.FieldConfig(line_width=0, fill_opacity=75),
     )
-    result.max_data_points = 200
-    return result

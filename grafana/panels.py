@@ -52,6 +52,8 @@ class Look(TypedDict, total=False):
     """The highest value of the scale."""
     colours: ThresholdsConfig
     mappings: Sequence[ValueMapping]
+    data_points: int
+    """How many points of each series are asked for; as many as fit by default."""
     repeat: str
     """The variable for each of whose values there is a panel, four in a line."""
     no_value: str
@@ -111,6 +113,7 @@ def panel(
         ),
         transformations=list(look.get("transformations", ())),
         plugin_version=_PLUGIN_VERSION,
+        max_data_points=look.get("data_points"),
         repeat=look.get("repeat"),
         repeat_direction="h" if "repeat" in look else None,
         max_per_row=4 if "repeat" in look else None,

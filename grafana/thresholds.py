@@ -60,6 +60,16 @@ def value_map(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
     ]
 
 
+# Also an infinity: the mean of one and any other number.
+NOT_A_NUMBER: Final = SpecialValueMap(
+    options=DashboardSpecialValueMapOptions(
+        match=SpecialValueMatch.NA_N, result=ValueMappingResult(text="NaN", color=RED)
+    )
+)
+# An alert that fires is 1, one that has fired 0, none -1.
+FIRED: Final = thresholds(GREEN, {0: ORANGE, 1: RED})
+
+
 def missing(text: str) -> ValueMapping:
     """Map a value that is not there to a grey text; without it, it has the lowest's colour."""
     shown = ValueMappingResult(text=text, color=GREY)

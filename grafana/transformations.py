@@ -23,7 +23,7 @@ def over(x: str, curves: Sequence[str]) -> list[DataTransformerConfig]:
         step("joinByField", byField="Time", mode="outer"),
         _present(f"Value #{x}"),
         _grouped([f"Value #{x}"], [f"Value #{name}" for name in curves], "lastNotNull"),
-        _sorted(f"Value #{x}"),
+        sorted_by(f"Value #{x}"),
         renamed({f"Value #{x}": x, **{f"Value #{name} (lastNotNull)": name for name in curves}}),
     ]
 
@@ -38,7 +38,7 @@ def averaged_over(x: str, value: str, curve: str) -> list[DataTransformerConfig]
         step("merge"),
         _present(column),
         _grouped([column, curve], [f"Value #{value}"], "mean"),
-        _sorted(column),
+        sorted_by(column),
         renamed({column: x}),
         *matrix(x, curve, f"Value #{value} (mean)", x=x),
         _converted(x, "number"),
@@ -60,7 +60,7 @@ def since_start(value: str, start: str, curve: str, x: str) -> list[DataTransfor
         _present(f"Value #{value}"),
         _converted("Time", "number"),
         step("calculateField", mode="binary", alias="elapsed", binary=elapsed, replaceFields=False),
-        _sorted("elapsed"),
+        sorted_by("elapsed"),
         *matrix("elapsed", curve, f"Value #{value}", x=x),
         _converted(x, "number"),
     ]
@@ -90,6 +90,21 @@ def renamed(titles: dict[str, str]) -> DataTransformerConfig:
     return step("organize", excludeByName={}, indexByName={}, renameByName=titles)
 
 
+def one_row(titles: dict[str, str]) -> list[DataTransformerConfig]:
+    """Put the answers of queries that have one row each side by side, in order of the titles."""
+    index = {name: at for at, name in enumerate(titles)}
+    return [
+        step("merge"),
+        step("organize", excludeByName={}, indexByName=index, renameByName=titles),
+    ]
+
+
+def in_order(columns: Sequence[str]) -> DataTransformerConfig:
+    """Put columns first, in this order."""
+    index = {name: at for at, name in enumerate(columns)}
+    return step("organize", excludeByName={}, indexByName=index, renameByName={})
+
+
 def _grouped(keys: Sequence[str], values: Sequence[str], keep: str) -> DataTransformerConfig:
     """Group rows by the keys; ``keep`` is how values are aggregated."""
     key: dict[str, object] = {"operation": "groupby", "aggregations": []}
@@ -97,7 +112,8 @@ def _grouped(keys: Sequence[str], values: Sequence[str], keep: str) -> DataTrans
     return step("groupBy", fields=dict.fromkeys(keys, key) | dict.fromkeys(values, aggregated))
 
 
-def _sorted(column: str) -> DataTransformerConfig:
+def sorted_by(column: str) -> DataTransformerConfig:
+    """Sort rows by a column, the least first."""
     return step("sortBy", fields={}, sort=[{"field": column, "desc": False}])
 
 
