@@ -164,7 +164,7 @@ TABLE: Final = rows(
 _EVER_PRESENT = f"last_over_time(mlbench_pod_info{_CHOSEN}[$__range] @ end())"
 _RANK_NAMES = (
     "label_replace(label_replace(label_join("
-    + _here(by("pod, run_id, rank", f"mlbench_worker_info{{{_PODS}}}"), _EVER_PRESENT)
+    + _here(f"mlbench_worker_info{{{_PODS}}}", _EVER_PRESENT)
     + ', "both", ";", "run_id", "rank"), '
     '"work", "idle", "", ""), "work", "run $1 rank $2", "both", "(.+);(.+)")'
 )
