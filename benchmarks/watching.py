@@ -1,6 +1,7 @@
 """What watching a run of 200 workers costs Prometheus: its rules, and a dashboard's queries."""
 
 import json
+import math
 import shutil
 import threading
 import time
@@ -8,29 +9,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Final
 
 from benchmarks.measure import Figure
 from benchmarks.servers import running_prometheus
 from master.reading.promql import PrometheusClient
 from mlbench import names
 from mlbench.assets import prometheus_folder
+from mlbench.names import Phase
 from tests.grafana.asking import Grafana, View
 from tests.grafana.dashboards import load_all
 
 WORKERS = 200
+STRAGGLER = 17
 _STEP_SECONDS = 0.1
+# The parts of what a rank computes.
+_COMPUTES: Final[dict[Phase, float]] = {
+    "data": 0.1,
+    "forward": 0.3,
+    "backward": 0.5,
+    "optimizer": 0.08,
+    "metrics": 0.02,
+}
 _BUCKETS = ("0.05", "0.1", "0.25", "+Inf")
-# What each rank records, besides the seconds of its phases.
-_RECORDED = (
-    names.TRAIN_LOSS,
-    names.TRAIN_ACCURACY,
-    names.VAL_ACCURACY,
-    names.LEARNING_RATE,
-    names.STEP,
-    names.EPOCH,
-    names.SAMPLES,
-    names.TRAIN_SECONDS,
-)
 # Until the rules, which look back over a minute, have all there is to compute.
 _WATCHED_SECONDS = 90.0
 _TIMES = 7
@@ -39,19 +40,10 @@ _BOARDS = ("mlbench-run", "mlbench-workers")
 
 def measure(folder: Path) -> list[Figure]:
     """Return milliseconds: of all rules each time they are evaluated, and of all of a board."""
-    shutil.copytree(prometheus_folder() / "rules", folder / "rules")
     began = time.time()
-    with serving_workers() as port:
-        write_targets(folder / "targets", port)
-        with running_prometheus(folder) as url:
-            own = [{"targets": [url.removeprefix("http://")]}]
-            (folder / "targets" / "prometheus.json").write_text(json.dumps(own))
-            time.sleep(_WATCHED_SECONDS)
-            prometheus = PrometheusClient(url)
-            figures = [_rules(prometheus)]
-            figures += [_board(prometheus, uid, began) for uid in _BOARDS]
-            prometheus.close()
-    return figures
+    with watched_workers(folder) as prometheus:
+        time.sleep(_WATCHED_SECONDS)
+        return [_rules(prometheus), *(_board(prometheus, uid, began) for uid in _BOARDS)]
 
 
 def _rules(prometheus: PrometheusClient) -> Figure:
@@ -67,17 +59,33 @@ def _rules(prometheus: PrometheusClient) -> Figure:
 
 
 def _board(prometheus: PrometheusClient, uid: str, began: float) -> Figure:
-    """Return how long it takes to ask everything that a dashboard asks, one after the other."""
+    """Return how long it takes to ask all that an opened dashboard asks, one after the other."""
     [board] = [board for board in load_all() if board.uid == uid]
+    closed = {one["title"] for row in board.json["panels"] for one in row.get("panels", ())}
     values = []
     for _ in range(_TIMES):
         grafana = Grafana(prometheus, View("watched", began, time.time(), "1"))
         begin = time.perf_counter()
-        queries = [query for query in grafana.queries(board) if query.options is None]
+        asked = [query for query in grafana.queries(board) if query.options is None]
+        queries = [query for query in asked if query.place not in closed]
         for query in queries:
             grafana.ask(query)
         values.append((time.perf_counter() - begin) * 1000)
     return Figure(f"{uid}: {len(queries)} queries, {WORKERS} workers", "ms", values)
+
+
+@contextmanager
+def watched_workers(folder: Path) -> Iterator[PrometheusClient]:
+    """Run a Prometheus with all rules that watches all workers and itself."""
+    shutil.copytree(prometheus_folder() / "rules", folder / "rules")
+    with serving_workers() as port:
+        write_targets(folder / "targets", port)
+        with running_prometheus(folder) as url:
+            own = [{"targets": [url.removeprefix("http://")]}]
+            (folder / "targets" / "prometheus.json").write_text(json.dumps(own))
+            prometheus = PrometheusClient(url)
+            yield prometheus
+            prometheus.close()
 
 
 @contextmanager
@@ -89,7 +97,7 @@ def serving_workers() -> Iterator[int]:
         def do_GET(self) -> None:
             _, what, number = self.path.split("/")
             now = time.time()
-            lines = _master(now, began) if what == "master" else _worker(int(number), now, began)
+            lines = _LINES[what](int(number), now, began)
             body = "".join(f"{line}\n" for line in lines).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -117,13 +125,14 @@ def write_targets(folder: Path, port: int) -> None:
     jobs = {
         "master": [target("/master/0", "master")],
         "workers": [target(f"/worker/{number}", f"w{number}") for number in range(WORKERS)],
+        "exporter": [target("/used/0", "used"), target("/recorded/0", "recorded")],
     }
     folder.mkdir()
     for job, targets in jobs.items():
         (folder / f"{job}.json").write_text(json.dumps(targets))
 
 
-def _master(now: float, began: float) -> Iterator[str]:
+def _master(_: int, now: float, began: float) -> Iterator[str]:
     yield f'{names.RUN_INFO}{{run_id="1",name="big",benchmark="digits",workers="{WORKERS}"}} 1'
     yield f'{names.RUN_WORKERS}{{run_id="1"}} {WORKERS}'
     yield f'{names.RUN_STARTED}{{run_id="1"}} {began}'
@@ -135,7 +144,7 @@ def _master(now: float, began: float) -> Iterator[str]:
 
 
 def _worker(number: int, now: float, began: float) -> Iterator[str]:
-    """Yield the lines of one worker's agent, exporter and recording."""
+    """Yield the lines of one worker's agent."""
     seconds = now - began
     steps = int(seconds / _STEP_SECONDS)
     rank = f'run_id="1",rank="{number}"'
@@ -149,13 +158,60 @@ def _worker(number: int, now: float, began: float) -> Iterator[str]:
     yield f"{names.WORKER_STEP_SECONDS}_count{{{rank}}} {steps}"
     for bucket in _BUCKETS:
         yield f'{names.WORKER_STEP_SECONDS}_bucket{{{rank},le="{bucket}"}} {steps}'
-    for phase in names.PHASES:
-        yield f'{names.WORKER_PHASE_SECONDS}{{{rank},phase="{phase}"}} {seconds / 7}'
-    recorded = [*_RECORDED, *(names.phase_metric(phase) for phase in names.PHASES)]
-    for metric in recorded:
-        yield f'{names.RUN_METRIC}{{{rank},metric="{metric}"}} {seconds}'
-    container = f'namespace="n",pod="w{number}",container="worker",node="n{number % 20}"'
-    for what in ("cpu_usage_seconds", "network_receive_bytes", "network_transmit_bytes"):
-        yield f"container_{what}_total{{{container}}} {seconds}"
-    for what in ("memory_working_set_bytes", "threads"):
-        yield f"container_{what}{{{container}}} {seconds}"
+    for phase, value in _phases(number, seconds).items():
+        yield f'{names.WORKER_PHASE_SECONDS}{{{rank},phase="{phase}"}} {value}'
+
+
+def _recorded(_: int, now: float, began: float) -> Iterator[str]:
+    """Yield what all ranks record. Scraped, it costs Prometheus what written values cost."""
+    seconds = now - began
+    learnt = 1 - math.exp(-seconds / 300)
+    for number in range(WORKERS):
+        recorded = {
+            names.TRAIN_LOSS: 2.3 - 2.1 * learnt + number % 11 / 100,
+            names.TRAIN_ACCURACY: 10 + 88 * learnt - number % 5 / 2,
+            names.VAL_ACCURACY: 10 + 86 * learnt,
+            names.LEARNING_RATE: 0.1,
+            names.STEP: int(seconds / _STEP_SECONDS),
+            names.EPOCH: int(seconds / 30),
+            names.SAMPLES: int(seconds / _STEP_SECONDS) * 64,
+            names.TRAIN_SECONDS: seconds,
+        }
+        for phase, value in _phases(number, seconds).items():
+            recorded[names.phase_metric(phase)] = value
+        for metric, value in recorded.items():
+            yield f'{names.RUN_METRIC}{{run_id="1",rank="{number}",metric="{metric}"}} {value}'
+
+
+def _used(_: int, now: float, began: float) -> Iterator[str]:
+    """Yield what all workers use."""
+    seconds = now - began
+    for number in range(WORKERS):
+        busy, node = _computes(number), f"n{number % 20}"
+        container = f'namespace="n",pod="w{number}",container="worker",node="{node}"'
+        yield f"container_cpu_usage_seconds_total{{{container}}} {seconds * (0.5 + busy)}"
+        for way in ("receive", "transmit"):
+            sent = seconds * (4e7 + number * 1e4)
+            yield f"container_network_{way}_bytes_total{{{container}}} {sent}"
+        yield f"container_memory_working_set_bytes{{{container}}} {2e9 + number * 1e6}"
+        yield f"container_threads{{{container}}} {40 + number % 3}"
+        gpu = f'node="{node}",gpu="{number // 20}",uuid="GPU-{number}",pod="w{number}"'
+        yield f"mlbench_gpu_utilization_ratio{{{gpu}}} {busy}"
+        yield f"mlbench_gpu_memory_used_bytes{{{gpu}}} {3e10 + number * 1e6}"
+        yield f"mlbench_gpu_memory_total_bytes{{{gpu}}} 8e10"
+        yield f"mlbench_gpu_power_watts{{{gpu}}} {100 + 500 * busy}"
+
+
+def _phases(number: int, seconds: float) -> dict[Phase, float]:
+    """Return the seconds of a rank's phases: what it does not compute, it waits."""
+    busy = _computes(number)
+    phases = {phase: seconds * busy * share for phase, share in _COMPUTES.items()}
+    return phases | {"communication": seconds * (1 - busy), "evaluation": seconds * 0.04}
+
+
+def _computes(number: int) -> float:
+    """Return which part of a step a rank computes: the straggler twice as much as the others."""
+    return 0.9 if number == STRAGGLER else 0.42 + number % 7 / 100
+
+
+_LINES: Final = {"master": _master, "worker": _worker, "recorded": _recorded, "used": _used}

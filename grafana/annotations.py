@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models.common import DataSourceRef
 from grafana_foundation_sdk.models.dashboard import AnnotationQuery
 
 from grafana.queries import DATASOURCE, Query, by
-from mlbench.palette import BLUE, GREEN, GREY
+from mlbench.palette import BLUE, GREEN, GREY, RED
 
 # Without it Grafana looks once a minute, and misses the events of shorter runs. Up to version 11 it
 # reads the annotation's step, from 12 on the interval of its query.
@@ -35,9 +35,21 @@ def run_events(runs: str) -> list[AnnotationQuery]:
     ]
 
 
+def firing(title: str, alert: str, runs: str) -> AnnotationQuery:
+    """Mark when an alert fires for the active runs that the label selector ``runs`` names."""
+    fires = by("run_id", f'ALERTS{{{runs},alertname="{alert}",alertstate="firing"}}')
+    ended = by("run_id", f"mlbench_run_finished_timestamp_seconds{{{runs}}}")
+    expr = f"{fires} unless on (run_id) {ended} < time()"
+    return _annotation(title, expr, RED, use_value_for_time=False)
+
+
 def _event(title: str, event: str, runs: str, colour: str) -> AnnotationQuery:
     # The value is the time of the event, so all points of a series are one event.
     expr = by("run_id", f"mlbench_run_{event}_timestamp_seconds{{{runs}}}") + " * 1000"
+    return _annotation(title, expr, colour, use_value_for_time=True)
+
+
+def _annotation(title: str, expr: str, colour: str, *, use_value_for_time: bool) -> AnnotationQuery:
     return AnnotationQuery(
         name=title,
         datasource=DATASOURCE,
@@ -50,5 +62,5 @@ def _event(title: str, event: str, runs: str, colour: str) -> AnnotationQuery:
         title_format=title,
         text_format="run {{run_id}}",
         tag_keys="run_id",
-        use_value_for_time=True,
+        use_value_for_time=use_value_for_time,
     )

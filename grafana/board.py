@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import (
     AnnotationContainer,
+    AnnotationQuery,
     Dashboard,
     DashboardCursorSync,
     DashboardDashboardTemplating,
@@ -54,6 +55,8 @@ class Board:
     """Those after the data source."""
     links: Sequence[DashboardLink] = ()
     """Beside those to the other dashboards."""
+    annotations: Sequence[AnnotationQuery] = ()
+    """Besides the start, goal and end of runs."""
     runs: str = 'run_id!=""'
     """The label selector of the runs whose start, goal and end are marked."""
 
@@ -81,7 +84,7 @@ class Board:
             templating=DashboardDashboardTemplating(
                 list_val=[variables.datasource(), *self.variables]
             ),
-            annotations=AnnotationContainer(list_val=run_events(self.runs)),
+            annotations=AnnotationContainer(list_val=[*run_events(self.runs), *self.annotations]),
             links=[*self.links, *other_boards(from_history=self.history)],
         )
         plain = json.loads(json.dumps(dashboard, cls=JSONEncoder), object_hook=_drop_placement)

@@ -19,25 +19,30 @@ def figure(
     sparkline: bool = False,
     show: common.BigValueTextMode = common.BigValueTextMode.AUTO,
     field: str = "",
+    below: bool = False,
     links: Sequence[DataLink] = (),
     **look: Unpack[Look],
 ) -> Panel:
     """Show the newest value as a large figure.
 
-    ``field`` shows a text column instead, such as ``/^state$/``.
+    ``field`` shows a text column instead, such as ``/^state$/``; ``below`` puts several figures
+    below each other.
     """
+    # Of a graph, the newest number; what an instant tells may be NaN, which is not to be skipped.
+    is_instant = all(query.instant for query in queries)
     graph = common.BigValueGraphMode.AREA if sparkline else common.BigValueGraphMode.NONE
     options = stat.Options(
         graph_mode=graph,
         color_mode=common.BigValueColorMode.VALUE,
         justify_mode=common.BigValueJustifyMode.AUTO,
         text_mode=show,
-        reduce_options=_last(field),
-        orientation=common.VizOrientation.AUTO,
+        reduce_options=_last(field, "last" if is_instant else "lastNotNull"),
+        orientation=common.VizOrientation.HORIZONTAL if below else common.VizOrientation.AUTO,
+        text=common.VizTextDisplayOptions(title_size=14, value_size=20) if below else None,
     )
     look = Look(width=4, height=4, colours=PLAIN) | look
     if links:
-        look["overrides"] = {"/.*/": {"links": list(links)}}
+        look["overrides"] = dict(look.get("overrides", {})) | {"/.*/": {"links": list(links)}}
     return _newest("stat", title, description, queries, options, look)
 
 
@@ -82,5 +87,5 @@ def _newest(
     return panel(kind, title, description, queries, options, look, color=BY_THRESHOLD, least=least)
 
 
-def _last(field: str = "") -> common.ReduceDataOptions:
-    return common.ReduceDataOptions(values=False, calcs=["lastNotNull"], fields=field)
+def _last(field: str = "", calculation: str = "lastNotNull") -> common.ReduceDataOptions:
+    return common.ReduceDataOptions(values=False, calcs=[calculation], fields=field)

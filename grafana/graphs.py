@@ -5,7 +5,6 @@ from typing import Unpack
 from grafana_foundation_sdk.models import (
     barchart,
     common,
-    heatmap,
     statetimeline,
     timeseries,
     trend,
@@ -14,7 +13,6 @@ from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig
 
 from grafana.panels import BY_ORDER, TOOLTIP, Look, legend, panel
 from grafana.queries import Query
-from grafana.transformations import step
 
 
 def lines(
@@ -33,7 +31,7 @@ def lines(
     newest value and maximum, ``stacked`` draws series on top of each other, ``limits`` become
     dashed lines.
     """
-    curve = _curve(fill_opacity=60 if stacked else 8, soft_min=least)
+    curve = _curve(fill_opacity=60 if stacked else 0, soft_min=least)
     if stacked:
         curve.stacking = common.StackingConfig(mode=common.StackingMode.NORMAL)
     if limits:
@@ -68,7 +66,7 @@ def against(
 
     ``doubling`` makes its scale one of powers of two.
     """
-    curve = _curve(fill_opacity=0, points=points, soft_min=least)
+    curve = _curve(points=points, soft_min=least)
     curve.span_nulls = True
     of_x: dict[str, object] = {"unit": x_unit, "custom.axisLabel": x}
     if doubling:
@@ -80,7 +78,7 @@ def against(
 
 def _curve(
     *,
-    fill_opacity: float = 8,
+    fill_opacity: float = 0,
     points: common.VisibilityMode = common.VisibilityMode.AUTO,
     soft_min: float | None = None,
 ) -> common.GraphFieldConfig:
@@ -126,40 +124,6 @@ def stacked_bars(
     )
 
 
-def distribution(title: str, description: str, query: Query, *, unit: str) -> Panel:
-    """Draw a heatmap: how many series have which value over time, readable for hundreds."""
-    options = heatmap.Options(
-        calculate=True,
-        calculation=common.HeatmapCalculationOptions(
-            y_buckets=common.HeatmapCalculationBucketConfig(
-                mode=common.HeatmapCalculationMode.COUNT, value="20"
-            )
-        ),
-        color=heatmap.HeatmapColorOptions(
-            mode=heatmap.HeatmapColorMode.SCHEME,
-            scheme="Blues",
-            fill="dark-blue",
-            scale=heatmap.HeatmapColorScale.EXPONENTIAL,
-            exponent=0.5,
-            steps=64,
-        ),
-        cell_gap=1,
-        filter_values=heatmap.FilterValueRange(le=1e-9),
-        show_value=common.VisibilityMode.NEVER,
-        y_axis=heatmap.YAxisConfig(unit=unit, axis_placement=common.AxisPlacement.LEFT, min_val=0),
-        legend=heatmap.HeatmapLegend(show=True),
-        tooltip=heatmap.HeatmapTooltip(
-            mode=common.TooltipDisplayMode.SINGLE, y_histogram=True, show_color_scale=True
-        ),
-        exemplars=heatmap.ExemplarConfig(color="rgba(255,0,255,0.7)"),
-        cell_values=heatmap.CellValues(unit="short", decimals=0),
-    )
-    # It drops an empty answer, of which Grafana would say "no heatmap fields found".
-    series = step("prepareTimeSeries", format="multi")
-    look = Look(unit=unit, transformations=[series])
-    return panel("heatmap", title, description, [query], options, look)
-
-
 def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
     """Draw a strip for each series, coloured by its state over time."""
     hidden = legend(table=False)
@@ -172,15 +136,13 @@ def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]
         legend=hidden,
         tooltip=common.VizTooltipOptions(mode=common.TooltipDisplayMode.SINGLE),
     )
-    result = panel(
+    return panel(
         "state-timeline",
         title,
         description,
         queries,
         options,
-        Look(width=24, unit="short", mappings=()) | look,
+        Look(width=24, unit="short", mappings=(), data_points=200) | look,
         color=BY_ORDER,
         custom=statetimeline.FieldConfig(line_width=0, fill_opacity=75),
     )
-    result.max_data_points = 200
-    return result

@@ -32,6 +32,15 @@ RUN_OF_WORKER: Final = _link("Open the run", _RUN + "${__data.fields.run_id}&${_
 RUN_OF_SERIES: Final = _link("Open the run", _RUN + "${__field.labels.run_id}&${__url_time_range}")
 
 
+# From the board of a run.
+WEB_PAGE: Final = _link("Web page", "${master:raw}/runs/${run_id}", new_tab=True)
+WHOLE_RUN: Final = _link("Whole run", _RUN + "${run_id}&from=${span:raw}")
+# From an alert to what to do about it.
+RUNBOOK: Final = _link(
+    "What to do", "${master:raw}/docs/runbooks/${__data.fields.alertname}.md", new_tab=True
+)
+
+
 def log_of_rank(stream: str) -> DataLink:
     """Link a rank's row to its log on the master."""
     return _link(
@@ -59,3 +68,19 @@ def other_boards(*, from_history: bool) -> list[DashboardLink]:
         )
         for tag, title in ((HISTORY, "Overview"), (MOMENT, "Details"))
     ]
+
+
+def above(link: DataLink) -> DashboardLink:
+    """Offer a link of panels at the top of a board too."""
+    return DashboardLink(
+        title=str(link["title"]),
+        type_val=DashboardLinkType.LINK,
+        url=str(link["url"]),
+        target_blank=bool(link["targetBlank"]),
+        icon="external link" if link["targetBlank"] else "clock-nine",
+        tooltip="",
+        tags=[],
+        as_dropdown=False,
+        include_vars=False,
+        keep_time=False,
+    )

@@ -52,6 +52,8 @@ class Look(TypedDict, total=False):
     """The highest value of the scale."""
     colours: ThresholdsConfig
     mappings: Sequence[ValueMapping]
+    data_points: int
+    """How many points of each series are asked for; as many as fit by default."""
     repeat: str
     """The variable for each of whose values there is a panel, four in a line."""
     no_value: str
@@ -111,6 +113,7 @@ def panel(
         ),
         transformations=list(look.get("transformations", ())),
         plugin_version=_PLUGIN_VERSION,
+        max_data_points=look.get("data_points"),
         repeat=look.get("repeat"),
         repeat_direction="h" if "repeat" in look else None,
         max_per_row=4 if "repeat" in look else None,
@@ -159,10 +162,12 @@ CURVE_COLOURS: Final[Overrides] = {
 
 
 def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
-    """Fill the space between two series in grey."""
-    edge: dict[str, object] = {"custom.lineWidth": 0, "custom.showPoints": "never"} | fixed(
-        palette.GREY
-    )
+    """Fill the space between two series in grey, without a word in the legend."""
+    edge: dict[str, object] = {
+        "custom.lineWidth": 0,
+        "custom.showPoints": "never",
+        "custom.hideFrom": common.HideSeriesConfig(legend=True, tooltip=False, viz=False),
+    } | fixed(palette.GREY)
     return {
         lowest: edge | {"custom.fillOpacity": 0},
         highest: edge | {"custom.fillBelowTo": lowest, "custom.fillOpacity": 20},

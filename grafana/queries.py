@@ -10,6 +10,8 @@ DATASOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 # Grafana has no unit for it.
 CORES: Final = "suffix: cores"
+# As "s", 0.4 s would be written as 400 ms.
+SECONDS: Final = "suffix: s"
 # Hours, minutes and seconds, where "s" would write "1.52 mins".
 DURATION: Final = "dthms"
 
@@ -85,9 +87,24 @@ def latest(selector: str) -> str:
     return f"last_over_time({selector}[$__range])"
 
 
+def newest_in_step(selector: str) -> str:
+    """Take the newest scraped value of each step of a graph: none falls between two points."""
+    return f"last_over_time({selector}[$__rate_interval])"
+
+
+def recorded_until(selector: str) -> str:
+    """Take recorded values, each until the next; over days, those of each step of the graph."""
+    return f"({selector} or last_over_time({selector}[$__interval]))"
+
+
+def called(label: str, name: str, expr: str) -> str:
+    """Give the series of an expression a label, to tell them from others."""
+    return f'label_replace({expr}, "{label}", "{name}", "", "")'
+
+
 def age(timestamp: str) -> str:
     """Compute the seconds between a timestamp and its scrape."""
-    return f"timestamp({timestamp}) - {timestamp}"
+    return f"clamp_min(timestamp({timestamp}) - {timestamp}, 0)"
 
 
 def by(labels: str, expr: str) -> str:
@@ -135,9 +152,10 @@ def or_none(expr: str, label: str, text: str) -> str:
 def while_running(expr: str, run: str) -> str:
     """End an expression with its run, not minutes later when the value is stale.
 
+    It lasts for a step of the graph longer, so that a short run does not fall between two points.
     ``run`` is a label selector such as ``run_id="$run_id"``.
     """
     return (
-        f"({expr}) unless on (run_id) "
-        f"(max by (run_id) (mlbench_run_finished_timestamp_seconds{{{run}}}) < time())"
+        f"({expr}) unless on (run_id) (max by (run_id)"
+        f" (mlbench_run_finished_timestamp_seconds{{{run}}}) < time() - $__interval_ms / 1000)"
     )

@@ -10,6 +10,7 @@ from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig, Val
 from grafana.links import DataLink
 from grafana.panels import Look, panel
 from grafana.queries import Query
+from grafana.thresholds import missing
 from grafana.transformations import step
 
 
@@ -37,7 +38,7 @@ class Column:
             "unit": self.unit,
             "decimals": self.decimals,
             "custom.width": self.width,
-            "mappings": list(self.mappings),
+            "mappings": [*self.mappings, missing("-")] if coloured else [],
             "thresholds": self.colours,
             "links": list(self.links),
             "custom.hidden": self.hidden or None,
@@ -55,9 +56,13 @@ def rows(
     columns: Sequence[Column],
     sort_by: str,
     descending: bool = False,
+    then_by: str | None = None,
     **look: Unpack[Look],
 ) -> Panel:
-    """Draw a table. Rows of different queries are merged if their common labels agree."""
+    """Draw a table. Rows of different queries are merged if their common labels agree.
+
+    ``sort_by`` and, where that is the same, ``then_by`` are titles of columns.
+    """
     refs = [query.ref for query in queries]
     sources = [one.source for one in columns]
     fields = {source: f"Value #{source}" if source in refs else source for source in sources}
@@ -77,7 +82,11 @@ def rows(
     options = table.Options(
         show_header=True,
         cell_height=common.TableCellHeight.SM,
-        sort_by=[common.TableSortByFieldState(display_name=sort_by, desc=descending)],
+        sort_by=[
+            common.TableSortByFieldState(display_name=title, desc=is_descending)
+            for title, is_descending in ((sort_by, descending), (then_by, False))
+            if title
+        ],
         footer=common.TableFooterOptions(show=False, reducer=["sum"]),
     )
     cells = common.TableFieldOptions(

@@ -60,6 +60,16 @@ def value_map(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
     ]
 
 
+# Also an infinity: the mean of one and any other number.
+NOT_A_NUMBER: Final = SpecialValueMap(
+    options=DashboardSpecialValueMapOptions(
+        match=SpecialValueMatch.NA_N, result=ValueMappingResult(text="NaN", color=RED)
+    )
+)
+# An alert that fires is 1, one that has fired 0, none -1.
+FIRED: Final = thresholds(GREEN, {0: ORANGE, 1: RED})
+
+
 def missing(text: str) -> ValueMapping:
     """Map a value that is not there to a grey text; without it, it has the lowest's colour."""
     shown = ValueMappingResult(text=text, color=GREY)
@@ -69,11 +79,21 @@ def missing(text: str) -> ValueMapping:
 
 
 RUN_STATE: Final = value_map({key: (key, colour) for key, colour in palette.RUN_STATE.items()})
-POD_PHASE: Final = value_map({key: (key, colour) for key, colour in palette.POD_PHASE.items()})
-UP: Final = value_map({"0": ("down", RED), "1": ("up", GREEN)})
+ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", GREEN)})
 PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
 SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
 FIRING: Final = value_map({"0": ("none", GREY), "1": ("firing", RED)})
+
+TROUBLE: Final[list[ValueMapping]] = [
+    *value_map(
+        {"-": ("-", GREY), **{phase: (phase, of) for phase, of in palette.POD_PHASE.items()}}
+    ),
+    RegexMap(
+        options=DashboardRegexMapOptions(
+            pattern="/(.+)/", result=ValueMappingResult(text="$1", color=RED)
+        )
+    ),
+]
 
 # For texts such as "run 3 rank 12": a colour for each last digit of the rank.
 RANK_COLOURS: Final[list[ValueMapping]] = [

@@ -23,7 +23,7 @@ def over(x: str, curves: Sequence[str]) -> list[DataTransformerConfig]:
         step("joinByField", byField="Time", mode="outer"),
         _present(f"Value #{x}"),
         _grouped([f"Value #{x}"], [f"Value #{name}" for name in curves], "lastNotNull"),
-        _sorted(f"Value #{x}"),
+        sorted_by(f"Value #{x}"),
         renamed({f"Value #{x}": x, **{f"Value #{name} (lastNotNull)": name for name in curves}}),
     ]
 
@@ -38,7 +38,7 @@ def averaged_over(x: str, value: str, curve: str) -> list[DataTransformerConfig]
         step("merge"),
         _present(f"Value #{value}"),
         _grouped([column, curve], [f"Value #{value}"], "mean"),
-        _sorted(column),
+        sorted_by(column),
         renamed({column: x}),
         *matrix(x, curve, f"Value #{value} (mean)", x=x),
         _converted(x, "number"),
@@ -53,22 +53,20 @@ def since_start(
     ``values`` are queries of samples, and ``start``, after them, that of the start times in
     milliseconds. The label ``curve`` tells to which curve a row belongs.
     """
-    # Rows are merged by what all queries have in common: not the time, but something, even where
-    # one of them finds nothing.
+    # Rows of all queries are merged by what they have in common, which must not be the time.
     at = _calculated("at", "Time", "*", "1")
     at.filter_val = MatcherConfig(id_val="byRefId", options=f"/^({'|'.join(values)})$/")
     either = {"reducer": "max", "include": [f"Value #{value}" for value in values]}
     return [
         _converted("Time", "number"),
         at,
-        _calculated("same", "Time", "*", "0"),
         step("organize", excludeByName={"Time": True}, indexByName={}, renameByName={}),
         step("merge"),
         step("calculateField", mode="reduceRow", alias="sample", reduce=either),
         _present("sample"),
         _calculated("elapsed", "at", "-", f"Value #{start}"),
         _calculated("seconds", "elapsed", "/", "1000"),
-        _sorted("seconds"),
+        sorted_by("seconds"),
         *matrix("seconds", curve, "sample", x=x),
         _converted(x, "number"),
     ]
@@ -85,7 +83,7 @@ def in_parts(
     return [
         step("merge"),
         _present(f"Value #{value}"),
-        _sorted(f"Value #{order}"),
+        sorted_by(f"Value #{order}"),
         *matrix(bar, part, f"Value #{value}", x=bar),
         step("organize", excludeByName={}, indexByName=places, renameByName={}),
     ]
@@ -115,6 +113,21 @@ def renamed(titles: dict[str, str]) -> DataTransformerConfig:
     return step("organize", excludeByName={}, indexByName={}, renameByName=titles)
 
 
+def one_row(titles: dict[str, str]) -> list[DataTransformerConfig]:
+    """Put the answers of queries that have one row each side by side, in order of the titles."""
+    index = {name: at for at, name in enumerate(titles)}
+    return [
+        step("merge"),
+        step("organize", excludeByName={}, indexByName=index, renameByName=titles),
+    ]
+
+
+def in_order(columns: Sequence[str]) -> DataTransformerConfig:
+    """Put columns first, in this order."""
+    index = {name: at for at, name in enumerate(columns)}
+    return step("organize", excludeByName={}, indexByName=index, renameByName={})
+
+
 def _grouped(keys: Sequence[str], values: Sequence[str], keep: str) -> DataTransformerConfig:
     """Group rows by the keys; ``keep`` is how values are aggregated."""
     key: dict[str, object] = {"operation": "groupby", "aggregations": []}
@@ -127,7 +140,8 @@ def _calculated(name: str, left: str, operator: str, right: str) -> DataTransfor
     return step("calculateField", mode="binary", alias=name, binary=binary, replaceFields=False)
 
 
-def _sorted(column: str) -> DataTransformerConfig:
+def sorted_by(column: str) -> DataTransformerConfig:
+    """Sort rows by a column, the least first."""
     return step("sortBy", fields={}, sort=[{"field": column, "desc": False}])
 
 

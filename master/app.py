@@ -39,6 +39,7 @@ from master.web import assets
 from master.web.assets import StaticResource
 from master.web.pages import PageResource, SignInResource
 from master.web.rendering import PageRenderer, SecurityHeadersMiddleware, page_headers
+from master.web.runbooks import RunbookResource
 from mlbench.errors import MLBenchError
 
 # With an answer to a query, while a thread waits for it.
@@ -102,6 +103,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         "/runs/{run_id:int}": PageResource(sign_in, "run"),
         "/compare": PageResource(sign_in, "compare"),
         "/signin": sign_in,
+        "/docs/runbooks/{alert}.md": RunbookResource(),
         "/static/{version}/{path:path}": StaticResource(static),
     }
     for route, resource in {**routes, **pages}.items():

@@ -74,6 +74,8 @@ def _read_form(req: Request) -> dict[str, str]:
     """Return the fields of a form, such as MLBench's own client sends."""
     try:
         text = read_bytes(req, _MAX_BODY_BYTES).decode()
+        if text.startswith(("{", "[")):
+            raise BadFieldError("body", "JSON needs the header Content-Type: application/json")
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
     except ValueError as error:
         raise BadFieldError("body", f"it must be a form in UTF-8: {error}") from None

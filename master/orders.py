@@ -191,7 +191,7 @@ class RunOrder(BaseModel):
     @field_validator("custom_image_command")
     @classmethod
     def _can_be_split(cls, command: str | None) -> str | None:
-        if command is not None and not shlex.split(command):
+        if command is not None and not any(shlex.split(command)[:1]):
             raise ValueError("it must name a program")
         return command
 

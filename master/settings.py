@@ -28,7 +28,7 @@ class Limits:
 
     workers: int = 16
     """Most workers of a run."""
-    cpus: float = os.cpu_count() or 1
+    cpus: float = len(os.sched_getaffinity(0))
     """Most cores of a worker."""
     bandwidth: float = 0.0
     """Mbit/s that a worker may send at most, and by default; 0: as much as it can."""

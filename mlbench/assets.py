@@ -1,4 +1,4 @@
-"""The files that come with the code: Prometheus's configuration and the dashboards."""
+"""The files that come with the code: Prometheus's configuration, dashboards, runbooks."""
 
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,11 @@ def prometheus_folder() -> Path:
 def grafana_folder() -> Path:
     """Return the folder of the dashboards and of Grafana's provisioning."""
     return _find("grafana")
+
+
+def runbooks_folder() -> Path:
+    """Return the folder of what to do about each alert, a file of its name."""
+    return _find("docs/runbooks")
 
 
 def _find(name: str) -> Path:

@@ -86,7 +86,11 @@ class Home:
         """
         file = self.connection_file
         try:
-            return Connection(**json.loads(file.read_text()))
+            found = Connection(**json.loads(file.read_text()))
+            texts = (found.url, found.token, found.prometheus_url or "", found.grafana_url or "")
+            if not all(isinstance(text, str) for text in texts):
+                raise TypeError("an address or the token is no text")
+            return found
         except FileNotFoundError:
             raise NotConnectedError(
                 f"no stack is running here ({file} is missing): start one with `mlbench up`"

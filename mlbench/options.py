@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from mlbench.stated import spell
+from mlbench.stated import is_setting, spell
 
 _PERCENT = 100.0
 
@@ -77,10 +77,13 @@ class Described:
                 self.name, f"must be {' or '.join(map(spell, self.choices))} (not {text!r})"
             )
         try:
-            return self.kind(text)
+            value = self.kind(text)
         except ValueError:
             kind = "a whole number" if self.kind is int else "a number"
             raise OptionError(self.name, f"must be {kind} (not {text!r})") from None
+        if not is_setting(value):  # the run could not state it
+            raise OptionError(self.name, f"must be finite, and below 2^63 if whole (not {text!r})")
+        return value
 
 
 def describe(config: type[Options]) -> list[Described]:
@@ -211,7 +214,7 @@ class ExchangeOptions(Options):
     exchange: Literal["ddp", "flat", "per-layer"] = "ddp"
     """How the ranks average their gradients: in DDP's buckets, in one buffer, or layer by layer."""
     compression: Literal["none", "fp16", "bf16", "powersgd"] = "none"
-    """How gradients are compressed on their way; needs --exchange ddp."""
+    """How gradients are compressed on their way; only with the exchange ddp."""
 
     def _rules(self) -> dict[str, bool]:
         fits = self.compression == "none" or self.exchange == "ddp"

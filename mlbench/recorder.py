@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import SupportsFloat
 
-from mlbench.stated import Setting, check_settings
+from mlbench.stated import LONGEST_NAME, Setting, check_settings
 
 Value = SupportsFloat | str
 
@@ -34,11 +34,15 @@ class Recorder:
 
         Raises:
             TypeError: a value is neither a number nor a text.
-            ValueError: it is a tensor of more than one number.
+            ValueError: it is a tensor of more than one number, or no metric has this name.
             OSError: the line could not be written in full (no space left).
         """
         keys = self._keys
-        fields = ",".join([keys[name] + _literal(value) for name, value in metrics.items()])
+        try:
+            fields = ",".join([keys[name] + _literal(value) for name, value in metrics.items()])
+        except (TypeError, ValueError, OverflowError):
+            _complain(metrics)
+            raise
         step_field = "" if step is None else f'"step":{step},'
         self._append(f'{{"time":{time.time():.6f},{step_field}"metrics":{{{fields}}}}}\n')
 
@@ -71,6 +75,7 @@ class _Keys(dict[str, str]):
     """The JSON of each name, made when it is first used."""
 
     def __missing__(self, name: str) -> str:
+        check_name(name)
         key = self[name] = json.dumps(name) + ":"
         return key
 
@@ -87,6 +92,23 @@ def to_float(value: Value) -> float:
     # Without detach(), a tensor that needs gradients converts with a warning.
     detach = getattr(value, "detach", None)
     return float(detach() if detach else value)
+
+
+def check_name(name: str) -> None:
+    """Raise ValueError if a metric cannot have this name."""
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+        raise ValueError(
+            f"the name of a metric must be a text of 1 to {LONGEST_NAME} characters (not {name!r})"
+        )
+
+
+def _complain(metrics: Mapping[str, Value]) -> None:
+    """Name the first metric whose value cannot be recorded, in an error like that of its value."""
+    for name, value in metrics.items():
+        try:
+            _literal(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise type(error)(f"metric {name!r}: {error}") from None
 
 
 def _literal(value: Value) -> str:

@@ -115,6 +115,12 @@ class Summary(Record):
     Of a time to accuracy, a run that did not reach the target counts as the slowest; None where
     such a run would have to be counted.
     """
+    mean_low: float | None
+    """The mean is between this and the next, with 95 % confidence (a bootstrap of the runs).
+
+    None for fewer than three runs, or if a resample had no mean.
+    """
+    mean_high: float | None
     left_out: int
     """How many runs the mean leaves out: 2 or 0."""
     median: float | None
@@ -122,6 +128,29 @@ class Summary(Record):
     maximum: float | None
     standard_deviation: float | None
     """Of all that have it, the sample's (n - 1); None for fewer than two."""
+
+
+@dataclass(frozen=True)
+class Evidence(Record):
+    """What runs tell of how a group differs from the first one.
+
+    They are judged by their training time to accuracy, or by samples a second where a time is
+    missing in both groups.
+    """
+
+    p: float
+    """Of a two-sided Mann-Whitney test: how often equal runs would differ as much."""
+    distinguishable: bool
+    """Whether that is less than 0.05."""
+    detectable: float | None
+    """The smallest relative difference that so many runs show in four of five cases: 0.15 is 15 %.
+
+    None where the spread is not known.
+    """
+    runs_needed: int | None
+    """How many runs of each group would show the difference seen, in four of five cases."""
+    text: str
+    """The same in words."""
 
 
 @dataclass(frozen=True)
@@ -149,10 +178,17 @@ class Group(Record):
     This and the next three are None where the two have other data or another goal.
     """
     efficiency: float | None
-    """The speed-up by how many times more workers it takes: 1 is perfect."""
+    """The speed-up by how many times more workers it takes: 1 is perfect.
+
+    None for a group with as many workers as the first.
+    """
     throughput_speedup: float | None
     """This group's mean samples a second by the first one's."""
     throughput_efficiency: float | None
+    evidence: Evidence | None
+    """None for the first group, for other data or another goal, and for a single run."""
+    doubt: str
+    """Why its efficiency, above 1.05, is hardly that of its workers; else empty."""
 
 
 @dataclass(frozen=True)
@@ -169,8 +205,12 @@ class Difference(Record):
 
     name: str
     """Such as ``batch_size`` or ``cpu``."""
-    breaks: Literal["yes", "no", "unknown"]
-    """Whether runs that differ in it cannot be compared; unknown where one does not state it."""
+    breaks: Literal["yes", "no", "unknown", "scaling"]
+    """Whether runs that differ in it cannot be compared; unknown where one does not state it.
+
+    `scaling`: they can, but as their workers had unequal means, such as cores, speed-up and
+    efficiency are not those of the number of workers.
+    """
     values: tuple[Value, ...]
     text: str
     """The same in words."""

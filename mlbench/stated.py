@@ -31,14 +31,15 @@ def check_settings(settings: object) -> None:
     for name, value in settings.items():
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not _is_plain(name):
             raise ValueError(f"the name of a setting is a text of 1 to {LONGEST_NAME} characters")
-        if not _is_setting(value):
+        if not is_setting(value):
             raise ValueError(
                 f"setting {name!r} must be a text of at most {LONGEST_TEXT} characters, a finite "
                 "number, a truth value or None"
             )
 
 
-def _is_setting(value: object) -> bool:
+def is_setting(value: object) -> bool:
+    """Check that a value can be stated as a setting: no huge number, no infinity, no long text."""
     match value:
         case None | bool():
             return True

@@ -4,6 +4,7 @@ import atexit
 import os
 import time
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 from mlbench import names
 from mlbench.names import PHASES, Phase
-from mlbench.recorder import Recorder, Value, to_float
+from mlbench.recorder import Recorder, Value, check_name, to_float
 from mlbench.stated import Setting, reaches
 
 # The shortest time between updates of the scraped totals. Scrapes come every few seconds.
@@ -122,7 +123,7 @@ class Tracker:
 
         Raises:
             TypeError: a value is neither a number nor a text.
-            ValueError: it is a tensor of more than one number.
+            ValueError: it is a tensor of more than one number, or no metric has this name.
             OSError: the line could not be written (no space left).
         """
         values: Mapping[str, Value] = {**metrics, **more} if metrics else more
@@ -140,11 +141,14 @@ class Tracker:
         does not look like a run that is stuck.
 
         Raises:
-            KeyError: the phase is not in ``mlbench.names.PHASES``.
+            ValueError: the phase is not in ``mlbench.names.PHASES``.
         """
         if phase == "evaluation" and self._totals is not None:
             self._totals.mark_progress()
-        return self._timers[phase]
+        try:
+            return self._timers[phase]
+        except KeyError:
+            raise ValueError(f"phase {phase!r}: it must be one of {', '.join(PHASES)}") from None
 
     def phase_seconds(self) -> dict[Phase, float]:
         """Return the seconds spent so far in each phase that was entered."""
@@ -176,10 +180,18 @@ class Tracker:
             self.log(metrics, step=self.steps)
 
     def goal(self, metric: str, value: float, *, lower_is_better: bool = False) -> None:
-        """Set the goal: time to accuracy ends when ``metric`` reaches ``value``."""
-        self._goal = (metric, value, lower_is_better)
+        """Set the goal: time to accuracy ends when ``metric`` reaches ``value``.
+
+        Raises:
+            ValueError: no metric has this name, or the value is no finite number.
+        """
+        check_name(metric)
+        wanted = to_float(value)
+        if not isfinite(wanted):
+            raise ValueError(f"the goal of {metric!r} must be a finite number (not {value!r})")
+        self._goal = (metric, wanted, lower_is_better)
         if self._recorder is not None:
-            self._recorder.write_goal(metric, value, lower_is_better)
+            self._recorder.write_goal(metric, wanted, lower_is_better)
 
     def settings(self, settings: Mapping[str, Setting]) -> None:
         """Record the settings of the task, which the run shows; the last call counts.

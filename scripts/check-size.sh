@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 # JavaScript and 33,000 of tests. A number below that is larger is where the code stands, and may
 # only fall; it rises for a capability that users asked for, and then a sentence here says which.
 # Above the aim are: what keeps a hostile rank from harming others (5,000 lines came with it, and
-# 3,500 went again), and options that are checked when they are ordered.
+# 3,500 went again), options that are checked when they are ordered, dashboards that are right for
+# short runs and for 200 workers, and comparisons that say where workers had unequal means.
 check() { # NAME MOST PATTERN...
     local name=$1 most=$2 lines
     shift 2
@@ -17,7 +18,7 @@ check() { # NAME MOST PATTERN...
 }
 
 failed=0
-check "product Python" 30500 {mlbench,master,worker,exporter,grafana,helm}/'*.py' || failed=1
-check "JavaScript" 6000 'master/web/*.js' || failed=1
-check "tests" 36000 'tests/*.py' 'tests/*.js' || failed=1
+check "product Python" 31000 {mlbench,master,worker,exporter,grafana,helm}/'*.py' || failed=1
+check "JavaScript" 6050 'master/web/*.js' || failed=1
+check "tests" 36500 'tests/*.py' 'tests/*.js' || failed=1
 exit "$failed"

@@ -8,263 +8,252 @@ from grafana_foundation_sdk.models.dashboard import VariableSort
 
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
-from grafana.figures import bars, figure
-from grafana.graphs import distribution, lines, timeline
-from grafana.queries import CORES, age, by, column, graph, history, rate, value
+from grafana.figures import figure
+from grafana.graphs import lines, timeline
+from grafana.panels import Overrides, band, dashed, fixed
+from grafana.queries import (
+    CORES,
+    SECONDS,
+    Query,
+    age,
+    by,
+    column,
+    graph,
+    history,
+    latest,
+    rate,
+    value,
+)
 from grafana.tables import Column, rows
 from grafana.transformations import states
+from mlbench.palette import GREY, RED
 
-PODS: Final = 'pod=~"$pod"'
+_PODS: Final = 'pod=~"$pod"'
 _NODES: Final = 'node=~"$node"'
+_CHOSEN: Final = f"{{{_PODS},{_NODES}}}"
+_PRESENT: Final = by("pod", f"mlbench_pod_info{_CHOSEN}")
 
 
-def _rate_by_pod(counter: str) -> str:
-    return f"sum by (pod) ({rate(f'{counter}{{{PODS}}}')})"
+def _here(expr: str) -> str:
+    """Take series of pods that do not name a node on the chosen nodes alone."""
+    return f"({expr}) and on (pod) {latest(f'mlbench_pod_info{_CHOSEN}')}"
 
 
-_CPU = _rate_by_pod("container_cpu_usage_seconds_total")
-_MEMORY = f"sum by (pod) (container_memory_working_set_bytes{{{PODS}}})"
-_RECEIVED = _rate_by_pod("container_network_receive_bytes_total")
-_SENT = _rate_by_pod("container_network_transmit_bytes_total")
-_GPU = f"avg by (pod) (mlbench_gpu_utilization_ratio{{{PODS}}})"
-_SILENT_FOR = by("pod", age(f"mlbench_pod_heartbeat_timestamp_seconds{{{PODS}}}"))
-_PRESENT = by("pod", f"mlbench_pod_info{{{PODS}}}")
-_WORKING = by("pod", f'mlbench_worker_info{{{PODS},run_id!=""}}')
-_NOT_RUNNING = by("pod", f'mlbench_pod_info{{{PODS},phase!="Running"}}')
-_CORES = by("node", f"machine_cpu_cores{{{_NODES}}}")
-_MACHINE_MEMORY = by("node", f"machine_memory_bytes{{{_NODES}}}")
-_OWN_NETWORK = "Not known: the workers share the network of their machine"
+def _rates(*counters: str) -> str:
+    """Add up the rates of counters by pod."""
+    return " + ".join(f"sum by (pod) ({rate(f'{one}{_CHOSEN}')})" for one in counters)
 
+
+def _peak(gauge: str, aggregate: str = "sum") -> str:
+    """Take the highest value of a gauge by pod in each step of a graph."""
+    return f"{aggregate} by (pod) (max_over_time({gauge}{_CHOSEN}[$__rate_interval]))"
+
+
+_CPU = _rates("container_cpu_usage_seconds_total")
+_MEMORY = _peak("container_memory_working_set_bytes")
+_GPU = _peak("mlbench_gpu_utilization_ratio", "avg")
+_SILENT_FOR = _here(by("pod", age(f"mlbench_pod_heartbeat_timestamp_seconds{{{_PODS}}}")))
+_WORKING = _here(by("pod", f'mlbench_worker_info{{{_PODS},run_id!=""}}'))
+_NOT_RUNNING = f'mlbench_pod_info{{{_PODS},{_NODES},phase!="Running"}}'
+# The alert that is about a pod, or the phase of one that does not run; or none.
+_TROUBLE = by(
+    "pod, trouble",
+    "label_replace("
+    + _here(f'ALERTS{{{_PODS},alertname=~"MLBench.*",alertstate="firing"}}')
+    + ', "trouble", "$1", "alertname", "MLBench(.*)")'
+    + f' or label_replace({_NOT_RUNNING}, "trouble", "$1", "phase", "(.*)")'
+    + f' or label_replace(0 * {_PRESENT}, "trouble", "-", "", "")',
+)
+
+# More workers than this are drawn as a band, beside so many of them by name.
+_NAMED: Final = 5
+_EDGES: Final = {"least": "min(", "median": "quantile(0.5, ", "most": "max("}
+_BAND: Final[Overrides] = {**band("least", "most"), "median": fixed(GREY)}
+# What makes a worker one of those that are named.
+_MOST: Final = "{0}"
+_LEAST: Final = "-({0})"
+_UNLIKE_OTHERS: Final = "abs({0} - scalar(quantile(0.5, {0})))"
+
+
+def _of_workers(expr: str, worst: str) -> Query:
+    """Draw a value of each worker; of more than a few, the extremes, the median and the worst few.
+
+    The worst are those with the largest ``worst`` of the value over the whole time range, so that
+    they are the same at all its points.
+    """
+    overall = worst.format(expr.replace("[$__rate_interval]", "[$__range] @ end()"))
+    edges = " or ".join(
+        f'label_replace({aggregate}{expr}), "pod", "{name}", "", "")'
+        for name, aggregate in _EDGES.items()
+    )
+    return graph(
+        f"({expr}) and on (pod) topk({_NAMED}, {overall})"
+        f" or ({edges}) and on () count({expr}) > {_NAMED}",
+        "{{pod}}",
+    )
+
+
+_figure = partial(figure, width=6, height=3)
 HEADLINE: Final = (
-    figure(
+    _figure(
         "Workers",
         "Worker pods, whatever they do.",
         value(f"count({_PRESENT}) or vector(0)", "workers"),
     ),
-    figure(
+    _figure(
         "Working",
         "Workers that have a rank of a run.",
         value(f"count({_WORKING}) or vector(0)", "working"),
     ),
-    figure(
+    _figure(
         "Not running",
         "Worker pods that are not in the phase Running: pending, or failed.",
-        value(f"count({_NOT_RUNNING}) or vector(0)", "not running"),
+        value(f"count({by('pod', _NOT_RUNNING)}) or vector(0)", "not running"),
         colours=thresholds.ANY_IS_BAD,
     ),
-    figure(
+    _figure(
         "Longest silence",
-        "How long ago the master heard of the worker that it has not heard of for longest. After "
-        "30 s it gives a worker up.",
-        value(f"max({_SILENT_FOR})", "silence"),
-        unit="s",
+        "The worker that the master has not heard of for longest, and for how long. After 30 s it "
+        "gives a worker up.",
+        value(f"topk(1, {_SILENT_FOR})", "{{pod}}"),
+        unit=SECONDS,
         decimals=1,
         colours=thresholds.HEARTBEAT_AGE,
+        show=BigValueTextMode.VALUE_AND_NAME,
         no_value="No worker",
-    ),
-    figure(
-        "CPU",
-        "Processor cores that the chosen workers use, and those that their nodes have.",
-        graph(f"sum({_CPU})", "used"),
-        graph(f"sum({_CORES})", "there are"),
-        unit=CORES,
-        decimals=1,
-        width=4,
-    ),
-    figure(
-        "Memory",
-        "Memory that the chosen workers hold, and what their nodes have.",
-        graph(f"sum({_MEMORY})", "used"),
-        graph(f"sum({_MACHINE_MEMORY})", "there is"),
-        unit="bytes",
-        width=4,
-    ),
-    figure(
-        "Network",
-        "Bytes a second that the chosen workers receive, all together.",
-        graph(f"sum({_RECEIVED})", "received"),
-        unit="Bps",
-        width=4,
-        sparkline=True,
-        no_value=_OWN_NETWORK,
     ),
 )
 
 TABLE: Final = rows(
     "Worker pods",
-    "Every worker pod, what it does now and what it uses. A click on a run leads to it. Filter "
-    "and sort by the column heads.",
-    column("info", by("pod, phase, node", f"mlbench_pod_info{{{PODS}}}")),
-    column("work", by("pod, run_id, rank", f"mlbench_worker_info{{{PODS}}}")),
+    "Every worker pod: first those that an alert is about or that do not run, then by name. A "
+    "click on a run leads to it. Filter and sort by the column heads.",
+    column("info", by("pod, node", f"mlbench_pod_info{_CHOSEN}")),
+    column("wrong", f"topk by (pod) (1, {_TROUBLE})"),
+    column("silent", _SILENT_FOR),
+    column("work", _here(by("pod, run_id, rank", f"mlbench_worker_info{{{_PODS}}}"))),
     column("cpu", _CPU),
     column("memory", _MEMORY),
-    column("received", _RECEIVED),
-    column("sent", _SENT),
     column("gpu", _GPU),
-    column("silent", _SILENT_FOR),
     columns=(
-        Column("pod", width=240),
-        Column("phase", width=100, mappings=thresholds.POD_PHASE),
+        Column("pod", "worker", width=190),
+        Column("trouble", width=150, mappings=thresholds.TROUBLE),
+        Column(
+            "silent",
+            "heard of",
+            unit=SECONDS,
+            decimals=1,
+            width=95,
+            colours=thresholds.HEARTBEAT_AGE,
+        ),
+        Column("run_id", "run", width=60, links=(links.RUN_OF_WORKER,)),
+        Column("rank", width=65),
+        Column("cpu", "CPU", unit=CORES, decimals=2, width=100),
+        Column("memory", unit="bytes", width=95),
+        Column("gpu", "GPU", unit="percentunit", decimals=0, width=65),
         Column("node"),
-        Column("run_id", "run", width=80, links=(links.RUN_OF_WORKER,)),
-        Column("rank", width=80),
-        Column("cpu", "CPU", unit=CORES, decimals=2),
-        Column("memory", unit="bytes"),
-        Column("received", "network in", unit="Bps"),
-        Column("sent", "network out", unit="Bps"),
-        Column("gpu", "GPU", unit="percentunit", decimals=0),
-        Column("silent", "heard of", unit="s", decimals=1, colours=thresholds.HEARTBEAT_AGE),
     ),
-    sort_by="pod",
+    sort_by="trouble",
+    descending=True,
+    then_by="worker",
     height=9,
     no_value="No worker",
 )
 
-EVERYONE: Final = (
-    figure(
-        "CPU cores of each worker",
-        "One small graph for each worker, all to the same scale: the cores that it uses. One that "
-        "looks different from the others is worth a look.",
-        graph(_CPU, "{{pod}}"),
-        decimals=2,
-        width=24,
-        height=8,
-        sparkline=True,
-        show=BigValueTextMode.VALUE_AND_NAME,
-        no_value="No worker",
-    ),
-    distribution(
-        "CPU of all workers",
-        "How many workers use how many cores: the darker, the more of them. One narrow line says "
-        "that all do the same; a second line is a group that does something else.",
-        graph(_CPU, "{{pod}}"),
-        unit=CORES,
-    ),
-    distribution(
-        "Memory of all workers",
-        "How many workers hold how much memory: the darker, the more of them.",
-        graph(_MEMORY, "{{pod}}"),
-        unit="bytes",
-    ),
-    distribution(
-        "Network of all workers",
-        "How many workers receive and send how many bytes a second: the darker, the more of them.",
-        graph(f"{_RECEIVED} + {_SENT}", "{{pod}}"),
-        unit="Bps",
-    ),
-)
-
-EXTREMES: Final = (
-    bars(
-        "Busiest workers",
-        "The ten workers that use most cores now.",
-        value(f"sort_desc(topk(10, {_CPU}))", "{{pod}}"),
-        unit=CORES,
-        decimals=2,
-        no_value="No worker",
-    ),
-    bars(
-        "Quietest workers",
-        "The ten workers that use fewest cores now. During a run, who is here waits or hangs.",
-        value(f"sort(bottomk(10, {_CPU}))", "{{pod}}"),
-        unit=CORES,
-        decimals=2,
-        no_value="No worker",
-    ),
-    bars(
-        "Largest workers",
-        "The ten workers that hold most memory now.",
-        value(f"sort_desc(topk(10, {_MEMORY}))", "{{pod}}"),
-        unit="bytes",
-        no_value="No worker",
-    ),
-)
-
 _RANK_NAMES = (
-    "label_replace(label_replace(label_join(max by (pod, run_id, rank) "
-    f'(mlbench_worker_info{{{PODS}}}), "both", ";", "run_id", "rank"), '
+    "label_replace(label_replace(label_join("
+    + _here(by("pod, run_id, rank", f"mlbench_worker_info{{{_PODS}}}"))
+    + ', "both", ";", "run_id", "rank"), '
     '"work", "idle", "", ""), "work", "run $1 rank $2", "both", "(.+);(.+)")'
 )
 
-HISTORY: Final = (
-    timeline(
-        "What each worker did",
-        "Which rank of which run each worker had. Grey is idle; in a gap there was no worker.",
-        history("work", _RANK_NAMES),
-        mappings=thresholds.RANK_COLOURS,
-        transformations=states("pod", "work"),
-        height=9,
-        no_value="No worker",
-    ),
+HISTORY: Final = timeline(
+    "What each worker did",
+    "Which rank of which run each worker had. Grey is idle; in a gap there was no worker.",
+    history("work", _RANK_NAMES),
+    mappings=thresholds.RANK_COLOURS,
+    transformations=states("pod", "work"),
+    height=11,
+    no_value="No worker",
 )
 
-_by_worker = partial(lines, width=12, table=True, no_value="No worker")
-BY_WORKER: Final = (
+_by_worker = partial(lines, width=12, overrides=_BAND, no_value="No worker")
+USED: Final = (
     _by_worker(
         "CPU cores by worker",
-        "Processor cores that each worker uses.",
-        graph(_CPU, "{{pod}}"),
+        "Processor cores that each worker uses; of many workers, the five least like the others. "
+        "During a run, one far below the others waits or hangs.",
+        _of_workers(_CPU, _UNLIKE_OTHERS),
         unit=CORES,
     ),
     _by_worker(
         "Memory by worker",
-        "Memory that each worker holds and that cannot be freed. The kernel kills a worker that "
-        "reaches its limit.",
-        graph(_MEMORY, "{{pod}}"),
+        "Memory that each worker holds and that cannot be freed; of many workers, the five that "
+        "hold most. The kernel kills a worker that reaches its limit.",
+        _of_workers(_MEMORY, _MOST),
+        graph(f"min(container_spec_memory_limit_bytes{_CHOSEN} > 0)", "limit"),
         unit="bytes",
-    ),
-    _by_worker(
-        "Network in by worker",
-        "Bytes a second that each worker receives.",
-        graph(_RECEIVED, "{{pod}}"),
-        unit="Bps",
-        no_value=_OWN_NETWORK,
-    ),
-    _by_worker(
-        "Network out by worker",
-        "Bytes a second that each worker sends.",
-        graph(_SENT, "{{pod}}"),
-        unit="Bps",
-        no_value=_OWN_NETWORK,
-    ),
-    _by_worker(
-        "Threads by worker",
-        "Threads of all processes of each worker. Many more than cores slow each other down.",
-        graph(f"sum by (pod) (container_threads{{{PODS}}})", "{{pod}}"),
-    ),
-    _by_worker(
-        "Disk by worker",
-        "Bytes a second that each worker reads and writes.",
-        graph(_rate_by_pod("container_fs_reads_bytes_total"), "{{pod}} reads"),
-        graph(_rate_by_pod("container_fs_writes_bytes_total"), "{{pod}} writes"),
-        unit="Bps",
+        overrides={**_BAND, "limit": dashed(RED)},
     ),
 )
 
-_gpus = partial(lines, table=True, no_value="No worker uses a GPU")
+MORE: Final = (
+    _by_worker(
+        "Network by worker",
+        "Bytes a second that each worker receives and sends; of many, the five least like the "
+        "others.",
+        _of_workers(
+            _rates(
+                "container_network_receive_bytes_total", "container_network_transmit_bytes_total"
+            ),
+            _UNLIKE_OTHERS,
+        ),
+        unit="Bps",
+        width=8,
+        no_value="Not known: the workers share the network of their machine",
+    ),
+    _by_worker(
+        "Disk by worker",
+        "Bytes a second that each worker reads and writes; of many, the five busiest.",
+        _of_workers(
+            _rates("container_fs_reads_bytes_total", "container_fs_writes_bytes_total"), _MOST
+        ),
+        unit="Bps",
+        width=8,
+    ),
+    _by_worker(
+        "Threads by worker",
+        "Threads of all processes of each worker; of many, the five with most. Many more than "
+        "cores slow each other down.",
+        _of_workers(_peak("container_threads"), _MOST),
+        width=8,
+    ),
+)
+
+_gpus = partial(_by_worker, width=8, no_value="No worker uses a GPU")
 GPU: Final = (
     _gpus(
         "GPU use",
-        "Share of the time in which each GPU computes, whoever uses it.",
-        graph(f"mlbench_gpu_utilization_ratio{{{_NODES}}}", "{{node}} GPU {{gpu}} {{pod}}"),
+        "Share of the time in which the GPUs of each worker compute; of many workers, the five "
+        "with least.",
+        _of_workers(_GPU, _LEAST),
         unit="percentunit",
         most=1,
     ),
     _gpus(
         "GPU memory",
-        "Share of each GPU's memory that is taken.",
-        graph(
-            f"mlbench_gpu_memory_used_bytes{{{_NODES}}}"
-            f" / mlbench_gpu_memory_total_bytes{{{_NODES}}}",
-            "{{node}} GPU {{gpu}} {{pod}}",
+        "Share of the memory of each worker's GPUs that is taken; of many, the five with most.",
+        _of_workers(
+            f"{_peak('mlbench_gpu_memory_used_bytes')} / {_peak('mlbench_gpu_memory_total_bytes')}",
+            _MOST,
         ),
         unit="percentunit",
         most=1,
     ),
     _gpus(
         "GPU power",
-        "Power that each GPU draws.",
-        graph(f"mlbench_gpu_power_watts{{{_NODES}}}", "{{node}} GPU {{gpu}} {{pod}}"),
+        "Power that the GPUs of each worker draw; of many, the five least like the others.",
+        _of_workers(_peak("mlbench_gpu_power_watts"), _UNLIKE_OTHERS),
         unit="watt",
     ),
 )
@@ -282,6 +271,7 @@ BOARD: Final = Board(
             "Nodes",
             "label_values(mlbench_pod_info, node)",
             multi=True,
+            all_value=".*",
             description="The machines whose workers are shown.",
         ),
         variables.query(
@@ -289,17 +279,15 @@ BOARD: Final = Board(
             "Workers",
             f"label_values(mlbench_pod_info{{{_NODES}}}, pod)",
             multi=True,
+            all_value=".*",
             sort=VariableSort.NUMERICAL_ASC,
             description="Which workers are shown, here and in every panel.",
         ),
     ),
     rows=(
-        Row("At a glance", HEADLINE),
-        Row("Pods", (TABLE,)),
-        Row("All workers at once", EVERYONE),
-        Row("Busiest and quietest", EXTREMES),
-        Row("What they did", HISTORY),
-        Row("Worker by worker", BY_WORKER),
+        Row("Workers", (*HEADLINE, TABLE, HISTORY)),
+        Row("What they use", USED),
         Row("GPUs", GPU, collapsed=True),
+        Row("Network, disk and threads", MORE, collapsed=True),
     ),
 )

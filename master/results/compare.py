@@ -5,13 +5,15 @@ cores and bandwidth, its shape, are always known. Runs that share all facts form
 differ in nothing but their seed, name and moment.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from master.results import statistics
+from master.results.evidence import judge
 from master.results.statistics import mean, ratio
-from mlbench.results import Comparison, Difference, Group, Result, Summary, Value
+from mlbench.results import Comparison, Difference, Evidence, Group, Result, Summary, Value
 
 Facts = Mapping[str, str]
 
@@ -30,6 +32,13 @@ _BREAKING = (GOAL, DATA, BATCH_SIZE)
 _CODE = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
 # What users vary in order to compare.
 SHAPE = (NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH)
+# What a worker has to compute with. Scaling compares workers that have the same.
+_MEANS = (
+    *("cpus", "cpu_limit", "memory_limit", "threads", "device", "oversubscribed"),
+    *(NUM_CPUS, MAX_BANDWIDTH),
+)
+# More than as many times as fast as there are times as many workers, by this factor, is doubtful.
+_PLAUSIBLE_EFFICIENCY = 1.05
 
 _NOT_STATED = "not stated"
 
@@ -72,12 +81,14 @@ def find_differences(facts: Mapping[int, Facts]) -> tuple[Difference, ...]:
     names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
     found = [_breaking(facts, name, same_code) for name in _BREAKING]
     found.sort(key=lambda one: one is not None and one.breaks == "unknown")
+    unequal = [name for name in _MEANS if _differs_by_workers(facts, name)]
     others = [
         _describe(facts, name, "no")
         for name in names
-        if name not in (*_BREAKING, *SHAPE) and _differ(facts, name)
+        if name not in (*_BREAKING, *SHAPE, *unequal) and _differ(facts, name)
     ]
-    return (*(one for one in found if one is not None), *others)
+    scaling = (_describe(facts, name, "scaling") for name in unequal)
+    return (*(one for one in found if one is not None), *scaling, *others)
 
 
 def are_comparable(differences: Sequence[Difference]) -> Answer:
@@ -105,7 +116,18 @@ def _differ(facts: Mapping[int, Facts], name: str) -> bool:
     return len({of_run[name] for of_run in facts.values() if name in of_run}) > 1
 
 
-def _describe(facts: Mapping[int, Facts], name: str, breaks: Answer) -> Difference:
+def _differs_by_workers(facts: Mapping[int, Facts], name: str) -> bool:
+    """Check if runs on one number of workers have other values than those on another."""
+    by_workers: dict[str, set[str]] = {}
+    for of_run in facts.values():
+        if name in of_run:
+            by_workers.setdefault(of_run[NUM_WORKERS], set()).add(of_run[name])
+    return len({frozenset(values) for values in by_workers.values()}) > 1
+
+
+def _describe(
+    facts: Mapping[int, Facts], name: str, breaks: Literal["yes", "no", "unknown", "scaling"]
+) -> Difference:
     by_value: dict[str, list[int]] = {}
     for run_id, of_run in facts.items():
         by_value.setdefault(of_run.get(name, _NOT_STATED), []).append(run_id)
@@ -114,6 +136,7 @@ def _describe(facts: Mapping[int, Facts], name: str, breaks: Answer) -> Differen
     consequence = {
         "yes": ": they cannot be compared",
         "unknown": ": whether they can be compared is not known",
+        "scaling": ": speed-up and efficiency are not those of the number of workers",
         "no": "",
     }
     return Difference(name, breaks, values, f"{name} is {told}{consequence[breaks]}")
@@ -140,8 +163,14 @@ def to_groups(results: Sequence[Result], facts: Mapping[int, Facts]) -> tuple[Gr
     """Group runs, in order of workers, and compare each group with the first."""
     kinds = sorted(_kinds(results, facts), key=lambda kind: kind.num_workers)
     groups = [_group(kind, label) for kind, label in zip(kinds, _labels(kinds), strict=True)]
+    scaled = len({group.num_workers for group in groups}) > 1
     return tuple(
-        _against(groups[0], group) if _same_task(kinds[0], kind) else group
+        replace(
+            _against(groups[0], group, scaled=scaled),
+            evidence=_evidence(kinds[0], kind, (groups[0].label, group.label)),
+        )
+        if _same_task(kinds[0], kind)
+        else group
         for group, kind in zip(groups, kinds, strict=True)
     )
 
@@ -240,6 +269,8 @@ def _group(kind: _Kind, label: str) -> Group:
         efficiency=None,
         throughput_speedup=None,
         throughput_efficiency=None,
+        evidence=None,
+        doubt="",
     )
 
 
@@ -250,19 +281,56 @@ def _phases(runs: Sequence[Result]) -> dict[str, float]:
     return {name: mean(phases.get(name, 0.0) for phases in found) for name in names}
 
 
-def _against(first: Group, group: Group) -> Group:
-    """Return a group with its speed-ups over the first one."""
+def _against(first: Group, group: Group, *, scaled: bool) -> Group:
+    """Return a group with its speed-ups over the first one.
+
+    Efficiency is of more workers: there is none if no groups, or not these, differ in their number.
+    """
     faster = ratio(
         _mean(first.training_seconds_to_accuracy), _mean(group.training_seconds_to_accuracy)
     )
     more = ratio(_mean(group.samples_per_second), _mean(first.samples_per_second))
     times = group.num_workers / first.num_workers
+    has_efficiency = scaled and (times > 1 or group is first)
+    efficiency = faster / times if faster is not None and has_efficiency else None
+    throughput_efficiency = more / times if more is not None and has_efficiency else None
     return replace(
         group,
         speedup=faster,
-        efficiency=None if faster is None else faster / times,
+        efficiency=efficiency,
         throughput_speedup=more,
-        throughput_efficiency=None if more is None else more / times,
+        throughput_efficiency=throughput_efficiency,
+        doubt=_doubt(group.label, max(efficiency or 0.0, throughput_efficiency or 0.0)),
+    )
+
+
+def _evidence(first: _Kind, other: _Kind, labels: tuple[str, str]) -> Evidence | None:
+    """Judge the times to accuracy of two kinds, or their throughput where none reached a goal."""
+    if first is other:
+        return None
+    times, others = _times(first), _times(other)
+    if not any(map(math.isfinite, [*times, *others])):
+        times, others = _rates(first), _rates(other)
+    return judge(times, others, labels)
+
+
+def _times(kind: _Kind) -> list[float]:
+    reached = (one.time_to_accuracy for one in kind.results)
+    seconds = (one.training_seconds if one else None for one in reached)
+    return [math.inf if one is None else one for one in seconds]
+
+
+def _rates(kind: _Kind) -> list[float]:
+    return [one.samples_per_second for one in kind.results if one.samples_per_second is not None]
+
+
+def _doubt(label: str, efficiency: float) -> str:
+    if efficiency <= _PLAUSIBLE_EFFICIENCY:
+        return ""
+    return (
+        f"the efficiency of {label}, {efficiency:.0%}, is hardly that of its workers: likely "
+        "causes are unequal cores or threads, a first group that was disturbed, too few runs, or "
+        "data that fits into the caches of more workers"
     )
 
 

@@ -20,6 +20,7 @@ _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
     "cpu": lambda machine: machine.get("cpu_model"),
     "cpus": lambda machine: machine.get("cpus"),
     "cpu_limit": lambda machine: machine.get("cpu_limit"),
+    "memory_limit": lambda machine: machine.get("memory_limit_bytes"),
     "gpus": lambda machine: machine.get("gpus"),
     "gpu_driver": lambda machine: machine.get("gpu_driver"),
     "python": lambda machine: machine.get("python"),
@@ -34,13 +35,16 @@ _LEFT_OUT = ("goal", "seed")
 _KNOWN_OR_NOT = (compare.DATA, compare.DATA_CHECKSUM, compare.BATCH_SIZE)
 
 
-def facts_of(run: Run, result: Result, machines: Sequence[Machine]) -> dict[str, str]:
+def facts_of(
+    run: Run, result: Result, machines: Sequence[Machine], cores: Sequence[Sequence[int]] = ()
+) -> dict[str, str]:
     """Return the facts of a run by name.
 
     Args:
         run: the run.
         result: its result, with the target that it was evaluated by.
         machines: the machines of its ranks, as far as they are known.
+        cores: the cores of one machine that each rank was bound to; empty if it was to none.
     """
     settings = _settings(run)
     known = {
@@ -62,6 +66,7 @@ def facts_of(run: Run, result: Result, machines: Sequence[Machine]) -> dict[str,
         "max_restarts": run.max_restarts,
         "backend": run.backend,
         "run_all_nodes": run.run_all_nodes,
+        "oversubscribed": _oversubscribed(cores),
         **{name: _common(map(get, machines)) for name, get in _OF_MACHINES.items()},
     }
     settings = {name: to_text(one) for name, one in settings.items() if known.get(name) is None}
@@ -77,6 +82,15 @@ def _settings(run: Run) -> dict[str, Any]:
         for name, value in stated.items()
         if name not in _LEFT_OUT and not (value is None and name in _KNOWN_OR_NOT)
     }
+
+
+def _oversubscribed(cores: Sequence[Sequence[int]]) -> str | None:
+    """Return whether ranks share cores; None where they are bound to none."""
+    if not any(cores):
+        return None
+    distinct = len({core for of_rank in cores for core in of_rank})
+    shares = distinct < sum(map(len, cores))
+    return f"{len(cores)} workers on {distinct} cores" if shares else "no"
 
 
 def _goal(target: Goal | None) -> str | None:

@@ -1,8 +1,9 @@
 """Gathering what results and comparisons are computed from, and computing them."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from master import runs
 from master.models import Rank, Run
@@ -53,7 +54,7 @@ def comparison_of(reader: SeriesReader, wanted: Sequence[Run], query: ResultQuer
         machines = _machines(run)
         result = _evaluate(reader, run, query, machines)
         results.append(result)
-        facts[run.id] = facts_of(run, result, machines)
+        facts[run.id] = facts_of(run, result, machines, _cores(run))
     return compare.compare(results, facts)
 
 
@@ -121,5 +122,15 @@ def _series(reader: SeriesReader, run: Run, target: Goal | None) -> Columns:
 
 def _machines(run: Run) -> list[Machine]:
     """Return the machines of the latest attempt, as far as they are known."""
-    ranks = Rank.select(Rank.machine).where(Rank.run == run.id, Rank.attempt == run.attempt)
-    return [rank.machine for rank in ranks.order_by(Rank.rank) if rank.machine]
+    return [rank.machine for rank in _ranks(run, Rank.machine) if rank.machine]
+
+
+def _cores(run: Run) -> list[list[int]]:
+    """Return the cores that each rank of the latest attempt was bound to."""
+    return [rank.assignment.get("cpus", []) for rank in _ranks(run, Rank.assignment)]
+
+
+def _ranks(run: Run, column: Any) -> Iterable[Rank]:
+    ranks = Rank.select(column).where(Rank.run == run.id, Rank.attempt == run.attempt)
+    found: Iterable[Rank] = ranks.order_by(Rank.rank)
+    return found

@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from random import Random
 from statistics import fmean, median, stdev
 
 from mlbench.results import Summary
 
-# From so many runs on, the mean leaves out the fastest and the slowest.
+# From so many runs on, the mean leaves out the fastest and the slowest, and has an interval.
 _ENOUGH = 3
+_RESAMPLES = 1000
+_CONFIDENCE = 0.95
 
 
 def mean(values: Iterable[float]) -> float:
@@ -44,17 +47,37 @@ def _summarize(figures: Sequence[float]) -> Summary | None:
     had = [one for one in ranked if math.isfinite(one)]
     if not had:
         return None
-    counted = ranked[1:-1] if len(ranked) >= _ENOUGH else ranked
+    counted = _counted(ranked)
     has_mean = math.isfinite(counted[-1])
+    low, high = _interval(ranked) if has_mean and len(ranked) >= _ENOUGH else (None, None)
     return Summary(
         count=len(had),
         mean=mean(counted) if has_mean else None,
+        mean_low=low,
+        mean_high=high,
         left_out=len(ranked) - len(counted) if has_mean else 0,
         median=median(had),
         minimum=had[0],
         maximum=had[-1],
         standard_deviation=_deviation(had) if len(had) > 1 else None,
     )
+
+
+def _counted(ranked: Sequence[float]) -> Sequence[float]:
+    return ranked[1:-1] if len(ranked) >= _ENOUGH else ranked
+
+
+def _interval(ranked: Sequence[float]) -> tuple[float | None, float | None]:
+    """Return the bootstrap's interval of the mean; None for an end that is not finite.
+
+    The resamples are the same each time, so that equal runs have equal intervals.
+    """
+    draw = Random(0)  # noqa: S311 - no secret
+    size = len(ranked)
+    means = sorted(mean(_counted(sorted(draw.choices(ranked, k=size)))) for _ in range(_RESAMPLES))
+    outside = round(_RESAMPLES * (1 - _CONFIDENCE) / 2)
+    low, high = means[outside], means[-1 - outside]
+    return (low if math.isfinite(low) else None, high if math.isfinite(high) else None)
 
 
 def _deviation(figures: Sequence[float]) -> float:

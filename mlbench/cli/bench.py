@@ -17,11 +17,20 @@ from mlbench.cli.compare import OutputsOption, check_files, write_and_show
 from mlbench.cli.live import follow
 from mlbench.cli.order import LONGEST_NAME, Order
 from mlbench.client import ApiClient
-from mlbench.records import Benchmark, Run
+from mlbench.records import Benchmark, Info, Run
 from mlbench.report import figures
+from mlbench.results import Group
 
 # As many as the API compares at a time.
 _MOST_RUNS = 200
+
+
+def read_percent(text: str) -> float:
+    """Return the number of ``5%`` or ``5``; raise BadParameter for others."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)%?", text)
+    if not found or not float(found[1]):
+        raise typer.BadParameter(f"{text!r} is no share: write 5%")
+    return float(found[1])
 
 
 def bench(
@@ -31,11 +40,29 @@ def bench(
         str, typer.Option(metavar="N,N...", help="Numbers of workers, separated by commas.")
     ] = "1,2",
     repeats: Annotated[int, typer.Option(min=1, help="Runs for each number of workers.")] = 5,
+    until: Annotated[
+        float | None,
+        typer.Option(
+            parser=read_percent,
+            metavar="PERCENT",
+            help="Stop repeating once every mean is known to within so much, e.g. 5%.",
+        ),
+    ] = None,
     name: Annotated[
         str | None,
         typer.Option(help="Name of the set; with that of an interrupted set, it goes on."),
     ] = None,
-    cpus: orders.CpusOption = None,
+    cpus: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            help="Cores of each worker; by default the same for all runs of the set, as many as "
+            "the largest number of workers leaves to each.",
+        ),
+    ] = None,
+    oversubscribe: Annotated[
+        bool, typer.Option("--oversubscribe", help="Let workers share cores; the report says so.")
+    ] = False,
     bandwidth: orders.BandwidthOption = None,
     settings: orders.SettingsOption = None,
     seed: Annotated[
@@ -61,12 +88,14 @@ def bench(
         check_files(files)
         counts = read_workers(workers)
         benchmarks = {one.name: one for one in client.get_benchmarks().result().value}
-        is_local = image is not None and client.get_info().result().value.pool == "local"
-        code = orders.read_code(task, arguments or [], image, benchmarks, local=is_local)
+        info = client.get_info().result().value
+        code = orders.read_code(
+            task, arguments or [], image, benchmarks, local=info.pool == "local"
+        )
         order = replace(
             code,
             args=orders.read_settings(code, settings),
-            num_cpus=cpus,
+            num_cpus=share_cores(info, max(counts), cpus, oversubscribe=oversubscribe),
             max_bandwidth=bandwidth,
             backend=backend or code.backend,
             gpu_enabled=gpu,
@@ -77,23 +106,23 @@ def bench(
         benchmark = benchmarks.get(code.benchmark)
         seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(repeats)]
         room = len(_suffix(max(counts), repeats))
-        set_name = name or orders.make_name(code.title, room)
+        set_name = orders.make_name(code.title, room) if name is None else name
         planned = plan_runs(set_name, counts, seeds)
         earlier = find_earlier(planned, client.get_runs().result().value)
         check_earlier(earlier, order, benchmark.rules if benchmark else {})
         try:
-            ended = _run_all(client, order, planned, earlier, queue=queue, quiet=json)
+            ended = _run_all(client, order, planned, earlier, until, queue=queue, quiet=json)
         except KeyboardInterrupt:
-            command = _command_to_go_on(None if name else set_name)
+            command = _command_to_go_on(set_name if name is None else None)
             err.print(f"interrupted: this run goes on; for the rest: {command}", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
         finished = [run.id for run in ended if run.state == "FINISHED"]
-        missing = len(planned) - len(finished)
+        missing = len(ended) - len(finished)
         if finished:
             comparison = client.compare(finished).result().value
             write_and_show(client, comparison, files, left_out=missing, as_json=json)
     if missing:
-        err.print(f"{missing} of {len(planned)} runs did not finish, and are left out", style="red")
+        err.print(f"{missing} of {len(ended)} runs did not finish, and are left out", style="red")
         raise typer.Exit(FAILED)
 
 
@@ -111,11 +140,15 @@ def _run_all(
     order: Order,
     planned: Sequence[PlannedRun],
     earlier: Mapping[PlannedRun, Run],
+    until: float | None,
     *,
     queue: bool,
     quiet: bool,
 ) -> list[Run]:
-    """Run what does not exist yet, one after the other, and return all runs of the set."""
+    """Run what does not exist yet, one after the other, and return all runs of the set.
+
+    They may be fewer than planned if the means need only be known ``until`` a part of themselves.
+    """
     waiting = [one for one in planned if one not in earlier or earlier[one].active]
     took: list[tuple[PlannedRun, float]] = []
     ended: list[Run] = []
@@ -145,7 +178,19 @@ def _run_all(
             took.append((one, (end - began).total_seconds()))
         if run.state != "FINISHED":
             tell(f"run {run.id} ({run.name}): {run.state}: {run.reason}", style="red")
+        is_whole = number % len({one.num_workers for one in planned}) == 0
+        if until is not None and is_whole and _are_known(client, ended, until):
+            tell(f"every mean is known to within {until:.3g}%")
+            break
     return ended
+
+
+def _are_known(client: ApiClient, ended: Sequence[Run], percent: float) -> bool:
+    finished = [run.id for run in ended if run.state == "FINISHED"]
+    if not finished:
+        return False
+    groups = client.compare(finished).result().value.groups
+    return all(is_known(group, percent) for group in groups)
 
 
 def _command_to_go_on(name: str | None) -> str:
@@ -162,6 +207,32 @@ def read_workers(text: str) -> list[int]:
     if not re.fullmatch(r"0*[1-9][0-9]*(,0*[1-9][0-9]*)*", text):
         raise UsageError(f"--workers {text}: give numbers separated by commas, e.g. 1,2,4")
     return sorted({int(part) for part in text.split(",")})
+
+
+def is_known(group: Group, percent: float) -> bool:
+    """Check if a group's mean time to accuracy, or its throughput, has an interval as narrow."""
+    found = group.training_seconds_to_accuracy or group.samples_per_second
+    if found is None or found.mean is None or found.mean_low is None or found.mean_high is None:
+        return False
+    return (found.mean_high - found.mean_low) / 2 <= percent / 100 * found.mean
+
+
+def share_cores(info: Info, workers: int, wanted: float | None, *, oversubscribe: bool) -> float:
+    """Return the cores of each worker of a set, the same for any number of workers up to this.
+
+    On this machine they are whole ones, and workers that would share one raise UsageError, unless
+    they shall. A cluster has as many machines as it takes.
+    """
+    cores = info.limits.cpus
+    if info.pool != "local":
+        return wanted or cores
+    each = wanted or max(1.0, float(cores // workers))
+    if workers * each > cores and not oversubscribe:
+        raise UsageError(
+            f"{workers} workers want {workers * each:g} cores, and this machine has {cores:g}: "
+            "choose fewer --workers or --cpus, or --oversubscribe, which the report will say"
+        )
+    return each
 
 
 def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -> int | None:

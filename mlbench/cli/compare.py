@@ -21,7 +21,7 @@ from mlbench.report import formats, tables
 from mlbench.report.statement import facts, statement, subtitle, title
 from mlbench.results import Comparison
 
-_STYLES = {"yes": "green", "no": "red", "unknown": "yellow"}
+_STYLES = {"yes": "green", "no": "red", "unknown": "yellow", "scaling": "yellow"}
 # The narrowest column for the name of a group or run.
 _LEAST_TEXT = 10
 _UNLIMITED = 10_000
@@ -133,6 +133,7 @@ def show_comparison(comparison: Comparison, left_out: int = 0) -> None:
     if said.sentence:
         out.print(said.sentence, style=_STYLES[said.comparable])
     _show_list(said.reasons)
+    _show_list(said.evidence)
     if said.departures:
         out.print("departures from the rules of the task:", style="yellow")
         _show_list(said.departures)

@@ -18,6 +18,7 @@ from mlbench.records import Alert, Pod, Run
 from mlbench.report import figures
 from mlbench.results import AccuracyAfterTime, Cost, Result
 
+_EVALUATION: names.Phase = "evaluation"
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 
 
@@ -167,14 +168,19 @@ def _cost(cost: Cost) -> str:
 
 
 def _phase_table(result: Result) -> Table:
-    """Return the time in each phase, the mean over the ranks, with bars."""
-    total = sum(result.phases.values())
+    """Return the time in each phase, the mean over the ranks, with its share of the training time.
+
+    Evaluation is no training time.
+    """
+    total = sum(seconds for name, seconds in result.phases.items() if name != _EVALUATION)
     right = (Column("seconds", justify="right"), Column("share", justify="right"))
     table = Table("phase", *right, "", box=None, pad_edge=False)
     table.title, table.title_justify = "where the time went", "left"
     for name, seconds in result.phases.items():
-        share = seconds / total if total else 0.0
-        table.add_row(name, f"{seconds:.2f}", f"{share:.1%}", "█" * round(share * 30))
+        share, bar = figures.NOTHING, ""
+        if total and name != _EVALUATION:
+            share, bar = f"{seconds / total:.1%}", "█" * round(seconds / total * 30)
+        table.add_row(name, f"{seconds:.2f}", share, bar)
     return table
 
 

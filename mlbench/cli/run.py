@@ -73,7 +73,7 @@ def run(
             max_restarts=restarts,
             deadline_seconds=deadline,
         )
-        name = name or orders.make_name(code.title)
+        name = orders.make_name(code.title) if name is None else name
         ordered = order.place(client, name, workers, seed, queue=queue)
         connection = find_connection()
         if not detach:

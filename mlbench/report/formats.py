@@ -106,6 +106,7 @@ def to_markdown(report: Report) -> str:
     if said.sentence:
         parts.append(f"**{_escape(said.sentence)}**")
     parts.append(_markdown_list(said.reasons))
+    parts.append(_markdown_list(said.evidence))
     if said.departures:
         parts += ["Departures from the rules of the task:", _markdown_list(said.departures)]
     if said.differences:

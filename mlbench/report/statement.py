@@ -12,6 +12,7 @@ _SENTENCES = {
     "yes": "These runs can be compared: the same data, goal and batch size, as far as stated.",
     "no": "These runs cannot be compared:",
     "unknown": "Whether these runs can be compared is not known:",
+    "scaling": "These runs can be compared, but not by their number of workers:",
 }
 _OWN_CODE = "own code"
 # Of all installed packages, those that a training run depends on.
@@ -22,14 +23,17 @@ _PACKAGES = ("torch", "numpy", "tensorflow", "jax", "mxnet")
 class Statement:
     """Whether runs can be compared, and in what they differ."""
 
-    comparable: Literal["yes", "no", "unknown"]
+    comparable: Literal["yes", "no", "unknown", "scaling"]
+    """`scaling`: yes, but not by their number of workers."""
     sentence: str
     reasons: tuple[str, ...]
-    """Why they cannot be compared, or why it is not known."""
+    """Why they cannot be compared, why it is not known, or why speed-ups mislead."""
     differences: tuple[str, ...]
     """Other differences."""
     departures: tuple[str, ...]
     """Where runs leave the rules of their task."""
+    evidence: tuple[str, ...]
+    """Whether the groups differ by more than chance."""
 
 
 def title(comparison: Comparison) -> str:
@@ -51,15 +55,22 @@ def subtitle(comparison: Comparison, left_out: int = 0) -> str:
 
 def statement(comparison: Comparison) -> Statement:
     """Return whether the runs can be compared; the sentence is empty for a single run."""
-    breaking = tuple(one.text for one in comparison.differences if one.breaks == "yes")
-    unknown = tuple(one.text for one in comparison.differences if one.breaks == "unknown")
+    of_order = ("yes", "unknown", "scaling")
+    differing = [(one.breaks, one.text) for one in comparison.differences]
+    reasons = [text for breaks in of_order for breaking, text in differing if breaking == breaks]
+    reasons += [group.doubt for group in comparison.groups if group.doubt]
+    answer = comparison.comparable
+    verdict: Literal["yes", "no", "unknown", "scaling"] = (
+        "scaling" if reasons and answer == "yes" else answer
+    )
     alone = len(comparison.results) == 1
     return Statement(
-        comparable=comparison.comparable,
-        sentence="" if alone else _SENTENCES[comparison.comparable],
-        reasons=breaking + unknown,
+        comparable=verdict,
+        sentence="" if alone else _SENTENCES[verdict],
+        reasons=tuple(reasons),
         differences=tuple(one.text for one in comparison.differences if one.breaks == "no"),
         departures=tuple(_departures(comparison.results)),
+        evidence=tuple(group.evidence.text for group in comparison.groups if group.evidence),
     )
 
 
@@ -100,6 +111,7 @@ def facts(manifest: Manifest) -> tuple[Fact, ...]:
         Fact("backend", manifest.backend),
         Fact("limits", _pairs(asdict(manifest.limits))),
         Fact("image ids", ", ".join(sorted({rank.image for rank in manifest.ranks if rank.image}))),
+        Fact("cores", _cores(manifest.ranks)),
         Fact("clocks", _clocks(manifest.ranks)),
         *(_machine_fact(machine) for machine in manifest.machines),
         Fact("MLBench", manifest.versions.mlbench),
@@ -133,6 +145,11 @@ def _machine_parts(machine: Machine) -> Iterable[str]:
     if machine.git:
         changed = " with uncommitted changes" if machine.git.dirty else ""
         yield f"git {machine.git.commit[:12]}{changed}"
+
+
+def _cores(ranks: Sequence[RankOnMachine]) -> str:
+    bound = [f"rank {one.rank} on {', '.join(map(str, one.cpus))}" for one in ranks if one.cpus]
+    return "; ".join(bound) or ("bound to none" if ranks else "")
 
 
 def _clocks(ranks: Iterable[RankOnMachine]) -> str:

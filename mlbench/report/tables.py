@@ -6,9 +6,13 @@ from typing import Any
 
 from mlbench.names import PHASES
 from mlbench.report import figures
+from mlbench.report.statement import statement
 from mlbench.results import Comparison, Group, Result
 
 Cell = float | int | str | None
+
+_INTERVAL = "From, to: where the mean is with 95 % confidence."
+_CAUTION = "Speed-up and efficiency are not those of the number of workers alone: see above."
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,12 @@ def tables(comparison: Comparison) -> list[Table]:
     """Return the tables of a comparison, without those that would be empty."""
     groups, results = comparison.groups, comparison.results
     # A single run is described by the table of runs.
+    caution = _CAUTION if statement(comparison).comparable == "scaling" else ""
     of_groups = (
-        [_time_to_accuracy(groups), _throughput_and_cost(groups, _limits(results))]
+        [
+            _time_to_accuracy(groups, caution),
+            _throughput_and_cost(groups, _limits(results), caution),
+        ]
         if results[1:]
         else []
     )
@@ -75,7 +83,7 @@ def _text(text: str, value: Callable[[Any], str], *, is_minor: bool = False) -> 
 _GROUP = _text("group", lambda group: group.label)
 
 
-def _time_to_accuracy(groups: Sequence[Group]) -> Table | None:
+def _time_to_accuracy(groups: Sequence[Group], caution: str) -> Table | None:
     if not any(g.training_seconds_to_accuracy or g.wall_seconds_to_accuracy for g in groups):
         return None
     columns = [
@@ -86,6 +94,8 @@ def _time_to_accuracy(groups: Sequence[Group]) -> Table | None:
             "In training time, evaluation left out.",
         ),
         _figure("mean", "s", "training_seconds_to_accuracy.mean"),
+        _figure("from", "s", "training_seconds_to_accuracy.mean_low", _INTERVAL, is_minor=True),
+        _figure("to", "s", "training_seconds_to_accuracy.mean_high", is_minor=True),
         _figure("fastest", "s", "training_seconds_to_accuracy.minimum"),
         _figure("slowest", "s", "training_seconds_to_accuracy.maximum"),
         _figure("std. dev.", "s", "training_seconds_to_accuracy.standard_deviation"),
@@ -97,10 +107,11 @@ def _time_to_accuracy(groups: Sequence[Group]) -> Table | None:
         ),
         *_scaling(groups, "speedup", "efficiency"),
     ]
-    return _table("Time to accuracy", _how_means_are_made(groups), columns, groups)
+    note = f"{_how_means_are_made(groups)} {caution}".rstrip()
+    return _table("Time to accuracy", note, columns, groups)
 
 
-def _throughput_and_cost(groups: Sequence[Group], limits: str) -> Table:
+def _throughput_and_cost(groups: Sequence[Group], limits: str, caution: str) -> Table:
     columns = [
         _GROUP,
         _Column(Heading("runs"), lambda group: len(group.run_ids)),
@@ -128,7 +139,7 @@ def _throughput_and_cost(groups: Sequence[Group], limits: str) -> Table:
         ),
         _figure("energy", "J", "energy_joules.mean", "Energy: of the GPUs."),
     ]
-    return _table("Throughput and cost", "", columns, groups)
+    return _table("Throughput and cost", caution, columns, groups)
 
 
 def _scaling(groups: Sequence[Group], speedup: str, efficiency: str) -> list[_Column]:

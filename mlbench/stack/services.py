@@ -254,6 +254,8 @@ def _take(port: int) -> bool:
         try:
             probe.bind((LOOPBACK, port))
             mark.bind(f"\0mlbench-port-{port}")
+        except PermissionError:
+            raise StackError(f"port {port} is for root alone: choose one from 1024 on") from None
         except OSError:
             mark.close()
             return False

@@ -66,6 +66,7 @@ def test_truth_values_in_a_form(http: httpx.Client) -> None:
     ("body", "message"),
     [
         (b"name=a&name=b", "body: a field is given twice"),
+        (b'{"name": "a"}', "body: JSON needs the header Content-Type: application/json"),
         (b"name=a&value=%FF", "body: it must be a form in UTF-8"),
         (b"name=a&value=\xff", "body: it must be a form in UTF-8"),
         (b"", "name: it is missing"),

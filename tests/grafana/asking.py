@@ -24,16 +24,17 @@ class View:
     last: float
     run_id: str
 
-    def step(self, least: float) -> float:
+    def step(self, least: float, points: int) -> float:
         """Compute the seconds between two points of a graph."""
-        return max(least, round((self.last - self.first) / _POINTS, 3))
+        return max(least, round((self.last - self.first) / points, 3))
 
-    def built_in(self, least: float) -> dict[str, str]:
+    def built_in(self, least: float, points: int) -> dict[str, str]:
         """Return the values of Grafana's own variables, for a query with this least step."""
-        step = self.step(least)
+        step = self.step(least, points)
         return {
             "__interval": f"{step * 1000:.0f}ms",
             "__rate_interval": f"{max(step + least, 4 * least) * 1000:.0f}ms",
+            "__interval_ms": f"{step * 1000:.0f}",
             "__range": f"{self.last - self.first:.0f}s",
         }
 
@@ -49,6 +50,7 @@ class Query:
     instant: bool
     least_step: float
     variables: Mapping[str, str]
+    points: int = _POINTS
     options: tuple[str, ...] | None = None
     """The values that a variable offers; None for a query that is no variable's."""
 
@@ -58,7 +60,7 @@ class Query:
         Raises:
             KeyError: there is no variable of a name.
         """
-        known = {**view.built_in(self.least_step), **self.variables}
+        known = {**view.built_in(self.least_step, self.points), **self.variables}
         return REFERENCE.sub(lambda found: known[found["braced"] or found["plain"]], self.expr)
 
     def asking(self, expr: str) -> "Query":
@@ -98,7 +100,8 @@ class Grafana:
                 for target in panel["targets"]:
                     least = _SECONDS[target.get("interval", "")]
                     ref, instant = target["refId"], target["instant"]
-                    yield Query(panel["title"], ref, target["expr"], instant, least, scope)
+                    points = panel.get("maxDataPoints", _POINTS)
+                    yield Query(panel["title"], ref, target["expr"], instant, least, scope, points)
 
     def ask(self, query: Query) -> list[QueryResult]:
         """Return the series that have a number in the answer.
@@ -111,7 +114,7 @@ class Grafana:
         if query.instant:
             found = self._prometheus.query(text, view.last)
         else:
-            step = view.step(query.least_step)
+            step = view.step(query.least_step, query.points)
             times = (view.first - view.first % step, view.last, step)
             found = self._prometheus.query_range(text, *(round(one * 1000) for one in times))
         return [one for one in found if any(value != "NaN" for value in one.values)]

@@ -9,9 +9,9 @@ from typing import Final
 MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     # GPUs.
     "mlbench_gpu_utilization_ratio": (
-        "mlbench-run / GPU use by worker",
-        "mlbench-run / GPU memory by worker",
-        "mlbench-run / GPU power by worker",
+        "mlbench-run / GPU",
+        "mlbench-run / GPU memory",
+        "mlbench-run / GPU power",
         "mlbench-workers / Worker pods / gpu",
         "mlbench-workers / GPU use",
         "mlbench-workers / GPU memory",
@@ -19,21 +19,25 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     ),
     # Workers on one machine share its network.
     "container_network_receive_bytes_total": (
-        "mlbench-run / Network by worker",
-        "mlbench-workers / Network",
-        "mlbench-workers / Worker pods / received",
-        "mlbench-workers / Worker pods / sent",
-        "mlbench-workers / Network of all workers",
-        "mlbench-workers / Network in by worker",
-        "mlbench-workers / Network out by worker",
+        "mlbench-run / Received",
+        "mlbench-run / Sent",
+        "mlbench-workers / Network by worker",
     ),
+    # Where the memory of workers is limited, as in a cluster.
+    "container_spec_memory_limit_bytes": ("mlbench-workers / Memory by worker / B",),
     # Something is wrong.
+    'ALERTS{run_id="$run_id",alertname="MLBenchLossNotFinite"}': (
+        "mlbench-run / annotation Loss not finite",
+    ),
     'ALERTS{alertname=~"MLBench.*",alertstate="firing"}': ("mlbench-stack / Alerts that fire now",),
     # The run, or one of the runs, has reached its goal.
     'mlbench_run_goal_reached_timestamp_seconds{run_id="$run_id"}': (
         "mlbench-run / annotation Goal reached",
-        "mlbench-run / Time to goal",
     ),
+    # It has, or comes nearer.
+    'mlbench_run_goal_reached_timestamp_seconds{run_id="$run_id"}'
+    ' or deriv(mlbench_run_metric{run_id="$run_id",metric="$goal"}[$__range]) > 0'
+    " unless on (run_id) mlbench_run_finished_timestamp_seconds": ("mlbench-run / Goal / C",),
     'mlbench_run_goal_reached_timestamp_seconds{run_id=~"$run_id"}': (
         "mlbench-compare / annotation Goal reached",
         "mlbench-compare / Time to goal",
@@ -49,8 +53,10 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-compare / annotation Run ended",
     ),
     # The run goes on.
-    'mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': ("mlbench-run / Last progress",),
-    'mlbench_run_waiting_bytes{run_id="$run_id"}': ("mlbench-run / Delivery / B",),
+    'mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': (
+        "mlbench-run / Last progress",
+        "mlbench-run / Ranks / age",
+    ),
     # A run is active, or waits, at the end of the time range.
     'mlbench_run_state{state="STARTED"} == 1': (
         "mlbench-runs / Active run",
@@ -61,7 +67,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     ),
     'mlbench_run_state{state="INITIALIZED"} == 1': ("mlbench-runs / Queue in order",),
     # The controller is told of a Grafana.
-    "mlbench_grafana_requests_total": ("mlbench-stack / Requests to Grafana",),
+    "mlbench_grafana_requests_total": ("mlbench-stack / What fails / G",),
 }
 """What may be lacking, in PromQL with the dashboard's variables, and who finds nothing then.
 

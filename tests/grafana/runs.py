@@ -13,6 +13,7 @@ from master.reading.promql import PrometheusClient
 from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.records import Run
+from mlbench.results import Result
 from mlbench.stack import launch
 from tests.conftest import wait_for
 from tests.grafana.asking import View
@@ -31,6 +32,10 @@ class Used:
     prometheus: PrometheusClient
     finished: View
     """The time of the run that has ended."""
+    day: View
+    """The same run in a whole day: shorter than the time between two points of a graph."""
+    result: Result
+    """Of the same run, as the API computes it."""
     active: View
     """The time of the run that goes on, up to now."""
 
@@ -56,6 +61,9 @@ def _use(client: ApiClient, prometheus: PrometheusClient) -> Used:
     ended = run_to_end(client, _order_digits(client, "ended", {"learning_rate": "0.001"}), 240)
     assert ended.state == "FINISHED", ended.reason
     finished = _view("finished", ended, _moment(ended.finished_at))
+    # So that a point follows its start also in a graph that has only a hundred.
+    end_of_day = finished.last + 900
+    day = View("a day", end_of_day - 86400, end_of_day, finished.run_id)
     # At the end of that view no run is active.
     wait_for(lambda: time.time() > finished.last, what="the time of the next run begins")
     # It learns too slowly to reach its goal: it trains until the stack is stopped.
@@ -63,7 +71,8 @@ def _use(client: ApiClient, prometheus: PrometheusClient) -> Used:
     active = _order_digits(client, "active", endless)
     client.create_run("waiting", 2, benchmark="steps", queue=True).result()
     wait_for(lambda: _all_is_seen(prometheus, active), 90, "the active run is seen")
-    return Used(prometheus, finished, _view("active", active, time.time() - _MARGIN_SECONDS))
+    view = _view("active", active, time.time() - _MARGIN_SECONDS)
+    return Used(prometheus, finished, day, client.get_result(ended.id).result().value, view)
 
 
 def _order_digits(client: ApiClient, name: str, args: dict[str, str]) -> Run:

@@ -23,12 +23,13 @@ RULES = read_rules("alert") | read_rules("record")
 
 # Variables that Grafana itself fills in.
 _BUILT_IN = frozenset(
-    {"__all", "__data", "__field", "__interval", "__range", "__rate_interval", "__url_time_range"}
+    {"__all", "__data", "__field", "__interval", "__interval_ms", "__range", "__rate_interval"}
+    | {"__url_time_range"}
 )
 # Units that Grafana knows, of those that fit what is measured here.
 _UNITS = {
     *("none", "short", "sci", "percent", "percentunit", "bytes", "Bps", "s", "ms", "dthms"),
-    *("cps", "ops", "reqps", "wps", "watt", "dateTimeAsIso"),
+    *("cps", "ops", "reqps", "wps", "watt", "dateTimeAsIso", "dtdurations"),
 }
 _SERIES = re.compile(r"\b(?:mlbench|container|machine)_\w+|\b\w+:\w+:\w+")
 _OF_A_TYPE = re.compile(r"_(total|bucket|sum|count)$")
@@ -80,6 +81,13 @@ def test_every_variable_is_declared_before_its_use(board: Dashboard) -> None:
 
 
 @each_board
+def test_each_refresh_looks_up_the_runs_and_no_other_variable(board: Dashboard) -> None:
+    on_time_range_change = 2
+    again = {one["name"] for one in board.variables if one["refresh"] == on_time_range_change}
+    assert again <= {"run_id"}
+
+
+@each_board
 def test_panels_name_answers_that_they_have(board: Dashboard) -> None:
     for panel in board.panels:
         answers = {target["refId"] for target in panel["targets"]}
@@ -109,15 +117,14 @@ def test_panels_say_what_they_show_and_in_which_unit(board: Dashboard) -> None:
             one["value"] for each in overrides for one in each["properties"] if one["id"] == "unit"
         ]
         for unit in [panel["fieldConfig"]["defaults"]["unit"], *units]:
-            assert unit in _UNITS or unit.startswith("suffix:"), panel["title"]
+            assert unit in _UNITS or unit.startswith(("prefix:", "suffix:")), panel["title"]
 
 
 @each_board
 def test_rates_follow_grafanas_interval_and_counters_are_shown_by_rates(board: Dashboard) -> None:
     for place, expr in board.queries:
-        assert set(re.findall(r"\brate\(\w+(?:\{[^}]*\})?\[([^]]*)\]", expr)) <= {
-            "$__rate_interval"
-        }, place
+        spans = re.findall(r"\brate\(\w+(?:\{[^}]*\})?\[([^]]*)\](?! @ end\(\))", expr)
+        assert set(spans) <= {"$__rate_interval"}, place
         counters = re.findall(r"(\w+\()?(\w+_total)\b", expr)
         assert {function for function, _ in counters} <= {"rate(", "increase("}, place
 

@@ -22,7 +22,19 @@ from tests.grafana.runs import Used, used_stack
 def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None:
     with used_stack(prometheus_binary, tmp_path / "stack") as used:
         faults = [fault for board in load_all() for fault in _faults(board, used)]
+        shown = _figures(used)
     assert not faults, "\n" + "\n".join(faults)
+    result = used.result
+    assert shown == pytest.approx(
+        {
+            "State / B": result.wall_seconds,
+            "State / C": result.epochs,
+            "Goal / B": result.best_value,
+            "Samples/s / A": result.samples_per_second,
+            "Communication / A": result.communication_share,
+        },
+        rel=0.01,
+    )
 
 
 def test_exclusions_are_of_places_that_exist() -> None:
@@ -37,10 +49,21 @@ def test_exclusions_are_of_places_that_exist() -> None:
     assert {place for places in MAY_BE_EMPTY.values() for place in places} <= known
 
 
+def _figures(used: Used) -> dict[str, float]:
+    """Return what the page of the ended run shows of figures that its result has too."""
+    [board] = [one for one in load_all() if one.uid == "mlbench-run"]
+    grafana = Grafana(used.prometheus, used.finished)
+    wanted = ("State / B", "State / C", "Goal / B", "Samples/s / A", "Communication / A")
+    asked = {f"{query.place} / {query.ref}": query for query in grafana.queries(board)}
+    return {place: float(grafana.ask(asked[place])[0].values[-1]) for place in wanted}
+
+
 def _faults(board: Dashboard, used: Used) -> Iterator[str]:
     """Find what is wrong with the answers to a dashboard, each with its place."""
     labels: defaultdict[str, set[str]] = defaultdict(set)
-    for view in (used.finished, used.active):
+    # Only the page of a run is for its own time.
+    days = (used.day,) if board.uid == "mlbench-run" else ()
+    for view in (used.finished, used.active, *days):
         grafana = Grafana(used.prometheus, view)
         for query in grafana.queries(board):
             place = f"{board.uid} / {query.place}"

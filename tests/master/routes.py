@@ -53,11 +53,12 @@ WEB_ROUTES: list[Route] = [
     ("POST", "/signin"),
     ("POST", "/signout"),
     ("GET", "/static/{version}/{path:path}"),
+    ("GET", "/docs/runbooks/{alert}.md"),
 ]
 """For browsers; no part of the API."""
 
 _USUAL = {"owner": "1", "run_id": "1", "rank": "0", "pod": "w-0", "stream": "metrics"}
-_USUAL |= {"version": "0", "path": "style.css"}
+_USUAL |= {"version": "0", "path": "style.css", "alert": "MLBenchRunStalled"}
 
 
 def fill(template: str, values: Mapping[str, str] | None = None) -> str:

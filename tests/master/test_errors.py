@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import falcon
@@ -17,6 +18,7 @@ from master.reading.promql import PrometheusError
 
 class Body(BaseModel):
     name: str = Field(max_length=3)
+    date: datetime | None = None
     inner: dict[str, int] = Field(default_factory=dict)
 
 
@@ -87,6 +89,7 @@ def test_a_failure_says_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) 
         ({}, "name: it is missing"),
         ({"name": 3}, "name: a text (not '3')"),
         ({"name": "long"}, "name: at most 3 characters (not 'long')"),
+        ({"name": "a", "date": "x"}, "date: a time like 2018-08-03T09:21:29.347Z (not 'x')"),
         ({"name": "a", "inner": {"b": "c"}}, "inner.b: a whole number (not 'c')"),
         ([], "body: a JSON object"),
     ],

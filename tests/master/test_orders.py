@@ -63,7 +63,7 @@ BAD: dict[str, list[Any]] = {
 BAD_OF_A_CUSTOM_IMAGE: dict[str, list[Any]] = {
     "args": [{"a": "1"}],
     "working_dir": ["here", "", "/nul\x00", "/" + 4096 * "x"],
-    "custom_image_command": [None, "", "  ", "'", 'python "', "a\x00", "x" * 4097],
+    "custom_image_command": [None, "", "  ", "''", "'", 'python "', "a\x00", "x" * 4097],
     "custom_image_name": [None],
 }
 
@@ -223,6 +223,8 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
         ),
         (LIMITS, {"args": {"nonsense": "1"}}, "args.nonsense: is no option of this task: there ar"),
         (LIMITS, {"args": {"epochs": "many"}}, "args.epochs: must be a whole number (not 'many')"),
+        (LIMITS, {"args": {"epochs": "9" * 20}}, "args.epochs: must be finite, and below 2^63"),
+        (LIMITS, {"args": {"learning_rate": "inf"}}, "args.learning_rate: must be finite"),
         (LIMITS, {"args": {"learning_rate": -5}}, "args.learning_rate: must be more than 0"),
         (LIMITS, {"args": {"exchange": "all"}}, "args.exchange: must be ddp or flat or per-layer"),
         (

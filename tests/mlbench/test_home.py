@@ -54,7 +54,13 @@ def test_without_a_stack_the_error_says_what_to_do(home: Home) -> None:
     assert str(home.connection_file) in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"url": "http://127.0.0.1:8000"}', '{"a": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", '{"url": "http://127.0.0.1:8000"}', '{"a": 1}'),
+        '{"url": 1, "token": "t", "prometheus_url": null}',
+    ],
+)
 def test_a_damaged_connection_says_what_to_do(home: Home, text: str) -> None:
     home.make()
     home.connection_file.write_text(text)

@@ -82,8 +82,10 @@ def test_a_value_is_spelled_as_json(
 def test_other_values_than_numbers_and_texts_are_refused(
     recorder: Recorder, path: Path, value: Any
 ) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"^metric 'v': "):
         recorder.write({"fine": 1.0, "v": value}, step=1)
+    with pytest.raises(ValueError, match=r"a metric must be a text of 1 to 200 characters \(not 5"):
+        recorder.write({5: 1.0}, step=1)  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="'rate' must be"):
         recorder.write_settings({"device": "cpu", "rate": math.nan})
     assert path.read_text() == ""

@@ -50,6 +50,11 @@ def test_a_phase_adds_up_and_leaves_out_what_is_outside(clock: Clock, tracker: T
     assert tracker.phase_seconds() == {"forward": 6.0, "backward": 0.5, "communication": 1.0}
 
 
+def test_a_phase_that_there_is_not_is_refused_with_those_that_there_are(tracker: Tracker) -> None:
+    with pytest.raises(ValueError, match=r"^phase 'load': it must be one of data, forward, "):
+        tracker.phase("load")  # type: ignore[arg-type]
+
+
 def test_the_first_epoch_starts_the_clock_whatever_was_before(
     clock: Clock, tracker: Tracker
 ) -> None:
@@ -148,6 +153,12 @@ def test_a_goal_is_reached_from_its_own_side(
     tracker.log(acc=value)
     assert tracker.goal_reached is reached
     assert "acc" in lines(path)[-1]["metrics"], "recorded, whatever it is"
+
+
+@pytest.mark.parametrize(("metric", "wanted"), [("acc", float("nan")), ("acc", "much"), ("", 97.0)])
+def test_a_goal_that_cannot_be_is_refused(tracker: Tracker, metric: str, wanted: float) -> None:
+    with pytest.raises(ValueError, match=r"^(the goal of 'acc' must|could not|the name of)"):
+        tracker.goal(metric, wanted)
 
 
 def test_the_line_with_the_goals_metric_has_the_training_time(

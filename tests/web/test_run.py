@@ -201,7 +201,7 @@ def test_the_page_outlives_the_master(page: Page, own_stack: Home, watch: Watch)
         log = page.get_by_role("log", name="Log of rank 0")
         expect(log).to_contain_text("step 100 of 60000")
         # Whether it asks in the moment in which there is no master is chance.
-        watch.allow("ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET")
+        watch.allow("ERR_CONNECTION_(REFUSED|RESET)|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE_CHUNKED")
         master = service(own_stack, "gunicorn")
         master.kill()
         master.wait(20)

@@ -72,3 +72,20 @@ def test_errors_are_shown(user: Page, connection: Connection, watch: Watch) -> N
     user.get_by_role("button", name="Try again").click()
     expect(user.get_by_role("article")).to_have_count(2)
     expect(user.get_by_role("alert")).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", ["/", "/runs"])
+def test_alerts_about_the_stack_itself_are_shown(
+    user: Page, connection: Connection, path: str
+) -> None:
+    common = {"name": "MLBenchDiskFull", "severity": "critical", "since": "2026-11-22T14:00:00Z"}
+    place = {"runbook": "docs/runbooks/MLBenchDiskFull.md", "rank": None, "pod": None}
+    texts = {None: "Disk full: 0 B are free in /<data>.", 1: "of a run"}
+    alerts = [{**common, **place, "run_id": run, "text": text} for run, text in texts.items()]
+    user.route("**/api/alerts/", lambda route: route.fulfill(json=alerts))
+    user.goto(connection.url + path)
+    shown = user.get_by_role("list", name="Alerts").get_by_role("listitem")
+    expect(shown).to_have_count(1)
+    expect(shown).to_contain_text("MLBenchDiskFull Disk full: 0 B are free in /<data>.")
+    alerts.clear()
+    expect(shown).to_have_count(0)

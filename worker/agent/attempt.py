@@ -36,6 +36,8 @@ _ASSIGNMENT, _EXIT, _COUNTERS = "assignment.json", "exit.json", "counters"
 _HIGHEST_CODE = 255
 _LONGEST_FAILURE = 500
 _ROOM_FOR_WORDS_BYTES = 16 << 10
+# As PyTorch, and the libraries that it and NumPy compute with, read them.
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # The exit code of a process whose agent ended: the guard killed it.
 _KILLED = -9
 
@@ -240,7 +242,7 @@ class Attempt:
             names.ENV_MULTIPROC_DIR: str(self.counters),
         }
         if a.cpus:
-            variables["OMP_NUM_THREADS"] = str(len(a.cpus))
+            variables |= dict.fromkeys(_THREADS, str(len(a.cpus)))
         if a.keeps_checkpoints:
             variables[names.ENV_CHECKPOINTS] = str(self.checkpoints)
         if a.seed is not None:

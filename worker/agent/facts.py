@@ -41,6 +41,7 @@ class Facts:
         machine = StatedMachine(
             **{
                 **vars(read_machine()),
+                **({"cpus": len(assignment.cpus)} if assignment.cpus else {}),
                 "gpus": self._gpus,
                 "gpu_driver": self._gpu_driver,
                 "python": python.version if python else None,

@@ -4,29 +4,47 @@ from typing import Final
 
 from grafana_foundation_sdk.models.dashboard import VariableSort
 
-from grafana import thresholds, variables
+from grafana import links, thresholds, variables
+from grafana.annotations import firing
 from grafana.board import Board, Row
-from grafana.boards.run.learning import HEADLINE, LEARNING
-from grafana.boards.run.queries import BAND, PHASES, RUN, over_ranks
-from grafana.boards.run.ranks import GPU, MASTER, RANK_TABLE, RESOURCES
-from grafana.boards.run.speed import SPEED, STEPS
+from grafana.boards.run.headline import HEADLINE
+from grafana.boards.run.learning import BY_STEP, LEARNING
+from grafana.boards.run.queries import (
+    PHASES,
+    RUN,
+    TRAIN_ACCURACY,
+    TRAIN_LOSS,
+    VAL_ACCURACY,
+    VAL_LOSS,
+    curves,
+    recorded_by_ranks,
+)
+from grafana.boards.run.ranks import MASTER, MORE_RESOURCES, RANK_TABLE, RESOURCES
+from grafana.boards.run.speed import SPEED
 from grafana.graphs import lines, timeline
-from grafana.queries import graph, or_none, recorded
+from grafana.panels import band
+from grafana.queries import called, graph, moment, or_none, recorded
 from mlbench import names
 
 # Metrics with a panel of their own, and totals. All others are repeated at the end.
 SHOWN: Final = "|".join(
     (
-        names.TRAIN_LOSS,
-        names.TRAIN_ACCURACY,
-        names.VAL_ACCURACY,
-        names.LEARNING_RATE,
-        names.EPOCH,
-        names.STEP,
-        names.SAMPLES,
-        names.TRAIN_SECONDS,
+        *(TRAIN_LOSS, VAL_LOSS, TRAIN_ACCURACY, VAL_ACCURACY),
+        *(names.LEARNING_RATE, names.EPOCH, names.STEP, names.SAMPLES, names.TRAIN_SECONDS),
         PHASES,
     )
+)
+
+# The run's range of time in milliseconds, as links name it.
+_CREATED, _STARTED, _FINISHED = (
+    moment(event, f"{{{RUN}}}") for event in ("created", "started", "finished")
+)
+SPAN: Final = (
+    f'label_join(count_values by (run_id) ("from", floor({_STARTED} - 2) * 1000)'
+    f" * on (run_id) group_left (to)"
+    f' (count_values by (run_id) ("to", ceil({_FINISHED} + 3) * 1000)'
+    f" or on (run_id) {called('to', 'now', _CREATED)} * 0 + 1"
+    '), "span", "&to=", "from", "to")'
 )
 
 ALERTS: Final = timeline(
@@ -48,11 +66,20 @@ OTHERS: Final = lines(
     "$other_metric",
     "A metric that the run's code records: the mean of all ranks, and the band between the lowest "
     "and the highest.",
-    *(recorded(expr, curve) for curve, expr in over_ranks("$other_metric").items()),
+    recorded(
+        curves(
+            {
+                "mean": recorded_by_ranks("$other_metric"),
+                "lowest": recorded_by_ranks("$other_metric", "min"),
+                "highest": recorded_by_ranks("$other_metric", "max"),
+            }
+        ),
+        "{{curve}}",
+    ),
     unit="short",
     width=6,
     least=None,
-    overrides=BAND,
+    overrides=band("lowest", "highest"),
     repeat="other_metric",
     no_value="The run records nothing else",
 )
@@ -85,18 +112,22 @@ BOARD: Final = Board(
             multi=True,
             hidden=True,
         ),
+        variables.query(
+            "span", "Span", f"query_result({SPAN})", hidden=True, regex='/span="(?<value>[^"]+)"/'
+        ),
         variables.master(),
     ),
+    links=[links.above(link) for link in (links.WEB_PAGE, links.WHOLE_RUN)],
+    annotations=[firing("Loss not finite", "MLBenchLossNotFinite", RUN)],
     runs=RUN,
     rows=(
         Row("Run ${run_id:text}", HEADLINE),
         Row("Learning", LEARNING),
-        Row("Speed", SPEED),
-        Row("Steps, phases, stragglers", STEPS),
-        Row("Ranks and logs", (RANK_TABLE, MASTER)),
+        Row("Speed: where the time goes, who computes and who waits", SPEED),
         Row("Resources of the run's workers", RESOURCES),
-        Row("GPUs of the run's workers", GPU, collapsed=True),
-        Row("Alerts", (ALERTS,)),
-        Row("Everything else that the run records", (OTHERS,)),
+        Row("Alerts, ranks and logs", (ALERTS, RANK_TABLE, MASTER)),
+        Row("Learning by step", BY_STEP, collapsed=True),
+        Row("GPU memory and power, network, disk", MORE_RESOURCES, collapsed=True),
+        Row("Everything else that the run records", (OTHERS,), collapsed=True),
     ),
 )

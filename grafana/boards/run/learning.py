@@ -1,121 +1,66 @@
-"""The run at a glance, and how it learns: loss and accuracy, by time and by step."""
+"""How the run learns: loss and accuracy, by time and by step."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from grafana_foundation_sdk.models.common import BigValueTextMode
 from grafana_foundation_sdk.models.dashboard import Panel
 
-from grafana import thresholds
-from grafana.boards.run.queries import BAND, RUN, newest, over_ranks
-from grafana.figures import dial, figure
-from grafana.graphs import against, lines
-from grafana.panels import CURVE_COLOURS, Overrides
-from grafana.queries import (
-    RECORDED_INTERVAL,
-    by,
-    column,
-    duration,
-    history,
-    latest,
-    moment,
-    progress,
-    recorded,
-    value,
-    while_running,
+from grafana.boards.run.queries import (
+    RUN,
+    TRAIN_ACCURACY,
+    TRAIN_LOSS,
+    VAL_ACCURACY,
+    VAL_LOSS,
+    curves,
+    recorded_by_ranks,
 )
+from grafana.graphs import against, lines
+from grafana.panels import CURVE_COLOURS, Overrides, band
+from grafana.queries import RECORDED_INTERVAL, by, history, recorded, while_running
 from grafana.transformations import over
 from mlbench import names
 
-_GOAL = by("run_id, metric", latest(f"mlbench_run_goal{{{RUN}}}"))
-_GOAL_VALUE = by("run_id, metric", latest(f'mlbench_run_metric{{{RUN},metric="$goal"}}'))
-_PROGRESS = progress(_GOAL_VALUE, _GOAL, moment("goal_reached", f"{{{RUN}}}"))
+_LOSS = {
+    "training": recorded_by_ranks(TRAIN_LOSS),
+    "lowest": recorded_by_ranks(TRAIN_LOSS, "min"),
+    "highest": recorded_by_ranks(TRAIN_LOSS, "max"),
+    "validation": recorded_by_ranks(VAL_LOSS),
+}
+_ACCURACY = {
+    "training": recorded_by_ranks(TRAIN_ACCURACY),
+    "validation": recorded_by_ranks(VAL_ACCURACY),
+    "goal": by("run_id", f'mlbench_run_goal{{{RUN},metric=~"{VAL_ACCURACY}"}}'),
+}
+_LOOK: Final[Overrides] = {**CURVE_COLOURS, **band("lowest", "highest")}
 
-HEADLINE: Final = (
-    figure(
-        "State",
-        "Where the run is: waiting for workers (INITIALIZED), training (STARTED), or ended.",
-        column("states", by("run_id, state", latest(f"mlbench_run_state{{{RUN}}}")) + " == 1"),
-        field="/^state$/",
-        mappings=thresholds.RUN_STATE,
-        no_value="Unknown run",
-    ),
-    figure(
-        "Goal",
-        "The metric that the run wants to bring to a value, and that value.",
-        value(_GOAL, "{{metric}}"),
+LEARNING: Final = (
+    lines(
+        "Loss by time",
+        "Of the training, each step: the mean of all ranks, and the band between the lowest and "
+        "the highest. It should fall; a band that widens says that the ranks drift apart. And of "
+        "the validation: where it rises while the other falls, the run learns by heart.",
+        recorded(curves(_LOSS), "{{curve}}"),
         unit="short",
-        width=4,
-        show=BigValueTextMode.VALUE_AND_NAME,
-        no_value="The run has stated no goal",
+        width=12,
+        least=None,
+        overrides=_LOOK,
+        no_value="No loss in this range",
     ),
-    dial(
-        "Progress to goal",
-        "How near the newest value is to the goal, whether higher or lower is better. "
-        "100 % once the goal has been reached.",
-        value(_PROGRESS, "progress"),
-        unit="percentunit",
-        colours=thresholds.GOAL_PROGRESS,
-        width=3,
-        no_value="No goal, or no value yet",
-    ),
-    figure(
-        "Time to goal",
-        "Training time until the goal was reached, evaluation left out: the result of the run.",
-        value(by("run_id", latest(f"mlbench_run_time_to_goal_seconds{{{RUN}}}")), "time to goal"),
-        unit="s",
-        decimals=1,
-        colours=thresholds.GOOD,
-        no_value="Not reached",
-    ),
-    figure(
-        "Elapsed",
-        "Time since the run's start, up to its end if it has ended.",
-        value(duration(f"{{{RUN}}}"), "elapsed"),
-        unit="s",
-        decimals=0,
-        no_value="Not started",
-    ),
-    figure(
-        "Epoch and step",
-        "The epoch and the training step that the run has come to.",
-        value(newest(names.EPOCH), "epoch"),
-        value(newest(names.STEP), "step"),
-        decimals=0,
-        no_value="No step recorded",
-    ),
-    figure(
-        "Delivery",
-        "Recorded values and where they are: in Prometheus, or kept in the database because "
-        "Prometheus cannot hold them. At the end recorded is the sum of both, or values are lost.",
-        value(by("place", latest(f"mlbench_run_samples{{{RUN}}}")), "{{place}}"),
-        value(by("run_id", f"mlbench_run_waiting_bytes{{{RUN}}}"), "waiting"),
-        decimals=0,
-        width=5,
-        overrides={"waiting": {"unit": "bytes"}},
-        no_value="Nothing delivered yet",
+    lines(
+        "Accuracy by time",
+        "Share of what is classified correctly: of the whole validation set after each epoch, and "
+        "of the training data as it comes. Dashed: the goal.",
+        recorded(curves(_ACCURACY), "{{curve}}"),
+        unit="short",
+        width=12,
+        least=None,
+        overrides=_LOOK,
+        no_value="No accuracy in this range",
     ),
 )
 
-_LOSS = over_ranks(names.TRAIN_LOSS)
-_ACCURACY = {
-    "validation": over_ranks(names.VAL_ACCURACY)["mean"],
-    "training": over_ranks(names.TRAIN_ACCURACY)["mean"],
-    "goal": while_running(
-        by("run_id", f'mlbench_run_goal{{{RUN},metric="{names.VAL_ACCURACY}"}}'), RUN
-    ),
-}
 
-
-def _by_step(
-    title: str,
-    description: str,
-    curves: Mapping[str, str],
-    *,
-    unit: str,
-    metrics: str,
-    overrides: Overrides,
-) -> Panel:
+def _by_step(title: str, description: str, by_name: Mapping[str, str], metrics: str) -> Panel:
     """Return curves over the step, as soon as one of the metrics has a value."""
     steps = (
         f'max by (run_id) (mlbench_run_metric{{{RUN},metric="{names.STEP}"}})'
@@ -125,53 +70,39 @@ def _by_step(
         title,
         description,
         history("step", while_running(steps, RUN), RECORDED_INTERVAL),
-        *(history(curve, expr, RECORDED_INTERVAL) for curve, expr in curves.items()),
+        *(
+            history(name, while_running(expr, RUN), RECORDED_INTERVAL)
+            for name, expr in by_name.items()
+        ),
         x="step",
-        unit=unit,
+        unit="short",
         x_unit="none",
-        width=6,
-        transformations=over("step", list(curves)),
-        overrides=overrides,
+        width=12,
+        transformations=over("step", list(by_name)),
+        overrides=_LOOK,
     )
 
 
-LEARNING: Final = (
-    lines(
-        "Train loss by time",
-        "Loss of each training step: the mean of all ranks, and the band between the lowest and "
-        "the highest. It should fall; a band that widens says that the ranks drift apart.",
-        *(recorded(expr, curve) for curve, expr in _LOSS.items()),
-        unit="short",
-        width=6,
-        least=None,
-        overrides=BAND,
-        no_value="The run records no train_loss",
-    ),
+BY_STEP: Final = (
     _by_step(
-        "Train loss by step",
+        "Loss by step",
         "The same loss over the training step. Where a run was restarted from a checkpoint, a "
         "step shows the value of the later attempt.",
         _LOSS,
-        unit="short",
-        metrics=names.TRAIN_LOSS,
-        overrides=BAND,
-    ),
-    lines(
-        "Accuracy by time",
-        "Share of images that are classified correctly: of the whole validation set after each "
-        "epoch, and of the training images as they come. Dashed: the goal.",
-        *(recorded(expr, curve) for curve, expr in _ACCURACY.items()),
-        unit="percent",
-        width=6,
-        overrides=CURVE_COLOURS,
-        no_value="The run records no Prec@1",
+        f"{TRAIN_LOSS}|{VAL_LOSS}",
     ),
     _by_step(
         "Accuracy by step",
         "The same accuracies over the training step: at each step, the newest that is known.",
         _ACCURACY,
-        unit="percent",
-        metrics=f"{names.VAL_ACCURACY}|{names.TRAIN_ACCURACY}",
-        overrides=CURVE_COLOURS,
+        f"{TRAIN_ACCURACY}|{VAL_ACCURACY}",
+    ),
+    lines(
+        "Learning rate",
+        "The learning rate that each step was done with.",
+        recorded(while_running(recorded_by_ranks(names.LEARNING_RATE), RUN), "learning rate"),
+        unit="sci",
+        width=12,
+        no_value="No learning_rate in this range",
     ),
 )

@@ -1,39 +1,95 @@
 """PromQL for the panels of a run: its series by run, rank and pod."""
 
+from collections.abc import Mapping
 from typing import Final
 
-from grafana.panels import band
-from grafana.queries import by, latest, while_running
-from mlbench import names
+from grafana.panels import RANK_COLOURS, Overrides, band, fixed
+from grafana.queries import (
+    by,
+    called,
+    latest,
+    moment,
+    newest_in_step,
+    recorded_until,
+    while_running,
+)
+from mlbench import names, palette
 
 RUN: Final = 'run_id="$run_id"'
 RANKS: Final = f'{RUN},rank=~"$rank"'
 
+# Metrics by the names that the tasks and most other code give them.
+TRAIN_LOSS: Final = f"{names.TRAIN_LOSS}|loss"
+VAL_LOSS: Final = "val_(global_)?loss"
+TRAIN_ACCURACY: Final = "train_(Prec@1|R2|acc|accuracy)|accuracy"
+VAL_ACCURACY: Final = "val_(global_)?(Prec@1|R2|acc|accuracy)"
+
 PHASES: Final = "|".join(names.phase_metric(phase) for phase in names.PHASES)
-BAND: Final = band("lowest", "highest")
+# What a rank does itself: in the others it waits, or does not train.
+WORK: Final = "|".join(
+    names.phase_metric(phase)
+    for phase in names.PHASES
+    if phase not in ("communication", "evaluation")
+)
+
+# Of more ranks than this, the worst few are drawn by name, beside a band of all.
+_NAMED: Final = 5
+OF_RANKS: Final[Overrides] = {
+    **RANK_COLOURS,
+    **band("lowest", "highest"),
+    "median": fixed(palette.GREY),
+}
+
+
+def of_run(metrics: str) -> str:
+    """Select what the run records under any of some names."""
+    return f'mlbench_run_metric{{{RUN},metric=~"{metrics}"}}'
 
 
 def newest(metric: str) -> str:
     """Take the newest value of a recorded metric, the largest of all ranks."""
-    return by("run_id", latest(f'mlbench_run_metric{{{RUN},metric="{metric}"}}'))
+    return by("run_id", latest(of_run(metric)))
 
 
-def over_ranks(metric: str) -> dict[str, str]:
-    """Take the mean, lowest and highest value of a recorded metric over all ranks."""
-    selector = f'mlbench_run_metric{{{RANKS},metric=~"{metric}"}}'
-    return {
-        curve: while_running(f"{aggregate} by (run_id) ({selector})", RUN)
-        for curve, aggregate in (("mean", "avg"), ("lowest", "min"), ("highest", "max"))
-    }
+def now_or_whole(now: str, whole: str) -> str:
+    """Take one expression while the run is active, and another once it has ended."""
+    ended = moment("finished", f"{{{RUN}}}")
+    return f"({now}) unless on (run_id) {ended} or ({whole}) and on (run_id) {ended}"
 
 
-def of_its_pods(expr: str) -> str:
-    """Take a value for each pod while it works for the run, with its rank as a label."""
-    ranks = by("pod, rank", f"mlbench_worker_info{{{RANKS}}}")
-    return f"sum by (pod) ({expr}) * on (pod) group_left (rank) {ranks}"
+def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
+    """Take one value of all chosen ranks, by default the mean, of a recorded metric."""
+    values = recorded_until(f'mlbench_run_metric{{{RANKS},metric=~"{metrics}"}}')
+    return f"{aggregate} by (run_id) ({values})"
 
 
-def by_rank(expr: str) -> str:
-    """Take a value for each rank, with its pod as a label."""
-    pods = f"run_rank_pod:mlbench_worker_info:last30s{{{RANKS}}}"
-    return f"{expr} * on (run_id, rank) group_left (pod) {pods}"
+def curves(by_name: Mapping[str, str]) -> str:
+    """Draw curves up to the end of the run, each with its name as the label ``curve``."""
+    return while_running(
+        " or ".join(called("curve", name, expr) for name, expr in by_name.items()), RUN
+    )
+
+
+def of_ranks(expr: str, worst: str = "topk") -> str:
+    """Draw a value of each rank; of many, the lowest, median and highest, and the worst few.
+
+    ``expr`` has the labels ``run_id`` and ``rank`` and looks back over ``[$__rate_interval]``. The
+    worst are so over the whole time range: the same at each point.
+    """
+    overall = expr.replace("[$__rate_interval]", "[$__range] @ end()")
+    named = f"({expr}) and on (run_id, rank) {worst}({_NAMED}, {overall})"
+    edges = " or ".join(
+        called("rank", name, f"quantile by (run_id) ({quantile}, {expr})")
+        for name, quantile in (("lowest", 0), ("median", 0.5), ("highest", 1))
+    )
+    return while_running(
+        f'label_replace({named}, "rank", "rank $1", "rank", "(.*)")'
+        f" or ({edges}) and on (run_id) mlbench_run_workers{{{RUN}}} > {_NAMED}",
+        RUN,
+    )
+
+
+def of_pods(expr: str, aggregate: str = "sum") -> str:
+    """Take a value of each pod, over its devices, with the run and rank that it works for."""
+    ranks = by("pod, run_id, rank", newest_in_step(f"mlbench_worker_info{{{RANKS}}}"))
+    return f"{aggregate} by (pod) ({expr}) * on (pod) group_right () {ranks}"

@@ -94,11 +94,27 @@ def test_breaking_differences_come_first() -> None:
     assert are_comparable(found) == "no"
 
 
-def test_the_shape_and_facts_of_one_run_alone_are_no_differences() -> None:
-    assert not differences(
-        make_facts(1, num_cpus="1", max_bandwidth="100"),
-        make_facts(4, num_cpus="2", max_bandwidth="any", learning_rate="0.1"),
+def test_facts_of_one_run_alone_are_no_differences() -> None:
+    assert not differences(make_facts(1), make_facts(4, learning_rate="0.1"))
+
+
+def test_workers_of_unequal_means_say_nothing_of_their_number() -> None:
+    two_each = make_facts(1, threads="2", num_cpus="2")
+    found = differences(two_each, make_facts(2, threads="1", num_cpus="1", cpu="b"))
+    assert [(one.name, one.breaks) for one in found] == [
+        ("threads", "scaling"),
+        ("num_cpus", "scaling"),
+    ]
+    assert found[0].text == (
+        "threads is 2 in run 1 and 1 in run 2: "
+        "speed-up and efficiency are not those of the number of workers"
     )
+    assert are_comparable(found) == "yes"
+
+
+def test_means_that_vary_alike_for_each_number_of_workers_are_no_flaw() -> None:
+    every = [make_facts(n, threads=cores, num_cpus=cores) for n in (1, 2) for cores in ("1", "2")]
+    assert [(one.name, one.breaks) for one in differences(*every)] == [("threads", "no")]
 
 
 def test_the_goals_that_runs_had_are_told_where_they_are_judged_by_another() -> None:
@@ -201,6 +217,22 @@ def test_a_run_that_failed_early_is_of_the_kind_that_it_does_not_contradict() ->
     found = compare(results, facts).groups
     assert [one.run_ids for one in found] == [(1, 2), (3,)]
     assert found[0].reached == 1
+
+
+def test_as_many_workers_have_a_speed_up_and_no_efficiency() -> None:
+    slow, fast = group(
+        [reaching(1, 2, 10.0), reaching(2, 2, 5.0)],
+        run_1={"learning_rate": "0.1"},
+        run_2={"learning_rate": "0.2"},
+    )
+    assert (slow.speedup, fast.speedup) == (1.0, 2.0)
+    assert (slow.efficiency, fast.efficiency, fast.doubt) == (None, None, "")
+
+
+def test_an_efficiency_above_105_percent_is_doubted() -> None:
+    one, usual, odd = group([reaching(1, 1, 21.0), reaching(2, 2, 10.0), reaching(3, 3, 2.0)])
+    assert (one.doubt, usual.doubt) == ("", "")
+    assert odd.doubt.startswith("the efficiency of 3 workers, 350%, is hardly that of its workers")
 
 
 @pytest.mark.parametrize(("name", "value"), [("goal", "acc >= 90"), ("data_sha256", "d2")])

@@ -86,6 +86,17 @@ def test_machines_state_each_value_once() -> None:
     assert not {"cpu", "torch", "git_commit", "git_dirty"} & set(little)
 
 
+@pytest.mark.parametrize(
+    ("cores", "said"),
+    [([], None), ([[], []], None), ([[0], [1]], "no"), ([[0], [1], [0]], "3 workers on 2 cores")],
+)
+def test_workers_that_share_cores_are_oversubscribed(
+    cores: list[list[int]], said: str | None
+) -> None:
+    found = facts_of(make_run(), make_result(1), [], cores)
+    assert found.get("oversubscribed") == said
+
+
 def test_options_of_mlbench_are_part_of_a_command() -> None:
     own: dict[str, Any] = {"benchmark": "", "image": "local", "command": "./train"}
     assert facts(make_run(**own))["command"] == "./train"

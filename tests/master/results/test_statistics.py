@@ -49,4 +49,22 @@ def test_a_figure_that_no_run_has_has_no_summary() -> None:
 
 def test_of_a_figure_those_without_it_are_passed_over() -> None:
     found = of_figures([None, 3.0, math.nan, 1.0, 2.0, math.inf])
-    assert found == Summary(3, 2.0, 2, 2.0, 1.0, 3.0, 1.0)
+    assert found == Summary(3, 2.0, 1.0, 3.0, 2, 2.0, 1.0, 3.0, 1.0)
+
+
+def test_the_interval_of_a_mean_is_that_of_its_resamples() -> None:
+    found = of_figures([10.0, 10.4, 9.8, 10.2, 10.1, 9.9])
+    assert found is not None
+    assert found.mean is not None
+    assert found.mean_low is not None
+    assert found.mean_high is not None
+    assert 9.8 < found.mean_low < found.mean < found.mean_high < 10.4
+    two = of_figures([1.0, 2.0])
+    assert two is not None
+    assert (two.mean, two.mean_low, two.mean_high) == (1.5, None, None)
+
+
+def test_an_interval_without_an_end_says_so() -> None:
+    found = of_times([10.0, 11.0, 12.0, None])
+    assert found is not None
+    assert (found.mean, found.mean_low is not None, found.mean_high) == (11.5, True, None)

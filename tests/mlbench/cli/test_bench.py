@@ -119,6 +119,16 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     )
 
 
+def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_of: RunsOf) -> None:
+    arguments = ("--workers=1", "--repeats=9", "--name=known", "--until=80%", *_FAST)
+    done = mlbench("bench", "steps", *arguments)
+    assert done.code == 0, done.err
+    assert done.err.endswith("every mean is known to within 80%\n")
+    assert [run.name for run in runs_of("known")] == [f"known-w1-r{i}" for i in (1, 2, 3)]
+    wrong = mlbench("bench", "steps", "--until=half")
+    assert (wrong.code, "'half' is no share: write 5%" in wrong.err) == (2, True)
+
+
 @pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
@@ -147,7 +157,8 @@ def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("steps", "--workers", "1,99"), "num_workers: at most 16"),
+        (("steps", "--workers", "1,99"), "99 workers want 99 cores, and this machine has "),
+        (("steps", "--workers", "1,99", "--oversubscribe"), "num_workers: at most 16"),
         (
             ("steps", "--workers", "1,x"),
             "--workers 1,x: give numbers separated by",

@@ -53,7 +53,9 @@ def test_on_a_narrow_terminal_each_row_is_a_list(
 ) -> None:
     paper = print_on(monkeypatch, columns)
     matrix = make_matrix((1, 2), 3)
-    groups = tuple(replace(group, label=f"{group.label}, {'x' * 80}") for group in matrix.groups)
+    groups = tuple(
+        replace(group, label=f"{group.label}, {'x' * 80}", evidence=None) for group in matrix.groups
+    )
     compare.show_comparison(replace(matrix, groups=groups))
     lines = paper.getvalue().splitlines()
     assert max(map(len, lines)) <= columns

@@ -22,7 +22,7 @@ _RESULT = replace(
     last_value=97.456,
     best_value=98.1,
     samples_per_second=12345.6,
-    phases={"forward": 6.0, "backward": 3.0, "other": 1.0},
+    phases={"forward": 6.0, "backward": 3.0, "other": 1.0, "evaluation": 2.0},
     communication_share=0.25,
     cost=Cost(24.0, 22.0, None, None, None),
     energy_joules=1234.5,
@@ -65,6 +65,7 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
         "forward 6.00 60.0% " + "█" * 18,
         "backward 3.00 30.0% " + "█" * 9,
         "other 1.00 10.0% " + "█" * 3,
+        "evaluation 2.00 -",
     ]
 
 

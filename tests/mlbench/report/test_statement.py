@@ -101,7 +101,7 @@ _MANIFEST = Manifest(
     versions=Versions("0.1.0"),
     machines=(_MACHINE,),
     ranks=(
-        RankOnMachine(0, "w-0", None, "me/train@sha256:0123", (), -0.002, 0.0005),
+        RankOnMachine(0, "w-0", None, "me/train@sha256:0123", (0, 1), -0.002, 0.0005),
         RankOnMachine(1, "w-1", None, None, (), None, None),
     ),
 )
@@ -118,6 +118,7 @@ def test_the_facts_say_what_ran_and_on_what() -> None:
         "seed": "0",
         "limits": "num_workers=2 gpu_enabled=true light_target=false max_restarts=0",
         "image ids": "me/train@sha256:0123",
+        "cores": "rank 0 on 0, 1",
         "clocks": "within 2.5 ms of the master's",
         "ranks 0, 1": (
             "AMD EPYC; 2 cores (limit 1.5); 8.0 GiB of memory; NVIDIA H100; 20 Mbit/s at most; "

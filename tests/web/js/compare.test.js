@@ -176,6 +176,7 @@ function verdict(/** @type {string} */ comparable, means, differences = []) {
   const groups = means.map((mean, i) => ({
     label: `group ${i}`,
     training_seconds_to_accuracy: { mean },
+    evidence: i ? { text: `group ${i} is told apart` } : null,
   }));
   const results = means.map((_, run_id) => ({ run_id, target, departures: ["it is late"] }));
   return toVerdict(/** @type {any} */ ({ comparable, differences, groups, results }));
@@ -187,6 +188,8 @@ test("the fastest group is named with its lead", () => {
   deepEqual(found.notes, [
     "Fastest: group 1 reached val_global_Prec@1 ≥ 97 % after 2.50 s of training, " +
       "4 times as fast as group 0.",
+    "group 1 is told apart",
+    "group 2 is told apart",
     "Runs 0, 1, 2: it is late",
   ]);
 });
@@ -197,7 +200,12 @@ test("runs that cannot be compared have reasons and no winner", () => {
     return { breaks, text };
   });
   const { answer, reasons, notes } = verdict("no", [1, 2], differences);
-  deepEqual([answer, reasons, notes], ["no", ["a", "b"], ["Runs 0, 1: it is late"]]);
+  deepEqual([answer, reasons, notes], ["no", ["a", "b"], ["group 1 is told apart", "Runs 0, 1: it is late"]]);
+});
+
+test("workers of unequal means are no measure of their number", () => {
+  const { answer, reasons } = verdict("yes", [1, 2], [{ breaks: "scaling", text: "threads" }]);
+  deepEqual([answer, reasons], ["scaling", ["threads"]]);
 });
 
 test("one run is no comparison", () => {

@@ -1,8 +1,10 @@
-// The frame of every page: the theme button, and links to Grafana and Prometheus.
+// The frame of every page: the theme button, links to Grafana and Prometheus, and what is wrong.
 
+import { listAlerts } from "./alerts.js";
 import { get } from "./api.js";
 import { byId, h } from "./dom.js";
 import { boardOf } from "./grafana.js";
+import { poll } from "./poll.js";
 import * as theme from "./theme.js";
 
 function showTheme() {
@@ -27,3 +29,5 @@ showTheme();
 const place = byId("elsewhere");
 // If there is no answer, the page itself says so.
 if (place) showLinks(place).catch(() => {});
+const alerts = byId("stack-alerts");
+if (alerts) poll(() => listAlerts(alerts, (alert) => alert.run_id === null), () => {});

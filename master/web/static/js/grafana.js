@@ -10,12 +10,8 @@ import * as theme from "./theme.js";
  * @typedef {import("./records.js").Comparison} Comparison
  */
 
-const BOARDS = {
-  workers: "mlbench-workers",
-  runs: "mlbench-runs",
-  run: "mlbench-run",
-  compare: "mlbench-compare",
-};
+// Pages that have a dashboard of their own.
+const BOARDS = ["workers", "runs", "run", "compare"];
 const PANELS = [
   { id: 262074, title: "Train loss by time" },
   { id: 651834, title: "Accuracy by time" },
@@ -29,7 +25,7 @@ const AFTER_MS = 30_000;
 
 /** @returns {string} the path of the dashboard that shows most of what a page shows. */
 export function boardOf(/** @type {string} */ page) {
-  return `/d/${BOARDS[page] ?? BOARDS.runs}`;
+  return `/d/mlbench-${BOARDS.includes(page) ? page : "runs"}`;
 }
 
 /** @returns {string} the dashboard of comparisons, with these runs, their metric and time. */
@@ -78,7 +74,7 @@ export class Grafana {
     this.#shown = shown;
     const frames = PANELS.map(({ id, title }) => {
       const params = { "var-run_id": run.id, ...rangeOf(run), theme: mode, panelId: id };
-      const src = `${url}/d-solo/${BOARDS.run}/${BOARDS.run}${query(params)}`;
+      const src = `${url}/d-solo/mlbench-run/mlbench-run${query(params)}`;
       return h("iframe", { src, title: `Grafana: ${title}`, loading: "lazy" });
     });
     byId("panels").replaceChildren(...frames);
@@ -87,6 +83,6 @@ export class Grafana {
 
 function rangeOf(/** @type {Run} */ run) {
   const from = Math.floor(Date.parse(run.started_at) / 1000) * 1000;
-  if (!run.finished_at) return { from, to: "now", refresh: "5s" };
+  if (!run.finished_at) return { from, to: "now", refresh: "10s" };
   return { from, to: Math.ceil(Date.parse(run.finished_at) / 1000) * 1000 + AFTER_MS };
 }

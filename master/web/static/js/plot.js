@@ -181,7 +181,6 @@ function layoutOf(/** @type {Axes} */ axes, curves) {
     font: { family: "inherit", size: 12, color: ink },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
-    colorway: undefined,
     showlegend: curves > 1 && axes.hasLegend !== false,
     legend: {
       orientation: "h",

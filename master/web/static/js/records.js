@@ -56,6 +56,12 @@ export function codeOf(/** @type {Run} */ run) {
   return run.benchmark || run.command;
 }
 
+/** @returns {boolean} whether each word of a search is in what is shown, in any case. */
+export function hasWords(/** @type {string} */ search, /** @type {unknown[]} */ shown) {
+  const text = shown.join(" ").toLowerCase();
+  return search.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}
+
 /** @returns {string} a run's id and name, where several runs are shown together. */
 export function labelOf(/** @type {{ run_id: number, name: string }} */ result) {
   return `${result.run_id} · ${result.name}`;

@@ -3,6 +3,7 @@
 import { get, now } from "../api.js";
 import { byId, h, reconcile, setText } from "../dom.js";
 import { ago, count, plural } from "../format.js";
+import { hasWords } from "../records.js";
 import { badge } from "../ui.js";
 import { AXES, sample } from "./curves.js";
 
@@ -171,7 +172,7 @@ class Recent {
 
   #fill() {
     if (!this.#folded.open) return;
-    const found = this.#runs.filter((run) => isWanted(run, this.#search.value));
+    const found = this.#runs.filter((run) => hasWords(this.#search.value, wordsOf(run)));
     const shown = found.slice(0, MAX_RECENT);
     const keyOf = (run) => run.id;
     reconcile(byId("recent-runs"), shown, keyOf, (run) => this.#make(run), (item, run) => {
@@ -191,13 +192,8 @@ class Recent {
   }
 }
 
-function isWanted(/** @type {Run} */ run, search) {
-  const shown = [run.id, run.name, run.benchmark, run.state, run.num_workers, "workers"];
-  const text = shown.join(" ").toLowerCase();
-  return search
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => text.includes(word));
+function wordsOf(/** @type {Run} */ run) {
+  return [run.id, run.name, run.benchmark, run.state, run.num_workers, "workers"];
 }
 
 function noteOn(all, found, shown) {

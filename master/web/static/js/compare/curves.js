@@ -52,7 +52,7 @@ export class Curves {
   ) {
     const drawing = ++this.#drawing;
     const { results } = found.comparison;
-    const first = [...goalMetrics(results), view.metric];
+    const first = [...results.map((one) => one.target?.metric), view.metric];
     this.#showLegend(results);
     this.#showChoice(view, first);
     const offering = this.loader.metrics(found.manifests).then((metrics) => {
@@ -157,10 +157,6 @@ export function sample(/** @type {number} */ i) {
     { class: "sample", viewBox: "0 0 22 8", "aria-hidden": "true" },
     svg("line", { x1: 0, x2: 22, y1: 4, y2: 4, ...stroke }),
   );
-}
-
-function goalMetrics(/** @type {Result[]} */ results) {
-  return [...new Set(results.flatMap((one) => (one.target ? [one.target.metric] : [])))];
 }
 
 // The curve that a result holds.

@@ -8,8 +8,8 @@ import { fillTable } from "../ui.js";
  * @typedef {import("../records.js").Manifest} Manifest
  *
  * A fact, with the value of each run.
- * @typedef {{ key: string, group: string, name: string, breaks: "yes" | "unknown" | "no",
- *   values: string[] }} Row
+ * @typedef {{ key: string, group: string, name: string,
+ *   breaks: "yes" | "unknown" | "scaling" | "no", values: string[] }} Row
  */
 
 const GROUPS = ["Settings", "Order", "Limits", "Machines", "Versions"];
@@ -19,7 +19,10 @@ const ORDERED = [
   ...["backend", "seed", "attempts"],
 ];
 const NOT_STATED = "not stated";
-const MARKS = { yes: "Breaks the comparison", unknown: "Unknown", no: "Harmless" };
+const MARKS = {
+  ...{ yes: "Breaks the comparison", unknown: "Unknown" },
+  ...{ scaling: "Breaks the scaling", no: "Harmless" },
+};
 
 /** The section "Differences". */
 export class Differences {

@@ -10,11 +10,13 @@ import { alignedDurations, goal, number } from "../format.js";
 
 const SENTENCES = {
   yes: "These runs can be compared",
+  scaling: "These runs can be compared, but not by their number of workers",
   no: "These runs cannot be compared",
   unknown: "Whether these runs can be compared is not known",
 };
 const REASONS = {
   yes: "They have the same data, goal and batch size, as far as they state them.",
+  scaling: "Speed-up and efficiency are not those of the workers alone:",
   no: "They differ in what a result depends on:",
   unknown: "Not all of them state what a result depends on:",
 };
@@ -32,18 +34,22 @@ export function showVerdict(/** @type {Comparison} */ comparison) {
 /**
  * @param {Comparison} comparison
  * @returns {{ answer: string, title: string, text: string, reasons: string[], notes: string[] }}
- *   the answer is yes, no, unknown, or alone for a single run
+ *   the answer is yes, scaling, no, unknown, or alone for a single run
  */
 export function toVerdict(comparison) {
-  const notes = [fastest(comparison), ...violations(comparison.results)].filter(Boolean);
+  const evidence = comparison.groups.map((group) => group.evidence?.text);
+  const said = [fastest(comparison), ...evidence, ...violations(comparison.results)];
+  const notes = said.filter(Boolean);
   if (comparison.results.length === 1) {
     const text = "Add a second run above to see them side by side.";
     return { answer: "alone", title: "Two runs make a comparison", text, reasons: [], notes };
   }
-  const answer = comparison.comparable;
-  const reasons = ["yes", "unknown"].flatMap((breaks) =>
+  const reasons = ["yes", "unknown", "scaling"].flatMap((breaks) =>
     comparison.differences.filter((one) => one.breaks === breaks).map((one) => one.text),
   );
+  reasons.push(...comparison.groups.map((group) => group.doubt).filter(Boolean));
+  const isMarked = comparison.comparable === "yes" && reasons.length > 0;
+  const answer = isMarked ? "scaling" : comparison.comparable;
   return { answer, title: SENTENCES[answer], text: REASONS[answer], reasons, notes };
 }
 

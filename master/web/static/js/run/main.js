@@ -133,7 +133,7 @@ function usageOf(/** @type {import("../records.js").Run} */ run) {
 }
 
 async function refreshResult() {
-  progress.setResult(await get(`/api/runs/${runId}/result/`));
+  progress.result = await get(`/api/runs/${runId}/result/`);
   progress.show(run);
 }
 

@@ -63,7 +63,7 @@ function ofMachine(machine) {
   };
   const names = Object.entries(packages ?? {}).sort(([a], [b]) => a.localeCompare(b, "en"));
   return rows(known).concat(
-    names.length ? fold("packages", names.length, rows(Object.fromEntries(names), verbatim)) : [],
+    names.length ? fold("packages", names.length, rows(Object.fromEntries(names), String)) : [],
   );
 }
 
@@ -77,7 +77,7 @@ function ofRanks(ranks) {
       [rank.pod, rank.hostname, rank.image, clock].filter(Boolean).join(" · "),
     ];
   });
-  const found = rows(Object.fromEntries(lines), verbatim);
+  const found = rows(Object.fromEntries(lines), String);
   return found.length > FEW_RANKS ? [fold("pods and clocks", found.length, found)] : found;
 }
 
@@ -117,10 +117,6 @@ function spans(/** @type {number[]} */ numbers) {
     else found.push([number, number]);
   }
   return found.map(([from, to]) => (from === to ? from : `${from}–${to}`)).join(", ");
-}
-
-function verbatim(name) {
-  return name;
 }
 
 function humanise(name) {

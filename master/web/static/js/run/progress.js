@@ -13,19 +13,14 @@ import { elapsedSeconds, isActive } from "../records.js";
 
 /** The section "Progress". */
 export class Progress {
-  /** @type {Result | null} */
-  #result = null;
-
-  /** Set the run's result for the next `show`. */
-  setResult(/** @type {Result} */ result) {
-    this.#result = result;
-  }
+  /** @type {Result | null} the run's result, as far as it is known */
+  result = null;
 
   /** Show how far a run is. */
   show(/** @type {Run} */ run) {
     this.#showGoal(run);
-    showFigures(byId("figures"), figuresOf(run, this.#result, now()));
-    const violations = this.#result?.departures ?? [];
+    showFigures(byId("figures"), figuresOf(run, this.result, now()));
+    const violations = this.result?.departures ?? [];
     setList(byId("departures"), violations.map((text) => `Leaves the rules: ${text}`));
   }
 
@@ -34,12 +29,12 @@ export class Progress {
     if (!goal) return;
     const share = byId("goal-share");
     setText(byId("goal-metric"), goal.metric);
-    setText(byId("goal-value"), metric(goal.metric, this.#result?.last_value ?? null));
+    setText(byId("goal-value"), metric(goal.metric, this.result?.last_value ?? null));
     const sign = goal.lower_is_better ? "or less" : "or more";
     setText(byId("goal-target"), `goal: ${metric(goal.metric, goal.value)} ${sign}`);
-    share.value = shareOf(goal, this.#result);
+    share.value = shareOf(goal, this.result);
     share.textContent = `${Math.round(share.value * 100)} %`;
-    byId("goal").toggleAttribute("data-reached", Boolean(this.#result?.time_to_accuracy));
+    byId("goal").toggleAttribute("data-reached", Boolean(this.result?.time_to_accuracy));
   }
 }
 

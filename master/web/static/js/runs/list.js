@@ -2,7 +2,7 @@
 
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
-import { STATES, codeOf, elapsedSeconds, isActive, waitingFor } from "../records.js";
+import { STATES, codeOf, elapsedSeconds, hasWords, isActive, waitingFor } from "../records.js";
 import { badge, setBadge } from "../ui.js";
 
 /** @typedef {import("../records.js").Run} Run */
@@ -32,13 +32,9 @@ export function merge(known, answer, fromId) {
  * @returns {Run[]} the newest first
  */
 export function select(runs, text, state) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return runs
     .filter((run) => !state || run.state === state)
-    .filter((run) => {
-      const place = [run.id, run.name, codeOf(run), run.state].join("\n").toLowerCase();
-      return words.every((word) => place.includes(word));
-    })
+    .filter((run) => hasWords(text, [run.id, run.name, codeOf(run), run.state]))
     .reverse();
 }
 

@@ -104,7 +104,7 @@ function numberProblem(/** @type {number | null} */ value, /** @type {Bounds} */
 function commandProblem(command) {
   const words = split(command);
   if (words === null) return "a quotation is not closed";
-  return words.length ? "" : "it must name a program";
+  return words[0] ? "" : "it must name a program";
 }
 
 function keyProblem(key) {

@@ -1,7 +1,8 @@
 // The page of one worker: what it does, its alerts, its use of resources, and its runs.
 
+import { listAlerts } from "../alerts.js";
 import { get, now } from "../api.js";
-import { byId, h, reconcile, setNotice, setText } from "../dom.js";
+import { byId, h, setNotice, setText } from "../dom.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { codeOf, elapsedSeconds, isActive } from "../records.js";
@@ -9,7 +10,7 @@ import { Resources } from "../resources.js";
 import { badge, errorState, fillTable, setBadge } from "../ui.js";
 import { activityOf, lastSeen } from "./worker.js";
 
-/** @typedef {import("../records.js").Run} Run @typedef {import("../records.js").Alert} Alert */
+/** @typedef {import("../records.js").Run} Run */
 
 const POLL_MS = 2000;
 const SLOW_MS = 5000;
@@ -44,10 +45,9 @@ async function refreshWorker() {
 }
 
 async function refreshAlerts() {
-  const alerts = (await get("/api/alerts/")).filter(isAboutIt);
-  byId("no-alerts").hidden = alerts.length > 0;
-  reconcile(byId("alerts"), alerts, (alert) => alert.name + alert.since, createAlert);
-  return SLOW_MS;
+  const delay = await listAlerts(byId("alerts"), isAboutIt);
+  byId("no-alerts").hidden = byId("alerts").childElementCount > 0;
+  return delay;
 }
 
 async function refreshRuns() {
@@ -84,21 +84,10 @@ function showWorker() {
   setText(byId("seen"), lastSeen(pod, now()));
 }
 
-function isAboutIt(/** @type {Alert} */ alert) {
+function isAboutIt(/** @type {import("../records.js").Alert} */ alert) {
   if (alert.pod !== null) return alert.pod === name;
   if (pod === null || pod.run_id === null) return false;
   return alert.run_id === pod.run_id && (alert.rank === null || alert.rank === pod.rank);
-}
-
-function createAlert(/** @type {Alert} */ alert) {
-  const details = `${alert.severity}, since ${format.moment(alert.since)}: ${alert.runbook}`;
-  return h(
-    "li",
-    { class: `notice ${alert.severity === "critical" ? "bad" : ""}` },
-    h("strong", {}, alert.name),
-    ` ${alert.text} `,
-    h("span", { class: "soft small-text" }, details),
-  );
 }
 
 function linkTo(/** @type {Run} */ run) {

@@ -46,7 +46,9 @@ export class Usage {
     for (const [pod, known] of this.#series) {
       for (const [metric, series] of known) known.set(metric, since(series, start));
       this.#curves.set(pod, toCurves(known));
-      if ([...known.values()].every((series) => !series.times.length)) this.#forget(pod);
+      if ([...known.values()].some((series) => series.times.length)) continue;
+      this.#series.delete(pod);
+      this.#curves.delete(pod);
     }
   }
 
@@ -75,11 +77,6 @@ export class Usage {
       }
     }
     return tops;
-  }
-
-  #forget(pod) {
-    this.#series.delete(pod);
-    this.#curves.delete(pod);
   }
 
   #ends() {

@@ -1,6 +1,6 @@
 // One worker on the page: a card if there are few, a row of a list if there are many.
 
-import { h, setText, svg } from "../dom.js";
+import { h, setNotice, setText, svg } from "../dom.js";
 import * as format from "../format.js";
 import { badge, setBadge } from "../ui.js";
 import { WINDOW_MS, current } from "./usage.js";
@@ -47,9 +47,7 @@ export function updateWorker(entry, /** @type {Pod} */ pod, /** @type {number} *
   setText(part(entry, "seen"), lastSeen(pod, now));
   part(entry, "seen").classList.toggle("bad-text", isSilent(pod, now));
   const link = part(entry, "run");
-  link.hidden = pod.run_id === null;
-  if (pod.run_id === null) return;
-  setText(link, `Run ${pod.run_id}, rank ${pod.rank}`);
+  setNotice(link, pod.run_id === null ? "" : `Run ${pod.run_id}, rank ${pod.rank}`);
   link.href = `/runs/${pod.run_id}`;
 }
 
