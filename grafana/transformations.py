@@ -79,13 +79,12 @@ def in_parts(
 
     The labels ``bar`` and ``part`` tell where a row belongs; the parts of a bar are as listed.
     """
-    places = {bar: 0} | {name: at for at, name in enumerate(parts, 1)}
     return [
         step("merge"),
         _present(f"Value #{value}"),
         sorted_by(f"Value #{order}"),
         *matrix(bar, part, f"Value #{value}", x=bar),
-        step("organize", excludeByName={}, indexByName=places, renameByName={}),
+        in_order((bar, *parts)),
     ]
 
 

@@ -81,6 +81,7 @@ def choice(name: str, label: str, values: Sequence[str], description: str) -> Va
         label=label,
         description=description,
         query=",".join(values),
+        refresh=VariableRefresh.NEVER,
         options=options,
         current=options[0],
     )

@@ -10,7 +10,7 @@ from grafana.board import Board, Row
 from grafana.figures import bars
 from grafana.graphs import against, stacked_bars
 from grafana.panels import PHASE_COLOURS, dashed
-from grafana.queries import Query, by, column, duration, latest, value
+from grafana.queries import Query, by, called, column, duration, latest, value
 from grafana.tables import Column, rows
 from grafana.transformations import averaged_over, in_parts, since_start
 from mlbench import names, palette
@@ -92,9 +92,7 @@ _LONGEST = f"scalar(max({_DURATION} and on (run_id) {latest(_MEASURED)}))"
 def _at_both_ends(left: str, right: str) -> str:
     """Give two points of a line, told apart by the label that is a run's id elsewhere."""
     ends = {"left": left, "right": right}
-    return " or ".join(
-        f'label_replace({expr}, "run_id", "{end}", "", "")' for end, expr in ends.items()
-    )
+    return " or ".join(called("run_id", end, expr) for end, expr in ends.items())
 
 
 _GOAL_STARTS = _at_both_ends(f"{_GOALS} * 0 + time()", f"{_GOALS} * 0 + time() - {_LONGEST}")
@@ -117,8 +115,7 @@ LEARNING: Final = (
         # Queries are merged by the label of a run, so each must have some answer.
         column(
             "goal",
-            f"{_at_both_ends(_GOALS, _GOALS)} "
-            'or on () label_replace(vector(NaN), "run_id", "none", "", "")',
+            f"{_at_both_ends(_GOALS, _GOALS)} or on () {called('run_id', 'none', 'vector(NaN)')}",
         ),
         column("start", f"({_STARTED} or {_GOAL_STARTS}) * 1000"),
         x="time since start",
