@@ -36,6 +36,9 @@ _BUSY_MS = 30_000
 # is used again for a while.
 _TEST_SECONDS = 2.0
 _TEST_VALID_SECONDS = 0.5
+# PostgreSQL does not tell how much is free: after a write for which there was no room, its disk
+# counts as full for as long as agents wait at most before they ship again, and longer.
+_FULL_SECONDS = 60.0
 _SQLITE_PRAGMAS = {
     "busy_timeout": _BUSY_MS,
     "auto_vacuum": "incremental",  # so that `sweeping` can shrink the file
@@ -48,6 +51,7 @@ _SQLITE_PRAGMAS = {
 
 # What SQLite and PostgreSQL say.
 _FULL = re.compile("disk is full|No space left")
+_SERVERS_FILE = re.compile('file "([^"]+)"')
 _DAMAGED = re.compile("not a database|malformed")
 
 # A key of `exclusive`: the state of runs. The others are owners of streams and samples.
@@ -64,6 +68,10 @@ class DatabaseURLError(MLBenchError):
 
 class DamagedDatabaseError(MLBenchError):
     """SQLite cannot read its file."""
+
+
+class UnreachableDatabaseError(MLBenchError):
+    """The database's server gives no answer, or its file cannot be opened."""
 
 
 class NotWritableError(MLBenchError):
@@ -133,8 +141,30 @@ class _Sqlite(SqliteDatabase):
         return super().rollback() if self.connection().in_transaction else None
 
 
+@dataclass(frozen=True)
+class Room:
+    """What is free on the disk of the database, as far as it is known."""
+
+    path: str
+    free: int
+    least: int
+    """Below so many bytes, no logs and samples are taken."""
+
+
 class _Postgresql(PostgresqlDatabase):
     """PostgreSQL, to which each thread connects again after the server closed its connection."""
+
+    full: tuple[float, str] = (float("-inf"), "")
+    """When the server last found its disk full, and where."""
+
+    def execute_sql(self, *arguments: Any, **options: Any) -> Any:
+        """Run a statement, and remember if the server's disk is full."""
+        try:
+            return super().execute_sql(*arguments, **options)  # type: ignore[no-untyped-call]
+        except PeeweeException as error:
+            if place := _find_full(error):
+                self.full = time.monotonic(), place
+            raise
 
     def cursor(self, named_cursor: str | None = None) -> Any:
         """Return a cursor, of a new connection if the server has closed the old one."""
@@ -211,6 +241,15 @@ def find_reserve() -> Reserve | None:
     return database.obj.reserve if isinstance(database.obj, _Sqlite) else None
 
 
+def find_room() -> Room | None:
+    """Return how much room there is; None for PostgreSQL, unless its disk was full just now."""
+    if reserve := find_reserve():
+        return Room(str(reserve.path.parent), reserve.free(), reserve.size)
+    full_at, place = database.obj.full
+    was_just_now = time.monotonic() - full_at < _FULL_SECONDS
+    return Room(place, free=0, least=1) if was_just_now else None
+
+
 def check_room() -> None:
     """Raise NoRoomError if SQLite's disk has too little room for logs and samples."""
     if reserve := find_reserve():
@@ -228,10 +267,18 @@ def raise_if_damaged(error: PeeweeException) -> None:
 
 def explain(error: PeeweeException) -> str:
     """Say why the database failed; of a full disk, where it is."""
-    if _FULL.search(str(error)):
-        reserve = find_reserve()
-        return f"disk full: {reserve.path.parent if reserve else 'that of PostgreSQL'}"
-    return str(error) or type(error).__name__
+    place = _find_full(error)
+    return f"disk full: {place}" if place else str(error) or type(error).__name__
+
+
+def _find_full(error: PeeweeException) -> str | None:
+    """Return which disk is full; None for an error of another kind."""
+    if not _FULL.search(str(error)):
+        return None
+    if reserve := find_reserve():
+        return str(reserve.path.parent)
+    file = _SERVERS_FILE.search(str(error))
+    return f"PostgreSQL's {file[1] if file else 'disk'}"
 
 
 @dataclass

@@ -20,11 +20,18 @@ from peewee import (
     IntegerField,
     Model,
     NodeList,
+    OperationalError,
     SqliteDatabase,
     TextField,
 )
 
-from master.database import connect, database, raise_if_damaged
+from master.database import (
+    UnreachableDatabaseError,
+    connect,
+    database,
+    explain,
+    raise_if_damaged,
+)
 from master.migrations import bring_up_to_date
 
 
@@ -327,6 +334,7 @@ def open_database(url: str, reserve_bytes: int = 0) -> Database:
         DatabaseURLError: the URL cannot be used.
         NewerSchemaError: a newer version of MLBench has used the database.
         DamagedDatabaseError: SQLite's file is no database, or a broken one.
+        UnreachableDatabaseError: PostgreSQL gives no answer, or SQLite cannot open its file.
     """
     opened = connect(url, reserve_bytes)
     database.initialize(opened)
@@ -334,7 +342,10 @@ def open_database(url: str, reserve_bytes: int = 0) -> Database:
         bring_up_to_date(opened, TABLES)
     except DatabaseError as error:
         raise_if_damaged(error)
-        raise
+        if not isinstance(error, OperationalError):
+            raise
+        why = f"the database cannot be reached: {explain(error)}"
+        raise UnreachableDatabaseError(why) from error
     return opened
 
 

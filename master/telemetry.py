@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from master.database import find_reserve
+from master.database import find_room
 from master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from master.reading.counting import delivered_so_far
 from master.recording.limits import waiting_bytes
@@ -92,17 +92,17 @@ class DatabaseCollector(Collector):
             "Bytes that may wait: the master takes no samples beyond it.",
             self._spool_limit_bytes,
         )
-        if reserve := find_reserve():
+        if room := find_room():
             yield _gauge(
                 "mlbench_database_disk_free_bytes",
                 "Bytes that are free on the disk of the database.",
                 ("path",),
-                [((str(reserve.path.parent),), float(reserve.free()))],
+                [((room.path,), float(room.free))],
             )
             yield GaugeMetricFamily(
                 "mlbench_database_reserve_bytes",
                 "Below so many free bytes the master takes no logs and samples.",
-                reserve.size,
+                room.least,
             )
         yield GaugeMetricFamily(
             "mlbench_kept_samples",

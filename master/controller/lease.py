@@ -10,7 +10,7 @@ from collections.abc import Callable
 import psycopg
 from peewee import SqliteDatabase
 
-from master.database import connect
+from master.database import UnreachableDatabaseError, connect
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def open_lease(url: str) -> Lease:
 
     Raises:
         DatabaseURLError: the URL cannot be used.
-        OSError, psycopg.Error: the database cannot be reached.
+        OSError, UnreachableDatabaseError: the database cannot be reached.
     """
     database = connect(url)
     if isinstance(database, SqliteDatabase):
@@ -71,9 +71,12 @@ def _file_lease(path: str) -> Lease:
 
 def _server_lease(url: str) -> Lease:
     """Take an advisory lock of PostgreSQL, which it frees when the connection ends."""
-    connection = psycopg.connect(
-        url, autocommit=True, options=_SERVER, tcp_user_timeout=_UNHEARD_MILLISECONDS
-    )
+    try:
+        connection = psycopg.connect(
+            url, autocommit=True, options=_SERVER, tcp_user_timeout=_UNHEARD_MILLISECONDS
+        )
+    except psycopg.OperationalError as error:
+        raise UnreachableDatabaseError(f"the database cannot be reached: {error}") from error
 
     def take() -> bool:
         found = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", _KEYS).fetchone()

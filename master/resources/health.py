@@ -65,8 +65,8 @@ class OwnMetricsResource:
     )
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer in Prometheus's text format."""
-        resp.content_type = CONTENT_TYPE_LATEST
         resp.data = generate_latest(self.registry)
+        resp.content_type = CONTENT_TYPE_LATEST  # last: an error is JSON
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,18 @@ from contextlib import contextmanager, nullcontext
 import pytest
 from peewee import Database, OperationalError
 
-from master.database import STATE, DatabaseURLError, connect, exclusive, snapshot
+from master.controller.lease import open_lease
+from master.database import (
+    STATE,
+    DatabaseURLError,
+    Room,
+    UnreachableDatabaseError,
+    connect,
+    exclusive,
+    explain,
+    find_room,
+    snapshot,
+)
 from master.models import Pod, open_database, run_owner
 from master.recording import streams
 from master.recording.streams import StreamKey
@@ -157,6 +168,12 @@ def test_a_url_with_a_password_of_odd_characters() -> None:
     )
 
 
+def test_a_server_that_is_away_is_told() -> None:
+    for use in (open_database, open_lease):
+        with pytest.raises(UnreachableDatabaseError, match="the database cannot be reached: conn"):
+            use("postgresql://user@127.0.0.1:1/name")
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """A PostgreSQL that tests restart."""
@@ -186,6 +203,18 @@ def test_idle_threads_do_not_notice_a_restart(server: PostgresServer, on_server:
         thread.submit(make_pod, "after").result()
         make_exclusively("after too")
     assert Pod.select().count() == 4
+
+
+def test_a_servers_full_disk_is_told_and_counts_for_a_while(
+    on_server: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = 'could not extend file "base/5/1": No space left on device'
+    with pytest.raises(OperationalError) as caught:
+        on_server.execute_sql(f"DO $$ BEGIN RAISE '{said}' USING ERRCODE = '53100'; END $$")
+    assert explain(caught.value) == "disk full: PostgreSQL's base/5/1"
+    assert find_room() == Room("PostgreSQL's base/5/1", free=0, least=1)
+    monkeypatch.setattr("master.database._FULL_SECONDS", 0.0)
+    assert find_room() is None
 
 
 def test_a_restart_ends_a_transaction_and_not_the_next(

@@ -86,7 +86,9 @@ def test_not_ready_without_its_database(
     open_database(f"sqlite:///{folder / 'mlbench.db'}").close()
     shutil.rmtree(folder)
     prometheus = PrometheusClient(shared_prometheus.url)
-    answer = TestClient(create_app(settings, prometheus)).simulate_get("/readyz")
+    api = TestClient(create_app(settings, prometheus))
+    for path in ("/readyz", "/metrics"):
+        answer = api.simulate_get(path)
+        assert answer.status_code == 503
+        assert "database" in answer.json["message"]
     prometheus.close()
-    assert answer.status_code == 503
-    assert "database" in answer.json["message"]
