@@ -19,26 +19,29 @@ def figure(
     sparkline: bool = False,
     show: common.BigValueTextMode = common.BigValueTextMode.AUTO,
     field: str = "",
-    below: bool = False,
+    size: int | None = None,
+    filled: bool = False,
     links: Sequence[DataLink] = (),
     **look: Unpack[Look],
 ) -> Panel:
     """Show the newest value as a large figure.
 
-    ``field`` shows a text column instead, such as ``/^state$/``; ``below`` puts several figures
-    below each other.
+    ``field`` shows a text column instead, such as ``/^state$/``. With a ``size`` of their letters,
+    several are put below each other. ``filled`` colours all of the panel.
     """
     # Of a graph, the newest number; what an instant tells may be NaN, which is not to be skipped.
     is_instant = all(query.instant for query in queries)
     graph = common.BigValueGraphMode.AREA if sparkline else common.BigValueGraphMode.NONE
     options = stat.Options(
         graph_mode=graph,
-        color_mode=common.BigValueColorMode.VALUE,
+        color_mode=(
+            common.BigValueColorMode.BACKGROUND if filled else common.BigValueColorMode.VALUE
+        ),
         justify_mode=common.BigValueJustifyMode.AUTO,
         text_mode=show,
         reduce_options=_last(field, "last" if is_instant else "lastNotNull"),
-        orientation=common.VizOrientation.HORIZONTAL if below else common.VizOrientation.AUTO,
-        text=common.VizTextDisplayOptions(title_size=14, value_size=20) if below else None,
+        orientation=common.VizOrientation.HORIZONTAL if size else common.VizOrientation.AUTO,
+        text=common.VizTextDisplayOptions(title_size=14, value_size=size) if size else None,
     )
     look = Look(width=4, height=4, colours=PLAIN) | look
     if links:

@@ -24,8 +24,8 @@ from mlbench.names import ACTIVE_STATES, RunState
 
 # The newest runs only, so that the number of series is bounded.
 _RUNS_SHOWN = 100
-# Of each of two lines, as a label.
-_REASON_LENGTH = 150
+# As a label.
+_REASON_LENGTH = 100
 
 _Values = Iterable[tuple[tuple[str, ...], float]]
 """Label values, and the value of that series."""
@@ -177,9 +177,8 @@ def _goal_labels(run: Run) -> tuple[str, str, str]:
 
 
 def _failure(run: Run) -> str:
-    """Return the first line of the reason, and the last, which names the error."""
-    lines = reason_of(run).split("\n")
-    return ": ".join(line[:_REASON_LENGTH].strip() for line in dict.fromkeys((lines[0], lines[-1])))
+    """Return the last line of the reason: the error, where a rank wrote one."""
+    return reason_of(run).rpartition("\n")[2].strip()[:_REASON_LENGTH]
 
 
 def _waiting(run: Run) -> int | None:

@@ -56,7 +56,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     ),
     # The run goes on.
     'mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': (
-        "mlbench-run / Last progress",
+        "mlbench-run / Progress / C",
         "mlbench-run / Ranks / age",
     ),
     # A run is active, or waits, at the end of the time range.

@@ -27,8 +27,8 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
     result = used.result
     assert shown == pytest.approx(
         {
-            "State / B": result.wall_seconds,
-            "State / C": result.epochs,
+            "Progress / A": result.wall_seconds,
+            "Progress / B": result.epochs,
             "Goal / B": result.best_value,
             "Samples/s / A": result.samples_per_second,
             "Communication / A": result.communication_share,
@@ -53,7 +53,7 @@ def _figures(used: Used) -> dict[str, float]:
     """Return what the page of the ended run shows of figures that its result has too."""
     [board] = [one for one in load_all() if one.uid == "mlbench-run"]
     grafana = Grafana(used.prometheus, used.finished)
-    wanted = ("State / B", "State / C", "Goal / B", "Samples/s / A", "Communication / A")
+    wanted = ("Progress / A", "Progress / B", "Goal / B", "Samples/s / A", "Communication / A")
     asked = {f"{query.place} / {query.ref}": query for query in grafana.queries(board)}
     return {place: float(grafana.ask(asked[place])[0].values[-1]) for place in wanted}
 

@@ -10,15 +10,14 @@ from grafana.boards.run.queries import (
     RUN,
     TRAIN_LOSS,
     VAL_LOSS,
-    newest,
     now_or_whole,
     of_run,
 )
 from grafana.boards.run.speed import THROUGHPUT
 from grafana.figures import figure
 from grafana.panels import fixed
-from grafana.queries import by, called, column, duration, latest, moment, value
-from grafana.transformations import one_row
+from grafana.queries import by, called, column, latest, moment, value
+from grafana.transformations import in_order, one_row
 from mlbench import names, palette
 
 _STATE = "(" + by("run_id, state", latest(f"mlbench_run_state{{{RUN}}}")) + " == 1)"
@@ -69,26 +68,19 @@ _tile = partial(figure, height=5)
 HEADLINE: Final = (
     _tile(
         "State",
-        "Where the run is: waiting for workers (INITIALIZED), training (STARTED), or ended; why it "
-        "failed; for how long it has run, or ran. A click leads to its web page, with its log.",
+        "Where the run is: waiting for workers (INITIALIZED), training (STARTED), or ended; and "
+        "why it failed. A click leads to its web page, with its log.",
         column(
             "A",
             f"{_STATE} * on (run_id) group_left (reason) {_FAILURE} or on (run_id) {_STATE}",
         ),
-        column("B", duration(f"{{{RUN}}}")),
-        column("C", newest(names.EPOCH) + " + 1"),
-        below=True,
-        field="/^(state|reason|elapsed|epoch)$/",
+        size=16,
+        filled=True,
+        field="/^(state|reason)$/",
         mappings=thresholds.RUN_STATE,
         show=BigValueTextMode.VALUE,
-        transformations=one_row(
-            {"state": "state", "reason": "reason", "Value #B": "elapsed", "Value #C": "epoch"}
-        ),
-        overrides={
-            "elapsed": {"unit": "dtdurations", "decimals": 0} | fixed("text"),
-            "epoch": {"unit": "prefix:epoch "} | fixed("text"),
-            "reason": fixed(palette.RED),
-        },
+        transformations=[in_order(("state", "reason"))],
+        overrides={"reason": fixed(palette.RED)},
         links=(links.WEB_PAGE, links.WHOLE_RUN),
         no_value="Nothing in this range",
     ),
@@ -100,7 +92,7 @@ HEADLINE: Final = (
         column("A", _PROGRESS),
         column("B", _BEST),
         column("C", _TO_GOAL),
-        below=True,
+        size=20,
         field="/^(now|best|to goal)$/",
         show=BigValueTextMode.VALUE_AND_NAME,
         unit="short",
@@ -119,7 +111,7 @@ HEADLINE: Final = (
         "The mean of all ranks. Red where it is no finite number: what the run "
         "does from there on is wasted.",
         value(_LOSS, "{{curve}}"),
-        below=True,
+        size=20,
         show=BigValueTextMode.VALUE_AND_NAME,
         unit="short",
         mappings=(thresholds.NOT_A_NUMBER,),

@@ -11,14 +11,24 @@ from grafana.boards.run.queries import (
     RANKS,
     RUN,
     WORK,
+    newest,
     now_or_whole,
     of_ranks,
     of_run,
 )
 from grafana.figures import figure
 from grafana.graphs import lines, stacked_bars
-from grafana.panels import PHASE_COLOURS
-from grafana.queries import column, graph, latest, newest_in_step, rate, value, while_running
+from grafana.panels import BY_THRESHOLD, PHASE_COLOURS
+from grafana.queries import (
+    column,
+    duration,
+    graph,
+    latest,
+    newest_in_step,
+    rate,
+    value,
+    while_running,
+)
 from grafana.transformations import in_order, matrix, sorted_by
 from mlbench import names
 
@@ -125,16 +135,26 @@ SPEED: Final = (
         no_value="No phases in this range",
     ),
     figure(
-        "Last progress",
-        "How long ago the rank that is furthest behind did its last step. Over 30 s, and over 30 "
-        "of its usual steps, the alert MLBenchRunStalled fires.",
-        value(f"run:mlbench_worker_progress:age_seconds{{{RUN}}}", "age"),
-        unit="s",
-        decimals=0,
+        "Progress",
+        "For how long the run has run, or ran; its epoch; and how long ago the rank that is "
+        "furthest behind did its last step. If that is over 30 s, and over 30 of its usual steps, "
+        "the alert MLBenchRunStalled fires.",
+        value(duration(f"{{{RUN}}}"), "elapsed"),
+        value(newest(names.EPOCH) + " + 1", "epoch"),
+        value(f"run:mlbench_worker_progress:age_seconds{{{RUN}}}", "last step ago"),
         width=5,
         height=8,
-        colours=thresholds.PROGRESS_AGE,
-        no_value="No rank is training",
+        size=20,
+        overrides={
+            "elapsed": {"unit": "dtdurations", "decimals": 0},
+            "last step ago": {
+                "unit": "s",
+                "decimals": 0,
+                "color": BY_THRESHOLD,
+                "thresholds": thresholds.PROGRESS_AGE,
+            },
+        },
+        no_value="Not started in this range",
     ),
     figure(
         "Delivery",
