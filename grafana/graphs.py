@@ -59,13 +59,19 @@ def against(
     x_unit: str,
     points: common.VisibilityMode = common.VisibilityMode.NEVER,
     least: float | None = None,
+    doubling: bool = False,
     **look: Unpack[Look],
 ) -> Panel:
-    """Draw curves over the column ``x``, whose values ascend, instead of over time."""
+    """Draw curves over the column ``x``, whose values ascend, instead of over time.
+
+    ``doubling`` makes its scale one of powers of two.
+    """
     curve = _curve(points=points, soft_min=least)
     curve.span_nulls = True
-    of_x = {x: {"unit": x_unit, "custom.axisLabel": x}}
-    look["overrides"] = of_x | dict(look.get("overrides", {}))
+    of_x: dict[str, object] = {"unit": x_unit, "custom.axisLabel": x}
+    if doubling:
+        of_x["custom.scaleDistribution"] = {"type": "log", "log": 2}
+    look["overrides"] = {x: of_x} | dict(look.get("overrides", {}))
     options = trend.Options(legend=legend(table=False), tooltip=TOOLTIP, x_field=x)
     return panel("trend", title, description, queries, options, look, color=BY_ORDER, custom=curve)
 
@@ -92,14 +98,13 @@ def stacked_bars(
     description: str,
     *queries: Query,
     x: str,
-    stacking: common.StackingMode = common.StackingMode.NORMAL,
     **look: Unpack[Look],
 ) -> Panel:
     """Draw a stacked bar for each row of a table; the column ``x`` names the bars."""
     options = barchart.Options(
         x_field=x,
         orientation=common.VizOrientation.HORIZONTAL,
-        stacking=stacking,
+        stacking=common.StackingMode.NORMAL,
         show_value=common.VisibilityMode.NEVER,
         legend=legend(table=False),
         tooltip=TOOLTIP,

@@ -36,7 +36,7 @@ def averaged_over(x: str, value: str, curve: str) -> list[DataTransformerConfig]
     column = f"Value #{x}"
     return [
         step("merge"),
-        _present(column),
+        _present(f"Value #{value}"),
         _grouped([column, curve], [f"Value #{value}"], "mean"),
         sorted_by(column),
         renamed({column: x}),
@@ -45,24 +45,46 @@ def averaged_over(x: str, value: str, curve: str) -> list[DataTransformerConfig]
     ]
 
 
-def since_start(value: str, start: str, curve: str, x: str) -> list[DataTransformerConfig]:
-    """Turn samples into curves over the time since the start of their runs.
+def since_start(
+    values: Sequence[str], start: str, curve: str, x: str
+) -> list[DataTransformerConfig]:
+    """Turn samples into curves over the seconds since the start of their runs.
 
-    ``value`` is the query of the samples, and ``start``, after it, that of the start times in
+    ``values`` are queries of samples, and ``start``, after them, that of the start times in
     milliseconds. The label ``curve`` tells to which curve a row belongs.
     """
-    without_time = step("organize", excludeByName={"Time": True}, indexByName={}, renameByName={})
-    without_time.filter_val = MatcherConfig(id_val="byRefId", options=start)
-    elapsed = {"left": "Time", "operator": "-", "right": f"Value #{start}", "reducer": "sum"}
+    # Rows of all queries are merged by what they have in common, which must not be the time.
+    at = _calculated("at", "Time", "*", "1")
+    at.filter_val = MatcherConfig(id_val="byRefId", options=f"/^({'|'.join(values)})$/")
+    either = {"reducer": "max", "include": [f"Value #{value}" for value in values]}
     return [
-        without_time,
+        _converted("Time", "number"),
+        at,
+        step("organize", excludeByName={"Time": True}, indexByName={}, renameByName={}),
+        step("merge"),
+        step("calculateField", mode="reduceRow", alias="sample", reduce=either),
+        _present("sample"),
+        _calculated("elapsed", "at", "-", f"Value #{start}"),
+        _calculated("seconds", "elapsed", "/", "1000"),
+        sorted_by("seconds"),
+        *matrix("seconds", curve, "sample", x=x),
+        _converted(x, "number"),
+    ]
+
+
+def in_parts(
+    bar: str, part: str, value: str, order: str, parts: Sequence[str]
+) -> list[DataTransformerConfig]:
+    """Turn rows of the query ``value`` into stacked bars, sorted by the query ``order``.
+
+    The labels ``bar`` and ``part`` tell where a row belongs; the parts of a bar are as listed.
+    """
+    return [
         step("merge"),
         _present(f"Value #{value}"),
-        _converted("Time", "number"),
-        step("calculateField", mode="binary", alias="elapsed", binary=elapsed, replaceFields=False),
-        sorted_by("elapsed"),
-        *matrix("elapsed", curve, f"Value #{value}", x=x),
-        _converted(x, "number"),
+        sorted_by(f"Value #{order}"),
+        *matrix(bar, part, f"Value #{value}", x=bar),
+        in_order((bar, *parts)),
     ]
 
 
@@ -110,6 +132,11 @@ def _grouped(keys: Sequence[str], values: Sequence[str], keep: str) -> DataTrans
     key: dict[str, object] = {"operation": "groupby", "aggregations": []}
     aggregated: dict[str, object] = {"operation": "aggregate", "aggregations": [keep]}
     return step("groupBy", fields=dict.fromkeys(keys, key) | dict.fromkeys(values, aggregated))
+
+
+def _calculated(name: str, left: str, operator: str, right: str) -> DataTransformerConfig:
+    binary = {"left": left, "operator": operator, "right": right, "reducer": "sum"}
+    return step("calculateField", mode="binary", alias=name, binary=binary, replaceFields=False)
 
 
 def sorted_by(column: str) -> DataTransformerConfig:

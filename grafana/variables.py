@@ -1,5 +1,6 @@
 """Variables: what a user chooses at the top of a board; each may depend on those before it."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from grafana_foundation_sdk.models.dashboard import (
@@ -68,6 +69,21 @@ def query(
         all_value=all_value,
         current=current or (_ALL if multi else None),
         options=[],
+    )
+
+
+def choice(name: str, label: str, values: Sequence[str], description: str) -> VariableModel:
+    """Let the user choose one of some values; the first at first."""
+    options = [VariableOption(text=one, value=one, selected=one == values[0]) for one in values]
+    return VariableModel(
+        type_val=VariableType.CUSTOM,
+        name=name,
+        label=label,
+        description=description,
+        query=",".join(values),
+        refresh=VariableRefresh.NEVER,
+        options=options,
+        current=options[0],
     )
 
 

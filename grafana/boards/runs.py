@@ -57,9 +57,7 @@ _RESULT = (
 )
 _PROGRESS = progress(_RESULT, _GOAL, moment("goal_reached"))
 _VALUE = by("run_id, metric", in_each_step('mlbench_run_metric{metric=~"$goals"}'))
-_DOTS: Final[Overrides] = {
-    "/.*/": {"custom.showPoints": "always", "custom.spanNulls": True, "custom.fillOpacity": 0}
-}
+_DOTS: Final[Overrides] = {"/.*/": {"custom.showPoints": "always", "custom.spanNulls": True}}
 # The time range of a run's own page: a little longer than the run, for its last scrapes.
 _FROM = f"(({moment('started')} or on (run_id) {moment('created')}) - 5) * 1000"
 _TO = f"({moment('finished')} + 30) * 1000 or on (run_id) {moment('created')} * 0"

@@ -83,6 +83,8 @@ class Grafana:
         chosen: dict[str, str] = {}
         offered: dict[str, tuple[str, ...]] = {}
         for variable in board.variables:
+            if variable["type"] == "custom":
+                chosen = {**chosen, variable["name"]: variable["current"]["value"]}
             if variable["type"] == "query":
                 name, expr = variable["name"], variable_argument(variable["definition"])
                 query = Query(f"variable {name}", "", expr, False, _SCRAPE_SECONDS, chosen)
@@ -118,24 +120,22 @@ class Grafana:
         return [one for one in found if any(value != "NaN" for value in one.values)]
 
     def _options(self, variable: Json, query: Query) -> tuple[str, ...]:
-        """Return the values that a variable offers, sorted."""
+        """Return the values that a variable offers, in their order."""
         view, text = self._view, query.text(self._view)
         if variable["regex"]:
             # It picks the values out of series that are written as text.
             pattern = re.compile(variable["regex"].strip("/").replace("(?<", "(?P<"))
             found = [_as_text(one) for one in self._prometheus.query(text, view.last)]
-            values = {match["value"] for one in found for match in pattern.finditer(one)}
-        else:
-            label = variable["definition"].removesuffix(")").rpartition(", ")[2]
-            series = self._prometheus.series(
-                text, round(view.first * 1000), round(view.last * 1000)
-            )
-            values = {one[label] for one in series if label in one}
+            matches = (match for one in found for match in pattern.finditer(one))
+            return tuple(dict.fromkeys(match["value"] for match in matches))
+        label = variable["definition"].removesuffix(")").rpartition(", ")[2]
+        series = self._prometheus.series(text, round(view.first * 1000), round(view.last * 1000))
+        values = {one[label] for one in series if label in one}
         return tuple(sorted(values))
 
     def _choice(self, variable: Json, options: Sequence[str]) -> str:
         """Return what is chosen: the run of the view, else All if there is such a choice."""
-        if variable["regex"]:
+        if variable["name"] == "run_id":
             options = [one for one in options if one == self._view.run_id]
         elif variable["includeAll"] and "allValue" in variable:
             all_value: str = variable["allValue"]
