@@ -8,7 +8,7 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C, and a full disk under the output, end it without a traceback."""
+    """Run the command line; no traceback tells of Ctrl-C, or of a full disk under the output."""
     try:
         from mlbench.cli import app  # noqa: PLC0415 - it takes a while, in which Ctrl-C may come
 

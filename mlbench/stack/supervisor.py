@@ -164,9 +164,8 @@ class Supervisor:
                     raise StackError(f"{text}; {self._last_words(child)}")
             if late:
                 names = ", ".join(child.service.name for child in required)
-                raise StackError(
-                    f"not ready after {_READY_SECONDS:.0f} s: {names}; see {self._home.logs}"
-                )
+                text = f"not ready after {_READY_SECONDS:.0f} s: {names}"
+                raise StackError(f"{text}; {self._last_words(required[0])}")
             self._restart_dead()
         return False
 
