@@ -79,6 +79,12 @@ def missing(text: str) -> ValueMapping:
 
 
 RUN_STATE: Final = value_map({key: (key, colour) for key, colour in palette.RUN_STATE.items()})
+# A state with its reason.
+WHY_FAILED: Final = RegexMap(
+    options=DashboardRegexMapOptions(
+        pattern="/^(FAILED: .*)$/", result=ValueMappingResult(text="$1", color=RED)
+    )
+)
 ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", GREEN)})
 PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
 SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})

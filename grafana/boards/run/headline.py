@@ -15,10 +15,9 @@ from grafana.boards.run.queries import (
 )
 from grafana.boards.run.speed import THROUGHPUT
 from grafana.figures import figure
-from grafana.panels import fixed
 from grafana.queries import by, called, column, latest, moment, value
-from grafana.transformations import in_order, one_row
-from mlbench import names, palette
+from grafana.transformations import one_row
+from mlbench import names
 
 _STATE = "(" + by("run_id, state", latest(f"mlbench_run_state{{{RUN}}}")) + " == 1)"
 _FAILURE = f"topk by (run_id) (1, {latest(f'mlbench_run_failure_info{{{RUN}}}')})"
@@ -72,15 +71,13 @@ HEADLINE: Final = (
         "why it failed. A click leads to its web page, with its log.",
         column(
             "A",
-            f"{_STATE} * on (run_id) group_left (reason) {_FAILURE} or on (run_id) {_STATE}",
+            f"label_join({_STATE} * on (run_id) group_left (reason) {_FAILURE},"
+            f' "state", ": ", "state", "reason") or on (run_id) {_STATE}',
         ),
         size=16,
         filled=True,
-        field="/^(state|reason)$/",
-        mappings=thresholds.RUN_STATE,
-        show=BigValueTextMode.VALUE,
-        transformations=[in_order(("state", "reason"))],
-        overrides={"reason": fixed(palette.RED)},
+        field="/^state$/",
+        mappings=(*thresholds.RUN_STATE, thresholds.WHY_FAILED),
         links=(links.WEB_PAGE, links.WHOLE_RUN),
         no_value="Nothing in this range",
     ),
