@@ -92,11 +92,6 @@ def newest_in_step(selector: str) -> str:
     return f"last_over_time({selector}[$__rate_interval])"
 
 
-def recorded_until(selector: str) -> str:
-    """Take recorded values, each until the next; over days, those of each step of the graph."""
-    return f"({selector} or last_over_time({selector}[$__interval]))"
-
-
 def called(label: str, name: str, expr: str) -> str:
     """Give the series of an expression a label, to tell them from others."""
     return f'label_replace({expr}, "{label}", "{name}", "", "")'

@@ -29,7 +29,9 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     'ALERTS{run_id="$run_id",alertname="MLBenchLossNotFinite"}': (
         "mlbench-run / annotation Loss not finite",
     ),
-    'ALERTS{alertname=~"MLBench.*",alertstate="firing"}': ("mlbench-stack / Alerts that fire now",),
+    'ALERTS{alertname=~"MLBench.*",alertstate="firing"}': (
+        "mlbench-stack / Alerts that fire now / since",
+    ),
     # The run, or one of the runs, has reached its goal.
     'mlbench_run_goal_reached_timestamp_seconds{run_id="$run_id"}': (
         "mlbench-run / annotation Goal reached",

@@ -88,7 +88,9 @@ def _faults(board: Dashboard, used: Used) -> Iterator[str]:
                 yield f"{view.name}: {place}{query.ref and ' / '}{query.ref}: {fault}"
     for panel in board.panels:
         found = labels[panel["title"]]
-        if panel["type"] == "table" and found and (unknown := _unknown_columns(panel, found)):
+        # A table whose rows have but one label says in it that there is nothing to show.
+        has_rows = panel["type"] == "table" and len(found) > 1
+        if has_rows and (unknown := _unknown_columns(panel, found)):
             yield f"{board.uid} / {panel['title']}: has no columns {sorted(unknown)}"
 
 
