@@ -8,7 +8,19 @@ from grafana.board import Board, Row
 from grafana.figures import bars, figure
 from grafana.graphs import lines, timeline
 from grafana.panels import fixed
-from grafana.queries import CORES, DURATION, SECONDS, Query, age, by, column, graph, rate, value
+from grafana.queries import (
+    CORES,
+    DURATION,
+    SECONDS,
+    Query,
+    age,
+    by,
+    column,
+    graph,
+    or_none,
+    rate,
+    value,
+)
 from grafana.tables import Column, rows
 from mlbench.palette import GREEN, RED
 
@@ -34,7 +46,7 @@ WRONG: Final = (
         "Alerts that fire now",
         "What is wrong, with what, and for how long. A click on an alert tells what to do, a click "
         "on a run leads to it.",
-        column("firing", by(_ALERT, _FIRING)),
+        column("firing", or_none(by(_ALERT, _FIRING), "severity", "No alert fires")),
         column(
             "since",
             by(_ALERT, f"time() - ALERTS_FOR_STATE and ignoring (alertstate) {_FIRING}"),
@@ -50,7 +62,6 @@ WRONG: Final = (
         ),
         sort_by="severity",
         height=6,
-        no_value="No alert fires",
     ),
     _figure(
         "Targets down",

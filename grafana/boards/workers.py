@@ -20,7 +20,6 @@ from grafana.queries import (
     column,
     graph,
     history,
-    latest,
     rate,
     value,
 )
@@ -34,24 +33,24 @@ _CHOSEN: Final = f"{{{_PODS},{_NODES}}}"
 _PRESENT: Final = by("pod", f"mlbench_pod_info{_CHOSEN}")
 
 
-def _here(expr: str) -> str:
-    """Take series of pods that do not name a node on the chosen nodes alone."""
-    return f"({expr}) and on (pod) {latest(f'mlbench_pod_info{_CHOSEN}')}"
+def _here(expr: str, pods: str = _PRESENT) -> str:
+    """Take series that name a pod and no node on the chosen nodes alone."""
+    return f"({expr}) and on (pod) {pods}"
 
 
 def _rates(*counters: str) -> str:
-    """Add up the rates of counters by pod."""
-    return " + ".join(f"sum by (pod) ({rate(f'{one}{_CHOSEN}')})" for one in counters)
+    """Add up the rates of counters, in a series for each container."""
+    return " + ".join(rate(f"{one}{_CHOSEN}") for one in counters)
 
 
-def _peak(gauge: str, aggregate: str = "sum") -> str:
-    """Take the highest value of a gauge by pod in each step of a graph."""
-    return f"{aggregate} by (pod) (max_over_time({gauge}{_CHOSEN}[$__rate_interval]))"
+def _peak(gauge: str) -> str:
+    """Take the highest value of a gauge in each step of a graph."""
+    return f"max_over_time({gauge}{_CHOSEN}[$__rate_interval])"
 
 
 _CPU = _rates("container_cpu_usage_seconds_total")
 _MEMORY = _peak("container_memory_working_set_bytes")
-_GPU = _peak("mlbench_gpu_utilization_ratio", "avg")
+_GPU = _peak("mlbench_gpu_utilization_ratio")
 _SILENT_FOR = _here(by("pod", age(f"mlbench_pod_heartbeat_timestamp_seconds{{{_PODS}}}")))
 _WORKING = _here(by("pod", f'mlbench_worker_info{{{_PODS},run_id!=""}}'))
 _NOT_RUNNING = f'mlbench_pod_info{{{_PODS},{_NODES},phase!="Running"}}'
@@ -75,20 +74,21 @@ _LEAST: Final = "-({0})"
 _UNLIKE_OTHERS: Final = "abs({0} - scalar(quantile(0.5, {0})))"
 
 
-def _of_workers(expr: str, worst: str) -> Query:
+def _of_workers(series: str, worst: str, aggregate: str = "sum") -> Query:
     """Draw a value of each worker; of more than a few, the extremes, the median and the worst few.
 
     The worst are those with the largest ``worst`` of the value over the whole time range, so that
-    they are the same at all its points.
+    they are the same at all its points. To aggregate by pod takes a while, so that is done for
+    these alone.
     """
-    overall = worst.format(expr.replace("[$__rate_interval]", "[$__range] @ end()"))
+    overall = series.replace("[$__rate_interval]", "[$__range] @ end()")
+    named = f"topk({_NAMED}, {worst.format(f'{aggregate} by (pod) ({overall})')})"
     edges = " or ".join(
-        f'label_replace({aggregate}{expr}), "pod", "{name}", "", "")'
-        for name, aggregate in _EDGES.items()
+        f'label_replace({edge}{series}), "pod", "{name}", "", "")' for name, edge in _EDGES.items()
     )
     return graph(
-        f"({expr}) and on (pod) topk({_NAMED}, {overall})"
-        f" or ({edges}) and on () count({expr}) > {_NAMED}",
+        f"{aggregate} by (pod) (({series}) and on (pod) {named})"
+        f" or ({edges}) and on () count({series}) > {_NAMED}",
         "{{pod}}",
     )
 
@@ -132,9 +132,9 @@ TABLE: Final = rows(
     column("wrong", f"topk by (pod) (1, {_TROUBLE})"),
     column("silent", _SILENT_FOR),
     column("work", _here(by("pod, run_id, rank", f"mlbench_worker_info{{{_PODS}}}"))),
-    column("cpu", _CPU),
-    column("memory", _MEMORY),
-    column("gpu", _GPU),
+    column("cpu", f"sum by (pod) ({_CPU})"),
+    column("memory", f"sum by (pod) ({_MEMORY})"),
+    column("gpu", f"avg by (pod) ({_GPU})"),
     columns=(
         Column("pod", "worker", width=190),
         Column("trouble", width=150, mappings=thresholds.TROUBLE),
@@ -160,9 +160,11 @@ TABLE: Final = rows(
     no_value="No worker",
 )
 
+# Also of pods that are gone, and while the master, which tells their nodes, was not scraped.
+_EVER_PRESENT = f"last_over_time(mlbench_pod_info{_CHOSEN}[$__range] @ end())"
 _RANK_NAMES = (
     "label_replace(label_replace(label_join("
-    + _here(by("pod, run_id, rank", f"mlbench_worker_info{{{_PODS}}}"))
+    + _here(f"mlbench_worker_info{{{_PODS}}}", _EVER_PRESENT)
     + ', "both", ";", "run_id", "rank"), '
     '"work", "idle", "", ""), "work", "run $1 rank $2", "both", "(.+);(.+)")'
 )
@@ -236,7 +238,7 @@ GPU: Final = (
         "GPU use",
         "Share of the time in which the GPUs of each worker compute; of many workers, the five "
         "with least.",
-        _of_workers(_GPU, _LEAST),
+        _of_workers(_GPU, _LEAST, "avg"),
         unit="percentunit",
         most=1,
     ),
@@ -246,6 +248,7 @@ GPU: Final = (
         _of_workers(
             f"{_peak('mlbench_gpu_memory_used_bytes')} / {_peak('mlbench_gpu_memory_total_bytes')}",
             _MOST,
+            "avg",
         ),
         unit="percentunit",
         most=1,
