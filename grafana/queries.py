@@ -92,11 +92,6 @@ def newest_in_step(selector: str) -> str:
     return f"last_over_time({selector}[$__rate_interval])"
 
 
-def recorded_until(selector: str) -> str:
-    """Take recorded values, each until the next; over days, those of each step of the graph."""
-    return f"({selector} or last_over_time({selector}[$__interval]))"
-
-
 def called(label: str, name: str, expr: str) -> str:
     """Give the series of an expression a label, to tell them from others."""
     return f'label_replace({expr}, "{label}", "{name}", "", "")'
@@ -110,6 +105,12 @@ def age(timestamp: str) -> str:
 def by(labels: str, expr: str) -> str:
     """Keep one series for each value of the labels, without the labels of the scrape."""
     return f"max by ({labels}) ({expr})"
+
+
+def named(runs: str) -> str:
+    """Give runs a label "run" of number and name, and those of one's own code a benchmark."""
+    known = f'label_replace({runs}, "benchmark", "own code", "benchmark", "")'
+    return f'label_join({known}, "run", " ", "run_id", "name")'
 
 
 def moment(event: str, runs: str = "") -> str:

@@ -344,7 +344,7 @@ def open_database(url: str, reserve_bytes: int = 0) -> Database:
         raise_if_damaged(error)
         if not isinstance(error, OperationalError):
             raise
-        why = f"the database cannot be reached: {explain(error)}"
+        why = f"the database {opened.database} cannot be opened: {explain(error)}"
         raise UnreachableDatabaseError(why) from error
     return opened
 

@@ -105,11 +105,12 @@ def last_numbers(series: Series) -> dict[str, list[float]]:
 def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
     """Show a run and its alerts until it has ended, and return it.
 
-    On a terminal the view is redrawn in place; otherwise a line is printed for each epoch.
+    On a terminal that can do it, the view is redrawn in place; otherwise a line is printed for each
+    epoch.
     """
     run_id, watch = run.id, AlertWatch(client, run.id)
     lines, spinner = _Lines(), Spinner("dots")
-    in_place = err.is_terminal and not quiet
+    in_place = err.is_terminal and not err.is_dumb_terminal and not quiet
     if not in_place and not quiet:
         err.print(f"run {run.id} ({run.name}) on {_workers(run)}")
     live = Live(console=err, refresh_per_second=8, transient=True)

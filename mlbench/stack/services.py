@@ -223,9 +223,11 @@ class Services:
     def _secret(self, name: str) -> str:
         """Return a secret of this home folder, which is made up the first time."""
         path = self._home.root / name
-        if not path.exists():
-            write_private(path, secrets.token_urlsafe(32) + "\n")
-        return path.read_text().strip()
+        known = path.read_text().strip() if path.exists() else ""
+        if not known:  # a power cut leaves an empty file
+            known = secrets.token_urlsafe(32)
+            write_private(path, f"{known}\n")
+        return known
 
 
 def port_near(usual: int) -> int:

@@ -125,7 +125,9 @@ class Supervisor:
                 log.info("no more: %s", failure)
 
     def _prepare(self) -> None:
-        self._home.pool_spec.unlink(missing_ok=True)
+        # The last stack's workers had other ports: a status like theirs must be written anew.
+        for left in (self._home.pool_spec, self._home.pool_status):
+            left.unlink(missing_ok=True)
         self._home.logs.mkdir(parents=True, exist_ok=True)
         self._copy_prometheus_folder()
         for service in self._services.fixed:
@@ -162,9 +164,8 @@ class Supervisor:
                     raise StackError(f"{text}; {self._last_words(child)}")
             if late:
                 names = ", ".join(child.service.name for child in required)
-                raise StackError(
-                    f"not ready after {_READY_SECONDS:.0f} s: {names}; see {self._home.logs}"
-                )
+                text = f"not ready after {_READY_SECONDS:.0f} s: {names}"
+                raise StackError(f"{text}; {self._last_words(required[0])}")
             self._restart_dead()
         return False
 

@@ -67,8 +67,8 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-runs / Samples/s",
     ),
     'mlbench_run_state{state="INITIALIZED"} == 1': (
-        "mlbench-runs / Queue in order / workers",
         "mlbench-runs / Queue in order / waiting",
+        "mlbench-runs / Queue in order / workers",
     ),
     # The controller is told of a Grafana.
     "mlbench_grafana_requests_total": ("mlbench-stack / What fails / G",),

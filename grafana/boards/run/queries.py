@@ -10,7 +10,6 @@ from grafana.queries import (
     latest,
     moment,
     newest_in_step,
-    recorded_until,
     while_running,
 )
 from mlbench import names, palette
@@ -58,9 +57,15 @@ def now_or_whole(now: str, whole: str) -> str:
 
 
 def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
-    """Take one value of all chosen ranks, by default the mean, of a recorded metric."""
-    values = recorded_until(f'mlbench_run_metric{{{RANKS},metric=~"{metrics}"}}')
-    return f"{aggregate} by (run_id) ({values})"
+    """Take one value of all chosen ranks, by default the mean, of a recorded metric.
+
+    Each holds until the next, for 5 minutes; with steps longer than that, for a step of the graph.
+    """
+    values = f'mlbench_run_metric{{{RANKS},metric=~"{metrics}"}}'
+    return (
+        f"({aggregate} by (run_id) ({values})"
+        f" or {aggregate} by (run_id) (last_over_time({values}[$__interval])))"
+    )
 
 
 def curves(by_name: Mapping[str, str]) -> str:
@@ -89,7 +94,7 @@ def of_ranks(expr: str, worst: str = "topk") -> str:
     )
 
 
-def of_pods(expr: str, aggregate: str = "sum") -> str:
+def of_pods(expr: str) -> str:
     """Take a value of each pod, over its devices, with the run and rank that it works for."""
     ranks = by("pod, run_id, rank", newest_in_step(f"mlbench_worker_info{{{RANKS}}}"))
-    return f"{aggregate} by (pod) ({expr}) * on (pod) group_right () {ranks}"
+    return f"sum by (pod) ({expr}) * on (pod) group_right () {ranks}"

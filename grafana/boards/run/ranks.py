@@ -7,7 +7,17 @@ from grafana import links, thresholds
 from grafana.boards.run.queries import OF_RANKS, RANKS, RUN, of_pods, of_ranks
 from grafana.graphs import lines
 from grafana.panels import NO_DATA, dashed, markdown
-from grafana.queries import CORES, by, column, graph, latest, newest_in_step, rate, while_running
+from grafana.queries import (
+    CORES,
+    Query,
+    by,
+    column,
+    graph,
+    latest,
+    newest_in_step,
+    rate,
+    while_running,
+)
 from grafana.tables import Column, rows
 from mlbench import names, palette
 
@@ -71,16 +81,25 @@ the address that `mlbench up` prints. In a terminal: `mlbench logs ${run_id}`, \
 )
 
 _SHARED_NETWORK = "Not known: the workers share their machine's network"
-_CPU = of_pods(rate("container_cpu_usage_seconds_total"))
-_PODS = by("pod, run_id", newest_in_step(f"mlbench_worker_info{{{RUN}}}"))
-_HELD = newest_in_step("container_memory_working_set_bytes")
-_PODS_ON_NODES = f"count by (run_id, node) ({_HELD} * on (pod) group_left (run_id) {_PODS})"
-_CORES = by("node", newest_in_step("machine_cpu_cores"))
+# At the end of the time range: a machine does not change.
+_INFO = by("pod, run_id", f"last_over_time(mlbench_worker_info{{{RUN}}}[$__range] @ end())")
+_HELD = "last_over_time(container_memory_working_set_bytes[$__range] @ end())"
+_PODS_ON_NODES = f"count by (run_id, node) ({_HELD} * on (pod) group_left (run_id) {_INFO})"
+_CORES = by("node", "last_over_time(machine_cpu_cores[$__range] @ end())")
 # What the order says; without it, the share of each of the run's workers on a machine.
 _CPU_LIMIT = (
-    f"max by (run_id) (mlbench_run_cpus{{{RUN}}}) or on (run_id)"
-    f" min by (run_id) (1 / ({_PODS_ON_NODES} / on (node) group_left () {_CORES}))"
+    f"(max by (run_id) (last_over_time(mlbench_run_cpus{{{RUN}}}[$__range] @ end())) or on (run_id)"
+    f" min by (run_id) (1 / ({_PODS_ON_NODES} / on (node) group_left () {_CORES})))"
+    f" and on (run_id) mlbench_run_started_timestamp_seconds{{{RUN}}}"
 )
+
+
+def _of_rule(rule: str, worst: str = "topk") -> Query:
+    """Draw what each rank uses, as a recording rule computes it."""
+    mean = f"avg_over_time(run_rank_pod:{rule}{{{RANKS}}}[$__rate_interval])"
+    return graph(of_ranks(mean, worst), "{{rank}}")
+
+
 # A query of each rank costs much of Prometheus.
 _by_rank = partial(lines, data_points=100, overrides={**OF_RANKS, "limit": dashed(palette.RED)})
 RESOURCES: Final = (
@@ -89,7 +108,7 @@ RESOURCES: Final = (
         "Processor cores that each rank uses, and the limit: those that it may use, or its share "
         "of its machine. A rank far below it waits for something. Of many: the five that use the "
         "most, and the band of all.",
-        graph(of_ranks(_CPU), "{{rank}}"),
+        _of_rule("container_cpu_usage_seconds:irate1m"),
         graph(while_running(_CPU_LIMIT, RUN), "limit"),
         unit=CORES,
         no_value="No CPU use in this range",
@@ -98,10 +117,7 @@ RESOURCES: Final = (
         "GPU",
         "Share of the time in which each rank's GPUs compute. Below 80 % the workers wait for "
         "data or for each other. Of many ranks: the five that compute the least.",
-        graph(
-            of_ranks(of_pods(newest_in_step("mlbench_gpu_utilization_ratio"), "avg"), "bottomk"),
-            "{{rank}}",
-        ),
+        _of_rule("mlbench_gpu_utilization_ratio:avg", "bottomk"),
         unit="percentunit",
         most=1,
         no_value="No GPU in use in this range",
@@ -110,7 +126,7 @@ RESOURCES: Final = (
         "Memory",
         "Memory that each rank holds and that cannot be freed. A curve that climbs all the time "
         "is a leak; at its limit, if it has one, a worker is killed.",
-        graph(of_ranks(of_pods(_HELD)), "{{rank}}"),
+        _of_rule("container_memory_working_set_bytes:sum"),
         unit="bytes",
         no_value="No memory use in this range",
     ),

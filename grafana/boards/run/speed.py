@@ -33,7 +33,7 @@ _SECONDS = latest(f'mlbench_run_metric{{{RANKS},metric=~"{PHASES}"}}')
 _SHARES = (
     "label_replace(label_replace("
     f"max by (rank, metric) ({_SECONDS}) / on (rank) group_left () sum by (rank) ({_SECONDS})"
-    f" and on (rank) (topk(8, {_OWN_WORK}) or bottomk(8, {_OWN_WORK}))"
+    f" and on (rank) (topk(5, {_OWN_WORK}) or bottomk(5, {_OWN_WORK}))"
     ', "phase", "$1", "metric", "(.*)_seconds"), "rank", "rank $1", "rank", "(.*)")'
 )
 _RECORDED = f'mlbench_run_samples{{{RUN},place="recorded"}}'
@@ -68,7 +68,7 @@ SPEED: Final = (
         "Where each rank's time went",
         "Share of each phase in a rank's time, over the whole run, as recorded after each epoch. "
         "The rank that waits least comes first: in synchronous training the others wait for it. "
-        "Of many ranks, the eight that work the most and the eight that work the least.",
+        "Of many ranks, the five that work the most and the five that work the least.",
         column("phases", _SHARES),
         x="rank",
         unit="percentunit",

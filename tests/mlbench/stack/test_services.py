@@ -127,6 +127,8 @@ def test_secrets_are_private_stay_the_same_and_are_the_masters_alone(home: Home)
         secret = (home.root / file).read_text().strip()
         assert len(secret) >= 40
         assert not [s.name for s in found.values() if secret in " ".join(s.command)]
+    (home.root / "token").write_text("")
+    assert len(Services(home, workers=2).token) >= 40, "a power cut has left the file empty"
 
 
 def test_each_worker_has_the_token_of_its_own_pod(home: Home) -> None:

@@ -82,6 +82,14 @@ def test_a_stack_that_is_ready_says_how_to_reach_it(
     ]
 
 
+def test_the_workers_of_the_last_stack_are_not_taken_for_its_own(start: Start, home: Home) -> None:
+    home.make()
+    PoolFiles(home).write_status([LocalWorker(f"worker-{i}", alive=True) for i in range(2)])
+    start()
+    wait_for(home.connection_file.exists, what="the stack is ready")
+    assert (home.prometheus / "targets" / "workers.json").exists()
+
+
 def kill_and_wait(supervisor: subprocess.Popen[bytes], victim: psutil.Process) -> psutil.Process:
     """Kill a part, wait until it is started again, and return its new process."""
     others = pids(supervisor) - {victim.pid}

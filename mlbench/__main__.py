@@ -1,0 +1,27 @@
+"""The command ``mlbench``: what may end it besides its own errors."""
+
+import errno
+import os
+import sys
+
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line; no traceback tells of Ctrl-C, or of a full disk under the output."""
+    try:
+        from mlbench.cli import app  # noqa: PLC0415 - it takes a while, in which Ctrl-C may come
+
+        app()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        # What waits to be written cannot be written either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(f"mlbench: {error.strerror}: the output is not whole")
+
+
+if __name__ == "__main__":
+    main()
