@@ -107,6 +107,12 @@ def by(labels: str, expr: str) -> str:
     return f"max by ({labels}) ({expr})"
 
 
+def named(runs: str) -> str:
+    """Give runs a label "run" of number and name, and those of one's own code a benchmark."""
+    known = f'label_replace({runs}, "benchmark", "own code", "benchmark", "")'
+    return f'label_join({known}, "run", " ", "run_id", "name")'
+
+
 def moment(event: str, runs: str = "") -> str:
     """Look up when runs were created, started, finished or reached their goal.
 

@@ -12,7 +12,7 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableType,
 )
 
-from grafana.queries import DATASOURCE, by, latest, moment
+from grafana.queries import DATASOURCE, by, latest, moment, named
 from mlbench.grafana import DATA_SOURCE_NAME, DATA_SOURCE_UID
 
 _ALL: Final = VariableOption(text=["All"], value=["$__all"])
@@ -130,7 +130,7 @@ def runs(selector: str) -> VariableModel:
 def _named_runs(selector: str = "") -> str:
     """Look up runs, with their number and name as the label ``run``."""
     info = latest(f"mlbench_run_info{{{selector}}}")
-    return by("run, run_id", f'label_join({info}, "run", " ", "run_id", "name")')
+    return by("run, run_id", named(info))
 
 
 def benchmarks(description: str) -> VariableModel:

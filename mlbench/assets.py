@@ -1,11 +1,13 @@
 """The files that come with the code: Prometheus's configuration, dashboards, runbooks."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 _PACKAGE: Final = Path(__file__).parent
 CHECKOUT: Final = _PACKAGE.parent
 """The folder of the repository, unless this is an installed package."""
+_OLDEST_GRAFANA: Final = 10
 
 
 def prometheus_folder() -> Path:
@@ -16,6 +18,18 @@ def prometheus_folder() -> Path:
 def grafana_folder() -> Path:
     """Return the folder of the dashboards and of Grafana's provisioning."""
     return _find("grafana")
+
+
+def too_old_for_dashboards(health: Mapping[str, object]) -> str:
+    """Say that a Grafana is too old for the dashboards, by its answer to ``/api/health``.
+
+    Empty if it is new enough, or does not tell its version.
+    """
+    version = str(health.get("version", ""))
+    major = version.partition(".")[0]
+    if not major.isdecimal() or int(major) >= _OLDEST_GRAFANA:
+        return ""
+    return f"MLBench needs Grafana {_OLDEST_GRAFANA} or newer; this is Grafana {version}"
 
 
 def runbooks_folder() -> Path:

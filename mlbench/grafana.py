@@ -15,6 +15,7 @@ import requests
 from grafana_api.grafana_api import GrafanaException
 from grafana_api.grafana_face import GrafanaFace
 
+from mlbench.assets import too_old_for_dashboards
 from mlbench.distribution import own_version
 from mlbench.errors import MLBenchError
 from mlbench.login import split_login
@@ -118,7 +119,8 @@ class Grafana:
                 of a rate from it.
 
         Raises:
-            GrafanaError: Grafana cannot be reached or refuses a request, or the folder is empty.
+            GrafanaError: Grafana cannot be reached, is too old or refuses a request, or the folder
+                is empty.
                 What came before the refused request is done.
         """
         boards = [json.loads(file.read_text()) for file in sorted(dashboards.glob("*.json"))]
@@ -127,6 +129,8 @@ class Grafana:
         health = self._find("its health", lambda: self._face.api.GET("/health"))
         if health is None or "database" not in health:
             raise GrafanaError(_no_grafana(self.url))
+        if fault := too_old_for_dashboards(health):
+            raise GrafanaError(f"nothing is pushed to {self.url}: {fault}")
         return Pushed(
             folder=self._push_folder(),
             data_source=self._push_data_source(_data_source(prometheus_url, scrape_interval)),

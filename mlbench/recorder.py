@@ -18,14 +18,20 @@ from mlbench.stated import LONGEST_NAME, Setting, check_settings
 
 Value = SupportsFloat | str
 
+# Goes on while the machine sleeps, and nobody can set it. macOS has one clock less.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 # repr() of the floats that JSON spells differently (as Python's json module does).
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 class Recorder:
-    """Appends metrics to one rank's metrics file."""
+    """Appends metrics to one rank's metrics file.
+
+    All times are as far apart as they were, even if the system's clock is set meanwhile.
+    """
 
     def __init__(self, path: Path) -> None:
+        self._ahead = time.time() - time.clock_gettime(_STEADY)
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._keys = _Keys()
 
@@ -44,12 +50,12 @@ class Recorder:
             _complain(metrics)
             raise
         step_field = "" if step is None else f'"step":{step},'
-        self._append(f'{{"time":{time.time():.6f},{step_field}"metrics":{{{fields}}}}}\n')
+        self._append(f'{{"time":{self._now():.6f},{step_field}"metrics":{{{fields}}}}}\n')
 
     def write_goal(self, metric: str, value: float, lower_is_better: bool) -> None:
         """Append a line with the goal of the run."""
         goal = {"metric": metric, "value": value, "lower_is_better": lower_is_better}
-        self._append(json.dumps({"time": round(time.time(), 6), "goal": goal}) + "\n")
+        self._append(json.dumps({"time": round(self._now(), 6), "goal": goal}) + "\n")
 
     def write_settings(self, settings: Mapping[str, Setting]) -> None:
         """Append a line with the settings of the run's task.
@@ -58,12 +64,15 @@ class Recorder:
             ValueError: they are too many or too long, or of other types.
         """
         check_settings(settings)
-        stated = {"time": round(time.time(), 6), "settings": dict(settings)}
+        stated = {"time": round(self._now(), 6), "settings": dict(settings)}
         self._append(json.dumps(stated) + "\n")
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
+
+    def _now(self) -> float:
+        return self._ahead + time.clock_gettime(_STEADY)
 
     def _append(self, line: str) -> None:
         data = line.encode()

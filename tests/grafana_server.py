@@ -37,6 +37,8 @@ class GrafanaServer:
     """By uid, the messages of a dashboard's versions."""
     log: list[tuple[str, str]] = field(default_factory=list)
     """Method and path of each request."""
+    version: str = "10.0.0"
+    """As it tells it; empty if it hides it."""
     lists_versions_plainly: bool = False
     """Whether versions are listed as Grafana 10 does, or as later ones do."""
     fault: Fault = ""
@@ -115,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, route: str, body: bytes) -> Any:  # noqa: PLR0911 - a line a route
         state, content = self.state, json.loads(body) if self.command != "GET" else {}
         if route == "/health":
-            return {"commit": "0", "database": "ok", "version": "10.0.0"}
+            return {"commit": "0", "database": "ok", "version": state.version}
         role = self._role()
         match (self.command, *route.split("/")[1:]):
             case "GET", "folders", uid:

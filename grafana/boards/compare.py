@@ -10,7 +10,7 @@ from grafana.board import Board, Row
 from grafana.figures import bars
 from grafana.graphs import against, stacked_bars
 from grafana.panels import PHASE_COLOURS, dashed
-from grafana.queries import Query, by, called, column, duration, latest, value
+from grafana.queries import Query, by, called, column, duration, latest, named, value
 from grafana.tables import Column, rows
 from grafana.transformations import averaged_over, in_parts, since_start
 from mlbench import names, palette
@@ -35,11 +35,7 @@ _NO_RESULT: Final = "|".join(
 
 # Each run with the labels "run" (number, name, workers) and "workers" (benchmark, workers).
 _BY: Final = " \N{MULTIPLICATION SIGN}"
-_KNOWN: Final = (
-    f"label_replace({latest(f'mlbench_run_info{{{_RUNS}}}')}, "
-    '"benchmark", "own code", "benchmark", "")'
-)
-_NAMED: Final = f'label_join({_KNOWN}, "run", " ", "run_id", "name")'
+_NAMED: Final = named(latest(f"mlbench_run_info{{{_RUNS}}}"))
 _SIZED: Final = f'label_join({_NAMED}, "run", "{_BY}", "run", "workers")'
 _INFO: Final = by(
     "run_id, run, benchmark, workers",

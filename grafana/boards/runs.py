@@ -16,6 +16,7 @@ from grafana.queries import (
     in_each_step,
     latest,
     moment,
+    named,
     or_none,
     progress,
     recorded,
@@ -31,9 +32,7 @@ _CHOSEN: Final = latest(f"mlbench_run_info{{{_RUNS}}}")
 
 
 def _info(runs: str) -> str:
-    """Label runs with what identifies them; "run" is the number and the name."""
-    named = f'label_join({runs}, "run", " ", "run_id", "name")'
-    return by("run_id, run, benchmark, backend", named)
+    return by("run_id, run, benchmark, backend", named(runs))
 
 
 def _active(expr: str) -> str:

@@ -65,6 +65,8 @@ def push(
         out.print(f"data source MLBench Prometheus: {pushed.data_source}")
         for uid, outcome in pushed.dashboards.items():
             out.print(f"dashboard {uid}: {outcome}")
+        if {pushed.folder, pushed.data_source, *pushed.dashboards.values()} == {"unchanged"}:
+            out.print("Nothing was changed: all of it was up to date.")
     left = [uid for uid, outcome in pushed.dashboards.items() if outcome == "provisioned"]
     if left:
         with errors_as_exit_codes():

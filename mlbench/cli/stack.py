@@ -7,10 +7,12 @@ import threading
 from typing import Annotated
 from urllib.parse import urlsplit
 
+import httpx
 import typer
 from rich.console import Console
 
 from mlbench import names
+from mlbench.assets import too_old_for_dashboards
 from mlbench.cli.common import (
     JsonOption,
     UsageError,
@@ -29,7 +31,6 @@ from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
 from mlbench.stack import launch
 from mlbench.stack.grafana import NONE_FOUND
-from mlbench.stack.services import answers
 
 _IDLE_WORKERS = 2
 
@@ -162,7 +163,21 @@ def _pages_line(connection: Connection, console: Console) -> str:
 def _grafana_line(connection: Connection) -> str:
     if connection.grafana_url is None:
         return f"  Grafana: {NONE_FOUND}"
-    if answers(connection.grafana_url.removeprefix("http://"), "/api/health", 1.0):
-        return f"  Grafana     {connection.grafana_url}"
-    log_file = Home.from_environ().logs / "grafana.log"
-    return f"  Grafana     {connection.grafana_url} (still starting, or see {log_file})"
+    line = f"  Grafana     {connection.grafana_url}"
+    health = _health(connection.grafana_url)
+    if health is None:
+        log_file = Home.from_environ().logs / "grafana.log"
+        return f"{line} (still starting, or see {log_file})"
+    fault = too_old_for_dashboards(health)
+    return f"{line} ({fault})" if fault else line
+
+
+def _health(grafana_url: str) -> dict[str, object] | None:
+    """Return what the stack's Grafana says of itself, or None while it says nothing."""
+    try:
+        # A proxy would look for it on another machine.
+        answer = httpx.get(f"{grafana_url}/api/health", timeout=1.0, trust_env=False)
+        found = answer.json() if answer.is_success else None
+    except (httpx.HTTPError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -61,13 +61,15 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     ),
     # A run is active, or waits, at the end of the time range.
     'mlbench_run_state{state="STARTED"} == 1': (
-        "mlbench-runs / Active run",
         "mlbench-runs / Elapsed",
         "mlbench-runs / Last step",
         "mlbench-runs / Progress",
         "mlbench-runs / Samples/s",
     ),
-    'mlbench_run_state{state="INITIALIZED"} == 1': ("mlbench-runs / Queue in order",),
+    'mlbench_run_state{state="INITIALIZED"} == 1': (
+        "mlbench-runs / Queue in order / waiting",
+        "mlbench-runs / Queue in order / workers",
+    ),
     # The controller is told of a Grafana.
     "mlbench_grafana_requests_total": ("mlbench-stack / What fails / G",),
 }

@@ -120,6 +120,29 @@ def test_panels_say_what_they_show_and_in_which_unit(board: Dashboard) -> None:
             assert unit in _UNITS or unit.startswith(("prefix:", "suffix:")), panel["title"]
 
 
+@pytest.mark.parametrize(
+    ("uid", "title", "last"),
+    [
+        ("mlbench-runs", "All runs", "samples/s"),
+        ("mlbench-compare", "Runs compared", "samples/s"),
+        ("mlbench-workers", "Worker pods", "memory"),
+        ("mlbench-run", "Ranks", "train loss"),
+    ],
+)
+def test_what_a_table_is_for_is_in_sight_on_a_small_screen(uid: str, title: str, last: str) -> None:
+    [board] = [one for one in BOARDS if one.uid == uid]
+    [panel] = [one for one in board.panels if one["title"] == title]
+    properties = {
+        one["matcher"]["options"]: {each["id"]: each["value"] for each in one["properties"]}
+        for one in panel["fieldConfig"]["overrides"]
+    }
+    organize = panel["transformations"][-1]["options"]
+    columns = [organize["renameByName"].get(name, name) for name in organize["indexByName"]]
+    shown = columns[: columns.index(last) + 1]
+    # Grafana gives a column 150 px unless told otherwise; beside the menu, 1280 px leave 930.
+    assert sum(properties[name].get("custom.width", 150) for name in shown) <= 930
+
+
 @each_board
 def test_rates_follow_grafanas_interval_and_counters_are_shown_by_rates(board: Dashboard) -> None:
     for place, expr in board.queries:

@@ -22,8 +22,9 @@ from tests.grafana.runs import Used, used_stack
 def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None:
     with used_stack(prometheus_binary, tmp_path / "stack") as used:
         faults = [fault for board in load_all() for fault in _faults(board, used)]
-        shown = _figures(used)
+        shown, drawn = _figures(used), _drawn_in_a_day(used)
     assert not faults, "\n" + "\n".join(faults)
+    assert used.day.run_id in drawn, "the graph of all runs lacks one shorter than its steps"
     result = used.result
     assert shown == pytest.approx(
         {
@@ -56,6 +57,14 @@ def _figures(used: Used) -> dict[str, float]:
     wanted = ("Progress / A", "Progress / B", "Goal / B", "Samples/s / A", "Communication / A")
     asked = {f"{query.place} / {query.ref}": query for query in grafana.queries(board)}
     return {place: float(grafana.ask(asked[place])[0].values[-1]) for place in wanted}
+
+
+def _drawn_in_a_day(used: Used) -> set[str]:
+    """Return the runs in the graph of all runs over a day."""
+    grafana = Grafana(used.prometheus, used.day)
+    [board] = [one for one in load_all() if one.uid == "mlbench-runs"]
+    queries = [one for one in grafana.queries(board) if one.place == "Value of the goal's metric"]
+    return {series.labels["run_id"] for one in queries for series in grafana.ask(one)}
 
 
 def _faults(board: Dashboard, used: Used) -> Iterator[str]:

@@ -227,6 +227,25 @@ def test_a_missing_right_or_token_is_told(server: GrafanaServer, dashboards: Pat
         push(server.url, dashboards, "\n")
 
 
+@pytest.mark.parametrize("version", ["9.5.21", "8.0.0-beta1"])
+def test_a_grafana_that_is_too_old_is_told_before_anything_is_pushed(
+    server: GrafanaServer, dashboards: Path, version: str
+) -> None:
+    server.version = version
+    needed = f"MLBench needs Grafana 10 or newer; this is Grafana {version}"
+    with pytest.raises(GrafanaError, match=f"nothing is pushed to {server.url}: {needed}"):
+        push(server.url, dashboards)
+    assert [path for _, path in server.log] == ["/health"]
+
+
+@pytest.mark.parametrize("version", ["", "main-4711", "12.2.0-security-01"])
+def test_a_grafana_that_is_new_or_hides_its_version_is_pushed_to(
+    server: GrafanaServer, dashboards: Path, version: str
+) -> None:
+    server.version = version
+    assert push(server.url, dashboards).folder == "created"
+
+
 def test_a_grafana_that_is_down_is_told(dashboards: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(GrafanaError, match=f"Grafana at {url} cannot be reached"):

@@ -87,5 +87,7 @@ def test_alerts_about_the_stack_itself_are_shown(
     shown = user.get_by_role("list", name="Alerts").get_by_role("listitem")
     expect(shown).to_have_count(1)
     expect(shown).to_contain_text("MLBenchDiskFull Disk full: 0 B are free in /<data>.")
+    runbook = shown.get_by_role("link", name="What to do")
+    expect(runbook).to_have_attribute("href", f"/{place['runbook']}")
     alerts.clear()
     expect(shown).to_have_count(0)

@@ -52,6 +52,7 @@ def test_everything_is_pushed_and_the_second_time_nothing(
         "folder MLBench: unchanged",
         "data source MLBench Prometheus: unchanged",
         *(f"dashboard {uid}: unchanged" for uid in boards),
+        "Nothing was changed: all of it was up to date.",
     ]
     assert server.written() == []
 

@@ -22,18 +22,22 @@ from mlbench.login import split_login
 from mlbench.stack import launch
 from tests.conftest import wait_for
 
-# Keeps what it was told, and answers its health check. Beside a file "broken" it ends at once.
+# Keeps what it was told, and answers its health check with the version in the file "version".
+# Beside a file "broken" it ends at once.
 _PROGRAM = f"""#!{sys.executable}
 import json, os, pathlib, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-if pathlib.Path(sys.argv[0]).with_name("broken").exists():
+here = pathlib.Path(sys.argv[0])
+if here.with_name("broken").exists():
     sys.exit("failed to load settings")
 
 class Health(BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200 if self.path == "/api/health" else 404)
         self.end_headers()
+        version = here.with_name("version").read_text()
+        self.wfile.write(json.dumps({{"database": "ok", "version": version}}).encode())
 
 data = pathlib.Path(os.environ["GF_PATHS_DATA"])
 data.mkdir(parents=True, exist_ok=True)
@@ -51,6 +55,7 @@ def grafana_home(tmp_path: Path) -> Path:
     program.parent.mkdir(parents=True)
     program.write_text(_PROGRAM)
     program.chmod(0o755)
+    program.with_name("version").write_text("12.2.0")
     (home / "conf").mkdir()
     (home / "conf" / "defaults.ini").touch()
     return home
@@ -109,6 +114,9 @@ def test_a_grafana_that_is_found_is_provisioned_and_started_until_it_works(
     (grafana_home / "bin" / "broken").unlink()
     wait_for(lambda: answers(url), what="Grafana answers")
     assert shown_by_up(home) == f"  Grafana     {url}"
+    (grafana_home / "bin" / "version").write_text("9.5.21")
+    too_old = "MLBench needs Grafana 10 or newer; this is Grafana 9.5.21"
+    assert shown_by_up(home) == f"  Grafana     {url} ({too_old})"
 
     arguments, environ = json.loads((home.grafana / "told.json").read_text())
     password = home.root / "grafana-password"

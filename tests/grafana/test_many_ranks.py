@@ -1,0 +1,41 @@
+"""A run of 200 ranks can be read: no panel draws more than a few series."""
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks.watching import WORKERS, watched_workers
+from tests.conftest import wait_for
+from tests.grafana.asking import Grafana, View
+from tests.grafana.dashboards import Dashboard, load_all
+
+_READABLE = 25
+# They have a page or a row for each worker, or count how many are alike.
+_OF_ANY_NUMBER = {"table", "heatmap", "state-timeline"}
+# A busy machine does not scrape all of them in time.
+_MANY = f"count(run_rank:mlbench_worker_straggler:ratio1m) > {WORKERS / 2}"
+
+
+@pytest.mark.slow
+def test_no_panel_draws_all_of_200_ranks(prometheus_binary: Path, tmp_path: Path) -> None:
+    began = time.time()
+    with watched_workers(tmp_path) as prometheus:
+        wait_for(lambda: prometheus.query(_MANY, time.time()), 120, "the rules know the ranks")
+        grafana = Grafana(prometheus, View("big", began, time.time(), "1"))
+        drawn = {place: n for board in load_all() for place, n in _series(board, grafana).items()}
+    assert not [f"{place}: {n} series" for place, n in drawn.items() if n > _READABLE]
+    assert any(drawn.values())
+
+
+def _series(board: Dashboard, grafana: Grafana) -> Counter[str]:
+    """Count the series of each panel; the phases of a bar as one, for tables and the like none."""
+    panels = {one["title"] for one in board.panels if one["type"] not in _OF_ANY_NUMBER}
+    found: Counter[str] = Counter()
+    for query in grafana.queries(board):
+        if query.place in panels:
+            labels = [dict(one.labels) for one in grafana.ask(query)]
+            whose = {str(one | dict.fromkeys(("metric", "phase"))) for one in labels}
+            found[f"{board.uid} / {query.place}"] += len(whose)
+    return found
