@@ -12,8 +12,8 @@ from tests.grafana.asking import Grafana, View
 from tests.grafana.dashboards import Dashboard, load_all
 
 _READABLE = 25
-# They have a page or a row for each worker, or count how many are alike.
-_OF_ANY_NUMBER = {"table", "heatmap", "state-timeline"}
+# They have a page, a row or a bar for each worker, or count how many are alike.
+_OF_ANY_NUMBER = {"table", "heatmap", "state-timeline", "barchart"}
 # A busy machine does not scrape all of them in time.
 _MANY = f"count(run_rank:mlbench_worker_straggler:ratio1m) > {WORKERS / 2}"
 

@@ -74,7 +74,7 @@ HEADLINE: Final = (
             f"label_join({_STATE} * on (run_id) group_left (reason) {_FAILURE},"
             f' "state", ": ", "state", "reason") or on (run_id) {_STATE}',
         ),
-        size=16,
+        size=14,
         filled=True,
         field="/^state$/",
         mappings=(*thresholds.RUN_STATE, thresholds.WHY_FAILED),
