@@ -78,6 +78,7 @@ def _board(prometheus: PrometheusClient, uid: str, began: float) -> Figure:
 def watched_workers(folder: Path) -> Iterator[PrometheusClient]:
     """Run a Prometheus with all rules that watches all workers and itself."""
     shutil.copytree(prometheus_folder() / "rules", folder / "rules")
+    (folder / "password").touch()  # It scrapes itself with one, though it asks for none here.
     with serving_workers() as port:
         write_targets(folder / "targets", port)
         with running_prometheus(folder) as url:
