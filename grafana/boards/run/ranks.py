@@ -90,7 +90,7 @@ _CORES = by("node", "last_over_time(machine_cpu_cores[$__range] @ end())")
 _CPU_LIMIT = (
     f"(max by (run_id) (last_over_time(mlbench_run_cpus{{{RUN}}}[$__range] @ end())) or on (run_id)"
     f" min by (run_id) (1 / ({_PODS_ON_NODES} / on (node) group_left () {_CORES})))"
-    f" and on (run_id) mlbench_run_started_timestamp_seconds{{{RUN}}}"
+    f" and on (run_id) {newest_in_step(f'mlbench_run_started_timestamp_seconds{{{RUN}}}')}"
 )
 
 
