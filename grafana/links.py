@@ -52,22 +52,26 @@ def log_of_rank(stream: str) -> DataLink:
 
 
 def other_boards(*, from_history: bool) -> list[DashboardLink]:
-    """Link to the other dashboards, which keep the common variables: a menu for each tag.
+    """Link to the other dashboards, which keep the common variables.
 
-    The time range is kept between dashboards with the same tag.
+    The time range is kept between dashboards of one stretch of time. Those of many runs have little
+    room beside their variables.
     """
-    return [
-        DashboardLink(
-            title=title,
-            type_val=DashboardLinkType.DASHBOARDS,
-            tooltip="The other dashboards",
-            tags=["mlbench", tag],
-            as_dropdown=True,
-            include_vars=True,
-            keep_time=(tag == HISTORY) == from_history,
-        )
-        for tag, title in ((HISTORY, "Overview"), (MOMENT, "Details"))
-    ]
+    if from_history:
+        return [_menu("Boards", keep_time=False)]
+    return [_menu("Overview", HISTORY, keep_time=False), _menu("Details", MOMENT, keep_time=True)]
+
+
+def _menu(title: str, *tags: str, keep_time: bool) -> DashboardLink:
+    return DashboardLink(
+        title=title,
+        type_val=DashboardLinkType.DASHBOARDS,
+        tooltip="The other dashboards",
+        tags=["mlbench", *tags],
+        as_dropdown=True,
+        include_vars=True,
+        keep_time=keep_time,
+    )
 
 
 def above(link: DataLink) -> DashboardLink:

@@ -13,12 +13,12 @@ import * as theme from "./theme.js";
 // Pages that have a dashboard of their own.
 const BOARDS = ["workers", "runs", "run", "compare"];
 const PANELS = [
-  { id: 262074, title: "Train loss by time" },
+  { id: 36727, title: "Loss by time" },
   { id: 651834, title: "Accuracy by time" },
-  { id: 994412, title: "Step time by rank" },
+  { id: 469846, title: "Compute time of a step by rank" },
   { id: 161154, title: "Where the time goes" },
-  { id: 24518, title: "CPU cores by worker" },
-  { id: 478485, title: "Memory by worker" },
+  { id: 461131, title: "CPU" },
+  { id: 397379, title: "Memory" },
 ];
 // The last scrapes and computed series of a run come some seconds after its end.
 const AFTER_MS = 30_000;
