@@ -28,8 +28,12 @@ _EVALUATION_SECONDS = 5
 
 _ROOT = Path(__file__).parents[2]
 _SERIES = re.compile(r"\b(?:run\w*:)?(?:mlbench|container|machine|prometheus|process)_[\w:]+")
-# Only where a pod has a limit: not on this machine.
-_ELSEWHERE = {"container_spec_memory_limit_bytes"}
+# Only where a pod has a limit, or a GPU.
+_ELSEWHERE = {
+    "container_spec_memory_limit_bytes",
+    "mlbench_gpu_utilization_ratio",
+    "run_rank_pod:mlbench_gpu_utilization_ratio:avg",
+}
 
 # How far the rules look back, how old progress may be, and for how long what they find must hold.
 _SHORTER = {
