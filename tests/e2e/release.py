@@ -25,7 +25,8 @@ CORES = 0.5
 """Of each worker: two must fit on a small node, beside everything else."""
 WORKERS = 2
 """Idle ones that are kept."""
-START_SECONDS = 60
+START_SECONDS = 90
+"""After 60 the master itself ends a pod whose node has lost sight of it."""
 IDLE_SECONDS = 10
 ENDLESS = {"learning_rate": "0.000001"}
 """Options of a training that does not reach its goal before its last epoch."""
@@ -203,7 +204,7 @@ class Release:
             )
             return max((points[-1].number for points in series.values()), default=-1.0)
 
-        wait_until(last, lambda value: value >= at_least, 120, f"{metric} reaches {at_least:g}")
+        wait_until(last, lambda value: value >= at_least, 180, f"{metric} reaches {at_least:g}")
 
     # --- Prometheus. ---
 
