@@ -1,6 +1,7 @@
 """How the run learns: loss and accuracy, by time and by step."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from grafana_foundation_sdk.models.dashboard import Panel
@@ -33,28 +34,21 @@ _ACCURACY = {
 }
 _LOOK: Final[Overrides] = {**CURVE_COLOURS, **band("lowest", "highest")}
 
+_by_time = partial(lines, unit="short", width=12, least=None, overrides=_LOOK)
 LEARNING: Final = (
-    lines(
+    _by_time(
         "Loss by time",
         "Of the training, each step: the mean of all ranks, and the band between the lowest and "
         "the highest. It should fall; a band that widens says that the ranks drift apart. And of "
         "the validation: where it rises while the other falls, the run learns by heart.",
         recorded(curves(_LOSS), "{{curve}}"),
-        unit="short",
-        width=12,
-        least=None,
-        overrides=_LOOK,
         no_value="No loss in this range",
     ),
-    lines(
+    _by_time(
         "Accuracy by time",
         "Share of what is classified correctly: of the whole validation set after each epoch, and "
         "of the training data as it comes. Dashed: the goal.",
         recorded(curves(_ACCURACY), "{{curve}}"),
-        unit="short",
-        width=12,
-        least=None,
-        overrides=_LOOK,
         no_value="No accuracy in this range",
     ),
 )
