@@ -251,14 +251,12 @@ def _group(kind: _Kind, label: str) -> Group:
         num_workers=kind.num_workers,
         run_ids=tuple(one.run_id for one in runs),
         reached=sum(one is not None for one in reached),
-        training_seconds_to_accuracy=statistics.of_times(
-            one.training_seconds if one else None for one in reached
-        ),
+        training_seconds_to_accuracy=statistics.of_times(_training_seconds(kind)),
         wall_seconds_to_accuracy=statistics.of_times(
             one.wall_seconds if one else None for one in reached
         ),
         accuracy_after_time=statistics.of_figures(one.value if one else None for one in after),
-        samples_per_second=statistics.of_figures(one.samples_per_second for one in runs),
+        samples_per_second=statistics.of_figures(_rates(kind)),
         communication_share=statistics.of_figures(one.communication_share for one in runs),
         worker_seconds=statistics.of_figures(
             one.cost.worker_seconds if one.cost else None for one in runs
@@ -308,20 +306,21 @@ def _evidence(first: _Kind, other: _Kind, labels: tuple[str, str]) -> Evidence |
     """Judge the times to accuracy of two kinds, or their throughput where none reached a goal."""
     if first is other:
         return None
-    times, others = _times(first), _times(other)
-    if not any(map(math.isfinite, [*times, *others])):
-        times, others = _rates(first), _rates(other)
-    return judge(times, others, labels)
+    times = [statistics.missed_as_slowest(_training_seconds(kind)) for kind in (first, other)]
+    if any(map(math.isfinite, [*times[0], *times[1]])):
+        return judge(times[0], times[1], labels)
+    rates = [statistics.known(_rates(kind)) for kind in (first, other)]
+    return judge(rates[0], rates[1], labels)
 
 
-def _times(kind: _Kind) -> list[float]:
+def _training_seconds(kind: _Kind) -> list[float | None]:
+    """Return the training time to accuracy of each run; None for one that did not reach it."""
     reached = (one.time_to_accuracy for one in kind.results)
-    seconds = (one.training_seconds if one else None for one in reached)
-    return [math.inf if one is None else one for one in seconds]
+    return [one.training_seconds if one else None for one in reached]
 
 
-def _rates(kind: _Kind) -> list[float]:
-    return [one.samples_per_second for one in kind.results if one.samples_per_second is not None]
+def _rates(kind: _Kind) -> list[float | None]:
+    return [one.samples_per_second for one in kind.results]
 
 
 def _doubt(label: str, efficiency: float) -> str:

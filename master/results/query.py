@@ -1,9 +1,8 @@
 """Gathering what results and comparisons are computed from, and computing them."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from master import runs
 from master.models import Rank, Run
@@ -39,7 +38,7 @@ def result_of(reader: SeriesReader, run: Run, query: ResultQuery) -> Result:
         falcon.HTTPNotFound: the run was deleted meanwhile.
         PrometheusError: Prometheus gives no answer.
     """
-    return _evaluate(reader, run, query, _machines(run))
+    return _evaluate(reader, run, query, _machines(_ranks(run)))
 
 
 def comparison_of(reader: SeriesReader, wanted: Sequence[Run], query: ResultQuery) -> Comparison:
@@ -51,10 +50,12 @@ def comparison_of(reader: SeriesReader, wanted: Sequence[Run], query: ResultQuer
     """
     results, facts = [], {}
     for run in wanted:
-        machines = _machines(run)
+        ranks = _ranks(run)
+        machines = _machines(ranks)
         result = _evaluate(reader, run, query, machines)
         results.append(result)
-        facts[run.id] = facts_of(run, result, machines, _cores(run))
+        cores = [rank.assignment.get("cpus", []) for rank in ranks]
+        facts[run.id] = facts_of(run, result, machines, cores)
     return compare.compare(results, facts)
 
 
@@ -120,17 +121,13 @@ def _series(reader: SeriesReader, run: Run, target: Goal | None) -> Columns:
     return to_columns(reader.run(run.id, Selection(since_us - 1, names=tuple(sorted(metrics)))))
 
 
-def _machines(run: Run) -> list[Machine]:
-    """Return the machines of the latest attempt, as far as they are known."""
-    return [rank.machine for rank in _ranks(run, Rank.machine) if rank.machine]
+def _ranks(run: Run) -> list[Rank]:
+    """Return the ranks of the latest attempt, with their machines and assignments."""
+    columns = Rank.select(Rank.machine, Rank.assignment)
+    latest = columns.where(Rank.run == run.id, Rank.attempt == run.attempt)
+    return list(latest.order_by(Rank.rank))
 
 
-def _cores(run: Run) -> list[list[int]]:
-    """Return the cores that each rank of the latest attempt was bound to."""
-    return [rank.assignment.get("cpus", []) for rank in _ranks(run, Rank.assignment)]
-
-
-def _ranks(run: Run, column: Any) -> Iterable[Rank]:
-    ranks = Rank.select(column).where(Rank.run == run.id, Rank.attempt == run.attempt)
-    found: Iterable[Rank] = ranks.order_by(Rank.rank)
-    return found
+def _machines(ranks: Sequence[Rank]) -> list[Machine]:
+    """Return the machines of ranks, as far as they are known."""
+    return [rank.machine for rank in ranks if rank.machine]

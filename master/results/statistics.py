@@ -33,12 +33,22 @@ def ratio(part: float | None, whole: float | None) -> float | None:
 
 def of_figures(figures: Iterable[float | None]) -> Summary | None:
     """Summarize a figure of each run; runs without it do not count."""
-    return _summarize([one for one in figures if one is not None and math.isfinite(one)])
+    return _summarize(known(figures))
 
 
 def of_times(seconds: Iterable[float | None]) -> Summary | None:
     """Summarize times to accuracy; runs without one count as the slowest."""
-    return _summarize([math.inf if one is None else one for one in seconds])
+    return _summarize(missed_as_slowest(seconds))
+
+
+def known(figures: Iterable[float | None]) -> list[float]:
+    """Return the figures that runs have, without those that are no finite number."""
+    return [one for one in figures if one is not None and math.isfinite(one)]
+
+
+def missed_as_slowest(seconds: Iterable[float | None]) -> list[float]:
+    """Return times to accuracy, infinite for the runs without one."""
+    return [math.inf if one is None else one for one in seconds]
 
 
 def _summarize(figures: Sequence[float]) -> Summary | None:
