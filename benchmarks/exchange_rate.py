@@ -14,10 +14,11 @@ from benchmarks.measure import Figure, Ratio
 from benchmarks.resnet_loops import BATCH, STEPS, random_images
 from benchmarks.servers import free_port
 from mlbench import Tracker
-from mlbench.options import ExchangeOptions, ModelOptions
+from mlbench.options import ExchangeOptions, ImageModelOptions
 from worker.tasks.cifar10 import CifarResNet
 from worker.training.distributed import World, join_world, set_up
-from worker.training.session import Session, Trainer
+from worker.training.images import ImageTrainer
+from worker.training.session import Session
 
 _RANKS = 2
 _ROUNDS = 7
@@ -27,7 +28,15 @@ _WAYS = {
     "per-layer": ExchangeOptions("per-layer"),
     "ddp, fp16": ExchangeOptions("ddp", "fp16"),
     "ddp, bf16": ExchangeOptions("ddp", "bf16"),
-    "ddp, powersgd": ExchangeOptions("ddp", "powersgd"),
+    "local-sgd": ExchangeOptions("local-sgd"),
+    "decentralized": ExchangeOptions("decentralized"),
+    "choco": ExchangeOptions("choco"),
+    "choco, topk": ExchangeOptions("choco", gossip_compression="topk"),
+    "signsgd": ExchangeOptions("signsgd"),
+    "topk": ExchangeOptions("topk"),
+    "randomk": ExchangeOptions("randomk"),
+    "qsgd": ExchangeOptions("qsgd"),
+    "powersgd": ExchangeOptions("powersgd"),
 }
 
 
@@ -78,12 +87,12 @@ def main() -> None:
 
 def _loop(chosen: ExchangeOptions, world: World) -> Callable[[], object]:
     tracker = Tracker({})
-    execution = set_up(ModelOptions(), world)
+    execution = set_up(ImageModelOptions(), world)
     session = Session(world, tracker, execution)
     torch.manual_seed(0)
     model = execution.place(CifarResNet(20))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
-    trainer = Trainer(session, model, optimizer, lambda step: 0.1, chosen)
+    trainer = ImageTrainer(session, model, optimizer, lambda step: 0.1, chosen)
     batches = [random_images(BATCH // world.size)] * STEPS
     return lambda: trainer.train(batches, BATCH)
 

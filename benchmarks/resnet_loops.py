@@ -5,7 +5,6 @@ steps of 128 images and prints the images a second. All loops train on the same 
 """
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,22 +13,24 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench import Tracker, names
-from mlbench.options import ExchangeOptions, ModelOptions
+from benchmarks.loops import answer, run_environ, void
+from mlbench import Tracker
+from mlbench.options import ExchangeOptions, ImageModelOptions
 from worker.data.images import Images
 from worker.tasks.cifar10 import CifarResNet
 from worker.training.distributed import World, set_up
-from worker.training.session import Session, Trainer
+from worker.training.images import ImageTrainer
+from worker.training.session import Session
 
 BATCH = 128
 STEPS = 5
 _SGD: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4}
 
 OURS = {
-    "fp32": ModelOptions(),
-    "fp32, compiled": ModelOptions(compile=True),
-    "bf16": ModelOptions(precision="bf16"),
-    "bf16, compiled": ModelOptions(precision="bf16", compile=True),
+    "fp32": ImageModelOptions(),
+    "fp32, compiled": ImageModelOptions(compile=True),
+    "bf16": ImageModelOptions(precision="bf16"),
+    "bf16, compiled": ImageModelOptions(precision="bf16", compile=True),
 }
 
 
@@ -39,14 +40,14 @@ def random_images(count: int = BATCH) -> Images:
     return Images(torch.randn(count, 3, 32, 32), torch.randint(10, (count,)))
 
 
-def ours(options: ModelOptions, folder: Path) -> Callable[[], None]:
+def ours(options: ImageModelOptions, folder: Path) -> Callable[[], None]:
     """Return our loop, with all that a run records."""
     world, tracker = World(), Tracker(run_environ(folder))
     execution = set_up(options, world)
     session = Session(world, tracker, execution)
     model = execution.place(CifarResNet(20))
     optimizer = torch.optim.SGD(model.parameters(), fused=True, **_SGD)
-    trainer = Trainer(session, model, optimizer, lambda step: 0.1, ExchangeOptions())
+    trainer = ImageTrainer(session, model, optimizer, lambda step: 0.1, ExchangeOptions())
     batches = [random_images()] * STEPS
     return lambda: void(trainer.train(batches, BATCH))
 
@@ -96,20 +97,6 @@ def mlbench_core() -> Callable[[], None]:
     return train
 
 
-def run_environ(folder: Path) -> dict[str, str]:
-    """Return what the agent tells a training process; $PROMETHEUS_MULTIPROC_DIR must be set too."""
-    return {
-        names.ENV_METRICS_FILE: str(folder / "metrics.jsonl"),
-        names.ENV_MULTIPROC_DIR: str(folder),
-        names.ENV_RUN_ID: "1",
-        names.ENV_RANK: "0",
-    }
-
-
-def void(_: object) -> None:
-    """Forget a result."""
-
-
 def main() -> None:
     """Answer each line with a speed."""
     name, folder = sys.argv[1], Path(sys.argv[2])
@@ -119,10 +106,7 @@ def main() -> None:
         train = plain()
     else:
         train = ours(OURS[name], folder)
-    for _ in sys.stdin:
-        begin = time.perf_counter()
-        train()
-        print(STEPS * BATCH / (time.perf_counter() - begin), flush=True)
+    answer(train, STEPS * BATCH)
 
 
 if __name__ == "__main__":

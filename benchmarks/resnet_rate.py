@@ -1,18 +1,16 @@
 """Images a second of ResNet-20: our loop, its options, plain PyTorch, and MLBench's own loop."""
 
-import os
 import shutil
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
+from benchmarks.loops import loop
 from benchmarks.measure import Figure, Ratio, alternate
 from benchmarks.resnet_loops import OURS
-from mlbench import names
 
 _ROUNDS = 7
+_MODULE = "benchmarks.resnet_loops"
 
 
 def measure(folder: Path) -> list[Figure | Ratio]:
@@ -20,7 +18,7 @@ def measure(folder: Path) -> list[Figure | Ratio]:
     ours = [name for name in OURS if "compiled" not in name or shutil.which("g++")]
     with ExitStack() as stack:
         loops = [
-            (what, "images/s", stack.enter_context(_loop(name, folder)))
+            (what, "images/s", stack.enter_context(loop(_MODULE, name, folder, _environ(name))))
             for name, what in [
                 ("plain", "ResNet-20, batch 128: plain PyTorch, fp32"),
                 ("mlbench-core", "mlbench-core 3.0.0's ResNet-20, optimizer and metrics, fp32"),
@@ -39,38 +37,9 @@ def measure(folder: Path) -> list[Figure | Ratio]:
     ]
 
 
-@contextmanager
-def _loop(name: str, folder: Path) -> Iterator[Callable[[], float]]:
-    """Start a process that trains whenever it is asked, and yield how to ask."""
-    records = folder / name.replace(", ", "-")
-    records.mkdir()
-    environ = {
-        **os.environ,
-        names.ENV_MULTIPROC_DIR: str(records),
-        # All of it, and what our environment lacks of it, behind our own.
-        "PYTHONPATH": _site_packages() if name == "mlbench-core" else "",
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.resnet_loops", name, str(records)],
-        env=environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    asked, answered = process.stdin, process.stdout
-
-    def ask() -> float:
-        asked.write("train\n")
-        asked.flush()
-        return float(answered.readline())
-
-    try:
-        yield ask
-    finally:
-        process.kill()
-        process.communicate()
+def _environ(name: str) -> dict[str, str]:
+    # All of it, and what our environment lacks of it, behind our own.
+    return {"PYTHONPATH": _site_packages() if name == "mlbench-core" else ""}
 
 
 def _site_packages() -> str:

@@ -1,8 +1,9 @@
 """Measure, and print a line for each figure: ``make bench``, or a part by its name.
 
-``python -m benchmarks.run post_rate read_rate`` runs two parts. Four run only if named:
-``cluster_start``, which needs a cluster, ``faults``, which takes a quarter of an hour, ``pages``,
-which needs Chromium, and ``rivals``, which installs what others use instead.
+``python -m benchmarks.run post_rate read_rate`` runs two parts. Seven run only if named:
+``cluster_start``, which needs a cluster, ``equal_runs``, ``faults`` and ``idle``, which take a
+quarter of an hour each, ``pages``, which needs Chromium, ``loggers`` and ``rivals``, which install
+what others use instead.
 """
 
 import argparse
@@ -23,13 +24,15 @@ _USUAL = (
     "scrape_cost",
     "watching",
     "silence",
+    "disturbance",
     "step_cost",
     "resnet_rate",
+    "language_rate",
     "exchange_rate",
     "linear_rate",
     "deleting",
 )
-_ALL = (*_USUAL, "cluster_start", "faults", "pages", "rivals")
+_ALL = (*_USUAL, "cluster_start", "equal_runs", "faults", "idle", "loggers", "pages", "rivals")
 
 
 def main() -> None:

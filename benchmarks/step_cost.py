@@ -12,15 +12,16 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from benchmarks.loops import run_environ
 from benchmarks.measure import Figure, alternate
-from benchmarks.resnet_loops import run_environ
 from mlbench import Tracker, names
 from mlbench.names import Phase
-from mlbench.options import ExchangeOptions, ModelOptions
+from mlbench.options import ExchangeOptions, ImageModelOptions
 from mlbench.recorder import Value
 from worker.data.images import Images
 from worker.training.distributed import World, set_up
-from worker.training.session import Session, Trainer
+from worker.training.images import ImageTrainer
+from worker.training.session import Session
 
 _STEPS = 1000
 _ROUNDS = 9
@@ -76,11 +77,11 @@ def _loop(
     kind: type[Session], tracker_kind: type[Tracker], environ: Mapping[str, str]
 ) -> Callable[[], float]:
     world, tracker = World(), tracker_kind(environ)
-    execution = set_up(ModelOptions(device="cpu", channels_last=False), world)
+    execution = set_up(ImageModelOptions(device="cpu", channels_last=False), world)
     session = kind(world, tracker, execution)
     model = nn.Sequential(nn.Flatten(), nn.Linear(1, 2))
     optimizer = torch.optim.SGD(model.parameters(), fused=True)
-    trainer = Trainer(session, model, optimizer, lambda step: 0.1, ExchangeOptions())
+    trainer = ImageTrainer(session, model, optimizer, lambda step: 0.1, ExchangeOptions())
     batches = [Images(torch.zeros(2, 1, 1, 1), torch.tensor([0, 1]))] * _STEPS
 
     def measure_once() -> float:

@@ -111,16 +111,13 @@ def main() -> int:
         log.error("the service account cannot be used: %s", error)
         return 1
     try:
-        server, thread = serve_metrics(arguments.port, arguments.host, registry)
+        server = serve_metrics(arguments.port, arguments.host, registry)
     except OSError as error:
         log.error("cannot listen on %s:%d: %s", arguments.host, arguments.port, error)
         return 1
     log.info("serving http://%s:%d/metrics", arguments.host, server.server_port)
 
     signal.sigwait(STOP_SIGNALS)
-    server.shutdown()
-    thread.join()
-    server.server_close()
     return 0
 
 

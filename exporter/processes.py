@@ -28,6 +28,7 @@ from mlbench import names
 PROC = Path("/proc")
 NAMESPACE = "local"
 
+_PIECE_BYTES = 32 << 10
 # A reading is taken again when a process ended meanwhile; processes that come and go faster than
 # they can be read must not hold up the scrape.
 MAX_READINGS = 4
@@ -142,6 +143,8 @@ def named_pod(environment: bytes, home: Path) -> str | None:
 
     ``environment`` is as /proc/<pid>/environ holds it: ``NAME=value`` entries that end in NUL.
     """
+    if names.ENV_POD.encode() not in environment:
+        return None  # nearly always
     pod, its_home = (_variable(environment, name) for name in (names.ENV_POD, names.ENV_HOME))
     if not pod or not its_home:
         return None
@@ -168,27 +171,40 @@ def adopt(pods: dict[int, str], parents: dict[int, int]) -> dict[int, str]:
 
 def _read_environment(folder: str) -> bytes:
     try:
-        return Path(folder, "environ").read_bytes()
+        return _read(f"{folder}/environ")
     except OSError:  # it is gone, a zombie, or hidden
         return b""
 
 
 def _read_parent(folder: str) -> int:
     # The name, second in the line, stands in brackets and may hold any character.
-    return int(Path(folder, "stat").read_bytes().rpartition(b")")[2].split()[1])
+    return int(_read(f"{folder}/stat").rpartition(b")")[2].split(None, 2)[1])
+
+
+def _read(path: str) -> bytes:
+    """Read a file of the kernel's: in a third of the time that a file object takes."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        data = piece = os.read(file, _PIECE_BYTES)
+        while len(piece) == _PIECE_BYTES:
+            piece = os.read(file, _PIECE_BYTES)
+            data += piece
+        return data
+    finally:
+        os.close(file)
 
 
 def read_network(pids: Iterable[int]) -> Usage:
-    """Read the traffic of a pod's network namespace, unless it is the exporter's own.
+    """Read the traffic of a pod's network namespace; nothing if it has that of the exporter.
 
-    A pod's processes share one namespace, so the first that can be read counts for all.
+    A pod's processes share one, but for its agent, which has the exporter's: the first counts that
+    can be read, and has another.
     """
     own = (PROC / "self/ns/net").readlink()
     for pid in pids:
         with suppress(OSError):  # it is gone, a zombie, or hidden
-            if (PROC / f"{pid}/ns/net").readlink() == own:
-                return {}
-            return parse_network((PROC / f"{pid}/net/dev").read_text())
+            if (PROC / f"{pid}/ns/net").readlink() != own:
+                return parse_network((PROC / f"{pid}/net/dev").read_text())
     return {}
 
 

@@ -17,6 +17,8 @@ DURATION: Final = "dthms"
 
 # Recorded values come with each step, more often than scrapes.
 RECORDED_INTERVAL: Final = "100ms"
+# As prometheus.yml has it for the parts of the installation.
+_PARTS_INTERVAL: Final = "15s"
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class Query:
 def graph(expr: str, legend: str) -> Query:
     """Ask for scraped series over time."""
     return Query(expr, legend)
+
+
+def of_parts(expr: str, legend: str) -> Query:
+    """Ask for series of the installation's parts over time, which are scraped less often."""
+    return Query(expr, legend, interval=_PARTS_INTERVAL)
 
 
 def recorded(expr: str, legend: str) -> Query:

@@ -18,6 +18,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 
 from mlbench import palette
+from mlbench.names import DISTURBED_SHARE
 from mlbench.palette import BLUE, GREEN, GREY, ORANGE, RED, YELLOW
 
 
@@ -38,6 +39,8 @@ ANY_IS_BAD: Final = thresholds(GREEN, {1: RED})
 
 # The alert MLBenchStraggler fires above 1.2.
 STRAGGLER: Final = thresholds(GREEN, {1.1: YELLOW, 1.2: RED})
+# The alert MLBenchRunDisturbed fires above it.
+DISTURBED: Final = thresholds(GREEN, {DISTURBED_SHARE: RED})
 COMMUNICATION: Final = thresholds(GREEN, {0.3: YELLOW, 0.6: RED})
 # The alert MLBenchSpoolGrowing fires above 0.5.
 SPOOL: Final = thresholds(GREEN, {0.25: YELLOW, 0.5: RED})

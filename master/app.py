@@ -8,12 +8,15 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 
 from master import errors, http
 from master.access import OriginMiddleware, TokenMiddleware
+from master.archives.store import ArchiveStore
+from master.archives.verifying import Verifier
 from master.database import explain
 from master.models import open_database
 from master.reading.promql import CircuitBreaker, PrometheusClient
 from master.reading.series import SeriesReader
 from master.recording.limits import SeriesLimit, Spool
 from master.resources.alerts import AlertsResource
+from master.resources.archives import ArchivesResource, RunArchiveResource
 from master.resources.health import (
     HealthResource,
     OpenApiResource,
@@ -24,7 +27,7 @@ from master.resources.info import BenchmarksResource, InfoResource
 from master.resources.logs import LogsResource
 from master.resources.metrics import MetricsResource, OwnerMetricsResource
 from master.resources.pods import PodsResource
-from master.resources.results import CompareResource, ResultResource
+from master.resources.results import CompareResource, MllogResource, ResultResource
 from master.resources.runs import (
     EventsResource,
     ManifestResource,
@@ -32,6 +35,8 @@ from master.resources.runs import (
     RunsResource,
     RunStopResource,
 )
+from master.resources.sets import SetResource, SetRunsResource, SetsResource
+from master.resources.verification import VerificationResource
 from master.resources.workers import PollResource, StreamResource
 from master.settings import Settings
 from master.telemetry import DatabaseCollector, RequestMiddleware
@@ -67,7 +72,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
 
     spool = Spool(settings.spool_bytes)
     limit = SeriesLimit(settings.limits.series)
-    reader = SeriesReader(prometheus)
+    reader = SeriesReader(prometheus, ArchiveStore(settings.archive))
     routes: dict[str, object] = {
         "/api/pods": PodsResource(),
         "/api/metrics": MetricsResource(spool, limit, reader),
@@ -75,11 +80,20 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         "/api/runs": RunsResource(settings.limits),
         "/api/runs/{run_id:int}": RunResource(),
         "/api/runs/{run_id:int}/stop": RunStopResource(),
+        "/api/runs/{run_id:int}/verification": VerificationResource(
+            Verifier(reader, settings.prometheus_url)
+        ),
         "/api/runs/{run_id:int}/logs": LogsResource(),
         "/api/runs/{run_id:int}/events": EventsResource(),
         "/api/runs/{run_id:int}/manifest": ManifestResource(),
         "/api/runs/{run_id:int}/result": ResultResource(reader),
+        "/api/runs/{run_id:int}/mllog": MllogResource(reader),
+        "/api/sets": SetsResource(settings.limits),
+        "/api/sets/{name}": SetResource(),
+        "/api/sets/{name}/runs": SetRunsResource(settings.limits),
         "/api/compare": CompareResource(reader),
+        "/api/archives": ArchivesResource(reader),
+        "/api/runs/{run_id:int}/archive": RunArchiveResource(reader),
         "/api/alerts": AlertsResource(prometheus),
         "/api/benchmarks": BenchmarksResource(settings.limits),
         "/api/info": InfoResource(settings),

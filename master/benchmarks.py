@@ -5,8 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
-from mlbench.names import VAL_ACCURACY
-from mlbench.options import Backend, Options
+from mlbench.options import Backend, Options, TrainingOptions
 from mlbench.records import Goal
 from mlbench.stated import Setting
 from mlbench.tasks import (
@@ -14,17 +13,23 @@ from mlbench.tasks import (
     CommunicationOptions,
     DigitsLinearOptions,
     DigitsOptions,
+    GptOptions,
     ImagenetOptions,
     LinearOptions,
+    LstmOptions,
     StepsOptions,
+    WikiText2Options,
 )
 
 Rules = Mapping[str, tuple[Setting, ...]]
 
 FREE_SETTINGS = frozenset(
     {
-        *("backend", "device", "exchange", "precision", "channels_last", "compile", "loaders"),
+        *("framework", "backend", "device", "precision", "channels_last", "compile", "loaders"),
         "seed",
+        # Options of algorithms which the rules of `exchange` leave out.
+        *("local_steps", "switch_epoch", "topology", "gossip_compression", "gossip_step"),
+        *("density", "bits", "matrix_rank"),
         # Options of tasks without training.
         *("operations", "dtypes", "min_bytes", "max_bytes", "factor", "steps", "rate"),
     }
@@ -46,21 +51,38 @@ class Benchmark:
     """Workers that it needs."""
     rules: Rules = field(default_factory=dict)
     """The values that a setting may have in the closed division: the default, the light one, …"""
+    variants: Mapping[tuple[str, Setting], Rules] = field(default_factory=dict)
+    """By a setting and its value: the rules that hold instead where a run has that."""
+
+    def rules_for(self, settings: Mapping[str, Setting]) -> Rules:
+        """Return the rules that hold for a run with these settings."""
+        rules = dict(self.rules)
+        for (name, value), others in self.variants.items():
+            rules |= others if settings.get(name) == value else {}
+        return rules
 
     @property
     def goal(self) -> Goal | None:
         """The default goal; None for a task without a goal."""
-        return _accuracy(self.rules.get("goal", ())[:1])
+        return self._goal(0)
 
     @property
     def light_goal(self) -> Goal | None:
         """The goal with ``light_target``; None for a task that has no such goal."""
-        return _accuracy(self.rules.get("goal", ())[1:])
+        return self._goal(1)
 
     @property
     def light_args(self) -> Mapping[str, str]:
         """The arguments that make its goal the light one; empty for a task that has none."""
         return {"goal": f"{self.light_goal.value:g}"} if self.light_goal else {}
+
+    def _goal(self, place: int) -> Goal | None:
+        """Return the goal of that place among the values that it may have."""
+        values = self.rules.get("goal", ())[place : place + 1]
+        if not values or not isinstance(values[0], float):
+            return None
+        assert issubclass(self.options, TrainingOptions)
+        return Goal(self.options.goal_metric, values[0], self.options.lower_is_better)
 
     @property
     def seeded(self) -> bool:
@@ -85,11 +107,6 @@ class Benchmark:
         return tuple(one for one in self.backends if one in available)
 
 
-def _accuracy(percent: tuple[Setting, ...]) -> Goal | None:
-    """Make the goal that all tasks share which have one, of its value, if there is one."""
-    return Goal(VAL_ACCURACY, percent[0]) if percent and isinstance(percent[0], float) else None
-
-
 @dataclass(frozen=True)
 class Image:
     """An image that MLBench published: its benchmark, and the arguments that it stands for."""
@@ -98,19 +115,25 @@ class Image:
     args: Mapping[str, str] = field(default_factory=dict)
 
 
-_MOMENTUM_SGD: Rules = {"momentum": (0.9,), "compression": ("none",)}
+# All of these compute the same sum of gradients.
+_WHOLE_GRADIENTS: Rules = {"exchange": ("ddp", "flat", "per-layer"), "compression": ("none",)}
+_MOMENTUM_SGD: Rules = {"momentum": (0.9,), **_WHOLE_GRADIENTS}
 _LINEAR: Rules = {
     "dataset": ("epsilon", "rcv1"),
     "epochs": (20,),
     "batch_size": (100,),
     "learning_rate": (4.0,),
     "decay": (0.5,),
+    "momentum": (0.0,),
     "l2": (1e-6,),
     # Recording costs time.
     "record_every": (25,),
 }
 _DIGITS_DATA: Rules = {
     "data_sha256": ("08484fe15f4b3d1722f3c2ab8af281fd80f52417edb9422c44a1b23935531ef3",)
+}
+_SOTU_DATA: Rules = {
+    "data_sha256": ("074bba9165be86814ad1e9793e862cf60cfd98eb5e658b93e0c03cf8ac449b36",)
 }
 
 BENCHMARKS = {
@@ -123,6 +146,7 @@ BENCHMARKS = {
             "Image classification: a ResNet (v1 or v2, 20 to 56 layers) on CIFAR-10, to 80 % "
             "validation accuracy (light: 70 %).",
             rules={
+                "recipe": ("he-2015", "mlbench-2020"),
                 "version": (1, 2),
                 "depth": (20, 32, 44, 56),
                 "goal": (80.0, 70.0),
@@ -135,6 +159,7 @@ BENCHMARKS = {
                     "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
                 ),
             },
+            variants={("recipe", "mlbench-2020"): {"learning_rate": (0.02,)}},
         ),
         Benchmark(
             "imagenet-resnet",
@@ -151,8 +176,8 @@ BENCHMARKS = {
                 **_MOMENTUM_SGD,
                 "image_size": (224,),
                 "classes": (1000,),
-                "train_images": (1_281_167,),
-                "validation_images": (50_000,),
+                "train_samples": (1_281_167,),
+                "validation_samples": (50_000,),
             },
         ),
         Benchmark(
@@ -220,6 +245,57 @@ BENCHMARKS = {
                 "learning_rate": (0.5,),
                 "l2": (1e-4,),
                 **_DIGITS_DATA,
+            },
+        ),
+        Benchmark(
+            "wikitext2-lstm",
+            "worker.tasks.wikitext2",
+            WikiText2Options,
+            "Language modelling: AWD-LSTM on WikiText-2, to a validation perplexity of 70 "
+            "(light: 90).",
+            rules={
+                "dataset": ("wikitext-2",),
+                "size": ("full",),
+                "goal": (70.0, 90.0),
+                "epochs": (750,),
+                "batch_size": (80,),
+                "learning_rate": (30.0,),
+                **_WHOLE_GRADIENTS,
+                "train_samples": (2_088_628,),
+                "validation_samples": (217_646,),
+                "vocabulary": (33_278,),
+            },
+        ),
+        Benchmark(
+            "sotu-lstm",
+            "worker.tasks.lstm",
+            LstmOptions,
+            "Language modelling: a small AWD-LSTM on the words of 233 presidents' addresses, to a "
+            "validation perplexity of 120 (light: 150).",
+            rules={
+                "dataset": ("sotu",),
+                "size": ("small",),
+                "goal": (120.0, 150.0),
+                "epochs": (10,),
+                "batch_size": (20,),
+                "learning_rate": (30.0,),
+                **_WHOLE_GRADIENTS,
+                **_SOTU_DATA,
+            },
+        ),
+        Benchmark(
+            "sotu-gpt",
+            "worker.tasks.gpt",
+            GptOptions,
+            "Language modelling: a small Transformer on the bytes of 233 presidents' addresses, to "
+            "a validation perplexity of 6 (light: 8).",
+            rules={
+                "goal": (6.0, 8.0),
+                "epochs": (20,),
+                "batch_size": (32,),
+                "learning_rate": (3e-3,),
+                **_WHOLE_GRADIENTS,
+                **_SOTU_DATA,
             },
         ),
         Benchmark(

@@ -8,6 +8,7 @@ import os
 import re
 import select
 import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -41,7 +42,6 @@ _TEST_VALID_SECONDS = 0.5
 _FULL_SECONDS = 60.0
 _SQLITE_PRAGMAS = {
     "busy_timeout": _BUSY_MS,
-    "auto_vacuum": "incremental",  # so that `sweeping` can shrink the file
     "secure_delete": 0,  # do not overwrite what is deleted
     "journal_size_limit": 16 << 20,
     "journal_mode": "wal",  # readers and the one writer do not wait for each other
@@ -135,6 +135,13 @@ class _Sqlite(SqliteDatabase):
     def __init__(self, database: str, *, reserve_bytes: int, **arguments: Any) -> None:
         super().__init__(database, **arguments)
         self.reserve = Reserve(Path(f"{database}.reserve"), reserve_bytes)
+
+    def _add_conn_hooks(self, conn: sqlite3.Connection) -> None:
+        # Only a new file takes it, so that `sweeping` can shrink the file later; over one with
+        # pages the statement changes nothing, but waits for whoever writes.
+        if conn.execute("PRAGMA page_count").fetchone() == (0,):
+            conn.execute("PRAGMA auto_vacuum = incremental")
+        super()._add_conn_hooks(conn)  # type: ignore[misc]  # peewee has no public one
 
     def rollback(self) -> Any:
         """Roll back, unless SQLite has done so itself, as it does on a full disk."""
@@ -303,7 +310,7 @@ def _try_to_write() -> str:
     """Write a row and delete it in one transaction; return what went wrong, empty if nothing."""
     try:
         with impatient(_TEST_SECONDS):
-            run_sql("INSERT INTO deletion (owner) VALUES (?)", "nobody")
+            run_sql("INSERT INTO deletion (owner, archived) VALUES (?, FALSE)", "nobody")
             run_sql("DELETE FROM deletion WHERE owner = ?", "nobody")
     except PeeweeException as error:
         return explain(error)

@@ -8,6 +8,7 @@ from falcon import Request, Response
 from peewee import InterfaceError, OperationalError, PeeweeException
 from pydantic import ValidationError
 
+from mlbench.archive import ArchiveError
 from mlbench.errors import MLBenchError
 
 log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ def install(app: falcon.App[Request, Response], explain: Callable[[PeeweeExcepti
     app.set_error_serializer(serialize)
     app.add_error_handler(ValidationError, _answer_validation)
     app.add_error_handler(ServiceUnavailableError, _answer_unavailable)
+    app.add_error_handler(ArchiveError, _answer_archive)
     app.add_error_handler(OperationalError, _answer_database)
     app.add_error_handler(InterfaceError, _answer_database)
     app.add_error_handler(Exception, _answer_unexpected)
@@ -91,7 +93,12 @@ def message_of(error: falcon.HTTPError) -> str:
 def _answer_validation(
     req: Request, resp: Response, error: ValidationError, params: dict[str, object]
 ) -> None:
-    raise falcon.HTTPBadRequest(description="; ".join(_sentence(one) for one in error.errors()))
+    raise falcon.HTTPBadRequest(description=describe(error))
+
+
+def describe(error: ValidationError) -> str:
+    """Say what is wrong with which fields."""
+    return "; ".join(_sentence(one) for one in error.errors())
 
 
 def _sentence(problem: object) -> str:
@@ -112,6 +119,12 @@ def _answer_unavailable(
 ) -> None:
     if error.may_pass:
         raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
+    raise falcon.HTTPBadGateway(description=str(error))
+
+
+def _answer_archive(
+    req: Request, resp: Response, error: ArchiveError, params: dict[str, object]
+) -> None:
     raise falcon.HTTPBadGateway(description=str(error))
 
 

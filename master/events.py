@@ -23,6 +23,7 @@ def events_of(run: Run) -> list[RunEvent]:
     found = [_event(run.created_at, "created", 0, None, "The run was ordered")]
     for ranks in attempts.values():
         found += _beginning(ranks)
+        found += _begun_anew(ranks)
         found += _ends_of_ranks(run, ranks)
     found += _goal(run, attempts)
     found += _end(run)
@@ -38,7 +39,7 @@ def _ranks(run: Run) -> Iterable[Rank]:
     found: Iterable[Rank] = (
         Rank.select(
             *(Rank.attempt, Rank.rank, Rank.worker, Rank.assigned_at, Rank.reported_at),
-            *(Rank.stop, Rank.exit_code, Rank.exited_at, Rank.lost, Rank.failure),
+            *(Rank.stop, Rank.exit_code, Rank.exited_at, Rank.lost, Rank.failure, Rank.processes),
         )
         .where(Rank.run == run)
         .order_by(Rank.attempt, Rank.rank)
@@ -60,6 +61,14 @@ def _beginning(ranks: Sequence[Rank]) -> Iterator[RunEvent]:
         yield _event(max(reported), "started", attempt, None, text)
 
 
+def _begun_anew(ranks: Iterable[Rank]) -> Iterator[RunEvent]:
+    """Yield how often torchrun has begun the processes of a worker anew."""
+    for rank in ranks:
+        for number, at in (rank.processes or {}).get("restarts", {}).items():
+            text = f"torchrun on {rank.worker} began its processes anew (restart {number})"
+            yield _event(at, "restarted", rank.attempt, rank.rank, text)
+
+
 def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
     """Yield the ranks that were lost or ended with an error of their own."""
     failed = [rank for rank in ranks if rank.exit_code]
@@ -69,7 +78,8 @@ def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
     if any(rank.failure for rank in ranks) or (run.attempt == ranks[0].attempt and was_to_stop):
         first = None
     for rank in ranks:
-        place, at = f"Rank {rank.rank} on {rank.worker}", _over_at(rank)
+        place = rank.worker if rank.processes else f"Rank {rank.rank} on {rank.worker}"
+        at = _over_at(rank)
         code = rank.exit_code
         if rank.failure:
             text = f"{place}: {rank.failure}"

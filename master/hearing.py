@@ -1,17 +1,18 @@
 """Hearing: count the seconds in which the master can hear its agents ("heard seconds").
 
-The master sends itself a heartbeat every second (``master/serving/canary.py``), and each that comes
-through within ``LATE_SECONDS`` is one heard second. The silence of agents is measured in these, so
-it does not grow while the listener is blocked, the database locked, the disk full, or the process
-stopped, restarting or asleep with its laptop. Nobody can set this clock.
+The master sends itself a heartbeat every ``EVERY_SECONDS`` (``master/serving/canary.py``), and each
+that comes through within ``LATE_SECONDS`` counts for as many heard seconds. The silence of agents
+is measured in these, so it does not grow while the listener is blocked, the database locked, the
+disk full, or the process stopped, restarting or asleep with its laptop. Nobody can set this clock.
 """
 
-import time
 from dataclasses import dataclass
 
 from master.database import STATE, exclusive
 from master.models import Hearing
+from mlbench.clock import steady_seconds
 
+EVERY_SECONDS = 2
 # Agents wait longer than this for an answer.
 LATE_SECONDS = 3.0
 # After a pause this long, an agent heard before it may be gone.
@@ -34,11 +35,6 @@ def heard() -> Heard:
     return Heard(row.seconds, row.since) if row else Heard(0, 0)
 
 
-def clock() -> float:
-    """Return the seconds of a monotonic clock that also counts while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 class HeartbeatCounter:
     """Counts the heartbeats of one process."""
 
@@ -48,13 +44,13 @@ class HeartbeatCounter:
     def hear(self, sent_at: float) -> None:
         """Count a heartbeat that was sent at this time, unless it is late."""
         with exclusive(STATE):
-            now = clock()
+            now = steady_seconds()
             if now - sent_at > LATE_SECONDS:
                 return
             was_away = now - self._heard_at > _PAUSE_SECONDS
-            pause = {Hearing.since: Hearing.seconds + 1} if was_away else {}
-            Hearing.insert(id=1, seconds=1, since=1).on_conflict(
-                conflict_target=[Hearing.id],
-                update={Hearing.seconds: Hearing.seconds + 1, **pause},
+            now_heard = Hearing.seconds + EVERY_SECONDS
+            pause = {Hearing.since: now_heard} if was_away else {}
+            Hearing.insert(id=1, seconds=EVERY_SECONDS, since=EVERY_SECONDS).on_conflict(
+                conflict_target=[Hearing.id], update={Hearing.seconds: now_heard, **pause}
             ).execute()
         self._heard_at = now

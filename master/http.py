@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import parse_qsl
 
 import falcon
@@ -108,6 +108,18 @@ def read_bytes(req: Request, limit: int) -> bytes:
             _let_finish(stream, 2 * limit)
         raise falcon.HTTPContentTooLarge(description=f"body: at most {limit} bytes")
     return body
+
+
+def read_to_file(req: Request, file: BinaryIO, limit: int) -> None:
+    """Write the raw body, of at most ``limit`` bytes, to a file piece by piece."""
+    chunked = req.content_length is None and req.get_header("Transfer-Encoding")
+    stream = req.stream if chunked else req.bounded_stream
+    left = limit if (req.content_length or 0) <= limit else -1
+    while left >= 0 and (piece := stream.read(_PIECE_BYTES)):
+        left -= len(piece)
+        file.write(piece)
+    if left < 0:
+        raise falcon.HTTPContentTooLarge(description=f"body: at most {limit} bytes")
 
 
 def _let_finish(stream: Any, most: int) -> None:

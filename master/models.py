@@ -1,7 +1,7 @@
 """The tables: runs and ranks, workers and pods, streams, and samples outside of Prometheus."""
 
 import json
-from typing import Any
+from typing import Any, Self
 
 from peewee import (
     SQL,
@@ -61,6 +61,15 @@ class _Table(Model):
     class Meta:
         database = database
 
+    @classmethod
+    def rows(cls, where: str, *values: object) -> list[Self]:
+        """Return the rows of a condition in SQL that has ``?`` for its values.
+
+        For what is asked every second: composing a SELECT takes five times as long as running it.
+        """
+        sql = f'SELECT * FROM "{cls._meta.table_name}" WHERE {where}'  # noqa: S608
+        return list(cls.raw(sql.replace("?", database.param), *values))
+
 
 class Run(_Table):
     """One run of a benchmark. Times are Unix seconds."""
@@ -69,6 +78,9 @@ class Run(_Table):
     id = LastingIdField()
     job_id = CharField()
     name = CharField()
+    """As Kubernetes takes names."""
+    display_name = CharField(default="")
+    """As it was ordered; empty for runs from before there were such names."""
     benchmark = CharField()
     """The official task; empty for a ``command``."""
     args = JSONField()
@@ -84,22 +96,35 @@ class Run(_Table):
     num_cpus = DoubleField(null=True)
     max_bandwidth = DoubleField(null=True)
     """Mbit/s that a worker may send."""
+    latency_ms = DoubleField(null=True)
+    loss_percent = DoubleField(null=True)
     gpu_enabled = BooleanField(default=False)
     light_target = BooleanField(default=False)
     seed = BigIntegerField(null=True)
     max_restarts = IntegerField(default=0)
     deadline_seconds = DoubleField(null=True)
     """When training shall end, after its start."""
+    set_name = CharField(null=True, index=True)
+    place = IntegerField(null=True)
+    """In the set, from 1 on."""
+    swept = JSONField(default=dict)
+    """The values of what the set sweeps, which its order has too."""
 
     state = CharField(index=True)
     attempt = IntegerField(default=0)
     stop_requested = BooleanField(default=False)
+    delete_requested = BooleanField(default=False)
+    """Whether it is deleted once it has ended; ``stop_requested`` then too."""
     reason = TextField(default="")
     waiting = TextField(null=True)
     """What it waits for, before it begins or between attempts."""
     created_at = DoubleField()
     started_at = DoubleField(null=True)
     finished_at = DoubleField(null=True, index=True)
+    steady_clock = JSONField(null=True)
+    """``{"boot", "seconds"}``: what the steady clock of the master's machine said at its start."""
+    clock_set_seconds = DoubleField(default=0.0)
+    """By how much the master's clock was set while it ran; its times are as if it had not been."""
 
     goal = JSONField(null=True)
     """``{"metric", "value", "lower_is_better"}``"""
@@ -109,6 +134,8 @@ class Run(_Table):
     """Training time until then, without evaluation."""
     settings = JSONField(null=True)
     """The settings that the task has stated, by name."""
+    stated_world_size = IntegerField(null=True)
+    """How many processes train, as they have stated it; null for one in each worker."""
     redeliveries = IntegerField(default=0)
     """How often its samples were delivered again, as Prometheus had lost some."""
     refused = JSONField(null=True)
@@ -117,6 +144,28 @@ class Run(_Table):
     """``{"recorded", "in_prometheus", "kept"}``: its samples, counted at its end."""
     settled_at = DoubleField(null=True, index=True)
     """When its samples were counted for the last time, an hour after its end."""
+    energy_joules = DoubleField(null=True)
+    """What its GPUs used while it ran, measured when it was sealed; null if that is not known."""
+    archive = TextField(null=True)
+    """The file name of its archive."""
+    archive_sha256 = TextField(null=True)
+    archive_problem = TextField(default="")
+    """Why it has none, or an old one, though it has ended."""
+    sealed_at = DoubleField(null=True, index=True)
+    """When its archive was written, or was found to be impossible; null while one is due."""
+
+    origin = JSONField(null=True)
+    """``{"installation", "run_id", "imported_at"}`` of an imported run; null for one's own."""
+
+    @property
+    def world_size(self) -> int:
+        """How many processes train, a rank each."""
+        return self.stated_world_size or self.num_workers
+
+    @property
+    def title(self) -> str:
+        """The name for people."""
+        return self.display_name or self.name
 
     @property
     def command_flags(self) -> list[str]:
@@ -125,8 +174,23 @@ class Run(_Table):
         return [flag for flag, wanted in flags.items() if wanted]
 
 
+class RunSet(_Table):
+    """A benchmark set: what is to be run, registered before its first run."""
+
+    name = CharField(primary_key=True)
+    created_at = DoubleField()
+    official = BooleanField()
+    until_percent = DoubleField(null=True)
+    order = JSONField()
+    """What all of its runs are ordered with."""
+    places = JSONField()
+    """``[{"num_workers", "seed"}, …]`` in their order, with ``swept`` in a sweep."""
+    deleted = JSONField(default=list)
+    """What is left of its runs that were deleted: the fields of a ``ledger.Trace``."""
+
+
 class Rank(_Table):
-    """One rank of one attempt."""
+    """One worker's part in an attempt: one rank, unless its command starts several processes."""
 
     run = ForeignKeyField(Run, backref="ranks", on_delete="CASCADE")
     run_id: int
@@ -150,10 +214,25 @@ class Rank(_Table):
     """When it exited; when it was last heard of, if it is lost."""
     lost = TextField(default="")
     """Why it was given up; empty for a rank that was not."""
+    clock_ahead = DoubleField(default=0.0)
+    """By how many seconds the worker's clock is ahead of the run's time."""
+    dated_before = DoubleField(default=0.0)
+    """By how many seconds it has dated a value before its beginning, at most."""
+    dated_ahead = DoubleField(default=0.0)
+    """By how many seconds it has dated a value after it was received, at most."""
     failure = TextField(default="")
     """Why it has failed whatever its exit code, as its agent says; empty if it has not."""
     machine = JSONField(null=True)
     """What it ran on and with, as its agent has stated it."""
+    disturbance = JSONField(null=True)
+    """What kept it from its cores, as its agent has stated it."""
+    processes = JSONField(null=True)
+    """``{"ranks": [2, 3], "restarts": {"1": AT}}`` of a worker that has stated several."""
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks of its processes: its own, unless it has stated several."""
+        return self.processes["ranks"] if self.processes else [self.rank]
 
     class Meta:
         indexes = ((("run", "attempt", "rank"), True),)
@@ -284,7 +363,7 @@ class KeptSample(_Table):
 
 
 class Detail(_Table):
-    """The fields of posted samples that Prometheus cannot hold, for a batch of one series."""
+    """The fields of samples that Prometheus cannot hold, for a batch of one series."""
 
     id = BigAutoField()
     owner = TextField()
@@ -313,10 +392,12 @@ class Deletion(_Table):
     """A deleted owner of which rows are left to be swept."""
 
     owner = TextField(primary_key=True)
+    archived = BooleanField(default=False)
+    """Whether its archive is left to be deleted, which comes first."""
 
 
 TABLES = (
-    *(Run, Rank, Worker, Hearing, Pod, Stream, Chunk),
+    *(Run, RunSet, Rank, Worker, Hearing, Pod, Stream, Chunk),
     *(Series, SeriesName, KeptSample, Detail, PostedBody),
     Deletion,
 )
@@ -362,8 +443,7 @@ def deleted_owner(owner: str) -> str:
 def find_run(owner: str) -> Run | None:
     """Return the run of an owner; None for a pod, or for a run that was deleted."""
     kind, _, run_id = owner.partition("/")
-    found: Run | None = Run.get_or_none(Run.id == int(run_id)) if kind == "run" else None
-    return found
+    return next(iter(Run.rows("id = ?", int(run_id))), None) if kind == "run" else None
 
 
 def pod_owner(pod: str) -> str:

@@ -1,12 +1,22 @@
 """Orders: what a user may ask of a run, in MLBench's words and ours, and what the pool can give."""
 
+import hashlib
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from master.benchmarks import (
     BENCHMARKS,
@@ -19,18 +29,23 @@ from master.benchmarks import (
 )
 from master.errors import BadFieldError
 from master.http import NO_NUL, refuse_truth_value
+from master.results.official import OFFICIAL_RUNS
 from master.settings import Limits
-from mlbench.names import THIS_MACHINE
+from mlbench.names import THIS_MACHINE, UNASKED_BANDWIDTH
 from mlbench.options import OptionError, read
 
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-# What MLBench's clients send where nothing is said.
-_UNASKED_BANDWIDTH = 1000.0
+LONGEST_NAME = 40
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_LONGEST_DISPLAY_NAME = 100
+# Neither control characters, which terminals obey, nor blanks at its ends.
+_DISPLAY_NAME = re.compile(r"[^\x00-\x20\x7f-\xa0]([^\x00-\x1f\x7f-\x9f]*[^\x00-\x20\x7f-\xa0])?")
+_DIGEST_LETTERS = 6
 # The least share of a core that Linux gives out, and the least rate that training can live with.
 _LEAST_CPUS = 0.01
 _LEAST_BANDWIDTH = 0.1
 _CUSTOM_IMAGE = "custom_image"
 _CUSTOM_BACKEND = "custom_backend"
+_OF_PYTORCH = frozenset({"gloo", "mpi", "nccl"})
 
 Folder = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=4096)]
 ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64)]
@@ -39,24 +54,43 @@ Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_leng
 Task = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS]})]
 _IMAGES_SCHEMA = [{"enum": [*BENCHMARKS, _CUSTOM_IMAGE]}, {"pattern": f"^{IMAGE_PATTERN}$"}]
 ImageName = Annotated[str, Field(json_schema_extra={"anyOf": _IMAGES_SCHEMA})]
+Workers = Annotated[int, BeforeValidator(refuse_truth_value), Field(ge=1)]
+DisplayName = Annotated[
+    str,
+    Field(
+        max_length=_LONGEST_DISPLAY_NAME,
+        json_schema_extra={"pattern": f"^{_DISPLAY_NAME.pattern}$"},
+    ),
+]
+Seed = Annotated[Annotated[int, Field(ge=0, lt=2**32)] | None, BeforeValidator(refuse_truth_value)]
+
+MOST_RUNS = 200
+"""Of a set, and of a comparison."""
+_MOST_SWEPT = 10
+
+_STRICT = ConfigDict(
+    extra="forbid",
+    coerce_numbers_to_str=True,
+    allow_inf_nan=False,
+    use_attribute_docstrings=True,
+)
 
 
-class RunOrder(BaseModel):
-    """The body of ``POST /api/runs/``."""
+class CodeOrder(BaseModel):
+    """What to run and how: what all runs of a set share."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        coerce_numbers_to_str=True,
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
-    )
+    model_config = _STRICT
 
-    name: str = Field(max_length=40, json_schema_extra={"pattern": f"^{_NAME.pattern}$"})
-    num_workers: int = Field(default=2, ge=1)
+    name: DisplayName
+    """Any text; see `display_name` of a run."""
     num_cpus: float | None = Field(default=None, gt=0)
     """Cores of each worker; by default its share of them."""
     max_bandwidth: float | None = Field(default=None, gt=0)
     """Mbit/s that each worker may send."""
+    latency_ms: float | None = Field(default=None, gt=0, le=10_000)
+    """By how many ms more all that a worker sends is late."""
+    loss_percent: float | None = Field(default=None, gt=0, lt=100)
+    """The share of what a worker sends that is lost."""
     gpu_enabled: bool = False
 
     benchmark: Task | None = None
@@ -74,13 +108,9 @@ class RunOrder(BaseModel):
     """With ``custom_backend``: whether all ranks run the command, or rank 0 alone."""
     light_target: bool = False
     args: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=100)
-    seed: int | None = Field(default=None, ge=0, lt=2**32)
-    """Of an official task that takes one; a command of one's own finds it as MLBENCH_SEED."""
     deadline_seconds: float | None = Field(default=None, gt=0)
     """When training ends, in seconds after the start of the run."""
     max_restarts: int = Field(default=0, ge=0, le=100)
-    queue: bool = False
-    """Whether to wait for the active run, instead of being refused."""
 
     @property
     def is_custom(self) -> bool:
@@ -110,7 +140,6 @@ class RunOrder(BaseModel):
             task.name: task.args,
             "image_name": self._image.args if self._image else {},
             "light_target": task.light_args if self.light_target else {},
-            "seed": {} if self.seed is None else {"seed": str(self.seed)},
             "backend": {"backend": self.backend_name} if self.backend and task.backends else {},
             "gpu_enabled": {"device": "cuda"} if on_gpu else {},
         }
@@ -120,6 +149,11 @@ class RunOrder(BaseModel):
         """The task's arguments: those given, and what other fields say of them."""
         stated = {key: value for said in self.stated_args.values() for key, value in said.items()}
         return stated | self.args
+
+    @property
+    def framework(self) -> str:
+        """What an official task trains with."""
+        return self.args.get("framework", "torch")
 
     @property
     def backend_name(self) -> str:
@@ -143,24 +177,20 @@ class RunOrder(BaseModel):
 
         None where there is neither.
         """
-        unasked = self.max_bandwidth == _UNASKED_BANDWIDTH > limits.bandwidth
+        unasked = self.max_bandwidth == UNASKED_BANDWIDTH > limits.bandwidth
         asked = None if unasked else self.max_bandwidth
         return asked or limits.bandwidth or None
 
     _no_truth_value = field_validator(
-        *("num_workers", "num_cpus", "max_bandwidth", "seed", "deadline_seconds", "max_restarts"),
+        *("num_cpus", "max_bandwidth", "latency_ms", "loss_percent"),
+        *("deadline_seconds", "max_restarts"),
         mode="before",
     )(refuse_truth_value)
 
     @field_validator("name")
     @classmethod
-    def _name_fits_kubernetes(cls, name: str) -> str:
-        if not _NAME.fullmatch(name):
-            raise ValueError(
-                "a name has lowercase letters, digits and hyphens, at most 40, and begins and ends "
-                "with a letter or digit"
-            )
-        return name
+    def _name_can_be_shown(cls, name: str) -> str:
+        return check_display_name(name)
 
     @field_validator("benchmark")
     @classmethod
@@ -216,6 +246,118 @@ class RunOrder(BaseModel):
         return self
 
 
+def check_display_name(name: str) -> str:
+    """Return a name that a run may have; raise ValueError for others."""
+    if not _DISPLAY_NAME.fullmatch(name) or len(name) > _LONGEST_DISPLAY_NAME:
+        raise ValueError("a name is a text of 1 to 100 characters, without blanks at its ends")
+    return name
+
+
+def kubernetes_name(name: str) -> str:
+    """Return a name itself, if Kubernetes takes it, or else one made from it.
+
+    That ends with a digest, so that no two names become the same.
+    """
+    if NAME.fullmatch(name) and len(name) <= LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_LETTERS]
+    stem = re.sub("[^a-z0-9]+", "-", name.lower())[: LONGEST_NAME - _DIGEST_LETTERS - 1].strip("-")
+    return f"{stem or 'run'}-{digest}"
+
+
+class RunOrder(CodeOrder):
+    """The body of ``POST /api/runs/``."""
+
+    num_workers: Workers = 2
+    seed: Seed = None
+    """Of an official task that takes one; a command of one's own finds it as MLBENCH_SEED."""
+    queue: bool = False
+    """Whether to wait for the active run, instead of being refused."""
+
+    @property
+    def stated_args(self) -> dict[str, Mapping[str, str]]:
+        """What the task's name and other fields say of its arguments, by who says it."""
+        said = {} if self.seed is None or self.task is None else {"seed": {"seed": str(self.seed)}}
+        return super().stated_args | said
+
+
+class PlaceOrder(BaseModel):
+    """A place of a set."""
+
+    model_config = _STRICT
+
+    num_workers: Workers
+    seed: Seed = None
+    """Of its first run; another one on as many workers may not have it."""
+    swept: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=_MOST_SWEPT)
+    """What this place varies, by option of the task, or ``bandwidth``, ``cpus``, and so on."""
+
+
+class SetOrder(CodeOrder):
+    """The body of ``POST /api/sets/``."""
+
+    name: str = Field(max_length=LONGEST_NAME, json_schema_extra={"pattern": f"^{NAME.pattern}$"})
+    """What the names of its runs begin with."""
+    places: list[PlaceOrder] = Field(min_length=1, max_length=MOST_RUNS)
+    """What is to be run, in this order."""
+    official: bool = False
+    """Whether to follow MLPerf's rules."""
+    until_percent: Annotated[float | None, BeforeValidator(refuse_truth_value)] = Field(
+        default=None, gt=0
+    )
+    """End repeating once every mean is known to within so much."""
+
+    @field_validator("name")
+    @classmethod
+    def _name_fits_kubernetes(cls, name: str) -> str:
+        if not NAME.fullmatch(name):
+            raise ValueError(
+                "the name of a set has lowercase letters, digits and hyphens, and begins and ends "
+                "with a letter or digit"
+            )
+        return name
+
+    @model_validator(mode="after")
+    def _follows_its_rules(self) -> Self:
+        if self.official and self.until_percent is not None:
+            raise ValueError("until_percent: an official set runs all of its places")
+        if self.official and any(place.swept for place in self.places):
+            raise ValueError("official: a score is that of one order, so nothing can be swept")
+        if len({frozenset(place.swept) for place in self.places}) > 1:
+            raise ValueError("places: swept must have the same keys in all")
+        counts = Counter(place.num_workers for place in self.places)
+        few = min(counts, key=lambda workers: counts[workers])
+        if self.official and counts[few] < OFFICIAL_RUNS:
+            raise ValueError(
+                f"official: at least {OFFICIAL_RUNS} places with each number of workers "
+                f"(not {counts[few]} with {few})"
+            )
+        used = Counter(
+            (one.seed, one.num_workers, frozenset(one.swept.items()))
+            for one in self.places
+            if one.seed is not None
+        )
+        twice = next((key for key, times in used.items() if times > 1), None)
+        if twice is not None:
+            raise ValueError(f"places: a seed is used once (seed {twice[0]} is used twice)")
+        return self
+
+    def shared(self) -> dict[str, Any]:
+        """Return what all runs are ordered with, as JSON; what has its default is left out."""
+        own = {"name", *SetOrder.model_fields.keys() - CodeOrder.model_fields.keys()}
+        return self.model_dump(mode="json", exclude=own, exclude_defaults=True)
+
+
+class NextOrder(BaseModel):
+    """The body of ``POST /api/sets/{name}/runs/``."""
+
+    model_config = _STRICT
+
+    place: Annotated[int, BeforeValidator(refuse_truth_value)] = Field(ge=1)
+    queue: bool = False
+    """Whether to wait for the active run, instead of being refused."""
+
+
 def _what_there_is(kind: str, known: Iterable[str]) -> str:
     return (
         f"there is no such {kind} here; there are {', '.join(known)}, "
@@ -235,6 +377,9 @@ def check_feasible(order: RunOrder, limits: Limits) -> None:
         _check_cpus(order.num_cpus, limits)
     if wanted := order.wanted_bandwidth(limits):
         _check_bandwidth(wanted, limits)
+    for name in ("latency_ms", "loss_percent"):
+        if limits.no_latency and getattr(order, name) is not None:
+            raise BadFieldError(name, f"{limits.no_latency}; leave it out")
     if order.custom_image_name == THIS_MACHINE and limits.pool == "kubernetes":
         raise BadFieldError(
             "custom_image_name",
@@ -243,9 +388,10 @@ def check_feasible(order: RunOrder, limits: Limits) -> None:
         )
     if order.gpu_enabled and not limits.gpus:
         raise BadFieldError("gpu_enabled", "workers here have no GPU; leave it out")
+    _check_backend(order, limits)
     if order.task is not None:
-        _check_backend(order, order.task, limits)
         _check_task(order, order.task)
+        _check_framework(order.framework, limits)
 
 
 def _check_cpus(wanted: float, limits: Limits) -> None:
@@ -262,8 +408,8 @@ def _check_cpus(wanted: float, limits: Limits) -> None:
 
 def _check_bandwidth(wanted: float, limits: Limits) -> None:
     problem = ""
-    if limits.pool == "local":
-        problem = "the bandwidth of workers here cannot be limited; leave it out"
+    if limits.no_bandwidth:
+        problem = f"{limits.no_bandwidth}; leave it out"
     elif wanted < _LEAST_BANDWIDTH:
         problem = f"at least {_LEAST_BANDWIDTH:g} Mbit/s (not {wanted:g})"
     elif limits.bandwidth and wanted > limits.bandwidth:
@@ -294,8 +440,30 @@ def _check_task(order: RunOrder, task: Benchmark) -> None:
         raise BadFieldError(f"args.{error.option}", error.problem) from None
 
 
-def _check_backend(order: RunOrder, task: Benchmark, limits: Limits) -> None:
-    wanted = order.backend_name
+def _check_framework(framework: str, limits: Limits) -> None:
+    if framework == "torch":
+        return
+    problem = ""
+    if limits.pool == "kubernetes" and framework not in limits.framework_images:
+        problem = f"the chart names no image for it: --set worker.frameworkImages.{framework}=IMAGE"
+    elif limits.pool == "local" and not find_spec(framework):  # workers run in our own Python
+        problem = f"it is not installed here: pip install 'mlbench-stack[{framework}]'"
+    if problem:
+        raise BadFieldError("args.framework", f"{problem} (not {framework})")
+
+
+def _check_backend(order: RunOrder, limits: Limits) -> None:
+    wanted, task = order.backend_name, order.task
+    if task is None:
+        is_named = order.backend not in {None, _CUSTOM_BACKEND}
+        if is_named and wanted in _OF_PYTORCH.difference(limits.backends):
+            raise BadFieldError(
+                "backend",
+                f"PyTorch has {', '.join(limits.backends)} here (not {wanted}), says "
+                "$MLBENCH_BACKENDS of the master; a command that brings its own names it as "
+                "custom_backend",
+            )
+        return
     possible = task.backends_among(limits.backends) or ("gloo",)
     if wanted not in possible:
         raise BadFieldError(

@@ -1,9 +1,10 @@
 """Runs: store an order, find, describe, stop, delete."""
 
-import dataclasses
+import json
 import time
 import uuid
 from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -11,21 +12,32 @@ from typing import Any
 import falcon
 from peewee import Expression, fn
 
-from master.database import STATE, database, exclusive, snapshot
-from master.models import Deletion, Rank, Run, Stream, deleted_owner, run_owner
-from master.orders import RunOrder, check_feasible
+from master.bell import ring
+from master.database import STATE, database, exclusive, run_sql, snapshot
+from master.ledger import Trace
+from master.models import Deletion, Rank, Run, RunSet, Stream, deleted_owner, run_owner
+from master.orders import RunOrder, check_feasible, kubernetes_name
 from master.recording.limits import describe_refused
+from master.results.disturbance import disturbances
 from master.settings import Limits
 from master.times import seconds_to_text
 from mlbench import records
 from mlbench.names import ACTIVE_STATES
 
 _COLUMNS = frozenset(Run._meta.fields)
+_HAS_ACTIVE = "SELECT 1 FROM run WHERE state IN (?, ?) LIMIT 1"
 _UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
 
+# What a run that recorded nothing is told.
+_NOTHING = """it recorded nothing, so there is no result: its code can, in three lines
 
-def create(order: RunOrder, limits: Limits) -> Run:
-    """Store a new run, for the controller to start.
+    from mlbench import Tracker
+    t = Tracker()
+    t.log(train_loss=loss)"""
+
+
+def create(order: RunOrder, limits: Limits, in_set: Mapping[str, Any] | None = None) -> Run:
+    """Store a new run, for the controller to start; ``master/sets.py`` says where in a set it is.
 
     Raises:
         BadFieldError: it asks for more than the pool can give (400).
@@ -34,26 +46,31 @@ def create(order: RunOrder, limits: Limits) -> Run:
     check_feasible(order, limits)
     with exclusive(STATE):
         active = find_active()
-        if active is not None and not order.queue:
+        if active is not None and not (order.queue or limits.always_queue):
             raise falcon.HTTPConflict(
-                description=f"run {active.id} ({active.name}) is active: wait until it has ended, "
+                description=f"run {active.id} ({active.title}) is active: wait until it has ended, "
                 "stop it, or let this one wait: queue=true, or `mlbench run --queue`"
             )
         resolved = {
+            "name": kubernetes_name(order.name),
+            "display_name": order.name,
             "benchmark": order.task.name if order.task else "",
             "args": order.all_args,
-            "image": order.custom_image_name or "",
+            "image": order.custom_image_name or limits.framework_images.get(order.framework, ""),
             "command": order.custom_image_command or "",
             "backend": order.backend_name,
             "run_all_nodes": order.runs_on_all,
             "max_bandwidth": order.wanted_bandwidth(limits),
         }
-        return Run.create(
+        created: Run = Run.create(
             **order.model_dump(include=set(_COLUMNS)) | resolved,
+            **in_set or {},
             job_id=str(uuid.uuid4()),
             state="INITIALIZED",
             created_at=time.time(),
         )
+    ring()
+    return created
 
 
 def describe(run: Run) -> records.Run:
@@ -69,6 +86,8 @@ def describe_from(first_id: int, pod: str | None = None) -> list[records.Run]:
     wanted = Run.id >= first_id
     if pod is not None:
         there = Rank.select().where(Rank.run == Run.id, Rank.worker == pod)
+        # Another installation's pod may have the same name.
+        wanted &= Run.origin.is_null()
         wanted &= fn.EXISTS(there.where(Rank.attempt == Run.attempt))
     with snapshot():
         found = list(Run.select().where(wanted).order_by(Run.id))
@@ -78,6 +97,8 @@ def describe_from(first_id: int, pod: str | None = None) -> list[records.Run]:
 
 def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
     others = {
+        "display_name": run.title,
+        "job_metadata": _job_metadata(run, ranks),
         "created_at": seconds_to_text(run.created_at),
         "started_at": seconds_to_text(run.started_at),
         "finished_at": seconds_to_text(run.finished_at),
@@ -85,10 +106,29 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "reason": reason_of(run),
         "waiting": run.waiting or ("" if is_counted(run) else _UNCOUNTED),
         "goal": goal_of(run),
+        "origin": _origin(run),
+        "world_size": run.world_size,
         "delivery": records.Delivery(**run.delivery) if run.delivery else None,
         "ranks": ranks,
     }
     return records.Run(**columns_of(run, records.Run) | others)
+
+
+def _job_metadata(run: Run, ranks: tuple[records.Rank, ...]) -> dict[str, Any]:
+    """Return what MLBench's dashboard told of a job, by the same names."""
+    pods = [rank.pod for rank in ranks]
+    return {
+        "command": run.command or run.benchmark,
+        "master_name": next(iter(pods), None),
+        "pods": pods,
+    }
+
+
+def _origin(run: Run) -> records.Origin | None:
+    if run.origin is None:
+        return None
+    imported_at = seconds_to_text(run.origin["imported_at"])
+    return records.Origin(**run.origin | {"imported_at": imported_at})
 
 
 def goal_of(run: Run) -> records.Goal | None:
@@ -98,28 +138,50 @@ def goal_of(run: Run) -> records.Goal | None:
 
 def columns_of(run: Run, record: type[records.Record]) -> dict[str, Any]:
     """Return the columns of a run that a record has fields for, by name."""
-    parts = dataclasses.fields(record)
+    parts = fields(record)
     return {part.name: getattr(run, part.name) for part in parts if part.name in _COLUMNS}
 
 
 def _ranks_by_run(wanted: Expression) -> Mapping[int, tuple[records.Rank, ...]]:
     """Return the ranks of the latest attempts of some runs, by the run's id: in one query."""
     rows = (
-        Rank.select(Rank.run, Rank.rank, Rank.worker, Rank.exit_code)
+        Rank.select(Rank.run, Rank.rank, Rank.worker, Rank.exit_code, Rank.processes)
         .join(Run)
         .where(wanted, Rank.attempt == Run.attempt)
         .order_by(Rank.run, Rank.rank)
     )
     return {
-        run_id: tuple(records.Rank(*row[1:]) for row in its)
+        run_id: tuple(_describe_rank(*row[1:]) for row in its)
         for run_id, its in groupby(database.execute(rows), itemgetter(0))
     }
 
 
+def _describe_rank(
+    rank: int, pod: str, exit_code: int | None, processes: str | None
+) -> records.Rank:
+    ranks = tuple(json.loads(processes)["ranks"]) if processes else (rank,)
+    return records.Rank(rank, pod, exit_code, ranks)
+
+
+def worker_of(run: Run, attempt: int, rank: int) -> int | None:
+    """Return the rank of the worker that has a rank in an attempt; None if none has it."""
+    there = Rank.select(Rank.rank, Rank.processes).where(Rank.run == run, Rank.attempt == attempt)
+    several = {one.rank: one.ranks for one in there.where(Rank.processes.is_null(False))}
+    found = next((worker for worker, ranks in several.items() if rank in ranks), None)
+    if found is None and rank < run.num_workers and rank not in several:
+        return rank
+    return found
+
+
 def find_active() -> Run | None:
     """Return the run that has not ended, if there is one; the others wait in the queue."""
-    oldest: Run | None = Run.select().where(Run.state.in_(ACTIVE_STATES)).order_by(Run.id).first()
-    return oldest
+    oldest = Run.rows("state IN (?, ?) ORDER BY id LIMIT 1", *ACTIVE_STATES)
+    return oldest[0] if oldest else None
+
+
+def has_active() -> bool:
+    """Check if there is a run that has not ended, in a tenth of the time of finding it."""
+    return run_sql(_HAS_ACTIVE, *ACTIVE_STATES).fetchone() is not None
 
 
 def deadline_at(run: Run) -> float | None:
@@ -133,8 +195,10 @@ def deadline_at(run: Run) -> float | None:
 
 
 def reason_of(run: Run) -> str:
-    """Explain why a run ended as it did, and which of its samples were refused."""
-    return "; ".join(filter(None, [describe_refused(run), run.reason]))
+    """Explain why a run ended as it did, which samples were refused, or that there are none."""
+    is_silent = run.state == "FINISHED" and run.delivery and not run.delivery["recorded"]
+    nothing = _NOTHING if is_silent and not run.benchmark else ""
+    return "; ".join(filter(None, [describe_refused(run), run.reason, nothing]))
 
 
 def is_counted(run: Run) -> bool:
@@ -148,10 +212,20 @@ def find(run_id: int) -> Run:
     Raises:
         falcon.HTTPNotFound: there is no such run.
     """
-    run = Run.get_or_none(Run.id == run_id) if abs(run_id) < 2**63 else None
-    if run is None:
+    known = Run.rows("id = ?", run_id) if abs(run_id) < 2**63 else []
+    if not known:
         raise falcon.HTTPNotFound(description=f"run_id: there is no run {run_id}")
-    return run
+    return known[0]
+
+
+def check_own(run: Run) -> None:
+    """Make sure that a run is one of this installation.
+
+    Raises:
+        falcon.HTTPConflict: it was imported, and is read only.
+    """
+    if run.origin is not None:
+        raise falcon.HTTPConflict(description=f"run {run.id} was imported: it is read only")
 
 
 def stop(run: Run) -> None:
@@ -159,24 +233,68 @@ def stop(run: Run) -> None:
     asked = Run.update(stop_requested=True)
     with exclusive(STATE):
         asked.where(Run.id == run.id, Run.state.in_(ACTIVE_STATES)).execute()
+    ring()
 
 
-def delete(run: Run) -> None:
-    """Delete a run that has ended: nobody finds it any more, and the controller sweeps the rest.
+def delete(run: Run) -> bool:
+    """Delete a run, or have one that is active stopped, and deleted as it ends (``end``).
 
-    Its series in Prometheus outlive it.
+    Nobody finds a deleted run any more, and the controller sweeps the rest. Its series in
+    Prometheus outlive it, and so does its trace in the ledger of a set.
 
-    Raises:
-        falcon.HTTPConflict: the run is active.
+    Returns:
+        Whether it is deleted by now.
     """
     with exclusive(STATE):
-        if find(run.id).state in ACTIVE_STATES:
-            raise falcon.HTTPConflict(description=f"run {run.id} is active: stop it first")
-        owner = run_owner(run.id)
-        with exclusive(owner):
-            # Nothing of it waits to be delivered any more, and nothing can be added.
-            Stream.update(owner=deleted_owner(owner), delivered=Stream.size).where(
-                Stream.owner == owner
-            ).execute()
-            Deletion.create(owner=owner)
-            run.delete_instance()
+        found = find(run.id)
+        is_active = found.state in ACTIVE_STATES
+        if is_active:
+            found.stop_requested = found.delete_requested = True
+            found.save(only=[Run.stop_requested, Run.delete_requested])
+        else:
+            _delete(found)
+    ring()
+    return not is_active
+
+
+def end(run_id: int, **last: Any) -> None:
+    """Give an active run the columns of its end, and delete it if its user wants that."""
+    with exclusive(STATE):
+        ending = Run.update(last).where(Run.id == run_id, Run.state.in_(ACTIVE_STATES))
+        if ending.execute() and (ended := find(run_id)).delete_requested:
+            _delete(ended)
+    ring()  # to have it sealed
+
+
+def _delete(run: Run) -> None:
+    if run.set_name is not None:
+        _leave_trace(run)
+    owner = run_owner(run.id)
+    with exclusive(owner):
+        # Nothing of it waits to be delivered any more, and nothing can be added.
+        Stream.update(owner=deleted_owner(owner), delivered=Stream.size).where(
+            Stream.owner == owner
+        ).execute()
+        Deletion.create(owner=owner, archived=run.archive is not None)
+        run.delete_instance()
+
+
+def _leave_trace(run: Run) -> None:
+    """Have the ledger of its set remember a run that is about to be deleted."""
+    found = RunSet.get_by_id(run.set_name)
+    trace = trace_of(run, disturbed=bool(disturbed_among(Run.id == run.id)))
+    found.deleted = [*found.deleted, asdict(replace(trace, deleted=True))]
+    found.save()
+
+
+def trace_of(run: Run, *, disturbed: bool) -> Trace:
+    """Return what the ledger of its set holds of a run, which is of one."""
+    assert run.place is not None
+    return Trace(run.place, run.id, run.seed, run.state, reason_of(run), disturbed)
+
+
+def disturbed_among(wanted: Expression) -> set[int]:
+    """Return the ids of those runs that were disturbed."""
+    columns = Rank.select(Rank.run, Rank.attempt, Rank.rank, Rank.disturbance)
+    ranks = columns.join(Run).where(wanted, Rank.disturbance.is_null(False))
+    return {rank.run_id for rank in ranks if any(one.disturbed for one in disturbances([rank]))}

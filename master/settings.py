@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast, get_args
 
@@ -39,7 +39,15 @@ class Limits:
     backends: tuple[str, ...] = ("gloo", "nccl")
     """What PyTorch can communicate with on the workers; the releases on PyPI have no mpi."""
     pool: PoolKind = "local"
-    """Local workers get whole cores, and as much bandwidth as there is."""
+    """Local workers get whole cores."""
+    no_bandwidth: str = ""
+    """Why the bandwidth of workers cannot be limited; empty if it can."""
+    no_latency: str = ""
+    """Why what they send can be neither late nor lost; empty if it can."""
+    framework_images: Mapping[str, str] = field(default_factory=dict)
+    """In a cluster, the workers' image for each framework that has one, besides PyTorch."""
+    always_queue: bool = False
+    """Whether a run waits for the active one even if its order does not say so."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,12 @@ class SharedSettings:
     """How much of a rank's stdout, and of its stderr, is held: of more, its start and its end."""
     reserve_bytes: int = 64 << 20
     """How much of SQLite's disk is set aside for writing the state of runs."""
+    archive: str = ""
+    """Where the archives of runs lie: a folder, or ``s3://bucket/folder``."""
+    archive_days: int = 0
+    """How long they stay; 0: for ever."""
+    archive_logs: bool = False
+    """Whether they have what the ranks wrote."""
     url: str = "http://127.0.0.1:8000"
     """Where a browser reaches the master, for links."""
     grafana: GrafanaSettings | None = None
@@ -135,6 +149,9 @@ class SharedSettings:
             spool_bytes=_whole(environ, "MLBENCH_SPOOL_BYTES", cls.spool_bytes, least=1),
             log_bytes=_whole(environ, "MLBENCH_LOG_BYTES", cls.log_bytes, least=1),
             reserve_bytes=_whole(environ, "MLBENCH_RESERVE_BYTES", cls.reserve_bytes),
+            archive=environ.get("MLBENCH_ARCHIVE") or str(home.archive),
+            archive_days=_whole(environ, "MLBENCH_ARCHIVE_DAYS", cls.archive_days),
+            archive_logs=bool(_whole(environ, "MLBENCH_ARCHIVE_LOGS", 0)),
             url=(environ.get(names.ENV_URL) or cls.url).rstrip("/"),
             grafana=grafana,
             grafana_public_url=public_url.rstrip("/") if public_url else None,
@@ -192,13 +209,24 @@ def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
     return Limits(
         workers=_whole(environ, "MLBENCH_LIMIT_WORKERS", Limits.workers, least=1),
         cpus=_cores(environ, "MLBENCH_LIMIT_CPUS", Limits.cpus),
-        # Nothing limits what local workers send.
+        # Without an order, nothing limits what local workers send.
         bandwidth=_number(environ, "MLBENCH_LIMIT_BANDWIDTH") if in_cluster else 0.0,
+        no_bandwidth=environ.get(names.ENV_NO_BANDWIDTH, ""),
+        no_latency=environ.get(names.ENV_NO_LATENCY, ""),
         gpus=_whole(environ, "MLBENCH_LIMIT_GPUS", 0 if in_cluster else _gpus_here()),
         series=_whole(environ, "MLBENCH_LIMIT_SERIES", Limits.series, least=1),
         backends=tuple(sorted(_words(environ, "MLBENCH_BACKENDS"))) or Limits.backends,
         pool=pool,
+        framework_images=_pairs(environ, "MLBENCH_FRAMEWORK_IMAGES"),
+        always_queue=_always_queue(environ),
     )
+
+
+def _always_queue(environ: Mapping[str, str]) -> bool:
+    queue = environ.get("MLBENCH_QUEUE") or "asked"
+    if queue not in {"asked", "always"}:
+        raise SettingsError(f"$MLBENCH_QUEUE is {queue!r}; it must be asked or always")
+    return queue == "always"
 
 
 def _required(environ: Mapping[str, str], name: str) -> str:
@@ -213,6 +241,14 @@ def _words(environ: Mapping[str, str], name: str) -> frozenset[str]:
     """Split a list that is separated by commas, in lowercase."""
     words = (word.strip().lower() for word in environ.get(name, "").split(","))
     return frozenset(filter(None, words))
+
+
+def _pairs(environ: Mapping[str, str], name: str) -> dict[str, str]:
+    """Read a list such as ``jax=IMAGE,tensorflow=IMAGE``."""
+    pairs = [pair.partition("=") for pair in environ.get(name, "").split(",") if pair]
+    if all(key and value for key, _, value in pairs):
+        return {key: value for key, _, value in pairs}
+    raise SettingsError(f"${name} is {environ[name]!r}; it must be like jax=IMAGE,tensorflow=IMAGE")
 
 
 def _whole(environ: Mapping[str, str], name: str, default: int, least: int = 0) -> int:

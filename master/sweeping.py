@@ -5,11 +5,11 @@ that is killed loses nothing. PostgreSQL frees its room by itself (autovacuum).
 """
 
 import logging
-import threading
 import time
 
 from peewee import SqliteDatabase
 
+from master.bell import Rest
 from master.database import database, exclusive, run_sql
 from master.models import OWNED, Chunk, Deletion, Stream, deleted_owner
 
@@ -23,14 +23,14 @@ _ROWS = 10
 _PAGES = 8
 _SPARE_PAGES = 512
 _INCREMENTAL = 2
-_IDLE_SECONDS = 0.5
+_IDLE_SECONDS = 5.0
 _AFTER_ERROR_SECONDS = 5.0
 
 
-def run(stop: threading.Event) -> None:
+def run(rest: Rest) -> None:
     """Sweep until told to stop, and rest after each step for as long as it took."""
     pause = 0.0
-    while not stop.wait(pause):
+    while not rest.wait(pause):
         begun = time.monotonic()
         try:
             # Shrink first: the more pages are free, the longer SQLite takes for each.
@@ -42,7 +42,7 @@ def run(stop: threading.Event) -> None:
 
 def sweep() -> bool:
     """Delete some rows of a deleted owner; return whether there was one."""
-    deletion = Deletion.select().first()
+    deletion = Deletion.select().where(~Deletion.archived).first()
     if deletion is None:
         return False
     with exclusive(deletion.owner):

@@ -4,7 +4,7 @@ import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import get_args
+from typing import Any, get_args
 
 import falcon
 from falcon import Request, Response
@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from master.database import find_room
+from master.database import find_room, run_sql
 from master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from master.reading.counting import delivered_so_far
 from master.recording.limits import waiting_bytes
@@ -23,7 +23,9 @@ from mlbench.distribution import own_version
 from mlbench.names import ACTIVE_STATES, RunState
 
 # The newest runs only, so that the number of series is bounded.
-_RUNS_SHOWN = 100
+_RUNS_SHOWN = 30
+# Prometheus has nothing of those that were imported.
+_OWN_RUNS = "SELECT id, state, * FROM run WHERE origin IS NULL ORDER BY id DESC LIMIT ?"
 # As a label.
 _REASON_LENGTH = 100
 
@@ -64,6 +66,7 @@ class DatabaseCollector(Collector):
         """Tell of the master that browsers reach at ``url``, and how much its spool may hold."""
         self._url = url
         self._spool_limit_bytes = spool_limit_bytes
+        self._known: tuple[list[Any], Sequence[Metric]] = ([], list(_runs([])))
 
     def describe(self) -> list[Metric]:
         """Return nothing, so that registering does not read the database."""
@@ -72,8 +75,20 @@ class DatabaseCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the series of the master, its runs and its pods."""
         yield from self._master()
-        yield from _runs(list(Run.select().order_by(Run.id.desc()).limit(_RUNS_SHOWN)))
+        yield from self._all_runs()
         yield from _pods(list(Pod.select().order_by(Pod.name)))
+
+    def _all_runs(self) -> Iterator[Metric]:
+        """Yield the series of the newest runs; of those that have ended, as last time if it can."""
+        rows = run_sql(_OWN_RUNS, _RUNS_SHOWN).fetchall()
+        active = [row[0] for row in rows if row[1] in ACTIVE_STATES]
+        ended = [row for row in rows if row[1] not in ACTIVE_STATES]
+        if ended != self._known[0]:
+            self._known = ended, list(_runs(_find([row[0] for row in ended])))
+        # Without runs, there are the same families.
+        for family, same in zip(_runs(_find(active)), self._known[1], strict=True):
+            family.samples += same.samples
+            yield family
 
     def _master(self) -> Iterator[Metric]:
         yield _gauge(
@@ -105,10 +120,19 @@ class DatabaseCollector(Collector):
                 room.least,
             )
         yield GaugeMetricFamily(
+            "mlbench_unsealed_runs",
+            "Runs that have ended and whose archive could not be written yet.",
+            Run.select().where(Run.sealed_at.is_null(), Run.archive_problem != "").count(),
+        )
+        yield GaugeMetricFamily(
             "mlbench_kept_samples",
             "Samples that Prometheus cannot hold.",
             KeptSample.select().count(),
         )
+
+
+def _find(ids: Sequence[int]) -> list[Run]:
+    return list(Run.select().where(Run.id.in_(ids)).order_by(Run.id.desc())) if ids else []
 
 
 def _gauge(name: str, help_text: str, labels: Sequence[str], values: _Values) -> Metric:
@@ -123,7 +147,7 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         names.RUN_INFO,
         "What the run is.",
         ("run_id", "name", "benchmark", "backend", "workers"),
-        [((str(r.id), r.name, r.benchmark, r.backend, str(r.num_workers)), 1.0) for r in runs],
+        [((str(r.id), r.title, r.benchmark, r.backend, str(r.num_workers)), 1.0) for r in runs],
     )
     yield _gauge(
         names.RUN_STATE,
@@ -160,8 +184,9 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         (names.RUN_FINISHED, "When the run ended.", lambda r: r.finished_at),
         (names.RUN_GOAL_REACHED, "When the goal was first reached.", lambda r: r.goal_reached_at),
         (names.RUN_TIME_TO_GOAL, "Training time to the goal.", lambda r: r.goal_train_seconds),
-        (names.RUN_WORKERS, "Ranks of the run.", lambda r: r.num_workers),
-        (names.RUN_CPUS, "Cores of each rank, where the order says it.", lambda r: r.num_cpus),
+        (names.RUN_WORKERS, "Workers of the run.", lambda r: r.num_workers),
+        (names.RUN_WORLD_SIZE, "Processes of the run, a rank each.", lambda r: r.world_size),
+        (names.RUN_CPUS, "Cores of each worker, where the order says it.", lambda r: r.num_cpus),
         (names.RUN_ATTEMPTS, "Attempts so far.", lambda r: r.attempt),
         (names.RUN_LOST_RANKS, "Lost ranks of the latest attempt.", lambda r: lost[r.id]),
         (names.RUN_WAITING, "Bytes that wait for Prometheus, of an active run.", _waiting),
@@ -192,7 +217,7 @@ def _lost_ranks(runs: Sequence[Run]) -> Mapping[int, int]:
         .join(Run)
         .where(Rank.run.in_(runs), Rank.attempt == Run.attempt, Rank.lost != "")
     )
-    return Tally(rank.run_id for rank in lost)
+    return Tally(rank.run_id for rank in lost) if runs else {}
 
 
 def _samples(run: Run) -> Mapping[str, int]:

@@ -14,7 +14,8 @@ from pydantic import (
     model_validator,
 )
 
-from master import times
+from master import run_time, times
+from master.bell import ring
 from master.database import STATE, exclusive, run_sql
 from master.http import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank
@@ -26,6 +27,8 @@ from mlbench.records import AgentState
 # However many workers there are, together they poll this often at most.
 _POLLS_PER_SECOND = 200
 _FASTEST_POLL_SECONDS = 0.25
+# Of an agent that has nothing to tell: the controller wakes it when there is something to do.
+_RESTING_POLL_SECONDS = 3.0
 # Those not heard of for this long are not counted: pools shrink.
 _GONE_SECONDS = 60
 _TURNED_AWAY_SECONDS = 1.0
@@ -129,21 +132,26 @@ def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
             return _turn_away("wait" if report.state == "idle" else "stop")
         about = (report.state, report.run_id, report.attempt, report.ip, report.pod_uid)
         run_sql(_NOTE, pod, *about, now, heard or 0)
-        if report.run_id is not None:
-            _note_rank(pod, report, now)
+        noted = report.run_id is not None and _note_rank(pod, report)
         current = _current_rank(pod)
         if current is not None and not is_same_pod(current.pod_uid, report.pod_uid):
             # It was given to the pod before this one, and is lost with it.
             current = None
         never_begun = current and current.stop and not (current.reported or current.lost)
         if current and never_begun and report.state == "idle":
-            current.lost, current.exited_at = "it was stopped before it began", now
+            current.lost = "it was stopped before it began"
+            current.exited_at = run_time.now(current.run)
             current.save()
         do = decide(report, current)
+    if noted:
+        ring()
+    rests = do == "wait" and report.state != "exited"
     return Reply(
         do=do,
         next_poll_seconds=max(
-            _FASTEST_POLL_SECONDS, (others + 1) / _POLLS_PER_SECOND, _EASING * waited_seconds
+            _RESTING_POLL_SECONDS if rests else _FASTEST_POLL_SECONDS,
+            (others + 1) / _POLLS_PER_SECOND,
+            _EASING * waited_seconds,
         ),
         time=time.time(),
         assignment=current.assignment if current and do == "start" else None,
@@ -171,33 +179,36 @@ def decide(report: Report, current: Rank | None) -> Do:
     return "wait"
 
 
-def _note_rank(pod: str, report: Report, now: float) -> None:
-    """Write down that a rank has begun, failed or ended, the first time that its agent says so."""
-    rank = Rank.get_or_none(
-        Rank.worker == pod,
-        Rank.run == report.run_id,
-        Rank.attempt == report.attempt,
-        Rank.rank == report.rank,
-    )
-    if rank is None or rank.lost:
-        return
-    if report.failure and not rank.failure:
+def _note_rank(pod: str, report: Report) -> bool:
+    """Write down that a rank has begun, failed or ended, the first time that its agent says so.
+
+    Return whether there was something to write down.
+    """
+    its = (pod, report.run_id, report.attempt, report.rank)
+    found = Rank.rows("worker = ? AND run_id = ? AND attempt = ? AND rank = ?", *its)
+    if not found or found[0].lost:
+        return False
+    rank = found[0]
+    if failed := bool(report.failure and not rank.failure):
         rank.failure = report.failure
         rank.save(only=[Rank.failure])
     if rank.exit_code is not None:
         if report.state == "exited":
             streams.shorten(rank.run_id, rank.attempt, rank.rank, report.sizes)
-        return
+        return failed
     if rank.reported and report.state == "running":
-        return
+        return failed
     rank.reported = True
+    now = run_time.now(rank.run)
     if report.exited_at is not None and report.state == "exited":
         rank.exit_code = report.exit_code
-        # By the worker's clock, as all exits of one attempt are compared; but never in the future.
-        rank.exited_at = min(report.exited_at, now)
+        # As the worker says, as all exits of one attempt are compared; but never in the future.
+        at = report.exited_at - rank.clock_ahead
+        rank.exited_at = min(max(at, rank.assigned_at), now)
         streams.close(rank.run_id, rank.attempt, rank.rank, report.sizes)
     rank.reported_at = rank.reported_at or rank.exited_at or now
     rank.save()
+    return True
 
 
 def _current_rank(pod: str) -> Rank | None:
@@ -220,5 +231,5 @@ def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:
 
 def is_replaced(identity: PodIdentity) -> bool:
     """Check if the pool has seen another pod of this name since."""
-    pod = Pod.get_or_none(Pod.name == identity.name)
-    return pod is not None and not is_same_pod(pod.uid, identity.uid)
+    known = Pod.rows("name = ?", identity.name)
+    return any(not is_same_pod(pod.uid, identity.uid) for pod in known)

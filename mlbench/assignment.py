@@ -1,9 +1,32 @@
 """The assignment of a rank: what the master tells an agent to run."""
 
 from dataclasses import dataclass
+from ipaddress import IPv4Interface
 from typing import Any
 
+from mlbench.shaping import Shaping
+
 _HIGHEST_NUMBER = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Plug:
+    """The place of a rank in the network of local workers."""
+
+    address: str
+    prefix_length: int
+    shaping: Shaping
+    """How what it sends is held back."""
+
+    @property
+    def network(self) -> str:
+        """The network that all of them are in, such as 198.18.0.0/15."""
+        return str(IPv4Interface(f"{self.address}/{self.prefix_length}").network)
+
+    @classmethod
+    def from_fields(cls, fields: Any) -> "Plug":
+        """Return the plug that a JSON object describes, or raise a KeyError or TypeError."""
+        return cls(**{**fields, "shaping": Shaping(**fields["shaping"])})
 
 
 @dataclass(frozen=True)
@@ -26,6 +49,8 @@ class Assignment:
     seed: int | None = None
     deadline_at: float | None = None
     """When training shall end, in Unix seconds by the master's clock."""
+    plug: Plug | None = None
+    """Where its network is one of its own; None for that of its agent."""
 
     @classmethod
     def from_fields(cls, fields: Any) -> "Assignment":
@@ -36,7 +61,8 @@ class Assignment:
         """
         try:
             command, cpus = tuple(fields["command"]), tuple(fields["cpus"])
-            found = cls(**{**fields, "command": command, "cpus": cpus})
+            plug = Plug.from_fields(fields["plug"]) if fields.get("plug") else None
+            found = cls(**{**fields, "command": command, "cpus": cpus, "plug": plug})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an assignment: {error}") from error
         # The agent makes paths of these.

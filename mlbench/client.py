@@ -18,25 +18,32 @@ from mlbench.discovery import HINT_ELSEWHERE, Place, find_connection, find_pod, 
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home
 from mlbench.names import StreamName
+from mlbench.original import MLBENCH_BACKENDS, MLBENCH_IMAGES, image_name
 from mlbench.records import (
     Alert,
     Benchmark,
+    Imported,
     Info,
     LogPage,
     LogSearch,
     Manifest,
+    Planned,
     Pod,
     Point,
     Record,
     Run,
     RunEvent,
     RunOptions,
+    RunSet,
     Series,
+    Verification,
 )
 from mlbench.results import Comparison, Result
 from mlbench.transport import Address, Answer, HttpClient, OnProgress, Params, parse_address
 
-Format = Literal["zip", "csv", "json"]
+__all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]
+
+Format = Literal["zip", "csv", "json", "mllog"]
 
 _Moment = datetime | str
 _Names = str | Sequence[str]
@@ -171,8 +178,8 @@ class ApiClient:
         self,
         name: str,
         num_workers: int,
-        num_cpus: float | None = None,
-        max_bandwidth: float | None = None,
+        num_cpus: float | None = 2.0,
+        max_bandwidth: float | None = 1000,
         image: str | None = None,
         backend: str | None = None,
         custom_image_name: str | None = None,
@@ -189,14 +196,13 @@ class ApiClient:
         never sent twice: after a ``NoAnswerError``, look with ``get_runs`` whether it arrived.
 
         Args:
-            name: lowercase letters, digits and hyphens.
-            num_workers: worker pods, one rank each.
-            num_cpus: cores of each worker. MLBench's client asks for 2 by default; this one for
-                no limit, as not every machine has as many.
-            max_bandwidth: between workers, in Mbit/s. MLBench's client asks for 1000 by default;
-                this one for no limit, as not every pool can set one.
-            image: name of an official benchmark image.
-            backend: communication backend, e.g. ``gloo``.
+            name: any text.
+            num_workers: worker pods, one rank each unless the command starts several processes.
+            num_cpus: cores of each worker; None for its share of them, where there are fewer.
+            max_bandwidth: between workers, in Mbit/s. Where it cannot be limited to 1000, that
+                asks for nothing, as None does.
+            image: an official benchmark: a key of ``MLBENCH_IMAGES``, or what stands for it there.
+            backend: one of ``MLBENCH_BACKENDS``, in any case.
             custom_image_name: any image, to run ``custom_image_command`` in.
             custom_image_command: the command.
             custom_backend: a backend that the master does not know, instead of ``backend``.
@@ -217,7 +223,7 @@ class ApiClient:
             num_workers=num_workers,
             num_cpus=num_cpus,
             max_bandwidth=max_bandwidth,
-            image_name="custom_image" if is_custom else image,
+            image_name="custom_image" if is_custom else image_name(image),
             custom_image_name=custom_image_name,
             custom_image_command=custom_image_command,
             backend="custom_backend" if custom_backend is not None else backend,
@@ -233,8 +239,20 @@ class ApiClient:
         """Ask for a run to be stopped. It has stopped when its state is STOPPED."""
         return self._http.request("POST", f"{_run(run_id)}stop/", _one(Run))
 
+    def verify_run(
+        self, run_id: int | str, *, restore: bool = False
+    ) -> Future[Answer[Verification]]:
+        """Verify a run's archive, by itself and against what Prometheus has.
+
+        Args:
+            run_id: a run that has ended.
+            restore: whether to write what Prometheus lacks, if it is not older than 23 hours.
+        """
+        path = f"{_run(run_id)}verification/?restore={str(restore).lower()}"
+        return self._http.request("POST", path, _one(Verification))
+
     def delete_run(self, run_id: int | str) -> Future[Answer[None]]:
-        """Delete a run that has ended."""
+        """Delete a run; one that is active is stopped first, and then gone as soon as it ends."""
         # Not repeated: the second request would find no run if the first was carried out.
         return self._http.request("DELETE", _run(run_id), lambda content: None, repeatable=False)
 
@@ -245,6 +263,66 @@ class ApiClient:
     def get_manifest(self, run_id: int | str) -> Future[Answer[Manifest]]:
         """Get what a run's result depends on: code, settings, machines and versions."""
         return self._get(f"{_run(run_id)}manifest/", _one(Manifest))
+
+    # --- Archives ---
+
+    def download_archive(self, run_id: int | str, file: BinaryIO) -> int:
+        """Write a run's archive to a file, in this thread, and return its size in bytes."""
+        return self._http.download(f"{_run(run_id)}archive/", {}, file, None)
+
+    def import_archive(self, file: BinaryIO) -> Answer[Imported]:
+        """Import the run of an archive, in this thread.
+
+        Raises:
+            ApiError: the file is no archive, is damaged, or is too large.
+            NoAnswerError: the master does not answer.
+        """
+        return self._http.upload("/api/archives/", _one(Imported), file)
+
+    # --- Benchmark sets ---
+
+    def create_set(
+        self,
+        name: str,
+        places: Sequence[Planned],
+        *,
+        official: bool = False,
+        until_percent: float | None = None,
+        **order: Any,
+    ) -> Future[Answer[RunSet]]:
+        """Register a set, so that its runs can be ordered; the same once more is the same set.
+
+        Args:
+            name: what the names of its runs begin with.
+            places: the number of workers, the seed and the swept values of each run, in order.
+            official: whether to follow MLPerf's rules.
+            until_percent: how well every mean is to be known for the set to end early.
+            order: what all runs are ordered with: arguments of ``create_run``.
+        """
+        if order.get("custom_image_name") is not None:
+            order["image_name"] = "custom_image"
+        body = _given(
+            name=name,
+            places=[_given(**vars(place)) for place in places],
+            official=official or None,
+            until_percent=until_percent,
+            **order,
+        )
+        return self._http.request("POST", "/api/sets/", _one(RunSet), body=body)
+
+    def get_sets(self) -> Future[Answer[list[RunSet]]]:
+        """Get all sets, the oldest first."""
+        return self._get("/api/sets/", _list_of(RunSet))
+
+    def get_set(self, name: str) -> Future[Answer[RunSet]]:
+        """Get a set: what was registered, and what became of it."""
+        return self._get(_set(name), _one(RunSet))
+
+    def create_set_run(self, name: str, place: int, *, queue: bool = False) -> Future[Answer[Run]]:
+        """Order the run of a set's place, as it was registered. An order is never sent twice."""
+        body = _given(place=place, queue=queue or None)
+        path = f"{_set(name)}runs/"
+        return self._http.request("POST", path, _one(Run), body=body, repeatable=False)
 
     # --- Results ---
 
@@ -402,13 +480,13 @@ class ApiClient:
         last_n: int | None = None,
         until: _Moment | None = None,
     ) -> Future[Answer[dict[str, Series]]]:
-        """Get the series of all worker pods, by the pods' names.
+        """Get the series of all worker pods, by the pods' names, and of all runs, by their ids.
 
         The options are those of ``get_run_metrics``. The future raises ApiError if the series of
-        a pod are no longer complete; the other pods can still be asked for one by one.
+        one of them are no longer complete; the others can still be asked for one by one.
         """
-        params = _selection("pod", since, summarize, metric_filter, last_n, until)
-        return self._get("/api/metrics/", _series_of_pods, params)
+        params = _selection("all", since, summarize, metric_filter, last_n, until)
+        return self._get("/api/metrics/", _series_by_owner, params)
 
     def download_run_metrics(
         self, run_id: int | str, since: _Moment | None = None, summarize: int | None = None
@@ -432,7 +510,8 @@ class ApiClient:
         Args:
             run_id: the run.
             file: open for writing. After an error it holds a part of the answer.
-            format: of the file.
+            format: of the file. ``mllog`` is that of MLPerf's logging, of the whole run, for its
+                compliance checker.
             since: only what is newer; a datetime without a zone is in UTC.
             summarize: at most this many points of each series, averaged.
             on_progress: called after each piece with the bytes received so far, and with all
@@ -442,6 +521,8 @@ class ApiClient:
             ApiError: the master refuses.
             NoAnswerError: it does not answer, or breaks off.
         """
+        if format == "mllog":
+            return self._http.download(f"{_run(run_id)}mllog/", {}, file, on_progress)
         params = _selection("run", since, summarize) | {"format": format}
         return self._http.download(_metrics(run_id), params, file, on_progress)
 
@@ -500,6 +581,10 @@ class ApiClient:
 
 def _run(run_id: int | str) -> str:
     return f"/api/runs/{quote(str(run_id), safe='')}/"
+
+
+def _set(name: str) -> str:
+    return f"/api/sets/{quote(name, safe='')}/"
 
 
 def _metrics(name: int | str) -> str:
@@ -565,9 +650,9 @@ def _series(content: bytes) -> Series:
     return msgspec.json.decode(content, type=Series)
 
 
-def _series_of_pods(content: bytes) -> dict[str, Series]:
+def _series_by_owner(content: bytes) -> dict[str, Series]:
     found = msgspec.json.decode(content, type=dict[str, Series | str])
     for answer in found.values():
-        if isinstance(answer, str):  # why the pod's series are not complete
+        if isinstance(answer, str):  # why its series are not complete
             raise ApiError(HTTPStatus.BAD_GATEWAY, answer)
     return cast("dict[str, Series]", found)

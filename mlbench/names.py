@@ -18,6 +18,7 @@ ENV_CHECKPOINTS: Final = "MLBENCH_CHECKPOINTS"  # a folder, the same for all att
 ENV_SEED: Final = "MLBENCH_SEED"
 ENV_DEADLINE: Final = "MLBENCH_DEADLINE"  # Unix seconds by this machine's clock
 ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
+ENV_AGENT: Final = "MLBENCH_AGENT"  # where MLBench's original library reports: user:token@host:port
 
 # --- Set by the local stack for its services. ---
 ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a token
@@ -26,6 +27,9 @@ ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"  # may carry a user and a p
 ENV_URL: Final = "MLBENCH_URL"  # where browsers and the command line reach the master
 ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"
+ENV_LET_OUT: Final = "MLBENCH_LET_OUT"  # lets local workers' code out of its own network
+ENV_NO_BANDWIDTH: Final = "MLBENCH_NO_BANDWIDTH"  # why workers' bandwidth cannot be limited
+ENV_NO_LATENCY: Final = "MLBENCH_NO_LATENCY"  # why what they send can be neither late nor lost
 ENV_SCRAPE_INTERVAL: Final = "MLBENCH_SCRAPE_INTERVAL"  # of Prometheus, for Grafana: 2s
 ENV_DASHBOARDS: Final = "MLBENCH_DASHBOARDS"  # the folder that Grafana reads
 ENV_PROMETHEUS_BASIC_AUTH: Final = "MLBENCH_PROMETHEUS_BASIC_AUTH"  # for Grafana: true
@@ -60,6 +64,9 @@ Phase = Literal[
 ]
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 
+# --- What limits the network, as it is swept, and in which units. ---
+NETWORK_UNITS: Final = {"bandwidth": "Mbit/s", "latency": "ms", "loss": "%"}
+
 # --- Recorded series: exact, every value with its own time. ---
 RUN_METRIC: Final = "mlbench_run_metric"  # {run_id, metric, rank}
 POD_METRIC: Final = "mlbench_pod_metric"  # {pod, metric}
@@ -76,9 +83,15 @@ TRAIN_ACCURACY: Final = "train_Prec@1"  # percent
 VAL_LOSS: Final = "val_global_loss"
 VAL_ACCURACY: Final = "val_global_Prec@1"  # percent, over the whole validation set
 VAL_ACCURACY5: Final = "val_global_Prec@5"  # the right class is among the five likeliest
+TRAIN_PERPLEXITY: Final = "train_Perplexity"  # e to the mean loss of a token
+VAL_PERPLEXITY: Final = "val_global_Perplexity"
 TRAIN_R2: Final = "train_R2"  # coefficient of determination
 VAL_R2: Final = "val_global_R2"
 LEARNING_RATE: Final = "learning_rate"
+BYTES_SENT: Final = "bytes_sent"  # by this rank in a step, to exchange gradients or weights
+BYTES_PER_STEP: Final = "bytes_sent_per_step"  # the mean over all steps so far
+MLBENCH_TOTAL: Final = "global_cum_"  # and a step of MLBench's: its seconds, by rank 0
+TASK_RESULT: Final = "TaskResult"  # a text, by rank 0: MLBench's official result
 
 # What the communication task records of a message, beside its size.
 MESSAGE_BYTES: Final = "message_bytes"
@@ -97,7 +110,19 @@ WORKER_STEP_SECONDS: Final = "mlbench_worker_step_seconds"
 WORKER_PHASE_SECONDS: Final = "mlbench_worker_phase_seconds_total"  # {phase}
 WORKER_PROGRESS: Final = "mlbench_worker_progress_timestamp_seconds"
 WORKER_RUNNING: Final = "mlbench_worker_running"
+WORKER_WAITING: Final = "mlbench_worker_waiting_seconds_total"  # {cause: others or own}
+WORKER_OTHERS: Final = "mlbench_worker_others_core_seconds_total"
+WORKER_STOLEN: Final = "mlbench_worker_stolen_seconds_total"
+WORKER_THROTTLED: Final = "mlbench_worker_throttled_seconds_total"
+WORKER_PRESSURE: Final = "mlbench_worker_pressure_seconds_total"  # {of: node or pod, resource}
+WORKER_MAJOR_FAULTS: Final = "mlbench_worker_major_faults_total"
+WORKER_SWITCHES: Final = "mlbench_worker_involuntary_switches_total"
+WORKER_CORE_HERTZ: Final = "mlbench_worker_core_hertz"
+WORKER_GPU_LIMITED: Final = "mlbench_worker_gpu_limited_seconds_total"  # {reason}
 WORKER_TIME: Final = "mlbench_worker_time_seconds"  # without labels: the worker's clock
+
+# A run is disturbed if it waited for others' work, or had its cores stolen, for more of its time.
+DISTURBED_SHARE: Final = 0.05
 
 # --- Scraped from the master. ---
 RUN_INFO: Final = "mlbench_run_info"  # {run_id, name, benchmark, backend, workers}
@@ -110,6 +135,7 @@ RUN_GOAL: Final = "mlbench_run_goal"  # {run_id, metric, better: higher or lower
 RUN_GOAL_REACHED: Final = "mlbench_run_goal_reached_timestamp_seconds"
 RUN_TIME_TO_GOAL: Final = "mlbench_run_time_to_goal_seconds"  # of training, evaluation left out
 RUN_WORKERS: Final = "mlbench_run_workers"
+RUN_WORLD_SIZE: Final = "mlbench_run_world_size"
 RUN_CPUS: Final = "mlbench_run_cpus"
 RUN_ATTEMPTS: Final = "mlbench_run_attempts"
 RUN_LOST_RANKS: Final = "mlbench_run_lost_ranks"
@@ -124,12 +150,21 @@ GPU_ENERGY: Final = "mlbench_gpu_energy_joules_total"  # {node, gpu, uuid, pod}
 
 # --- Pods. ---
 THIS_MACHINE: Final = "local"  # the image of a command that runs on the local worker's machine
+UNASKED_BANDWIDTH: Final = 1000  # Mbit/s that MLBench's clients send where nothing is asked for
 LOCAL_POD_PREFIX: Final = "local-mlbench-worker-"
 
 
 def message_metric(operation: str, dtype: str, figure: MessageFigure) -> str:
     """Return the recorded metric of a message, e.g. ``all_reduce_float32_seconds``."""
     return f"{operation}_{dtype}_{figure}"
+
+
+def own_names_file(metrics_file: str, pid: int) -> str:
+    """Return the file beside a metrics file that lists, a line each, what a process records itself.
+
+    What it writes of the same names to TensorBoard's event files is not recorded again.
+    """
+    return f"{metrics_file}.{pid}.names"
 
 
 def phase_metric(phase: Phase) -> str:

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from mlbench.names import VAL_ACCURACY, VAL_PERPLEXITY
 from mlbench.stated import is_setting, spell
 
 _PERCENT = 100.0
@@ -38,6 +39,11 @@ class Options:
 
         Subclasses add their own.
         """
+        return {}
+
+    @classmethod
+    def _implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the defaults that follow from what is given, where a class's own do not hold."""
         return {}
 
     def __post_init__(self) -> None:
@@ -110,7 +116,7 @@ def read(config: type[C], texts: Mapping[str, str]) -> C:
             hint = f"do you mean {close[0]}?" if close else f"there are {', '.join(known)}"
             raise OptionError(given, f"is no option of this task: {hint}")
         values[name] = known[name].read(text)
-    return config(**values)
+    return config(**config._implied(values) | values)
 
 
 def _sentences(config: type) -> dict[str, str]:
@@ -140,10 +146,13 @@ def _own_sentences(config: type) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TrainingOptions(Options):
-    """The hyper-parameters of every training by SGD; a task sets the defaults."""
+    """The hyper-parameters of every training; a task sets the defaults."""
 
-    goal: float = _PERCENT
-    """Validation accuracy in percent at which the training ends."""
+    goal_metric: ClassVar[str]
+    lower_is_better: ClassVar[bool] = False
+
+    goal: float = 0.0
+    """Value of the goal's metric at which the training ends."""
     epochs: int = 1
     """Epochs after which the training ends short of the goal."""
     learning_rate: float = 0.1
@@ -153,7 +162,6 @@ class TrainingOptions(Options):
 
     def _rules(self) -> dict[str, bool]:
         return super()._rules() | {
-            "goal must be from 0 to 100": 0 <= self.goal <= _PERCENT,
             "epochs must be at least 1": self.epochs >= 1,
             "learning_rate must be more than 0": 0 < self.learning_rate < float("inf"),
             "seed must be from 0 to 4294967295": 0 <= self.seed < 2**32,
@@ -161,7 +169,34 @@ class TrainingOptions(Options):
 
 
 @dataclass(frozen=True)
-class MomentumOptions(TrainingOptions):
+class AccuracyOptions(TrainingOptions):
+    """A training to a share of what is classified correctly."""
+
+    goal_metric: ClassVar[str] = VAL_ACCURACY
+
+    goal: float = _PERCENT
+    """Validation accuracy in percent at which the training ends."""
+
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {"goal must be from 0 to 100": 0 <= self.goal <= _PERCENT}
+
+
+@dataclass(frozen=True)
+class PerplexityOptions(TrainingOptions):
+    """The training of a language model to a perplexity: e to the mean cross entropy in nats."""
+
+    goal_metric: ClassVar[str] = VAL_PERPLEXITY
+    lower_is_better: ClassVar[bool] = True
+
+    goal: float = 1.0
+    """Validation perplexity at which the training ends; lower is better, 1 is perfect."""
+
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {"goal must be at least 1": 1 <= self.goal < float("inf")}
+
+
+@dataclass(frozen=True)
+class MomentumOptions(AccuracyOptions):
     """The hyper-parameters of SGD with momentum and weight decay."""
 
     momentum: float = 0.9
@@ -201,21 +236,126 @@ class ModelOptions(DeviceOptions):
 
     precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
     """Number format of products; the parameters stay fp32. tf32 and fp16 are for GPUs."""
-    channels_last: bool = True
-    """Whether images lie in memory pixel by pixel, which is faster, or channel by channel."""
     compile: bool = False
     """Whether torch.compile translates the model first, which takes up to a minute."""
 
 
+Topology = Literal["ring", "complete"]
+
+
+@dataclass(frozen=True)
+class ImageModelOptions(ModelOptions):
+    """Where and how a neural network for images is computed."""
+
+    channels_last: bool = True
+    """Whether images lie in memory pixel by pixel, which is faster, or channel by channel."""
+
+
 @dataclass(frozen=True)
 class ExchangeOptions(Options):
-    """How gradients are averaged over the ranks."""
+    """How ranks keep their models together: the algorithm, and what it may be set to."""
 
-    exchange: Literal["ddp", "flat", "per-layer"] = "ddp"
-    """How the ranks average their gradients: in DDP's buckets, in one buffer, or layer by layer."""
-    compression: Literal["none", "fp16", "bf16", "powersgd"] = "none"
-    """How gradients are compressed on their way; only with the exchange ddp."""
+    exchange: Literal[
+        "ddp",
+        "flat",
+        "per-layer",
+        "local-sgd",
+        "post-local-sgd",
+        "decentralized",
+        "choco",
+        "signsgd",
+        "topk",
+        "randomk",
+        "qsgd",
+        "powersgd",
+    ] = "ddp"
+    """The algorithm: the first three send all gradients, the next four weights, others few bits."""
+    compression: Literal["none", "fp16", "bf16"] = "none"
+    """How ddp rounds gradients on their way."""
+    local_steps: int = 16
+    """Steps that each rank of local SGD takes alone."""
+    switch_epoch: int = 5
+    """Epoch in which the local steps of post-local SGD begin; gradients are averaged before."""
+    topology: Topology = "ring"
+    """Which ranks are neighbours in decentralized algorithms."""
+    gossip_compression: Literal["sign", "topk"] = "sign"
+    """How choco's ranks compress what they tell: a bit for each weight, or the largest changes."""
+    gossip_step: float = 0.4
+    """How far choco's ranks go towards their neighbours in a step: 1 is all the way."""
+    density: float = 0.01
+    """Share of the values that topk and randomk, or choco with topk, send."""
+    bits: Literal[2, 4, 8] = 4
+    """Bits of each value that qsgd sends."""
+    matrix_rank: int = 2
+    """Rank of the matrices that powersgd sends."""
 
     def _rules(self) -> dict[str, bool]:
-        fits = self.compression == "none" or self.exchange == "ddp"
-        return super()._rules() | {"compression needs exchange=ddp": fits}
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        rules = {
+            f"{name} needs exchange={' or '.join(users)}": (
+                self.exchange in users or getattr(self, name) == defaults[name]
+            )
+            for name, users in _USERS.items()
+        }
+        # It multiplies gradients by a factor of its own, which changes: no memory could be kept.
+        scaled = getattr(self, "precision", None) == "fp16"
+        return super()._rules() | {
+            **rules,
+            f"precision must not be fp16 with exchange={self.exchange}": (
+                not scaled or self.exchange not in _REMEMBERING
+            ),
+            "local_steps must be at least 1": self.local_steps >= 1,
+            "switch_epoch must be at least 1": self.switch_epoch >= 1,
+            "gossip_step must be more than 0 and at most 1": 0 < self.gossip_step <= 1,
+            "density must be more than 0 and at most 1": 0 < self.density <= 1,
+            "matrix_rank must be at least 1": self.matrix_rank >= 1,
+        }
+
+
+# The algorithms that an option is for.
+_USERS = {
+    "compression": ("ddp",),
+    "local_steps": ("local-sgd", "post-local-sgd"),
+    "switch_epoch": ("post-local-sgd",),
+    "topology": ("decentralized", "choco"),
+    "gossip_compression": ("choco",),
+    "gossip_step": ("choco",),
+    "density": ("topk", "randomk", "choco"),
+    "bits": ("qsgd",),
+    "matrix_rank": ("powersgd",),
+}
+_REMEMBERING = {"signsgd", "topk", "randomk", "powersgd"}
+
+
+Framework = Literal["torch", "jax", "tensorflow"]
+
+
+@dataclass(frozen=True)
+class FrameworkOptions(Options):
+    """What computes the training."""
+
+    framework: Framework = "torch"
+    """What trains the model: PyTorch, or on CPUs in fp32 JAX or TensorFlow, where installed."""
+
+    def _rules(self) -> dict[str, bool]:
+        rules = super()._rules()
+        if self.framework == "torch":
+            return rules
+        return rules | {
+            f"{name} must be {' or '.join(map(spell, right))} with framework={self.framework}": (
+                getattr(self, name, right[0]) in right
+            )
+            for name, right in _OF_FRAMEWORKS.items()
+        }
+
+
+# What JAX and TensorFlow train with here: fp32 on CPUs, and one sum of all gradients.
+_OF_FRAMEWORKS: Mapping[str, tuple[Any, ...]] = {
+    "backend": ("gloo",),
+    "device": ("auto", "cpu"),
+    "precision": ("fp32",),
+    "channels_last": (True,),
+    "compile": (False,),
+    "exchange": ("ddp",),
+    "compression": ("none",),
+}

@@ -40,6 +40,11 @@ RUN_STATE: Final[Mapping[RunState, str]] = {
     "FAILED": RED,
     "STOPPED": ORANGE,
 }
+# From worst to best, each with the colour of texts on it.
+HEAT: Final = (
+    *((colour, "#000000") for colour in ("#e4effc", "#c3dbf8", "#9bc2f2", "#6da3e8")),
+    *((colour, "#ffffff") for colour in ("#2f6fc4", "#1f529b", "#143a73")),
+)
 # As Kubernetes names them.
 POD_PHASE: Final[Mapping[str, str]] = {
     "Pending": YELLOW,

@@ -15,6 +15,8 @@ class LocalWorker:
     alive: bool
     trouble: str = ""
     """Why it is not alive; empty if it is."""
+    port: int = 0
+    """Where its agent is woken, and serves its metrics."""
 
 
 @dataclass(frozen=True)

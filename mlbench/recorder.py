@@ -3,37 +3,44 @@
 ``{"time":1763683200.123456,"step":12,"metrics":{"train_loss":0.31,"learning_rate":0.1}}``
 
 The file is the queue: the agent ships it, so a training process does no networking. Each line is
-one ``write(2)`` to a file opened for appending, so a killed process loses nothing that it logged.
+one ``write(2)`` to a file opened for appending, so a killed process loses nothing that it logged,
+and several processes of one worker share its file. A line of another rank than the worker's says
+so: ``"rank":3``.
 """
 
 import json
 import os
-import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import SupportsFloat
 
+from mlbench.clock import SteadyClock
+from mlbench.process import of_worker, this_process
 from mlbench.stated import LONGEST_NAME, Setting, check_settings
 
 Value = SupportsFloat | str
 
-# Goes on while the machine sleeps, and nobody can set it. macOS has one clock less.
-_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 # repr() of the floats that JSON spells differently (as Python's json module does).
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 class Recorder:
-    """Appends metrics to one rank's metrics file.
+    """Appends a process's metrics to the file that its worker's processes share.
 
     All times are as far apart as they were, even if the system's clock is set meanwhile.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._ahead = time.time() - time.clock_gettime(_STEADY)
+    def __init__(self, path: Path, environ: Mapping[str, str] = os.environ) -> None:
+        """Open the file, and state which process this is, if its worker has several."""
+        self._clock = SteadyClock()
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._keys = _Keys()
+        process, worker = this_process(environ), of_worker(environ)
+        self._rank = "" if process.rank == worker.rank else f'"rank":{process.rank},'
+        if process != worker:
+            self._state("process", asdict(process))
 
     def write(self, metrics: Mapping[str, Value], step: int | None) -> None:
         """Append one line with the metrics and the time now.
@@ -49,13 +56,13 @@ class Recorder:
         except (TypeError, ValueError, OverflowError):
             _complain(metrics)
             raise
-        step_field = "" if step is None else f'"step":{step},'
-        self._append(f'{{"time":{self._now():.6f},{step_field}"metrics":{{{fields}}}}}\n')
+        which = self._rank if step is None else f'{self._rank}"step":{step},'
+        self._append(f'{{"time":{self._clock.now():.6f},{which}"metrics":{{{fields}}}}}\n')
 
     def write_goal(self, metric: str, value: float, lower_is_better: bool) -> None:
         """Append a line with the goal of the run."""
         goal = {"metric": metric, "value": value, "lower_is_better": lower_is_better}
-        self._append(json.dumps({"time": round(self._now(), 6), "goal": goal}) + "\n")
+        self._state("goal", goal)
 
     def write_settings(self, settings: Mapping[str, Setting]) -> None:
         """Append a line with the settings of the run's task.
@@ -64,15 +71,14 @@ class Recorder:
             ValueError: they are too many or too long, or of other types.
         """
         check_settings(settings)
-        stated = {"time": round(self._now(), 6), "settings": dict(settings)}
-        self._append(json.dumps(stated) + "\n")
+        self._state("settings", dict(settings))
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
 
-    def _now(self) -> float:
-        return self._ahead + time.clock_gettime(_STEADY)
+    def _state(self, what: str, content: Mapping[str, object]) -> None:
+        self._append(json.dumps({"time": round(self._clock.now(), 6), what: content}) + "\n")
 
     def _append(self, line: str) -> None:
         data = line.encode()

@@ -129,13 +129,29 @@ class Delivery(Record):
 
 @dataclass(frozen=True)
 class Rank(Record):
-    """A rank of the run's latest attempt."""
+    """A worker of the run's latest attempt, and its rank among the workers."""
 
     rank: int
     pod: str
     """The worker that runs it."""
     exit_code: int | None
     """None until it has ended."""
+    processes: tuple[int, ...] = ()
+    """The ranks of its processes: its own, unless its command has started several (torchrun)."""
+
+
+@dataclass(frozen=True)
+class Origin(Record):
+    """Where an imported run comes from."""
+
+    installation: str
+    """The host of its master; empty where its archive does not say."""
+    run_id: int
+    """Its id there."""
+    imported_at: Time
+
+    def __str__(self) -> str:
+        return f"run {self.run_id} of {self.installation or 'another installation'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +160,9 @@ class Run(Record):
 
     id: int
     name: str
+    """As Kubernetes takes names; of a run whose own is no such name, made from that."""
+    display_name: str = ""
+    """Its own name, as it was ordered; empty in archives from before there were any."""
     created_at: Time
     started_at: Time | None
     finished_at: Time | None
@@ -154,6 +173,7 @@ class Run(Record):
     """What it waits for: before it begins, between attempts, or to be counted; else empty."""
     job_id: str = ""
     job_metadata: Mapping[str, Any] = field(default_factory=dict)
+    """What MLBench's dashboard told of it: `command`, `master_name` (the pod of rank 0), `pods`."""
     benchmark: str = ""
     """The official task; empty where the run brought its own command."""
     args: Mapping[str, str] = field(default_factory=dict)
@@ -166,19 +186,33 @@ class Run(Record):
     backend: str = ""
     run_all_nodes: bool = True
     num_workers: int
+    world_size: int = 0
+    """How many processes train, a rank each: one in each worker, unless they state more."""
     num_cpus: float | None = None
     """Cores of each worker; None if they are not limited."""
     max_bandwidth: float | None = None
     """Mbit/s that each worker may send; None if it is not limited."""
+    latency_ms: float | None = None
+    """By how many ms more all that a worker sends is late; None: by none."""
+    loss_percent: float | None = None
+    """The share of what a worker sends that is lost; None: none."""
     gpu_enabled: bool = False
     light_target: bool = False
     seed: int | None = None
     deadline_seconds: float | None = None
     """When training ends, in seconds after the start of the run; None: never."""
     max_restarts: int = 0
+    set_name: str | None = None
+    """The benchmark set that it was run for; None: none."""
+    place: int | None = None
+    """Its place in the set, from 1 on."""
+    swept: Mapping[str, str] = field(default_factory=dict)
+    """The values of what its set sweeps, as they were given; its order has them too."""
     attempt: int
     """0 until it starts, then 1, and one more for each restart."""
     stop_requested: bool = False
+    delete_requested: bool = False
+    """Whether it is deleted once it has ended."""
     settings: Mapping[str, Setting] | None = None
     """The settings of the task, as it states them; None until it does."""
     goal: Goal | None
@@ -188,12 +222,66 @@ class Run(Record):
     """Training time until then; None where it was not recorded."""
     delivery: Delivery | None
     """None until its samples are counted: by its end, or soon after it was stopped or failed."""
+    archive: str | None = None
+    """The file name of its archive; None until it is sealed, soon after its end."""
+    archive_sha256: str | None = None
+    """The archive's digest."""
+    archive_problem: str = ""
+    """Why it is not sealed, or not with its latest samples; else empty."""
+    origin: Origin | None = None
+    """Of an imported run, which is read only; None for a run of this installation."""
     ranks: tuple[Rank, ...]
+
+    @property
+    def title(self) -> str:
+        """The name for people."""
+        return self.display_name or self.name
 
     @property
     def active(self) -> bool:
         """Whether the run has not ended."""
         return self.state in ACTIVE_STATES
+
+
+@dataclass(frozen=True)
+class OriginalRun(Record):
+    """A run in the list for MLBench's original command line, which prints each of its fields."""
+
+    id: int
+    name: str
+    """Its own name, as it was ordered."""
+    created_at: Time
+    state: str
+    """In lowercase."""
+    num_workers: int
+    job_id: str
+    job_metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Verification(Record):
+    """What was found when a run's archive was verified."""
+
+    run_id: int
+    archive: str | None
+    """The file name; None for a run that is not sealed."""
+    archive_sha256: str | None
+    delivery: Delivery | None
+    """How many samples the run has recorded, and where they were at its end."""
+    problems: tuple[str, ...]
+    """What is damaged or missing, in the archive or in Prometheus, a sentence each."""
+    restored: int
+    """The samples that were written to Prometheus again."""
+
+
+@dataclass(frozen=True)
+class Imported(Record):
+    """What became of an archive."""
+
+    run: Run
+    """The run that it is of."""
+    added: bool
+    """False if the run was here already."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -211,8 +299,101 @@ class RunOptions(TypedDict, total=False):
     """When training ends, in seconds after the start of the run."""
     max_restarts: int
     """How often to start again after a failure."""
+    latency_ms: float | None
+    """By how many ms more all that a worker sends is late."""
+    loss_percent: float | None
+    """The share of what a worker sends that is lost."""
     queue: bool
     """Wait while another run is active; otherwise that is a refusal (409)."""
+
+
+# --- Benchmark sets ---
+
+
+@dataclass(frozen=True)
+class Planned(Record):
+    """A place as it is registered."""
+
+    num_workers: int
+    seed: int | None = None
+    """Of its first run; one that is run in its stead has a seed that the set has not used."""
+    swept: Mapping[str, str] = field(default_factory=dict)
+    """The values of what the set sweeps: ``{"exchange": "flat", "bandwidth": "20"}``."""
+
+
+@dataclass(frozen=True)
+class Trial(Record):
+    """A run that was ordered for a place of a set, and stays in the set's ledger."""
+
+    place: int
+    run_id: int
+    seed: int | None
+    state: RunState
+    reason: str
+    """Why it failed, or was stopped; else empty."""
+    disturbed: bool
+    deleted: bool
+    """The run was: of what it did, this is left."""
+    counts: bool
+    remark: str
+    """Why it does not count, or as what; else empty."""
+
+    @property
+    def active(self) -> bool:
+        """Whether the run has not ended."""
+        return self.state in ACTIVE_STATES and not self.deleted
+
+
+@dataclass(frozen=True)
+class SetPlace(Record):
+    """A place of a set: what was to be run there, and what was."""
+
+    number: int
+    """From 1 on, in the order in which the places are to be run."""
+    name: str
+    """Of its runs."""
+    num_workers: int
+    seed: int | None
+    """Of its first run; one that is run in its stead has a seed that the set has not used."""
+    is_open: bool
+    """Whether a run may be ordered for it."""
+    trials: tuple[Trial, ...]
+    """The oldest first."""
+    swept: Mapping[str, str] = field(default_factory=dict)
+    """The values of what the set sweeps, for its runs."""
+
+    @property
+    def active(self) -> Trial | None:
+        """The run that goes on there, if one does."""
+        return next((trial for trial in self.trials if trial.active), None)
+
+    @property
+    def finished(self) -> bool:
+        """Whether a run has finished there."""
+        return any(trial.state == "FINISHED" and not trial.deleted for trial in self.trials)
+
+
+@dataclass(frozen=True)
+class RunSet(Record):
+    """A benchmark set: what was to be run, as registered before its first run, and its ledger."""
+
+    name: str
+    created_at: Time
+    official: bool
+    """Whether it follows MLPerf's rules: every run counts, and none is run in another's stead."""
+    until_percent: float | None
+    """Repeats may end once every mean is known to within so much; None: all places are run."""
+    order: Mapping[str, Any]
+    """What all of its runs are ordered with."""
+    places: tuple[SetPlace, ...]
+    text: str
+    """What became of it so far, in words."""
+
+    @property
+    def counted(self) -> list[int]:
+        """The runs that count and are there."""
+        trials = [trial for place in self.places for trial in place.trials]
+        return [trial.run_id for trial in trials if trial.counts and not trial.deleted]
 
 
 @dataclass(frozen=True)
@@ -222,7 +403,8 @@ class RunEvent(Record):
     time: Time
     """An exit and a goal by the worker's clock, all else by the master's."""
     kind: EventKind
-    """`ready`: the workers are there; `started`: all ranks run; `restarted`: a later attempt began;
+    """`ready`: the workers are there; `started`: all ranks run; `restarted`: a later attempt began,
+    or torchrun began a worker's processes anew;
     `goal`: the goal was reached; `exited`: a rank ended with an error; `lost`: it was given up."""
     attempt: int
     """0 before the first one."""
@@ -283,6 +465,10 @@ class Machine(Record):
     """How many cores' worth of time it may use; None if that is not limited."""
     bandwidth_limit: float | None = None
     """How many Mbit/s it may send; None if that is not limited."""
+    latency_ms: float | None = None
+    """By how many ms what it sends is held back; None: by none."""
+    loss_percent: float | None = None
+    """The share of what it sends that is thrown away; None: none."""
     memory_bytes: int | None = None
     memory_limit_bytes: int | None = None
     """How many of them it may use; None if that is not limited."""
@@ -308,6 +494,48 @@ class StatedMachine(Machine):
     clock_offset_seconds: float | None = None
     """By how much it was ahead of the master's."""
     clock_uncertainty_seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disturbance(Record):
+    """What kept a rank from its cores, as the kernel counts it over the rank's training.
+
+    Training is what follows the first line that its process recorded; all that it did, if it
+    recorded none. What is unknown is None, or missing.
+    """
+
+    seconds: float
+    """How long it was measured."""
+    cores: int
+    """How many cores the rank may run on."""
+    waiting_seconds: float
+    """The part of these seconds in which it waited for a core that others had.
+
+    At most the part of its cores' time that others had: in the rest, threads of its own run waited
+    for each other.
+    """
+    own_waiting_seconds: float
+    """The part in which it waited for a core that its own run had, or for its limit's sake."""
+    others_core_seconds: float | None
+    """How long others used its cores, summed over the cores; on a cluster, other ranks too."""
+    top: Mapping[str, float]
+    """The same by program, of those that used most; empty on a cluster."""
+    stolen_seconds: float | None
+    """The part in which the hypervisor had a core of the rank, the mean over its cores."""
+    throttled_seconds: float | None
+    """For how long the limit of its own container kept it from its cores, summed over the cores."""
+    node_pressure_seconds: Mapping[str, float]
+    """For how long some process waited for ``cpu``, ``memory`` and ``io``."""
+    pod_pressure_seconds: Mapping[str, float]
+    """The same of the pod's own processes."""
+    major_faults: int
+    """How often its processes waited for a page from a disk."""
+    involuntary_switches: int
+    """How often its threads lost their core to another thread."""
+    core_hertz: float | None
+    """The mean frequency of its cores."""
+    gpu_limited_seconds: Mapping[str, float]
+    """For how long something kept a GPU's clock down, by what it was, such as ``heat``."""
 
 
 @dataclass(frozen=True)
@@ -340,6 +568,10 @@ class Limits(Record):
     light_target: bool
     max_restarts: int
     deadline_seconds: float | None
+    latency_ms: float | None = None
+    """By how many ms more all that a worker sends is late; None: by none."""
+    loss_percent: float | None = None
+    """The share of what a worker sends that is lost; None: none."""
 
 
 @dataclass(frozen=True)
@@ -546,6 +778,8 @@ class RunLimits(Record):
     """``null`` where it cannot be limited."""
     gpus: int
     """GPUs of a worker of a run that asks for them; 0 where there are none."""
+    latency: bool = False
+    """Whether it may ask for latency and loss."""
 
 
 @dataclass(frozen=True)

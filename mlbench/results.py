@@ -5,10 +5,10 @@ samples and joules are base units.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from mlbench.records import Division, Goal, Record
+from mlbench.records import Disturbance, Division, Goal, Record
 
 # MLBench's own time for "accuracy after time".
 DEFAULT_AFTER_SECONDS = 7200.0
@@ -22,6 +22,8 @@ class TimeToAccuracy(Record):
     """Training time until then, evaluation left out, as MLBench counts it."""
     wall_seconds: float
     """Time since the start of the run, as MLPerf counts it."""
+    epochs: int | None = None
+    """Epochs begun until then; None where they were not recorded."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,23 @@ class Cost(Record):
     """Of a worker-second, in whatever currency; None where none was given."""
     total: float | None
     to_target: float | None
+
+
+@dataclass(frozen=True)
+class RankDisturbance(Record):
+    """What kept a rank from its cores in one attempt."""
+
+    rank: int
+    attempt: int
+    disturbed: bool
+    """Whether it waited for others, or had its cores stolen, for more than 0.05 of the time."""
+    waiting_share: float
+    """Of the time, from 0 to 1: it waited for a core that others had."""
+    stolen_share: float | None
+    """Of its cores' time, from 0 to 1: the hypervisor had them."""
+    text: str
+    """The same in words, with what others used."""
+    measured: Disturbance
 
 
 @dataclass(frozen=True)
@@ -100,7 +119,31 @@ class Result(Record):
     """None before the run's start."""
     energy_joules: float | None
     """Of its GPUs, while it ran; None where that was not measured."""
+    disturbed: tuple[str, ...]
+    """Why its figures are not its own, a sentence for each rank; empty if it was not disturbed."""
+    waiting_share: float | None
+    """Of the time, from 0 to 1: the rank that waited most did so for a core that others had.
+
+    None where that was not measured, or before the run's end.
+    """
+    disturbances: tuple[RankDisturbance, ...]
+    """By attempt and rank, as far as something was measured; empty before the run's end."""
     curve: Curve | None
+    clock_faults: tuple[str, ...] = ()
+    """What was wrong with clocks, a sentence each; no time depends on it."""
+    world_size: int = 0
+    """How many processes trained, a rank each."""
+    display_name: str = ""
+    """The run's own name, as it was ordered; empty in archives from before there were any."""
+    bytes_sent_per_step: float | None = None
+    """By a rank, to exchange gradients or weights: the mean over steps and ranks."""
+    swept: Mapping[str, str] = field(default_factory=dict)
+    """The values of what its set sweeps, as they were given."""
+
+    @property
+    def title(self) -> str:
+        """The run's name for people."""
+        return self.display_name or self.name
 
 
 @dataclass(frozen=True)
@@ -132,7 +175,11 @@ class Summary(Record):
 
 @dataclass(frozen=True)
 class Evidence(Record):
-    """What runs tell of how a group differs from the first one.
+    """What runs tell of how a group differs from another: the first one, unless values are swept.
+
+    In a sweep, the other has the first value of a swept key, the first such key of which this
+    group has a later value, and is like it in all else; if it has all the first values, the other
+    has the fewest workers.
 
     They are judged by their training time to accuracy, or by samples a second where a time is
     missing in both groups.
@@ -151,11 +198,51 @@ class Evidence(Record):
     """How many runs of each group would show the difference seen, in four of five cases."""
     text: str
     """The same in words."""
+    than: str = ""
+    """In what the other group differs, such as ``1 worker`` or ``exchange flat``."""
+    times_as_fast: float | None = None
+    """By their means; None where one has none."""
+
+
+@dataclass(frozen=True)
+class Convergence(Record):
+    """How many epochs runs take to the goal, beside the reference of their task (MLPerf's RCP)."""
+
+    batch_size: int
+    epochs: float
+    """The mean over the runs, without the fastest and the slowest."""
+    reference_epochs: float | None
+    """The same of the reference; None where it has none for a batch this large."""
+    least_epochs: float | None
+    """The least that so many runs may take without being significantly faster than it."""
+    is_too_fast: bool
+    factor: float
+    """What a score is multiplied by for having converged faster; at least 1."""
+    text: str
+    """The same in words."""
+
+
+@dataclass(frozen=True)
+class Score(Record):
+    """The score of an official set by MLPerf's rules: the mean time of some of its runs."""
+
+    set_name: str
+    run_ids: tuple[int, ...]
+    """The runs that were chosen for it; the fastest and the slowest of them do not count."""
+    seconds: float | None
+    """From a run's start to the goal; None if the result is invalid, or not complete."""
+    normalized_seconds: float | None
+    """The same as if the runs had taken as many epochs as the reference, if they took fewer."""
+    text: str
+    """The same in words, or why there is none."""
 
 
 @dataclass(frozen=True)
 class Group(Record):
-    """Runs that differ in nothing but their seed, name and moment."""
+    """Runs that differ in nothing but their seed, name and moment.
+
+    Its speed-ups are over the first group; in a sweep, over the first one with its swept values.
+    """
 
     label: str
     """Tells it from the other groups, such as ``2 workers``."""
@@ -163,6 +250,8 @@ class Group(Record):
     run_ids: tuple[int, ...]
     reached: int
     """How many runs reached the target."""
+    disturbed: int
+    """How many runs were disturbed."""
     training_seconds_to_accuracy: Summary | None
     wall_seconds_to_accuracy: Summary | None
     accuracy_after_time: Summary | None
@@ -173,22 +262,84 @@ class Group(Record):
     phases: Mapping[str, float]
     """Mean seconds over the runs."""
     speedup: float | None
-    """Mean training time to accuracy of the first group by this one's.
+    """Mean training time to accuracy of that group by this one's.
 
     This and the next three are None where the two have other data or another goal.
     """
     efficiency: float | None
     """The speed-up by how many times more workers it takes: 1 is perfect.
 
-    None for a group with as many workers as the first.
+    None for a group with as many workers as that one.
     """
     throughput_speedup: float | None
-    """This group's mean samples a second by the first one's."""
+    """This group's mean samples a second by that one's."""
     throughput_efficiency: float | None
     evidence: Evidence | None
-    """None for the first group, for other data or another goal, and for a single run."""
+    """None where there is no other group, for other data or another goal, and for a single run."""
+    convergence: Convergence | None
+    """None where the task has no reference to this goal, or too few runs reached it."""
+    score: Score | None
+    """None for runs of no official set."""
     doubt: str
     """Why its efficiency, above 1.05, is hardly that of its workers; else empty."""
+    swept: Mapping[str, str] = field(default_factory=dict)
+    """The values of what is swept, if all runs that are compared sweep the same; else empty."""
+    bytes_sent_per_step: Summary | None = None
+
+
+@dataclass(frozen=True)
+class Crossing(Record):
+    """The bandwidth from which on one algorithm is faster than another."""
+
+    where: str
+    """What both had besides, such as ``2 workers``."""
+    below: str
+    """The algorithm that is faster at less bandwidth."""
+    above: str
+    """The one that is faster at more."""
+    bandwidth: float
+    """Mbit/s, interpolated between two measured bandwidths: the logarithm of the time over that of
+    the bandwidth."""
+    low: float | None
+    """It is between this and the next, with 95 % confidence (a bootstrap of the runs).
+
+    None where it may be outside of what was measured, or where there are fewer than three runs.
+    """
+    high: float | None
+    on_frontier: bool
+    """Whether the two are the fastest of all there."""
+    text: str
+    """The same in words."""
+
+
+@dataclass(frozen=True)
+class Profile(Record):
+    """How close an algorithm comes to the fastest one, over all workloads."""
+
+    algorithm: str
+    ratios: tuple[float | None, ...]
+    """Its median time by that of the fastest, on each workload, the least first.
+
+    None where half of its runs or more did not reach the goal.
+    """
+    score: float
+    """AlgoPerf's: the share of workloads on which it takes at most τ times as long as the fastest,
+    as the mean over τ from 1 to 4."""
+
+    def share(self, times: float) -> float:
+        """Return the share of workloads on which it takes at most so many times as long."""
+        within = sum(ratio is not None and ratio <= times for ratio in self.ratios)
+        return within / len(self.ratios)
+
+
+@dataclass(frozen=True)
+class Frontier(Record):
+    """Which algorithm is how fast, by bandwidth."""
+
+    crossings: tuple[Crossing, ...]
+    """By what both had besides, and bandwidth."""
+    profiles: tuple[Profile, ...]
+    """In the order of the runs. A workload is a number of workers with what they may send."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +368,43 @@ class Difference(Record):
 
 
 @dataclass(frozen=True)
+class Axis(Record):
+    """Something that a sweep varies: a key, or the number of workers."""
+
+    key: str
+    unit: str
+    """Of its values, where they are plain numbers; else empty."""
+    values: tuple[str, ...]
+    """As they were given: ascending if all are numbers, else in the order in which they came."""
+    numbers: tuple[float, ...] | None
+    """The same as numbers, in `unit`; None if one is none."""
+    is_wide: bool
+    """Whether a logarithmic axis suits the numbers: the last is at least 8 times the first."""
+
+
+@dataclass(frozen=True)
+class Panel(Record):
+    """Groups of a sweep that differ in two things at most."""
+
+    label: str
+    """What they have in common, such as ``2 workers``; empty if that is the case of all groups."""
+    cells: tuple[tuple[int | None, ...], ...]
+    """Positions in `groups`: a row for each value of `by`, a column for each one of `across`."""
+
+
+@dataclass(frozen=True)
+class Sweep(Record):
+    """How the groups of a sweep are laid out to be seen."""
+
+    across: Axis
+    by: Axis | None
+    """None if nothing else is varied: there is one row."""
+    panels: tuple[Panel, ...]
+    text: str = ""
+    """How many groups differ from those that they are held against; empty for a few groups."""
+
+
+@dataclass(frozen=True)
 class Comparison(Record):
     """Several runs beside each other."""
 
@@ -224,6 +412,12 @@ class Comparison(Record):
     differences: tuple[Difference, ...]
     """Those that break comparability first."""
     groups: tuple[Group, ...]
-    """In order of workers; the first is what the others are compared with."""
+    """In order of workers; in a sweep in that of the swept values, then of workers."""
     results: tuple[Result, ...]
     """In the order in which the runs were named."""
+    sets: tuple[str, ...] = ()
+    """What became of each benchmark set that they belong to, a sentence each."""
+    sweep: Sweep | None = None
+    """None where the runs do not all sweep the same, or only one value of it is compared."""
+    frontier: Frontier | None = None
+    """Of a sweep over bandwidth and what tells algorithms apart; None for others."""

@@ -1,16 +1,21 @@
 """Serving ``/metrics`` to clients that use an address of this machine, or localhost."""
 
 import ipaddress
+import socket
 from collections.abc import Iterable
+from socketserver import ThreadingMixIn
 from threading import Thread
-from wsgiref.simple_server import WSGIServer
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+# prometheus-client's own server wakes twice a second, to see whether it shall end.
+_ASLEEP_SECONDS = 3600.0
 
 
-def serve_metrics(port: int, host: str, registry: CollectorRegistry) -> tuple[WSGIServer, Thread]:
-    """Serve a registry in Prometheus's text format, in a thread.
+def serve_metrics(port: int, host: str, registry: CollectorRegistry) -> WSGIServer:
+    """Serve a registry in Prometheus's text format, in a thread that ends with the process.
 
     A Host header with a name is refused with 421: a web page could make that name lead here and
     read the answer (DNS rebinding). Prometheus uses addresses.
@@ -18,11 +23,24 @@ def serve_metrics(port: int, host: str, registry: CollectorRegistry) -> tuple[WS
     Raises:
         OSError: the port is taken.
     """
-    server, thread = start_http_server(port, host, registry)
-    app = server.get_app()
-    assert app is not None
-    server.set_app(_only_here(app))
-    return server, thread
+    kind = _IPv6Server if ":" in host else _Server
+    server = make_server(host, port, _only_here(make_wsgi_app(registry)), kind, _SilentHandler)
+    serve = Thread(target=server.serve_forever, args=(_ASLEEP_SECONDS,), daemon=True)
+    serve.start()
+    return server
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _IPv6Server(_Server):
+    address_family = socket.AF_INET6
+
+
+class _SilentHandler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Log no request."""
 
 
 def is_address(host: str) -> bool:

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Mapping
 from math import isfinite
+from typing import TypeGuard
 
 Setting = str | int | float | bool | None
 
-MOST_SETTINGS = 100
+MOST_SETTINGS = 500
 LONGEST_NAME = 200
 LONGEST_TEXT = 1024
 # JSON carries larger ones, but not every reader and database does.
@@ -38,7 +39,7 @@ def check_settings(settings: object) -> None:
             )
 
 
-def is_setting(value: object) -> bool:
+def is_setting(value: object) -> TypeGuard[Setting]:
     """Check that a value can be stated as a setting: no huge number, no infinity, no long text."""
     match value:
         case None | bool():

@@ -1,21 +1,28 @@
 """The options of each official task: what an order may set, and what the task runs with."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from mlbench.options import (
+    AccuracyOptions,
     BackendOptions,
     DeviceOptions,
     ExchangeOptions,
+    FrameworkOptions,
+    ImageModelOptions,
     ModelOptions,
     MomentumOptions,
     Options,
-    TrainingOptions,
+    PerplexityOptions,
 )
 
+CifarRecipe = Literal["he-2015", "mlbench-2020"]
 CifarVersion = Literal[1, 2]
 CifarDepth = Literal[20, 32, 44, 56]
 LinearModel = Literal["logistic", "ridge", "svm"]
+TextDataset = Literal["sotu", "wikitext-2"]
+LstmSize = Literal["small", "full"]
 
 OPERATIONS = ("all_reduce", "broadcast", "all_gather")
 """What ``communication`` measures."""
@@ -26,14 +33,20 @@ FEWEST_ROUNDS = 5
 TRAIN_DIGITS = 1433
 """The handwritten digits that are trained on."""
 
+# What the size of an AWD-LSTM implies.
+_OF_SIZE = ("goal", "epochs", "batch_size")
 # PyTorch knows no MPI type for them.
 _NOT_WITH_MPI = {"float16", "bfloat16"}
 
 
 @dataclass(frozen=True)
-class Cifar10Options(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
+class Cifar10Options(
+    MomentumOptions, ImageModelOptions, ExchangeOptions, FrameworkOptions, BackendOptions
+):
     """Train a ResNet on CIFAR-10."""
 
+    recipe: CifarRecipe = "he-2015"
+    """The learning rates: those of He et al. 2015, or of MLBench's task in its version of 2020."""
     version: CifarVersion = 1
     """Of the architecture: 1 (2015), or 2 (2016, norm and activation before each convolution)."""
     depth: CifarDepth = 20
@@ -43,7 +56,12 @@ class Cifar10Options(MomentumOptions, ModelOptions, ExchangeOptions, BackendOpti
     worker_batch_size: int = 128
     """Images that each worker takes in a step."""
     learning_rate: float = 0.1
-    """Step size for 128 images in a step over all workers; in proportion for more or fewer."""
+    """Step size for 128 images in a step (mlbench-2020: 0.02); in proportion for more or fewer."""
+    switch_epoch: int = 82
+
+    @classmethod
+    def _implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {"learning_rate": 0.02} if given.get("recipe") == "mlbench-2020" else {}
 
     def _rules(self) -> dict[str, bool]:
         return super()._rules() | {
@@ -52,7 +70,7 @@ class Cifar10Options(MomentumOptions, ModelOptions, ExchangeOptions, BackendOpti
 
 
 @dataclass(frozen=True)
-class ImagenetOptions(MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
+class ImagenetOptions(MomentumOptions, ImageModelOptions, ExchangeOptions, BackendOptions):
     """Train ResNet-50 on ImageNet."""
 
     goal: float = 75.9
@@ -67,6 +85,7 @@ class ImagenetOptions(MomentumOptions, ModelOptions, ExchangeOptions, BackendOpt
     """Pull of the weights towards zero; biases and batch norm's parameters are left alone."""
     image_size: int = 224
     """Width and height that images are brought to, in pixels."""
+    switch_epoch: int = 30
     loaders: int = 8
     """Processes of each worker that load images, at most one for each of its cores; 0: none."""
 
@@ -82,7 +101,7 @@ class ImagenetOptions(MomentumOptions, ModelOptions, ExchangeOptions, BackendOpt
 
 
 @dataclass(frozen=True)
-class LinearOptions(TrainingOptions, DeviceOptions, BackendOptions):
+class LinearOptions(AccuracyOptions, DeviceOptions, FrameworkOptions, BackendOptions):
     """Train a linear model on a data set in LIBSVM's format."""
 
     model: LinearModel = "logistic"
@@ -98,6 +117,8 @@ class LinearOptions(TrainingOptions, DeviceOptions, BackendOptions):
     """Step size at the start, in units of 1 / L: L is the smoothness of the loss of one row."""
     decay: float = 0.5
     """The step size falls with (1 + epochs done) to this power, step by step; 0: it is constant."""
+    momentum: float = 0.0
+    """Share of the last update that the next one keeps (Nesterov)."""
     l2: float = 1e-6
     """Weight of the penalty |w|² / 2 beside the mean loss."""
     record_every: int = 25
@@ -108,9 +129,61 @@ class LinearOptions(TrainingOptions, DeviceOptions, BackendOptions):
             "dataset must be the name of a data set": bool(self.dataset),
             "batch_size must be at least 1": self.batch_size >= 1,
             "decay must be from 0 to 1": 0 <= self.decay <= 1,
+            "momentum must be at least 0 and less than 1": 0 <= self.momentum < 1,
+            "momentum needs framework=torch": not self.momentum or self.framework == "torch",
             "l2 must be at least 0": 0 <= self.l2 < float("inf"),
             "record_every must be at least 1": self.record_every >= 1,
         }
+
+
+@dataclass(frozen=True)
+class _TextOptions(PerplexityOptions, ModelOptions, ExchangeOptions, BackendOptions):
+    batch_size: int = 32
+    """Rows of text in a step, shared out to the workers: the same for any number of them."""
+
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {"batch_size must be at least 1": self.batch_size >= 1}
+
+
+@dataclass(frozen=True)
+class LstmOptions(_TextOptions):
+    """Train an AWD-LSTM on the words of a text."""
+
+    dataset: TextDataset = "sotu"
+    """The addresses on the State of the Union (sotu), or WikiText-2."""
+    size: LstmSize = "small"
+    """Of the model: small, for a laptop, or the full one of the paper."""
+    goal: float = 120.0
+    epochs: int = 10
+    batch_size: int = 20
+    learning_rate: float = 30.0
+    """Step size for 70 words at a time; in proportion for fewer or more."""
+
+    @classmethod
+    def _implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        of_size = {"small": LstmOptions(), "full": WikiText2Options()}.get(given.get("size", ""))
+        return {one: vars(of_size)[one] for one in _OF_SIZE} if of_size else {}
+
+
+@dataclass(frozen=True)
+class WikiText2Options(LstmOptions):
+    """Train an AWD-LSTM on WikiText-2."""
+
+    dataset: TextDataset = "wikitext-2"
+    size: LstmSize = "full"
+    goal: float = 70.0
+    epochs: int = 750
+    batch_size: int = 80
+
+
+@dataclass(frozen=True)
+class GptOptions(_TextOptions):
+    """Train a small Transformer on the bytes of the addresses on the State of the Union."""
+
+    goal: float = 6.0
+    epochs: int = 20
+    learning_rate: float = 3e-3
+    """Largest step size: it rises to that in 100 steps, and falls to a tenth until the end."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +245,14 @@ class _DigitsBatches(Options):
 
 
 @dataclass(frozen=True)
-class DigitsOptions(_DigitsBatches, MomentumOptions, ModelOptions, ExchangeOptions, BackendOptions):
+class DigitsOptions(
+    _DigitsBatches,
+    MomentumOptions,
+    ImageModelOptions,
+    ExchangeOptions,
+    FrameworkOptions,
+    BackendOptions,
+):
     """Train a small ResNet on handwritten digits."""
 
     goal: float = 97.0
@@ -183,7 +263,7 @@ class DigitsOptions(_DigitsBatches, MomentumOptions, ModelOptions, ExchangeOptio
 
 
 @dataclass(frozen=True)
-class DigitsLinearOptions(_DigitsBatches, TrainingOptions, BackendOptions):
+class DigitsLinearOptions(_DigitsBatches, AccuracyOptions, FrameworkOptions, BackendOptions):
     """Train a linear model on handwritten digits."""
 
     goal: float = 93.0

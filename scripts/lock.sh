@@ -51,6 +51,8 @@ print(*(one.removeprefix("torch") for one in extras["worker"] if one.startswith(
 write_lock build "${build_requires[@]}"
 write_lock master '.[master,kubernetes]'
 write_lock worker '.[worker]'
+write_lock jax '.[worker,jax]'
+write_lock tensorflow '.[worker,tensorflow]'
 write_lock exporter '.[exporter]'
 {
     echo "# Written by scripts/lock.sh."

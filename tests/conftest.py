@@ -54,7 +54,7 @@ def as_pod(name: str, uid: str = "") -> dict[str, str]:
     return {"Authorization": f"Bearer {derive(PodIdentity(name, uid), AGENT_SECRET)}"}
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 20.0, what: str = "") -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 60.0, what: str = "") -> None:
     """Wait until a condition holds; fail if it does not in time."""
     deadline, pause = time.monotonic() + seconds, 0.005
     while not condition():

@@ -96,6 +96,7 @@ def order_steps(
     order = client.create_run(
         name,
         num_workers,
+        num_cpus=None,
         benchmark="steps",
         max_restarts=max_restarts,
         queue=queue,
@@ -108,9 +109,8 @@ def order_command(
     client: ApiClient, name: str, command: str, *, num_workers: int = 1, **options: Any
 ) -> Run:
     """Order a run of a command."""
-    order = client.create_run(
-        name, num_workers, custom_image_name="none/needed", custom_image_command=command, **options
-    )
+    what = {"custom_image_name": "none/needed", "custom_image_command": command}
+    order = client.create_run(name, num_workers, **{"num_cpus": None, **what, **options})
     return order.result().value
 
 

@@ -15,13 +15,20 @@ _PYPROJECT = tomllib.loads((_REPOSITORY / "pyproject.toml").read_text())
 _EXTRAS = _PYPROJECT["project"]["optional-dependencies"]
 _EVERYWHERE = _PYPROJECT["project"]["dependencies"]
 
+_WITHOUT_TORCH = [one for one in _EXTRAS["worker"] if not one.startswith("torch")]
+
 ASKED = {
     "build": _PYPROJECT["build-system"]["requires"],
     "master": [*_EVERYWHERE, *_EXTRAS["master"], *_EXTRAS["kubernetes"]],
-    "worker": [*_EVERYWHERE, *(one for one in _EXTRAS["worker"] if not one.startswith("torch"))],
+    "worker": [*_EVERYWHERE, *_WITHOUT_TORCH],
+    **{
+        framework: [*_EVERYWHERE, *_WITHOUT_TORCH, *_EXTRAS[framework]]
+        for framework in ("jax", "tensorflow")
+    },
     "torch": [one for one in _EXTRAS["worker"] if one.startswith("torch")],
     "exporter": [*_EVERYWHERE, *_EXTRAS["exporter"]],
 }
+_WORKERS = {"worker", "jax", "tensorflow"}
 every_lock = pytest.mark.parametrize("name", ASKED)
 
 
@@ -71,9 +78,9 @@ def test_every_file_is_known_by_its_hash(name: str) -> None:
             assert re.fullmatch("--hash=sha256:[0-9a-f]{64}", one), f"{package}: {one}"
 
 
-@pytest.mark.parametrize("name", ["master", "worker", "exporter"])
+@pytest.mark.parametrize("name", ["master", "worker", "jax", "tensorflow", "exporter"])
 def test_requirements_of_locked_packages_are_locked_too(name: str) -> None:
-    pins = dict(locked(name)) | (dict(locked("torch")) if name == "worker" else {})
+    pins = dict(locked(name)) | (dict(locked("torch")) if name in _WORKERS else {})
     extras = {canonicalize_name(r.name): r.extras for r in map(Requirement, ASKED[name])}
     # PyTorch's build for CUDA names exactly what it needs of that, and of nothing else.
     of_cuda = ("nvidia-", "cuda-", "triton")

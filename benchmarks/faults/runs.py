@@ -63,6 +63,7 @@ class Ledger:
             ordered = client.create_run(
                 "faults",
                 _WORKERS,
+                num_cpus=None,
                 custom_image_name="none/needed",
                 custom_image_command=shlex.join(command),
                 working_dir=str(CHECKOUT),

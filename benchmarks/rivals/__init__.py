@@ -22,13 +22,13 @@ def measure(folder: Path) -> list[Figure | Ratio]:
     with ExitStack() as stack:
         contenders = [
             stack.enter_context(ours.running(_made(folder / "ours"))),
-            stack.enter_context(mlflow.running(_made(folder / "mlflow"), _installed("mlflow"))),
+            stack.enter_context(mlflow.running(_made(folder / "mlflow"), installed("mlflow"))),
         ]
         if checkout := os.environ.get("MLBENCH_DASHBOARD"):
             own = _made(folder / "dashboard")
             contenders.append(
                 stack.enter_context(
-                    dashboard.running(own, _installed("dashboard"), Path(checkout).absolute())
+                    dashboard.running(own, installed("dashboard"), Path(checkout).absolute())
                 )
             )
         else:
@@ -55,7 +55,7 @@ def _compare(kind: Kind, contenders: list[Contender]) -> list[Figure | Ratio]:
     return [our_figure, *others, *ratios]
 
 
-def _installed(rival: str) -> Path:
+def installed(rival: str) -> Path:
     """Return the folder of a rival's programs, installed the first time."""
     subprocess.run([_REPOSITORY / "scripts" / "get-rivals.sh", rival], check=True)
     return _REPOSITORY / ".benchmarks" / rival / "bin"

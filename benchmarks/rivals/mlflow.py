@@ -26,6 +26,22 @@ _OK = 200
 @contextmanager
 def running(folder: Path, programs: Path) -> Iterator[Contender]:
     """Run the server, with a run of 100,000 samples."""
+    with serving(folder, programs) as port:
+        full = _create_run(port)
+        _log_batches(port, full, SAMPLES // SERIES // _STEPS_OF_A_BATCH)
+        yield Contender(
+            "MLflow",
+            {
+                Kind.SINGLE: lambda: _log_metrics(port, _create_run(port)),
+                Kind.BATCH: lambda: _log_batches(port, _create_run(port), _BATCHES),
+                Kind.READ: _reading(port, full),
+            },
+        )
+
+
+@contextmanager
+def serving(folder: Path, programs: Path) -> Iterator[int]:
+    """Run the server, and give its port."""
     port = servers.free_port()
     command = [
         str(programs / "mlflow"),
@@ -38,16 +54,7 @@ def running(folder: Path, programs: Path) -> Iterator[Contender]:
     # It would look for more programs beside its own, and report its use.
     environ = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
     with servers.running("mlflow", command, folder, environ, f"http://127.0.0.1:{port}/health"):
-        full = _create_run(port)
-        _log_batches(port, full, SAMPLES // SERIES // _STEPS_OF_A_BATCH)
-        yield Contender(
-            "MLflow",
-            {
-                Kind.SINGLE: lambda: _log_metrics(port, _create_run(port)),
-                Kind.BATCH: lambda: _log_batches(port, _create_run(port), _BATCHES),
-                Kind.READ: _reading(port, full),
-            },
-        )
+        yield port
 
 
 def _create_run(port: int) -> str:

@@ -65,7 +65,9 @@ ALL: Final = rows(
     "All runs",
     "Every run that the time range has seen, of the newest hundred. A click on a run leads to its "
     "detail, over the run's own time. Result and samples/s are the newest of the time range. "
-    "Missing is what was recorded and is neither in Prometheus nor kept: 0, or something is wrong.",
+    "Waited: the rank that waited most for others' programs did so for this part of the time; red "
+    "is a disturbed run. Missing is what was recorded and is neither in Prometheus nor kept: 0, or "
+    "something is wrong.",
     column("info", or_none(_info(_CHOSEN), "run", "None in this time range")),
     column(
         "states",
@@ -75,6 +77,10 @@ ALL: Final = rows(
     column("goal", _shown(_GOAL)),
     column("time_to_goal", _shown(latest("mlbench_run_time_to_goal_seconds"))),
     column("throughput", _shown(latest("run:mlbench_run_throughput:mean"))),
+    column(
+        "waited",
+        _shown("avg_over_time(run_rank:mlbench_worker_disturbed:share1m[$__range])"),
+    ),
     column("duration", _shown(duration())),
     column("workers", _shown(latest("mlbench_run_workers"))),
     column("started", _shown(f"{moment('started')} * 1000")),
@@ -89,6 +95,7 @@ ALL: Final = rows(
         Column("goal", unit="short", width=50),
         Column("time_to_goal", "time to goal", unit="suffix: s", decimals=1, width=105),
         Column("throughput", "samples/s", unit="none", width=85),
+        Column("waited", unit="percentunit", decimals=0, width=75, colours=thresholds.DISTURBED),
         Column("duration", unit="dthms", width=80),
         Column("workers", unit="none", decimals=0, width=70),
         Column("started", unit="dateTimeAsIso", width=160),

@@ -17,6 +17,7 @@ from grafana.queries import (
     by,
     column,
     graph,
+    of_parts,
     or_none,
     rate,
     value,
@@ -30,12 +31,12 @@ _figure = partial(figure, width=6, height=3)
 
 
 def _rates(counter: str, label: str) -> Query:
-    return graph(f"sum by ({label}) ({rate(counter)})", f"{{{{{label}}}}}")
+    return of_parts(f"sum by ({label}) ({rate(counter)})", f"{{{{{label}}}}}")
 
 
 def _fails(what: str, counter: str, failed: str = "") -> Query:
     """Draw how often something fails: 0 where it never did, nothing where it is not counted."""
-    return graph(f"sum({rate(f'{counter}{{{failed}}}')}) or 0 * sum({rate(counter)})", what)
+    return of_parts(f"sum({rate(f'{counter}{{{failed}}}')}) or 0 * sum({rate(counter)})", what)
 
 
 _ALERT: Final = "alertname, severity, run_id, rank, pod, instance"

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
 
 from master import grafana, sweeping
+from master.archives.sealing import Sealer
+from master.archives.store import ArchiveStore
+from master.bell import Bell, Rest
 from master.controller.decisions import decide
 from master.controller.executor import Executor
 from master.controller.lease import open_lease, wait_for
@@ -19,12 +22,13 @@ from master.controller.observer import Observer, store_pods
 from master.controller.settling import Settler
 from master.controller.world import PoolPolicy
 from master.models import open_database
-from master.pools.base import Pool
+from master.pools.base import PodStatus, Pool
 from master.pools.local import LocalPool
 from master.reading.promql import PrometheusClient
+from master.reading.series import SeriesReader
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, WriterMetrics
-from master.runs import find_active
+from master.runs import has_active
 from master.settings import SharedSettings
 from mlbench.errors import MLBenchError
 from mlbench.pool import PoolFiles
@@ -33,9 +37,11 @@ from mlbench.signals import on_termination
 
 log = logging.getLogger(__name__)
 
+# While a run begins or ends, and while all is as it should be: then the bell tells what changes.
 _TICK_SECONDS = 0.1
-# While there is no run, this many ticks in a row only look whether there is one.
-_IDLE_TICKS = 9
+_LOOK_SECONDS = 1.0
+# While there is no run, so many looks in a row only see whether there is one, or other pods.
+_IDLE_LOOKS = 4
 _LONGEST_BACKOFF_SECONDS = 5.0
 
 
@@ -59,6 +65,8 @@ def main() -> None:
     if not wait_for(open_lease(settings.database_url), stop.wait):
         return
     open_database(settings.database_url, settings.reserve_bytes)
+    bell = Bell(stop)
+    on_termination(bell.stop)
 
     pool = _open_pool(settings, registry, stop)
     policy = PoolPolicy(settings.workers, settings.start_seconds, settings.idle_seconds)
@@ -67,25 +75,38 @@ def main() -> None:
     delivery = Delivery(writer, settings.limits.series)
     prometheus = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
     settler = Settler(prometheus, delivery)
+    reader = SeriesReader(prometheus, ArchiveStore(settings.archive))
+    sealer = Sealer(reader, settings.archive_days, settings.archive_logs)
     executor = Executor(pool, settler)
 
-    deliverer = threading.Thread(target=delivery.run, args=(stop, settler.recount), name="delivery")
+    told = (bell.sleeper("samples"), stop, settler.recount)
+    deliverer = threading.Thread(target=delivery.run, args=told, name="delivery")
     deliverer.start()
     # The other threads are not waited for: the next controller goes on where they stopped.
-    threading.Thread(target=settler.run, args=(stop,), name="settling", daemon=True).start()
-    threading.Thread(target=sweeping.run, args=(stop,), name="sweeper", daemon=True).start()
+    for name, run in (("settling", settler.run), ("sweeper", sweeping.run)):
+        threading.Thread(target=run, args=(bell.sleeper(),), name=name, daemon=True).start()
+    rests = (bell.sleeper(), stop)
+    threading.Thread(target=sealer.run, args=rests, name="sealing", daemon=True).start()
     if settings.grafana:
-        told = (settings.grafana, registry, stop)
-        threading.Thread(target=grafana.push, args=told, name="grafana", daemon=True).start()
+        pushed = (settings.grafana, registry, stop)
+        threading.Thread(target=grafana.push, args=pushed, name="grafana", daemon=True).start()
 
-    def reconcile() -> None:
-        pods = pool.pods()
+    seen: list[PodStatus] | None = None
+
+    def is_idle() -> bool:
+        return pool.pods() == seen and not has_active()
+
+    def reconcile() -> bool:
+        nonlocal seen
+        seen = pods = pool.pods()
         if pods is not None:
             store_pods(pods)
-        for action in decide(observer.observe(pods or [], pool.explain())):
+        world = observer.observe(pods or [], pool.explain())
+        for action in decide(world):
             executor.perform(action)
+        return world.is_steady
 
-    loop.run(reconcile, stop)
+    loop.run(reconcile, is_idle, bell.sleeper())
     deliverer.join()
 
 
@@ -118,24 +139,26 @@ class _Loop:
         for outcome in ("done", "failed"):
             self._reconciles.labels(outcome)
 
-    def run(self, reconcile: Callable[[], None], stop: threading.Event) -> None:
-        """Reconcile until told to stop, less often while it fails or there is no run."""
-        backoff, idle_ticks = _TICK_SECONDS, 0
-        while not stop.wait(backoff):
+    def run(self, reconcile: Callable[[], bool], is_idle: Callable[[], bool], rest: Rest) -> None:
+        """Reconcile until told to stop, less often while it fails, or all is steady or idle."""
+        patience = backoff = _TICK_SECONDS
+        idle_looks = 0
+        while not rest.wait(patience):
             try:
-                if idle_ticks and find_active() is None:
-                    idle_ticks -= 1
+                if idle_looks and is_idle():
+                    idle_looks -= 1
                     continue
-                reconcile()
+                is_steady = reconcile()
             except Exception:
                 # Nothing is lost by trying again: every turn begins from what is.
                 log.exception("reconciling failed, trying again")
                 self._reconciles.labels("failed").inc()
-                backoff = min(backoff * 2, _LONGEST_BACKOFF_SECONDS)
+                patience = backoff = min(backoff * 2, _LONGEST_BACKOFF_SECONDS)
             else:
                 self._reconciles.labels("done").inc()
                 self._done_at.set_to_current_time()
-                backoff, idle_ticks = _TICK_SECONDS, _IDLE_TICKS
+                patience, backoff = _LOOK_SECONDS if is_steady else _TICK_SECONDS, _TICK_SECONDS
+                idle_looks = _IDLE_LOOKS
 
 
 if __name__ == "__main__":

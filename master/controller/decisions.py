@@ -173,7 +173,8 @@ def _end(run: RunView, delivery: SampleCounts | None, world: World) -> End:
         cause = _first(failed)
         shortage = f"no restart: {_shortage(run, world)}" if _may_restart(run) else ""
         reason = _join(run.stop_reason, _describe(cause), shortage, disagreement)
-        return End(run.id, "FAILED", reason, cause.rank)
+        # A stated failure needs no more words.
+        return End(run.id, "FAILED", reason, None if cause.failure else cause.rank)
     if disagreement:
         return End(run.id, "FAILED", _join(run.stop_reason, disagreement))
     return End(run.id, "FINISHED", run.stop_reason)
@@ -202,7 +203,7 @@ def _first(failed: Sequence[RankView]) -> RankView:
 
 def _describe(rank: RankView) -> str:
     if rank.failure:
-        return f"rank {rank.rank} on {rank.worker}: {rank.failure}"
+        return f"{rank.place}: {rank.failure}"
     if rank.exit_code:
-        return f"rank {rank.rank} on {rank.worker} {describe_exit(rank.exit_code)}"
+        return f"{rank.place} {describe_exit(rank.exit_code)}"
     return f"rank {rank.rank} is lost: {rank.lost}"

@@ -2,19 +2,20 @@
 
 import logging
 import shlex
-import time
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 
+from master import run_time, runs
 from master.benchmarks import BENCHMARKS
 from master.controller.actions import Action, Assign, Count, End, MarkLost, Scale, StopRanks, Wait
+from master.controller.observer import shape_of
 from master.controller.settling import Settler
 from master.database import STATE, exclusive
 from master.models import Rank, Run
-from master.pools.base import Placement, Pool
+from master.pools.base import Placement, Pool, wake
 from master.reading import logs
 from master.recording import streams
-from master.runs import deadline_at
 from mlbench.assignment import Assignment
 from mlbench.names import ACTIVE_STATES
 
@@ -43,7 +44,8 @@ class Executor:
                 self._assign(action)
             case StopRanks(run_id, reason):
                 log.info("run %d: stopping all ranks %s", run_id, reason)
-                _stop_ranks(run_id, reason)
+                stopped = _stop_ranks(run_id, reason)
+                wake(pod for pod in self.pool.pods() or [] if pod.name in stopped)
             case MarkLost():
                 _mark_lost(action)
             case Count(run_id):
@@ -53,15 +55,18 @@ class Executor:
 
     def _assign(self, action: Assign) -> None:
         run = Run.get_by_id(action.run_id)
-        placement = self.pool.place(action.workers, run.num_cpus)
+        placement = self.pool.place(action.workers, shape_of(run))
         if placement is None:
             return
-        now = time.time()
-        run.attempt, run.started_at = action.attempt, run.started_at or now
+        now = run_time.now(run)
+        if run.started_at is None:
+            run.started_at, run.steady_clock = now, run_time.begin()
+        run.attempt = action.attempt
         begin = Run.update(
             state="STARTED",
             attempt=run.attempt,
             started_at=run.started_at,
+            steady_clock=run.steady_clock,
             delivery=None,
             waiting=None,
         ).where(Run.id == run.id, Run.attempt == run.attempt - 1, Run.state.in_(ACTIVE_STATES))
@@ -75,28 +80,30 @@ class Executor:
                     rank=rank,
                     worker=pod.name,
                     assigned_at=now,
+                    clock_ahead=run_time.was_set_by(run),
                     assignment=asdict(_assignment(run, rank, placement)),
                     pod_uid=pod.uid or None,
                     image=pod.image or None,
                 )
+        wake(placement.pods)
         log.info("run %d: attempt %d begins on %s", run.id, run.attempt, ", ".join(action.workers))
 
 
 def _assignment(run: Run, rank: int, placement: Placement) -> Assignment:
-    hosts = [pod.ip for pod in placement.pods]
     return Assignment(
         run_id=run.id,
         attempt=run.attempt,
         rank=rank,
-        world_size=len(hosts),
+        world_size=len(placement.pods),
         master_addr=placement.master_addr,
         master_port=placement.master_port,
-        command=tuple(command(run, rank, hosts, placement.python)),
+        command=tuple(command(run, rank, placement.hosts, placement.python)),
         cpus=placement.cpus[rank],
         keeps_checkpoints=run.max_restarts > 0,
         working_dir=run.working_dir,
         seed=run.seed,
-        deadline_at=deadline_at(run),
+        deadline_at=runs.deadline_at(run),
+        plug=placement.plugs[rank] if placement.plugs else None,
     )
 
 
@@ -123,11 +130,14 @@ def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> Sequence[
     return [*words, *run.command_flags]
 
 
-def _stop_ranks(run_id: int, reason: str) -> None:
+def _stop_ranks(run_id: int, reason: str) -> AbstractSet[str]:
+    """Have the ranks of the current attempt stopped, and return their workers."""
     attempt = Run.select(Run.attempt).where(Run.id == run_id)
+    current = (Rank.run == run_id) & (Rank.attempt == attempt)
     with exclusive(STATE):
-        Rank.update(stop=True).where(Rank.run == run_id, Rank.attempt == attempt).execute()
+        Rank.update(stop=True).where(current).execute()
         Run.update(reason=reason).where(Run.id == run_id, Run.state.in_(ACTIVE_STATES)).execute()
+        return {rank.worker for rank in Rank.select(Rank.worker).where(current)}
 
 
 def _mark_lost(action: MarkLost) -> None:
@@ -142,14 +152,20 @@ def _mark_lost(action: MarkLost) -> None:
 
 
 def _end(end: End) -> None:
-    run = Run.get_by_id(end.run_id)
+    run = Run.get_or_none(Run.id == end.run_id)
+    if run is None:  # it was deleted as it ended
+        return
     reason = end.reason
     if end.failed_rank is not None:
         stderr = logs.tail(logs.find(run, end.failed_rank, "stderr"), _STDERR_LINES).text.strip()
         # PostgreSQL cannot store NUL in a text.
         reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
-    with exclusive(STATE):
-        Run.update(state=end.state, reason=reason, finished_at=time.time(), waiting=None).where(
-            Run.id == end.run_id, Run.state.in_(ACTIVE_STATES)
-        ).execute()
+    runs.end(
+        end.run_id,
+        state=end.state,
+        reason=reason,
+        finished_at=run_time.now(run),
+        clock_set_seconds=run_time.was_set_by(run),
+        waiting=None,
+    )
     log.info("run %d: %s %s", end.run_id, end.state, end.reason)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from master.controller.world import PoolPolicy, RankView, RunView, WarmPool, WorkerView, World
 from master.database import snapshot
-from master.hearing import Heard, clock, heard
+from master.hearing import Heard, heard
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from master.pools.base import RUNNING, PodStatus, Shape
 from master.reading.counting import SampleCounts
@@ -15,6 +15,7 @@ from master.recording.limits import has_room
 from master.recording.streams import METRICS
 from master.runs import deadline_at, find_active
 from master.workers import is_same_pod
+from mlbench.clock import steady_seconds
 from mlbench.names import STREAMS
 
 # After a pause this long the controller was killed or its laptop slept: stopwatches begin anew.
@@ -22,7 +23,10 @@ _PAUSE_SECONDS = 10.0
 # A rank's streams make progress in steps of this size: a trickle must not delay its end.
 _STEP_BYTES = 1 << 20
 # This is read ten times a second, with thousands of runs stored: no column more than needed.
-_SHAPE = (Run.num_workers, Run.num_cpus, Run.max_bandwidth, Run.gpu_enabled, Run.image)
+_SHAPE = (
+    *(Run.num_workers, Run.num_cpus, Run.max_bandwidth, Run.gpu_enabled, Run.image),
+    *(Run.latency_ms, Run.loss_percent),
+)
 
 
 class Stopwatch:
@@ -44,7 +48,7 @@ class Observer:
     """Observes the world, and remembers for how long it has been as it is."""
 
     def __init__(
-        self, policy: PoolPolicy, spool_bytes: int, monotonic: Callable[[], float] = clock
+        self, policy: PoolPolicy, spool_bytes: int, monotonic: Callable[[], float] = steady_seconds
     ) -> None:
         """Begin to observe; ``spool_bytes`` of samples may wait for Prometheus."""
         self._policy = policy
@@ -85,7 +89,7 @@ class Observer:
                 stopped_in_queue=_stopped_in_queue(run) if run else (),
                 workers=tuple(_view_workers(pods, workers, run, hearing)),
                 waits_for=waits_for,
-                warm=WarmPool(last.num_workers, _shape(last)) if last and last.attempt else None,
+                warm=WarmPool(last.num_workers, shape_of(last)) if last and last.attempt else None,
                 waited=waited,
                 # Right even if the system clock was set back, or the controller has just started.
                 idle=max(idle, now - last.finished_at) if last and not run else 0.0,
@@ -155,8 +159,10 @@ def _view_workers(
             yield WorkerView(pod.name, pod.number, busy, silent)
 
 
-def _shape(run: Run) -> Shape:
-    return Shape(run.num_cpus, run.max_bandwidth, run.gpu_enabled, run.image)
+def shape_of(run: Run) -> Shape:
+    """Return what a run asks of each pod."""
+    asked = run.num_cpus, run.max_bandwidth, run.gpu_enabled, run.image
+    return Shape(*asked, run.latency_ms, run.loss_percent)
 
 
 def _stopped_in_queue(run: Run) -> tuple[int, ...]:
@@ -168,13 +174,13 @@ def _view_run(
     run: Run, workers: dict[str, Worker], pods: list[PodStatus], hearing: Heard
 ) -> RunView:
     by_name = {pod.name: pod for pod in pods}
-    streams = list(Stream.select().where(Stream.owner == run_owner(run.id)))
-    ranks = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt).order_by(Rank.rank)
+    streams = Stream.rows("owner = ?", run_owner(run.id))
+    ranks = Rank.rows("run_id = ? AND attempt = ? ORDER BY rank", run.id, run.attempt)
     return RunView(
         id=run.id,
         attempt=run.attempt,
         num_workers=run.num_workers,
-        shape=_shape(run),
+        shape=shape_of(run),
         max_restarts=run.max_restarts,
         stop_requested=run.stop_requested,
         deadline_seconds=run.deadline_seconds,
@@ -218,6 +224,7 @@ def _view_rank(
         trouble=_trouble(rank, pods.get(rank.worker)),
         lost=rank.lost,
         failure=rank.failure,
+        has_several=rank.processes is not None,
     )
 
 

@@ -15,6 +15,7 @@ from dataclasses import asdict
 
 from peewee import Expression
 
+from master.bell import Rest, ring
 from master.database import STATE, exclusive
 from master.models import Run, run_owner
 from master.reading.counting import SampleCounts, count, span_of
@@ -30,8 +31,6 @@ log = logging.getLogger(__name__)
 # Chunks are kept this long after a run's end: until then, Prometheus may lose samples that it took
 # in a power failure.
 KEPT_SECONDS = 3600.0
-_IDLE_SECONDS = 0.1
-_LONGEST_BACKOFF_SECONDS = 5.0
 # Between two transactions that delete chunks: others want to write too.
 _PAUSE_SECONDS = 0.02
 # What is lost again and again was not lost with a disk.
@@ -44,7 +43,7 @@ class Settler:
     """Counts the runs that the controller asks about, and settles those that have ended."""
 
     def __init__(
-        self, prometheus: PrometheusClient, delivery: Delivery, look_seconds: float = 1.0
+        self, prometheus: PrometheusClient, delivery: Delivery, look_seconds: float = 5.0
     ) -> None:
         """``look_seconds``: how often to look for ended runs, and for a restarted Prometheus."""
         self.prometheus = prometheus
@@ -58,23 +57,20 @@ class Settler:
     def ask(self, run_id: int) -> None:
         """Have a run counted soon: ask again until its ``delivery`` is there."""
         self._asked.add(run_id)
+        ring()
 
     def recount(self) -> None:
         """Have all runs counted again of which samples can still be delivered again."""
         self._recounting.set()
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, rest: Rest) -> None:
         """Count and settle until told to stop; try again while Prometheus is away."""
-        backoff = _IDLE_SECONDS
-        while not stop.wait(backoff):
+        while not rest.wait(self._look_seconds):
             try:
                 self.turn()
-                backoff = _IDLE_SECONDS
             except (PrometheusError, UnavailableError) as error:
-                backoff = min(backoff * 2, _LONGEST_BACKOFF_SECONDS)
                 log.warning("no run can be counted, trying again: %s", error)
             except Exception:
-                backoff = _LONGEST_BACKOFF_SECONDS
                 log.exception("counting failed, trying again")
 
     def turn(self) -> None:
@@ -144,7 +140,9 @@ class Settler:
             _store(run, counted)
         # By a system clock that was set back since, the end is in the future.
         if run.finished_at is not None and abs(time.time() - run.finished_at) > KEPT_SECONDS:
-            _delete_chunks(run)
+            run = Run.get_or_none(Run.id == run_id, Run.sealed_at.is_null(False))
+            if run is not None:
+                _delete_chunks(run)
 
 
 def _unsettled(*conditions: Expression) -> list[int]:
@@ -156,7 +154,9 @@ def _is_due() -> Expression:
     """Select runs that have ended, and were never counted, or not since they can be settled."""
     now = time.time()
     is_old = (Run.finished_at < now - KEPT_SECONDS) | (Run.finished_at > now + KEPT_SECONDS)
-    return Run.finished_at.is_null(False) & (Run.delivery.is_null() | is_old)
+    # Until its archive is written, the chunks are all that a disk of Prometheus could lose.
+    may_settle = is_old & Run.sealed_at.is_null(False)
+    return Run.finished_at.is_null(False) & (Run.delivery.is_null() | may_settle)
 
 
 def _may_redeliver(run: Run) -> bool:

@@ -61,10 +61,17 @@ class RankView:
     """Why it was given up; empty for a rank that was not."""
     failure: str = ""
     """Why it has failed whatever its exit code, as its agent says; empty if it has not."""
+    has_several: bool = False
+    """Whether its worker has several processes, with ranks of their own."""
     ending: float = 0.0
     """Heard seconds since it was told to stop or exited, as long as it is not over."""
     stuck: float = 0.0
     """How many of these passed since the last progress of its streams."""
+
+    @property
+    def place(self) -> str:
+        """Its name in a sentence."""
+        return self.worker if self.has_several else f"rank {self.rank} on {self.worker}"
 
     @property
     def exited(self) -> bool:
@@ -127,3 +134,11 @@ class World:
     """Seconds that the run was seen in its phase: without ranks, with this attempt's, all over."""
     idle: float
     """Seconds since the last run ended; 0 while there is one."""
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether there is no run, or one whose ranks all run."""
+        return self.run is None or (
+            bool(self.run.ranks)
+            and all(one.reported and not (one.exited or one.stopping) for one in self.run.ranks)
+        )

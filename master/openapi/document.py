@@ -44,6 +44,7 @@ _PATH_PARAMETERS = {
         ("stream", {"type": "string", "enum": STREAMS}, "Which.", "stdout"),
         ("owner", {"type": "string"}, "A pod's name, or a run's id with `metric_type=run`.", "1"),
         ("pod", {"type": "string"}, "The worker's name.", "local-mlbench-worker-0"),
+        ("name", {"type": "string"}, "The set's name.", "scaling"),
     )
 }
 
@@ -79,7 +80,9 @@ _FAILURES = {
     ),
     403: _Failure("Forbidden", "Not with this token or from this page.", "this route is for users"),
     404: _Failure("NotFound", "There is no such thing.", "run_id: there is no run 12"),
-    409: _Failure("Conflict", "Not in the state that it is in.", "run 3 is active: stop it first"),
+    409: _Failure(
+        "Conflict", "Not in the state that it is in.", "run 3 was imported: it is read only"
+    ),
     413: _Failure("BodyTooLarge", "The body is too large.", "body: at most 1048576 bytes"),
     414: _Failure("UrlTooLong", "The URL is too long.", "Request Line is too large (8192 > 4094)"),
     421: _Failure(
@@ -199,6 +202,7 @@ def _describe(
         ],
         "responses": {
             str(operation.status): _describe_answer(operation, schemas),
+            **({"202": {"description": operation.accepted}} if operation.accepted else {}),
             **{
                 str(status): {"$ref": f"#/components/responses/{_FAILURES[status].name}"}
                 for status in sorted(failures)
@@ -266,6 +270,7 @@ def _example(operation: Operation) -> Any:
     if operation.name in answers:
         return answers[operation.name]
     record, *_ = get_args(model) or (model,)
+    record, *_ = get_args(record) or (record,)
     # The file leaves out fields that have their default.
     example = record.from_fields(answers[record.__name__]).to_fields()
     return [example] if get_origin(model) is list else example

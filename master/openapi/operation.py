@@ -39,6 +39,8 @@ class Operation:
     model: Any = None
     """The record in its JSON, or a type made of such; None for an answer that is not JSON."""
     status: int = HTTPStatus.OK
+    accepted: str = ""
+    """The description of the answer 202, which has no content; empty where there is none."""
     files: Mapping[str, Schema] = field(default_factory=dict)
     """Schemas of answers that are not JSON, by media type."""
     parameters: tuple[Parameter, ...] = ()

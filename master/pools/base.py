@@ -1,10 +1,15 @@
 """The interface between the controller and a pool, which is where worker pods come from."""
 
 import math
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
+
+from mlbench.assignment import Plug
+from mlbench.shaping import Shaping
 
 RUNNING = "Running"
 TERMINATING = "Terminating"
@@ -21,6 +26,15 @@ class Shape:
     gpu_enabled: bool = False
     image: str = ""
     """The image that has the run's command; empty for the pool's own."""
+    latency_ms: float | None = None
+    """By how much all that the pod sends is late."""
+    loss_percent: float | None = None
+    """The share of what it sends that is lost."""
+
+    @property
+    def shaping(self) -> Shaping:
+        """How what a pod sends is held back."""
+        return Shaping(self.max_bandwidth, self.latency_ms, self.loss_percent)
 
 
 @dataclass(frozen=True)
@@ -36,6 +50,8 @@ class PodStatus:
     """Empty before it has one."""
     node: str
     labels: dict[str, str]
+    port: int = 0
+    """Where its agent is woken, by a datagram; 0 if that is not known."""
     uid: str = ""
     """Tells it from a later pod of the same name; empty where names are not used again."""
     image: str = ""
@@ -58,8 +74,23 @@ class Placement:
     """By rank: the cores of its worker; empty where the pod itself is limited."""
     pods: tuple[PodStatus, ...]
     """By rank: the pod of its worker."""
+    plugs: tuple[Plug, ...] = ()
+    """By rank: its place in a network of their own; empty where the pods' is theirs."""
     python: str = "python3"
     """The interpreter on the workers that has the official tasks."""
+
+    @property
+    def hosts(self) -> list[str]:
+        """By rank: the address by which the others reach it."""
+        return [plug.address for plug in self.plugs] or [pod.ip for pod in self.pods]
+
+
+def wake(pods: Iterable[PodStatus]) -> None:
+    """Have the agents of these pods poll now; one that is not reached does so soon by itself."""
+    for pod in pods:
+        family = socket.AF_INET6 if ":" in pod.ip else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as sender, suppress(OSError):
+            sender.sendto(b"", (pod.ip, pod.port))
 
 
 class Pool(Protocol):
@@ -74,7 +105,7 @@ class Pool(Protocol):
         ``busy`` has the uids of the active run's pods, which stay as they are.
         """
 
-    def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement | None:
+    def place(self, workers: Sequence[str], shape: Shape) -> Placement | None:
         """Decide where these workers, in order of rank, meet; None if one of them has to go."""
 
     def explain(self) -> str:

@@ -119,7 +119,7 @@ class KubernetesPool:
                 return
         self._changed.set()
 
-    def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement | None:
+    def place(self, workers: Sequence[str], shape: Shape) -> Placement | None:
         """Let the workers meet at the pod of rank 0; the pods themselves are limited."""
         by_name = {pod.name: pod for pod in self.pods() or []}
         pods = tuple(by_name[name] for name in workers if name in by_name and by_name[name].usable)

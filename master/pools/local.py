@@ -5,16 +5,26 @@ The pool writes how many are wanted, the supervisor writes which there are.
 
 import os
 import platform
+import secrets
 import socket
 import sys
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 
 from master.pools.base import Placement, PodStatus, Shape
+from mlbench.assignment import Plug
 from mlbench.pool import PoolFiles
+from mlbench.shaping import Shaping
 
 _LOOPBACK = "127.0.0.1"
+# Where ranks meet: below the ports that systems give to connections and to listeners that ask for
+# any, one of which could take it before rank 0 listens there.
+_PORTS = range(20_000, 32_768)
+# What RFC 2544 keeps for benchmarks of networks: no host that a process may want has its address.
+_BENCHMARKS = IPv4Network("198.18.0.0/15")
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,7 @@ class LocalPool:
                 node=platform.node(),
                 labels={"app": "mlbench", "component": "worker", "release": "local"},
                 trouble=worker.trouble,
+                port=worker.port,
             )
             for number, worker in enumerate(self.files.read_status())
         ]
@@ -42,22 +53,34 @@ class LocalPool:
         """Tell the supervisor how many workers to run; they are all of one shape."""
         self.files.write_wanted(workers)
 
-    def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement | None:
-        """Let the workers meet at a free port, and share the cores out among them."""
+    def place(self, workers: Sequence[str], shape: Shape) -> Placement | None:
+        """Let the workers meet at a free port, and share the cores out among them.
+
+        If what they send is to be shaped, they meet in a network of their own.
+        """
         cores = sorted(os.sched_getaffinity(0))
         # For this pool, the API takes whole cores only.
-        whole = None if num_cpus is None else int(num_cpus)
+        whole = None if shape.num_cpus is None else int(shape.num_cpus)
         by_name = {pod.name: pod for pod in self.pods()}
         if not all(name in by_name for name in workers):
             return None
         pods = tuple(by_name[name] for name in workers)
         shares = share_cores(cores, len(workers), whole)
-        return Placement(_LOOPBACK, _free_port(), shares, pods, python=sys.executable)
+        plugs = plug_in(len(workers), shape.shaping) if shape.shaping else ()
+        meet_at = plugs[0].address if plugs else _LOOPBACK
+        return Placement(meet_at, _free_port(), shares, pods, plugs, sys.executable)
 
     def explain(self) -> str:
         """Return which workers do not run, and where to read why."""
         troubled = (pod for pod in self.pods() if pod.trouble)
         return "; ".join(f"{pod.name} is not there: {pod.trouble}" for pod in troubled)
+
+
+def plug_in(workers: int, shaping: Shaping) -> tuple[Plug, ...]:
+    """Return a plug for each worker, at addresses that hardly any other attempt has had."""
+    first = 1 + secrets.randbelow(_BENCHMARKS.num_addresses - workers - 1)
+    addresses = (str(_BENCHMARKS[first + rank]) for rank in range(workers))
+    return tuple(Plug(address, _BENCHMARKS.prefixlen, shaping) for address in addresses)
 
 
 def share_cores(
@@ -75,7 +98,8 @@ def share_cores(
 
 
 def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((_LOOPBACK, 0))
-        port: int = listener.getsockname()[1]
-        return port
+    while True:
+        port = secrets.choice(_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((_LOOPBACK, port))
+            return port

@@ -4,7 +4,7 @@ import copy
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,8 @@ class Manifest:
 
     service: Object
     stateful_set: Object
-    limit_bandwidth: Object
-    """The init container that limits a pod's bandwidth."""
+    shape_network: Object
+    """The init container that shapes what a pod sends."""
     bring_agent: Object
     """The init container that copies the agent into a pod of any image."""
 
@@ -74,7 +74,7 @@ def load(path: Path) -> Manifest:
         manifest = Manifest(
             service=stated["service"],
             stateful_set=stated["statefulSet"],
-            limit_bandwidth=stated["initContainers"]["bandwidth"],
+            shape_network=stated["initContainers"]["network"],
             bring_agent=stated["initContainers"]["agent"],
         )
         _ = manifest.name, manifest.labels, manifest.service["metadata"]["name"]
@@ -98,10 +98,12 @@ def make_stateful_set(
     if shape.gpu_enabled:
         worker.setdefault("resources", {}).setdefault("limits", {})[_GPUS] = str(defaults.gpus)
     first = []
-    if bandwidth := shape.max_bandwidth or defaults.bandwidth:
-        limiter = copy.deepcopy(manifest.limit_bandwidth)
-        _set_env(limiter, "MLBENCH_BANDWIDTH_MBIT", f"{bandwidth:.15g}")
-        first.append(limiter)
+    bandwidth = shape.max_bandwidth or defaults.bandwidth or None
+    if shaping := replace(shape.shaping, max_bandwidth=bandwidth):
+        shaper = copy.deepcopy(manifest.shape_network)
+        for name, value in shaping.variables.items():
+            _set_env(shaper, name, value)
+        first.append(shaper)
     if shape.image:
         worker |= {"image": shape.image, "command": _AGENT_IN_ANY_IMAGE}
         first.append(copy.deepcopy(manifest.bring_agent))
@@ -150,7 +152,7 @@ def _complete(manifest: Manifest) -> None:
             # Before Kubernetes 1.23, an apply must state it.
             port.setdefault("protocol", "TCP")
     first = pod.get("initContainers") or []
-    for container in (*containers, *first, manifest.limit_bandwidth, manifest.bring_agent):
+    for container in (*containers, *first, manifest.shape_network, manifest.bring_agent):
         # So the last output of a failed container is in the pod's status, for the user to read.
         container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
 

@@ -49,6 +49,7 @@ def read_pod(pod: Object) -> SeenPod:
     scheduling = _first(status.get("conditions"), "type", "PodScheduled")
     unschedulable = scheduling.get("message") if scheduling.get("status") == "False" else ""
     worker = _first(status.get("containerStatuses"), "name", WORKER)
+    container = _first(spec.get("containers"), "name", WORKER)
     running = (worker.get("state") or {}).get("running") is not None
     return SeenPod(
         name=metadata["name"],
@@ -57,6 +58,7 @@ def read_pod(pod: Object) -> SeenPod:
         ip=status.get("podIP") or "",
         node=spec.get("nodeName") or "",
         labels=metadata.get("labels") or {},
+        port=_first(container.get("ports"), "name", "metrics").get("containerPort", 0),
         uid=metadata["uid"],
         image=str(worker.get("imageID") or ""),
         usable=False,
@@ -110,7 +112,7 @@ def _of_init_container(container: Object) -> str:
     if not ended or ended.get("exitCode") == 0:
         return ""
     tasks = {
-        "bandwidth": "limiting the bandwidth",
+        "network": "shaping what it sends",
         "agent": "bringing in the agent",
         "token": "making the pod's token",
     }

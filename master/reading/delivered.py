@@ -29,14 +29,20 @@ Spans = Mapping[SeriesKey, Span]
 class LostSamplesError(PrometheusError):
     """Prometheus has lost samples that it was given. Those of an active run are sent again."""
 
-    def __init__(self, owner: str, found: int, samples: int) -> None:
+    def __init__(self, owner: str, found: int, samples: int, why_not_archived: str = "") -> None:
         kind, _, name = owner.partition("/")
         super().__init__(
             f"Prometheus has {found} of the {samples} samples of {kind} {name}: "
             "it lost or forgot the rest (retention, a lost disk)"
+            + (f"; {why_not_archived}" if why_not_archived else "")
         )
+        self._told = (owner, found, samples)
         run = find_run(owner)
         self.may_pass = run is not None and run.state in ACTIVE_STATES
+
+    def but(self, why_not_archived: str) -> "LostSamplesError":
+        """Return the error with the reason why they cannot be read from the archive either."""
+        return LostSamplesError(*self._told, why_not_archived)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import orjson
 from master import times
 from master.reading.delivered import LostSamplesError
 from master.reading.points import Pieces, Points
-from master.reading.series import NamedSeries
+from master.reading.selection import NamedSeries
 from mlbench.csv_cells import harmless, harmless_value
 
 Kind = Literal["pod", "run"]
@@ -75,8 +75,8 @@ def write_one(owner: Owner, format_: str, title: str) -> Answer:
     return _answer(pieces, format_, title)
 
 
-def write_all(owners: Iterable[Owner], kind: Kind, format_: str) -> Answer:
-    """Write the series of many pods or runs, each by its name.
+def write_all(owners: Iterable[Owner], kind: str, format_: str) -> Answer:
+    """Write the series of many pods, runs, or of ``all`` kinds, each by its name.
 
     Where Prometheus has lost some of an owner's samples, a text says so in place of its series.
     """
@@ -87,7 +87,7 @@ def write_all(owners: Iterable[Owner], kind: Kind, format_: str) -> Answer:
             pieces = _csv_of_all(owners, kind)
         case _:
             pieces = _json_of_all(owners)
-    return _answer(pieces, format_, f"{kind}s")
+    return _answer(pieces, format_, kind if kind == "all" else f"{kind}s")
 
 
 def _answer(pieces: Iterator[bytes], format_: str, title: str) -> Answer:
@@ -170,9 +170,9 @@ def _dated_values(points: Points, dates: "Dates") -> Iterator[tuple[str, str]]:
     return zip(dates.of(points), map(encode_basestring, points.values), strict=True)
 
 
-def _csv_of_all(owners: Iterable[Owner], kind: Kind) -> Iterator[bytes]:
+def _csv_of_all(owners: Iterable[Owner], kind: str) -> Iterator[bytes]:
     dates = Dates()
-    yield from _csv([(kind, *_CSV_COLUMNS)])
+    yield from _csv([("owner" if kind == "all" else kind, *_CSV_COLUMNS)])
     for owner in owners:
         series = _or_message(owner.series)
         if isinstance(series, str):

@@ -1,13 +1,18 @@
 """Choosing points of a series: by time, the last ones, or averages."""
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from itertools import chain
 from statistics import fmean
 
 from master import times
-from master.reading.points import NO_NOTE, Note, Pieces, Point, Points, Read, from_points
+from master.reading.points import NO_NOTE, Note, Pieces, Point, Points, Read, from_points, merge
 from master.recording.samples import number_or_text, spell, split_name
+
+NamedSeries = Iterator[tuple[str, Pieces]]
+"""Series in order of their names, none of them empty; each is read before the next."""
 
 # Before and after all times that the API can write.
 BEFORE_ALL_US = times.EARLIEST_US - 1
@@ -43,6 +48,19 @@ class Selection:
         return replace(
             self, after_us=max(self.after_us, first_us - 1), until_us=min(self.until_us, last_us)
         )
+
+    def series(self, reads: Mapping[str, Sequence[Read]]) -> NamedSeries:
+        """Yield what is selected of series, each merged from one or several parts."""
+        for name in sorted(reads):
+            pieces = self.apply(partial(self._merge, reads[name]))
+            if (first := next(pieces, None)) is not None:
+                yield name, chain([first], pieces)
+
+    def _merge(self, reads: Sequence[Read]) -> Pieces:
+        """Merge series of one name, and limit them to the selected time."""
+        for piece in reduce(merge, [read() for read in reads]):
+            if points := piece.between(self.after_us, self.until_us):
+                yield points
 
     def apply(self, read: Read) -> Pieces:
         """Yield the averages, or last points, of a series that has been limited to the time."""

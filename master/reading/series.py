@@ -1,38 +1,54 @@
 """Reading a run's or a pod's series: choose, fetch from every place, merge, thin out."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial, reduce
-from itertools import chain
+from functools import partial
 from typing import Any
 
-from master.models import KeptSample, Pod, Rank, Run, Series, Stream, pod_owner, run_owner
-from master.reading import containers, stored
-from master.reading.delivered import DeliveredReader
-from master.reading.points import Pieces, Read, merge
+from master.archives.store import ArchiveStore
+from master.models import (
+    KeptSample,
+    Pod,
+    Rank,
+    Run,
+    Series,
+    Stream,
+    find_run,
+    pod_owner,
+    run_owner,
+)
+from master.reading import archived, containers, stored
+from master.reading.delivered import DeliveredReader, LostSamplesError
+from master.reading.points import Read
 from master.reading.promql import PrometheusClient
-from master.reading.selection import Selection
-from master.recording.samples import series_name
-
-NamedSeries = Iterator[tuple[str, Pieces]]
-"""Series in order of their names, none of them empty; each is read before the next."""
+from master.reading.selection import NamedSeries, Selection
+from master.reading.stored import Stored
+from master.recording.samples import SeriesKey, series_name
+from mlbench.archive import ArchiveError
 
 
 @dataclass(frozen=True)
 class SeriesReader:
     """Reads series from Prometheus, from samples that wait for it, and from kept samples.
 
-    What it returns raises ``PrometheusError``, maybe in the middle, if Prometheus gives no answer
-    or has lost samples.
+    Of a run whose samples Prometheus has lost, or forgotten, it reads the archive. What it returns
+    raises ``PrometheusError``, maybe in the middle, if there is no answer or no archive.
     """
 
     prometheus: PrometheusClient
+    archives: ArchiveStore
     _checked: dict[object, float] = field(default_factory=dict)
 
     def run(self, run_id: int, selection: Selection) -> NamedSeries:
         """Yield a run's series: ``train_loss @ 0`` for a rank's, else ``train_loss``."""
-        return self._read(run_owner(run_id), (), selection)
+        run = Run.get_or_none(Run.id == run_id, Run.origin.is_null(False))
+        if run is None:
+            yield from self._read(run_owner(run_id), (), selection)
+        elif run.archive is not None:
+            with self.archives.open(run.archive) as archive:
+                yield from archived.series_of(archive, selection)
 
     def pod(self, pod: str, selection: Selection) -> NamedSeries:
         """Yield a pod's series: resource figures from the exporter, and posted samples."""
@@ -54,8 +70,34 @@ class SeriesReader:
             round(run.created_at * 1e6), round((run.finished_at or time.time()) * 1e6)
         )
         ranks = Rank.select(Rank.worker).where(Rank.run == run.id).distinct()
-        for pod in sorted(rank.worker for rank in ranks):
-            yield pod, self.pod(pod, during)
+        with ExitStack() as stack:
+            archive = stack.enter_context(self.archives.open(run.archive)) if run.archive else None
+            for pod in sorted(rank.worker for rank in ranks):
+                if archive is not None:
+                    yield pod, archived.series_of(archive, during, pod)
+                else:
+                    yield pod, self.pod(pod, during)
+
+    def delivered(
+        self, found: Stored, keys: Iterable[SeriesKey], selection: Selection, stack: ExitStack
+    ) -> Mapping[SeriesKey, Read]:
+        """Return a way to read each delivered series, until the stack is closed.
+
+        Raises:
+            PrometheusError: Prometheus gives no answer, or has lost samples that no archive has.
+        """
+        keys = list(keys)
+        try:
+            return DeliveredReader(self.prometheus, found, selection, self._checked).read(keys)
+        except LostSamplesError as lost:
+            run = find_run(found.owner)
+            if run is None or run.archive is None:
+                raise
+            try:
+                archive = stack.enter_context(self.archives.open(run.archive))
+            except ArchiveError as error:
+                raise lost.but(str(error)) from error
+            return archived.delivered(archive, self.prometheus, found, keys)
 
     def _read(
         self, owner: str | None, figures: Iterable[tuple[str, Read]], selection: Selection
@@ -65,27 +107,18 @@ class SeriesReader:
         # The database first: a sample that is delivered meanwhile is then read as waiting, and
         # lies behind what is read from Prometheus.
         found = stored.load(owner, selection.metrics) if owner else None
-        if found is not None:
-            keys = [key for key in found.keys if selection.wants(series_name(*key), key[0])]
-            delivered = DeliveredReader(self.prometheus, found, selection, self._checked).read(keys)
-            for key in sorted(keys):
-                read = partial(found.merge, key, delivered.get(key), selection.after_us)
-                reads.setdefault(series_name(*key), []).append(read)
-        for name, figure in figures:
-            reads.setdefault(name, []).append(figure)
-        for name in sorted(reads):
-            pieces = selection.apply(partial(_merge, reads[name], selection))
-            if (first := next(pieces, None)) is not None:
-                yield name, chain([first], pieces)
+        with ExitStack() as stack:
+            if found is not None:
+                keys = [key for key in found.keys if selection.wants(series_name(*key), key[0])]
+                delivered = self.delivered(found, keys, selection, stack)
+                for key in sorted(keys):
+                    read = partial(found.merge, key, delivered.get(key), selection.after_us)
+                    reads.setdefault(series_name(*key), []).append(read)
+            for name, figure in figures:
+                reads.setdefault(name, []).append(figure)
+            yield from selection.series(reads)
         if found is not None:
             found.check()
-
-
-def _merge(reads: Sequence[Read], selection: Selection) -> Pieces:
-    """Merge series of one name, and limit them to the selected time."""
-    for piece in reduce(merge, [read() for read in reads]):
-        if points := piece.between(selection.after_us, selection.until_us):
-            yield points
 
 
 def _now_ms() -> int:

@@ -15,6 +15,7 @@ from master.database import database, snapshot
 from master.models import Deletion, Detail, KeptSample, Series, Stream
 from master.reading.points import Note, Pieces, Point, Points, Read, from_points, merge
 from master.reading.promql import PrometheusError
+from master.reading.selection import BEFORE_ALL_US
 from master.reading.windows import Span
 from master.recording.delivery import BATCH_BYTES
 from master.recording.plan import plan
@@ -109,17 +110,24 @@ class Stored:
 
     def merge(self, key: SeriesKey, delivered: Read | None, after_us: int) -> Pieces:
         """Merge the delivered points of a series, from Prometheus, with what is stored of it."""
-        pieces = delivered() if delivered else iter(())
-        if key in self.details:
-            pieces = (self._add_details(key, points) for points in pieces)
+        pieces = self.read_delivered(key, delivered)
         if key in self.kept:
-            pieces = merge(pieces, self._read_kept(key, after_us))
+            pieces = merge(pieces, self.read_kept(key, after_us))
         if key in self.waiting:
             pieces = merge(pieces, self.waiting[key].read())
         return pieces
 
-    def _read_kept(self, key: SeriesKey, after_us: int) -> Pieces:
+    def read_delivered(self, key: SeriesKey, delivered: Read | None) -> Pieces:
+        """Yield the delivered points of a series, with what was posted along with them."""
+        pieces = delivered() if delivered else iter(())
+        if key in self.details:
+            return (self._add_details(key, points) for points in pieces)
+        return pieces
+
+    def read_kept(self, key: SeriesKey, after_us: int = BEFORE_ALL_US) -> Pieces:
         """Yield the kept samples of a series that are later than a time, in order of time."""
+        if key not in self.kept:
+            return
         kept = KeptSample
         query = _select(kept, self.owner, key, self.kept[key]).order_by(kept.time_us, kept.id)
         query = query.select(
@@ -247,9 +255,10 @@ def _parse_waiting(
         for key, to_send in planned.send.items():
             last_ms[key] = to_send[-1].time_us // 1000
             for sample in to_send:
-                # Prometheus has milliseconds; those of posted samples are kept beside.
-                fraction_us = 0 if stream.name == POSTED else sample.time_us % 1000
-                found.setdefault(key, Waiting()).add(sample, sample.time_us - fraction_us)
+                # Prometheus has milliseconds; the rest is kept beside, of what has details.
+                is_exact = stream.name == POSTED or sample.metadata is not None
+                at_us = sample.time_us if is_exact else sample.time_us // 1000 * 1000
+                found.setdefault(key, Waiting()).add(sample, at_us)
         for sample in planned.keep:
             found.setdefault(sample[:2], Waiting()).add(sample, sample.time_us)
     return found

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from peewee import EXCLUDED, chunked
 
+from master.bell import Rest
 from master.database import exclusive
-from master.models import Detail, KeptSample, Series, Stream, find_run
+from master.models import Detail, KeptSample, Run, Series, Stream, find_run
 from master.recording.limits import admit, store_refused, summarize
 from master.recording.plan import Plan, plan
 from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
@@ -45,6 +46,7 @@ _SMALLER = 32
 _MOST_FAILURES = 5
 _FIRST_BACKOFF_SECONDS = 0.05
 _LONGEST_BACKOFF_SECONDS = 5.0
+_RETRY_SECONDS = 1.0
 # A longer Retry-After of Prometheus is not waited for.
 _LONGEST_WAIT_SECONDS = 60.0
 # Rows in one statement: databases limit its parameters.
@@ -82,30 +84,33 @@ class Delivery:
         self._last_tried = 0
 
     def run(
-        self, stop: threading.Event, on_recovery: Callable[[], None], idle_seconds: float = 0.1
+        self, rest: Rest, stop: Rest, on_recovery: Callable[[], None], idle_seconds: float = 2.0
     ) -> None:
-        """Deliver until stopped, waiting while Prometheus is unavailable.
+        """Deliver until stopped: by ``rest``, and while Prometheus is unavailable by ``stop``.
 
         ``on_recovery`` is called after the first delivery, and the first after each such time.
         """
-        wait_seconds, recovering = idle_seconds, True
-        while not stop.wait(wait_seconds):
+        wait, wait_seconds, recovering = rest.wait, idle_seconds, True
+        while not wait(wait_seconds):
             try:
+                wait = rest.wait
                 delivered = self.deliver_waiting()
                 if recovering:
                     on_recovery()
                     recovering = False
-                # Small batches gather for a while: a request for each sample would cost too much.
                 wait_seconds = 0.0 if delivered >= BATCH_BYTES // 2 else idle_seconds
+                if self._retries:
+                    wait_seconds = min(wait_seconds, _RETRY_SECONDS)
             except UnavailableError as error:
                 recovering = True
+                wait = stop.wait  # whatever comes meanwhile
                 wait_seconds = error.retry_after or min(max(wait_seconds, idle_seconds) * 2, 5.0)
                 wait_seconds = min(wait_seconds, _LONGEST_WAIT_SECONDS)
                 log.warning(
                     "Prometheus takes no samples, trying again in %.1f s: %s", wait_seconds, error
                 )
             except Exception:
-                wait_seconds = 1.0
+                wait_seconds = _RETRY_SECONDS
                 log.exception("delivery failed, trying again")
 
     def deliver_waiting(self) -> int:
@@ -168,10 +173,8 @@ class Delivery:
         statements = list(parse(stream, data, now_us))
         stated = [one for one in statements if isinstance(one, Sample)]
         facts = [one for one in statements if not isinstance(one, Sample)]
-        known = Series.select(Series.metric, Series.rank, Series.last_ms)
-        last_ms = {
-            (row.metric, row.rank): row.last_ms for row in known.where(Series.owner == stream.owner)
-        }
+        known = Series.rows("owner = ?", stream.owner)
+        last_ms = {(one.metric, one.rank): one.last_ms for one in known}
         samples, refused = admit(stream.owner, stated, last_ms, self._most_series)
         if refused:
             samples.append(summarize(refused, _rank(stream), now_us, self._most_series))
@@ -180,13 +183,14 @@ class Delivery:
         with exclusive(stream.owner):
             if advance(stream, len(data), len(samples)):
                 _store_series(stream.owner, sent.send)
-                if stream.name == POSTED:
-                    _store_details(stream.owner, sent.send)
+                _store_details(stream, sent.send)
                 _keep(stream.owner, sent.keep)
                 run = find_run(stream.owner)
                 if run is not None:
                     store_facts(run, stream, facts, samples)
                     store_refused(run, refused, self._most_series)
+                    if run.sealed_at is not None:
+                        Run.update(sealed_at=None).where(Run.id == run.id).execute()
                 # A run's samples stay until they were counted for the last time.
                 if run is None or run.settled_at is not None:
                     forget_delivered(stream.owner)
@@ -250,16 +254,19 @@ def _store_series(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> Non
         ).execute()
 
 
-def _store_details(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
+def _store_details(stream: Stream, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
+    """Store what Prometheus cannot hold of posted samples, and of all with metadata."""
+    is_posted = stream.name == POSTED
     for (metric, rank), samples in sent.items():
         details = [
             (one.time_us, one.cumulative, one.metadata)
             for one in samples
-            if one.cumulative is not None or one.metadata is not None or one.time_us % 1000
+            if one.metadata is not None
+            or (is_posted and (one.cumulative is not None or one.time_us % 1000))
         ]
         if details:
             Detail.create(
-                owner=owner,
+                owner=stream.owner,
                 metric=metric,
                 rank=rank,
                 first_ms=details[0][0] // 1000,

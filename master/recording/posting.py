@@ -17,12 +17,14 @@ from pydantic import (
 )
 
 from master import runs, times
+from master.bell import ring
 from master.database import exclusive
 from master.http import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank, Stream, pod_owner, run_owner
 from master.recording.limits import SeriesLimit
 from master.recording.posted import append_posted, has_posted, open_posted
 from master.recording.samples import (
+    MAX_METADATA_BYTES,
     MAX_NAME_LENGTH,
     MAX_TEXT_LENGTH,
     Sample,
@@ -31,7 +33,6 @@ from master.recording.samples import (
     to_posted_lines,
 )
 
-MAX_METADATA_BYTES = 64 << 10
 MAX_SAMPLES = 10_000
 
 Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=NO_NUL)]
@@ -117,6 +118,7 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
     Raises:
         BadFieldError: a run or pod would have too many series; nothing is stored (400).
         falcon.HTTPNotFound: there is no such run or pod; nothing is stored (404).
+        falcon.HTTPConflict: a run was imported; nothing is stored (409).
     """
     by_owner: dict[str, list[PostedSample]] = {}
     for sample in posted:
@@ -134,6 +136,7 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
             open_posted(owner)
     for owner, samples in by_stream.items():
         append_posted(owner, to_posted_lines(samples))
+    ring("samples")
 
 
 def find_pod(name: str) -> str:
@@ -156,7 +159,7 @@ def _check_known(sample: PostedSample) -> None:
     if sample.pod_name is not None:
         find_pod(sample.pod_name)
     elif sample.run_id is not None:
-        runs.find(sample.run_id)
+        runs.check_own(runs.find(sample.run_id))
 
 
 def _to_sample(posted: PostedSample) -> Sample:

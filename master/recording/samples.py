@@ -12,7 +12,8 @@ import orjson
 from master import times
 from master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
 from mlbench import names
-from mlbench.records import Goal, StatedMachine
+from mlbench.process import Process
+from mlbench.records import Disturbance, Goal, StatedMachine
 from mlbench.stated import Setting, check_settings
 
 # Lines that cannot be parsed are kept as samples of this metric, so that their author sees them.
@@ -41,18 +42,30 @@ class Settings:
     values: Mapping[str, Setting]
 
 
-Statement = Sample | Goal | Settings | StatedMachine
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A process of a worker that has several, and when it began, in Unix seconds."""
+
+    process: Process
+    at: float
+
+
+Statement = Sample | Goal | Settings | StatedMachine | Disturbance | Began
 """The content of a line of a stream."""
 
 # Unix seconds that the API can write as a date.
 _EARLIEST, _LATEST = times.EARLIEST_US // 10**6, times.LATEST_US // 10**6
 
+# The names of what a line may state instead of samples.
+_STATED = frozenset({"goal", "settings", "process", "machine", "disturbance"})
+
 # Outside of these, Prometheus writes a power of ten.
 _TINY, _HUGE = 1e-6, 1e21
 
 MAX_NAME_LENGTH = 200
-MAX_RANK_LENGTH = 64
+MOST_RANKS = 100_000
 MAX_TEXT_LENGTH = 64 << 10
+MAX_METADATA_BYTES = 64 << 10
 MAX_MACHINE_BYTES = 64 << 10
 # Of each malformed line, and of a batch, so much is kept.
 _SHOWN_CHARACTERS = 4096
@@ -72,7 +85,7 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Statement]
     """
     # One search in all lines, as one in each takes longer than parsing it.
     read_json = loads_exactly if LONG_NUMBER.search(data) else loads_fast
-    last_step: tuple[int, Any] | None = None
+    last_step: tuple[int, Any, str] | None = None
     malformed = 0
     for line in data.splitlines():
         if not line.strip():
@@ -80,26 +93,18 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Statement]
         try:
             fields = read_json(line)
             time_us = _time_us(fields)
-            if "goal" in fields:
-                yield _goal(fields["goal"])
-                continue
-            if "settings" in fields:
-                check_settings(fields["settings"])
-                yield Settings(fields["settings"])
-                continue
-            if "machine" in fields:
-                if len(line) > MAX_MACHINE_BYTES:
-                    raise ValueError(f"a machine has at most {MAX_MACHINE_BYTES} bytes")
-                yield read_machine(fields["machine"])
+            if not _STATED.isdisjoint(fields):
+                yield _stated(fields, time_us, len(line))
                 continue
             # All before the first is yielded: a line counts as a whole or not at all.
-            found = _samples(fields, rank, time_us)
+            its = _rank(fields["rank"]) if "rank" in fields else rank
+            found = _samples(fields, its, time_us)
             # The step is a series too. Prometheus holds one value of it per millisecond, so lines
             # of the same millisecond share one.
             step = fields.get("step")
-            if step is not None and last_step != (time_us // 1000, step):
-                found.append(Sample(names.STEP, rank, time_us, number_or_text(step)))
-                last_step = (time_us // 1000, step)
+            if step is not None and last_step != (time_us // 1000, step, its):
+                found.append(Sample(names.STEP, its, time_us, number_or_text(step)))
+                last_step = (time_us // 1000, step, its)
             yield from found
         except (ValueError, TypeError, RecursionError):
             malformed += 1
@@ -108,6 +113,23 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Statement]
     if malformed > _SHOWN_LINES:
         more = f"{malformed - _SHOWN_LINES:,} more lines that are no samples"
         yield Sample(MALFORMED, rank, received_us, more)
+
+
+def _stated(fields: dict[str, Any], time_us: int, length: int) -> Statement:
+    """Return what a line states that has one of the names in ``_STATED``."""
+    match fields:
+        case {"goal": goal}:
+            return _goal(goal)
+        case {"settings": settings}:
+            check_settings(settings)
+            return Settings(settings)
+        case {"process": process}:
+            return Began(_process(process), time_us / 1e6)
+        case {"machine": _} | {"disturbance": _} if length > MAX_MACHINE_BYTES:
+            raise ValueError(f"an agent states at most {MAX_MACHINE_BYTES} bytes")
+        case {"machine": machine}:
+            return read_machine(machine)
+    return _disturbance(fields["disturbance"])
 
 
 def parse_posted(data: bytes) -> Iterator[Sample]:
@@ -218,9 +240,14 @@ def _samples(fields: dict[str, Any], rank: str, time_us: int) -> list[Sample]:
     )
     if not isinstance(metrics, dict):
         raise ValueError("metrics must map names to values")
-    if "rank" in fields:
-        rank = _rank(fields["rank"])
-    return [Sample(_name(n), rank, time_us, number_or_text(v)) for n, v in metrics.items()]
+    note = _note(fields) if "metadata" in fields else ()
+    return [Sample(_name(n), rank, time_us, number_or_text(v), *note) for n, v in metrics.items()]
+
+
+def _note(fields: dict[str, Any]) -> tuple[bool, Any]:
+    if len(orjson.dumps(fields["metadata"])) > MAX_METADATA_BYTES:
+        raise ValueError(f"metadata has at most {MAX_METADATA_BYTES} bytes as JSON")
+    return bool(fields.get("cumulative", False)), fields["metadata"]
 
 
 def _goal(goal: Any) -> Goal:
@@ -240,12 +267,21 @@ def _name(value: object) -> str:
     return name
 
 
+def _process(stated: Any) -> Process:
+    if not isinstance(stated, dict):
+        raise ValueError("a process must be a JSON object")
+    numbers = (stated.get(name) for name in ("rank", "world_size", "restart"))
+    found = Process(*(int(_rank(number)) for number in numbers))
+    if found.rank >= found.world_size:
+        raise ValueError("a process's rank is below its world_size")
+    return found
+
+
 def _rank(stated: object) -> str:
-    is_number = isinstance(stated, int) and not isinstance(stated, bool)
-    rank = str(stated) if is_number else _text(stated)
-    if len(rank) > MAX_RANK_LENGTH:
-        raise ValueError(f"a rank has at most {MAX_RANK_LENGTH} characters")
-    return rank
+    number = int(stated) if isinstance(stated, str) and stated.isdecimal() else stated
+    if type(number) is not int or not 0 <= number < MOST_RANKS:
+        raise ValueError(f"whole numbers of ranks are from 0 to {MOST_RANKS - 1}")
+    return str(number)
 
 
 def _text(value: object) -> str:
@@ -279,6 +315,16 @@ def read_machine(fields: object) -> StatedMachine:
     machine = StatedMachine.from_fields({**fields, "ranks": ()})
     _check_storable(asdict(machine))
     return machine
+
+
+def _disturbance(fields: object) -> Disturbance:
+    if not isinstance(fields, Mapping):
+        raise ValueError("a disturbance must be a JSON object")
+    found = Disturbance.from_fields(fields)
+    _check_storable(asdict(found))
+    if not found.seconds > 0 or found.cores < 1:
+        raise ValueError("a disturbance is of some seconds and cores")
+    return found
 
 
 def _check_storable(fact: object) -> None:

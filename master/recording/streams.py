@@ -5,10 +5,11 @@ the stream's gap, in whole chunks. Offsets stay those of the whole log.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 
 from peewee import Case, fn
 
+from master.bell import ring
 from master.database import exclusive
 from master.models import Chunk, Detail, KeptSample, Run, Series, Stream, find_run, run_owner
 from master.recording.samples import Statement, parse_lines, parse_posted, whole_lines
@@ -59,7 +60,11 @@ def append(
             Stream.update(size=stream.size).where(Stream.id == stream.id).execute()
         if limit is not None:
             _leave_out(stream, limit, written if stream.final_size is None else stream.final_size)
-        return int(stream.size)
+    if stream.size == stream.final_size:
+        ring()
+    if new and key.name == METRICS:
+        ring("samples")
+    return int(stream.size)
 
 
 def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
@@ -89,11 +94,10 @@ def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int
 
 def waiting(owner: str | None = None) -> list[Stream]:
     """Return the streams with undelivered samples: an owner's, or all."""
-    found = Stream.select().where(OF_SAMPLES, Stream.delivered < Stream.size)
-    if owner is not None:
-        found = found.where(Stream.owner == owner)
-    # A list, as SQLite refuses to write while an older read is open.
-    return list(found.order_by(Stream.id))
+    waits = "name IN (?, ?) AND delivered < size"
+    if owner is None:
+        return Stream.rows(f"{waits} ORDER BY id", METRICS, POSTED)
+    return Stream.rows(f"{waits} AND owner = ? ORDER BY id", METRICS, POSTED, owner)
 
 
 def waits(owner: str) -> bool:
@@ -194,11 +198,8 @@ def _is_whole(stream: Stream) -> bool:
 
 
 def _open(key: StreamKey) -> Stream:
-    stream: Stream
-    stream, _ = Stream.get_or_create(
-        owner=key.owner, attempt=key.attempt, rank=key.rank, name=key.name
-    )
-    return stream
+    known = Stream.rows("owner = ? AND attempt = ? AND rank = ? AND name = ?", *astuple(key))
+    return known[0] if known else Stream.create(**asdict(key))
 
 
 def _first_chunk(stream: Stream, position: int) -> int:

@@ -36,13 +36,13 @@ class InfoResource:
 
 
 def _limits(limits: Limits) -> RunLimits:
-    is_local = limits.pool == "local"
     return RunLimits(
         workers=limits.workers,
         cpus=float(limits.cpus),
-        whole_cpus=is_local,
-        bandwidth=None if is_local else BandwidthLimit(limits.bandwidth or None),
+        whole_cpus=limits.pool == "local",
+        bandwidth=None if limits.no_bandwidth else BandwidthLimit(limits.bandwidth or None),
         gpus=limits.gpus,
+        latency=not limits.no_latency,
     )
 
 

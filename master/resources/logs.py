@@ -14,7 +14,7 @@ MAX_SEARCH_LENGTH = 500
 
 
 _PARAMETERS = (
-    Parameter("rank", WHOLE, "Whose log.", example=0),
+    Parameter("rank", WHOLE, "Whose log: the processes of a worker have one together.", example=0),
     Parameter(
         "stream",
         {"type": "string", "enum": ["stdout", "stderr"], "default": "stdout"},
@@ -66,10 +66,12 @@ class LogsResource:
         """
         run = runs.find(run_id)
         rank = whole_number(req, "rank") or 0
-        if rank >= run.num_workers:
-            raise BadFieldError("rank", f"run {run_id} has ranks 0 to {run.num_workers - 1}")
+        attempt = _attempt(req, run)
+        worker = runs.worker_of(run, attempt, rank)
+        if worker is None:
+            raise BadFieldError("rank", f"run {run_id} has ranks 0 to {run.world_size - 1}")
         stream = choice(req, "stream", ("stdout", "stderr"), default="stdout")
-        log = logs.find(run, rank, stream, _attempt(req, run))
+        log = logs.find(run, worker, stream, attempt)
         offset = whole_number(req, "offset") or 0
         tail, before = whole_number(req, "tail"), whole_number(req, "before")
         search = req.get_param("search")

@@ -1,5 +1,6 @@
 """``/api/metrics/``: the samples of a pod or a run, to read and to add to."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated
@@ -10,11 +11,12 @@ from pydantic import Field
 
 from master import runs, times
 from master.errors import BadFieldError
-from master.http import choice, moment, parse_whole_number, read_bodies, whole_number
+from master.http import NO_NUL, choice, moment, parse_whole_number, read_bodies, whole_number
 from master.models import Run
 from master.openapi.operation import ABOVE_0, Parameter, Schema, operation
+from master.original import is_original
 from master.reading import formats
-from master.reading.formats import Answer, Kind, Owner
+from master.reading.formats import Answer, Owner
 from master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
 from master.reading.series import SeriesReader
 from master.recording import posting
@@ -22,6 +24,7 @@ from master.recording.limits import SeriesLimit, Spool
 from master.recording.posting import MAX_SAMPLES, PostedSample
 from mlbench.records import Count, Echo, Point
 
+_WHOSE = "Whose series: what was recorded for runs, or the resource use of pods"
 _SELECTION = (
     Parameter(
         "since",
@@ -36,14 +39,8 @@ _SELECTION = (
         example="2038-08-03T09:21:29Z",
     ),
     Parameter(
-        "metric_type",
-        {"type": "string", "enum": ["pod", "run"], "default": "pod"},
-        "Whose series: what was recorded for runs, or the resource use of pods.",
-        example="run",
-    ),
-    Parameter(
         "metric_filter",
-        {"type": "array", "items": {"type": "string"}},
+        {"type": "array", "items": {"type": "string", "pattern": NO_NUL}},
         "Only the series of this name, such as `train_loss @ 0`, or of this metric, such as "
         "`train_loss`, whatever its rank. Given several times: of any of them.",
         example=["train_loss", "learning_rate"],
@@ -62,6 +59,18 @@ _SELECTION = (
         "JSON, a zip file with a JSON file for each series, or CSV with a header.",
         example="json",
     ),
+)
+_OF_ONE = Parameter(
+    "metric_type",
+    {"type": "string", "enum": ["pod", "run"], "default": "pod"},
+    f"{_WHOSE}.",
+    example="run",
+)
+_OF_MANY = Parameter(
+    "metric_type",
+    {"type": "string", "enum": ["pod", "run", "all"], "default": "pod"},
+    f"{_WHOSE}, or `all`, which MLBench's original client gets by default.",
+    example="run",
 )
 _FILES: dict[str, Schema] = {
     "text/csv": {
@@ -91,18 +100,24 @@ class MetricsResource:
         "series says that Prometheus has lost some of their samples.",
         dict[str, _Series | str],
         files=_FILES,
-        parameters=_SELECTION,
+        parameters=(*_SELECTION, _OF_MANY),
         errors=(503,),
     )
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with the series of each pod, or of each run."""
-        selection, kind, format_ = _selection(req), _kind(req), _format(req)
-        if kind == "pod":
-            owners = (Owner("pod", *one) for one in self.reader.pods(selection))
-        else:
-            found = Run.select(Run.id, Run.created_at, Run.finished_at).order_by(Run.id)
-            owners = (_run(self.reader, run, selection) for run in list(found))
-        _send(resp, formats.write_all(owners, kind, format_))
+        """Answer with the series of each pod, of each run, or of all of them."""
+        selection, format_ = _selection(req), _format(req)
+        usual = "all" if is_original(req) else "pod"
+        kind = choice(req, "metric_type", ("pod", "run", "all"), default=usual)
+        owners = {"pod": self._pods, "run": self._runs}
+        wanted = (of(selection) for name, of in owners.items() if kind in {name, "all"})
+        _send(resp, formats.write_all(chain.from_iterable(wanted), kind, format_))
+
+    def _pods(self, selection: Selection) -> Iterator[Owner]:
+        return (Owner("pod", *one) for one in self.reader.pods(selection))
+
+    def _runs(self, selection: Selection) -> Iterator[Owner]:
+        found = Run.select(Run.id, Run.created_at, Run.finished_at).order_by(Run.id)
+        return (_run(self.reader, run, selection) for run in list(found))
 
     @operation(
         "add_metrics",
@@ -111,7 +126,7 @@ class MetricsResource:
         status=201,
         body=PostedSample | _PostedList,
         form=PostedSample,
-        errors=(404, 413, 503),
+        errors=(404, 409, 413, 503),
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Add one sample, or a list of them, to runs or pods. After the answer they can be read."""
@@ -137,13 +152,13 @@ class OwnerMetricsResource:
         "The series by name, each in order of time.",
         _Series,
         files=_FILES,
-        parameters=_SELECTION,
+        parameters=(*_SELECTION, _OF_ONE),
         errors=(404, 502, 503),
     )
     def on_get(self, req: Request, resp: Response, owner: str) -> None:
         """Answer with the series by name, each in order of time."""
         selection, format_ = _selection(req), _format(req)
-        if _kind(req) == "pod":
+        if choice(req, "metric_type", ("pod", "run"), default="pod") == "pod":
             pod = posting.find_pod(owner)
             found = Owner("pod", pod, self.reader.pod(pod, selection))
             _send(resp, formats.write_one(found, format_, pod))
@@ -169,10 +184,6 @@ def _send(resp: Response, answer: Answer) -> None:
     resp.content_type = answer.content_type
     if answer.file_name:
         resp.downloadable_as = answer.file_name
-
-
-def _kind(req: Request) -> Kind:
-    return "run" if choice(req, "metric_type", ("pod", "run"), default="pod") == "run" else "pod"
 
 
 def _format(req: Request) -> str:

@@ -10,13 +10,13 @@ from master.errors import BadFieldError
 from master.http import parse_whole_number
 from master.models import Run
 from master.openapi.operation import Parameter, operation
+from master.orders import MOST_RUNS
 from master.reading.series import SeriesReader
 from master.recording.samples import MAX_NAME_LENGTH
-from master.results.query import ResultQuery, comparison_of, result_of
+from master.results.query import ResultQuery, comparison_of, mllog_of, result_of
 from mlbench.records import Goal
 from mlbench.results import Comparison, Result
 
-MOST_RUNS = 200
 # Of seconds, and of the price of one.
 LARGEST = 1e12
 
@@ -41,6 +41,10 @@ _CRITERIA = (
         "What a worker costs in a second, in whatever currency.",
         example=0.0001,
     ),
+)
+_MLLOG = (
+    ':::MLLOG {"namespace": "", "time_ms": 1772356891000, "event_type": "POINT_IN_TIME", '
+    '"key": "global_batch_size", "value": 128, "metadata": {}}\n'
 )
 _RUNS = Parameter(
     "runs",
@@ -68,6 +72,26 @@ class ResultResource:
         """Answer with the figures of the run, computed from its series; so far, if it goes on."""
         query = _query(req)
         resp.media = result_of(self.reader, runs.find(run_id), query)
+
+
+@dataclass(frozen=True)
+class MllogResource:
+    """``…/mllog/``: one run in the format of MLPerf's logging."""
+
+    reader: SeriesReader
+
+    @operation(
+        "get_mllog",
+        "The run's lines, in order of time.",
+        files={"text/plain; charset=utf-8": {"type": "string", "examples": [_MLLOG]}},
+        errors=(404, 502, 503),
+    )
+    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+        """Answer with the run so far as `:::MLLOG` lines, for MLPerf's compliance checker."""
+        run = runs.find(run_id)
+        resp.text = "".join(mllog_of(self.reader, run))
+        resp.content_type = "text/plain; charset=utf-8"
+        resp.downloadable_as = f"metrics_{run.name}.mllog"
 
 
 @dataclass(frozen=True)

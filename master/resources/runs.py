@@ -10,8 +10,9 @@ from master.events import events_of
 from master.http import read_body, whole_number
 from master.openapi.operation import WHOLE, Parameter, operation
 from master.orders import RunOrder
+from master.original import is_original, listed, with_its_name
 from master.settings import Limits
-from mlbench.records import Manifest, Run, RunEvent
+from mlbench.records import Manifest, OriginalRun, Run, RunEvent
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,9 @@ class RunsResource:
 
     @operation(
         "list_runs",
-        "All runs, the oldest first.",
-        list[Run],
+        "All runs, the oldest first; in short for MLBench's original client, which sends the "
+        "`User-Agent` of Python's `requests`, `Accept: */*`, and its token by HTTP Basic.",
+        list[Run | OriginalRun],
         parameters=(
             Parameter("from_id", WHOLE, "Only runs from this id on.", example=1),
             Parameter(
@@ -37,7 +39,8 @@ class RunsResource:
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with all runs, the oldest first, or with those from an id on, or of a pod."""
         first_id = whole_number(req, "from_id") or 0
-        resp.media = runs.describe_from(first_id, pod=req.get_param("pod"))
+        found = runs.describe_from(first_id, pod=req.get_param("pod"))
+        resp.media = [listed(run) for run in found] if is_original(req) else found
 
     @operation(
         "create_run",
@@ -49,7 +52,8 @@ class RunsResource:
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Order a run."""
-        resp.media = runs.describe(runs.create(read_body(req, RunOrder), self.limits))
+        created = runs.describe(runs.create(read_body(req, RunOrder), self.limits))
+        resp.media = with_its_name(created) if is_original(req) else created
 
 
 class RunResource:
@@ -60,20 +64,28 @@ class RunResource:
         """Answer with the run."""
         resp.media = runs.describe(runs.find(run_id))
 
-    @operation("delete_run", "The run is deleted.", status=204, errors=(404, 409))
+    @operation(
+        "delete_run",
+        "The run is deleted.",
+        status=204,
+        accepted="The run is active: it is stopped, and deleted once it has ended.",
+        errors=(404,),
+    )
     def on_delete(self, req: Request, resp: Response, run_id: int) -> None:
-        """Delete the run, if it has ended."""
-        runs.delete(runs.find(run_id))
-        resp.status = falcon.HTTP_NO_CONTENT
+        """Delete the run; one that is active is stopped first."""
+        is_gone = runs.delete(runs.find(run_id))
+        resp.status = falcon.HTTP_NO_CONTENT if is_gone else falcon.HTTP_ACCEPTED
 
 
 class RunStopResource:
     """``…/stop/``: the request that a run stops."""
 
-    @operation("stop_run", "The run, whose `stop_requested` is now true.", Run, errors=(404,))
+    @operation("stop_run", "The run, whose `stop_requested` is now true.", Run, errors=(404, 409))
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
         """Ask for the run to be stopped, and answer with the run."""
-        runs.stop(runs.find(run_id))
+        found = runs.find(run_id)
+        runs.check_own(found)
+        runs.stop(found)
         resp.media = runs.describe(runs.find(run_id))
 
 

@@ -120,15 +120,13 @@ def _check_open(run: Run, attempt: int, rank: int, asking: PodIdentity) -> None:
         raise falcon.HTTPConflict(description=f"run {run.id} has ended")
     if attempt < run.attempt:
         raise falcon.HTTPConflict(description=f"attempt {attempt} of run {run.id} has ended")
-    found = (
-        Rank.get_or_none(run=run, attempt=attempt, rank=rank)
-        if 0 <= rank < run.num_workers
-        else None
-    )
-    if found is None:
+    its = "run_id = ? AND attempt = ? AND rank = ?"
+    known = Rank.rows(its, run.id, attempt, rank) if 0 <= rank < run.num_workers else []
+    if not known:
         raise falcon.HTTPNotFound(
             description=f"rank: run {run.id} has no rank {rank} in attempt {attempt}"
         )
+    [found] = known
     is_its_own = found.worker == asking.name and is_same_pod(found.pod_uid, asking.uid)
     if not is_its_own or is_replaced(asking):
         raise falcon.HTTPForbidden(description=f"rank: rank {rank} is another pod's")

@@ -1,12 +1,13 @@
 """Time to accuracy, accuracy after time, and the curve of a run's values."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Literal, NamedTuple
 
 from master.results.columns import ByRank, Column
+from master.results.dates import Dates
 from mlbench.records import Goal
 from mlbench.results import AccuracyAfterTime, Curve, TimeToAccuracy
 from mlbench.stated import reaches
@@ -19,7 +20,10 @@ _NEVER_US = 1 << 62
 class Evaluation(NamedTuple):
     """A value of the target's metric."""
 
+    at_us: int
+    """When it was recorded, in the run's time."""
     time_us: int
+    """Its date, by whatever clock."""
     rank: str
     value: float
 
@@ -33,24 +37,23 @@ class Accuracy:
     clocks: ByRank
     """Training seconds by rank, all finite."""
     started_us: int
-    attempts_us: Sequence[int]
-    """When each attempt began, in order."""
+    dates: Dates
 
     def reached(self) -> Evaluation | None:
         """Return the earliest value of any rank that is as good as the target."""
         found = [self._first_reaching(rank) for rank in self.values]
-        return min((one for one in found if one), key=lambda one: one.time_us, default=None)
+        return min((one for one in found if one), default=None)
 
     def time_to(self, reached: Evaluation) -> TimeToAccuracy:
         """Return the time that it took to reach a value."""
         return TimeToAccuracy(
-            self.training_seconds(reached.rank, reached.time_us), self._wall(reached.time_us)
+            self.training_seconds(reached.rank, reached.time_us), self._wall(reached.at_us)
         )
 
     def last(self) -> float | None:
         """Return the last value of any rank."""
-        lasts = [(column.times_us[-1], column.values[-1]) for column in self.values.values()]
-        return max(lasts, key=lambda one: one[0])[1] if lasts else None
+        lasts = [next(self._evaluations(rank, backwards=True)) for rank in self.values]
+        return max(lasts, key=lambda one: one.at_us).value if lasts else None
 
     def best(self) -> float | None:
         """Return the best value of any rank, without NaN."""
@@ -61,12 +64,12 @@ class Accuracy:
     def after(self, limit_seconds: float) -> AccuracyAfterTime:
         """Return the last value of any rank within a time."""
         found = [self._last_within(rank, limit_seconds) for rank in self.values]
-        last = max((one for one in found if one), key=lambda one: one.time_us, default=None)
+        last = max((one for one in found if one), key=lambda one: one.at_us, default=None)
         if last is None:
             return AccuracyAfterTime(
                 limit_seconds, None, None, "training" if self.clocks else "wall"
             )
-        seconds, clock = self._seconds(last.rank, last.time_us)
+        seconds, clock = self._seconds(last)
         return AccuracyAfterTime(limit_seconds, last.value, seconds, clock)
 
     def curve(self, reached: Evaluation | None) -> Curve | None:
@@ -74,19 +77,18 @@ class Accuracy:
         if not self.values:
             return None
         rank = reached.rank if reached else next(iter(self.values))
-        column = self.values[rank]
-        chosen = _spread(len(column.values))
-        times = [column.times_us[i] for i in chosen]
+        at_us, order = self._in_order(rank)
+        chosen = [self._evaluation(rank, at_us, order[i]) for i in _spread(len(order))]
         return Curve(
-            tuple(self._wall(time_us) for time_us in times),
-            tuple(self.training_seconds(rank, time_us) for time_us in times),
-            tuple(column.values[i] for i in chosen),
+            tuple(self._wall(one.at_us) for one in chosen),
+            tuple(self.training_seconds(rank, one.time_us) for one in chosen),
+            tuple(one.value for one in chosen),
         )
 
     def training_seconds(self, rank: str, time_us: int) -> float | None:
-        """Return the training time that a rank recorded in a millisecond, or next in its attempt.
+        """Return the training time that a rank's process recorded in a millisecond, or next.
 
-        The next one is later, so it never flatters. The clock of another attempt may begin anew.
+        The next one is later, so it never flatters. The clock of another process may begin anew.
         """
         clock = self._clock(rank)
         if clock is None:
@@ -95,7 +97,7 @@ class Accuracy:
         later = clock.first_from(this_ms + 1000)
         if later > clock.first_from(this_ms):
             return clock.values[later - 1]
-        if later < len(clock.times_us) and clock.times_us[later] < self._attempt_end(time_us):
+        if later < len(clock.times_us) and clock.times_us[later] < self._next_begin(time_us):
             return clock.values[later]
         return None
 
@@ -104,30 +106,44 @@ class Accuracy:
         found = self.clocks.get(rank) or self.clocks.get("")
         return found or (next(iter(self.clocks.values()), None) if not rank else None)
 
-    def _attempt_end(self, time_us: int) -> int:
-        following = bisect_right(self.attempts_us, time_us)
-        return self.attempts_us[following] if following < len(self.attempts_us) else _NEVER_US
+    def _next_begin(self, time_us: int) -> int:
+        begun = self.dates.begun_us
+        following = bisect_right(begun, time_us)
+        return begun[following] if following < len(begun) else _NEVER_US
 
-    def _wall(self, time_us: int) -> float:
-        return (time_us - self.started_us) / 1e6
+    def _wall(self, at_us: int) -> float:
+        return (at_us - self.started_us) / 1e6
 
-    def _seconds(self, rank: str, time_us: int) -> tuple[float, Literal["training", "wall"]]:
+    def _seconds(self, one: Evaluation) -> tuple[float, Literal["training", "wall"]]:
         """Return a time in training seconds; where these were not recorded, since the start."""
-        training = self.training_seconds(rank, time_us)
-        return (self._wall(time_us), "wall") if training is None else (training, "training")
+        training = self.training_seconds(one.rank, one.time_us)
+        return (self._wall(one.at_us), "wall") if training is None else (training, "training")
+
+    def _evaluations(self, rank: str, *, backwards: bool = False) -> Iterator[Evaluation]:
+        """Yield a rank's values in order of time, or from the last one to the first."""
+        at_us, order = self._in_order(rank)
+        for i in reversed(order) if backwards else order:
+            yield self._evaluation(rank, at_us, i)
+
+    def _in_order(self, rank: str) -> tuple[Sequence[int], Sequence[int]]:
+        """Return when a rank's values were recorded, and their positions in order of that."""
+        times_us = self.values[rank].times_us
+        at_us = self.dates.place(rank, times_us)
+        positions = range(len(at_us))
+        return at_us, positions if at_us is times_us else sorted(positions, key=at_us.__getitem__)
+
+    def _evaluation(self, rank: str, at_us: Sequence[int], i: int) -> Evaluation:
+        column = self.values[rank]
+        return Evaluation(at_us[i], column.times_us[i], rank, column.values[i])
 
     def _first_reaching(self, rank: str) -> Evaluation | None:
         goal, lower = self.target.value, self.target.lower_is_better
-        column = self.values[rank]
-        evaluations = zip(column.times_us, column.values, strict=True)
-        found = (one for one in evaluations if reaches(one[1], goal, lower_is_better=lower))
-        return next((Evaluation(time_us, rank, value) for time_us, value in found), None)
+        evaluations = self._evaluations(rank)
+        return next((o for o in evaluations if reaches(o.value, goal, lower_is_better=lower)), None)
 
     def _last_within(self, rank: str, limit_seconds: float) -> Evaluation | None:
-        column = self.values[rank]
-        evaluations = zip(reversed(column.times_us), reversed(column.values), strict=True)
-        found = (one for one in evaluations if self._seconds(rank, one[0])[0] <= limit_seconds)
-        return next((Evaluation(time_us, rank, value) for time_us, value in found), None)
+        evaluations = self._evaluations(rank, backwards=True)
+        return next((one for one in evaluations if self._seconds(one)[0] <= limit_seconds), None)
 
 
 def _spread(length: int) -> Sequence[int]:

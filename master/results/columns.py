@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from master.reading.series import NamedSeries
+from master.reading.selection import NamedSeries
 from master.recording.samples import SeriesKey, number_or_text, series_name, split_name
 
 

@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from master.results import statistics
+from master.results import scoring, statistics, sweeps
 from master.results.evidence import judge
+from master.results.frontier import frontier, timed
 from master.results.statistics import mean, ratio
+from master.results.sweeps import Spot
+from mlbench.records import RunSet
 from mlbench.results import Comparison, Difference, Evidence, Group, Result, Summary, Value
 
 Facts = Mapping[str, str]
@@ -23,6 +26,8 @@ GOAL, OWN_GOAL = "goal", "own_goal"
 DATA, DATA_CHECKSUM = "data", "data_sha256"
 BATCH_SIZE, WORKER_BATCH_SIZE = "batch_size", "worker_batch_size"
 NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH = "num_workers", "num_cpus", "max_bandwidth"
+LATENCY, LOSS = "latency_ms", "loss_percent"
+PROCESSES = "processes_per_worker"
 BENCHMARK, IMAGE, COMMAND = "benchmark", "image", "command"
 WORKING_DIR = "working_dir"
 
@@ -31,24 +36,40 @@ _BREAKING = (GOAL, DATA, BATCH_SIZE)
 # Runs of the same code that state no data have the same data.
 _CODE = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
 # What users vary in order to compare.
-SHAPE = (NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH)
+SHAPE = (NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH, LATENCY, LOSS)
 # What a worker has to compute with. Scaling compares workers that have the same.
 _MEANS = (
     *("cpus", "cpu_limit", "memory_limit", "threads", "device", "oversubscribed"),
-    *(NUM_CPUS, MAX_BANDWIDTH),
+    *(NUM_CPUS, MAX_BANDWIDTH, LATENCY, LOSS, PROCESSES),
 )
 # More than as many times as fast as there are times as many workers, by this factor, is doubtful.
 _PLAUSIBLE_EFFICIENCY = 1.05
 
+# Of more runs, a sentence has the number only.
+_MOST_NAMED = 12
+
 _NOT_STATED = "not stated"
+_NONE = "none"
 
 
-def compare(results: Sequence[Result], facts: Mapping[int, Facts]) -> Comparison:
-    """Compare runs, at least one, whose facts are given by their ids."""
+def compare(
+    results: Sequence[Result], facts: Mapping[int, Facts], sets: Sequence[RunSet] = ()
+) -> Comparison:
+    """Compare runs, at least one, whose facts are given by their ids, and the sets they are of."""
     known = normalize(facts)
-    differences = find_differences(known)
+    differences = find_differences(known, sweeps.keys_of(results))
+    groups = to_groups(results, known, sets)
     return Comparison(
-        are_comparable(differences), differences, to_groups(results, known), tuple(results)
+        are_comparable(differences),
+        differences,
+        groups,
+        tuple(results),
+        tuple(f"set {one.name}: {one.text}" for one in sets),
+        sweeps.lay_out(
+            [Spot(group.num_workers, group.swept) for group in groups],
+            [group.evidence for group in groups if group.evidence],
+        ),
+        frontier(timed(results)),
     )
 
 
@@ -75,8 +96,14 @@ def normalize(facts: Mapping[int, Facts]) -> dict[int, dict[str, str]]:
     return found
 
 
-def find_differences(facts: Mapping[int, Facts]) -> tuple[Difference, ...]:
-    """Return the differences between runs; those that break comparability come first."""
+def find_differences(
+    facts: Mapping[int, Facts], swept: Sequence[str] = ()
+) -> tuple[Difference, ...]:
+    """Return the differences between runs; those that break comparability come first.
+
+    What is swept is no difference, unless it breaks comparability.
+    """
+    meant = (*SHAPE, *(key.replace("-", "_") for key in swept))
     same_code = not any(_differ(facts, name) for name in _CODE)
     names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
     found = [_breaking(facts, name, same_code) for name in _BREAKING]
@@ -85,7 +112,7 @@ def find_differences(facts: Mapping[int, Facts]) -> tuple[Difference, ...]:
     others = [
         _describe(facts, name, "no")
         for name in names
-        if name not in (*_BREAKING, *SHAPE, *unequal) and _differ(facts, name)
+        if name not in (*_BREAKING, *meant, *unequal) and _differ(facts, name)
     ]
     scaling = (_describe(facts, name, "scaling") for name in unequal)
     return (*(one for one in found if one is not None), *scaling, *others)
@@ -143,6 +170,8 @@ def _describe(
 
 
 def _runs(run_ids: Sequence[int]) -> str:
+    if len(run_ids) > _MOST_NAMED:
+        return f"{len(run_ids)} runs"
     plural = "runs" if len(run_ids) > 1 else "run"
     return f"{plural} {', '.join(map(str, run_ids))}"
 
@@ -158,21 +187,42 @@ class _Kind:
     def num_workers(self) -> int:
         return self.results[0].num_workers
 
+    def spot(self, keys: Sequence[str]) -> Spot:
+        """Return where it lies in a sweep of these keys."""
+        return Spot(self.num_workers, {key: self.results[0].swept[key] for key in keys})
 
-def to_groups(results: Sequence[Result], facts: Mapping[int, Facts]) -> tuple[Group, ...]:
-    """Group runs, in order of workers, and compare each group with the first."""
-    kinds = sorted(_kinds(results, facts), key=lambda kind: kind.num_workers)
-    groups = [_group(kind, label) for kind, label in zip(kinds, _labels(kinds), strict=True)]
-    scaled = len({group.num_workers for group in groups}) > 1
-    return tuple(
-        replace(
-            _against(groups[0], group, scaled=scaled),
-            evidence=_evidence(kinds[0], kind, (groups[0].label, group.label)),
-        )
-        if _same_task(kinds[0], kind)
-        else group
-        for group, kind in zip(groups, kinds, strict=True)
-    )
+
+def to_groups(
+    results: Sequence[Result], facts: Mapping[int, Facts], sets: Sequence[RunSet] = ()
+) -> tuple[Group, ...]:
+    """Group runs in order of workers, or of what they sweep, and compare the groups."""
+    keys = sweeps.keys_of(results)
+    found = _kinds(results, facts)
+    kinds = [found[i] for i in sweeps.in_order([kind.spot(keys) for kind in found])]
+    spots = [kind.spot(keys) for kind in kinds]
+    groups = [
+        replace(_group(kind, label, sets), swept=spot.swept)
+        for kind, label, spot in zip(kinds, _labels(kinds, spots), spots, strict=True)
+    ]
+    return tuple(_compared(groups, kinds, spots, i) for i in range(len(groups)))
+
+
+def _compared(
+    groups: Sequence[Group], kinds: Sequence[_Kind], spots: Sequence[Spot], i: int
+) -> Group:
+    """Return a group with its speed-ups over its origin, and the evidence against its rival."""
+    first, rival = sweeps.origin(spots, i), sweeps.rival(spots, i)
+    found = groups[i]
+    if _same_task(kinds[first], kinds[i]):
+        alike = [one for one in spots if one.swept == spots[i].swept]
+        scaled = len({one.num_workers for one in alike}) > 1
+        found = _against(groups[first], found, scaled=scaled)
+    if rival.index != i and _same_task(kinds[rival.index], kinds[i]):
+        other = groups[rival.index]
+        judged = _evidence((kinds[rival.index], other), (kinds[i], found))
+        fewer = _count(other.num_workers, "worker") if found.swept else other.label
+        found = replace(found, evidence=judged and replace(judged, than=rival.than or fewer))
+    return found
 
 
 def _kinds(results: Sequence[Result], facts: Mapping[int, Facts]) -> list[_Kind]:
@@ -203,9 +253,13 @@ def _same_task(first: _Kind, kind: _Kind) -> bool:
     return not _contradict(kind.facts, known)
 
 
-def _labels(kinds: Sequence[_Kind]) -> list[str]:
-    """Return a label of each kind: its shape, and more facts where others have the same shape."""
-    shapes = [_shape(kind, kinds) for kind in kinds]
+def _labels(kinds: Sequence[_Kind], spots: Sequence[Spot]) -> list[str]:
+    """Return a label of each kind: its shape, and more facts where others have the same shape.
+
+    In a sweep, the shape is what it sweeps, and its workers where their number differs.
+    """
+    of_sweep = [_swept_shape(spot, spots) for spot in spots]
+    shapes = of_sweep if spots[0].swept else [_shape(kind, kinds) for kind in kinds]
     labels = []
     for kind, shape in zip(kinds, shapes, strict=True):
         like = [one for one, other in zip(kinds, shapes, strict=True) if other == shape]
@@ -228,13 +282,20 @@ def _told_apart(kind: _Kind, others: Sequence[_Kind]) -> list[str]:
     return told
 
 
+def _swept_shape(spot: Spot, spots: Sequence[Spot]) -> str:
+    scaled = len({one.num_workers for one in spots}) > 1
+    workers = [_count(spot.num_workers, "worker")] if scaled else []
+    return ", ".join([*workers, *(f"{key} {value}" for key, value in spot.swept.items())])
+
+
 def _shape(kind: _Kind, kinds: Sequence[_Kind]) -> str:
     parts = [_count(kind.num_workers, "worker")]
     if len({one.facts[NUM_CPUS] for one in kinds}) > 1:
         cores = kind.facts[NUM_CPUS]
         parts.append(f"{cores} {'core' if cores == '1' else 'cores'} each")
-    if len({one.facts[MAX_BANDWIDTH] for one in kinds}) > 1:
-        parts.append(f"{kind.facts[MAX_BANDWIDTH]} Mbit/s")
+    for name, unit in ((MAX_BANDWIDTH, "Mbit/s"), (LATENCY, "ms late"), (LOSS, "% lost")):
+        if len({one.facts[name] for one in kinds}) > 1 and kind.facts[name] != _NONE:
+            parts.append(f"{kind.facts[name]} {unit}")
     return ", ".join(parts)
 
 
@@ -242,8 +303,9 @@ def _count(number: int, of: str) -> str:
     return f"{number} {of}" if number == 1 else f"{number} {of}s"
 
 
-def _group(kind: _Kind, label: str) -> Group:
+def _group(kind: _Kind, label: str, sets: Sequence[RunSet]) -> Group:
     runs = kind.results
+    reference = scoring.reference_of(runs[0], kind.facts.get(BATCH_SIZE))
     reached = [one.time_to_accuracy for one in runs]
     after = [one.accuracy_after_time for one in runs]
     return Group(
@@ -251,6 +313,7 @@ def _group(kind: _Kind, label: str) -> Group:
         num_workers=kind.num_workers,
         run_ids=tuple(one.run_id for one in runs),
         reached=sum(one is not None for one in reached),
+        disturbed=sum(bool(one.disturbed) for one in runs),
         training_seconds_to_accuracy=statistics.of_times(_training_seconds(kind)),
         wall_seconds_to_accuracy=statistics.of_times(
             one.wall_seconds if one else None for one in reached
@@ -258,6 +321,7 @@ def _group(kind: _Kind, label: str) -> Group:
         accuracy_after_time=statistics.of_figures(one.value if one else None for one in after),
         samples_per_second=statistics.of_figures(_rates(kind)),
         communication_share=statistics.of_figures(one.communication_share for one in runs),
+        bytes_sent_per_step=statistics.of_figures(one.bytes_sent_per_step for one in runs),
         worker_seconds=statistics.of_figures(
             one.cost.worker_seconds if one.cost else None for one in runs
         ),
@@ -268,6 +332,8 @@ def _group(kind: _Kind, label: str) -> Group:
         throughput_speedup=None,
         throughput_efficiency=None,
         evidence=None,
+        convergence=reference.judge(runs) if reference else None,
+        score=scoring.score(runs, sets, reference),
         doubt="",
     )
 
@@ -298,19 +364,21 @@ def _against(first: Group, group: Group, *, scaled: bool) -> Group:
         efficiency=efficiency,
         throughput_speedup=more,
         throughput_efficiency=throughput_efficiency,
-        doubt=_doubt(group.label, max(efficiency or 0.0, throughput_efficiency or 0.0)),
+        doubt=_doubt(group, max(efficiency or 0.0, throughput_efficiency or 0.0), first),
     )
 
 
-def _evidence(first: _Kind, other: _Kind, labels: tuple[str, str]) -> Evidence | None:
+def _evidence(first: tuple[_Kind, Group], other: tuple[_Kind, Group]) -> Evidence | None:
     """Judge the times to accuracy of two kinds, or their throughput where none reached a goal."""
-    if first is other:
-        return None
-    times = [statistics.missed_as_slowest(_training_seconds(kind)) for kind in (first, other)]
+    (kind, group), (other_kind, other_group) = first, other
+    labels = (group.label, other_group.label)
+    times = [statistics.missed_as_slowest(_training_seconds(one)) for one in (kind, other_kind)]
     if any(map(math.isfinite, [*times[0], *times[1]])):
-        return judge(times[0], times[1], labels)
-    rates = [statistics.known(_rates(kind)) for kind in (first, other)]
-    return judge(rates[0], rates[1], labels)
+        means = [_mean(one.training_seconds_to_accuracy) for one in (group, other_group)]
+        return judge(times[0], times[1], labels, ratio(means[0], means[1]))
+    rates = [statistics.known(_rates(one)) for one in (kind, other_kind)]
+    means = [_mean(one.samples_per_second) for one in (group, other_group)]
+    return judge(rates[0], rates[1], labels, ratio(means[1], means[0]))
 
 
 def _training_seconds(kind: _Kind) -> list[float | None]:
@@ -323,13 +391,16 @@ def _rates(kind: _Kind) -> list[float | None]:
     return [one.samples_per_second for one in kind.results]
 
 
-def _doubt(label: str, efficiency: float) -> str:
+def _doubt(group: Group, efficiency: float, first: Group) -> str:
     if efficiency <= _PLAUSIBLE_EFFICIENCY:
         return ""
-    return (
-        f"the efficiency of {label}, {efficiency:.0%}, is hardly that of its workers: likely "
-        "causes are unequal cores or threads, a first group that was disturbed, too few runs, or "
-        "data that fits into the caches of more workers"
+    text = f"the efficiency of {group.label}, {efficiency:.0%}, is hardly that of its workers: "
+    if first.disturbed:
+        runs = _count(len(first.run_ids), "run")
+        return f"{text}{first.label} was disturbed in {first.disturbed} of {runs}"
+    return text + (
+        "likely causes are unequal cores or threads, too few runs, or data that fits into the "
+        "caches of more workers"
     )
 
 

@@ -12,6 +12,8 @@ from mlbench.stated import Setting
 
 # Kernels round limits.
 _TOLERANCE = 1.01
+# What a setting means that does not say so by its name.
+_MEANS = {"data_sha256": "the data is not the standard data: "}
 
 
 def division(run: Run) -> Division:
@@ -32,12 +34,12 @@ def rule_violations(run: Run, machines: Sequence[Mapping[str, Any]]) -> list[str
 
 
 def _of_settings(run: Run) -> list[str]:
-    rules = BENCHMARKS[run.benchmark].rules
+    rules = BENCHMARKS[run.benchmark].rules_for(run.settings or {})
     if run.settings is None:
         ended = run.state not in ACTIVE_STATES
         return ["the run has not stated its settings"] if ended and rules else []
     return [
-        f"{name} {_describe(run.settings, name)}; the task's rules say "
+        f"{_MEANS.get(name, '')}{name} {_describe(run.settings, name)}; the task's rules say "
         + " or ".join(map(to_text, permitted))
         for name, permitted in rules.items()
         if name not in run.settings or run.settings[name] not in permitted
@@ -58,6 +60,8 @@ def _of_limits(run: Run, machines: Sequence[Mapping[str, Any]]) -> list[str]:
     cores = [limit for machine in machines if (limit := machine.get("cpu_limit")) is not None]
     return [
         *_exceeding("the bandwidth of workers", run.max_bandwidth, bandwidths, "Mbit/s"),
+        *_lacking("ms late", run.latency_ms, [one.get("latency_ms") for one in machines]),
+        *_lacking("% lost", run.loss_percent, [one.get("loss_percent") for one in machines]),
         *_exceeding("the time of workers", run.num_cpus, cores, "cores"),
     ]
 
@@ -74,6 +78,11 @@ def _exceeding(
         else f"{what} was not limited to {ordered:g} {unit}"
         for limit in sorted(weaker, key=lambda limit: limit or 0.0)
     ]
+
+
+def _lacking(unit: str, ordered: float | None, in_force: Sequence[float | None]) -> list[str]:
+    found = {more or 0.0 for more in in_force if (more or 0.0) * _TOLERANCE < (ordered or 0.0)}
+    return [f"what workers sent was not {ordered:g} {unit}, but {more:g}" for more in sorted(found)]
 
 
 def _describe(settings: Mapping[str, Setting], name: str) -> str:

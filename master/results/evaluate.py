@@ -1,11 +1,13 @@
 """Computing the result of a run from its stored series. Pure; ``mlbench.results`` has the terms."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from master.models import Rank, Run
 from master.results.accuracy import Accuracy, Evaluation
 from master.results.columns import ByRank, Column, Columns, by_rank, finite_by_rank
+from master.results.dates import dates_of
+from master.results.disturbance import disturbances
 from master.results.division import division
 from master.results.statistics import mean_or_none, ratio
 from mlbench import names
@@ -21,6 +23,7 @@ TOTALS = (
     names.TRAIN_SECONDS,
     names.SAMPLES,
     names.EPOCH,
+    names.BYTES_PER_STEP,
     *(names.phase_metric(phase) for phase in PHASES),
 )
 """The metrics that a result is computed from, besides its target's."""
@@ -56,22 +59,28 @@ def evaluate(context: RunContext, series: Columns) -> Result:
     run, target, started_at = context.run, context.target, context.run.started_at
     accuracy = None
     if target is not None and started_at is not None:
-        accuracy = _accuracy(context, target, round(started_at * 1e6), series)
+        accuracy = accuracy_of(context, target, round(started_at * 1e6), series)
     reached = accuracy.reached() if accuracy else None
     clocks = finite_by_rank(series, names.TRAIN_SECONDS)
     done = finite_by_rank(series, names.SAMPLES)
     samples = _last_values(done)
     phases, communication_share = _phases(series, clocks)
+    disturbed = disturbances(context.ranks)
     return Result(
         run_id=run.id,
         name=run.name,
+        display_name=run.title,
         benchmark=run.benchmark,
         state=run.state,
         num_workers=run.num_workers,
         division=division(run),
         departures=context.rule_violations,
         target=target,
-        time_to_accuracy=accuracy.time_to(reached) if accuracy and reached else None,
+        time_to_accuracy=(
+            replace(accuracy.time_to(reached), epochs=_epochs(series, reached.time_us))
+            if accuracy and reached
+            else None
+        ),
         accuracy_after_time=accuracy.after(context.after_seconds) if accuracy else None,
         last_value=accuracy.last() if accuracy else None,
         best_value=accuracy.best() if accuracy else None,
@@ -84,20 +93,43 @@ def evaluate(context: RunContext, series: Columns) -> Result:
         communication_share=communication_share,
         cost=_cost(context, reached),
         energy_joules=context.energy_joules,
+        disturbed=tuple(one.text for one in disturbed if one.disturbed),
+        waiting_share=max((one.waiting_share for one in disturbed), default=None),
+        disturbances=disturbed,
         curve=accuracy.curve(reached) if accuracy else None,
+        clock_faults=tuple(_clock_faults(context)),
+        world_size=run.world_size,
+        bytes_sent_per_step=mean_or_none(
+            _last_values(finite_by_rank(series, names.BYTES_PER_STEP))
+        ),
+        swept=run.swept,
     )
 
 
-def _accuracy(context: RunContext, target: Goal, started_us: int, series: Columns) -> Accuracy:
-    began: dict[int, float] = {}
-    for rank in context.ranks:
-        began[rank.attempt] = min(rank.assigned_at, began.get(rank.attempt, rank.assigned_at))
+def _clock_faults(context: RunContext) -> Iterator[str]:
+    """Yield what was wrong with clocks, a sentence each."""
+    if context.run.clock_set_seconds:
+        by = f"{context.run.clock_set_seconds:+,.0f} s"
+        yield f"the master's clock was set by {by} meanwhile: times are as if it had not been"
+    most: dict[tuple[int, str], float] = {}
+    for one in context.ranks:
+        offs = {"after they came": one.dated_ahead, "before it began": one.dated_before}
+        for how, seconds in offs.items():
+            if seconds:
+                most[one.rank, how] = max(seconds, most.get((one.rank, how), 0.0))
+    for (rank, how), seconds in sorted(most.items()):
+        dated = f"rank {rank} dated values up to {seconds:,.0f} s {how}"
+        yield f"{dated}: they count as recorded at the end of the run"
+
+
+def accuracy_of(context: RunContext, target: Goal, started_us: int, series: Columns) -> Accuracy:
+    """Return the values of the target's metric, with the clocks and attempts that time them."""
     return Accuracy(
         target,
         by_rank(series, target.metric),
         finite_by_rank(series, names.TRAIN_SECONDS),
         started_us,
-        sorted(round(at * 1e6) for at in began.values()),
+        dates_of(context.ranks, started_us / 1e6, context.ended_at),
     )
 
 
@@ -139,17 +171,20 @@ def _value_at(clock: Column, time_us: int) -> float:
     return clock.values[min(position, len(clock.values) - 1)]
 
 
-def _epochs(series: Columns) -> int | None:
-    """Count the epochs that the first rank has begun."""
-    begun = _last_values(finite_by_rank(series, names.EPOCH))
-    return round(begun[0]) + 1 if begun and abs(begun[0]) < _LARGEST_COUNT else None
+def _epochs(series: Columns, until_us: int | None = None) -> int | None:
+    """Count the epochs that the first rank has begun, in all or until a time."""
+    begun = next(iter(finite_by_rank(series, names.EPOCH).values()), None)
+    count = begun and (begun.first_from(until_us + 1) if until_us else len(begun.values))
+    if not begun or not count or abs(begun.values[count - 1]) >= _LARGEST_COUNT:
+        return None
+    return round(begun.values[count - 1]) + 1
 
 
 def _cost(context: RunContext, reached: Evaluation | None) -> Cost | None:
     if context.run.started_at is None:
         return None
     total, price = context.worker_seconds(context.ended_at), context.price
-    to_target = None if reached is None else context.worker_seconds(reached.time_us / 1e6)
+    to_target = None if reached is None else context.worker_seconds(reached.at_us / 1e6)
     return Cost(total, to_target, price, _product(total, price), _product(to_target, price))
 
 

@@ -23,7 +23,10 @@ _NORMAL = NormalDist()
 
 
 def judge(
-    first: Sequence[float], other: Sequence[float], names: tuple[str, str]
+    first: Sequence[float],
+    other: Sequence[float],
+    names: tuple[str, str],
+    times_as_fast: float | None = None,
 ) -> Evidence | None:
     """Judge how two groups differ in a figure; None if one of them has fewer than two runs.
 
@@ -31,6 +34,7 @@ def judge(
         first: the figure of each run of the first group; infinite for a goal not reached.
         other: that of the other group's.
         names: the labels of the two.
+        times_as_fast: how many times as fast the other is by its mean, if that is known.
     """
     if min(len(first), len(other)) < 2:  # noqa: PLR2004 - a spread takes two
         return None
@@ -44,7 +48,8 @@ def judge(
         p < _LEVEL,
         detectable,
         needed,
-        _describe(names, p, min(len(first), len(other)), detectable, needed),
+        _describe(names, p, min(len(first), len(other)), detectable, needed, times_as_fast),
+        times_as_fast=times_as_fast,
     )
 
 
@@ -110,11 +115,17 @@ def _runs_needed(
 
 
 def _describe(
-    names: tuple[str, str], p: float, runs: int, detectable: float | None, needed: int | None
+    names: tuple[str, str],
+    p: float,
+    runs: int,
+    detectable: float | None,
+    needed: int | None,
+    times: float | None,
 ) -> str:
     first, other = names
     if p < _LEVEL:
-        return f"{other} differ from {first} (p = {p:.2g}, Mann-Whitney)"
+        how = "" if times is None else f": {times:.3g} times as fast"
+        return f"{other} differ from {first}{how} (p = {p:.2g}, Mann-Whitney)"
     said = f"{other} cannot be told from {first} with {runs} runs each (p = {p:.2g}, Mann-Whitney)"
     if runs < _FEWEST:
         said += f": fewer than {_FEWEST} never tell"

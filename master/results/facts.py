@@ -15,6 +15,7 @@ Machine = Mapping[str, Any]
 
 _ANY = "any"
 _NONE = "none"
+_HERE, _ELSEWHERE = "here", "elsewhere"
 
 _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
     "cpu": lambda machine: machine.get("cpu_model"),
@@ -51,12 +52,16 @@ def facts_of(
         compare.GOAL: _goal(result.target),
         compare.DATA: settings.get(compare.DATA, settings.get("dataset")),
         compare.NUM_WORKERS: run.num_workers,
+        compare.PROCESSES: f"{run.world_size / run.num_workers:g}",
         compare.NUM_CPUS: _ANY if run.num_cpus is None else f"{run.num_cpus:g}",
         compare.MAX_BANDWIDTH: _ANY if run.max_bandwidth is None else f"{run.max_bandwidth:g}",
+        compare.LATENCY: _NONE if run.latency_ms is None else f"{run.latency_ms:g}",
+        compare.LOSS: _NONE if run.loss_percent is None else f"{run.loss_percent:g}",
         compare.BENCHMARK: run.benchmark or _NONE,
         compare.IMAGE: run.image or _NONE,
         compare.COMMAND: " ".join([run.command, *run.command_flags]) if run.command else _NONE,
         compare.WORKING_DIR: run.working_dir or _NONE,
+        "origin": run.origin["installation"] or _ELSEWHERE if run.origin else _HERE,
         "division": result.division,
         # Not known before the run has stated its settings.
         "departures": None if run.settings is None else "; ".join(result.departures) or _NONE,

@@ -1,15 +1,14 @@
 """Gathering what results and comparisons are computed from, and computing them."""
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from master import runs
+from master import run_time, runs, sets
 from master.models import Rank, Run
 from master.reading.promql import PrometheusClient, select
-from master.reading.selection import Selection
+from master.reading.selection import NamedSeries, Selection
 from master.reading.series import SeriesReader
-from master.results import compare
+from master.results import compare, mllog, original
 from master.results.columns import Columns, to_columns
 from master.results.division import rule_violations
 from master.results.evaluate import TOTALS, RunContext, evaluate
@@ -38,7 +37,18 @@ def result_of(reader: SeriesReader, run: Run, query: ResultQuery) -> Result:
         falcon.HTTPNotFound: the run was deleted meanwhile.
         PrometheusError: Prometheus gives no answer.
     """
-    return _evaluate(reader, run, query, _machines(_ranks(run)))
+    return _evaluate(reader, run, query, machines_of(_ranks(run)))
+
+
+def mllog_of(reader: SeriesReader, run: Run) -> Iterator[str]:
+    """Yield a run in the lines of MLPerf's logging; see ``mllog``.
+
+    Raises:
+        PrometheusError: Prometheus gives no answer.
+    """
+    machines = machines_of(_ranks(run))
+    context = _context(reader.prometheus, run, ResultQuery(), machines)
+    return mllog.write(context, machines, _series(reader, context))
 
 
 def comparison_of(reader: SeriesReader, wanted: Sequence[Run], query: ResultQuery) -> Comparison:
@@ -51,12 +61,14 @@ def comparison_of(reader: SeriesReader, wanted: Sequence[Run], query: ResultQuer
     results, facts = [], {}
     for run in wanted:
         ranks = _ranks(run)
-        machines = _machines(ranks)
+        machines = machines_of(ranks)
         result = _evaluate(reader, run, query, machines)
         results.append(result)
         cores = [rank.assignment.get("cpus", []) for rank in ranks]
         facts[run.id] = facts_of(run, result, machines, cores)
-    return compare.compare(results, facts)
+    of_sets = {run.set_name: None for run in wanted if run.set_name is not None}
+    found = [sets.describe(sets.find(name)) for name in of_sets]
+    return compare.compare(results, facts, found)
 
 
 def _evaluate(
@@ -64,7 +76,7 @@ def _evaluate(
 ) -> Result:
     try:
         context = _context(reader.prometheus, run, query, machines)
-        return evaluate(context, _series(reader, run, context.target))
+        return evaluate(context, _series(reader, context))
     finally:
         # A deleted run is not found, whatever error its missing series caused.
         runs.find(run.id)
@@ -74,22 +86,49 @@ def _context(
     prometheus: PrometheusClient, run: Run, query: ResultQuery, machines: Sequence[Machine]
 ) -> RunContext:
     # Only these columns: a thousand restarted ranks are many rows.
-    columns = Rank.select(Rank.worker, Rank.attempt, Rank.assigned_at, Rank.exited_at)
-    ranks, ended_at = list(columns.where(Rank.run == run.id)), run.finished_at or time.time()
-    energy = None
-    if run.started_at is not None:
-        pods = sorted({rank.worker for rank in ranks})
-        energy = used_joules(prometheus, pods, run.started_at, ended_at)
+    times = (Rank.assigned_at, Rank.exited_at, Rank.disturbance, Rank.processes)
+    clocks = (Rank.clock_ahead, Rank.dated_before, Rank.dated_ahead)
+    columns = Rank.select(Rank.worker, Rank.attempt, Rank.rank, *times, *clocks)
+    ranks = list(columns.where(Rank.run == run.id))
+    return context_of(run, ranks, query, energy_of(prometheus, run), machines)
+
+
+def context_of(
+    run: Run,
+    ranks: Sequence[Rank],
+    query: ResultQuery,
+    energy_joules: float | None,
+    machines: Sequence[Machine],
+) -> RunContext:
+    """Return what the result of a run is computed from, besides its series. Pure.
+
+    ``ranks`` are those of all attempts, ``machines`` those of the latest.
+    """
     return RunContext(
         run=run,
         target=query.target or runs.goal_of(run),
         after_seconds=query.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS,
         price=query.price,
         rule_violations=tuple(rule_violations(run, machines)),
-        ended_at=ended_at,
+        ended_at=run.finished_at or run_time.now(run),
         ranks=ranks,
-        energy_joules=energy,
+        energy_joules=energy_joules,
     )
+
+
+def energy_of(prometheus: PrometheusClient, run: Run) -> float | None:
+    """Return the energy that a run's GPUs used so far; once it is sealed, what was measured then.
+
+    Raises:
+        PrometheusError: Prometheus gives no answer.
+    """
+    is_known = run.archive is not None or run.energy_joules is not None or run.origin
+    if is_known or run.started_at is None:
+        return run.energy_joules
+    ranks = Rank.select(Rank.worker).where(Rank.run == run.id).distinct()
+    pods = sorted(rank.worker for rank in ranks)
+    ended_at = run.finished_at or run_time.now(run)
+    return used_joules(prometheus, pods, run.started_at, ended_at)
 
 
 def used_joules(
@@ -112,13 +151,27 @@ def used_joules(
     return sum(used) if len(used) == len(pods) else None
 
 
-def _series(reader: SeriesReader, run: Run, target: Goal | None) -> Columns:
-    if run.started_at is None:
+def _series(reader: SeriesReader, context: RunContext) -> Columns:
+    if context.run.started_at is None:
         return {}
-    metrics = {*TOTALS, *([target.metric] if target else ())}
-    # Samples from before the start, which clients may post, are no merit of this run.
-    since_us = int(run.started_at * 1000) * 1000
-    return to_columns(reader.run(run.id, Selection(since_us - 1, names=tuple(sorted(metrics)))))
+    return columns_of(reader.run(context.run.id, selection_of(context)))
+
+
+def columns_of(series: NamedSeries) -> Columns:
+    """Return the series of ``selection_of`` as a result is computed from them."""
+    return original.add_totals(to_columns(series))
+
+
+def selection_of(context: RunContext) -> Selection:
+    """Return which samples the result of a run that has started is computed from."""
+    run, target = context.run, context.target
+    assert run.started_at is not None
+    metrics = {*TOTALS, *original.NAMES, *([target.metric] if target else ())}
+    # Samples from before the start, which clients may post, are no merit of this run; but those of
+    # a rank whose clock is wrong are.
+    early = max((one.dated_before - one.clock_ahead for one in context.ranks), default=0.0)
+    since_us = int((run.started_at - max(0.0, early)) * 1000) * 1000
+    return Selection(since_us - 1, names=tuple(sorted(metrics)))
 
 
 def _ranks(run: Run) -> list[Rank]:
@@ -128,6 +181,6 @@ def _ranks(run: Run) -> list[Rank]:
     return list(latest.order_by(Rank.rank))
 
 
-def _machines(ranks: Sequence[Rank]) -> list[Machine]:
+def machines_of(ranks: Sequence[Rank]) -> list[Machine]:
     """Return the machines of ranks, as far as they are known."""
     return [rank.machine for rank in ranks if rank.machine]

@@ -7,8 +7,8 @@ from statistics import fmean, median, stdev
 
 from mlbench.results import Summary
 
-# From so many runs on, the mean leaves out the fastest and the slowest, and has an interval.
-_ENOUGH = 3
+ENOUGH = 3
+"""From so many runs on, the mean leaves out the fastest and the slowest, and has an interval."""
 _RESAMPLES = 1000
 _CONFIDENCE = 0.95
 
@@ -41,6 +41,11 @@ def of_times(seconds: Iterable[float | None]) -> Summary | None:
     return _summarize(missed_as_slowest(seconds))
 
 
+def mean_of_times(seconds: Iterable[float | None]) -> float:
+    """Return the mean time to accuracy of runs; infinite if one without any has to be counted."""
+    return mean(_counted(sorted(missed_as_slowest(seconds))))
+
+
 def known(figures: Iterable[float | None]) -> list[float]:
     """Return the figures that runs have, without those that are no finite number."""
     return [one for one in figures if one is not None and math.isfinite(one)]
@@ -59,7 +64,7 @@ def _summarize(figures: Sequence[float]) -> Summary | None:
         return None
     counted = _counted(ranked)
     has_mean = math.isfinite(counted[-1])
-    low, high = _interval(ranked) if has_mean and len(ranked) >= _ENOUGH else (None, None)
+    low, high = _interval(ranked) if has_mean and len(ranked) >= ENOUGH else (None, None)
     return Summary(
         count=len(had),
         mean=mean(counted) if has_mean else None,
@@ -74,7 +79,7 @@ def _summarize(figures: Sequence[float]) -> Summary | None:
 
 
 def _counted(ranked: Sequence[float]) -> Sequence[float]:
-    return ranked[1:-1] if len(ranked) >= _ENOUGH else ranked
+    return ranked[1:-1] if len(ranked) >= ENOUGH else ranked
 
 
 def _interval(ranked: Sequence[float]) -> tuple[float | None, float | None]:
@@ -82,11 +87,20 @@ def _interval(ranked: Sequence[float]) -> tuple[float | None, float | None]:
 
     The resamples are the same each time, so that equal runs have equal intervals.
     """
-    draw = Random(0)  # noqa: S311 - no secret
-    size = len(ranked)
-    means = sorted(mean(_counted(sorted(draw.choices(ranked, k=size)))) for _ in range(_RESAMPLES))
-    outside = round(_RESAMPLES * (1 - _CONFIDENCE) / 2)
-    low, high = means[outside], means[-1 - outside]
+    return middle(resampled_means(ranked, Random(0)))  # noqa: S311 - no secret
+
+
+def resampled_means(times: Sequence[float], draw: Random) -> list[float]:
+    """Return the bootstrap's means: of as many runs, drawn from these with replacement."""
+    size = len(times)
+    return [mean(_counted(sorted(draw.choices(times, k=size)))) for _ in range(_RESAMPLES)]
+
+
+def middle(resampled: Iterable[float]) -> tuple[float | None, float | None]:
+    """Return between what 95 % of a bootstrap's figures are; None for an end that is infinite."""
+    ranked = sorted(resampled)
+    outside = round(len(ranked) * (1 - _CONFIDENCE) / 2)
+    low, high = ranked[outside], ranked[-1 - outside]
     return (low if math.isfinite(low) else None, high if math.isfinite(high) else None)
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, unique
 from typing import TypeVar
 
 _Argument = TypeVar("_Argument")
@@ -21,21 +21,23 @@ _LONGEST_HEAD = 64 << 10
 _LONGEST_BODY = 4 << 20
 
 
+@unique
 class Lane(Enum):
     """A kind of request, with its number of threads and how many requests may wait for them."""
 
-    POLLS = (4, 4096)
+    POLLS = ("polls", 4, 4096)
     """Agents' polls, and the master's own heartbeat."""
-    STREAMS = (4, 4096)
+    STREAMS = ("streams", 4, 4096)
     """Agents' streams."""
-    PROBES = (2, 64)
+    PROBES = ("probes", 2, 64)
     """Probes' and Prometheus's requests, which need no token."""
-    OTHERS = (12, 512)
+    OTHERS = ("others", 12, 512)
     """Users' requests."""
-    SLOW = (4, 64)
+    SLOW = ("slow", 4, 64)
     """Requests whose body is read as it comes: too large to wait for, or of unknown length."""
 
-    def __init__(self, threads: int, most_waiting: int) -> None:
+    def __init__(self, title: str, threads: int, most_waiting: int) -> None:
+        self.title = title
         self.threads = threads
         self.most_waiting = most_waiting
 
@@ -82,8 +84,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self._pools = {
-            lane: ThreadPoolExecutor(lane.threads, thread_name_prefix=lane.name.lower())
-            for lane in Lane
+            lane: ThreadPoolExecutor(lane.threads, thread_name_prefix=lane.title) for lane in Lane
         }
         self._given: Counter[Lane] = Counter()
 

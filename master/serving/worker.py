@@ -96,11 +96,11 @@ class Worker(ThreadWorker):
             listener.close()
 
     def _turn(self) -> None:
-        self.notify()
         self.wait_for_and_dispatch_events(timeout=_SWEEP_SECONDS)
         now = time.monotonic()
         if now - self._swept_at >= _SWEEP_SECONDS:
             self._swept_at = now
+            self.notify()
             self.set_accept_enabled(self.alive)
             for conn in self._waiting:
                 if now >= conn.deadline:

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli import bench, compare, download, grafana, look, run, stack
+from mlbench.cli import bench, compare, download, grafana, look, run, share, stack, verify
+from mlbench.cli.order import CodeCommand
 from mlbench.distribution import own_version
 
 _COMMANDS: dict[str, Callable[..., None]] = {
@@ -24,6 +25,10 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "metrics": look.metrics,
     "manifest": look.manifest,
     "download": download.download,
+    "verify": verify.verify,
+    "export": share.export,
+    "import": share.import_,
+    "publish": share.publish,
 }
 
 
@@ -39,7 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for name, command in _COMMANDS.items():
-    app.command(name)(command)
+    app.command(name, cls=CodeCommand if name in ("run", "bench") else None)(command)
 grafana.add_to(app)
 
 

@@ -3,11 +3,11 @@
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from statistics import mean
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,22 +15,14 @@ from mlbench.cli import order as orders
 from mlbench.cli.common import FAILED, INTERRUPTED, JsonOption, UsageError, connected, err
 from mlbench.cli.compare import OutputsOption, check_files, write_and_show
 from mlbench.cli.live import follow
-from mlbench.cli.order import LONGEST_NAME, Order
+from mlbench.cli.sweep import plan_places, read_cores, read_sweeps
 from mlbench.client import ApiClient
-from mlbench.records import Benchmark, Info, Run
+from mlbench.records import Benchmark, Info, Run, RunSet, SetPlace
 from mlbench.report import figures
 from mlbench.results import Group
 
-# As many as the API compares at a time.
-_MOST_RUNS = 200
-
-
-def read_percent(text: str) -> float:
-    """Return the number of ``5%`` or ``5``; raise BadParameter for others."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)%?", text)
-    if not found or not float(found[1]):
-        raise typer.BadParameter(f"{text!r} is no share: write 5%")
-    return float(found[1])
+_REPEATS = 5
+_OFFICIAL_REPEATS = 10
 
 
 def bench(
@@ -39,15 +31,24 @@ def bench(
     workers: Annotated[
         str, typer.Option(metavar="N,N...", help="Numbers of workers, separated by commas.")
     ] = "1,2",
-    repeats: Annotated[int, typer.Option(min=1, help="Runs for each number of workers.")] = 5,
+    repeats: Annotated[
+        int | None,
+        typer.Option(min=1, help="Runs for each number of workers; 5, or 10 if official."),
+    ] = None,
     until: Annotated[
         float | None,
         typer.Option(
-            parser=read_percent,
+            parser=orders.read_percent,
             metavar="PERCENT",
             help="Stop repeating once every mean is known to within so much, e.g. 5%.",
         ),
     ] = None,
+    official: Annotated[
+        bool,
+        typer.Option(
+            "--official", help="Score by MLPerf's rules: every run counts, also one that crashes."
+        ),
+    ] = False,
     name: Annotated[
         str | None,
         typer.Option(help="Name of the set; with that of an interrupted set, it goes on."),
@@ -64,6 +65,16 @@ def bench(
         bool, typer.Option("--oversubscribe", help="Let workers share cores; the report says so.")
     ] = False,
     bandwidth: orders.BandwidthOption = None,
+    latency: orders.LatencyOption = None,
+    loss: orders.LossOption = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=V1,V2",
+            help="Run with each of these values of an option, or of bandwidth, latency, loss or "
+            "cpus; several times for every combination.",
+        ),
+    ] = None,
     settings: orders.SettingsOption = None,
     seed: Annotated[
         int | None,
@@ -92,104 +103,117 @@ def bench(
         code = orders.read_code(
             task, arguments or [], image, benchmarks, local=info.pool == "local"
         )
+        sweeps = read_sweeps(sweep, is_own_code=bool(code.command))
+        cores = [
+            share_cores(info, max(counts), each, oversubscribe=oversubscribe)
+            for each in (read_cores(sweeps) if "cpus" in sweeps else [cpus])
+        ]
         order = replace(
             code,
             args=orders.read_settings(code, settings),
-            num_cpus=share_cores(info, max(counts), cpus, oversubscribe=oversubscribe),
+            num_cpus=cpus if "cpus" in sweeps else cores[0],
             max_bandwidth=bandwidth,
+            latency_ms=latency,
+            loss_percent=loss,
             backend=backend or code.backend,
             gpu_enabled=gpu,
             light_target=light,
             max_restarts=restarts,
             deadline_seconds=deadline,
         )
+        runs = repeats or (_OFFICIAL_REPEATS if official else _REPEATS)
         benchmark = benchmarks.get(code.benchmark)
-        seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(repeats)]
-        room = len(_suffix(max(counts), repeats))
+        seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(runs)]
+        places = plan_places(counts, seeds, sweeps)
+        room = len(f"-w{max(counts)}-c{len(places)}-r{runs}")
         set_name = orders.make_name(code.title, room) if name is None else name
-        planned = plan_runs(set_name, counts, seeds)
-        earlier = find_earlier(planned, client.get_runs().result().value)
-        check_earlier(earlier, order, benchmark.rules if benchmark else {})
+        registered = client.create_set(
+            set_name,
+            places,
+            official=official,
+            until_percent=until,
+            **order.fields(),
+        )
         try:
-            ended = _run_all(client, order, planned, earlier, until, queue=queue, quiet=json)
+            ended = _run_all(client, registered.result().value, queue=queue, quiet=json)
         except KeyboardInterrupt:
             command = _command_to_go_on(set_name if name is None else None)
             err.print(f"interrupted: this run goes on; for the rest: {command}", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
-        finished = [run.id for run in ended if run.state == "FINISHED"]
-        missing = len(ended) - len(finished)
-        if finished:
-            comparison = client.compare(finished).result().value
-            write_and_show(client, comparison, files, left_out=missing, as_json=json)
-    if missing:
-        err.print(f"{missing} of {len(ended)} runs did not finish, and are left out", style="red")
+        if ended.counted:
+            comparison = client.compare(ended.counted).result().value
+            write_and_show(client, comparison, files, as_json=json)
+    tried = [place for place in ended.places if place.trials]
+    if missing := sum(not place.finished for place in tried):
+        err.print(f"{missing} of {len(tried)} runs did not finish", style="red")
         raise typer.Exit(FAILED)
 
 
-@dataclass(frozen=True)
-class PlannedRun:
-    """One run of a set."""
+def _run_all(client: ApiClient, found: RunSet, *, queue: bool, quiet: bool) -> RunSet:
+    """Run what a set still wants, one after the other, and return the set.
 
-    name: str
-    num_workers: int
-    seed: int | None
-
-
-def _run_all(
-    client: ApiClient,
-    order: Order,
-    planned: Sequence[PlannedRun],
-    earlier: Mapping[PlannedRun, Run],
-    until: float | None,
-    *,
-    queue: bool,
-    quiet: bool,
-) -> list[Run]:
-    """Run what does not exist yet, one after the other, and return all runs of the set.
-
-    They may be fewer than planned if the means need only be known ``until`` a part of themselves.
+    It may want fewer runs than planned if the means need only be known to within a part.
     """
-    waiting = [one for one in planned if one not in earlier or earlier[one].active]
-    took: list[tuple[PlannedRun, float]] = []
-    ended: list[Run] = []
+    waiting = [place for place in found.places if place.is_open or place.active]
+    took: list[tuple[Hashable, float]] = []
 
     def tell(text: str, style: str | None = None) -> None:
         if not quiet:
             err.print(text, style=style, soft_wrap=True)
 
-    for number, one in enumerate(planned, 1):
-        left = seconds_left(took, waiting)
+    for planned in found.places:
+        left = seconds_left(took, [*map(_kind, waiting)])
         when = f", about {figures.whole_seconds(left)} left" if left is not None else ""
-        if one in waiting:
-            waiting.remove(one)
+        if planned in waiting:
+            waiting.remove(planned)
         else:
             when = " exists already"
-        tell(f"run {number} of {len(planned)}: {one.name}{when}")
-        run = earlier.get(one)
-        if run is None:
+        swept = f" ({figures.pairs(planned.swept)})" if planned.swept else ""
+        tell(f"run {planned.number} of {len(found.places)}: {planned.name}{swept}{when}")
+        place = planned
+        while place.is_open or place.active:
             # After the first run, the set waits for what others order meanwhile.
-            waits = queue or bool(ended)
-            run = order.place(client, one.name, one.num_workers, one.seed, queue=waits)
-        if run.active:
+            run = _next_run(client, found, place, queue=queue or bool(took))
             run = follow(client, run, quiet=quiet)
-        ended.append(run)
-        if run.started_at and run.finished_at:
-            began, end = map(datetime.fromisoformat, (run.started_at, run.finished_at))
-            took.append((one, (end - began).total_seconds()))
-        if run.state != "FINISHED":
-            tell(f"run {run.id} ({run.name}): {run.state}: {run.reason}", style="red")
-        is_whole = number % len({one.num_workers for one in planned}) == 0
-        if until is not None and is_whole and _are_known(client, ended, until):
-            tell(f"every mean is known to within {until:.3g}%")
+            took.append((_kind(place), _seconds(run)))
+            found = client.get_set(found.name).result().value
+            place = found.places[place.number - 1]
+            if run.state != "FINISHED":
+                tell(f"run {run.id} ({run.title}): {run.state}: {run.reason}", style="red")
+                break
+            if place.is_open:
+                tell(f"run {run.id} ({run.title}) was disturbed: another one takes its place")
+        percent = found.until_percent
+        is_whole = place.number % len(set(map(_kind, found.places))) == 0
+        if percent is not None and is_whole and _are_known(client, found.counted, percent):
+            tell(f"every mean is known to within {percent:.3g}%")
             break
-    return ended
+    return found
 
 
-def _are_known(client: ApiClient, ended: Sequence[Run], percent: float) -> bool:
-    finished = [run.id for run in ended if run.state == "FINISHED"]
-    if not finished:
+def _next_run(client: ApiClient, found: RunSet, place: SetPlace, *, queue: bool) -> Run:
+    """Return the run that goes on at a place, or order it."""
+    if place.active:
+        return client.get_run(place.active.run_id).result().value
+    return client.create_set_run(found.name, place.number, queue=queue).result().value
+
+
+def _kind(place: SetPlace) -> Hashable:
+    """Return what the runs of a place share with those of another repeat."""
+    return (place.num_workers, *place.swept.items())
+
+
+def _seconds(run: Run) -> float:
+    if run.started_at is None or run.finished_at is None:
+        return 0.0
+    began, end = map(datetime.fromisoformat, (run.started_at, run.finished_at))
+    return (end - began).total_seconds()
+
+
+def _are_known(client: ApiClient, counted: Sequence[int], percent: float) -> bool:
+    if not counted:
         return False
-    groups = client.compare(finished).result().value.groups
+    groups = client.compare(counted).result().value.groups
     return all(is_known(group, percent) for group in groups)
 
 
@@ -247,95 +271,17 @@ def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -
     return None
 
 
-def plan_runs(name: str, workers: Sequence[int], seeds: Sequence[int | None]) -> list[PlannedRun]:
-    """Return the runs of a set in their order, with one repeat for each seed.
-
-    Each repeat runs on all numbers of workers, so that a slow drift of the machine affects all
-    alike. The largest number comes first: if there are too few workers, it is refused at once.
-    Too many runs, or too long a name, raise UsageError.
-    """
-    if len(workers) * len(seeds) > _MOST_RUNS:
-        raise UsageError(
-            f"these are {len(workers) * len(seeds)} runs; at most {_MOST_RUNS} can be compared"
-        )
-    longest = LONGEST_NAME - len(_suffix(max(workers), len(seeds)))
-    if len(name) > longest:
-        raise UsageError(f"--name {name}: it may have at most {longest} characters")
-    return [
-        PlannedRun(name + _suffix(count, repeat), count, seed)
-        for repeat, seed in enumerate(seeds, 1)
-        for count in sorted(workers, reverse=True)
-    ]
-
-
-def _suffix(workers: int, repeat: int) -> str:
-    return f"-w{workers}-r{repeat}"
-
-
-def find_earlier(planned: Iterable[PlannedRun], runs: Iterable[Run]) -> dict[PlannedRun, Run]:
-    """Return the runs of a set that exist: the newest of each name, unless it has failed."""
-    newest = {run.name: run for run in runs}
-    found = {one: newest[one.name] for one in planned if one.name in newest}
-    return {one: run for one, run in found.items() if run.active or run.state == "FINISHED"}
-
-
-def check_earlier(
-    earlier: Mapping[PlannedRun, Run], order: Order, rules: Mapping[str, Sequence[Any]]
-) -> None:
-    """Make sure that earlier runs are what the set would order now, or raise UsageError.
-
-    ``rules`` has the values that the task permits for each option, its default first.
-    """
-    for planned, run in earlier.items():
-        differing = [*_differing(planned, run, order), *_differing_args(run, order, rules)]
-        if differing:
-            raise UsageError(
-                f"run {run.id} ({run.name}) differs in {', '.join(differing)}: "
-                "choose another --name, or delete it"
-            )
-
-
-def _differing(planned: PlannedRun, run: Run, order: Order) -> list[str]:
-    wanted = asdict(order) | {
-        "num_workers": planned.num_workers,
-        "seed": planned.seed,
-        "backend": (order.backend or run.backend).lower(),
-    }
-    # Restarts change nothing in what is measured.
-    passed_over = ("title", "args", "max_restarts")
-    return [
-        name
-        for name, value in wanted.items()
-        if name not in passed_over and getattr(run, name) != value
-    ]
-
-
-def _differing_args(run: Run, order: Order, rules: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return the options in which a run differs from an order of the same seed and goal."""
-    # The master adds these options by itself.
-    added = {"seed": True, "backend": True, "device": order.gpu_enabled, "goal": order.light_target}
-    usual = {name for name, is_added in added.items() if is_added}
-    usual |= {
-        name for name, value in run.args.items() if value in map(str, rules.get(name, [])[:1])
-    }
-    return [
-        f"option {name}"
-        for name in sorted({*run.args, *order.args})
-        if run.args.get(name) != order.args.get(name) and (name in order.args or name not in usual)
-    ]
-
-
 def seconds_left(
-    finished: Sequence[tuple[PlannedRun, float]], waiting: Sequence[PlannedRun]
+    finished: Sequence[tuple[Hashable, float]], waiting: Sequence[Hashable]
 ) -> float | None:
-    """Return how long the waiting runs will take, or None before the first run has ended.
+    """Return how long runs of these kinds will take; None before one has ended.
 
-    The estimate of a run is the mean over runs with as many workers, or else over all.
+    The estimate of a run is the mean over runs of its kind, or else over all.
     """
     if not finished:
         return None
-    by_workers: dict[int, list[float]] = {}
-    for one, seconds in finished:
-        by_workers.setdefault(one.num_workers, []).append(seconds)
+    by_kind: dict[Hashable, list[float]] = {}
+    for kind, seconds in finished:
+        by_kind.setdefault(kind, []).append(seconds)
     every = [seconds for _, seconds in finished]
-    return sum(mean(by_workers.get(one.num_workers, every)) for one in waiting)
+    return sum(mean(by_kind.get(kind, every)) for kind in waiting)

@@ -1,6 +1,7 @@
 """Shared by all commands: the client, finding a run, errors as exit codes, printing."""
 
 import json
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -29,6 +30,8 @@ _HINTS = {
     421: f"${names.ENV_URL} must call it by a name or address that it knows",
 }
 
+# A run is sealed within a few seconds of its end.
+_SEALING_SECONDS = 30.0
 # Wide enough that no line is cut in a pipe.
 _PIPE_WIDTH = 1000
 
@@ -89,16 +92,26 @@ def connected(connection: Connection | None = None) -> Iterator[ApiClient]:
 
 
 def find_run(client: ApiClient, wanted: str) -> Run:
-    """Return the run with an id, or the newest one with a name.
+    """Return the run with an id, or the newest one with a name, of either kind.
 
     If there is none, an id raises ApiError, and a name UsageError.
     """
     if wanted.isascii() and wanted.isdecimal():
         return client.get_run(int(wanted)).result().value
-    named = [run for run in client.get_runs().result().value if run.name == wanted]
+    named = [run for run in client.get_runs().result().value if wanted in {run.name, run.title}]
     if not named:
         raise UsageError(f"there is no run {wanted!r}; `mlbench status` lists them")
     return named[-1]
+
+
+def wait_until_sealed(client: ApiClient, run: Run) -> None:
+    """Wait a while for the archive of a run; one that goes on raises UsageError."""
+    if run.active:
+        raise UsageError(f"run {run.id} ({run.title}) has not ended")
+    until = time.monotonic() + _SEALING_SECONDS
+    while run.archive is None and not run.archive_problem and time.monotonic() < until:
+        time.sleep(0.3)
+        run = client.get_run(run.id).result().value
 
 
 def warn(text: str) -> None:

@@ -21,7 +21,7 @@ from mlbench.report import formats, tables
 from mlbench.report.statement import facts, statement, subtitle, title
 from mlbench.results import Comparison
 
-_STYLES = {"yes": "green", "no": "red", "unknown": "yellow", "scaling": "yellow"}
+_STYLES = {"yes": "green", "no": "red"}  # others are yellow
 # The narrowest column for the name of a group or run.
 _LEAST_TEXT = 10
 _UNLIMITED = 10_000
@@ -94,23 +94,21 @@ def write_and_show(
     comparison: Comparison,
     files: Sequence[Path],
     *,
-    left_out: int = 0,
     as_json: bool,
 ) -> None:
     """Write a comparison to files, and print it even if a file cannot be written.
 
-    ``left_out`` is the number of runs of a set that did not finish, and so are not compared.
     A file that cannot be written raises UsageError in the end.
     """
     try:
         if files:
             manifest = client.get_manifest(comparison.results[0].run_id).result().value
-            _write(files, formats.Report(comparison, facts(manifest), left_out))
+            _write(files, formats.Report(comparison, facts(manifest)))
     finally:
         if as_json:
-            print_json(formats.to_fields(comparison, left_out))
+            print_json(comparison.to_fields())
         else:
-            show_comparison(comparison, left_out)
+            show_comparison(comparison)
     if not as_json:
         for file in files:
             out.print(f"written: {file}", soft_wrap=True)
@@ -125,27 +123,33 @@ def _write(files: Iterable[Path], report: formats.Report) -> None:
             raise UsageError(f"-o {file}: {error.strerror or error}") from None
 
 
-def show_comparison(comparison: Comparison, left_out: int = 0) -> None:
+def show_comparison(comparison: Comparison) -> None:
     """Print a comparison: whether it is fair, then its tables."""
     out.print(title(comparison), style="bold")
-    out.print(subtitle(comparison, left_out))
+    out.print(subtitle(comparison))
     said = statement(comparison)
     if said.sentence:
-        out.print(said.sentence, style=_STYLES[said.comparable])
+        out.print(said.sentence, style=_STYLES.get(said.comparable, "yellow"))
     _show_list(said.reasons)
-    _show_list(said.evidence)
+    _show_list(said.notes)
+    if said.disturbed:
+        out.print("disturbed, so that figures are not those of the runs alone:", style="yellow")
+        _show_list(said.disturbed)
     if said.departures:
         out.print("departures from the rules of the task:", style="yellow")
         _show_list(said.departures)
     if said.differences:
         out.print("what else differs:")
         _show_list(said.differences)
-    for table in tables.tables(comparison):
+    found = tables.tables(comparison)
+    for table in found[:1] if comparison.sweep else found:
         out.print()
         out.print(table.title, style="bold")
         if table.note:
             out.print(table.note, style="dim")
         out.print(_draw(table))
+    if comparison.sweep:
+        out.print("\nall tables and plots: -o FILE.html", style="dim")
 
 
 def _show_list(texts: tuple[str, ...]) -> None:

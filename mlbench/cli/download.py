@@ -2,10 +2,11 @@
 
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Final, Literal, get_args
 
 import typer
 from rich.progress import (
@@ -28,11 +29,14 @@ from mlbench.cli.common import (
     out,
     print_json,
 )
-from mlbench.client import ApiClient, Format
+from mlbench.cli.event_files import write_event_files
+from mlbench.client import ApiClient
 from mlbench.home import replacing
 from mlbench.records import Run
 
-_FORMATS: tuple[Format, ...] = get_args(Format)
+_TENSORBOARD: Final = "tensorboard"
+Kind = Literal["zip", "csv", "json", "mllog", "tensorboard"]
+_FORMATS: tuple[Kind, ...] = get_args(Kind)
 _STDOUT = Path("-")
 
 
@@ -44,11 +48,12 @@ def download(
             "-o",
             "--output",
             metavar="FILE",
-            help="File to write; - is stdout, metrics_NAME.zip the default.",
+            help="File to write; - is stdout, metrics_NAME.zip the default. For tensorboard, a "
+            "new folder.",
         ),
     ] = None,
     format: Annotated[  # noqa: A002 - the option's name
-        Format | None, typer.Option(help="Format of the file; by default what its name ends with.")
+        Kind | None, typer.Option(help="Format of the file; by default what its name ends with.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -57,7 +62,7 @@ def download(
         signal.signal(number, signal.default_int_handler)  # so that nothing is left behind
     with connected() as client:
         kind = format or _guess_format(output)
-        if output == _STDOUT and (json or sys.stdout.isatty()):
+        if output == _STDOUT and (json or sys.stdout.isatty() or kind == _TENSORBOARD):
             raise UsageError("-o -: stdout must be a file or a pipe, and --json must not be given")
         run = find_run(client, wanted)
         target = output or Path(f"metrics_{run.name}.{kind}")
@@ -72,7 +77,7 @@ def download(
         out.print(f"{target}: {size:,} bytes", soft_wrap=True)
 
 
-def _guess_format(output: Path | None) -> Format:
+def _guess_format(output: Path | None) -> Kind:
     if output is None or output == _STDOUT:
         return "zip"
     for known in _FORMATS:
@@ -83,8 +88,10 @@ def _guess_format(output: Path | None) -> Format:
     )
 
 
-def _save(client: ApiClient, run: Run, kind: Format, target: Path) -> int:
+def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:
     """Write the metrics of a run to a file or to stdout, and return their size in bytes."""
+    if kind == _TENSORBOARD:
+        return _save_event_files(client, run, target)
     if target == _STDOUT:
         with _progress(run) as show:
             size = client.download(run.id, sys.stdout.buffer, format=kind, on_progress=show)
@@ -100,6 +107,20 @@ def _save(client: ApiClient, run: Run, kind: Format, target: Path) -> int:
         raise UsageError(f"-o {target}: {error.strerror or error}") from None
 
 
+def _save_event_files(client: ApiClient, run: Run, target: Path) -> int:
+    """Write a folder of event files: the whole of it, or none."""
+    place = target.resolve()
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as draft:
+        made = Path(draft, "made")
+        try:
+            with _progress(run) as show:
+                size = write_event_files(client, run, made, show)
+            made.rename(place)
+        except OSError as error:
+            raise UsageError(f"-o {target}: {error.strerror or error}") from None
+    return size
+
+
 @contextmanager
 def _progress(run: Run) -> Iterator[Callable[[int, int | None], None]]:
     """Draw a progress bar on a terminal, and give the function that updates it."""
@@ -111,5 +132,5 @@ def _progress(run: Run) -> Iterator[Callable[[int, int | None], None]]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task(f"run {run.id} ({run.name})", total=None)
+        task = bar.add_task(f"run {run.id} ({run.title})", total=None)
         yield lambda received, total: bar.update(task, completed=received, total=total)

@@ -23,6 +23,9 @@ from mlbench.records import Alert, Run, Series
 from mlbench.report import figures
 
 _REFRESH_SECONDS = 0.3
+# Looking takes time from what is measured: at a run that goes on, less and less often.
+_LONGEST_REFRESH_SECONDS = 1.5
+_REFRESHES = 10
 # How long a part of the stack may be away: the supervisor restarts it sooner.
 AWAY_SECONDS = 60.0
 _UNAVAILABLE = 503
@@ -112,11 +115,13 @@ def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
     lines, spinner = _Lines(), Spinner("dots")
     in_place = err.is_terminal and not err.is_dumb_terminal and not quiet
     if not in_place and not quiet:
-        err.print(f"run {run.id} ({run.name}) on {_workers(run)}")
-    live = Live(console=err, refresh_per_second=8, transient=True)
+        err.print(f"run {run.id} ({run.title}) on {_workers(run)}")
+    live = Live(console=err, refresh_per_second=4, transient=True)
+    began = time.monotonic()
     with live if in_place else nullcontext():
         while run.active:
-            time.sleep(_REFRESH_SECONDS)
+            age = time.monotonic() - began
+            time.sleep(min(max(_REFRESH_SECONDS, age / _REFRESHES), _LONGEST_REFRESH_SECONDS))
             run = patiently(lambda: client.get_run(run_id).result().value)
             if quiet:
                 continue
@@ -176,7 +181,7 @@ class _Lines:
 
 
 def _draw(run: Run, now: Progress, spinner: Spinner) -> RenderableType:
-    spinner.update(text=f"run {run.id} ({run.name}) on {_workers(run)}: {_phase(run, now)}")
+    spinner.update(text=f"run {run.id} ({run.title}) on {_workers(run)}: {_phase(run, now)}")
     table = Table.grid(padding=(0, 2))
     table.add_row(*_cells(run, now))
     if run.goal is None or now.accuracy is None or run.goal.lower_is_better:
@@ -210,5 +215,5 @@ def _cells(run: Run, now: Progress) -> list[str]:
     if run.goal:
         cells.append(f"{run.goal.metric} {figures.number(now.accuracy)} (goal {run.goal.value:g})")
     if now.samples_per_second is not None:
-        cells.append(f"{now.samples_per_second:,.0f} samples/s")
+        cells.append(figures.throughput(now.samples_per_second, run.settings))
     return [*cells, f"{now.seconds:.1f} s"]

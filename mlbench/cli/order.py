@@ -3,21 +3,23 @@
 import os
 import re
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from mlbench.cli.common import UsageError
 from mlbench.client import ApiClient
-from mlbench.names import THIS_MACHINE
+from mlbench.names import THIS_MACHINE, UNASKED_BANDWIDTH
 from mlbench.records import Run
 
-# The name of a run becomes part of Kubernetes names; the API allows this many characters.
+# Kubernetes takes this many characters, and so do the names that sets give to their runs.
 LONGEST_NAME = 40
 _OWN_BACKEND = "gloo"
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -32,11 +34,39 @@ def read_duration(text: str) -> float:
     return seconds
 
 
+def read_milliseconds(text: str) -> float:
+    """Return the milliseconds of ``5ms``, ``0.1s`` or ``5``; raise BadParameter for others."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|)", text)
+    milliseconds = float(found[1]) * (1000 if found[2] == "s" else 1) if found else 0.0
+    if not milliseconds:
+        raise typer.BadParameter(f"{text!r} is no latency: write 5ms")
+    return milliseconds
+
+
+def read_percent(text: str) -> float:
+    """Return the number of ``5%`` or ``5``; raise BadParameter for others."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)%?", text)
+    if not found or not float(found[1]):
+        raise typer.BadParameter(f"{text!r} is no share: write 5%")
+    return float(found[1])
+
+
+def refuse_unasked(mbit: float | None) -> float | None:
+    """Return a bandwidth; raise BadParameter for the one that clients send unasked."""
+    if mbit == UNASKED_BANDWIDTH:
+        raise typer.BadParameter(
+            f"{mbit:g} is what clients send where nothing is asked for, so it limits nothing: "
+            f"write {mbit - 1:g}"
+        )
+    return mbit
+
+
 TaskArgument = Annotated[
     str,
     typer.Argument(
         metavar="TASK",
-        help="What to run: a benchmark, or a file of your own, e.g. ./train.py; "
+        help="What to run: a benchmark, a file of your own, e.g. ./train.py, or a "
+        "program with its arguments, e.g. torchrun train.py; "
         "with --image the first word of a command.",
     ),
 ]
@@ -55,7 +85,24 @@ CpusOption = Annotated[
 BandwidthOption = Annotated[
     float | None,
     typer.Option(
-        min=0.001, metavar="MBIT", help="What each worker may send, in Mbit/s; in a cluster only."
+        min=0.001,
+        metavar="MBIT",
+        callback=refuse_unasked,
+        help="What each worker may send, in Mbit/s.",
+    ),
+]
+LatencyOption = Annotated[
+    float | None,
+    typer.Option(
+        parser=read_milliseconds,
+        metavar="TIME",
+        help="By how much more all that a worker sends is late, e.g. 5ms.",
+    ),
+]
+LossOption = Annotated[
+    float | None,
+    typer.Option(
+        parser=read_percent, metavar="PERCENT", help="What is lost of all that is sent, e.g. 1%."
     ),
 ]
 SettingsOption = Annotated[
@@ -108,6 +155,8 @@ class Order:
     args: Mapping[str, str] = field(default_factory=dict)
     num_cpus: float | None = None
     max_bandwidth: float | None = None
+    latency_ms: float | None = None
+    loss_percent: float | None = None
     backend: str | None = None
     """None for that of the benchmark."""
     gpu_enabled: bool = False
@@ -119,25 +168,59 @@ class Order:
         self, client: ApiClient, name: str, num_workers: int, seed: int | None, *, queue: bool
     ) -> Run:
         """Create the run, and return it."""
-        order = client.create_run(
-            name,
-            num_workers,
-            self.num_cpus,
-            self.max_bandwidth,
-            custom_image_name=self.image or None,
-            custom_image_command=self.command or None,
-            backend=self.backend,
-            gpu_enabled=self.gpu_enabled,
-            light_target=self.light_target,
-            benchmark=self.benchmark or None,
-            working_dir=self.working_dir,
-            args=self.args,
-            seed=seed,
-            max_restarts=self.max_restarts,
-            deadline_seconds=self.deadline_seconds,
-            queue=queue,
-        )
-        return order.result().value
+        placed = client.create_run(name, num_workers, seed=seed, queue=queue, **self.fields())
+        return placed.result().value
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of an order as clients give them; None for those that are not set."""
+        return {
+            "num_cpus": self.num_cpus,
+            "max_bandwidth": self.max_bandwidth,
+            "latency_ms": self.latency_ms,
+            "loss_percent": self.loss_percent,
+            "custom_image_name": self.image or None,
+            "custom_image_command": self.command or None,
+            "backend": self.backend,
+            "gpu_enabled": self.gpu_enabled,
+            "light_target": self.light_target,
+            "benchmark": self.benchmark or None,
+            "working_dir": self.working_dir,
+            "args": self.args,
+            "max_restarts": self.max_restarts,
+            "deadline_seconds": self.deadline_seconds,
+        }
+
+
+class CodeCommand(TyperCommand):
+    """A command whose TASK may be a program, such as torchrun: what follows that is the program's.
+
+    A file's arguments come after a --, as options of MLBench's may follow it.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put a -- behind the name of a program."""
+        parser = self.make_parser(ctx)
+        parser.allow_interspersed_args = False
+        found, _, _ = parser.parse_args(args=list(args))
+        task, rest = found.get("task"), list(found.get("arguments") or ())
+        place = len(args) - len(rest)
+        if task and rest and "--" not in args[: place + 1] and _is_program(task):
+            args = [*args[:place], "--", *args[place:]]
+        return super().parse_args(ctx, args)
+
+
+def find_program(name: str) -> str | None:
+    """Return the path of a program: one beside this Python, or else on $PATH."""
+    folders = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return None if os.sep in name else shutil.which(name, path=os.pathsep.join(folders))
+
+
+def _is_program(task: str) -> bool:
+    return not _is_file(task) and find_program(task) is not None
+
+
+def _is_file(task: str) -> bool:
+    return os.sep in task or task.endswith(".py") or Path(task).is_file()
 
 
 def read_code(
@@ -152,8 +235,9 @@ def read_code(
 
     On a ``local`` stack, the command of an image starts where the user is, as a file does.
 
-    TASK is a file if it has a slash, ends with .py, or exists and is no benchmark's name. What
-    cannot be run, or takes no arguments but has some, raises UsageError.
+    TASK is a file if it has a slash, ends with .py, or exists and is no benchmark's name; and a
+    program, such as torchrun, if it is neither, and has arguments. What cannot be run, or takes no
+    arguments but has some, raises UsageError.
     """
     if image is not None:
         command = shlex.join([task, *arguments])
@@ -165,8 +249,10 @@ def read_code(
             backend=_OWN_BACKEND,
         )
     looks_like_a_file = os.sep in task or task.endswith(".py")
-    if looks_like_a_file or (task not in benchmarks and Path(task).is_file()):
+    if looks_like_a_file or (task not in benchmarks and _is_file(task)):
         return _read_script(Path(task), arguments)
+    if arguments and task not in benchmarks and (program := find_program(task)):
+        return _of_this_machine(task, [program, *arguments])
     if arguments:
         raise UsageError(
             f"{shlex.join(arguments)}: arguments are for your own code; "
@@ -213,8 +299,12 @@ def _read_script(path: Path, arguments: Sequence[str]) -> Order:
         words.insert(0, sys.executable)
     elif not os.access(path, os.X_OK):
         raise UsageError(f"{path} is not executable: chmod +x {shlex.quote(str(path))}")
+    return _of_this_machine(path.stem, words)
+
+
+def _of_this_machine(title: str, words: Sequence[str]) -> Order:
     return Order(
-        title=path.stem,
+        title=title,
         image=THIS_MACHINE,
         command=shlex.join(words),
         working_dir=str(Path.cwd()),

@@ -54,11 +54,13 @@ def prometheus_url(connection: Connection) -> str | None:
 
 def show_result(run: Run, result: Result | None, connection: Connection) -> None:
     """Print how a run went, its result if that is available, and where to look further."""
-    out.print(f"run {run.id} ({run.name}):", _state(run))
+    out.print(f"run {run.id} ({run.title}):", _state(run))
     if run.waiting:
         out.print(f"waiting: {run.waiting}", style="yellow", soft_wrap=True)
     if run.reason:
         out.print(run.reason, style=_STATE_STYLES.get(run.state), soft_wrap=True)
+    if run.origin:
+        out.print(f"imported: {run.origin}, read only", soft_wrap=True)
     print_pairs([*(_facts(run, result) if result else ()), *_delivery(run)])
     if result and result.phases:
         out.print(_phase_table(result))
@@ -68,16 +70,18 @@ def show_result(run: Run, result: Result | None, connection: Connection) -> None
 def show_runs(runs: list[Run], pods: list[Pod]) -> None:
     """Print all runs and all worker pods."""
     name = Column("name", no_wrap=True)  # other commands take it, so it is not cut
-    headings = ("id", name, "benchmark", "workers", "state", "created")
+    headings: list[str | Column] = ["id", name, "benchmark", "workers", "state", "created"]
+    headings += ["from"] if any(run.origin for run in runs) else []
     table = Table(*headings, box=None, pad_edge=False)
     for run in runs:
         table.add_row(
             str(run.id),
-            run.name,
+            run.title,
             run.benchmark or run.image or "-",
             str(run.num_workers),
             _state(run),
             run.created_at[:19].replace("T", " "),
+            *([str(run.origin)] if run.origin else []),
         )
     out.print(table if runs else "no runs yet; `mlbench run digits` starts one")
     for run in runs:
@@ -105,8 +109,13 @@ def _state(run: Run) -> Text:
 
 def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
     yield "division", result.division
-    for departure in result.departures:
-        yield "", Text(f"departs from the rules: {departure}", style="yellow")
+    for what, texts in (
+        ("departs from the rules", result.departures),
+        ("disturbed", result.disturbed),
+        ("clock", result.clock_faults),
+    ):
+        for text in texts:
+            yield "", Text(f"{what}: {text}", style="yellow")
     if run.settings:
         # One line, which the terminal may cut.
         text = figures.pairs(run.settings).replace("\n", " ")
@@ -121,14 +130,21 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
     if result.epochs is not None:
         yield "epochs", str(result.epochs)
     if result.samples_per_second is not None:
-        yield "throughput", f"{result.samples_per_second:,.0f} samples/s"
+        yield "throughput", figures.throughput(result.samples_per_second, run.settings)
     if result.communication_share is not None:
-        share = figures.percent(result.communication_share)
-        yield "communication", f"{share} of the training time"
+        yield "communication", _communication(result)
+    if result.disturbances and not result.disturbed:
+        yield "waiting", max(result.disturbances, key=lambda one: one.waiting_share).text
     if result.cost:
         yield "cost", _cost(result.cost)
     if result.energy_joules is not None:
         yield "energy", f"{figures.number(result.energy_joules)} J"
+
+
+def _communication(result: Result) -> str:
+    share = f"{figures.percent(result.communication_share)} of the training time"
+    sent = result.bytes_sent_per_step
+    return f"{share}, {sent:,.0f} B a step" if sent else share
 
 
 def _delivery(run: Run) -> Iterator[tuple[str, str]]:
@@ -136,6 +152,8 @@ def _delivery(run: Run) -> Iterator[tuple[str, str]]:
         d = run.delivery
         where = " by the master" if d.kept else ""
         held = f"in Prometheus {d.in_prometheus:,}, kept {d.kept:,}{where}"
+        if run.origin:
+            held = "in its archive all"
         yield "delivery", f"recorded {d.recorded:,}, {held}"
 
 

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Annotated
 
 import typer
@@ -24,6 +25,7 @@ from mlbench.cli.look import show_run
 from mlbench.cli.output import run_page_url
 from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
+from mlbench.errors import ApiError
 from mlbench.home import Connection
 from mlbench.records import Run
 
@@ -37,6 +39,8 @@ def run(
     workers: Annotated[int, typer.Option(min=1, help="Worker pods, one rank each.")] = 2,
     cpus: orders.CpusOption = None,
     bandwidth: orders.BandwidthOption = None,
+    latency: orders.LatencyOption = None,
+    loss: orders.LossOption = None,
     settings: orders.SettingsOption = None,
     seed: Annotated[
         int | None,
@@ -67,6 +71,8 @@ def run(
             args=orders.read_settings(code, settings),
             num_cpus=cpus,
             max_bandwidth=bandwidth,
+            latency_ms=latency,
+            loss_percent=loss,
             backend=backend or code.backend,
             gpu_enabled=gpu,
             light_target=light,
@@ -82,7 +88,7 @@ def run(
             print_json({**ordered.fields, "web_url": run_page_url(connection, ordered)})
         else:
             out.print(
-                f"run {ordered.id} ({ordered.name}) is ordered; `mlbench status {ordered.id}`"
+                f"run {ordered.id} ({ordered.title}) is ordered; `mlbench status {ordered.id}`"
             )
             out.print(_page_line(ordered, connection), soft_wrap=True)
 
@@ -121,18 +127,28 @@ def stop(wanted: RunArgument, json: JsonOption = False) -> None:
     if json:
         print_json(stopping.fields)
     else:
-        out.print(f"run {stopping.id} ({stopping.name}): {stopping.state}")
+        out.print(f"run {stopping.id} ({stopping.title}): {stopping.state}")
 
 
 def delete(wanted: RunArgument, json: JsonOption = False) -> None:
-    """Delete a run that has ended."""
+    """Delete a run; one that is active is stopped first."""
     with connected() as client:
         found = find_run(client, wanted)
         client.delete_run(found.id).result()
+        _wait_until_gone(client, found.id)
     if json:
         print_json({"deleted": found.id})
     else:
-        out.print(f"run {found.id} ({found.name}) is deleted")
+        out.print(f"run {found.id} ({found.title}) is deleted")
+
+
+def _wait_until_gone(client: ApiClient, run_id: int) -> None:
+    try:
+        while client.get_run(run_id).result():
+            time.sleep(0.1)
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
 
 
 def _page_line(ordered: Run, connection: Connection) -> str:

@@ -33,6 +33,7 @@ from mlbench.stack import launch
 from mlbench.stack.grafana import NONE_FOUND
 
 _IDLE_WORKERS = 2
+_SIGNAL_SECONDS = 1.0
 
 WorkersOption = Annotated[
     int | None, typer.Option(min=1, max=16, help="Idle workers to keep; 2 by default.")
@@ -127,7 +128,9 @@ def demo(
             end = threading.Event()
             on_termination(end.set)
             _show("still up, Ctrl-C stops it", connection, as_json=False)
-            end.wait()
+            # A signal that comes just before a wait without end would only be handled after it.
+            while not end.wait(_SIGNAL_SECONDS):
+                pass
     finally:
         if not was_running:
             err.print("Stopping the stack…")

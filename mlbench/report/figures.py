@@ -58,6 +58,11 @@ def percent(share: float | None) -> str:
     return NOTHING if share is None else f"{share * 100:.1f} %"
 
 
+def throughput(samples_per_second: float, settings: Mapping[str, Any] | None) -> str:
+    """Return a speed such as ``790 samples/s``, or ``5,200 tokens/s`` if the settings say so."""
+    return f"{samples_per_second:,.0f} {(settings or {}).get('sample', 'sample')}s/s"
+
+
 def goal(target: Goal) -> str:
     """Return a target, such as ``val_global_Prec@1 ≥ 97``."""
     return f"{target.metric} {'≤' if target.lower_is_better else '≥'} {target.value:g}"

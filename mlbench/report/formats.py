@@ -6,12 +6,16 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from mlbench import palette
 from mlbench.csv_cells import harmless
 from mlbench.report.statement import Fact, statement, subtitle, title
 from mlbench.report.tables import Table, tables
 from mlbench.results import Comparison, Group, Result
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 SUFFIXES = (".json", ".csv", ".md", ".html")
 
@@ -23,15 +27,13 @@ class Report:
     comparison: Comparison
     environment: tuple[Fact, ...] = ()
     """Facts about the first run, such as its machines."""
-    left_out: int = 0
-    """The number of runs of a set that did not finish, and so are not compared."""
 
 
 def render(report: Report, suffix: str) -> str:
     """Return a report in the format of a file with this suffix, one of ``SUFFIXES``."""
     match suffix:
         case ".json":
-            return json.dumps(to_fields(report.comparison, report.left_out), indent=2) + "\n"
+            return json.dumps(report.comparison.to_fields(), indent=2) + "\n"
         case ".csv":
             return to_csv(report.comparison)
         case ".md":
@@ -40,15 +42,13 @@ def render(report: Report, suffix: str) -> str:
             return to_html(report)
 
 
-def to_fields(comparison: Comparison, left_out: int) -> dict[str, Any]:
-    """Return a comparison as JSON holds it, with the number of runs it leaves out."""
-    return {**comparison.to_fields(), "left_out": left_out}
-
-
 # --- CSV: one row for each run, in base units. ---
 
 # The row has these already, or they are no single figures.
-_LEFT_OUT = ("curve", "group_label", "group_num_workers", "group_run_ids")
+_LEFT_OUT = (
+    *("curve", "disturbances", "group_label", "group_num_workers", "group_run_ids"),
+    "group_score_run_ids",
+)
 
 
 def to_csv(comparison: Comparison) -> str:
@@ -61,12 +61,14 @@ def to_csv(comparison: Comparison) -> str:
     rows = []
     for result in comparison.results:
         group = groups[result.run_id]
-        values = {**result.to_fields(), "departures": "; ".join(result.departures)}
+        lists = ("departures", "disturbed", "clock_faults")
+        texts = {name: "; ".join(getattr(result, name)) for name in lists}
+        values = result.to_fields() | texts
         row = _flat(Result, values, "", [*phases])
         row |= {"group": group.label, **_flat(Group, group.to_fields(), "group_", [])}
         # No spreadsheet shall take a text for a formula.
-        texts = {name: harmless(value) for name, value in row.items() if isinstance(value, str)}
-        rows.append({harmless(name): value for name, value in (row | texts).items()})
+        safe = {name: harmless(value) for name, value in row.items() if isinstance(value, str)}
+        rows.append({harmless(name): value for name, value in (row | safe).items()})
     text = io.StringIO()
     writer = csv.DictWriter(text, [*rows[0]] if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -102,39 +104,43 @@ def to_markdown(report: Report) -> str:
     """Return a report for a README, an issue or a wiki."""
     comparison = report.comparison
     said = statement(comparison)
-    parts = [f"# {_escape(title(comparison))}", _escape(subtitle(comparison, report.left_out))]
+    parts = [f"# {escape(title(comparison))}", escape(subtitle(comparison))]
     if said.sentence:
-        parts.append(f"**{_escape(said.sentence)}**")
-    parts.append(_markdown_list(said.reasons))
-    parts.append(_markdown_list(said.evidence))
+        parts.append(f"**{escape(said.sentence)}**")
+    parts.append(markdown_list(said.reasons))
+    parts.append(markdown_list(said.notes))
+    if said.disturbed:
+        sentence = "Disturbed, so that figures are not those of the runs alone:"
+        parts += [sentence, markdown_list(said.disturbed)]
     if said.departures:
-        parts += ["Departures from the rules of the task:", _markdown_list(said.departures)]
+        parts += ["Departures from the rules of the task:", markdown_list(said.departures)]
     if said.differences:
-        parts += ["What else differs:", _markdown_list(said.differences)]
-    parts += [_markdown_table(table) for table in tables(comparison)]
+        parts += ["What else differs:", markdown_list(said.differences)]
+    for table in tables(comparison):
+        parts += [f"## {escape(table.title)}", escape(table.note), markdown_table(table)]
     if report.environment:
         parts.append(f"## Run {comparison.results[0].run_id} ran on")
-        parts.append(_markdown_list([f"{fact.name}: {fact.text}" for fact in report.environment]))
+        parts.append(markdown_list([f"{fact.name}: {fact.text}" for fact in report.environment]))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _markdown_table(table: Table) -> str:
+def markdown_table(table: Table) -> str:
+    """Return the cells of a table, without its title and note."""
     heads = [
-        _escape(f"{heading.text} ({heading.unit})" if heading.unit else heading.text)
+        escape(f"{heading.text} ({heading.unit})" if heading.unit else heading.text)
         for heading in table.headings
     ]
     rules = ["---:" if heading.is_figure else ":---" for heading in table.headings]
-    rows = [heads, rules, *([_escape(cell) for cell in row] for row in table.rows)]
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    note = [_escape(table.note), ""] if table.note else []
-    return "\n".join([f"## {_escape(table.title)}", "", *note, *lines])
+    rows = [heads, rules, *([escape(cell) for cell in row] for row in table.rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _markdown_list(texts: Sequence[str]) -> str:
-    return "\n".join(f"- {_escape(text)}" for text in texts)
+def markdown_list(texts: Sequence[str]) -> str:
+    """Return texts as the points of a list."""
+    return "\n".join(f"- {escape(text)}" for text in texts)
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text that Markdown shows unchanged, on one line."""
     # An underscore within a word has no meaning in Markdown.
     marked = re.sub(r"[\\`*\[\]<>|#~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", text)
@@ -144,27 +150,37 @@ def _escape(text: str) -> str:
 # --- HTML: one file with plots, which needs no network ---
 
 
-def to_html(report: Report) -> str:
-    """Return a report as a page that stands alone."""
-    # Both are in the extra `report`, and matplotlib takes a second to load.
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
-
-    from mlbench.report.plots import plots  # noqa: PLC0415
+def to_html(report: Report, site_of: str = "") -> str:
+    """Return a report as a page that stands alone, or as one of a site, with a link to a file."""
+    from mlbench.report.plots import plots  # noqa: PLC0415 - in the extra `report`, and slow
 
     comparison = report.comparison
-    templates = Environment(
+    return (
+        templates()
+        .get_template("report.html.jinja")
+        .render(
+            title=title(comparison),
+            subtitle=subtitle(comparison),
+            said=statement(comparison),
+            plots=plots(comparison),
+            tables=tables(comparison),
+            environment=report.environment,
+            first_run=comparison.results[0].run_id,
+            archive=site_of,
+        )
+    )
+
+
+def templates() -> "Environment":
+    """Return the templates of pages."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
+
+    environment = Environment(
         loader=PackageLoader("mlbench.report"),
         autoescape=True,  # names, metrics and settings are the user's
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return templates.get_template("report.html.jinja").render(
-        title=title(comparison),
-        subtitle=subtitle(comparison, report.left_out),
-        said=statement(comparison),
-        plots=plots(comparison),
-        tables=tables(comparison),
-        environment=report.environment,
-        first_run=comparison.results[0].run_id,
-    )
+    environment.globals["heat"] = palette.HEAT
+    return environment

@@ -1,96 +1,123 @@
-"""The plots of a comparison: the metric over time, time to accuracy, speed-up, phases.
+"""The plots of a comparison: sweeps, the metric over time, time to accuracy, speed-up, phases."""
 
-matplotlib draws them as SVG. Its colours stand for those of the page: ``_INK`` for texts and axes,
-``_FAINT`` for what lies behind, ``_SERIES`` for what is compared. At the end they are replaced by
-CSS names, so that one drawing suits a light page, a dark one, and paper.
-"""
-
-import io
-import re
-import textwrap
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from mlbench.records import Goal
 from mlbench.report import figures
+from mlbench.report.drawing import (
+    DASHED,
+    FAINT,
+    INK,
+    LINES,
+    SERIES,
+    Plot,
+    canvas,
+    to_svg,
+    wrapped,
+)
+from mlbench.report.sweeps import Chart, axis_title, charts
 from mlbench.report.tables import phase_names
-from mlbench.results import Comparison, Curve, Group, Result
+from mlbench.results import Comparison, Curve, Frontier, Group, Result
 
-_INK, _FAINT = "#010203", "#040506"
-_SERIES = tuple(f"#0a00{i:02x}" for i in range(7))
-_DASHED = (0, (5, 3))
+__all__ = ["Plot", "plots"]
 
-_PAGES_NAMES = {_INK: "currentColor", _FAINT: "var(--faint)"} | {
-    colour: f"var(--series-{i})" for i, colour in enumerate(_SERIES)
-}
-_WIDTH, _HEIGHT = 5.6, 3.6  # inches; the page scales them
-# As matplotlib types it, its parameters are a closed list that grows with its version.
-_STYLE: Any = {
-    "svg.fonttype": "none",  # texts stay texts, in the page's font
-    "svg.hashsalt": "mlbench",  # the same figures give the same drawing
-    "font.size": 10,
-    "text.color": _INK,
-    "text.parse_math": False,  # a dollar in a name is a dollar
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _FAINT,
-    "axes.facecolor": "none",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": _FAINT,
-    "grid.alpha": 0.45,
-    "grid.linewidth": 0.6,
-    "xtick.color": _FAINT,
-    "ytick.color": _FAINT,
-    "xtick.labelcolor": _INK,
-    "ytick.labelcolor": _INK,
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.linewidth": 1.4,
-    "lines.markersize": 6,
-}
-_LINES = ("-", "--", ":", "-.")
-_LABEL_COLUMNS, _TICK_COLUMNS = 24, 16
-_MOST_LINES = 3
 _MOST_IN_LEGEND = 10
+_TICK_COLUMNS = 16
 # The axis is logarithmic if the last group has this many times the workers of the first.
 _WIDE_RANGE = 8
+# Up to which performance profiles are drawn, as AlgoPerf's.
+_MOST_TIMES = 4.0
 # The width of a group's dots, where 1 is the distance of two groups.
 _SPREAD = 0.3
 # The height of the axis, where 1 is the longest time.
 _ROOM = 1.08
 
 
-@dataclass(frozen=True)
-class Plot:
-    """A drawing, and how to read it."""
-
-    title: str
-    caption: str
-    svg: str
-
-
 def plots(comparison: Comparison) -> list[Plot]:
     """Return the plots that a comparison has the figures for."""
+    of_sweep = [
+        *(_sweep(chart, f"sweep-{i}") for i, chart in enumerate(charts(comparison))),
+        *([_profiles(comparison.frontier)] if comparison.frontier else []),
+    ]
+    if of_sweep and len(comparison.groups) > _MOST_IN_LEGEND:
+        return of_sweep
     metrics = dict.fromkeys(one.target.metric for one in comparison.results if one.target)
     found = [
+        *of_sweep,
         *(_metric_over_time(comparison, metric, f"metric-{i}") for i, metric in enumerate(metrics)),
         _time_to_accuracy(comparison),
         _speedup(comparison.groups),
         _phases(comparison.groups),
     ]
     return [plot for plot in found if plot is not None]
+
+
+def _sweep(chart: Chart, name: str) -> Plot:
+    """Plot a figure over a swept value: a line for each value of another one."""
+    across = chart.across
+    places = across.numbers or tuple(map(float, range(len(across.values))))
+    with canvas() as (figure, axes):
+        for i, row in enumerate(chart.points):
+            known = [(x, point) for x, point in zip(places, row, strict=True) if point]
+            style = LINES[i // len(SERIES) % len(LINES)]
+            axes.errorbar(
+                [x for x, _ in known],
+                [point.mean for _, point in known],
+                yerr=[[point.below for _, point in known], [point.above for _, point in known]],
+                color=SERIES[i % len(SERIES)],
+                # Connected only if there is something in between.
+                linestyle=style if across.numbers else "",
+                marker="o",
+                markersize=4,
+                capsize=3,
+                label=chart.by and wrapped(chart.by.values[i]),
+            )
+        if across.is_wide:
+            axes.set_xscale("log")
+        if chart.is_wide:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        plain = FuncFormatter(lambda value, _: f"{value:,g}")
+        axes.yaxis.set_major_formatter(plain)
+        axes.xaxis.set_minor_locator(NullLocator())
+        names = [value.removesuffix(across.unit) for value in across.values]
+        axes.set_xticks(places, [wrapped(value, _TICK_COLUMNS) for value in names])
+        axes.set(xlabel=axis_title(across), ylabel=chart.measure.axis)
+        if chart.by and len(chart.by.values) <= _MOST_IN_LEGEND:
+            figure.legend(loc="outside right upper", title=chart.by.key)
+        svg = to_svg(figure, name)
+    return Plot(chart.title, "Each dot is the mean of a group, with its 95 % interval.", svg)
+
+
+def _profiles(frontier: Frontier) -> Plot:
+    """Plot the share of workloads on which each algorithm is nearly the fastest."""
+    with canvas() as (figure, axes):
+        for i, profile in enumerate(frontier.profiles):
+            ratios = [one for one in profile.ratios if one is not None and one <= _MOST_TIMES]
+            steps = [1.0, *ratios, _MOST_TIMES]
+            axes.step(
+                steps,
+                [profile.share(times) for times in steps],
+                where="post",
+                color=SERIES[i % len(SERIES)],
+                linestyle=LINES[i // len(SERIES) % len(LINES)],
+                label=wrapped(profile.algorithm),
+            )
+        axes.set_ylim(0, 1.03)
+        axes.set_xlim(1, _MOST_TIMES)
+        axes.set(xlabel="time by that of the fastest", ylabel="share of workloads")
+        if len(frontier.profiles) <= _MOST_IN_LEGEND:
+            figure.legend(loc="outside right upper")
+        svg = to_svg(figure, "profiles")
+    caption = (
+        "On which share of the workloads each takes at most so many times as long as the best."
+    )
+    return Plot("Performance profiles", caption, svg)
 
 
 def _metric_over_time(comparison: Comparison, metric: str, name: str) -> Plot | None:
@@ -105,25 +132,25 @@ def _metric_over_time(comparison: Comparison, metric: str, name: str) -> Plot | 
     in_training = all(any(t is not None for t in curve.training_seconds) for _, curve in curves)
     places = {run: i for i, group in enumerate(comparison.groups) for run in group.run_ids}
     named: set[int] = set()
-    with _canvas() as (figure, axes):
+    with canvas() as (figure, axes):
         for result, curve in sorted(curves, key=lambda one: places[one[0].run_id]):
             place = places[result.run_id]
             times, values = _points(curve, in_training=in_training)
-            colour = _SERIES[place % len(_SERIES)]
-            line = _LINES[place // len(_SERIES) % len(_LINES)]
+            colour = SERIES[place % len(SERIES)]
+            line = LINES[place // len(SERIES) % len(LINES)]
             # A single evaluation is no line.
             marker = "." if len(times) == 1 else ""
-            label = None if place in named else _wrapped(comparison.groups[place].label)
+            label = None if place in named else wrapped(comparison.groups[place].label)
             named.add(place)
             axes.plot(times, values, color=colour, linestyle=line, marker=marker, label=label)
             _mark_reaching(axes, result, colour, in_training=in_training)
         _draw_goals(axes, [result.target for result, _ in curves if result.target])
         clock = "training time" if in_training else "time since the start"
-        axes.set(xlabel=f"{clock} [s]", ylabel=_wrapped(metric))
+        axes.set(xlabel=f"{clock} [s]", ylabel=wrapped(metric))
         axes.set_xlim(left=0)
         if len(named) <= _MOST_IN_LEGEND:
             axes.legend(loc="best")
-        svg = _to_svg(figure, name)
+        svg = to_svg(figure, name)
     caption = "Each line is a run; its dot is where it reached the goal."
     return Plot(f"{metric} over {clock}", caption, svg)
 
@@ -138,12 +165,12 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
         return None
     groups = comparison.groups
     scale_out = _differ_in_workers(groups)
-    with _canvas() as (figure, axes):
+    with canvas() as (figure, axes):
         for place, group in enumerate(groups):
             values = [seconds[run] for run in group.run_ids if run in seconds]
             step = _SPREAD / max(1, len(values) - 1)
             across = [place + step * (i - (len(values) - 1) / 2) for i in range(len(values))]
-            axes.scatter(across, values, s=34, color=_SERIES[place % len(_SERIES)], alpha=0.8)
+            axes.scatter(across, values, s=34, color=SERIES[place % len(SERIES)], alpha=0.8)
         summaries = [group.training_seconds_to_accuracy for group in groups]
         means = {i: one.mean for i, one in enumerate(summaries) if one and one.mean is not None}
         axes.plot(
@@ -152,7 +179,7 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
             # Connected only if the groups differ in nothing but their workers.
             linestyle="-" if scale_out else "",
             linewidth=1,
-            color=_INK,
+            color=INK,
             marker="_",
             markersize=22,
             markeredgewidth=1.6,
@@ -163,7 +190,7 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
         axes.grid(visible=False, axis="x")
         axes.tick_params(axis="x", length=0)
         axes.set(xlabel="workers" if scale_out else "", ylabel="training time to the goal [s]")
-        svg = _to_svg(figure, "time-to-accuracy")
+        svg = to_svg(figure, "time-to-accuracy")
     caption = "Each dot is a run that reached the goal, each bar the mean of its group."
     return Plot("Time to accuracy", caption, svg)
 
@@ -180,10 +207,10 @@ def _speedup(groups: Sequence[Group]) -> Plot | None:
     measured = [one for one in lines if sum(value is not None for value in one[2]) > 1]
     if not measured:
         return None
-    with _canvas() as (figure, axes):
+    with canvas() as (figure, axes):
         ideal = [count / workers[0] for count in workers]
-        axes.plot(workers, ideal, color=_INK, linestyle=_DASHED, linewidth=1.1, label="ideal")
-        for colour, (label, marker, values) in zip(_SERIES, measured, strict=False):
+        axes.plot(workers, ideal, color=INK, linestyle=DASHED, linewidth=1.1, label="ideal")
+        for colour, (label, marker, values) in zip(SERIES, measured, strict=False):
             pairs = [(x, y) for x, y in zip(workers, values, strict=True) if y is not None]
             xs, ys = zip(*pairs, strict=True)
             axes.plot(xs, ys, color=colour, marker=marker, label=label)
@@ -199,7 +226,7 @@ def _speedup(groups: Sequence[Group]) -> Plot | None:
         axes.xaxis.set_major_locator(FixedLocator(workers))
         axes.set(xlabel="workers", ylabel=f"speed-up [{figures.TIMES}]")
         axes.legend(loc="upper left")
-        svg = _to_svg(figure, "speed-up")
+        svg = to_svg(figure, "speed-up")
     return Plot("Speed-up", f"How many times as fast as {groups[0].label}.", svg)
 
 
@@ -208,23 +235,23 @@ def _phases(groups: Sequence[Group]) -> Plot | None:
     if not names:
         return None
     rows = range(len(groups))
-    with _canvas(height=1.6 + 0.5 * len(groups)) as (figure, axes):
+    with canvas(height=1.6 + 0.5 * len(groups)) as (figure, axes):
         ends = [0.0] * len(groups)
         for place, name in enumerate(names):
             seconds = [group.phases.get(name, 0.0) for group in groups]
-            colour = _FAINT if name == "other" else _SERIES[place % len(_SERIES)]
+            colour = FAINT if name == "other" else SERIES[place % len(SERIES)]
             axes.barh(rows, seconds, left=ends, height=0.66, label=name, color=colour)
             ends = [end + more for end, more in zip(ends, seconds, strict=True)]
         for row, end in zip(rows, ends, strict=True):
             _write_beside(axes, figures.seconds(end), (end, row), "data")
-        axes.set_yticks(rows, [_wrapped(group.label) for group in groups])
+        axes.set_yticks(rows, [wrapped(group.label) for group in groups])
         axes.set_xlim(0, max(ends) * 1.18 or 1.0)
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
         axes.set(xlabel="time [s]")
         figure.legend(loc="outside upper center", ncols=4, columnspacing=1.2, handlelength=1.0)
-        svg = _to_svg(figure, "phases")
+        svg = to_svg(figure, "phases")
     caption = "The mean over ranks and runs; evaluation is no training time."
     return Plot("Where the time went", caption, svg)
 
@@ -250,7 +277,7 @@ def _mark_reaching(axes: Axes, result: Result, colour: str, *, in_training: bool
 
 def _draw_goals(axes: Axes, targets: Sequence[Goal]) -> None:
     for target in dict.fromkeys(targets):
-        axes.axhline(target.value, color=_INK, linestyle=_DASHED, linewidth=1.1, zorder=1)
+        axes.axhline(target.value, color=INK, linestyle=DASHED, linewidth=1.1, zorder=1)
         text = f"goal\n{target.value:g}"
         _write_beside(axes, text, (1, target.value), ("axes fraction", "data"))
 
@@ -272,39 +299,6 @@ def _differ_in_workers(groups: Sequence[Group]) -> bool:
 
 
 def _tick(group: Group, scale_out: bool) -> str:
-    label = str(group.num_workers) if scale_out else _wrapped(group.label, _TICK_COLUMNS)
+    label = str(group.num_workers) if scale_out else wrapped(group.label, _TICK_COLUMNS)
     runs = len(group.run_ids)
     return label if group.reached == runs else f"{label}\n({group.reached} of {runs})"
-
-
-def _wrapped(label: str, columns: int = _LABEL_COLUMNS) -> str:
-    """Return a label on at most three short lines: of a longer one its first and last line."""
-    lines = textwrap.wrap(label, columns, break_on_hyphens=False)
-    return "\n".join(lines if len(lines) <= _MOST_LINES else [lines[0], "…", lines[-1]])
-
-
-@contextmanager
-def _canvas(height: float = _HEIGHT) -> Iterator[tuple[Figure, Axes]]:
-    """Give an empty figure of this height in inches; call ``_to_svg`` within the block."""
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-        yield figure, figure.subplots()
-
-
-def _to_svg(figure: Figure, name: str) -> str:
-    """Return a figure as an ``<svg>`` element, whose ids begin with ``name``."""
-    text = io.StringIO()
-    with warnings.catch_warnings():
-        # matplotlib's font lacks some characters; the page's font shows them.
-        warnings.filterwarnings("ignore", message="Glyph")
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg") :]  # without the head of an XML file
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
-    for size in ("width", "height"):
-        svg = re.sub(rf'(<svg[^>]*?) {size}="[^"]*"', r"\1", svg, count=1)
-    for colour, pages_name in _PAGES_NAMES.items():
-        svg = svg.replace(colour, pages_name)
-    # Sizes stay, the family is the page's.
-    return re.sub(r"(font: [^;\"']*?px)[^;\"]*", r"\1 sans-serif", svg)

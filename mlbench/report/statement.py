@@ -1,6 +1,6 @@
 """The words of a report: what was compared, whether that is fair, and where it ran."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -13,7 +13,10 @@ _SENTENCES = {
     "no": "These runs cannot be compared:",
     "unknown": "Whether these runs can be compared is not known:",
     "scaling": "These runs can be compared, but not by their number of workers:",
+    "disturbed": "These runs can be compared, but not by times and rates: some were disturbed.",
 }
+Verdict = Literal["yes", "no", "unknown", "scaling", "disturbed"]
+"""`scaling`: yes, but not by their number of workers; `disturbed`: yes, but not by their times."""
 _OWN_CODE = "own code"
 # Of all installed packages, those that a training run depends on.
 _PACKAGES = ("torch", "numpy", "tensorflow", "jax", "mxnet")
@@ -23,8 +26,7 @@ _PACKAGES = ("torch", "numpy", "tensorflow", "jax", "mxnet")
 class Statement:
     """Whether runs can be compared, and in what they differ."""
 
-    comparable: Literal["yes", "no", "unknown", "scaling"]
-    """`scaling`: yes, but not by their number of workers."""
+    comparable: Verdict
     sentence: str
     reasons: tuple[str, ...]
     """Why they cannot be compared, why it is not known, or why speed-ups mislead."""
@@ -32,8 +34,10 @@ class Statement:
     """Other differences."""
     departures: tuple[str, ...]
     """Where runs leave the rules of their task."""
-    evidence: tuple[str, ...]
-    """Whether the groups differ by more than chance."""
+    disturbed: tuple[str, ...]
+    """Which runs were disturbed, and by what."""
+    notes: tuple[str, ...]
+    """What became of sets, scores, whether groups differ by more than chance, wrong clocks."""
 
 
 def title(comparison: Comparison) -> str:
@@ -44,13 +48,14 @@ def title(comparison: Comparison) -> str:
     return f"{', '.join(tasks)} on {', '.join(workers)} {unit}"
 
 
-def subtitle(comparison: Comparison, left_out: int = 0) -> str:
-    """Return the number of runs, their goals, and how many more did not finish."""
+def subtitle(comparison: Comparison) -> str:
+    """Return the number of runs, their goals, and what they sweep."""
     count = len(comparison.results)
     goals = _distinct(figures.goal(result.target) for result in comparison.results if result.target)
     aim = f"goal: {', '.join(goals)}" if goals else "no goal"
-    missing = f"; left out: {left_out} that did not finish" if left_out else ""
-    return f"{count} {'run' if count == 1 else 'runs'}, {aim}{missing}"
+    swept = ", ".join(comparison.groups[0].swept)
+    runs = f"{count} {'run' if count == 1 else 'runs'}, {aim}"
+    return f"{runs}, swept: {swept}" if swept else runs
 
 
 def statement(comparison: Comparison) -> Statement:
@@ -59,10 +64,10 @@ def statement(comparison: Comparison) -> Statement:
     differing = [(one.breaks, one.text) for one in comparison.differences]
     reasons = [text for breaks in of_order for breaking, text in differing if breaking == breaks]
     reasons += [group.doubt for group in comparison.groups if group.doubt]
-    answer = comparison.comparable
-    verdict: Literal["yes", "no", "unknown", "scaling"] = (
-        "scaling" if reasons and answer == "yes" else answer
-    )
+    disturbed = _said(comparison.results, lambda result: result.disturbed)
+    verdict: Verdict = comparison.comparable
+    if verdict == "yes" and (reasons or disturbed):
+        verdict = "scaling" if reasons else "disturbed"
     alone = len(comparison.results) == 1
     return Statement(
         comparable=verdict,
@@ -70,15 +75,35 @@ def statement(comparison: Comparison) -> Statement:
         reasons=tuple(reasons),
         differences=tuple(one.text for one in comparison.differences if one.breaks == "no"),
         departures=tuple(_departures(comparison.results)),
-        evidence=tuple(group.evidence.text for group in comparison.groups if group.evidence),
+        disturbed=disturbed,
+        notes=tuple(_notes(comparison)),
     )
+
+
+def _notes(comparison: Comparison) -> Iterator[str]:
+    yield from comparison.sets
+    for group in comparison.groups:
+        if group.score:
+            yield f"{group.label}: {group.score.text}"
+        if group.convergence and group.convergence.is_too_fast:
+            yield f"{group.label}: {group.convergence.text}"
+    if comparison.sweep and comparison.sweep.text:
+        yield comparison.sweep.text
+    else:
+        yield from (group.evidence.text for group in comparison.groups if group.evidence)
+    yield from _said(comparison.results, lambda result: result.clock_faults)
+
+
+def _said(results: Sequence[Result], texts: Callable[[Result], Sequence[str]]) -> tuple[str, ...]:
+    return tuple(f"run {result.run_id}: {text}" for result in results for text in texts(result))
 
 
 def _departures(results: Sequence[Result]) -> Iterable[str]:
     """Return a line for each departure, with all the runs that have it."""
     for departure in _distinct(text for result in results for text in result.departures):
         runs = [str(result.run_id) for result in results if departure in result.departures]
-        yield f"{'run' if len(runs) == 1 else 'runs'} {', '.join(runs)}: {departure}"
+        named = f"{'run' if len(runs) == 1 else 'runs'} {', '.join(runs)}"
+        yield f"{'all runs' if len(runs) == len(results) > 1 else named}: {departure}"
 
 
 def _distinct(texts: Iterable[str]) -> list[str]:
@@ -122,7 +147,12 @@ def facts(manifest: Manifest) -> tuple[Fact, ...]:
 def _machine_fact(machine: Machine) -> Fact:
     ranks = machine.ranks
     name = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
-    return Fact(name, "; ".join(_machine_parts(machine)))
+    return Fact(name, machine_text(machine))
+
+
+def machine_text(machine: Machine) -> str:
+    """Return a machine in words: its processors, memory, system and packages."""
+    return "; ".join(_machine_parts(machine))
 
 
 def _machine_parts(machine: Machine) -> Iterable[str]:
@@ -130,12 +160,17 @@ def _machine_parts(machine: Machine) -> Iterable[str]:
         yield machine.cpu_model
     if machine.cpus:
         limit = machine.cpu_limit
-        yield f"{machine.cpus} cores" + (f" (limit {limit:g})" if limit else "")
+        cores = "1 core" if machine.cpus == 1 else f"{machine.cpus} cores"
+        yield cores + (f" (limit {limit:g})" if limit else "")
     if machine.memory_bytes:
         yield f"{figures.bytes_of_memory(machine.memory_bytes)} of memory"
     yield from machine.gpus
     if machine.bandwidth_limit:
         yield f"{machine.bandwidth_limit:g} Mbit/s at most"
+    if machine.latency_ms:
+        yield f"{machine.latency_ms:g} ms late"
+    if machine.loss_percent:
+        yield f"{machine.loss_percent:g} % lost"
     if machine.os:
         yield f"{machine.os} {machine.architecture or ''}".strip()
     if machine.python:

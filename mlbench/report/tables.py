@@ -1,17 +1,30 @@
 """The tables of a report. How they are laid out is up to each format."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlbench.names import PHASES
+from mlbench.names import NETWORK_UNITS, PHASES
 from mlbench.report import figures
 from mlbench.report.statement import statement
-from mlbench.results import Comparison, Group, Result
+from mlbench.report.sweeps import Chart, axis_title, charts
+from mlbench.results import Comparison, Frontier, Group, Result
 
 Cell = float | int | str | None
 
 _INTERVAL = "From, to: where the mean is with 95 % confidence."
+_INTERVALS = "In brackets, where the mean is with 95 % confidence."
+_CROSSINGS = (
+    "Which is faster below a bandwidth, and which above: time to accuracy, interpolated between "
+    "the bandwidths measured. From, to: where the crossing is with 95 % confidence; - is beyond "
+    "what was measured, or for fewer than three runs."
+)
+_PROFILES = (
+    "On which share of the workloads, each a bandwidth and a number of workers, an algorithm takes "
+    "at most so many times as long as the fastest, by median times. Score: the mean of that share "
+    "from 1 to 4 times (AlgoPerf, Dahl et al. 2023)."
+)
+_TIMES_OF_FASTEST = (1, 1.5, 2, 4)
 _CAUTION = "Speed-up and efficiency are not those of the number of workers alone: see above."
 
 
@@ -36,11 +49,15 @@ class Table:
     """How to read it; may be empty."""
     headings: tuple[Heading, ...]
     rows: tuple[tuple[str, ...], ...]
+    heat: tuple[tuple[int | None, ...], ...] = ()
+    """The colours of its cells, as positions in the palette; empty for a table without any."""
 
 
 def tables(comparison: Comparison) -> list[Table]:
     """Return the tables of a comparison, without those that would be empty."""
     groups, results = comparison.groups, comparison.results
+    of_sweep = [_sweep(groups), *map(_heat, charts(comparison))] if comparison.sweep else []
+    of_frontier = _frontier(comparison.frontier) if comparison.frontier else []
     # A single run is described by the table of runs.
     caution = _CAUTION if statement(comparison).comparable == "scaling" else ""
     of_groups = (
@@ -51,7 +68,8 @@ def tables(comparison: Comparison) -> list[Table]:
         if results[1:]
         else []
     )
-    return [table for table in [*of_groups, _phases(groups), _runs(results)] if table]
+    others = [*of_groups, _phases(groups), _runs(results, groups[0].swept)]
+    return [table for table in [*of_sweep, *of_frontier, *others] if table]
 
 
 @dataclass(frozen=True)
@@ -80,22 +98,87 @@ def _text(text: str, value: Callable[[Any], str], *, is_minor: bool = False) -> 
     return _Column(Heading(text, is_figure=False, is_minor=is_minor), value)
 
 
-_GROUP = _text("group", lambda group: group.label)
+def _naming(groups: Sequence[Group]) -> list[_Column]:
+    """Return the columns that tell groups apart: in a sweep, a column for each of its keys."""
+    named = {(group.num_workers, *group.swept.values()) for group in groups}
+    if not groups[0].swept or len(named) < len(groups):
+        return [_text("group", lambda group: group.label)]
+    scaled = _differ_in_workers(groups)
+    return [
+        *(_swept(key) for key in groups[0].swept),
+        *([_Column(Heading("workers"), lambda group: group.num_workers)] if scaled else []),
+    ]
+
+
+def _swept(key: str) -> _Column:
+    unit = NETWORK_UNITS.get(key, "")
+    heading = Heading(key, unit, is_figure=False)
+    return _Column(heading, lambda record: record.swept[key].removesuffix(unit))
+
+
+def _differ_in_workers(groups: Sequence[Group]) -> bool:
+    return len({group.num_workers for group in groups}) > 1
+
+
+def _sweep(groups: Sequence[Group]) -> Table:
+    times = [
+        _Column(Heading("reached"), lambda group: f"{group.reached}/{len(group.run_ids)}"),
+        *_with_interval("to the goal", "s", "training_seconds_to_accuracy"),
+        _figure("throughput", "samples/s", "samples_per_second.mean", is_minor=True),
+    ]
+    rates = [
+        _Column(Heading("runs"), lambda group: len(group.run_ids)),
+        *_with_interval("throughput", "samples/s", "samples_per_second"),
+    ]
+    columns = [
+        *_naming(groups),
+        *(times if any(group.training_seconds_to_accuracy for group in groups) else rates),
+        _figure("times", figures.TIMES, "evidence.times_as_fast"),
+        _Column(
+            Heading("as fast as", is_figure=False),
+            lambda group: group.evidence.than if group.evidence else None,
+        ),
+        _figure("p", "", "evidence.p", "p: of a Mann-Whitney test against that one."),
+    ]
+    return _table("Sweep", "", columns, groups)
+
+
+def _with_interval(text: str, unit: str, path: str) -> list[_Column]:
+    return [
+        _figure(text, unit, f"{path}.mean"),
+        _figure("from", unit, f"{path}.mean_low", _INTERVAL, is_minor=True),
+        _figure("to", unit, f"{path}.mean_high", is_minor=True),
+    ]
+
+
+def _heat(chart: Chart) -> Table | None:
+    """Return a table of one figure, with a row and a column for each value of two keys."""
+    if chart.by is None:
+        return None
+    heads = (Heading(value.removesuffix(chart.across.unit)) for value in chart.across.values)
+    return Table(
+        f"{chart.title} [{chart.measure.unit}]",
+        f"Across: {axis_title(chart.across)}. {_INTERVALS} The darker, the faster.",
+        (Heading(chart.by.key, is_figure=False), *heads),
+        tuple(
+            (value, *(point.text if point else figures.NOTHING for point in row))
+            for value, row in zip(chart.by.values, chart.points, strict=True)
+        ),
+        tuple((None, *row) for row in chart.heat),
+    )
 
 
 def _time_to_accuracy(groups: Sequence[Group], caution: str) -> Table | None:
     if not any(g.training_seconds_to_accuracy or g.wall_seconds_to_accuracy for g in groups):
         return None
     columns = [
-        _GROUP,
+        *_naming(groups),
         _Column(
             Heading("reached"),
             lambda group: f"{group.reached}/{len(group.run_ids)}",
             "In training time, evaluation left out.",
         ),
-        _figure("mean", "s", "training_seconds_to_accuracy.mean"),
-        _figure("from", "s", "training_seconds_to_accuracy.mean_low", _INTERVAL, is_minor=True),
-        _figure("to", "s", "training_seconds_to_accuracy.mean_high", is_minor=True),
+        *_with_interval("mean", "s", "training_seconds_to_accuracy"),
         _figure("fastest", "s", "training_seconds_to_accuracy.minimum"),
         _figure("slowest", "s", "training_seconds_to_accuracy.maximum"),
         _figure("std. dev.", "s", "training_seconds_to_accuracy.standard_deviation"),
@@ -113,8 +196,9 @@ def _time_to_accuracy(groups: Sequence[Group], caution: str) -> Table | None:
 
 def _throughput_and_cost(groups: Sequence[Group], limits: str, caution: str) -> Table:
     columns = [
-        _GROUP,
+        *_naming(groups),
         _Column(Heading("runs"), lambda group: len(group.run_ids)),
+        _Column(Heading("disturbed"), lambda group: group.disturbed or None),
         _figure(
             "throughput",
             "samples/s",
@@ -127,6 +211,12 @@ def _throughput_and_cost(groups: Sequence[Group], limits: str, caution: str) -> 
             "%",
             "communication_share.mean",
             "Communication: its share of the training time.",
+        ),
+        _figure(
+            "sent",
+            "B/step",
+            "bytes_sent_per_step.mean",
+            "Sent: by a rank in a step, to exchange gradients or weights.",
         ),
         _figure(
             "after time",
@@ -143,9 +233,39 @@ def _throughput_and_cost(groups: Sequence[Group], limits: str, caution: str) -> 
 
 
 def _scaling(groups: Sequence[Group], speedup: str, efficiency: str) -> list[_Column]:
-    if len(groups) == 1:
+    if len(groups) == 1 or (groups[0].swept and not _differ_in_workers(groups)):
         return []
     return [_figure("speed-up", figures.TIMES, speedup), _figure("efficiency", "%", efficiency)]
+
+
+def _frontier(frontier: Frontier) -> list[Table | None]:
+    """Return the tables of crossings and of performance profiles."""
+    crossings = [
+        _text("on", lambda one: one.where),
+        _text("below", lambda one: one.below),
+        _text("above", lambda one: one.above),
+        _figure("crossing", "Mbit/s", "bandwidth"),
+        _figure("from", "Mbit/s", "low"),
+        _figure("to", "Mbit/s", "high"),
+        _text("fastest of all", lambda one: "yes" if one.on_frontier else "no"),
+    ]
+    best_first = sorted(frontier.profiles, key=lambda one: -one.score)
+    profiles = [
+        _text("algorithm", lambda one: one.algorithm),
+        _figure("score", "", "score"),
+        *(_within(times) for times in _TIMES_OF_FASTEST),
+    ]
+    return [
+        _table("Crossings", _CROSSINGS, crossings, frontier.crossings)
+        if frontier.crossings
+        else None,
+        _table("Performance profiles", _PROFILES, profiles, best_first) if best_first else None,
+    ]
+
+
+def _within(times: float) -> _Column:
+    heading = Heading(f"{figures.TIMES} {times:g}", "%")
+    return _Column(heading, lambda profile: profile.share(times) * 100)
 
 
 def phase_names(groups: Sequence[Group]) -> list[str]:
@@ -159,6 +279,13 @@ def _phases(groups: Sequence[Group]) -> Table | None:
     names = phase_names(groups)
     if not names:
         return None
+    note = (
+        "Seconds of a run in each phase, the mean over ranks and runs; evaluation is no training "
+        "time."
+    )
+    if groups[0].swept:
+        seconds = [_in_phase(name) for name in names]
+        return _table("Where the time went", note, [*_naming(groups), *seconds], groups)
     totals = [
         [*(group.phases.get(name) for name in names), sum(group.phases.values()) or None]
         for group in groups
@@ -169,19 +296,23 @@ def _phases(groups: Sequence[Group]) -> Table | None:
     rows = zip([*names, "sum"], *cells, strict=True)
     return Table(
         "Where the time went",
-        "Seconds of a run in each phase, the mean over ranks and runs; evaluation is no training "
-        "time.",
+        note,
         (Heading("phase", is_figure=False), *(Heading(group.label, "s") for group in groups)),
         tuple(rows),
     )
 
 
-def _runs(results: Sequence[Result]) -> Table:
+def _in_phase(name: str) -> _Column:
+    return _Column(Heading(name, "s"), lambda group: group.phases.get(name))
+
+
+def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
     departs = "* departs from its task's rules." if any(r.departures for r in results) else ""
     unfinished = any(result.state != "FINISHED" for result in results)
     columns = [
         _Column(Heading("run"), lambda result: str(result.run_id)),
-        _text("name", lambda result: result.name),
+        _text("name", lambda result: result.title),
+        *(_swept(key) for key in keys),
         *([_text("state", lambda result: result.state)] if unfinished else []),
         _figure("workers", "", "num_workers", is_minor=True),
         _text("division", lambda r: r.division + ("*" if r.departures else ""), is_minor=True),
@@ -201,6 +332,13 @@ def _runs(results: Sequence[Result]) -> Table:
         _figure("epochs", "", "epochs", is_minor=True),
         _figure("throughput", "samples/s", "samples_per_second"),
         _figure("comm.", "%", "communication_share"),
+        _figure("sent", "B/step", "bytes_sent_per_step", is_minor=True),
+        _figure(
+            "waited",
+            "%",
+            "waiting_share",
+            "Waited: for a core that others had, the rank that did so most.",
+        ),
         _figure("cost", "worker-s", "cost.worker_seconds"),
         _figure("price", "", "cost.total", is_minor=True),
         _figure("energy", "J", "energy_joules"),
@@ -208,9 +346,7 @@ def _runs(results: Sequence[Result]) -> Table:
     return _table("Runs", departs, columns, results)
 
 
-def _table(
-    title: str, note: str, columns: Sequence[_Column], records: Sequence[Group | Result]
-) -> Table:
+def _table(title: str, note: str, columns: Sequence[_Column], records: Sequence[Any]) -> Table:
     """Return a table without the columns that are empty, and without their notes."""
     found = [(column, [column.value(one) for one in records]) for column in columns]
     kept = [(column, values) for column, values in found if any(v is not None for v in values)]

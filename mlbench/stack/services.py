@@ -24,7 +24,8 @@ from mlbench.errors import StackError
 from mlbench.home import Home, write_private
 from mlbench.login import Login, with_login
 from mlbench.pod_token import PodIdentity, derive
-from mlbench.stack import grafana
+from mlbench.shaping import with_tools
+from mlbench.stack import grafana, network
 
 LOOPBACK = "127.0.0.1"
 _MASTER_PORT = 8000
@@ -48,6 +49,7 @@ _GRAFANA_VARIABLES = (
 # What the stack sets itself. The user's shell may hold the values of another stack.
 _OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith("ENV_")} - {
     names.ENV_DATASETS,
+    names.ENV_LET_OUT,
     names.ENV_GIT_COMMIT,
 }
 
@@ -98,6 +100,7 @@ class Services:
         self._prometheus_login = Login("mlbench", self._secret("prometheus-password"))
         self._prometheus_url = f"http://{LOOPBACK}:{prometheus_port}{self._prometheus_path}"
         self.prometheus_url = with_login(self._prometheus_url, self._prometheus_login)
+        found = network.probe()
         self._environ = {
             **{key: value for key, value in os.environ.items() if key not in _OUR_VARIABLES},
             **_no_proxy(),
@@ -108,6 +111,8 @@ class Services:
             names.ENV_PROMETHEUS_URL: self.prometheus_url,
             names.ENV_URL: self.url,
             names.ENV_WORKERS: str(workers),
+            names.ENV_NO_BANDWIDTH: found.no_bandwidth,
+            names.ENV_NO_LATENCY: found.no_latency,
         }
         installed = grafana.find_grafana()
         grafana_service = self._grafana(installed) if installed else None
@@ -118,6 +123,7 @@ class Services:
             self._controller(),
             self._exporter(),
             *([grafana_service] if grafana_service else []),
+            *([] if found.no_bandwidth else [self._switch(found)]),
         )
 
     def worker(self, number: int) -> Service:
@@ -213,6 +219,10 @@ class Services:
             health_path="/api/health",
             optional=True,
         )
+
+    def _switch(self, found: network.Network) -> Service:
+        command = found.switch(self._home.switch)
+        return Service(network.SERVICE, command, with_tools(self._environ), optional=True)
 
     def _exporter(self) -> Service:
         port = port_near(_EXPORTER_PORT)

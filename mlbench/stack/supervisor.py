@@ -24,7 +24,7 @@ from mlbench.stack.services import Service, Services
 
 log = logging.getLogger(__name__)
 
-_TICK_SECONDS = 0.2
+_TICK_SECONDS = 1.0
 _READY_SECONDS = 60.0
 _TERMINATE_SECONDS = 10.0
 # A process that ran for this long before it ended is restarted at once.
@@ -257,7 +257,7 @@ class Supervisor:
     def _worker_status(self, child: _Child) -> LocalWorker:
         name, code = child.service.name, child.process.poll()
         if code is None:
-            return LocalWorker(name, alive=True)
+            return LocalWorker(name, alive=True, port=child.service.port or 0)
         log_file = self._log_file(child.service)
         return LocalWorker(name, False, f"its agent ended with {code}: see {log_file}")
 

@@ -1,5 +1,8 @@
 """The run that a new user sees: digits on two workers, to its goal, with all its figures."""
 
+import io
+import zipfile
+
 import pytest
 
 from mlbench import ApiClient
@@ -8,7 +11,7 @@ from tests.stacks import assert_counted, run_to_end
 
 @pytest.mark.slow
 def test_digits_reaches_its_goal(client: ApiClient) -> None:
-    ordered = client.create_run("first", 2, benchmark="digits").result().value
+    ordered = client.create_run("first", 2, None, benchmark="digits").result().value
     ended = run_to_end(client, ordered, seconds=100)
     result = client.get_result(ended.id).result().value
     manifest = client.get_manifest(ended.id).result().value
@@ -53,5 +56,9 @@ def test_digits_reaches_its_goal(client: ApiClient) -> None:
         assert rank.clock_offset_seconds is not None
         assert rank.clock_uncertainty_seconds is not None
         assert abs(rank.clock_offset_seconds) <= rank.clock_uncertainty_seconds + 0.001 < 1
+    # The sentence that MLBench's tasks end with, where MLBench's users look for it.
+    client.download(ended.id, downloaded := io.BytesIO())
+    official = zipfile.ZipFile(downloaded).read("official_result.txt").decode()
+    assert official.startswith("97% Top 1 Validation Accuracy reached in ")
     # The exporter saw the worker work.
     assert float(pod["container_cpu_usage_seconds_total"][-1].value) > 1

@@ -53,7 +53,7 @@ def test_a_shell_script_has_a_result(client: ApiClient, tmp_path: Path) -> None:
 
 def test_with_mpi_rank_0_alone_runs_the_command(client: ApiClient) -> None:
     command = "sh -c 'echo run {run_id} on {hosts} by {backend}'"
-    ordered = order_command(client, "mpirun", command, num_workers=2, backend="mpi")
+    ordered = order_command(client, "mpirun", command, num_workers=2, custom_backend="mpi")
     ended = run_to_end(client, ordered)
     said = [client.get_logs(ended.id, rank).result().value.text for rank in (0, 1)]
     assert ended.state == "FINISHED", ended.reason

@@ -47,6 +47,32 @@ def test_the_texts_are_clean(stack: Home, promtool: Path) -> None:
             assert checked.returncode == 0, f"{job}: {checked.stdout}{checked.stderr}"
 
 
+@pytest.mark.slow
+def test_what_a_worker_sends_is_limited_stated_and_counted(client: ApiClient, stack: Home) -> None:
+    if client.get_info().result().value.limits.bandwidth is None:
+        pytest.skip("no network namespaces here")
+    size = str(256 << 10)
+    args = {"operations": "all_reduce", "min_bytes": size, "max_bytes": size, "seconds": "20"}
+    benchmark = "communication"
+    ordered = client.create_run("sends", 2, None, max_bandwidth=20, benchmark=benchmark, args=args)
+    run = ordered.result().value
+
+    def sent() -> list[float]:
+        [text] = read(stack, "exporter")
+        return [
+            float(line.rpartition(" ")[2])
+            for line in text.splitlines()
+            if line.startswith("container_network_transmit_bytes_total{")
+        ]
+
+    wait_for(lambda: len(found := sent()) == 2 and min(found) > int(size), what="both send")
+    machines = client.get_manifest(run.id).result().value.machines
+    assert {machine.bandwidth_limit for machine in machines} == {20}
+    client.stop_run(run.id).result()
+    run_to_end(client, run)
+    wait_for(lambda: sent() == [], what="the networks are gone")
+
+
 def test_totals_outlive_their_process_and_are_scraped(client: ApiClient, stack: Home) -> None:
     run = order_steps(client, "totals", steps=30, rate=300)
     assert run_to_end(client, run).state == "FINISHED"

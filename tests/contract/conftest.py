@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -55,8 +56,6 @@ class RaisedError(Exception):
 class Original:
     """MLBench's original client, in a process of its own."""
 
-    python: str
-    url: str
     process: subprocess.Popen[str]
 
     def call(self, method: str, *args: object, **kwargs: object) -> Got:
@@ -82,11 +81,18 @@ def original_python() -> str:
 
 @pytest.fixture(scope="session")
 def original(original_python: str, connection: Connection) -> Iterator[Original]:
+    with calling(original_python, connection) as found:
+        yield found
+
+
+@contextmanager
+def calling(python: str, connection: Connection) -> Iterator[Original]:
+    """Start MLBench's original client, which calls a master."""
     url = f"user:{connection.token}@{httpx.URL(connection.url).netloc.decode()}"
     with subprocess.Popen(
-        [original_python, _CALLS, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [python, _CALLS, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        yield Original(original_python, url, process)
+        yield Original(process)
 
 
 def run_to_end(http: httpx.Client, run_id: int) -> dict[str, Any]:

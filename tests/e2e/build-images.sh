@@ -11,3 +11,5 @@ for name in prometheus custom; do
     folder=tests/e2e/images/$name
     scripts/build-image.sh "$prefix/$name:$tag" "$folder/Dockerfile" "$folder"
 done
+scripts/build-image.sh "$prefix/original:$tag" tests/e2e/images/original/Dockerfile \
+    tests/contract/original --build-arg WORKER="$prefix/worker:$tag"

@@ -72,6 +72,7 @@ class Release:
     def _values(self) -> dict[str, Any]:
         return {
             "limits": {"cpu": CORES, "workers": self.most_workers},
+            "archive": {"persistence": {"enabled": False}},
             "master": {
                 "image": self.images.values("master"),
                 "persistence": {"existingClaim": self.place.claim},
@@ -261,6 +262,6 @@ class Release:
                 self.client.get_logs(newest.id, rank.rank, "stderr", tail=10).result().value.text
                 for rank in newest.ranks
             ]
-        except (ApiError, ValueError) as error:
+        except (ApiError, CommandError, ValueError) as error:
             return f"--- the newest run cannot be asked for: {error}"
         return "\n".join([f"--- {newest}", *logs])

@@ -8,8 +8,11 @@ _SHOW = (
     "import json,os,pathlib;"
     "read = lambda p: pathlib.Path(p).read_bytes().decode(errors='replace');"
     "print(json.dumps([read('/proc/self/environ'), oct(os.stat('/run/mlbench/token').st_mode),"
-    " os.access('/run/mlbench', os.W_OK), os.path.exists('/var/run/secrets')]))"
+    " os.access('/run/mlbench', os.W_OK), os.path.exists('/var/run/secrets'),"
+    " all(os.access(place, os.W_OK) for place in ('/checkpoint', '/output', '/datasets'))]))"
 )
+# What MLBench tells its programs.
+_TOLD = "--run_id {run_id} --rank {rank} --hosts {hosts}"
 
 
 def test_it_runs_its_own_command_on_every_worker(release: Release) -> None:
@@ -17,6 +20,7 @@ def test_it_runs_its_own_command_on_every_worker(release: Release) -> None:
     ordered = release.client.create_run(
         "custom",
         2,
+        num_cpus=None,
         custom_image_name=image,
         custom_image_command="python3 /app/train.py",
         backend="gloo",
@@ -35,10 +39,39 @@ def test_it_runs_its_own_command_on_every_worker(release: Release) -> None:
     assert all("sha256:" in (rank.image or "") for rank in manifest.ranks)
 
 
+def test_mlbenchs_own_tutorial_reports_everything(release: Release) -> None:
+    """It runs unchanged, with the published library, which finds no service account."""
+    ordered = release.client.create_run(
+        "tutorial",
+        2,
+        num_cpus=None,
+        custom_image_name=release.images["original"],
+        custom_image_command=f"python3 train_dist.py {_TOLD}",
+        backend="gloo",
+        queue=True,
+    )
+    ended = release.finish(ordered.result().value)
+    metrics = release.client.get_run_metrics(ended.id).result().value
+    result = release.client.get_result(ended.id).result().value
+
+    for rank in (0, 1):
+        epochs = [point.number for point in metrics[f"epoch @ {rank}"]]
+        assert epochs == list(range(len(epochs)))
+        for name in ("train_loss", "CumulativeTrainTimeEpoch", "forward", "backward"):
+            assert len(metrics[f"{name} @ {rank}"]) == len(epochs)
+    assert result.target is not None
+    assert (result.target.metric, result.target.value) == ("val_global_Prec@1", 80)
+    [trained] = metrics["TotalCumulativeTrainTime @ 0"]
+    assert result.time_to_accuracy is not None
+    assert result.time_to_accuracy.training_seconds == trained.number
+    assert result.phases.keys() == {"forward", "backward", "other"}
+
+
 def test_it_is_told_no_secret(release: Release) -> None:
     ordered = release.client.create_run(
         "curious",
         1,
+        num_cpus=None,
         custom_image_name=release.images["custom"],
         custom_image_command=f'python3 -c "{_SHOW}"',
         queue=True,
@@ -46,9 +79,9 @@ def test_it_is_told_no_secret(release: Release) -> None:
     run = release.wait_for_end(ordered.result().value)
     assert run.state == "FINISHED", run.reason
     said = release.client.get_logs(run.id, 0).result().value.text
-    environ, mode, writable, account = json.loads(said)
+    environ, mode, writable, account, folders = json.loads(said)
     secrets = release.secrets()
     for key in ("token", "agent-secret", "prometheus-password"):
         assert secrets[key] not in environ
     assert "MLBENCH_POD" in environ
-    assert (mode, writable, account) == ("0o100400", False, False)
+    assert (mode, writable, account, folders) == ("0o100400", False, False, True)

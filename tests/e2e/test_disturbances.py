@@ -12,7 +12,7 @@ _RATE = 50
 def test_a_worker_is_deleted_and_the_run_goes_on_from_its_checkpoint(release: Release) -> None:
     args = {"epochs": "8", **ENDLESS}
     ordered = release.client.create_run(
-        "worker-deleted", 2, benchmark="digits", args=args, max_restarts=1, queue=True
+        "worker-deleted", 2, None, benchmark="digits", args=args, max_restarts=1, queue=True
     )
     run = ordered.result().value
     release.wait_until_recorded(run, f"{names.EPOCH} @ 1", 2)
@@ -58,7 +58,7 @@ def test_the_release_is_upgraded(release: Release) -> None:
 def _order_steps(release: Release, name: str) -> Run:
     """Order a run of known values that takes 24 s, and return it once it goes on."""
     args = {"steps": str(_STEPS), "rate": str(_RATE)}
-    ordered = release.client.create_run(name, 2, benchmark="steps", args=args, queue=True)
+    ordered = release.client.create_run(name, 2, None, benchmark="steps", args=args, queue=True)
     run = ordered.result().value
     release.wait_until_recorded(run, f"{names.STEP} @ 0", 1)
     return run

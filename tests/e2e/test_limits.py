@@ -75,7 +75,7 @@ def _communicate(release: Release, name: str, max_bandwidth: float | None) -> Ru
     size = str(4 << 20)
     args = {"operations": "all_reduce", "min_bytes": size, "max_bytes": size, "warmup": "1"}
     ordered = release.client.create_run(
-        name, 2, max_bandwidth=max_bandwidth, benchmark="communication", args=args, queue=True
+        name, 2, None, max_bandwidth, benchmark="communication", args=args, queue=True
     )
     return release.finish(ordered.result().value)
 

@@ -13,7 +13,7 @@ def going(release: Release) -> Run:
     """A run of two ranks that goes on until it is stopped."""
     args = {"steps": "100000", "rate": "1"}
     ordered = release.client.create_run(
-        "guarded", WORKERS, benchmark="steps", args=args, queue=True
+        "guarded", WORKERS, None, benchmark="steps", args=args, queue=True
     )
     run = ordered.result().value
     release.wait_until_recorded(run, "step", 1)

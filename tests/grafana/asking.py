@@ -12,7 +12,7 @@ _POINTS = 1000
 # Of the local stack's Prometheus.
 _SCRAPE_SECONDS = 2.0
 _SPECIAL = re.compile(r"[$^*{}\[\]'+?.()|]")
-_SECONDS = {"": _SCRAPE_SECONDS, "2s": 2.0, "100ms": 0.1}
+_SECONDS = {"": _SCRAPE_SECONDS, "2s": 2.0, "15s": 15.0, "100ms": 0.1}
 
 
 @dataclass(frozen=True)

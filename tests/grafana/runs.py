@@ -69,7 +69,7 @@ def _use(client: ApiClient, prometheus: PrometheusClient) -> Used:
     # It learns too slowly to reach its goal: it trains until the stack is stopped.
     endless = {"learning_rate": "1e-9", "epochs": "100000"}
     active = _order_digits(client, "active", endless)
-    client.create_run("waiting", 2, benchmark="steps", queue=True).result()
+    client.create_run("waiting", 2, None, benchmark="steps", queue=True).result()
     wait_for(lambda: _all_is_seen(prometheus, active), 90, "the active run is seen")
     view = _view("active", active, time.time() - _MARGIN_SECONDS)
     return Used(prometheus, finished, day, client.get_result(ended.id).result().value, view)

@@ -16,6 +16,9 @@ from tests.grafana.dashboards import Dashboard, Json, load_all, texts
 from tests.grafana.empty import MAY_BE_EMPTY
 from tests.grafana.runs import Used, used_stack
 
+# A busy machine disturbs the runs, which alerts tell; alerts of other kinds have other labels.
+_OF_SOME_ROWS = {"Alerts that fire now": {"run_id", "rank", "pod", "instance"}}
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
@@ -87,9 +90,9 @@ def _faults(board: Dashboard, used: Used) -> Iterator[str]:
             if fault:
                 yield f"{view.name}: {place}{query.ref and ' / '}{query.ref}: {fault}"
     for panel in board.panels:
-        found = labels[panel["title"]]
+        found = labels[panel["title"]] | _OF_SOME_ROWS.get(panel["title"], set())
         # A table whose rows have but one label says in it that there is nothing to show.
-        has_rows = panel["type"] == "table" and len(found) > 1
+        has_rows = panel["type"] == "table" and len(labels[panel["title"]]) > 1
         if has_rows and (unknown := _unknown_columns(panel, found)):
             yield f"{board.uid} / {panel['title']}: has no columns {sorted(unknown)}"
 

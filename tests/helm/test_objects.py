@@ -119,9 +119,10 @@ def test_the_workers_are_what_the_controller_expects(render: Render) -> None:
         *("--host", "0.0.0.0", "--port", "9500", "--master", "http://r-mlbench-master"),
         *("--token-file", "/run/mlbench/token"),
     ]
-    mounts = {mount["name"]: mount["mountPath"] for mount in worker["volumeMounts"]}
-    writable = {"state": "/var/lib/mlbench", "tmp": "/tmp", "shm": "/dev/shm"}
-    assert mounts == writable | {"agent": "/run/mlbench"}
+    mounts = [(mount["name"], mount["mountPath"]) for mount in worker["volumeMounts"]]
+    of_the_original = [("state", place) for place in ("/checkpoint", "/output", "/datasets")]
+    writable = {("state", "/var/lib/mlbench"), ("tmp", "/tmp"), ("shm", "/dev/shm")}
+    assert sorted(mounts) == sorted({*writable, *of_the_original, ("agent", "/run/mlbench")})
     read_only = [mount["name"] for mount in worker["volumeMounts"] if mount.get("readOnly")]
     assert read_only == ["agent"]
     assert "nvidia.com/gpu" not in json.dumps(manifest), "the controller's to ask for"
@@ -209,9 +210,21 @@ def test_the_state_is_on_a_claim_that_goes_with_the_release(render: Render) -> N
     claims = {
         claim["metadata"]["name"] for claim in find_documents(documents, "PersistentVolumeClaim")
     }
-    assert claims == {"r-mlbench-master", "r-mlbench-prometheus"}
+    assert claims == {"r-mlbench-archive", "r-mlbench-master", "r-mlbench-prometheus"}
     for stateful_set in find_documents(documents, "StatefulSet"):
         assert "volumeClaimTemplates" not in stateful_set["spec"]
+
+
+def test_archives_in_s3_need_no_volume(render: Render) -> None:
+    documents = render("archive.url=s3://bucket/runs", "archive.days=30")
+    assert not find_documents(documents, "PersistentVolumeClaim", "r-mlbench-archive")
+    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
+    pod = master["spec"]["template"]["spec"]
+    assert "archive" not in {volume["name"] for volume in pod["volumes"]}
+    for container in pod["containers"]:
+        told = {one["name"]: one.get("value") for one in container["env"]}
+        assert told["MLBENCH_ARCHIVE"] == "s3://bucket/runs"
+        assert told["MLBENCH_ARCHIVE_DAYS"] == "30"
 
 
 @pytest.mark.parametrize("changed", ["limits.cpu=2", "worker.image.tag=next"])

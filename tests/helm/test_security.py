@@ -51,19 +51,19 @@ def _check_container(container: Any) -> None:
     assert security["readOnlyRootFilesystem"] is True, name
     capabilities = security["capabilities"]
     assert capabilities.pop("drop") == ["ALL"], name
-    if name == "bandwidth":
+    if name == "network":
         assert capabilities == {"add": ["NET_ADMIN"]}
     else:
         assert (capabilities, security.keys() & {"runAsUser", "privileged"}) == ({}, set()), name
 
 
-def test_the_bandwidth_container_is_there_only_when_it_is_asked_for(render: Render) -> None:
+def test_the_network_container_is_there_only_when_it_is_asked_for(render: Render) -> None:
     manifest = worker_manifest(render("limits.bandwidth=20"))
     always = manifest["statefulSet"]["spec"]["template"]["spec"]["initContainers"]
     assert [container["name"] for container in always] == ["token"]
-    bandwidth = manifest["initContainers"]["bandwidth"]
-    assert bandwidth["command"] == ["sh", "/opt/mlbench/limit-bandwidth"]
-    assert not {"volumeMounts", "env"} & bandwidth.keys()
+    network = manifest["initContainers"]["network"]
+    assert network["command"] == ["python3", "-P", "-m", "mlbench.shaping"]
+    assert not {"volumeMounts", "env"} & network.keys()
 
 
 def test_tokens_of_the_cluster_are_only_where_they_are_needed(documents: list[Document]) -> None:

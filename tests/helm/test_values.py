@@ -99,7 +99,7 @@ def test_a_persistent_disk_is_mounted_read_only(render: Render) -> None:
     spec = worker_spec(render("gcePersistentDisk.enabled=true", "gcePersistentDisk.pdName=my-disk"))
     (volume,) = (v for v in spec["volumes"] if v["name"] == "datasets")
     assert volume["gcePersistentDisk"]["pdName"] == "my-disk"
-    (mount,) = (m for m in spec["containers"][0]["volumeMounts"] if m["name"] == "datasets")
+    (mount,) = (m for m in spec["containers"][0]["volumeMounts"] if m["mountPath"] == "/datasets")
     assert mount == {"name": "datasets", "mountPath": "/datasets", "readOnly": True}
 
 

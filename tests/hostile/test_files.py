@@ -12,7 +12,14 @@ from mlbench.home import Home
 from mlbench.records import Run
 from mlbench.stack import launch
 from tests.conftest import running_stack, wait_for
-from tests.stacks import assert_counted, kill_service, order_command, run_to_end, service
+from tests.stacks import (
+    assert_counted,
+    kill_service,
+    order_command,
+    reload,
+    run_to_end,
+    service,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -128,8 +135,16 @@ def test_it_is_told_soon_and_not_after_hours_of_training(client: ApiClient, tmp_
 
 
 def test_output_is_read_on_after_a_shell_cuts_it_short(client: ApiClient, tmp_path: Path) -> None:
-    said = "print('one', flush=True); time.sleep(0.3); os.system('echo two > /dev/stdout')"
-    ended = run_to_end(client, order(client, tmp_path, f"{said}\ntime.sleep(0.3); print('three')"))
+    read = tmp_path / "read"
+    said = (
+        "print('one', flush=True)\n"
+        f"while not os.path.exists({str(read)!r}): time.sleep(0.05)\n"
+        "os.system('echo two > /dev/stdout'); time.sleep(0.3); print('three')"
+    )
+    run = order(client, tmp_path, said)
+    wait_for(lambda: client.get_logs(run.id, 0).result().value.text == "one\n")
+    read.touch()
+    ended = run_to_end(client, run)
     assert ended.state == "FINISHED", ended.reason
     assert client.get_logs(ended.id, 0).result().value.text == "one\ntwo\nthree\n"
 
@@ -191,7 +206,9 @@ replace(folder.parent / "checkpoints", os.mkfifo)
 time.sleep(600)
 """
         run = order(client, tmp_path, spoil)
-        checkpoints = stack_here.workers / "local-mlbench-worker-0" / "checkpoints"
+        wait_for(lambda: reload(client, run).ranks, what="a worker takes it")
+        [rank] = reload(client, run).ranks
+        checkpoints = stack_here.workers / rank.pod / "checkpoints"
         wait_for(checkpoints.is_fifo, what="all is spoilt")
     launch.stop(stack_here)
     with chdir(here):

@@ -37,7 +37,7 @@ def test_of_a_long_log_the_start_and_the_end_are_held(small_stack: Home, tmp_pat
     script.write_text(_WRITE)
     with ApiClient.from_home(small_stack) as client:
         run = run_to_end(client, order_command(client, "chatty", f"{sys.executable} {script}"))
-        assert (run.state, run.reason) == ("FINISHED", "")
+        assert run.state == "FINISHED", run.reason
         whole = tmp_path / "whole.txt"
         with whole.open("wb") as file:
             client.download_log(run.id, file)

@@ -27,10 +27,10 @@ from tests.stacks import order_steps, reload, run_to_end, service
 pytestmark = pytest.mark.slow
 
 # After so long a silence a worker is lost here, instead of after 30 s.
-LOST_SECONDS = 4
-SILENCE_SECONDS = 5.5
-# Instead of 0.25 s; this machine has other things to do as well.
-LATE_SECONDS = 3.0
+LOST_SECONDS = 6
+SILENCE_SECONDS = 8.0
+# An agent that has nothing to tell polls every 3 s; this machine has other things to do as well.
+LATE_SECONDS = 5.0
 
 _PATCH = f"""
 import sys
@@ -154,4 +154,4 @@ def test_a_worker_that_is_silent_while_others_are_heard_is_lost(
     with stopped(service(impatient, "local-mlbench-worker-1")):
         ended = run_to_end(client, run)
     assert ended.state == "FAILED"
-    assert "local-mlbench-worker-1 was not heard of for 5 s" in ended.reason
+    assert "local-mlbench-worker-1 was not heard of for 8 s" in ended.reason

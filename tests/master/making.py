@@ -9,6 +9,7 @@ from typing import Any
 
 from peewee import PostgresqlDatabase
 
+from master.archives.store import ArchiveStore
 from master.database import database, run_sql
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from master.recording import streams
@@ -18,8 +19,28 @@ from master.recording.remote_write import TimeSeries
 from master.recording.samples import Sample, to_posted_lines
 from master.recording.streams import METRICS, StreamKey
 
+NO_ARCHIVES = ArchiveStore("/nowhere")
+
 # One Prometheus serves many tests, so no two of them may share a run.
 _RUN_IDS = itertools.count(1_000, 1_000)
+
+QUIET: dict[str, Any] = {
+    "seconds": 10.0,
+    "cores": 2,
+    "waiting_seconds": 0.1,
+    "own_waiting_seconds": 0.2,
+    "others_core_seconds": 1.0,
+    "top": {"idle": 0.1},
+    "stolen_seconds": 0.0,
+    "throttled_seconds": None,
+    "node_pressure_seconds": {},
+    "pod_pressure_seconds": {},
+    "major_faults": 0,
+    "involuntary_switches": 3,
+    "core_hertz": None,
+    "gpu_limited_seconds": {},
+}
+"""What an agent states of a rank that was not disturbed."""
 
 
 def make_run(num_workers: int = 2, **fields: Any) -> Run:

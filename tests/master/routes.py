@@ -18,10 +18,18 @@ USER_ROUTES: list[Route] = [
     ("GET", "/api/runs/{run_id:int}"),
     ("DELETE", "/api/runs/{run_id:int}"),
     ("POST", "/api/runs/{run_id:int}/stop"),
+    ("POST", "/api/runs/{run_id:int}/verification"),
     ("GET", "/api/runs/{run_id:int}/logs"),
     ("GET", "/api/runs/{run_id:int}/events"),
     ("GET", "/api/runs/{run_id:int}/manifest"),
     ("GET", "/api/runs/{run_id:int}/result"),
+    ("GET", "/api/runs/{run_id:int}/mllog"),
+    ("GET", "/api/runs/{run_id:int}/archive"),
+    ("POST", "/api/archives"),
+    ("GET", "/api/sets"),
+    ("POST", "/api/sets"),
+    ("GET", "/api/sets/{name}"),
+    ("POST", "/api/sets/{name}/runs"),
     ("GET", "/api/compare"),
     ("GET", "/api/alerts"),
     ("GET", "/api/benchmarks"),
@@ -57,8 +65,15 @@ WEB_ROUTES: list[Route] = [
 ]
 """For browsers; no part of the API."""
 
-_USUAL = {"owner": "1", "run_id": "1", "rank": "0", "pod": "w-0", "stream": "metrics"}
-_USUAL |= {"version": "0", "path": "style.css", "alert": "MLBenchRunStalled"}
+_USUAL = {
+    "owner": "1",
+    "run_id": "1",
+    "rank": "0",
+    "name": "scaling",
+    "pod": "w-0",
+    "stream": "metrics",
+}
+_USUAL |= {"name": "scaling", "version": "0", "path": "style.css", "alert": "MLBenchRunStalled"}
 
 
 def fill(template: str, values: Mapping[str, str] | None = None) -> str:

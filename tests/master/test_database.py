@@ -103,6 +103,12 @@ def test_a_waiting_transaction_sees_the_commit(database: Database) -> None:
         assert reading.result(10) == 1
 
 
+def test_a_thread_connects_while_another_writes(database: Database) -> None:
+    make_pod("before")
+    with another_thread(database) as thread, exclusive(STATE):
+        assert thread.submit(Pod.select().count).result(10) == 1
+
+
 def test_a_block_that_fails_leaves_nothing_and_an_inner_one_fails_alone(database: Database) -> None:
     with pytest.raises(ZeroDivisionError):
         make_and_fail(STATE)

@@ -4,24 +4,26 @@ import pytest
 from peewee import Database
 
 from master import hearing
-from master.hearing import LATE_SECONDS, Heard, HeartbeatCounter, heard
+from master.hearing import EVERY_SECONDS, LATE_SECONDS, Heard, HeartbeatCounter, heard
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, as its only entry."""
     now = [100.0]
-    monkeypatch.setattr(hearing, "clock", lambda: now[0])
+    monkeypatch.setattr(hearing, "steady_seconds", lambda: now[0])
     return now
 
 
-def test_each_heartbeat_is_a_second(database: Database, clock: list[float]) -> None:
+def test_each_heartbeat_counts_for_the_time_between_two(
+    database: Database, clock: list[float]
+) -> None:
     assert heard() == Heard(0, 0)
     counter = HeartbeatCounter()
     for _ in range(3):
         counter.hear(clock[0])
-        clock[0] += 1
-    assert heard() == Heard(seconds=3, since=1)
+        clock[0] += EVERY_SECONDS
+    assert heard() == Heard(seconds=3 * EVERY_SECONDS, since=EVERY_SECONDS)
 
 
 def test_a_late_heartbeat_counts_for_nothing(database: Database, clock: list[float]) -> None:
@@ -30,17 +32,17 @@ def test_a_late_heartbeat_counts_for_nothing(database: Database, clock: list[flo
     counter.hear(clock[0])
     for sent_at in range(5):
         counter.hear(clock[0] - LATE_SECONDS - 0.1 - sent_at)
-    assert heard().seconds == 1
+    assert heard().seconds == EVERY_SECONDS
 
 
 def test_a_pause_and_another_process_begin_anew(database: Database, clock: list[float]) -> None:
     counter = HeartbeatCounter()
     counter.hear(clock[0])
-    clock[0] += 2
+    clock[0] += EVERY_SECONDS
     counter.hear(clock[0])
-    assert heard() == Heard(2, since=1)
+    assert heard() == Heard(2 * EVERY_SECONDS, since=EVERY_SECONDS)
     clock[0] += 6
     counter.hear(clock[0])
-    assert heard() == Heard(3, since=3)
+    assert heard() == Heard(3 * EVERY_SECONDS, since=3 * EVERY_SECONDS)
     HeartbeatCounter().hear(clock[0])
-    assert heard() == Heard(4, since=4)
+    assert heard() == Heard(4 * EVERY_SECONDS, since=4 * EVERY_SECONDS)

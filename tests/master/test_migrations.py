@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 from peewee import Database, IntegerField, Model
+from playhouse.migrations import Runner
 
 from master.database import connect, database, exclusive, run_sql
 from master.migrations import BASELINE, FOLDER, SCHEMA, NewerSchemaError, bring_up_to_date
-from master.models import TABLES, open_database
+from master.models import TABLES, Run, open_database
 from mlbench.errors import MLBenchError
-from tests.master.making import make_run
 
 _OPEN = """
 import sys
-from master.models import TABLES, open_database
+from master.models import TABLES, Run, open_database
 
 print("ready", flush=True)
 database = open_database(sys.argv[1])
@@ -143,17 +143,56 @@ def test_references_are_checked_after_migrations(tmp_path: Path) -> None:
     opened.close()
 
 
-# --- Databases from before the first release. ---
+# --- Databases of the first release, and from before. ---
 
 
-def test_a_database_of_the_last_days_before_the_release_goes_on(database: Database) -> None:
-    run = make_run()
-    run_sql("DELETE FROM schema_migration")
-    for name in ("0001_posted_samples", "0011_series_limit"):
-        run_sql("INSERT INTO schema_migration (name, applied) VALUES (?, '2026-11-01')", name)
-    bring_up_to_date(database, TABLES)
-    assert applied() == [BASELINE]
-    assert run_sql("SELECT id FROM run").fetchall() == [(run.id,)]
+@pytest.fixture
+def first_release(empty_url: str) -> Iterator[Database]:
+    """A database with the tables of the first release, and one run."""
+    opened = connect(empty_url)
+    database.initialize(opened)
+    kind = "sqlite" if empty_url.startswith("sqlite") else "postgresql"
+    for statement in (Path(__file__).parent / "released" / f"{kind}.sql").read_text().splitlines():
+        run_sql(statement)
+    columns = [name for name, _, required in _columns(opened)["run"] if required and name != "id"]
+    values = ("'STARTED'" if name == "state" else "'1'" for name in columns)
+    run_sql(f"INSERT INTO run ({', '.join(columns)}) VALUES ({', '.join(values)})")  # noqa: S608
+    Runner(opened).History.create_table()
+    yield opened
+    opened.close()
+
+
+def _columns(opened: Database) -> dict[str, list[tuple[str, str, bool]]]:
+    """Return name, type and whether it is required of the columns of each table, sorted."""
+    return {
+        table: sorted((one.name, one.data_type, not one.null) for one in opened.get_columns(table))
+        for table in opened.get_tables()
+    }
+
+
+@pytest.mark.parametrize("had", [["0001_baseline"], ["0001_posted_samples", "0011_series_limit"]])
+def test_a_database_of_the_first_release_comes_to_have_what_a_new_one_has(
+    first_release: Database, had: list[str]
+) -> None:
+    history = Runner(first_release).History
+    history.insert_many(
+        [(name, "2026-11-01") for name in had], [history.name, history.applied]
+    ).execute()
+    bring_up_to_date(first_release, TABLES)
+    migrated, indexes = _columns(first_release), _indexes(first_release)
+    assert Run.get().state == "STARTED"
+    first_release.drop_tables(TABLES)
+    first_release.create_tables(TABLES)
+    assert (migrated, indexes) == (_columns(first_release), _indexes(first_release))
+    assert applied() == sorted(path.stem for path in FOLDER.glob("0*.py"))
+
+
+def _indexes(opened: Database) -> set[tuple[str, tuple[str, ...], bool]]:
+    return {
+        (table, tuple(one.columns), one.unique)
+        for table in opened.get_tables()
+        for one in opened.get_indexes(table)
+    }
 
 
 @pytest.mark.parametrize("had", [[], ["0001_posted_samples"]])

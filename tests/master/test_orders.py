@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from master.errors import BadFieldError
-from master.orders import RunOrder, check_feasible
+from master.orders import RunOrder, check_feasible, kubernetes_name
 from master.settings import Limits
 
 LIMITS = Limits(workers=4, cpus=2)
@@ -34,11 +34,13 @@ def test_a_name_is_enough() -> None:
 
 
 BAD: dict[str, list[Any]] = {
-    "name": ["", "-a", "a-", "A", "a_b", "a.b", "a b", "ü", "a\n", "a" * 41, "a\x00", None, []],
+    "name": ["", " ", "a ", " a", "a\n", "a\x00b", "a\x1bb", "a\x85b", "a" * 101, None, []],
     "num_workers": [0, -1, 1.5, "many", float("nan"), True],
     "num_cpus": [0, "nan", True],
     "max_restarts": [-1, 101],
     "max_bandwidth": [0, float("inf")],
+    "latency_ms": [0, 10_001, True, "5ms"],
+    "loss_percent": [0, 100, "1%"],
     "seed": [-1, 2**32, True],
     "deadline_seconds": [0, -1, True, "soon", float("inf")],
     "queue": ["perhaps"],
@@ -86,8 +88,26 @@ def test_wrong_fields_are_named(field: str, fields: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "7", "digits-2", "a" * 40, "a--b"])
-def test_names_fit_kubernetes(name: str) -> None:
-    assert order(name=name).name == name
+def test_names_that_kubernetes_takes_stay(name: str) -> None:
+    assert kubernetes_name(order(name=name).name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("Name of the run", "name-of-the-run"),
+        ("ResNet, 0.1 (é)", "resnet-0-1"),
+        ("-a-", "a"),
+        ("名前", "run"),
+        ("a" * 41, "a" * 33),
+        ("A" * 100, "a" * 33),
+    ],
+)
+def test_other_names_get_one_that_kubernetes_takes(name: str, stem: str) -> None:
+    made = kubernetes_name(order(name=name).name)
+    assert made[:-7] == stem
+    assert kubernetes_name(made) == made
+    assert made != kubernetes_name(f"{name[:-1]}!"), "another name"
 
 
 def test_a_custom_command_may_have_a_folder_a_seed_and_a_deadline() -> None:
@@ -103,7 +123,7 @@ def test_a_custom_command_may_have_a_folder_a_seed_and_a_deadline() -> None:
         ({}, "gloo", True),
         ({"backend": "GLOO"}, "gloo", True),
         ({"backend": "NCCL", "run_all_nodes": "false"}, "nccl", True),
-        ({"backend": "MPI", "run_all_nodes": "true"}, "mpi", False),
+        ({"backend": "OWN"}, "own", True),
         (MINE, "mine", False),
         (MINE | {"run_all_nodes": "true"}, "mine", True),
     ],
@@ -187,6 +207,7 @@ def test_a_forms_texts_are_understood() -> None:
 
 
 CLUSTER = Limits(workers=8, cpus=1.5, pool="kubernetes")
+HERE = Limits(no_bandwidth="it cannot be limited", no_latency="no sch_netem")
 LARGE = Limits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kubernetes")
 SCRIPT = CUSTOM | {"custom_image_name": "local"}
 
@@ -199,7 +220,9 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
         (LIMITS, {"num_cpus": 1.5}, "num_cpus: whole cores only (not 1.5)"),
         (CLUSTER, {"num_cpus": 1.75}, "num_cpus: a worker here has at most 1.5 cores (not 1.75)"),
         (CLUSTER, {"num_cpus": 0.001}, "num_cpus: at least 0.01 cores (not 0.001)"),
-        (LIMITS, {"max_bandwidth": 20}, "max_bandwidth: the bandwidth of workers here cannot be"),
+        (HERE, {"max_bandwidth": 20}, "max_bandwidth: it cannot be limited; leave it out"),
+        (HERE, {"latency_ms": 5}, "latency_ms: no sch_netem; leave it out"),
+        (HERE, {"loss_percent": 1}, "loss_percent: no sch_netem; leave it out"),
         (CLUSTER, {"max_bandwidth": 0.01}, "max_bandwidth: at least 0.1 Mbit/s (not 0.01)"),
         (LARGE, {"max_bandwidth": 501}, "max_bandwidth: at most 500 Mbit/s (not 501)"),
         (LIMITS, {"gpu_enabled": True}, "gpu_enabled: workers here have no GPU"),
@@ -211,6 +234,7 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
         (LIMITS, {"benchmark": "steps", "light_target": True}, "light_target: steps has no light"),
         (LIMITS, {"benchmark": "steps", "seed": 1}, "seed: steps takes no seed"),
         (LIMITS, {"backend": "MPI"}, "backend: digits runs with gloo, nccl here (not mpi)"),
+        (LIMITS, CUSTOM | {"backend": "MPI"}, "backend: PyTorch has gloo, nccl here (not mpi)"),
         (
             LIMITS,
             {"benchmark": "communication", "num_workers": 1},
@@ -226,6 +250,21 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
         (LIMITS, {"args": {"epochs": "9" * 20}}, "args.epochs: must be finite, and below 2^63"),
         (LIMITS, {"args": {"learning_rate": "inf"}}, "args.learning_rate: must be finite"),
         (LIMITS, {"args": {"learning_rate": -5}}, "args.learning_rate: must be more than 0"),
+        (
+            LIMITS,
+            {"args": {"framework": "jax"}},
+            r"args.framework: it is not installed here: pip i",
+        ),
+        (
+            CLUSTER,
+            {"args": {"framework": "jax"}},
+            "args.framework: the chart names no image for it",
+        ),
+        (
+            LIMITS,
+            {"args": {"framework": "jax", "precision": "bf16"}},
+            "args.precision: must be fp32 with framework=jax",
+        ),
         (LIMITS, {"args": {"exchange": "all"}}, "args.exchange: must be ddp or flat or per-layer"),
         (
             LIMITS,
@@ -260,7 +299,10 @@ def test_orders_beyond_the_limits_are_refused(
         (LARGE, {"num_workers": 8, "num_cpus": 4, "max_bandwidth": 500, "gpu_enabled": True}),
         *((CLUSTER, {"num_cpus": cores}) for cores in (0.5, 1.5)),
         *((CLUSTER, {"max_bandwidth": bandwidth}) for bandwidth in (20, 1e5)),
+        (LIMITS, {"max_bandwidth": 0.5, "latency_ms": 0.1, "loss_percent": 0.1}),
         (LIMITS, SCRIPT),
+        (Limits(backends=("mpi",)), CUSTOM | {"backend": "MPI"}),
+        (Limits(backends=("mpi",)), CUSTOM),
     ],
 )
 def test_orders_within_the_limits_are_taken(limits: Limits, fields: dict[str, Any]) -> None:
@@ -269,7 +311,7 @@ def test_orders_within_the_limits_are_taken(limits: Limits, fields: dict[str, An
 
 def test_mlbenchs_own_bandwidth_asks_for_nothing_where_there_is_no_limit() -> None:
     """Its client sends 1000 whenever its user says nothing."""
-    check_feasible(order(max_bandwidth="1000"), LIMITS)
+    check_feasible(order(max_bandwidth="1000"), HERE)
     assert order(max_bandwidth=1000).wanted_bandwidth(LIMITS) is None
     assert order(max_bandwidth=1000).wanted_bandwidth(Limits(bandwidth=2000)) == 1000
 

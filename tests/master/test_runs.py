@@ -1,7 +1,9 @@
 """Runs as users order them: ids, limits, one at a time, what deletion leaves."""
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import falcon
@@ -81,15 +83,25 @@ def test_a_run_may_wait_for_the_active_one(database: Database) -> None:
     assert runs.find_active() == second
 
 
-def test_an_active_run_is_stopped_first_and_then_deleted(run: Run) -> None:
+def test_what_is_not_queued_may_be_by_a_setting(database: Database) -> None:
+    always = replace(LIMITS, always_queue=True)
+    assert [runs.create(order(), always).state for _ in range(2)] == ["INITIALIZED"] * 2
+
+
+def test_an_active_run_is_stopped_and_deleted_as_it_ends(run: Run) -> None:
     runs.stop(run)
     found = runs.find(run.id)
-    assert (found.stop_requested, found.state) == (True, "STARTED")
-    with pytest.raises(falcon.HTTPConflict):
-        runs.delete(run)
+    assert (found.stop_requested, found.delete_requested, found.state) == (True, False, "STARTED")
+    assert not runs.delete(run)
+    assert runs.find(run.id).delete_requested
+    for _ in range(2):  # a controller may be killed after it did
+        runs.end(run.id, state="STOPPED", finished_at=time.time())
+        with pytest.raises(falcon.HTTPNotFound):
+            runs.find(run.id)
     ended = make_run(state="FINISHED")
     runs.stop(ended)
     assert not runs.find(ended.id).stop_requested
+    assert runs.delete(ended)
 
 
 def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database) -> None:
@@ -117,3 +129,21 @@ def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database
     assert {row.owner for row in Stream.select()} == {run_owner(other.id)}
     with pytest.raises(falcon.HTTPNotFound):
         runs.find(doomed.id)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "fields", "said"),
+    [
+        (0, {}, "it recorded nothing"),
+        (1, {}, ""),
+        (0, {"benchmark": "digits"}, ""),
+        (0, {"state": "STOPPED"}, ""),
+        (0, {"reason": "stopped at its deadline"}, "stopped at its deadline; it recorded nothing"),
+    ],
+)
+def test_code_that_recorded_nothing_is_told_how(
+    database: Database, recorded: int, fields: Mapping[str, Any], said: str
+) -> None:
+    counted = {"recorded": recorded, "in_prometheus": recorded, "kept": 0}
+    run = make_run(**{"benchmark": "", "state": "FINISHED", "delivery": counted, **fields})
+    assert runs.reason_of(run).partition(",")[0] == said

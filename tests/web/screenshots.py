@@ -76,7 +76,7 @@ def _take_all(client: ApiClient, url: str, page: Page, folder: Path) -> None:
 
 
 def _order(client: ApiClient, name: str, num_workers: int, **args: str) -> Run:
-    order = client.create_run(name, num_workers, benchmark="digits", args=args, seed=1)
+    order = client.create_run(name, num_workers, None, benchmark="digits", args=args, seed=1)
     return order.result().value
 
 

@@ -17,7 +17,7 @@ def test_runs_and_their_goal_are_chosen_and_compared(
     compared = []
     for workers in (1, 2):
         order = client.create_run(
-            f"on-{workers}", workers, benchmark="digits-linear", seed=1, light_target=True
+            f"on-{workers}", workers, None, benchmark="digits-linear", seed=1, light_target=True
         )
         compared.append(run_to_end(client, order.result().value))
     user.goto(f"{connection.url}/compare")

@@ -47,14 +47,14 @@ def active_run(client: ApiClient) -> Iterator[Run]:
 
 
 def test_a_benchmark_says_what_it_is_and_what_can_be_asked_of_it_here(dialog: Locator) -> None:
-    """Local workers have whole cores, no GPU here, and as much bandwidth as there is."""
+    """Local workers have whole cores, and no GPU here."""
     benchmark = dialog.get_by_label("Benchmark")
     options = benchmark.locator("option").all_inner_texts()
     assert options[-1] == _OWN
-    assert len(options) == 10
+    assert len(options) == 13
     benchmark.select_option("steps")
     expect(benchmark).to_have_accessible_description(_saying("No training"))
-    for impossible in ("Bandwidth (Mbit/s)", "Seed", "Light target", "Image", "Command"):
+    for impossible in ("Seed", "Light target", "Image", "Command"):
         expect(dialog.get_by_label(impossible, exact=True)).to_be_hidden()
     benchmark.select_option("digits-linear")
     expect(benchmark).to_have_accessible_description(_saying("93 % validation accuracy"))
@@ -71,7 +71,7 @@ def test_wrong_input_is_told_beside_its_field_and_not_sent(
 ) -> None:
     before = len(client.get_runs().result().value)
     for field, wrong, problem, right in (
-        ("Name", "My run", "lowercase letters, digits and hyphens", "my-run"),
+        ("Name", "17", "a number alone", "My run"),
         ("Workers", "1000", "at most 16", "2"),
         ("CPUs per worker", "1.5", "whole", "1"),
     ):

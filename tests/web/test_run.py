@@ -148,7 +148,6 @@ def test_a_run_is_followed_and_stopped(user: Page, connection: Connection, going
     log = user.get_by_role("log", name="Log of rank 0")
     expect(log).to_contain_text("step 100 of 6000")
     expect(log).to_contain_text("step 200 of 6000")
-    expect(user.get_by_role("button", name="Delete")).to_be_hidden()
     user.get_by_role("button", name="Stop").click()
     _state(user, "STOPPED")
     expect(user.get_by_role("button", name="Stop")).to_be_hidden()
@@ -191,6 +190,15 @@ def test_a_run_is_run_again_and_deleted(
     user.goto(f"{connection.url}/runs/{second.id}")
     expect(user.get_by_text(f"There is no run {second.id}")).to_be_visible()
 
+    # One that goes on is stopped first.
+    going = order_steps(client, "going", steps=60_000)
+    user.goto(f"{connection.url}/runs/{going.id}")
+    delete.click()
+    expect(dialog).to_contain_text("It is stopped first.")
+    dialog.get_by_role("button", name="Delete").click()
+    user.wait_for_url(f"{connection.url}/runs")
+    expect(user.get_by_label(f"Select run {going.id}", exact=True)).to_have_count(0)
+
 
 @pytest.mark.slow
 def test_the_page_outlives_the_master(page: Page, own_stack: Home, watch: Watch) -> None:
@@ -200,8 +208,8 @@ def test_the_page_outlives_the_master(page: Page, own_stack: Home, watch: Watch)
         sign_in(page, connection, f"/runs/{run.id}")
         log = page.get_by_role("log", name="Log of rank 0")
         expect(log).to_contain_text("step 100 of 60000")
-        # Whether it asks in the moment in which there is no master is chance.
-        watch.allow("ERR_CONNECTION_(REFUSED|RESET)|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE_CHUNKED")
+        # Whether it asks while the master dies or is away, and how far an answer came, is chance.
+        watch.allow("net::ERR_")
         master = service(own_stack, "gunicorn")
         master.kill()
         master.wait(20)

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from mlbench import ApiClient
 from mlbench.home import Connection
 from tests.stacks import order_steps
-from tests.web.conftest import sign_in, stop_runs
+from tests.web.conftest import section, sign_in, stop_runs
 
 
 def test_runs_are_listed_narrowed_and_compared(page: Page, still: Connection) -> None:
@@ -20,7 +20,7 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, still: Connection) ->
     for said in ("FINISHED", "digits", "4", "97 % in 12.5 s", "1 h 00 min"):
         expect(reached).to_contain_text(said)
     # What users name is text, whatever it says.
-    for said in ("own", "<i>", "FAILED", "<u>no"):
+    for said in ("own", "<i>", "FAILED", "<u>no", "#8, run 3 of <b>lab"):
         expect(runs.first).to_contain_text(said)
 
     page.get_by_label("State").select_option("FAILED")
@@ -43,6 +43,19 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, still: Connection) ->
     page.get_by_label("Select run 6", exact=True).check()
     compare.click()
     page.wait_for_url("**/compare?runs=2,6")
+    page.goto("about:blank")
+
+
+def test_an_imported_run_says_so_and_shows_nothing_of_this_installation(
+    page: Page, still: Connection
+) -> None:
+    sign_in(page, still, "/runs/8")
+    expect(page.get_by_text("imported: run 3 of <b>lab, read only")).to_be_visible()
+    expect(section(page, "Resources")).to_contain_text("Measured where it ran")
+    expect(section(page, "Delivery")).to_contain_text("In its archive")
+    page.get_by_role("button", name="Download", exact=True).click()
+    expect(page.get_by_role("link", name="Metrics (zip)")).to_be_visible()
+    expect(page.get_by_role("link", name="Resource usage")).to_be_hidden()
     page.goto("about:blank")
 
 

@@ -56,10 +56,10 @@ class Rank:
         return [line[what] for line in self.lines() if what in line]
 
 
-def start_ranks(folder: Path, size: int, *command: str) -> list[Rank]:
+def start_ranks(folder: Path, size: int, *command: str, python: str = sys.executable) -> list[Rank]:
     """Start ``python *command`` once for each rank, with one thread and a metrics file each."""
     port = free_port()
-    return [_start(folder, rank, size, port, command) for rank in range(size)]
+    return [_start(folder, rank, size, port, command, python) for rank in range(size)]
 
 
 def finish(ranks: Sequence[Rank]) -> list[str]:
@@ -99,7 +99,9 @@ def assert_same_losses(ranks: Sequence[Rank], again: Sequence[Rank]) -> None:
             assert rank.series(metric)[: len(losses)] == losses
 
 
-def _start(folder: Path, rank: int, size: int, port: int, command: Sequence[str]) -> Rank:
+def _start(
+    folder: Path, rank: int, size: int, port: int, command: Sequence[str], python: str
+) -> Rank:
     metrics_file = folder / f"metrics-{size}-{rank}.jsonl"
     own = Path(tempfile.mkdtemp(prefix=f"rank-{rank}-", dir=folder))
     environ = {
@@ -117,7 +119,7 @@ def _start(folder: Path, rank: int, size: int, port: int, command: Sequence[str]
         "outputs": [str(own / "stdout"), str(own / "stderr")],
         "code": str(own / "code"),
     }
-    server = _fork_server()
+    server = _fork_server(python)
     assert server.stdin is not None
     assert server.stdout is not None
     server.stdin.write(json.dumps(request).encode() + b"\n")
@@ -126,10 +128,10 @@ def _start(folder: Path, rank: int, size: int, port: int, command: Sequence[str]
 
 
 @functools.cache
-def _fork_server() -> subprocess.Popen[bytes]:
+def _fork_server(python: str) -> subprocess.Popen[bytes]:
     """Start what forks ranks: once, for all tests of this process."""
     server = subprocess.Popen(
-        [sys.executable, "-m", "tests.worker.fork_server"],
+        [python, "-m", "tests.worker.fork_server"],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,

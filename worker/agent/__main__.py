@@ -54,6 +54,7 @@ def main() -> None:
         start_in=options.start_in,
         pod_uid=os.environ.get(names.ENV_POD_UID, ""),
     )
+    agent.listen(options.host, options.port)
     on_termination(agent.quit)
     agent.run()
 

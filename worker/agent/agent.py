@@ -4,19 +4,24 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from mlbench.assignment import Assignment
+from mlbench.home import Home
 from worker.agent.attempt import Attempt
 from worker.agent.facts import Facts
 from worker.agent.files import remove
 from worker.agent.link import Backoff, Link, LinkError, RefusedError, Reply
+from worker.agent.network import Network, plug_in
 from worker.agent.scraped import WorkerCollector
 from worker.agent.shipper import Shipper
 
 log = logging.getLogger(__name__)
+
+_LEAST_PATIENCE_SECONDS = 0.05
 
 
 class Agent:
@@ -63,6 +68,26 @@ class Agent:
             self._wake.wait(patience)
         self._link.close()
         self._end()
+
+    def listen(self, host: str, port: int) -> None:
+        """Poll at once whenever a datagram comes here, in a thread; without it, when it is time."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        woken = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            woken.bind((host, port))
+        except OSError as error:
+            log.warning("the master cannot wake this agent: %s", error)
+            woken.close()
+            return
+
+        def run() -> None:
+            while True:
+                woken.recv(1)
+                self._wake.set()
+                # However many come: anybody may send them.
+                time.sleep(_LEAST_PATIENCE_SECONDS)
+
+        threading.Thread(target=run, name="listener", daemon=True).start()
 
     def quit(self) -> None:
         """Ask the agent to end soon."""
@@ -123,21 +148,29 @@ class Agent:
     def _begin(self, attempt: Attempt) -> None:
         attempt.remove_old_checkpoints()
         log.info("starting %s: %s", attempt.folder.name, " ".join(attempt.assignment.command))
-        offset = self._link.clock.offset
+        offset, plug = self._link.clock.offset, attempt.assignment.plug
+        network = None
         try:
-            self._state_machine(attempt)
+            network = plug_in(plug, Home.from_environ(self._environ).switch) if plug else None
+            self._state_machine(attempt, network)
             attempt.start(
                 self._environ,
                 on_exit=self._wake.set,
+                network=network,
                 clock_offset_seconds=offset.seconds if offset else 0.0,
+                # In a cluster, whose pods have uids, others are none of its users' business.
+                name_others=not self._pod_uid,
             )
         except (OSError, RuntimeError, ValueError) as error:
             log.exception("cannot start %s", attempt.folder.name)
+            if network is not None:
+                network.close()
             attempt.fail(f"its agent cannot start it: {error}")
 
-    def _state_machine(self, attempt: Attempt) -> None:
+    def _state_machine(self, attempt: Attempt, network: Network | None) -> None:
         try:
-            facts = self._facts.state(attempt.assignment, self._link.clock.offset)
+            shaping = network.shaping if network else None
+            facts = self._facts.state(attempt.assignment, self._link.clock.offset, shaping)
         except Exception:
             # A machine that cannot be described can still train.
             log.exception("cannot state the machine of %s", attempt.folder.name)

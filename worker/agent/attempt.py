@@ -8,13 +8,16 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from mlbench import names
 from mlbench.assignment import Assignment
 from mlbench.names import StreamName
+from mlbench.records import Disturbance
+from worker.agent import torchrun
+from worker.agent.disturbance import Watch
 from worker.agent.files import (
     LogFile,
     MetricsFile,
@@ -27,11 +30,13 @@ from worker.agent.files import (
     write_json,
 )
 from worker.agent.machine import killed_for_memory, memory_limit
+from worker.agent.network import NETWORK_VARIABLES, Network
 from worker.agent.process import NOT_STARTED, Exit, TrainingProcess
 
 log = logging.getLogger(__name__)
 
 _ASSIGNMENT, _EXIT, _COUNTERS = "assignment.json", "exit.json", "counters"
+_ERROR = "error.json"
 # As the master takes them.
 _HIGHEST_CODE = 255
 _LONGEST_FAILURE = 500
@@ -65,7 +70,9 @@ class Attempt:
             "metrics": self._metrics,
         }
         self._process: TrainingProcess | None = None
+        self.watch: Watch | None = None
         self._failure = ""
+        self._stopped = False
         self._remembered = False
 
     @classmethod
@@ -141,41 +148,108 @@ class Attempt:
 
     def state(self, machine: Mapping[str, object]) -> None:
         """State the machine's facts in the metrics stream's first line, or raise an OSError."""
-        line = json.dumps({"time": time.time(), "machine": machine}, ensure_ascii=False)
+        self._append({"machine": machine})
+
+    def _state_disturbance(self, found: Disturbance | None) -> None:
+        """State what was measured in the last line, which no process can replace any more."""
+        if found is not None:
+            with suppress(OSError):
+                # The process's last line may have been cut.
+                self._append({"disturbance": asdict(found)}, before="\n")
+
+    def _append(self, *statements: Mapping[str, object], before: str = "") -> None:
+        now = time.time()
+        lines = (json.dumps({"time": now, **one}, ensure_ascii=False) for one in statements)
+        data = before + "".join(f"{line}\n" for line in lines)
         # Linux allows names that are not text; the other facts must get through.
-        self._metrics.append(f"{line}\n".encode(errors="replace"))
+        self._metrics.append(data.encode(errors="replace"))
 
     def start(
         self,
         environ: Mapping[str, str],
         on_exit: Callable[[], None],
         clock_offset_seconds: float = 0.0,
+        *,
+        network: Network | None = None,
+        name_others: bool = False,
     ) -> None:
         """Start the process; ``on_exit`` is called, from another thread, when it has ended.
 
         ``clock_offset_seconds`` is the lead of this machine's clock over the master's. What keeps
-        it from starting, apart from its command, is an OSError, RuntimeError or ValueError.
+        it from starting, apart from its command, is an OSError, RuntimeError or ValueError. If
+        ``name_others``, the names of programs that use the rank's cores are stated. ``network`` is
+        one of its own, which is closed at its end.
         """
         killed_before = killed_for_memory()
+        cores = set(self.assignment.cpus) or os.sched_getaffinity(0)
+        recorded = self._metrics.size()
+        watch = Watch(
+            self.assignment.run_id,
+            cores,
+            lambda: self._metrics.size() > recorded,
+            name_others=name_others,
+        )
 
         def note(ended: Exit) -> None:
+            sources.close()
+            if network is not None:
+                network.close()
+            self._state_disturbance(watch.end())
             if killed_for_memory() > killed_before:
                 self._say_out_of_memory()
-            self._note_exit(ended, _why_silent(ended, self.folder))
+            self._note_exit(ended, self._why(ended))
             on_exit()
 
-        self._process = TrainingProcess(
-            self.assignment.command,
-            environ={**environ, **self._variables(clock_offset_seconds)},
-            working_dir=self.assignment.working_dir,
-            stdout=self.file("stdout"),
-            stderr=self.file("stderr"),
-            cpus=self.assignment.cpus,
-            on_exit=note,
+        # Not before the first run: an agent at rest has no need of them.
+        from worker.agent.sources.every import Sources  # noqa: PLC0415
+
+        command = self.assignment.command
+        with ExitStack() as undoing:
+            stdout = self.file("stdout")
+            sources = Sources(
+                self.assignment,
+                environ,
+                stdout,
+                lambda lines: self._append(*lines),
+                self._say,
+                network.sockets if network else None,
+            )
+            undoing.callback(sources.close)
+            watch.start()
+            undoing.callback(watch.end)
+            variables = {
+                **torchrun.variables(self.assignment, self.folder / _ERROR),
+                **environ,
+                **self._variables(clock_offset_seconds),
+                **sources.variables,
+                **(NETWORK_VARIABLES if network else {}),
+            }
+            self._process = TrainingProcess(
+                network.inside(command) if network else command,
+                environ=variables,
+                working_dir=self.assignment.working_dir,
+                stdout=stdout,
+                stderr=self.file("stderr"),
+                cpus=self.assignment.cpus,
+                on_exit=note,
+            )
+            undoing.pop_all()
+        self.watch = watch
+
+    def _why(self, ended: Exit) -> str:
+        """Return what is known of a failure besides its exit code: what torchrun says, or a disk.
+
+        A process that was stopped may call that an error of its own.
+        """
+        if ended.code <= 0 or self._stopped:
+            return ""
+        return torchrun.failure(self.folder / _ERROR, self.file("stderr")) or _why_silent(
+            ended, self.folder
         )
 
     def stop(self) -> None:
         """Ask the process to end; ``enforce_stop`` kills it after a grace."""
+        self._stopped = True
         if self._process is not None:
             self._process.stop()
 
@@ -212,9 +286,12 @@ class Attempt:
     def _say_out_of_memory(self) -> None:
         limit = memory_limit()
         most = f", {limit / 2**20:.0f} MiB" if limit is not None else ""
-        words = f"out of memory: the kernel killed a process at the worker's limit{most}\n"
+        self._say(f"out of memory: the kernel killed a process at the worker's limit{most}")
+
+    def _say(self, words: str) -> None:
+        """Tell the reader of the log, if there is room."""
         with suppress(OSError):
-            self.streams["stderr"].append(words.encode())
+            self.streams["stderr"].append(f"{words}\n".encode())
 
     def _note_exit(self, ended: Exit, failure: str = "") -> None:
         """Note the end: first in memory, where it can be reported whatever the disk does."""
@@ -229,6 +306,7 @@ class Attempt:
         variables = {
             "RANK": str(a.rank),
             "LOCAL_RANK": "0",
+            "NODE_RANK": str(a.rank),  # PyTorch Lightning's
             "WORLD_SIZE": str(a.world_size),
             "MASTER_ADDR": a.master_addr,
             "MASTER_PORT": str(a.master_port),
@@ -258,7 +336,7 @@ def _why_silent(ended: Exit, folder: Path) -> str:
         disk = os.statvfs(folder)
     except OSError:
         return ""
-    if ended.code <= 0 or disk.f_bavail * disk.f_frsize > _ROOM_FOR_WORDS_BYTES:
+    if disk.f_bavail * disk.f_frsize > _ROOM_FOR_WORDS_BYTES:
         return ""
     return f"it exited with code {ended.code} while its worker's disk was full"
 

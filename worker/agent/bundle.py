@@ -46,7 +46,7 @@ def _contents() -> Iterator[tuple[str, str]]:
     yield f"{about}/METADATA", str(installed.read_text("METADATA"))
     for package, patterns in (
         (mlbench, ["mlbench/*.py"]),
-        (worker, ["worker/*.py", "worker/agent/*.py"]),
+        (worker, ["worker/*.py", "worker/agent/**/*.py"]),
         (prometheus_client, ["prometheus_client/**/*.py"]),
     ):
         folder = Path(str(package.__file__)).parent.parent

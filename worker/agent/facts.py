@@ -10,6 +10,7 @@ from threading import Thread
 from mlbench.assignment import Assignment
 from mlbench.distribution import own_version
 from mlbench.records import StatedMachine
+from mlbench.shaping import Shaping
 from worker.agent.link import Offset
 from worker.agent.machine import read_gpus, read_machine
 from worker.agent.software import Pythons, find_source, git_state, python_of
@@ -33,14 +34,19 @@ class Facts:
         self._preparing = Thread(target=self._prepare, name="facts", daemon=True)
         self._preparing.start()
 
-    def state(self, assignment: Assignment, offset: Offset | None) -> dict[str, object]:
-        """Return the fields of a ``StatedMachine``, within the master's bounds."""
+    def state(
+        self, assignment: Assignment, offset: Offset | None, shaping: Shaping | None = None
+    ) -> dict[str, object]:
+        """Return the fields of a ``StatedMachine``, within the master's bounds.
+
+        ``shaping`` is that of a network of the rank's own.
+        """
         self._preparing.join(_PATIENCE_SECONDS)
         command, folder = assignment.command, Path(assignment.working_dir or ".")
         python = self._pythons.ask(python_of(command, folder, self._environ))
         machine = StatedMachine(
             **{
-                **vars(read_machine()),
+                **vars(read_machine(shaping=shaping)),
                 **({"cpus": len(assignment.cpus)} if assignment.cpus else {}),
                 "gpus": self._gpus,
                 "gpu_driver": self._gpu_driver,

@@ -141,15 +141,14 @@ class StreamFile(ABC):
         with self._lock:
             if self._descriptor == _ENDED:
                 raise FileNotFoundError(self.path)
-            before = os.fstat(self._descriptor).st_size
-            try:
-                written = os.write(self._descriptor, data)
-                if written < len(data):
-                    raise OSError(f"{self.path}: no space for {len(data)} bytes")
-            except OSError:
-                os.ftruncate(self._descriptor, before)
-                raise
-            self._pass(before, data)
+            written = os.write(self._descriptor, data)
+            # Where it is, whoever has appended meanwhile.
+            end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+            if written < len(data):
+                if os.fstat(self._descriptor).st_size == end:
+                    os.ftruncate(self._descriptor, end - written)
+                raise OSError(f"{self.path}: no space for {len(data)} bytes")
+            self._pass(end - written, data)
 
     def read(self, offset: int, length: int) -> bytes:
         """Return at most ``length`` bytes of the stream from an offset on."""

@@ -2,9 +2,8 @@
 
 Limits of cores and memory are those of Linux's control groups, of both versions: of all groups from
 the own one up to the root the tightest holds. Inside a container the own group may be mounted as
-the root. The bandwidth is that of the token bucket on the way out of this pod, read by netlink, as
-an image may lack tc. A limit outside of the pod, such as one that a cluster's network sets on the
-node, cannot be seen.
+the root. How the way out of this pod is shaped is read by netlink, as an image may lack tc. A
+limit outside of the pod, such as one that a cluster's network sets on the node, cannot be seen.
 """
 
 import contextlib
@@ -14,10 +13,12 @@ import platform
 import re
 import socket
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from mlbench.records import Machine
+from mlbench.shaping import Shaping, default_interface
 
 _CPU_MODEL = re.compile(r"(?:model name|cpu)\s*:\s*(.*\S)")
 
@@ -28,11 +29,15 @@ _ATTRIBUTE = struct.Struct("=HH")  # length, type
 _RATE = struct.Struct("=8xI")  # of struct tc_ratespec, the bytes per second
 _ERROR_NUMBER = struct.Struct("=i")
 _RATE64 = struct.Struct("=Q")
+_LOSS = struct.Struct("=8xI")  # of struct tc_netem_qopt
+_LATENCY64 = struct.Struct("=q")
 _REQUEST, _DUMP = 0x1, 0x300
 _ERROR, _DONE = 2, 3
 _GET_QDISC = 38
 _KIND, _OPTIONS = 1, 2
 _TBF_PARAMETERS, _TBF_RATE64 = 1, 4
+_NETEM_BYTES, _NETEM_LATENCY64 = 24, 10  # the size of that structure, and what follows it
+_ALL_LOST = 2**32 - 1
 _TYPE_MASK = 0x3FFF  # the highest bits say how an attribute is packed
 _ROOT = 0xFFFFFFFF
 _BUFFER_BYTES = 1 << 16
@@ -40,10 +45,15 @@ _NETLINK_SECONDS = 5.0
 _LONGEST_GPU_TEXT = 96  # as NVML has it
 
 
-def read_machine(root: Path = Path("/")) -> Machine:
-    """Return the facts of this machine; ``root`` holds the files of the operating system."""
+def read_machine(root: Path = Path("/"), shaping: Shaping | None = None) -> Machine:
+    """Return the facts of this machine; ``root`` holds the files of the operating system.
+
+    ``shaping`` is that of another network than this process's.
+    """
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit = memory_limit(root)
+    if shaping is None:
+        shaping = read_shaping(default_interface(root))
     return Machine(
         hostname=platform.node(),
         os=_os(),
@@ -51,7 +61,9 @@ def read_machine(root: Path = Path("/")) -> Machine:
         cpu_model=_cpu_model(root),
         cpus=len(os.sched_getaffinity(0)),
         cpu_limit=cpu_limit(root),
-        bandwidth_limit=bandwidth_limit(root),
+        bandwidth_limit=shaping.max_bandwidth,
+        latency_ms=shaping.latency_ms,
+        loss_percent=shaping.loss_percent,
         memory_bytes=memory_bytes,
         memory_limit_bytes=limit if limit is not None and limit < memory_bytes else None,
     )
@@ -75,8 +87,8 @@ def _cpu_model(root: Path) -> str | None:
 def cpu_limit(root: Path = Path("/")) -> float | None:
     """Return how many cores' worth of time may be used; None where that is not limited."""
     found = [
-        *_of_groups(root, "", "cpu.max"),
-        *_of_groups(root, "cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
+        *of_groups(root, "", "cpu.max"),
+        *of_groups(root, "cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
     ]
     # A quota and its period, both in microseconds; a quota of max or -1 is no limit.
     limits = [words for words in found if len(words) == 2 and all(map(str.isdecimal, words))]  # noqa: PLR2004
@@ -89,8 +101,8 @@ def memory_limit(root: Path = Path("/")) -> int | None:
     The first version of control groups spells no limit as one that no machine reaches.
     """
     found = [
-        *_of_groups(root, "", "memory.max"),
-        *_of_groups(root, "memory", "memory.limit_in_bytes"),
+        *of_groups(root, "", "memory.max"),
+        *of_groups(root, "memory", "memory.limit_in_bytes"),
     ]
     return min((int(word) for words in found for word in words if word.isdecimal()), default=None)
 
@@ -98,15 +110,15 @@ def memory_limit(root: Path = Path("/")) -> int | None:
 def killed_for_memory(root: Path = Path("/")) -> int:
     """Return how many processes of this group the kernel has killed for using too much memory."""
     for words in (
-        *_of_groups(root, "", "memory.events"),
-        *_of_groups(root, "memory", "memory.oom_control"),
+        *of_groups(root, "", "memory.events"),
+        *of_groups(root, "memory", "memory.oom_control"),
     ):
         if "oom_kill" in words:
             return int(words[words.index("oom_kill") + 1])
     return 0
 
 
-def _of_groups(root: Path, controller: str, *files: str) -> Iterator[list[str]]:
+def of_groups(root: Path, controller: str, *files: str) -> Iterator[list[str]]:
     """Yield the words in these files of each of this process's groups, its own one first.
 
     In the second version of control groups, the controller is "".
@@ -128,30 +140,46 @@ def _text(path: Path) -> str:
         return ""
 
 
-def bandwidth_limit(root: Path = Path("/")) -> float | None:
-    """Return the Mbit/s that this pod may send; None where that is not limited."""
-    interface = _default_interface(root)
+def read_shaping(interface: str | None) -> Shaping:
+    """Return how what is sent on an interface of this network namespace is held back."""
     if interface is None:
-        return None
+        return Shaping()
     try:
         number = socket.if_nametoindex(interface)
-        rates = [_token_bucket_rate(qdisc, number) for qdisc in _read_qdiscs()]
+        return shaping_of([Qdisc.read(message) for message in _read_qdiscs()], number)
     except OSError:  # a kernel without them
-        return None
-    return next((rate / 1e6 for rate in rates if rate is not None), None)
+        return Shaping()
 
 
-def _default_interface(root: Path) -> str | None:
-    """Return the interface of the default route: that of IPv4, or else of IPv6."""
-    for line in _text(root / "proc/net/route").splitlines():
-        interface, destination, *_ = line.split()
-        if destination == "00000000":
-            return interface
-    for line in _text(root / "proc/net/ipv6_route").splitlines():
-        destination, prefix_length, *_, interface = line.split()
-        if (destination, prefix_length) == ("0" * 32, "00") and interface != "lo":
-            return interface
-    return None
+@dataclass(frozen=True)
+class Qdisc:
+    """A queueing discipline, as the kernel describes it."""
+
+    interface: int
+    handle: int
+    parent: int
+    kind: bytes
+    options: bytes
+
+    @classmethod
+    def read(cls, message: bytes) -> "Qdisc":
+        """Return what a message, without its header, describes."""
+        _, interface, handle, parent, _ = _TRAFFIC.unpack_from(message)
+        attributes = _attributes(message[_TRAFFIC.size :])
+        kind = attributes.get(_KIND, b"").rstrip(b"\0")
+        return cls(interface, handle, parent, kind, attributes.get(_OPTIONS, b""))
+
+
+def shaping_of(found: Iterable[Qdisc], interface: int) -> Shaping:
+    """Return what an interface's root does, and what is behind it if it delays."""
+    of_parent = {one.parent: one for one in found if one.interface == interface}
+    shaping, one = Shaping(), of_parent.get(_ROOT)
+    if one is not None and one.kind == b"netem":
+        shaping = _read_netem(one.options)
+        one = of_parent.get(one.handle | 1)
+    if one is not None and one.kind == b"tbf":
+        shaping = replace(shaping, max_bandwidth=_read_rate(one.options) / 1e6)
+    return shaping
 
 
 def _read_qdiscs() -> Iterator[bytes]:
@@ -179,18 +207,21 @@ def _read_qdiscs() -> Iterator[bytes]:
                 rest = rest[_aligned(length) :]
 
 
-def _token_bucket_rate(qdisc: bytes, interface: int) -> int | None:
-    """Return the bits per second of an interface's token bucket; None for another discipline."""
-    _, its_interface, _, parent, _ = _TRAFFIC.unpack_from(qdisc)
-    attributes = _attributes(qdisc[_TRAFFIC.size :])
-    is_token_bucket = attributes.get(_KIND, b"").rstrip(b"\0") == b"tbf"
-    if not is_token_bucket or (its_interface, parent) != (interface, _ROOT):
-        return None
-    options = _attributes(attributes.get(_OPTIONS, b""))
+def _read_rate(options: bytes) -> int:
+    """Return the bits per second of a token bucket."""
+    attributes = _attributes(options)
     # A rate that needs more than 32 bits comes on its own as well.
-    if _TBF_RATE64 in options:
-        return 8 * int(_RATE64.unpack_from(options[_TBF_RATE64])[0])
-    return 8 * int(_RATE.unpack_from(options[_TBF_PARAMETERS])[0])
+    if _TBF_RATE64 in attributes:
+        return 8 * int(_RATE64.unpack_from(attributes[_TBF_RATE64])[0])
+    return 8 * int(_RATE.unpack_from(attributes[_TBF_PARAMETERS])[0])
+
+
+def _read_netem(options: bytes) -> Shaping:
+    (loss,) = _LOSS.unpack_from(options)
+    (nanoseconds,) = _LATENCY64.unpack_from(_attributes(options[_NETEM_BYTES:])[_NETEM_LATENCY64])
+    # The share is of 2^32 - 1: rounded, as the order was to that.
+    percent = round(loss / _ALL_LOST * 100, 6)
+    return Shaping(latency_ms=nanoseconds / 1e6 or None, loss_percent=percent or None)
 
 
 def _attributes(packed: bytes) -> Mapping[int, bytes]:

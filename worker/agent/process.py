@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbench.clock import SteadyClock
+
 # Between SIGTERM and SIGKILL.
 GRACE_SECONDS = 5.0
 # How long killed descendants are waited for.
@@ -58,6 +60,7 @@ class TrainingProcess:
     ) -> None:
         self._stop_by: float | None = None
         self._on_exit = on_exit
+        self._clock = SteadyClock()
         self._process: subprocess.Popen[bytes] | None = None
         with stdout.open("ab") as out, stderr.open("ab") as err, _on_cores(cpus):
             try:
@@ -73,7 +76,7 @@ class TrainingProcess:
             except OSError as error:
                 err.write(f"{_why_not(command[0], working_dir, error)}\n".encode())
         if self._process is None:
-            on_exit(Exit(NOT_STARTED, time.time()))
+            on_exit(Exit(NOT_STARTED, self._clock.now()))
             return
         try:
             # As the first process of a container, the agent needs no guard: all end with it.
@@ -98,7 +101,7 @@ class TrainingProcess:
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
         # It is not reaped yet, so that its group's number is not used again.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        ended_at = time.time()
+        ended_at = self._clock.now()
         self._signal_group(signal.SIGKILL)
         code = process.wait()
         try:

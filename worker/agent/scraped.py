@@ -1,4 +1,4 @@
-"""The agent's ``/metrics``: which rank it runs, and what the training process publishes.
+"""The agent's ``/metrics``: which rank it runs, what disturbs it, and what its process publishes.
 
 The process publishes by prometheus-client's files, where anything else may lie instead. They are
 read with bounds, and of the names that others rely on, only the process's own totals pass.
@@ -10,7 +10,7 @@ import os
 import re
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from prometheus_client.samples import Sample
 
 from mlbench import names
 from worker.agent.attempt import Attempt
+from worker.agent.disturbance import collect
 from worker.agent.files import open_regular
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ _LONGEST_VALUE: Final = 500
 _MOST_TOLD: Final = 10
 
 _FILE = re.compile(r"(counter|histogram|summary|gauge_([a-z]+))_(\w+)\.db")
+_RANK = re.compile(r"0|[1-9][0-9]{0,4}")
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _SUFFIXES = frozenset({"", "_total", "_sum", "_count", "_bucket", "_created"})
 
@@ -62,7 +64,10 @@ LeftOut = dict[str, None]
 
 
 class WorkerCollector(Collector):
-    """Collects the series of the current attempt, or of the last one until the next begins."""
+    """Collects the series of the current attempt, or of the last one until the next begins.
+
+    What is measured of the worker as a whole has the rank of the first of its processes.
+    """
 
     def __init__(self, pod: str) -> None:
         self._pod = pod
@@ -83,45 +88,56 @@ class WorkerCollector(Collector):
         """Yield the worker's clock and info, and the totals summed over its processes."""
         attempt = self._attempt
         yield GaugeMetricFamily(names.WORKER_TIME, "The worker's clock, Unix time.", time.time())
-        rank: dict[str, str] = {}
+        run_id, ranks, left_out = "", [""], LeftOut()
+        published: list[Metric] = []
         if attempt is not None:
-            a = attempt.assignment
-            rank = {"run_id": str(a.run_id), "rank": str(a.rank)}
+            run_id = str(attempt.assignment.run_id)
+            published = read_published(attempt.counters, run_id, left_out)
+            ranks = ranks_of(published) or [str(attempt.assignment.rank)]
         info = GaugeMetricFamily(
             names.WORKER_INFO,
             "Which run and rank the worker has; both empty while it is idle.",
             labels=("pod", "run_id", "rank"),
         )
-        info.add_metric((self._pod, *(("", "") if self._idle else rank.values())), 1.0)
+        for rank in [""] if self._idle else ranks:
+            info.add_metric((self._pod, run_id if rank else "", rank), 1.0)
         yield info
         if attempt is None:
             return
         running = GaugeMetricFamily(
             names.WORKER_RUNNING,
             "Whether the training process lives: 1, or 0 once it has ended.",
-            labels=tuple(rank),
+            labels=("run_id", "rank"),
         )
-        running.add_metric(tuple(rank.values()), attempt.exit is None)
+        for rank in ranks:
+            running.add_metric((run_id, rank), attempt.exit is None)
         yield running
-        left_out = LeftOut()
-        yield from read_published(attempt.counters, rank, left_out)
+        if attempt.watch is not None and attempt.watch.total is not None:
+            yield from collect(attempt.watch.total, {"run_id": run_id, "rank": ranks[0]})
+        yield from published
         if left_out and self._told is not attempt:
             self._told = attempt
             told = "; ".join(islice(left_out, _MOST_TOLD))
             log.warning("series of %s that are left out: %s", attempt.folder.name, told)
 
 
-def read_published(folder: Path, rank: Mapping[str, str], left_out: LeftOut) -> list[Metric]:
-    """Return the series of a process, summed over its subprocesses.
+def ranks_of(published: Sequence[Metric]) -> list[str]:
+    """Return the ranks of the processes that publish totals, in order."""
+    own = (family for family in published if family.name.startswith("mlbench_"))
+    return sorted({sample.labels["rank"] for family in own for sample in family.samples}, key=int)
+
+
+def read_published(folder: Path, run_id: str, left_out: LeftOut) -> list[Metric]:
+    """Return the series of a worker's processes, summed over those of each rank.
 
     Args:
         folder: holds prometheus-client's files; it need not exist.
-        rank: the labels of the process's run and rank, which its own totals must have.
+        run_id: the label that the processes' own totals must have.
         left_out: gets what is left out, and why.
     """
     families: dict[str, Metric] = {}
     for file, data in _read_files(folder, left_out):
-        _collect(families, file, data, rank, left_out)
+        _collect(families, file, data, run_id, left_out)
     passed: list[Metric] = []
     room = _MOST_SERIES
     # Our own series first; the others get the room that is left.
@@ -179,7 +195,7 @@ def _collect(
     families: dict[str, Metric],
     file: re.Match[str],
     data: bytes,
-    rank: Mapping[str, str],
+    run_id: str,
     left_out: LeftOut,
 ) -> None:
     """Add a file's entries to the families, up to the first that is malformed."""
@@ -187,7 +203,7 @@ def _collect(
     try:
         for key, value, timestamp, _ in _read_all_values(data, len(data)) if data else ():
             family_name, name, labels, help_text = json.loads(key)
-            if not _may_pass(kind, family_name, name, labels, rank):
+            if not _may_pass(kind, family_name, name, labels, run_id):
                 if len(left_out) < _MOST_TOLD:
                     left_out[f"{str(name)[:_LONGEST_NAME]!r} is not its to publish"] = None
                 continue
@@ -204,7 +220,7 @@ def _collect(
         left_out[f"{file[0]}: {error}"] = None
 
 
-def _may_pass(kind: str, family: Any, name: Any, labels: Any, rank: Mapping[str, str]) -> bool:
+def _may_pass(kind: str, family: Any, name: Any, labels: Any, run_id: str) -> bool:
     """Check that a series is well formed, and that the process may publish it."""
     if not (_is_name(family) and _is_name(name) and _are_labels(labels)):
         return False
@@ -215,8 +231,9 @@ def _may_pass(kind: str, family: Any, name: Any, labels: Any, rank: Mapping[str,
     own_kind, more = _OWN.get(name, ("", frozenset()))
     return (
         kind == own_kind
-        and labels.keys() == rank.keys() | more
-        and all(labels[label] == value for label, value in rank.items())
+        and labels.keys() == {"run_id", "rank"} | more
+        and labels["run_id"] == run_id
+        and _RANK.fullmatch(labels["rank"]) is not None
         and labels.get("phase", names.PHASES[0]) in names.PHASES
     )
 

@@ -11,6 +11,8 @@ log = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 512 << 10
 _IDLE_SECONDS = 0.1
+# What comes gathers for so long: a request for each line would disturb the training.
+_GATHER_SECONDS = 1.0
 
 
 class Shipper(threading.Thread):
@@ -29,8 +31,7 @@ class Shipper(threading.Thread):
     def run(self) -> None:
         """Ship until everything is shipped, the master refuses the rest, or the agent ends."""
         backoff = Backoff()
-        patience = 0.0
-        while not self._quit.wait(patience):
+        while not self._quit.is_set():
             # Before reading: what is read after the end is all there will ever be.
             ended = self._attempt.ended.is_set()
             try:
@@ -38,6 +39,7 @@ class Shipper(threading.Thread):
             except (LinkError, OSError) as error:
                 patience = backoff.seconds()
                 log.warning("cannot ship, trying again in %.1f s: %s", patience, error)
+                self._quit.wait(patience)
                 continue
             except RefusedError as error:
                 log.warning("the master takes no more of this attempt: %s", error)
@@ -45,23 +47,25 @@ class Shipper(threading.Thread):
             backoff.reset()
             if ended and not any(moved):
                 return
-            patience = 0.0 if any(moved) else _IDLE_SECONDS
+            # Behind a whole chunk there is more; and at the end of the process, there is no rest.
+            if max(moved) < _CHUNK_BYTES:
+                self._attempt.ended.wait(_GATHER_SECONDS if any(moved) else _IDLE_SECONDS)
 
     def quit(self) -> None:
         """End soon, without shipping the rest."""
         self._quit.set()
 
-    def _ship(self, stream: StreamName, ended: bool) -> bool:
-        """Send the next piece of a stream; return whether the master's offset moved."""
+    def _ship(self, stream: StreamName, ended: bool) -> int:
+        """Send the next piece of a stream; return by how much the master's offset moved."""
         file, before = self._attempt.streams[stream], self._offsets[stream]
         data = file.read(before, _CHUNK_BYTES)
         written = file.size()
         if stream == "metrics" and not ended and len(data) < _CHUNK_BYTES:
             data = data[: data.rfind(b"\n") + 1]
         if not data:
-            return False
+            return 0
         a = self._attempt.assignment
         # The master may skip a part of a long log: then its offset lies behind that part.
         path = f"/api/runs/{a.run_id}/ranks/{a.rank}/{stream}?attempt={a.attempt}&written={written}"
         self._offsets[stream] = self._link.ship(path, before, data)
-        return self._offsets[stream] != before
+        return self._offsets[stream] - before

@@ -27,8 +27,10 @@ from mlbench import names
 from mlbench.tasks import DigitsOptions
 from worker.data.digits import CLASSES, load_digits
 from worker.data.images import augmented_batches
+from worker.frameworks.models import resnet8
+from worker.frameworks.training import make_trainer
 from worker.training.process import run
-from worker.training.session import Trainer, start
+from worker.training.session import start
 
 _WIDTH = 32
 # Channels that are normalized together.
@@ -43,20 +45,25 @@ def main(config: DigitsOptions) -> None:
         data = load_digits()
         train = data.train.to(session.execution.device)
         validation = data.validation.shard(session.world).to(session.execution.device)
-        session.state_settings(config, data="digits", data_sha256=data.sha256)
+        session.state_settings(
+            config,
+            data="digits",
+            data_sha256=data.sha256,
+            train_samples=len(data.train),
+            validation_samples=len(data.validation),
+        )
         session.say(f"{len(train)} images to train, {len(data.validation)} to validate")
 
         torch.manual_seed(config.seed)
-        model = session.execution.place(ResNet8(in_channels=1, classes=CLASSES, width=_WIDTH))
-        optimizer = torch.optim.SGD(
-            model.parameters(),
-            lr=config.learning_rate,
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-            fused=True,
-        )
-        trainer = Trainer(
-            session, model, optimizer, lambda step: config.learning_rate, exchange=config
+        model = ResNet8(in_channels=1, classes=CLASSES, width=_WIDTH)
+        trainer = make_trainer(
+            session,
+            config,
+            model,
+            resnet8,
+            lambda step: config.learning_rate,
+            train,
+            config.batch_size,
         )
 
         for epoch in session.epochs(config, trainer.parts):

@@ -27,9 +27,13 @@ from mlbench import names
 from mlbench.tasks import DigitsLinearOptions
 from worker.data.digits import CLASSES, load_digits
 from worker.data.images import Images, shares_of_epoch
+from worker.frameworks.compiled import Sgd
+from worker.frameworks.linear import LinearSteps
+from worker.frameworks.models import cross_entropy
 from worker.training.checkpoint import Weights
+from worker.training.images import ImageScore
 from worker.training.process import run
-from worker.training.session import Score, start
+from worker.training.session import Session, start
 
 
 @torch.inference_mode()
@@ -40,37 +44,46 @@ def main(config: DigitsLinearOptions) -> None:
         tracker.goal(names.VAL_ACCURACY, config.goal)
 
         data = load_digits()
-        session.state_settings(config, data="digits", data_sha256=data.sha256)
+        session.state_settings(
+            config,
+            data="digits",
+            data_sha256=data.sha256,
+            train_samples=len(data.train),
+            validation_samples=len(data.validation),
+        )
         rows, classes = pixels(data.train).to(world.device), data.train.labels.to(world.device)
         validation = data.validation.shard(world)
         session.say(f"{len(rows)} images to train, {len(data.validation)} to validate")
 
         weights = torch.zeros(rows.shape[1], CLASSES, device=world.device)
+        compiled = None
+        if config.framework != "torch":
+            sgd = Sgd(config.batch_size, weight_decay=config.l2)
+            compiled = LinearSteps(session, config.framework, weights, cross_entropy, sgd)
+        rate = config.learning_rate
         for epoch in session.epochs(config, {"weights": Weights(weights)}):
+            if compiled:
+                compiled.begin()
             generator = torch.Generator().manual_seed((config.seed << 20) + epoch)
             for share in shares_of_epoch(len(rows), config.batch_size, world, generator):
                 with tracker.phase("data"):
                     batch, right = rows[share], classes[share]
-                with tracker.phase("forward"):
-                    scores = batch @ weights
-                with tracker.phase("backward"):
-                    slopes = softmax_derivative(scores, right) / config.batch_size
-                    gradient = batch.T @ slopes
-                with tracker.phase("communication"):
-                    world.sum_(gradient)
-                with tracker.phase("optimizer"):
-                    rate = config.learning_rate
-                    weights.mul_(1 - rate * config.l2).add_(gradient, alpha=-rate)
+                if compiled:
+                    scores = compiled.step(batch, right, rate)
+                else:
+                    scores = _step(config, session, weights, batch, right)
                 with tracker.phase("metrics"):
                     loss = functional.cross_entropy(scores, right, reduction="none").mean()
                     tracker.step(samples=len(share), train_loss=loss.item(), learning_rate=rate)
                 if session.deadline_has_passed():
                     break
             with tracker.phase("evaluation"):
+                if compiled:
+                    compiled.end()
                 right = validation.labels.to(world.device)
                 scores = pixels(validation).to(world.device) @ weights
                 losses = functional.cross_entropy(scores, right, reduction="none")
-                validated = Score.of(scores, right, losses.sum()).over(world)
+                validated = ImageScore.of(scores, right, losses.sum()).over(world)
             # By every rank: all have the same values, and so agree on when to stop.
             reached = {names.VAL_LOSS: validated.loss, names.VAL_ACCURACY: validated.accuracy}
             tracker.log(reached, step=tracker.steps)
@@ -79,6 +92,27 @@ def main(config: DigitsLinearOptions) -> None:
                 f"validation accuracy {validated.accuracy:.2f} %, {tracker.train_seconds:.2f} s",
                 flush=True,
             )
+
+
+def _step(
+    config: DigitsLinearOptions,
+    session: Session,
+    weights: torch.Tensor,
+    batch: torch.Tensor,
+    right: torch.Tensor,
+) -> torch.Tensor:
+    """Take a step with all ranks; return the scores of this rank's rows before it."""
+    tracker, rate = session.tracker, config.learning_rate
+    with tracker.phase("forward"):
+        scores = batch @ weights
+    with tracker.phase("backward"):
+        slopes = softmax_derivative(scores, right) / config.batch_size
+        gradient = batch.T @ slopes
+    with tracker.phase("communication"):
+        session.world.sum_(gradient)
+    with tracker.phase("optimizer"):
+        weights.mul_(1 - rate * config.l2).add_(gradient, alpha=-rate)
+    return scores
 
 
 def pixels(data: Images) -> torch.Tensor:

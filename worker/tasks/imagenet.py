@@ -31,8 +31,10 @@ from mlbench import names
 from mlbench.tasks import ImagenetOptions
 from worker.data.image_folder import check_same_everywhere, read_image_folder
 from worker.data.image_loader import Loading, training_batches, validation_batches
+from worker.training.images import ImageTrainer
 from worker.training.process import run
-from worker.training.session import Trainer, scale_linearly, start
+from worker.training.schedules import scale_linearly
+from worker.training.session import start
 
 # The images in a step that the learning rate is given for.
 _REFERENCE_BATCH = 256
@@ -62,8 +64,8 @@ def main(config: ImagenetOptions) -> None:
             data="imagenet",
             data_sha256=data.listing_sha256,
             loading_processes=processes,
-            train_images=len(data.train),
-            validation_images=len(data.validation),
+            train_samples=len(data.train),
+            validation_samples=len(data.validation),
             classes=len(data.classes),
         )
         session.say(
@@ -88,7 +90,7 @@ def main(config: ImagenetOptions) -> None:
             warmup_epochs=_WARMUP_EPOCHS,
             decay_epochs=_DECAY_EPOCHS,
         )
-        trainer = Trainer(session, model, optimizer, schedule, exchange=config)
+        trainer = ImageTrainer(session, model, optimizer, schedule, exchange=config)
 
         for epoch in session.epochs(config, trainer.parts):
             batches = training_batches(

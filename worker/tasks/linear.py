@@ -15,6 +15,14 @@ squared hinge, so on rows of length 1 logistic regression starts at 16. A step o
 any data, larger ones where rows point in many directions, as then the mean loss is smoother.
 Goal: ``val_global_Prec@1`` of 89 %, evaluated after each epoch (ridge has none: R2 is recorded).
 
+On a9a (32,561 rows of 123 features, l2 of 1 / rows) 20 epochs of these steps bring the objective,
+loss plus penalty, to within 5e-4 of scikit-learn's optimum for logistic regression (0.323379582),
+2e-4 for ridge regression (0.224240528) and 8e-4 for the SVM (0.422050837). With ``batch_size`` the
+number of rows, ``decay=0``, ``learning_rate=1`` and ``momentum=0.995`` it is accelerated gradient
+descent (Nesterov 1983): 4,000 epochs of a step each end within 4e-12, 9e-12 and 3e-8 of it, in 21 s
+to 48 s on one core of a busy machine (``benchmarks.linear_optimum a9a --set learning_rate=1``).
+Where a few rows are much longer than the rest, larger rates, which that module finds, take less.
+
 No trial on epsilon or rcv1 has been made: their files were not at hand. Made rows of epsilon's kind
 stand in: 80,000 of 2,000 normal features of falling scale, scaled to length 1, labels drawn so that
 the best possible accuracy is 92.3 %. One trial each (seed 0): logistic regression reaches 89 % in 3
@@ -32,7 +40,10 @@ from torch.nn import functional
 from mlbench import names
 from mlbench.tasks import LinearModel, LinearOptions
 from worker.data.libsvm.dataset import Dataset, Samples, load_dataset
-from worker.training.checkpoint import Weights
+from worker.frameworks.compiled import Sgd
+from worker.frameworks.linear import LinearSteps
+from worker.frameworks.models import LINEAR
+from worker.training.checkpoint import Stateful, Weights
 from worker.training.process import DataError, run
 from worker.training.session import Session, Sums, start
 
@@ -56,6 +67,8 @@ def main(config: LinearOptions) -> None:
             goal=config.goal if classes else None,
             data=config.dataset,
             data_sha256=data.sha256,
+            train_samples=len(data.train),
+            validation_samples=len(data.validation),
         )
         validation = data.validation[session.world.shard(len(data.validation))]
         weights = torch.zeros(data.features, device=device)
@@ -65,7 +78,7 @@ def main(config: LinearOptions) -> None:
             f"{data.features} features"
         )
 
-        for epoch in session.epochs(config, {"weights": Weights(weights)}):
+        for epoch in session.epochs(config, training.parts):
             trained = training.epoch(epoch)
             validated = evaluate(config.model, weights, validation, session)
             quality = (
@@ -98,11 +111,22 @@ class Training:
         self._config = config
         self._samples = data.train
         self._weights = weights
+        self._velocity = torch.zeros_like(weights)
         self._session = session
         self._loss = LOSSES[config.model]
         self._steps = rows // config.batch_size
         smoothness = self._loss.smoothness * data.largest_norm2 + config.l2
         self._first_rate = config.learning_rate / smoothness
+        self._compiled = None
+        if config.framework != "torch":
+            sgd = Sgd(config.batch_size, weight_decay=config.l2)
+            loss = LINEAR[config.model]
+            self._compiled = LinearSteps(session, config.framework, weights, loss, sgd)
+
+    @property
+    def parts(self) -> dict[str, Stateful]:
+        """The state that a checkpoint holds."""
+        return {"weights": Weights(self._weights), "velocity": Weights(self._velocity)}
 
     @torch.inference_mode()
     def epoch(self, number: int) -> "Fit":
@@ -119,21 +143,18 @@ class Training:
         # Of the last steps: the losses of several are computed in a fraction of the time.
         recent: list[tuple[torch.Tensor, torch.Tensor]] = []
         total = Fit()
+        if self._compiled:
+            self._compiled.begin()
         for step, first in enumerate((blocks * config.batch_size).tolist()):
-            with tracker.phase("forward"):
-                batch = self._samples[first + share.start : first + share.stop]
-                scores = batch.rows.scores(self._weights)
-                slopes = self._loss.derivative(scores, batch.targets).div_(config.batch_size)
-            with tracker.phase("backward"):
-                batch.rows.weighted_sum_(gradient, slopes)
-                session.execution.synchronize()
-            with tracker.phase("communication"):
-                session.world.sum_(gradient)
-                session.execution.synchronize()
-            with tracker.phase("optimizer"):
-                epochs = number + step / self._steps
-                rate = self._first_rate * math.pow(1 + epochs, -config.decay)
-                self._weights.mul_(1 - rate * config.l2).add_(gradient, alpha=-rate)
+            batch = self._samples[first + share.start : first + share.stop]
+            epochs = number + step / self._steps
+            rate = self._first_rate * math.pow(1 + epochs, -config.decay)
+            if self._compiled:
+                with tracker.phase("data"):
+                    rows = batch.rows.dense(len(self._weights))
+                scores = self._compiled.step(rows, batch.targets, rate)
+            else:
+                scores = self._step(batch, gradient, rate)
             tracker.step(samples=len(batch))
             recent.append((scores, batch.targets))
             passed = session.deadline_has_passed()
@@ -146,7 +167,29 @@ class Training:
                     tracker.log(recorded, step=tracker.steps)
             if passed:
                 break
+        if self._compiled:
+            self._compiled.end()
         return total
+
+    def _step(self, batch: Samples, gradient: torch.Tensor, rate: float) -> torch.Tensor:
+        """Take a step with all ranks; return the scores of this rank's rows before it."""
+        config, session, tracker = self._config, self._session, self._session.tracker
+        with tracker.phase("forward"):
+            scores = batch.rows.scores(self._weights)
+            slopes = self._loss.derivative(scores, batch.targets).div_(config.batch_size)
+        with tracker.phase("backward"):
+            batch.rows.weighted_sum_(gradient, slopes)
+            session.execution.synchronize()
+        with tracker.phase("communication"):
+            session.world.sum_(gradient)
+            session.execution.synchronize()
+        with tracker.phase("optimizer"):
+            if config.momentum:
+                self._velocity.mul_(config.momentum).add_(gradient)
+                self._velocity.add_(self._weights, alpha=config.l2)
+                gradient.add_(self._velocity, alpha=config.momentum)
+            self._weights.mul_(1 - rate * config.l2).add_(gradient, alpha=-rate)
+        return scores
 
 
 @torch.inference_mode()

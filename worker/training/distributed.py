@@ -9,7 +9,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import nn
 
 from mlbench import MLBenchError
-from mlbench.options import Backend, DeviceOptions, ModelOptions
+from mlbench.options import Backend, DeviceOptions, ImageModelOptions, ModelOptions
 
 # PyTorch waits 30 minutes. A step takes seconds at most, so a peer this late will not come.
 _TIMEOUT = timedelta(seconds=60)
@@ -62,6 +62,28 @@ class World:
         if self.size > 1:
             with self.noticing_lost_peers():
                 dist.broadcast(tensor, src=source)
+
+    def gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
+        """Return the tensors of all ranks, which have one shape, in order of ranks."""
+        own = tensor.to(self.device)
+        gathered = [torch.empty_like(own) for _ in range(self.size)]
+        with self.noticing_lost_peers():
+            dist.all_gather(gathered, own)
+        return [of_rank.to(tensor.device) for of_rank in gathered]
+
+    def swap(self, tensor: torch.Tensor, peers: Sequence[int]) -> list[torch.Tensor]:
+        """Send ``tensor`` to each of the peers, and return what each of them sends at once."""
+        own = tensor.to(self.device)
+        received = [torch.empty_like(own) for _ in peers]
+        messages = [
+            message
+            for peer, buffer in zip(peers, received, strict=True)
+            for message in (dist.P2POp(dist.isend, own, peer), dist.P2POp(dist.irecv, buffer, peer))
+        ]
+        with self.noticing_lost_peers():
+            for work in dist.batch_isend_irecv(messages):
+                work.wait()
+        return [buffer.to(tensor.device) for buffer in received]
 
     def prepare(self, work: Callable[[], T]) -> T:
         """Return the result of ``work`` once it has ended on all ranks.
@@ -234,7 +256,9 @@ class Execution:
 
     @property
     def _format(self) -> torch.memory_format:
-        return torch.channels_last if self.options.channels_last else torch.contiguous_format
+        options = self.options
+        last = isinstance(options, ImageModelOptions) and options.channels_last
+        return torch.channels_last if last else torch.contiguous_format
 
 
 def set_up(options: DeviceOptions, world: World) -> Execution:

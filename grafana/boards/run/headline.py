@@ -7,6 +7,7 @@ from grafana_foundation_sdk.models.common import BigValueTextMode
 
 from grafana import links, thresholds
 from grafana.boards.run.queries import (
+    DISTURBED,
     RUN,
     TRAIN_LOSS,
     VAL_LOSS,
@@ -15,6 +16,7 @@ from grafana.boards.run.queries import (
 )
 from grafana.boards.run.speed import THROUGHPUT
 from grafana.figures import figure
+from grafana.panels import BY_THRESHOLD
 from grafana.queries import by, called, column, latest, moment, value
 from grafana.transformations import one_row
 from mlbench import names
@@ -56,6 +58,9 @@ _SPEED = now_or_whole(
 
 _RATIO = f"run_rank:mlbench_worker_straggler:ratio1m{{{RUN}}}"
 _SLOWEST = f"topk(1, {now_or_whole(_RATIO, f'avg_over_time({_RATIO}[$__range])')})"
+
+_SHARE = f"{DISTURBED}{{{RUN}}}"
+_WAITS = f"topk(1, {now_or_whole(_SHARE, f'avg_over_time({_SHARE}[$__range])')})"
 
 _FIRING = f'ALERTS{{{RUN},alertstate="firing"}}'
 _ALERTS = (
@@ -117,9 +122,20 @@ HEADLINE: Final = (
     _tile(
         "Samples/s",
         "Training samples a second of all ranks together, evaluation left out: now, or once the "
-        "run has ended the mean of its whole training.",
+        "run has ended the mean of its whole training. Red is for how much of the time a rank "
+        "waited for a core that something else had: such a speed is not the run's own.",
         value(_SPEED, "samples/s"),
+        value(_WAITS, "rank {{rank}} waits"),
+        size=20,
         decimals=0,
+        show=BigValueTextMode.VALUE_AND_NAME,
+        overrides={
+            "/waits$/": {
+                "unit": "percentunit",
+                "color": BY_THRESHOLD,
+                "thresholds": thresholds.DISTURBED,
+            }
+        },
         no_value="No samples in this range",
     ),
     _tile(

@@ -45,11 +45,12 @@ LEARNING: Final = (
         no_value="No loss in this range",
     ),
     _by_time(
-        "Accuracy by time",
+        "Accuracy or perplexity by time",
         "Share of what is classified correctly: of the whole validation set after each epoch, and "
-        "of the training data as it comes. Dashed: the goal.",
+        "of the training data as it comes. Of a language model the perplexity, which should fall. "
+        "Dashed: the goal.",
         recorded(curves(_ACCURACY), "{{curve}}"),
-        no_value="No accuracy in this range",
+        no_value="No accuracy or perplexity in this range",
     ),
 )
 
@@ -86,8 +87,8 @@ BY_STEP: Final = (
         f"{TRAIN_LOSS}|{VAL_LOSS}",
     ),
     _by_step(
-        "Accuracy by step",
-        "The same accuracies over the training step: at each step, the newest that is known.",
+        "Accuracy or perplexity by step",
+        "The same over the training step: at each step, the newest that is known.",
         _ACCURACY,
         f"{TRAIN_ACCURACY}|{VAL_ACCURACY}",
     ),

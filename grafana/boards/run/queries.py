@@ -20,8 +20,8 @@ RANKS: Final = f'{RUN},rank=~"$rank"'
 # Metrics by the names that the tasks and most other code give them.
 TRAIN_LOSS: Final = f"{names.TRAIN_LOSS}|loss"
 VAL_LOSS: Final = "val_(global_)?loss"
-TRAIN_ACCURACY: Final = "train_(Prec@1|R2|acc|accuracy)|accuracy"
-VAL_ACCURACY: Final = "val_(global_)?(Prec@1|R2|acc|accuracy)"
+TRAIN_ACCURACY: Final = "train_(Prec@1|R2|acc|accuracy|Perplexity)|accuracy"
+VAL_ACCURACY: Final = "val_(global_)?(Prec@1|R2|acc|accuracy|Perplexity)"
 
 PHASES: Final = "|".join(names.phase_metric(phase) for phase in names.PHASES)
 # What a rank does itself: in the others it waits, or does not train.
@@ -30,6 +30,8 @@ WORK: Final = "|".join(
     for phase in names.PHASES
     if phase not in ("communication", "evaluation")
 )
+
+DISTURBED: Final = "run_rank:mlbench_worker_disturbed:share1m"
 
 # Of more ranks than this, the worst few are drawn by name, beside a band of all.
 _NAMED: Final = 5
@@ -89,7 +91,7 @@ def of_ranks(expr: str, worst: str = "topk") -> str:
     )
     return while_running(
         f'label_replace({named}, "rank", "rank $1", "rank", "(.*)")'
-        f" or ({edges}) and on (run_id) mlbench_run_workers{{{RUN}}} > {_NAMED}",
+        f" or ({edges}) and on (run_id) mlbench_run_world_size{{{RUN}}} > {_NAMED}",
         RUN,
     )
 

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Final
 
 from grafana import links, thresholds
-from grafana.boards.run.queries import OF_RANKS, RANKS, RUN, of_pods, of_ranks
+from grafana.boards.run.queries import DISTURBED, OF_RANKS, RANKS, RUN, of_pods, of_ranks
 from grafana.graphs import lines
 from grafana.panels import NO_DATA, dashed, markdown
 from grafana.queries import (
@@ -24,7 +24,8 @@ from mlbench import names, palette
 RANK_TABLE: Final = rows(
     "Ranks",
     "Each rank of the run, the slowest first: how long it computes for a step against the median "
-    "of the others, how far it came and when, where it ran. A click on its name leads to its log.",
+    "of the others, for which part of the time it waited for others' work, how far it came and "
+    "when, where it ran. A click on its name leads to its log.",
     column("info", by("rank, pod", latest(f"mlbench_worker_info{{{RANKS}}}"))),
     column("running", by("rank", latest(f"mlbench_worker_running{{{RANKS}}}"))),
     column(
@@ -32,6 +33,7 @@ RANK_TABLE: Final = rows(
         f"avg by (rank) (avg_over_time(run_rank:mlbench_worker_straggler:ratio1m{{{RANKS}}}"
         "[$__range]))",
     ),
+    column("waited", f"avg by (rank) (avg_over_time({DISTURBED}{{{RANKS}}}[$__range]))"),
     column("step", by("rank", latest(f'mlbench_run_metric{{{RANKS},metric="{names.STEP}"}}'))),
     column("age", by("rank", f"run_rank:mlbench_worker_progress:age_seconds{{{RANKS}}}")),
     column(
@@ -46,6 +48,13 @@ RANK_TABLE: Final = rows(
             decimals=2,
             width=135,
             colours=thresholds.STRAGGLER,
+        ),
+        Column(
+            "waited",
+            unit="percentunit",
+            decimals=0,
+            width=80,
+            colours=thresholds.DISTURBED,
         ),
         Column("step", unit="none", decimals=0, width=80),
         Column("age", "last step ago", unit="s", decimals=0, width=145),
@@ -104,6 +113,17 @@ def _of_rule(rule: str, worst: str = "topk") -> Query:
 _by_rank = partial(lines, data_points=100, overrides={**OF_RANKS, "limit": dashed(palette.RED)})
 RESOURCES: Final = (
     _by_rank(
+        "Waiting for others",
+        "Share of the time in which each rank waits for a core that something else has, or a "
+        "hypervisor has its cores. Above the dashed line the run is disturbed: its times are not "
+        "its own. Of many ranks: the five that wait most, and the band of all.",
+        graph(of_ranks(f"avg_over_time({DISTURBED}{{{RANKS}}}[$__rate_interval])"), "{{rank}}"),
+        unit="percentunit",
+        width=6,
+        limits=thresholds.DISTURBED,
+        no_value="Not measured in this range",
+    ),
+    _by_rank(
         "CPU",
         "Processor cores that each rank uses, and the limit: those that it may use, or its share "
         "of its machine. A rank far below it waits for something. Of many: the five that use the "
@@ -111,6 +131,7 @@ RESOURCES: Final = (
         _of_rule("container_cpu_usage_seconds:irate1m"),
         graph(while_running(_CPU_LIMIT, RUN), "limit"),
         unit=CORES,
+        width=6,
         no_value="No CPU use in this range",
     ),
     _by_rank(
@@ -120,6 +141,7 @@ RESOURCES: Final = (
         _of_rule("mlbench_gpu_utilization_ratio:avg", "bottomk"),
         unit="percentunit",
         most=1,
+        width=6,
         no_value="No GPU in use in this range",
     ),
     _by_rank(
@@ -128,6 +150,7 @@ RESOURCES: Final = (
         "is a leak; at its limit, if it has one, a worker is killed.",
         _of_rule("container_memory_working_set_bytes:sum"),
         unit="bytes",
+        width=6,
         no_value="No memory use in this range",
     ),
 )

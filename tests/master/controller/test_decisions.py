@@ -191,6 +191,14 @@ def test_a_run_whose_samples_do_not_add_up_fails(delivery: SampleCounts) -> None
     assert end_of(failed).reason == f"rank 1 on w-1 exited with code 3; {missing}"
 
 
+def test_a_worker_with_several_ranks_has_the_name_of_its_pod() -> None:
+    ranks = [replace(one, has_several=True) for one in (exited(0), exited(3))]
+    assert end_of(with_ranks(*ranks)) == End(7, "FAILED", "w-1 exited with code 3", 1)
+    ranks[1] = replace(ranks[1], failure="rank 3: RuntimeError: no (train.py:12)")
+    reason = "w-1: rank 3: RuntimeError: no (train.py:12)"
+    assert end_of(with_ranks(*ranks)) == End(7, "FAILED", reason)
+
+
 @pytest.mark.parametrize("delivered", [True, False])
 def test_only_a_run_that_is_to_be_finished_waits_long_for_its_count(delivered: bool) -> None:
     failed = with_ranks(exited(-15), exited(1, at=NOW - 9), delivered=delivered)
@@ -218,7 +226,7 @@ def test_only_a_run_that_is_to_be_finished_waits_long_for_its_count(delivered: b
     ],
 )
 def test_the_first_failure_is_named(ranks: Sequence[RankView], cause: int) -> None:
-    assert end_of(with_ranks(*ranks, delivery=COUNTED)).failed_rank == cause
+    assert end_of(with_ranks(*ranks, delivery=COUNTED)).reason.startswith(f"rank {cause} ")
 
 
 @pytest.mark.parametrize("ranks", [[exited(-15)] * 2, [exited(0)] * 2, [exited(1), lost()]])
@@ -317,7 +325,7 @@ def test_a_run_stopped_at_its_deadline_is_finished_whatever_its_exit_codes(code:
         ),
         (
             stopped(replace(exited(-15), failure="its file was replaced")),
-            End(7, "FAILED", f"{DEADLINE}; rank 0 on w-0: its file was replaced", 0),
+            End(7, "FAILED", f"{DEADLINE}; rank 0 on w-0: its file was replaced"),
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """The executor: each action does what it says, also twice, also half done before."""
 
+import socket
 import time
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
+from master import runs
 from master.controller.actions import Assign, End, MarkLost, Scale, StopRanks, Wait
 from master.controller.decisions import decide
 from master.controller.executor import Executor, command
@@ -31,27 +33,27 @@ class FakePool:
 
     scaled: list[tuple[int, Shape, AbstractSet[str]]] = field(default_factory=list)
     gone: bool = False
+    port: int = 0
 
     def pods(self) -> list[PodStatus]:
-        return [_pod(f"w-{i}") for i in range(2)]
+        return [self.pod(f"w-{i}") for i in range(3)]
 
     def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
         self.scaled.append((workers, shape, busy))
 
-    def place(self, workers: Sequence[str], num_cpus: float | None) -> Placement | None:
+    def place(self, workers: Sequence[str], shape: Shape) -> Placement | None:
         if self.gone:
             return None
         cores = tuple((i,) for i in range(len(workers)))
-        return Placement("10.0.0.1", 29500, cores, tuple(map(_pod, workers)))
+        return Placement("10.0.0.1", 29500, cores, tuple(map(self.pod, workers)))
 
     def explain(self) -> str:
         return ""
 
-
-def _pod(name: str) -> PodStatus:
-    number = int(name[-1])
-    made = PodStatus(name, number, "Running", "10.0.0.1", "n", {})
-    return replace(made, uid=f"uid-{number}", image=f"worker@sha256:{number}")
+    def pod(self, name: str) -> PodStatus:
+        number, ip = int(name[-1]), "127.0.0.1" if self.port else "10.0.0.1"
+        made = PodStatus(name, number, "Running", ip, "n", {}, self.port)
+        return replace(made, uid=f"uid-{number}", image=f"worker@sha256:{number}")
 
 
 @pytest.fixture
@@ -92,6 +94,20 @@ def test_a_run_says_what_it_waits_for_until_it_begins(
     assert (reload(ordered).state, reload(ordered).waiting) == ("STARTED", None)
     found = [(rank.pod_uid, rank.image) for rank in ranks(ordered)]
     assert found == [("uid-0", "worker@sha256:0"), ("uid-1", "worker@sha256:1")]
+
+
+def test_workers_of_a_run_are_woken_to_begin_and_to_stop(
+    executor: Executor, pool: FakePool, ordered: Run
+) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agents:
+        agents.bind(("127.0.0.1", 0))
+        agents.setblocking(False)
+        pool.port = agents.getsockname()[1]
+        for action in (Assign(ordered.id, 1, BEGIN), StopRanks(ordered.id)):
+            executor.perform(action)
+            assert [agents.recv(1) for _ in BEGIN] == [b"", b""]
+            with pytest.raises(BlockingIOError):
+                agents.recv(1)
 
 
 @pytest.mark.both_databases
@@ -190,6 +206,23 @@ def test_a_rank_is_lost_for_good(executor: Executor, run: Run) -> None:
     Rank.update(exit_code=0, exited_at=3.0).where(Rank.rank == other.rank).execute()
     executor.perform(MarkLost(run.id, 1, 1, 5.0, "silent"))
     assert ranks(run)[1].exited_at == 3.0
+
+
+@pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
+def test_a_clock_that_is_set_makes_no_run_longer(
+    executor: Executor, run: Run, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    right = time.time
+    Run.update(state="INITIALIZED", attempt=0).execute()
+    executor.perform(Assign(run.id, 1, BEGIN))
+    monkeypatch.setattr("master.run_time.time.time", lambda: right() + jump)
+    executor.perform(Assign(run.id, 2, BEGIN))
+    executor.perform(End(run.id, "FINISHED"))
+    ended, again = reload(run), ranks(run)[-1]
+    times = [ended.started_at or 0, again.assigned_at, ended.finished_at or 0]
+    assert times == sorted(times)
+    assert times[-1] - times[0] < 10
+    assert [again.clock_ahead, ended.clock_set_seconds] == pytest.approx([jump] * 2, abs=0.5)
 
 
 @pytest.mark.both_databases
@@ -313,6 +346,21 @@ def test_stop_at_any_moment(loop: Loop, turns: int) -> None:
     assert loop.state == "STOPPED"
     loop.turn(2)
     assert [agent.report["state"] for agent in loop.agents] == ["idle", "idle"]
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("turns", range(7))
+def test_delete_at_any_moment(loop: Loop, turns: int) -> None:
+    """Whichever controller carries it out."""
+    loop.turn(turns)
+    assert not runs.delete(loop.run)
+    for _ in range(6):
+        replace(loop).turn()
+    assert not Run.select().exists()
+    assert not Rank.select().exists()
+    loop.turn(2)
+    assert [agent.report["state"] for agent in loop.agents] == ["idle", "idle"]
+    loop.executor.perform(End(loop.run.id, "STOPPED"))
 
 
 def test_a_run_ends_though_an_agent_never_stops_its_rank(loop: Loop) -> None:

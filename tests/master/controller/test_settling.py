@@ -4,11 +4,14 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from peewee import Database, fn
 
 from master import runs, sweeping
+from master.archives.sealing import Sealer
+from master.archives.store import ArchiveStore
 from master.controller import settling
 from master.controller.settling import KEPT_SECONDS, Settler
 from master.models import Chunk, Run, Series, Stream, run_owner
@@ -32,11 +35,13 @@ ENDED = SampleCounts(recorded=21, in_prometheus=20, kept=1)
 class Master:
     """What the controller does with samples, a step at a time."""
 
-    def __init__(self, server: PrometheusServer) -> None:
+    def __init__(self, server: PrometheusServer, archives: ArchiveStore) -> None:
         self.server = server
         self.writer, self.prometheus = RemoteWriter(server.url), PrometheusClient(server.url)
         self.delivery = Delivery(self.writer)
         self.settler = Settler(self.prometheus, self.delivery, look_seconds=0.0)
+        self.reader = SeriesReader(self.prometheus, archives)
+        self.sealer = Sealer(self.reader)
 
     def make_ended(self, state: str = "FINISHED") -> Run:
         """Store a run that has ended just now, and deliver and count it."""
@@ -46,16 +51,19 @@ class Master:
         deliver_all(self.delivery)
         self.settler.turn()
         assert reload(run).delivery == asdict(ENDED)
+        self.sealer.turn()
         return run
 
     def values(self, run: Run) -> int:
-        series = SeriesReader(self.prometheus).run(run.id, Selection())
+        series = self.reader.run(run.id, Selection())
         return sum(len(points) for _, pieces in series for points in pieces)
 
 
 @pytest.fixture
-def master(own_prometheus: PrometheusServer, database: Database) -> Iterator[Master]:
-    found = Master(own_prometheus)
+def master(
+    own_prometheus: PrometheusServer, database: Database, tmp_path: Path
+) -> Iterator[Master]:
+    found = Master(own_prometheus, ArchiveStore(str(tmp_path / "archive")))
     yield found
     found.writer.close()
     found.prometheus.close()
@@ -209,6 +217,9 @@ def test_samples_missing_an_hour_later_are_delivered_again(master: Master) -> No
     deliver_all(master.delivery)
     master.settler.turn()
     assert reload(run).delivery == asdict(ENDED)
+    assert reload(run).settled_at is None, "its archive is due again"
+    master.sealer.turn()
+    master.settler.turn()
     assert reload(run).settled_at is not None
     assert Chunk.select().count() == 0
 
@@ -223,6 +234,7 @@ def test_a_stopped_run_whose_count_disagrees_later_says_so(master: Master) -> No
         missing = "samples are missing: 2 recorded, 0 in Prometheus, 0 kept"
         assert reload(run).reason == f"why; {missing}\nstderr"
         assert reload(run).delivery == asdict(SampleCounts(2, 0, 0))
+        master.sealer.turn()
         age(run)
     assert reload(run).settled_at is not None
 

@@ -7,21 +7,31 @@ import httpx
 import pytest
 from peewee import Database
 
+from master import sets
 from master.models import Pod, Run
+from master.orders import SetOrder
 from master.recording import streams
+from master.settings import Limits
 from tests.conftest import PrometheusServer, free_port
 from tests.master.making import key, line, make_ranks, make_run, record
 from tests.serving import serve_master
 
+_SET = {
+    "name": "scaling",
+    "benchmark": "digits",
+    "num_cpus": 1,
+    "places": [{"num_workers": 2, "seed": 1}, {"num_workers": 1, "seed": 1}],
+}
 _PODS = ("local-mlbench-worker-0", "local-mlbench-worker-1")
 
 
 @pytest.fixture
 def example_run(database: Database) -> Run:
-    """Run 1 of the examples: active, on two pods, with a log and a sample; others have ended."""
+    """Run 1 of the examples: active, of a set, with a log and a sample; others have ended."""
     for name in _PODS:
         Pod.create(name=name, phase="Running", ip="127.0.0.1", node="here", labels={})
-    run = make_run(id=1)
+    sets.register(SetOrder.model_validate(_SET), Limits())
+    run = make_run(id=1, set_name="scaling", place=1)
     make_ranks(run, _PODS)
     streams.append(key(run, 1, "stdout"), 0, b"text\n")
     record(run, line(run.created_at, train_loss=0.31), rank=1)

@@ -22,6 +22,10 @@ AGENT = as_pod("local-mlbench-worker-0")
 _DOCUMENT: dict[str, Any] = {}
 
 
+_OF_FILES = ("import_archive", "get_archive")
+"""Their examples are no whole archives; tests of importing take and give real ones."""
+
+
 @dataclass(frozen=True)
 class Described:
     """An operation of the document."""
@@ -145,6 +149,8 @@ def test_the_application_reads_and_answers_what_the_examples_say(
     read: set[str],
 ) -> None:
     for operation in operations:
+        if operation.name in _OF_FILES:
+            continue
         read.clear()
         for kind, body in operation.bodies() or [("", None)]:
             check_answer(document, operation, send(api, operation, kind, body))

@@ -73,7 +73,7 @@ def make_manifest(namespace: str = "here") -> Object:
             },
         },
         "initContainers": {
-            "bandwidth": {"name": "bandwidth", "command": ["true"], **init},
+            "network": {"name": "network", "command": ["true"], **init},
             "agent": {"name": "agent", "command": ["true"], **init},
         },
     }

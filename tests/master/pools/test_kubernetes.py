@@ -76,7 +76,7 @@ def test_it_opens_as_the_environment_says(
 def test_pods_come_and_where_ranks_meet(pool: KubernetesPool, proxy: Proxy) -> None:
     settle(pool, 2)
     assert set(changes(proxy)) == {("PATCH", "services"), ("PATCH", "statefulsets")}
-    placement = pool.place([f"{NAME}-1", f"{NAME}-0"], 0.5)
+    placement = pool.place([f"{NAME}-1", f"{NAME}-0"], Shape(0.5))
     assert placement is not None
     assert [pod.name for pod in placement.pods] == [f"{NAME}-1", f"{NAME}-0"]
     assert (placement.master_addr, placement.master_port) == (placement.pods[0].ip, 29500)
@@ -99,8 +99,8 @@ def test_nothing_is_asked_where_nothing_differs(pool: KubernetesPool, proxy: Pro
 def test_another_shape_replaces_the_pods(pool: KubernetesPool, cluster: StandIn) -> None:
     before = settle(pool, 2)
     pool.scale(3, Shape(), frozenset())
-    assert pool.place([f"{NAME}-0", f"{NAME}-1"], None) is None, "they are of the shape before"
-    assert pool.place([f"{NAME}-7"], None) is None
+    assert pool.place([f"{NAME}-0", f"{NAME}-1"], Shape()) is None, "they are of the shape before"
+    assert pool.place([f"{NAME}-7"], Shape()) is None
     assert not set(settle(pool, 3, Shape())) & set(before)
     settle(pool, 1, Shape())
     assert list(cluster.objects["pods"]) == [f"{NAME}-0"]
@@ -191,7 +191,7 @@ def test_nothing_is_known_before_it_was_seen(pool: KubernetesPool) -> None:
     pool = KubernetesPool(pool._api, pool._settings, pool._manifest, pool._defaults)
     assert pool.pods() is None
     assert pool.explain() == "the cluster's pods are not known yet"
-    assert pool.place([f"{NAME}-0"], None) is None
+    assert pool.place([f"{NAME}-0"], Shape()) is None
 
 
 @pytest.mark.parametrize(("nth", "after"), [(1, False), (1, True), (2, True), (3, False)])

@@ -160,11 +160,11 @@ Spoil = Callable[[Object], object]
     ("spoil", "shape", "words"),
     [
         (
-            lambda stated: stated["initContainers"]["bandwidth"].update(
+            lambda stated: stated["initContainers"]["network"].update(
                 command=["sh", "-c", "echo no NET_ADMIN; exit 2"]
             ),
             Shape(max_bandwidth=20.0),
-            "limiting the bandwidth failed: Error, exit code 2: no NET_ADMIN",
+            "shaping what it sends failed: Error, exit code 2: no NET_ADMIN",
         ),
         (
             lambda stated: worker_of(stated).update(envFrom=[{"secretRef": {"name": "none"}}]),

@@ -3,6 +3,8 @@
 import os
 import socket
 from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from master.pools.base import PodStatus, Shape
 from master.pools.local import LocalPool, share_cores
 from master.settings import Settings
 from mlbench.pool import LocalWorker, PoolFiles
+from mlbench.shaping import Shaping
 
 
 @pytest.fixture
@@ -20,7 +23,7 @@ def pool(settings: Settings) -> LocalPool:
 def test_pods_are_what_the_supervisor_says(pool: LocalPool) -> None:
     assert (pool.pods(), pool.explain()) == ([], "")
     gone = LocalWorker("w-1", False, "it ended with 1")
-    pool.files.write_status([LocalWorker("w-0", alive=True), gone])
+    pool.files.write_status([LocalWorker("w-0", alive=True, port=9500), gone])
     first, second = pool.pods()
     assert first == PodStatus(
         name="w-0",
@@ -29,6 +32,7 @@ def test_pods_are_what_the_supervisor_says(pool: LocalPool) -> None:
         ip="127.0.0.1",
         node=os.uname().nodename,
         labels={"app": "mlbench", "component": "worker", "release": "local"},
+        port=9500,
     )
     assert (second.name, second.number, second.phase) == ("w-1", 1, "Failed")
     assert pool.explain() == "w-1 is not there: it ended with 1"
@@ -38,15 +42,29 @@ def test_ranks_meet_at_a_free_port_of_this_machine(pool: LocalPool) -> None:
     pool.scale(2, Shape(), frozenset())
     assert pool.files.read_wanted() == 2, "the supervisor is told"
     pool.files.write_status([LocalWorker("w-0", alive=True), LocalWorker("w-1", alive=True)])
-    assert pool.place(["w-0", "w-2"], 1) is None
-    placement = pool.place(["w-1", "w-0"], 1)
+    assert pool.place(["w-0", "w-2"], Shape(1)) is None
+    placement = pool.place(["w-1", "w-0"], Shape(1))
     assert placement is not None
     assert [pod.name for pod in placement.pods] == ["w-1", "w-0"]
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", placement.master_port))
+    first, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    assert placement.master_port < int(first), "no connection takes it before rank 0 listens"
     here = os.sched_getaffinity(0)
     assert len(placement.cpus) == 2
     assert all(len(cores) == 1 and set(cores) <= here for cores in placement.cpus)
+    assert placement.hosts == ["127.0.0.1"] * 2
+
+
+def test_ranks_whose_network_is_shaped_meet_in_one_of_their_own(pool: LocalPool) -> None:
+    pool.files.write_status([LocalWorker("w-0", alive=True), LocalWorker("w-1", alive=True)])
+    placement = pool.place(["w-0", "w-1"], Shape(max_bandwidth=20.0))
+    assert placement is not None
+    assert placement.hosts == [plug.address for plug in placement.plugs]
+    assert placement.master_addr == placement.hosts[0]
+    first, second = map(IPv4Address, placement.hosts)
+    assert (int(second) - int(first), first in IPv4Network("198.18.0.0/15")) == (1, True)
+    assert [plug.shaping for plug in placement.plugs] == [Shaping(20.0)] * 2
 
 
 @pytest.mark.parametrize(

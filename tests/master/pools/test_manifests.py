@@ -97,8 +97,14 @@ def test_gpus(manifest: Manifest) -> None:
 def test_bandwidth(manifest: Manifest, default: float, asked: float | None, limit: str) -> None:
     made = make(manifest, defaults=PodDefaults(1.0, default, 0), max_bandwidth=asked)
     [limiter] = pod_of(made)["initContainers"]
-    assert limiter["name"] == "bandwidth"
+    assert limiter["name"] == "network"
     assert limiter["env"] == [{"name": "MLBENCH_BANDWIDTH_MBIT", "value": limit}]
+
+
+def test_latency_and_loss(manifest: Manifest) -> None:
+    [shaper] = pod_of(make(manifest, latency_ms=5.0, loss_percent=0.1))["initContainers"]
+    told = [("MLBENCH_LATENCY_MS", "5"), ("MLBENCH_LOSS_PERCENT", "0.1")]
+    assert shaper["env"] == [{"name": name, "value": value} for name, value in told]
 
 
 def test_any_image(manifest: Manifest) -> None:
@@ -109,14 +115,19 @@ def test_any_image(manifest: Manifest) -> None:
     assert worker["command"] == ["python3", "-I", "/run/mlbench/agent.pyz"]
     assert worker["args"] == ["--pod", "$(MLBENCH_POD)"]
     names = [container["name"] for container in pod_of(made)["initContainers"]]
-    assert names == ["bandwidth", "agent", "the administrator's"]
+    assert names == ["network", "agent", "the administrator's"]
     assert worker_of(manifest.stateful_set)["image"] == IMAGE, "the manifest itself is as it was"
 
 
 def test_each_shape_has_a_label_of_its_own(manifest: Manifest, tmp_path: Path) -> None:
     shapes: list[dict[str, Any]] = [
         *({}, {"num_cpus": 0.5}, {"num_cpus": 1.0}),
-        *({"max_bandwidth": 20.0}, {"max_bandwidth": 30.0}, {"gpu_enabled": True}),
+        *(
+            {"max_bandwidth": 20.0},
+            {"max_bandwidth": 30.0},
+            {"latency_ms": 20.0},
+            {"gpu_enabled": True},
+        ),
         *({"image": "me/train:1"}, {"image": "me/train:2"}),
     ]
     labels = [shape_of(make(manifest, 2, **shape)) for shape in shapes]
@@ -161,7 +172,7 @@ def test_defaults_of_kubernetes_are_written_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "what"),
     [
-        (lambda stated: stated["initContainers"].pop("bandwidth"), "bandwidth"),
+        (lambda stated: stated["initContainers"].pop("network"), "network"),
         (lambda stated: worker_of(stated["statefulSet"]).update(name="x"), "a container named wor"),
         (lambda stated: stated["statefulSet"]["spec"].pop("selector"), "selector"),
     ],

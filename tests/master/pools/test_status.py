@@ -10,10 +10,13 @@ from master.pools.status import SeenPod, read_pod
 Object = dict[str, Any]
 
 
+PORTS = [{"name": "metrics", "containerPort": 9500, "protocol": "TCP"}]
+
+
 def pod(status: Object | None = None, **metadata: Any) -> Object:
     return {
         "metadata": {"name": "r-mlbench-worker-3", "uid": "u", **metadata},
-        "spec": {"nodeName": "n"},
+        "spec": {"nodeName": "n", "containers": [{"name": "worker", "ports": PORTS}]},
         "status": status or {},
     }
 
@@ -46,6 +49,7 @@ def test_a_pod_that_runs_was_just_made_or_is_about_to_end() -> None:
         ip="10.0.0.1",
         node="n",
         labels={"mlbench.shape": "s"},
+        port=9500,
         uid="u",
         image="me/train@sha256:0",
         usable=False,
@@ -94,8 +98,8 @@ def test_trouble_of_a_container(state: Object, trouble: str) -> None:
 @pytest.mark.parametrize(
     ("name", "state", "trouble"),
     [
-        ("bandwidth", {"state": ended(0, "Completed")}, ""),
-        ("bandwidth", {"state": ended(2)}, "limiting the bandwidth failed: Error, exit code 2"),
+        ("network", {"state": ended(0, "Completed")}, ""),
+        ("network", {"state": ended(2)}, "shaping what it sends failed: Error, exit code 2"),
         ("agent", BACK_OFF | {"lastState": ended(1)}, "bringing in the agent failed: Error, exit "),
         ("other", {"state": ended(1)}, "the init container other failed: Error, exit code 1"),
         ("agent", waiting("ErrImagePull", "x"), "worker image me/train:1 cannot be pulled: x"),

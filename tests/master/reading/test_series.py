@@ -1,7 +1,6 @@
 """Reading merges Prometheus, what waits and what is kept: each sample once, in order of time."""
 
 import itertools
-import json
 import math
 import threading
 import time
@@ -16,13 +15,14 @@ from master.models import Run, run_owner
 from master.reading import delivered, stored, windows
 from master.reading.points import Point
 from master.reading.promql import PrometheusClient, PrometheusError, QueryResult
-from master.reading.selection import Selection
-from master.reading.series import NamedSeries, SeriesReader
+from master.reading.selection import NamedSeries, Selection
+from master.reading.series import SeriesReader
 from master.recording import delivery as module
 from master.recording.delivery import Delivery
-from master.recording.samples import Sample
+from master.recording.posted import append_posted, open_posted
+from master.recording.samples import Sample, to_posted_lines
 from tests.conftest import PrometheusServer
-from tests.master.making import line, post, record
+from tests.master.making import NO_ARCHIVES, line, post, record
 
 pytestmark = pytest.mark.both_databases
 
@@ -31,7 +31,7 @@ ALL = Selection()
 
 @pytest.fixture
 def reader(prometheus: PrometheusClient) -> SeriesReader:
-    return SeriesReader(prometheus)
+    return SeriesReader(prometheus, NO_ARCHIVES)
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def test_only_the_metrics_that_are_wanted_are_asked_for(
     delivery.deliver_waiting()
     heard = Listening(shared_prometheus.url)
     wanted = Selection(names=("acc", "train_seconds", "absent"))
-    found = to_dict(SeriesReader(heard).run(run.id, wanted))
+    found = to_dict(SeriesReader(heard, NO_ARCHIVES).run(run.id, wanted))
     heard.close()
     assert sorted(found) == ["acc @ 0", "acc @ 1", "train_seconds @ 0", "train_seconds @ 1"]
     assert heard.samples == [4], "all in one query, and nothing else"
@@ -281,8 +281,9 @@ def test_series_of_one_name_are_read_as_one(
 ) -> None:
     now = round(time.time(), 3)
     record(run, line(now, a=1) + line(now + 2, a=3))
-    same = {"name": "a @ 0", "rank": "", "value": 2, "time": now + 1}
-    record(run, json.dumps(same).encode() + b"\n")
+    same = Sample("a @ 0", "", round((now + 1) * 1e6), 2.0)
+    open_posted(run_owner(run.id))
+    append_posted(run_owner(run.id), to_posted_lines([same]))
     for _ in range(2):
         assert [name for name, _ in reader.run(run.id, ALL)] == ["a @ 0"]
         assert values(read(reader, run)["a @ 0"]) == ["1", "2", "3"]

@@ -17,7 +17,7 @@ def delivering(
     stop = threading.Event()
 
     def run() -> None:
-        delivery.run(stop, on_recovery, idle_seconds=0.02)
+        delivery.run(stop, stop, on_recovery, idle_seconds=0.02)
         database.close()  # this thread's connection
 
     thread = threading.Thread(target=run)

@@ -10,8 +10,8 @@ from master import runs, sweeping
 from master.models import PostedBody, Run, Stream, pod_owner, run_owner
 from master.recording import posting
 from master.recording.limits import SeriesLimit
-from master.recording.posting import MAX_METADATA_BYTES, PostedSample
-from master.recording.samples import MAX_TEXT_LENGTH, Sample, parse_posted
+from master.recording.posting import PostedSample
+from master.recording.samples import MAX_METADATA_BYTES, MAX_TEXT_LENGTH, Sample, parse_posted
 from master.recording.streams import POSTED, read
 from tests.master.making import make_pod, make_run
 

@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
+from master import runs
+from master.events import events_of
 from master.models import Rank, Run, Stream, pod_owner, run_owner
 from master.recording.delivery import Delivery
 from master.recording.run_facts import store_facts
 from master.recording.samples import Sample, Settings, read_machine
 from mlbench.records import Goal
+from tests.master.making import QUIET, make_ranks, post, record
 from tests.master.making import deliver_all as deliver
-from tests.master.making import make_ranks, post, record
 
 pytestmark = pytest.mark.both_databases
 
@@ -32,7 +34,7 @@ def reached(run: Run) -> tuple[float | None, float | None]:
 
 
 def stated(**fields: Any) -> bytes:
-    return json.dumps({"time": 1763683200.5, **fields}).encode() + b"\n"
+    return json.dumps({"time": 1763683200.5} | fields).encode() + b"\n"
 
 
 def test_the_first_moment_counts_with_its_training_time(run: Run) -> None:
@@ -108,6 +110,46 @@ def test_the_first_machine_of_each_rank_stays(run: Run, delivery: Delivery) -> N
     assert hostnames(run) == ["agent", "b"]
     found = Rank.get(run=run, rank=0).machine
     assert found == read_machine(machine).to_fields()
+
+
+def test_the_last_disturbance_counts_which_the_agent_states(run: Run, delivery: Delivery) -> None:
+    make_ranks(run)
+    record(run, stated(disturbance=QUIET | {"seconds": 99}) + b"\n" + stated(disturbance=QUIET))
+    deliver(delivery)
+    assert Rank.get(run=run, rank=0).disturbance == QUIET
+    assert Rank.get(run=run, rank=1).disturbance is None
+
+
+def process(rank: int, restart: int = 0, at: float = 1763683200.5) -> bytes:
+    return stated(time=at, process={"rank": rank, "world_size": 4, "restart": restart})
+
+
+def test_processes_have_ranks_and_begin_anew(run: Run, delivery: Delivery) -> None:
+    make_ranks(run)
+    record(run, process(2) + process(3) + process(2, 1, 1763683205.0), rank=1)
+    deliver(delivery)
+    record(run, process(3, 1, 1763683204.0), rank=1)
+    deliver(delivery)
+    found = Run.get_by_id(run.id)
+    described = runs.describe(found)
+    assert (found.num_workers, described.world_size) == (2, 4)
+    assert [one.processes for one in described.ranks] == [(0,), (2, 3)]
+    [event] = [one for one in events_of(found) if one.kind == "restarted"]
+    assert (event.rank, event.attempt) == (1, 1)
+    assert event.time == "2025-11-21T00:00:04.000000Z"
+    assert event.text == "torchrun on w-1 began its processes anew (restart 1)"
+
+
+def test_no_worker_has_any_number_of_processes(run: Run, delivery: Delivery) -> None:
+    make_ranks(run)
+    lines = b"".join(
+        stated(process={"rank": i, "world_size": 5000, "restart": i}) for i in range(2000)
+    )
+    record(run, lines)
+    deliver(delivery)
+    found = Rank.get(run=run, rank=0).processes
+    assert found["ranks"] == list(range(1024))
+    assert len(found["restarts"]) == 1024
 
 
 def test_another_attempt_states_its_own_machine(run: Run, delivery: Delivery) -> None:

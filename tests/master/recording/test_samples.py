@@ -9,7 +9,9 @@ import pytest
 from master.recording.samples import (
     MALFORMED,
     MAX_MACHINE_BYTES,
+    MAX_METADATA_BYTES,
     MAX_TEXT_LENGTH,
+    Began,
     Sample,
     Settings,
     Statement,
@@ -24,7 +26,9 @@ from master.recording.samples import (
     to_posted_lines,
     whole_lines,
 )
-from mlbench.records import GitState, Goal, StatedMachine
+from mlbench.process import Process
+from mlbench.records import Disturbance, GitState, Goal, StatedMachine
+from tests.master.making import QUIET
 
 RECEIVED_US = 1_800_000_000_000_000
 
@@ -57,17 +61,19 @@ def test_lines_of_the_same_step_and_millisecond_share_its_sample() -> None:
     assert steps == [(1_000_100, 1.0), (1_000_300, 2.0), (1_001_100, 2.0)]
 
 
-def test_goals_settings_and_machines_are_no_samples() -> None:
+def test_what_is_stated_of_a_run_is_no_sample() -> None:
     settings: dict[str, Any] = {"device": "cpu", "compile": False, "rate": 0.1, "none": None}
     facts = {"hostname": "a", "cpu_limit": 2, "gpus": ["x"], "git": {"commit": "c", "dirty": None}}
     assert parse(
         '{"time":1,"goal":{"metric":"val","value":97,"lower_is_better":false}}',
         json.dumps({"time": 1, "settings": settings}),
         json.dumps({"time": 1, "machine": facts | {"of a later version": 1}}),
+        json.dumps({"time": 1, "disturbance": QUIET | {"of a later version": 1}}),
     ) == [
         Goal("val", 97.0, lower_is_better=False),
         Settings(settings),
         StatedMachine(hostname="a", cpu_limit=2.0, gpus=("x",), git=GitState(commit="c")),
+        Disturbance(**QUIET),
     ]
 
 
@@ -85,6 +91,24 @@ def test_the_largest_machine() -> None:
 def test_a_line_may_name_its_rank(rank: str) -> None:
     line = f'{{"name":"a","value":1,"time":1,"rank":{rank}}}'
     assert parse(line, rank="") == [Sample("a", "3", 1_000_000, 1.0)]
+
+
+def test_the_step_is_that_of_the_rank_of_its_line() -> None:
+    lines = [f'{{"time":1,"rank":{rank},"step":7,"metrics":{{"a":1}}}}' for rank in (2, 3)]
+    found = parse("\n".join(lines), rank="1")
+    assert [one[:2] for one in found if isinstance(one, Sample)] == [
+        *(("a", "2"), ("step", "2"), ("a", "3"), ("step", "3")),
+    ]
+
+
+def test_a_process_of_several_states_itself() -> None:
+    line = '{"time":5,"process":{"rank":3,"world_size":4,"restart":1}}'
+    assert parse(line) == [Began(Process(3, 4, 1), 5.0)]
+
+
+def test_a_line_may_have_metadata() -> None:
+    line = '{"name":"a","value":1,"time":1,"cumulative":true,"metadata":{"b":[2]}}'
+    assert parse(line) == [Sample("a", "0", 1_000_000, 1.0, True, {"b": [2]})]
 
 
 MALFORMED_LINES: list[str | bytes] = [
@@ -105,8 +129,14 @@ MALFORMED_LINES: list[str | bytes] = [
     ),
     *(
         f'{{"name":"a","value":1,"time":1,"rank":{rank}}}'
-        for rank in ("{}", "true", r'"\ud800"', r'"\u0000"', f'"{"x" * 65}"', f"1{'0' * 64}")
+        for rank in ("{}", "true", r'"\ud800"', '""', "-1", "1.0", "100000", f'"{"9" * 5000}"')
     ),
+    *(
+        f'{{"time":1,"process":{{"rank":{rank},"world_size":{size},"restart":{restart}}}}}'
+        for rank, size, restart in [(4, 4, 0), (-1, 4, 0), (0, "true", 0), (0, 1, "null")]
+    ),
+    '{"time":1,"process":[]}',
+    '{"name":"a","value":1,"time":1,"metadata":"' + "x" * MAX_METADATA_BYTES + '"}',
     '{"name":"a","value":1}',
     '{"name":"a","time":1}',
     '{"name":"a","value":1,"time":1,"step":[1]}',
@@ -130,7 +160,7 @@ MALFORMED_LINES: list[str | bytes] = [
             *(r'{"a":"\ud800"}', f'{{"a":{2**63}}}', f'{{"a":"{"x" * 1025}"}}'),
         )
     ),
-    json.dumps({"time": 1, "settings": {f"a{i}": 1 for i in range(101)}}),
+    json.dumps({"time": 1, "settings": {f"a{i}": 1 for i in range(501)}}),
     '{"machine":{"hostname":"a"}}',
     *(
         f'{{"time":1,"machine":{machine}}}'
@@ -140,6 +170,10 @@ MALFORMED_LINES: list[str | bytes] = [
             *(r'{"packages":{"\ud800":"1"}}', f'{{"memory_bytes":{2**63}}}'),
             f'{{"hostname":"{"x" * 1025}"}}',
         )
+    ),
+    *(
+        json.dumps({"time": 1, "disturbance": QUIET | wrong})
+        for wrong in ({"seconds": 0}, {"cores": 0}, {"seconds": None}, {"top": {"a": "1"}})
     ),
 ]
 

@@ -135,7 +135,7 @@ def test_it_waits_as_long_as_it_is_told(
     case.record_some()
     faulty.faults += [answers(429, "later", Retry_After=header), answers(500)]
     stop = Patience(times=3)
-    case.delivery.run(stop, lambda: None, idle_seconds=0.1)
+    case.delivery.run(stop, stop, lambda: None, idle_seconds=0.1)
     # Of its own accord it waits for twice as long each time, but for 5 s at most.
     assert stop.waits == [0.1, seconds, min(2 * seconds, 5.0), 0.1]
     case.deliver_all()

@@ -25,7 +25,14 @@ def test_a_local_stack(settings: Settings, prometheus: PrometheusClient) -> None
         "version": own_version(),
         "pool": "local",
         "workers": 2,
-        "limits": {"workers": 4, "cpus": 2.0, "whole_cpus": True, "bandwidth": None, "gpus": 0},
+        "limits": {
+            "workers": 4,
+            "cpus": 2.0,
+            "whole_cpus": True,
+            "bandwidth": {"most": None},
+            "gpus": 0,
+            "latency": True,
+        },
         "grafana": None,
         "prometheus": {"url": "http://127.0.0.1:9"},
     }

@@ -8,7 +8,7 @@ from falcon.testing import TestClient
 from master.models import Run
 from master.reading import logs
 from master.recording import streams
-from tests.master.making import key, make_run
+from tests.master.making import key, make_ranks, make_run
 
 
 @pytest.fixture
@@ -60,6 +60,19 @@ def test_the_whole_as_a_file(api: TestClient, run: Run, monkeypatch: pytest.Monk
     assert answer.headers["Content-Disposition"] == name
     nothing = api.simulate_get(f"/api/runs/{run.id}/logs/", params={"format": "text"})
     assert (nothing.status_code, nothing.content) == (200, b"")
+
+
+def test_the_processes_of_a_worker_have_one_log(api: TestClient, written: Run) -> None:
+    for rank, ranks in ((0, [0, 1]), (1, [2, 3])):
+        [worker] = make_ranks(written, [f"w-{rank}"], rank=rank)
+        worker.processes = {"ranks": ranks, "restarts": {}}
+        worker.save()
+    path = f"/api/runs/{written.id}/logs/"
+    first, *others = [api.simulate_get(path, params={"rank": rank}).json for rank in range(4)]
+    assert first["text"] == "eins\nzwölf\n"
+    assert others[0] == first
+    assert others[1] == others[2] != first
+    assert api.simulate_get(path, params={"rank": 4}).status_code == 400
 
 
 def test_an_earlier_attempt(api: TestClient, written: Run) -> None:

@@ -1,5 +1,6 @@
 """``GET /api/metrics/{pod or run}``: what is answered as JSON, and what is refused."""
 
+import json
 import time
 from typing import Any
 
@@ -58,6 +59,20 @@ def test_metadata_of_samples_is_answered_before_and_after_delivery(
         assert list(answer.json) == list(expected)
         newer = get_run(api, run, since=to_text(now_us + 1)).json
         assert [point["value"] for point in newer["a"]] == ["2", "3"]
+        delivery.deliver_waiting()
+
+
+def test_metadata_of_a_ranks_lines_are_answered_too(
+    api: TestClient, run: Run, delivery: Delivery
+) -> None:
+    at_us = time.time_ns() // 1_000_000 * 1000 + 250
+    said = {"time": at_us / 1e6, "name": "a", "value": "0.5", "metadata": "{rank: 0, epoch:1}"}
+    record(run, json.dumps(said).encode() + b"\n" + line(at_us // 1000 / 1000 + 1, a=1))
+    for _ in range(2):
+        first, second = get_run(api, run).json["a @ 0"]
+        assert (first["value"], first["metadata"]) == ("0.5", said["metadata"])
+        assert first["date"] == to_text(at_us), "to the microsecond"
+        assert second == {"date": to_text(at_us // 1000 * 1000 + 10**6), "value": "1"}
         delivery.deliver_waiting()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from base64 import b64encode
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,7 +11,9 @@ from falcon.testing import TestClient
 
 from master import manifest
 from master.models import Run
+from master.orders import kubernetes_name
 from mlbench import records
+from tests.conftest import USER_TOKEN
 from tests.master.making import make_ranks, make_run
 
 ORDER = {"name": "a", "benchmark": "steps"}
@@ -31,16 +34,19 @@ def test_order_and_look(api: TestClient) -> None:
     expected = records.Run(
         id=run["id"],
         name="a",
+        display_name="a",
         created_at=run["created_at"],
         started_at=None,
         finished_at=None,
         state="INITIALIZED",
         reason="",
         job_id=run["job_id"],
+        job_metadata={"command": "steps", "master_name": None, "pods": []},
         benchmark="steps",
         args={"steps": "5"},
         backend="gloo",
         num_workers=3,
+        world_size=3,
         num_cpus=1.0,
         max_restarts=2,
         attempt=0,
@@ -76,9 +82,11 @@ def test_a_run_that_goes_on(api: TestClient) -> None:
     assert found["goal_reached_at"] == "1970-01-01T00:00:01.250000Z"
     assert found["goal_train_seconds"] == 0.5
     assert found["ranks"] == [
-        {"rank": 0, "pod": "w-1", "exit_code": 1},
-        {"rank": 1, "pod": "w-2", "exit_code": 1},
+        {"rank": 0, "pod": "w-1", "exit_code": 1, "processes": [0]},
+        {"rank": 1, "pod": "w-2", "exit_code": 1, "processes": [1]},
     ]
+    job = {"command": "steps", "master_name": "w-1", "pods": ["w-1", "w-2"]}
+    assert (found["job_metadata"], found["display_name"]) == (job, "made")
 
 
 @pytest.mark.both_databases
@@ -127,7 +135,7 @@ def test_a_second_run_conflicts_until_the_first_has_ended(api: TestClient) -> No
 
 
 def test_a_wrong_field_is_named(api: TestClient) -> None:
-    wrong: dict[str, Any] = {"name": "Big", "num_workers": 5, "args": {"-": "1"}, "colour": "red"}
+    wrong: dict[str, Any] = {"name": "Big ", "num_workers": 5, "args": {"-": "1"}, "colour": "red"}
     for field, value in wrong.items():
         answer = post(api, **{field: value})
         assert (answer.status_code, answer.json["status"]) == (400, 400)
@@ -173,6 +181,33 @@ def test_all_of_mlbenchs_fields_as_a_form(api: TestClient) -> None:
     assert {key: answer.json[key] for key in told} == told
 
 
+@pytest.mark.both_databases
+def test_a_name_is_free_text(api: TestClient) -> None:
+    run = post(api, name="Größe: 7").json
+    assert (run["name"], run["display_name"]) == (kubernetes_name("Größe: 7"), "Größe: 7")
+    assert api.simulate_get("/api/runs/").json == [run]
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_known"),
+    [
+        ({}, True),
+        ({"Accept": "application/json, text/javascript"}, False),
+        ({"User-Agent": "curl/8.14"}, False),
+        ({"Authorization": f"Bearer {USER_TOKEN}"}, False),
+    ],
+)
+def test_the_original_client_alone_gets_a_short_list(
+    api: TestClient, changed: dict[str, str], is_known: bool
+) -> None:
+    make_run(display_name="Made", state="FAILED", reason="because " * 99)
+    login = b64encode(f"user:{USER_TOKEN}".encode()).decode()
+    its = {"Accept": "*/*", "User-Agent": "python-requests/2.32", "Authorization": f"Basic {login}"}
+    [run] = api.simulate_get("/api/runs/", headers=its | changed).json
+    told = {"name": "Made", "state": "failed", "num_workers": 2}
+    assert (told.items() <= run.items(), "reason" not in run) == (is_known, is_known)
+
+
 def test_stop(api: TestClient) -> None:
     run = make_run()
     answer = api.simulate_post(f"/api/runs/{run.id}/stop/")
@@ -188,7 +223,9 @@ def test_stop(api: TestClient) -> None:
 @pytest.mark.both_databases
 def test_delete(api: TestClient) -> None:
     run = make_run()
-    assert api.simulate_delete(f"/api/runs/{run.id}").status_code == 409
+    assert api.simulate_delete(f"/api/runs/{run.id}").status_code == 202
+    going = api.simulate_get(f"/api/runs/{run.id}").json
+    assert (going["stop_requested"], going["delete_requested"]) == (True, True)
     Run.update(state="FINISHED").where(Run.id == run.id).execute()
     answer = api.simulate_delete(f"/api/runs/{run.id}/")
     assert (answer.status_code, answer.text) == (204, "")

@@ -18,6 +18,8 @@ SAME = {
     "batch_size": "128",
     "num_cpus": "any",
     "max_bandwidth": "any",
+    "latency_ms": "none",
+    "loss_percent": "none",
     "benchmark": "digits",
     "image": "none",
     "command": "none",
@@ -44,7 +46,7 @@ def make_result(run_id: int, num_workers: int = 1, **given: Any) -> Result:
     result: dict[str, Any] = dict.fromkeys(field.name for field in fields(Result))
     result |= {"run_id": run_id, "num_workers": num_workers, "name": "made", "benchmark": "digits"}
     result |= {"state": "FINISHED", "division": "closed", "departures": (), "phases": {}}
-    result |= {"target": Goal("acc", 97.0)}
+    result |= {"target": Goal("acc", 97.0), "disturbed": (), "disturbances": (), "swept": {}}
     return Result(**(result | given))
 
 

@@ -9,6 +9,7 @@ import pytest
 from master.reading.points import Points
 from master.results.accuracy import Accuracy
 from master.results.columns import by_rank, to_columns
+from master.results.dates import Dates
 from mlbench.records import Goal
 from mlbench.results import AccuracyAfterTime, TimeToAccuracy
 from tests.master.results.making import at_us, columns
@@ -20,7 +21,10 @@ Values = Mapping[float, float]
 
 
 def accuracy(
-    target: Goal = _TARGET, attempts: tuple[float, ...] = (0.0,), **series: Values
+    target: Goal = _TARGET,
+    attempts: tuple[float, ...] = (0.0,),
+    anew: tuple[float, ...] = (),
+    **series: Values,
 ) -> Accuracy:
     found = columns(**series)
     return Accuracy(
@@ -28,7 +32,12 @@ def accuracy(
         by_rank(found, target.metric),
         by_rank(found, "train_seconds"),
         at_us(0),
-        [at_us(seconds) for seconds in attempts],
+        Dates(
+            [at_us(seconds) for seconds in attempts],
+            [at_us(seconds) for seconds in (*attempts, *anew)],
+            at_us(1e6),
+            {},
+        ),
     )
 
 
@@ -97,10 +106,13 @@ def test_nothing_recorded_is_nothing_reached() -> None:
     assert judged.after(60.0) == AccuracyAfterTime(60.0, None, None, "wall")
 
 
-def test_the_next_attempts_clock_which_began_anew_does_not_count() -> None:
-    judged = accuracy(attempts=(0, 22), acc_0={20: 98}, train_seconds_0={19: 8, 25: 0.5, 30: 4})
+@pytest.mark.parametrize(
+    "begun", [{"attempts": (0, 22)}, {"anew": (22,)}], ids=["attempt", "torchrun"]
+)
+def test_the_next_process_s_clock_which_began_anew_does_not_count(begun: Any) -> None:
+    judged = accuracy(**begun, acc_0={20: 98}, train_seconds_0={19: 8, 25: 0.5, 30: 4})
     assert time_to(judged) == TimeToAccuracy(None, 20.0)
-    within = accuracy(attempts=(0, 22), acc_0={23: 98}, train_seconds_0={19: 8, 25: 0.5})
+    within = accuracy(**begun, acc_0={23: 98}, train_seconds_0={19: 8, 25: 0.5})
     assert time_to(within) == TimeToAccuracy(0.5, 23.0)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from master.results.compare import are_comparable, compare, find_differences, normalize
+from master.results.compare import SHAPE, are_comparable, compare, find_differences, normalize
 from mlbench.results import Difference, Group, Result, Value
 from tests.master.results.making import make_facts, make_result, reaching
 
@@ -202,6 +202,10 @@ def test_phases_are_the_mean_of_the_runs_that_have_them() -> None:
             [{"num_cpus": "1"}, {"max_bandwidth": "100"}],
             ["1 worker, 1 core each, any Mbit/s", "1 worker, any cores each, 100 Mbit/s"],
         ),
+        (
+            [{"loss_percent": "1"}, {"latency_ms": "5"}],
+            ["1 worker, 1 % lost", "1 worker, 5 ms late"],
+        ),
     ],
 )
 def test_labels_tell_groups_apart(facts: list[dict[str, str]], labels: list[str]) -> None:
@@ -213,7 +217,7 @@ def test_labels_tell_groups_apart(facts: list[dict[str, str]], labels: list[str]
 def test_a_run_that_failed_early_is_of_the_kind_that_it_does_not_contradict() -> None:
     results = [make_result(1, state="FAILED"), reaching(2, 1, 10.0), reaching(3, 2, 6.0)]
     facts = {one.run_id: make_facts(one.num_workers, learning_rate="0.1") for one in results}
-    facts[1] = {name: facts[1][name] for name in ("num_workers", "num_cpus", "max_bandwidth")}
+    facts[1] = {name: facts[1][name] for name in SHAPE}
     found = compare(results, facts).groups
     assert [one.run_ids for one in found] == [(1, 2), (3,)]
     assert found[0].reached == 1
@@ -233,6 +237,10 @@ def test_an_efficiency_above_105_percent_is_doubted() -> None:
     one, usual, odd = group([reaching(1, 1, 21.0), reaching(2, 2, 10.0), reaching(3, 3, 2.0)])
     assert (one.doubt, usual.doubt) == ("", "")
     assert odd.doubt.startswith("the efficiency of 3 workers, 350%, is hardly that of its workers")
+    slow = reaching(1, 1, 21.0, disturbed=("rank 0 waited",))
+    one, odd = group([slow, reaching(3, 3, 2.0)])
+    assert one.disturbed == 1
+    assert odd.doubt.endswith("workers: 1 worker was disturbed in 1 of 1 run")
 
 
 @pytest.mark.parametrize(("name", "value"), [("goal", "acc >= 90"), ("data_sha256", "d2")])

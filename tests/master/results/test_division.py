@@ -46,6 +46,23 @@ def test_each_violation_is_a_sentence(database: Database) -> None:
     ]
 
 
+def test_a_recipe_has_a_learning_rate_of_its_own(database: Database) -> None:
+    rules = BENCHMARKS["cifar10-resnet"].rules
+    settings = {name: permitted[0] for name, permitted in rules.items()}
+    for recipe, rate, other in (("he-2015", 0.1, 0.02), ("mlbench-2020", 0.02, 0.1)):
+        chosen = settings | {"recipe": recipe, "learning_rate": rate}
+        assert violations(chosen, benchmark="cifar10-resnet") == []
+        assert violations(chosen | {"learning_rate": other}, benchmark="cifar10-resnet") == [
+            f"learning_rate is {other}; the task's rules say {rate}"
+        ]
+
+
+def test_other_data_than_the_standard_is_said_to_be(database: Database) -> None:
+    settings = {name: permitted[0] for name, permitted in BENCHMARKS["digits"].rules.items()}
+    [sentence] = violations(settings | {"data_sha256": "0123"}, benchmark="digits")
+    assert sentence.startswith("the data is not the standard data: data_sha256 is 0123; ")
+
+
 def test_values_are_written_as_on_the_command_line(database: Database) -> None:
     for changed, sentence in (
         ({"check": False}, "check is false; the task's rules say true"),
@@ -80,4 +97,11 @@ def test_limits_that_are_not_in_force_are_violations(database: Database) -> None
     assert rule_violations(run, [in_force, {"bandwidth_limit": 100.0, "cpu_limit": 2.0}]) == [
         "the bandwidth of workers was not limited to 20 Mbit/s, but to 100",
         "the time of workers was not limited to 0.5 cores, but to 2",
+    ]
+    run = make_run(benchmark="steps", latency_ms=5.0, loss_percent=1.0)
+    in_force = {"latency_ms": 5.0, "loss_percent": 0.999999}
+    assert rule_violations(run, [in_force]) == []
+    assert rule_violations(run, [in_force, {"latency_ms": None, "loss_percent": 0.5}]) == [
+        "what workers sent was not 5 ms late, but 0",
+        "what workers sent was not 1 % lost, but 0.5",
     ]

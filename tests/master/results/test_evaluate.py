@@ -17,7 +17,9 @@ _RUN = {"id": 7, "name": "a", "benchmark": "digits", "state": "FINISHED", "num_w
 
 def rank(attempt: int, assigned_at: float, exited_at: float) -> Rank:
     """Make a rank that had a worker from a second after the start of the run to another."""
-    return Rank(attempt=attempt, assigned_at=START + assigned_at, exited_at=START + exited_at)
+    return Rank(
+        rank=0, attempt=attempt, assigned_at=START + assigned_at, exited_at=START + exited_at
+    )
 
 
 _CONTEXT = RunContext(
@@ -45,6 +47,8 @@ def test_a_run_that_recorded_nothing() -> None:
     del known["id"]
     known |= {"target": Goal("acc", 97.0).to_fields(), "wall_seconds": 60.0, "phases": {}}
     known |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": found["cost"]}
+    known |= {"disturbed": [], "disturbances": [], "clock_faults": [], "display_name": "a"}
+    known |= {"world_size": 2, "swept": {}}
     assert found == dict.fromkeys(found) | known
 
 
@@ -78,8 +82,11 @@ def test_training_time_is_the_mean_of_the_ranks_and_samples_their_sum() -> None:
         samples_1={50: 2200},
         epoch_0={0: 0, 40: 4},
         epoch_1={0: 0, 40: 3},
+        bytes_sent_per_step_0={10: 90, 50: 100},
+        bytes_sent_per_step_1={50: 60},
     )
     assert (found.training_seconds, found.samples, found.epochs) == (42.0, 4200.0, 5)
+    assert found.bytes_sent_per_step == 80.0
     assert found.samples_per_second == 100.0
 
 

@@ -32,12 +32,16 @@ def test_a_run_that_stated_nothing() -> None:
     run = make_run(num_cpus=2.0, benchmark="digits", args={"batch-size": "64", "seed": "3"})
     assert facts(run, target=None) == {
         "num_workers": "2",
+        "processes_per_worker": "1",
         "num_cpus": "2",
         "max_bandwidth": "any",
+        "latency_ms": "none",
+        "loss_percent": "none",
         "benchmark": "digits",
         "image": "none",
         "command": "none",
         "working_dir": "none",
+        "origin": "here",
         "division": "closed",
         "deadline_seconds": "none",
         "max_restarts": "0",

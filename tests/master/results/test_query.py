@@ -1,8 +1,10 @@
 """Results and comparisons of stored runs, with a real Prometheus."""
 
+import json
 import time
 import uuid
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from typing import Any
 
 import falcon
@@ -10,21 +12,32 @@ import pytest
 from peewee import Database
 
 from master import runs
-from master.models import Run
+from master.models import Run, run_owner
 from master.reading.promql import PrometheusClient
 from master.reading.series import SeriesReader
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
+from master.recording.samples import Sample
 from master.results.query import ResultQuery, result_of, used_joules
 from mlbench.records import Goal
-from tests.master.making import line, make_ranks, make_run, record, time_series
+from mlbench.results import TimeToAccuracy
+from tests.master.making import (
+    NO_ARCHIVES,
+    deliver_all,
+    line,
+    make_ranks,
+    make_run,
+    post,
+    record,
+    time_series,
+)
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 
 
 @pytest.fixture
 def reader(prometheus: PrometheusClient) -> SeriesReader:
-    return SeriesReader(prometheus)
+    return SeriesReader(prometheus, NO_ARCHIVES)
 
 
 @pytest.fixture
@@ -106,7 +119,8 @@ def test_values_from_before_the_start_do_not_count(
     started_at: float, reader: SeriesReader, delivery: Delivery
 ) -> None:
     run = make_ended(started_at)
-    record(run, line(started_at - 0.001, acc=99) + line(started_at - 1e8, acc=99))
+    early = (started_at - 0.001, started_at - 1e8)
+    post(run_owner(run.id), [Sample("acc", "", round(at * 1e6), 99.0) for at in early])
     for _ in range(2):
         found = result_of(reader, run, ResultQuery())
         assert (found.time_to_accuracy, found.best_value) == (None, None)
@@ -115,6 +129,48 @@ def test_values_from_before_the_start_do_not_count(
     reached = result_of(reader, run, ResultQuery()).time_to_accuracy
     assert reached is not None
     assert reached.wall_seconds == 0.0
+
+
+@pytest.mark.parametrize(
+    ("hours", "fault"),
+    [
+        (24, "rank 1 dated values up to 86,3?? s after they came"),
+        (-24, "rank 1 dated values up to 86,380 s before it began"),
+    ],
+)
+def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
+    started_at: float, reader: SeriesReader, delivery: Delivery, hours: int, fault: str
+) -> None:
+    run = make_ended(started_at)
+    record(run, line(started_at + 10, train_seconds=5, acc=90), rank=1)
+    at = started_at + 20 + hours * 3600
+    record(run, line(at, train_seconds=9.5, acc=98), rank=1)
+    deliver_all(delivery)
+    found = result_of(reader, runs.find(run.id), ResultQuery(price=1.0))
+    assert found.time_to_accuracy == TimeToAccuracy(9.5, 50.0)
+    assert found.cost is not None
+    assert (found.cost.to_target, found.curve.wall_seconds if found.curve else ()) == (
+        100,
+        (10, 50),
+    )
+    [said] = found.clock_faults
+    assert fnmatch(said, f"{fault}: they count as recorded at the end of the run")
+    goal_at = runs.find(run.id).goal_reached_at
+    assert goal_at == pytest.approx(time.time(), abs=10), "when it came"
+
+
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+def test_a_clock_that_is_known_to_be_wrong_is_put_right(
+    started_at: float, reader: SeriesReader, delivery: Delivery, ahead: float
+) -> None:
+    run = make_ended(started_at)
+    machine = {"clock_offset_seconds": ahead, "clock_uncertainty_seconds": 0.01}
+    stated = json.dumps({"time": started_at + ahead, "machine": machine}).encode() + b"\n"
+    record(run, stated + line(started_at + 20 + ahead, acc=98), rank=1)
+    deliver_all(delivery)
+    found = result_of(reader, runs.find(run.id), ResultQuery())
+    assert (found.time_to_accuracy, found.clock_faults) == (TimeToAccuracy(None, 20.0), ())
+    assert runs.find(run.id).goal_reached_at == started_at + 20
 
 
 def test_a_run_has_its_own_criteria(started_at: float, reader: SeriesReader) -> None:

@@ -23,6 +23,12 @@ def test_states_and_phases_are_coloured_as_on_the_dashboards() -> None:
     assert ours == states | pods | phases
 
 
+def test_heat_maps_have_the_colours_of_reports() -> None:
+    rules = r'data-heat="(\d)"\] \{ --heat: (.+?); --heat-ink: (.+?); \}'
+    found = re.findall(rules, read("style.css"))
+    assert found == [(str(i), *colours) for i, colours in enumerate(palette.HEAT)]
+
+
 def test_phases_are_those_of_everybody() -> None:
     block = read("js/records.js").partition("PHASES = [")[2].partition("]")[0]
     assert tuple(re.findall(r'"(\w+)"', block)) == names.PHASES

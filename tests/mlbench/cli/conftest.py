@@ -134,6 +134,10 @@ class Terminal:
         while not re.search(pattern, self.text):
             assert self._read(), f"the command has ended, without {pattern!r}: {self.text}"
 
+    def type(self, *lines: str) -> None:
+        """Type lines, which the command may read when it comes to ask for them."""
+        os.write(self._descriptor, "".join(f"{line}\n" for line in lines).encode())
+
     def press_ctrl_c(self) -> None:
         """Do what the terminal does then."""
         os.killpg(self.process.pid, signal.SIGINT)

@@ -1,35 +1,34 @@
 """``mlbench bench``: a set of runs, in order, gone on with, and compared."""
 
+import itertools
 import json
+import os
 import re
+import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mlbench import ApiClient
-from mlbench.cli.bench import (
-    PlannedRun,
-    check_earlier,
-    find_earlier,
-    plan_runs,
-    read_workers,
-    seconds_left,
-    seed_of_repeat,
-)
+from mlbench.cli.bench import read_workers, seconds_left, seed_of_repeat, share_cores
 from mlbench.cli.common import UsageError
-from mlbench.cli.order import Order
+from mlbench.cli.sweep import plan_places, read_sweeps
 from mlbench.records import Benchmark, Run
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
-from tests.mlbench.report.making import make_run
 
+_NAMES = itertools.count()
 RunsOf = Callable[[str], list[Run]]
 
 _FAST = ("--set", "steps=50", "--set", "rate=1000")
 _SLOW = ("--set", "steps=3000", "--set", "rate=100")
+
+
+def new_name() -> str:
+    """Return the name of a set that the stack does not know yet."""
+    return f"set-{os.getpid()}-{next(_NAMES)}"
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def runs_of(client: ApiClient) -> Iterator[RunsOf]:
 
     def runs_of(name: str) -> list[Run]:
         names.add(name)
-        pattern = re.compile(rf"{name}-w\d+-r\d+")
+        pattern = re.compile(rf"{name}-w\d+(-c\d+)?-r\d+")
         runs = client.get_runs().result().value
         return [run for run in runs if pattern.fullmatch(run.name)]
 
@@ -55,21 +54,25 @@ def test_a_set_is_run_in_turn_and_compared(
     mlbench: Mlbench, runs_of: RunsOf, tmp_path: Path
 ) -> None:
     report = tmp_path / "set.md"
-    arguments = ("steps", "--workers", "1,2", "--repeats", "2", "--name", "set", "-o", str(report))
+    name = new_name()
+    arguments = ("steps", "--workers", "1,2", "--repeats", "2", "--name", name, "-o", str(report))
     done = mlbench("bench", *arguments, *_FAST)
     assert done.code == 0, done.err
-    assert [(run.name, run.num_workers, run.state) for run in runs_of("set")] == [
-        ("set-w2-r1", 2, "FINISHED"),
-        ("set-w1-r1", 1, "FINISHED"),
-        ("set-w2-r2", 2, "FINISHED"),
-        ("set-w1-r2", 1, "FINISHED"),
+    ran = runs_of(name)
+    assert {run.state for run in ran} == {"FINISHED"}
+    # One that others disturb is run again in its place.
+    assert [*dict.fromkeys((run.name, run.num_workers) for run in ran)] == [
+        (f"{name}-w2-r1", 2),
+        (f"{name}-w1-r1", 1),
+        (f"{name}-w1-r2", 1),
+        (f"{name}-w2-r2", 2),
     ]
     told = re.findall(r"^run (\d) of 4: (\S+?)(, about .* left)?$", done.err, re.MULTILINE)
     assert [(place, name) for place, name, _ in told] == [
-        ("1", "set-w2-r1"),
-        ("2", "set-w1-r1"),
-        ("3", "set-w2-r2"),
-        ("4", "set-w1-r2"),
+        ("1", f"{name}-w2-r1"),
+        ("2", f"{name}-w1-r1"),
+        ("3", f"{name}-w1-r2"),
+        ("4", f"{name}-w2-r2"),
     ]
     assert [left != "" for _, _, left in told] == [False, True, True, True]
     assert done.out.startswith("steps on 1, 2 workers\n4 runs, no goal\n")
@@ -77,8 +80,10 @@ def test_a_set_is_run_in_turn_and_compared(
     assert report.read_text().startswith("# steps on 1, 2 workers\n")
 
     again = mlbench("bench", *arguments, *_FAST, "--json")
-    assert (again.code, again.err, again.json["left_out"]) == (0, "", 0)
-    assert len(runs_of("set")) == 4, "nothing is run twice"
+    assert (again.code, again.err) == (0, "")
+    [ledger] = again.json["sets"]
+    assert ledger.startswith(f"set {name}: 4 of 4 places have a run that counts; {len(ran)} runs")
+    assert [run.id for run in runs_of(name)] == [run.id for run in ran], "nothing is run twice"
     assert {group["label"]: len(group["run_ids"]) for group in again.json["groups"]} == {
         "1 worker": 2,
         "2 workers": 2,
@@ -86,10 +91,8 @@ def test_a_set_is_run_in_turn_and_compared(
 
     other = mlbench("bench", *arguments, "--set", "steps=60", "--set", "rate=1000")
     assert other.code == 2
-    assert re.fullmatch(
-        r"mlbench: run \d+ \(set-w2-r1\) differs in option steps: "
-        r"choose another --name, or delete it\n",
-        other.err,
+    assert (
+        f"name: set {name} is registered with args={{'steps': '50', 'rate': '1000'}}" in other.err
     )
 
 
@@ -100,33 +103,68 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     script.write_text('#!/bin/sh\necho "$MLBENCH_SEED $*"\n[ "$MLBENCH_SEED" != "$2" ]\n')
     script.chmod(0o755)
     report = tmp_path / "own.json"
-    arguments = (str(script), "--workers=1", "--repeats=3", "--seed=7", "--name=own")
+    name = new_name()
+    arguments = (str(script), "--workers=1", "--repeats=3", "--seed=7", f"--name={name}")
     done = mlbench("bench", *arguments, "-o", str(report), "--", "--bad", "8")
     assert done.code == 1
-    assert json.loads(report.read_text())["left_out"] == 1
-    runs = runs_of("own")
+    told = f"set {name}: 2 of 3 places have a run that counts; 3 runs; 1 crashed"
+    assert json.loads(report.read_text())["sets"] == [told]
+    runs = runs_of(name)
     assert [(run.name, run.state) for run in runs] == [
-        ("own-w1-r1", "FINISHED"),
-        ("own-w1-r2", "FAILED"),
-        ("own-w1-r3", "FINISHED"),
+        (f"{name}-w1-r1", "FINISHED"),
+        (f"{name}-w1-r2", "FAILED"),
+        (f"{name}-w1-r3", "FINISHED"),
     ]
     said = [client.get_logs(run.id).result().value.text for run in runs]
     assert said == ["7 --bad 8\n", "8 --bad 8\n", "9 --bad 8\n"]
-    assert f"run {runs[1].id} (own-w1-r2): FAILED: rank 0 on" in done.err
-    assert done.err.endswith("1 of 3 runs did not finish, and are left out\n")
-    assert done.out.startswith(
-        "own code on 1 worker\n2 runs, no goal; left out: 1 that did not finish\n"
-    )
+    assert f"run {runs[1].id} ({name}-w1-r2): FAILED: rank 0 on" in done.err
+    assert done.err.endswith("1 of 3 runs did not finish\n")
+    assert done.out.startswith("own code on 1 worker\n2 runs, no goal\n")
+    assert told in done.out
+
+    again = mlbench("bench", *arguments, "--json", "--", "--bad", "8")
+    assert again.code == 0
+    assert [(run.name, run.seed) for run in runs_of(name)][3:] == [(f"{name}-w1-r2", 10)]
+    assert again.json["sets"] == [
+        f"set {name}: 3 of 3 places have a run that counts; 4 runs; 1 crashed"
+    ]
+
+
+@pytest.mark.slow
+def test_a_sweep_goes_on_where_it_was_left(
+    mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
+) -> None:
+    name = new_name()
+    args = {"steps": "50"}
+    planned = plan_places([1], [None], read_sweeps(["rate=1000,500"]))
+    cores = share_cores(client.get_info().result().value, 1, None, oversubscribe=False)
+    client.create_set(name, planned, benchmark="steps", args=args, num_cpus=cores).result()
+    first = wait_for_end(client, client.create_set_run(name, 1).result().value)
+    sweep = ("--set=steps=50", "--sweep=rate=1000,500", f"--name={name}")
+    done = mlbench("bench", "steps", "--workers=1", "--repeats=1", *sweep)
+    assert done.code == 0, done.err
+    assert f"run 2 of 2: {name}-w1-c2-r1 (rate=500)\n" in done.err
+    ran = runs_of(name)
+    assert ran[0].id == first.id
+    assert {one.name: one.args["rate"] for one in ran} == {
+        f"{name}-w1-c1-r1": "1000",
+        f"{name}-w1-c2-r1": "500",
+    }
+    assert "2 runs, no goal, swept: rate" in done.out
+    assert re.search(r"^Sweep$.*^rate +runs .*^1000 +1 .*^500 +1 ", done.out, re.M | re.S)
+    assert "Where the time went" not in done.out
 
 
 def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_of: RunsOf) -> None:
     # At a rate that a busy machine keeps too.
     paced = ("--set=steps=200", "--set=rate=400")
-    arguments = ("--workers=1", "--repeats=9", "--name=known", "--until=80%", *paced)
+    name = new_name()
+    arguments = ("--workers=1", "--repeats=9", f"--name={name}", "--until=80%", *paced)
     done = mlbench("bench", "steps", *arguments)
     assert done.code == 0, done.err
     assert done.err.endswith("every mean is known to within 80%\n")
-    assert [run.name for run in runs_of("known")] == [f"known-w1-r{i}" for i in (1, 2, 3)]
+    # One that others disturbed is run again.
+    assert {run.name for run in runs_of(name)} == {f"{name}-w1-r{i}" for i in (1, 2, 3)}
     wrong = mlbench("bench", "steps", "--until=half")
     assert (wrong.code, "'half' is no share: write 5%" in wrong.err) == (2, True)
 
@@ -156,6 +194,34 @@ def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
     assert [one.id for one in runs_of(found[1])] == [run.id]
 
 
+@pytest.mark.slow
+def test_a_run_beside_a_hog_is_run_again_and_both_stay_in_the_ledger(
+    mlbench: Mlbench, client: ApiClient, runs_of: RunsOf, tmp_path: Path
+) -> None:
+    hog, name = tmp_path / "setshog", new_name()
+    hog.symlink_to("/bin/sh")
+    cores = os.sched_getaffinity(0)
+    keep_busy = [[str(hog), "-c", "while :; do :; done"] for _ in cores]
+    # Some epochs, none of which reaches the goal.
+    trains = ("--set=epochs=6", "--set=learning_rate=1e-6")
+    with ExitStack() as hogs:
+        for core, command in zip(cores, keep_busy, strict=True):
+            process = hogs.enter_context(subprocess.Popen(["taskset", "-c", str(core), *command]))
+            hogs.callback(process.kill)
+        done = mlbench("bench", "digits", "--workers=2", "--repeats=1", f"--name={name}", *trains)
+    assert done.code == 0, done.err
+    # One in its place, as the set has one place: that one is disturbed too, and counts.
+    first, second = runs_of(name)
+    [place] = client.get_set(name).result().value.places
+    assert [(trial.run_id, trial.disturbed, trial.counts) for trial in place.trials] == [
+        (first.id, True, False),
+        (second.id, True, True),
+    ]
+    for run in (first, second):
+        assert any("setshog" in why for why in client.get_result(run.id).result().value.disturbed)
+    assert "disturbed" in done.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -165,7 +231,12 @@ def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
             ("steps", "--workers", "1,x"),
             "--workers 1,x: give numbers separated by",
         ),
-        (("steps", "--name", "x" * 35), f"--name {'x' * 35}: it may have at most 34 characters"),
+        (("steps", "--name", "x" * 35), f"name: at most 40 characters (not '{'x' * 35}-w2-r1')"),
+        (("steps", "--repeats=101"), "places: at most 200 entries"),
+        (("steps", "--official", "--repeats=9"), "official: at least 10 places with each number"),
+        (("steps", "--official", "--sweep=rate=1,2"), "official: a score is that of one order"),
+        (("steps", "--sweep=rate=100,fast"), "swept.rate: must be a number (not 'fast')"),
+        (("steps", "--sweep=cpus=1,99"), "2 workers want 198 cores, and this machine has"),
     ],
 )
 def test_an_impossible_set_is_refused_before_its_first_run(
@@ -176,25 +247,6 @@ def test_an_impossible_set_is_refused_before_its_first_run(
     assert (done.code, done.out) == (2, "")
     assert f"mlbench: {message}" in done.err
     assert [run.id for run in client.get_runs().result().value] == [run.id for run in before]
-
-
-_ONE, _TWO = PlannedRun("set-w1-r1", 1, 5), PlannedRun("set-w2-r1", 2, 5)
-_ORDER = Order(title="digits", benchmark="digits", args={"epochs": "3"}, light_target=True)
-_RULES: dict[str, list[object]] = {
-    "learning_rate": [0.05],
-    "exchange": ["ddp", "flat"],
-    "batch_size": [],
-}
-
-_RUN = make_run(
-    name="set-w2-r1",
-    benchmark="digits",
-    # With what the seed and the light goal say.
-    args={"epochs": "3", "seed": "5", "goal": "90", "backend": "gloo"},
-    backend="gloo",
-    seed=5,
-    light_target=True,
-)
 
 
 # --- Decisions: which runs a set has ---
@@ -208,25 +260,6 @@ def test_workers_are_numbers_from_few_to_many() -> None:
             read_workers(text)
 
 
-def test_repeats_are_outermost_and_the_largest_comes_first() -> None:
-    assert plan_runs("set", [1, 2], [5, 6]) == [
-        PlannedRun("set-w2-r1", 2, 5),
-        PlannedRun("set-w1-r1", 1, 5),
-        PlannedRun("set-w2-r2", 2, 6),
-        PlannedRun("set-w1-r2", 1, 6),
-    ]
-
-
-def test_a_set_is_as_large_as_can_be_compared_and_its_names_as_long_as_can_be() -> None:
-    name = "x" * (40 - len("-w16-r10"))
-    assert max(len(one.name) for one in plan_runs(name, [1, 16], [None] * 10)) == 40
-    with pytest.raises(UsageError, match="at most 32 characters"):
-        plan_runs(f"{name}x", [1, 16], [None] * 10)
-    assert len(plan_runs("set", [1, 2], [None] * 100)) == 200
-    with pytest.raises(UsageError, match="these are 202 runs; at most 200"):
-        plan_runs("set", [1, 2], [None] * 101)
-
-
 def test_each_repeat_has_the_next_seed_if_the_task_takes_one() -> None:
     digits = Benchmark("digits", "", takes_seed=True)
     steps = Benchmark("steps", "", takes_seed=False)
@@ -237,55 +270,12 @@ def test_each_repeat_has_the_next_seed_if_the_task_takes_one() -> None:
         seed_of_repeat(steps, 1, 0)
 
 
-# --- Decisions: which of them exist ---
-
-
-def test_finished_and_active_runs_are_not_run_again() -> None:
-    failed = replace(_RUN, id=8, name="set-w1-r1", state="FAILED")
-    assert find_earlier([_ONE, _TWO], [_RUN, failed]) == {_TWO: _RUN}
-    going = replace(failed, id=9, state="STARTED")
-    assert find_earlier([_ONE, _TWO], [_RUN, failed, going]) == {_ONE: going, _TWO: _RUN}
-
-
-def test_a_run_of_the_same_shape_is_one_of_the_set() -> None:
-    check_earlier({_TWO: _RUN}, _ORDER, _RULES)
-    usual = replace(_RUN, args={**_RUN.args, "learning_rate": "0.05", "exchange": "ddp"})
-    check_earlier({_TWO: usual}, _ORDER, _RULES)
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"num_workers": 1}, "num_workers"),
-        ({"seed": 6}, "seed"),
-        ({"benchmark": "", "command": "train"}, "benchmark, command"),
-        ({"deadline_seconds": 60.0}, "deadline_seconds"),
-        ({"args": {"epochs": "4"}}, "option epochs"),
-        ({"args": {}}, "option epochs"),
-        ({"args": {"epochs": "3", "learning_rate": "0.1"}}, "option learning_rate"),
-        ({"args": {"epochs": "3", "batch_size": "32"}}, "option batch_size"),
-        ({"args": {"epochs": "3", "device": "cuda"}}, "option device"),
-    ],
-)
-def test_a_run_of_another_shape_is_refused(change: dict[str, Any], named: str) -> None:
-    with pytest.raises(UsageError) as refusal:
-        check_earlier({_TWO: replace(_RUN, **change)}, _ORDER, _RULES)
-    assert str(refusal.value) == (
-        f"run 7 (set-w2-r1) differs in {named}: choose another --name, or delete it"
-    )
-    with pytest.raises(UsageError, match="differs in backend:"):
-        check_earlier({_TWO: _RUN}, replace(_ORDER, backend="mpi"), _RULES)
-    strict = replace(_RUN, light_target=False)
-    with pytest.raises(UsageError, match="differs in option goal:"):
-        check_earlier({_TWO: strict}, replace(_ORDER, light_target=False), _RULES)
-
-
 # --- Decisions: how long the rest takes ---
 
 
 def test_the_time_left_is_what_others_with_as_many_workers_took() -> None:
-    assert seconds_left([], [_ONE]) is None
-    finished = [(_ONE, 10.0), (_ONE, 14.0), (_TWO, 6.0)]
-    assert seconds_left(finished, [_ONE, _TWO, _TWO]) == 12.0 + 2 * 6.0
-    assert seconds_left(finished, [PlannedRun("set-w4-r1", 4, 5)]) == 10.0
+    assert seconds_left([], [1]) is None
+    finished = [(1, 10.0), (1, 14.0), (2, 6.0)]
+    assert seconds_left(finished, [1, 2, 2]) == 12.0 + 2 * 6.0
+    assert seconds_left(finished, [4]) == 10.0
     assert seconds_left(finished, []) == 0

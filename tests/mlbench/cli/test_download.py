@@ -94,7 +94,11 @@ def test_an_older_file_is_replaced_with_the_usual_rights(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("-o", "all.txt"), "-o all.txt: its name ends with none of zip, csv, json; give --format"),
+        (
+            ("-o", "all.txt"),
+            "-o all.txt: its name ends with none of zip, csv, json, mllog, tensorboard; "
+            "give --format",
+        ),
         (("-o", "no/folder.zip"), "-o no/folder.zip: No such file or directory"),
         (("-o", "folder.zip"), "-o folder.zip: it exists and is no regular file"),
         (("-o", "/dev/null", "--format", "csv"), "-o /dev/null: it exists and is no"),

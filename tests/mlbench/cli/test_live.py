@@ -63,7 +63,7 @@ def test_before_the_first_number_there_is_time_only(run: Run) -> None:
 def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(
     mlbench: Mlbench, client: ApiClient
 ) -> None:
-    arguments = ("run", "steps", "--name", "drawn", "--set", "steps=150", "--set", "rate=150")
+    arguments = ("run", "steps", "--name", "drawn", "--set", "steps=240", "--set", "rate=60")
     with mlbench.on_terminal(*arguments, columns=60) as terminal:
         assert terminal.wait() == 0
     assert re.search(r"run \d+ \(drawn\) on 2 workers: training", terminal.text)

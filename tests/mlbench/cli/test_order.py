@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from mlbench.cli import app
 from mlbench.cli.common import UsageError
 from mlbench.cli.order import (
     LONGEST_NAME,
@@ -17,6 +18,7 @@ from mlbench.cli.order import (
     read_code,
     read_duration,
     read_settings,
+    refuse_unasked,
 )
 
 _BENCHMARKS = ("digits", "steps")
@@ -38,6 +40,12 @@ def read(task: str, *arguments: str, image: str | None = None, local: bool = Fal
 # --- what to run ---
 
 
+def test_a_limit_that_limits_nothing_is_refused() -> None:
+    assert refuse_unasked(999) == 999
+    with pytest.raises(typer.BadParameter, match="it limits nothing: write 999"):
+        refuse_unasked(1000)
+
+
 def test_a_benchmark_is_called_by_its_name(folder: Path) -> None:
     (folder / "digits").touch()
     assert read("digits") == Order(title="digits", benchmark="digits")
@@ -52,6 +60,34 @@ def test_a_python_script_runs_with_this_python(folder: Path) -> None:
     assert (code.title, code.benchmark, code.backend) == ("train it", "", "gloo")
     assert (code.image, code.working_dir) == ("local", str(folder))
     assert read("train it.py", *awkward) == code
+
+
+def test_a_program_gets_all_that_follows_it(folder: Path) -> None:
+    words = ("--nproc-per-node", "2", "train.py")
+    code = read("python", *words)
+    assert shlex.split(code.command) == [str(Path(sys.executable).with_name("python")), *words]
+    assert (code.title, code.image, code.working_dir) == ("python", "local", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("words", "order"),
+    [
+        (
+            ["python", "-c", "pass", "--workers", "3"],
+            ["python", "--", "-c", "pass", "--workers", "3"],
+        ),
+        (["--workers", "3", "python", "-m", "a"], ["--workers", "3", "python", "--", "-m", "a"]),
+        (["python", "--", "-m", "a"], ["python", "--", "-m", "a"]),
+        (["./a.py", "--workers", "3"], ["./a.py", "--workers", "3"]),
+        (["digits", "--workers", "3"], ["digits", "--workers", "3"]),
+    ],
+)
+def test_what_follows_a_program_is_none_of_mlbenchs_options(
+    words: list[str], order: list[str]
+) -> None:
+    command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    found, wanted = (command.make_context("run", list(args)).params for args in (words, order))
+    assert found == wanted
 
 
 def test_another_script_is_run_itself(folder: Path) -> None:

@@ -8,8 +8,9 @@ from rich.console import Console
 
 from mlbench.cli import common, output
 from mlbench.home import Connection
-from mlbench.records import Delivery, Goal, Pod
-from mlbench.results import AccuracyAfterTime, Cost, TimeToAccuracy
+from mlbench.records import Delivery, Disturbance, Goal, Pod
+from mlbench.results import AccuracyAfterTime, Cost, RankDisturbance, TimeToAccuracy
+from tests.master.making import QUIET
 from tests.mlbench.report.making import make_aimless, make_result, make_run
 
 _CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
@@ -24,6 +25,7 @@ _RESULT = replace(
     samples_per_second=12345.6,
     phases={"forward": 6.0, "backward": 3.0, "other": 1.0, "evaluation": 2.0},
     communication_share=0.25,
+    bytes_sent_per_step=1232296.0,
     cost=Cost(24.0, 22.0, None, None, None),
     energy_joules=1234.5,
 )
@@ -56,7 +58,7 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
         "after time 97.46 within 2 h 00 min of training",
         "epochs 12",
         "throughput 12,346 samples/s",
-        "communication 25.0 % of the training time",
+        "communication 25.0 % of the training time, 1,232,296 B a step",
         "cost 24.00 worker-seconds, 22.00 until the goal",
         "energy 1,234 J",
         "delivery recorded 12,345, in Prometheus 12,344, kept 1 by the master",
@@ -67,6 +69,19 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
         "other 1.00 10.0% " + "█" * 3,
         "evaluation 2.00 -",
     ]
+
+
+def test_a_result_says_what_disturbed_it_or_how_long_it_waited(paper: io.StringIO) -> None:
+    marked = "rank 0 waited for a core 41 % of the time; others used 0.9 of 1 core"
+    output.show_result(_RUN, replace(_RESULT, disturbed=(marked,)), _CONNECTION)
+    assert f"disturbed: {marked}" in " ".join(shown(paper))
+    quiet = "rank 1 waited for a core 2 % of the time"
+    ranks = [
+        RankDisturbance(0, 1, False, 0.01, None, "rank 0", Disturbance(**QUIET)),
+        RankDisturbance(1, 1, False, 0.02, None, quiet, Disturbance(**QUIET)),
+    ]
+    output.show_result(_RUN, replace(_RESULT, disturbances=tuple(ranks)), _CONNECTION)
+    assert f"waiting {quiet}" in shown(paper)
 
 
 def test_the_settings_are_one_line_that_ends_with_the_terminal(paper: io.StringIO) -> None:
@@ -119,7 +134,7 @@ def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
 
 def test_missing_figures_are_left_out(paper: io.StringIO) -> None:
     nothing = replace(make_aimless(7), epochs=None, samples_per_second=None, phases={})
-    nothing = replace(nothing, communication_share=None, cost=None)
+    nothing = replace(nothing, communication_share=None, bytes_sent_per_step=None, cost=None)
     run = replace(_RUN, state="FAILED", reason="rank 1 [is] lost\nbye", goal=None, delivery=None)
     output.show_result(run, nothing, _CONNECTION)
     assert shown(paper)[:-4] == [

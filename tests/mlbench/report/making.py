@@ -1,10 +1,15 @@
 """Runs, results and comparisons, made up as a test asks for."""
 
+from array import array
 from dataclasses import replace
+from itertools import product
+from pathlib import Path
 from typing import Any, Literal
 
-from master.results.compare import to_groups
-from mlbench.records import Goal, Run
+from master.results.compare import compare, to_groups
+from mlbench import archive
+from mlbench.archive import Piece, SeriesName
+from mlbench.records import GitState, Goal, Limits, Machine, Manifest, Record, Run, Versions
 from mlbench.results import (
     AccuracyAfterTime,
     Comparison,
@@ -64,8 +69,12 @@ def make_result(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
         samples_per_second=1437.0 * _EPOCHS / training,
         phases=phases | {"communication": workers * phases["communication"]},
         communication_share=0.05 * workers,
+        bytes_sent_per_step=(workers - 1) * 1000.0,
         cost=Cost(workers * (training + 5.0), workers * times[reached], None, None, None),
         energy_joules=None,
+        disturbed=(),
+        waiting_share=None,
+        disturbances=(),
         curve=Curve(tuple(time * 1.1 + 4.0 for time in times), times, values),
     )
 
@@ -102,6 +111,7 @@ def make_aimless(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
 def make_comparison(results: list[Result]) -> Comparison:
     """Return the comparison of runs that differ in their workers alone."""
     same = {"data": "digits", "batch_size": "96", "num_cpus": "any", "max_bandwidth": "any"}
+    same |= {"latency_ms": "none", "loss_percent": "none"}
     facts = {one.run_id: {**same, "num_workers": str(one.num_workers)} for one in results}
     return Comparison("yes", (), to_groups(results, facts), tuple(results))
 
@@ -114,6 +124,75 @@ def make_matrix(workers: tuple[int, ...] = (1, 2, 4), repeats: int = 5) -> Compa
     )
 
 
-def make_difference(name: str, breaks: Literal["yes", "no", "unknown"], text: str) -> Difference:
+def make_sweep(workers: tuple[int, ...] = (2,), repeats: int = 3) -> Comparison:
+    """Return a sweep of two exchanges over three bandwidths: the less, the more they differ."""
+    results: list[Result] = []
+    facts: dict[int, dict[str, str]] = {}
+    for repeat, exchange, limit, count in product(
+        range(1, repeats + 1), ("flat", "topk"), ("5", "20", "100"), workers
+    ):
+        run_id = len(results) + 1
+        slower = 1 + (20 if exchange == "flat" else 3) / float(limit)
+        made = make_result(run_id, count, repeat=repeat)
+        assert made.time_to_accuracy is not None
+        assert made.samples_per_second is not None
+        assert made.time_to_accuracy.training_seconds is not None
+        seconds = made.time_to_accuracy.training_seconds * slower
+        reached = replace(made.time_to_accuracy, training_seconds=seconds)
+        rate = made.samples_per_second / slower
+        swept = {"exchange": exchange, "bandwidth": limit}
+        results.append(
+            replace(made, time_to_accuracy=reached, samples_per_second=rate, swept=swept)
+        )
+        facts[run_id] = {"num_workers": str(count), "exchange": exchange, "max_bandwidth": limit}
+        facts[run_id] |= {"goal": "acc", "data": "digits", "batch_size": "96"}
+    return compare(results, facts)
+
+
+def make_difference(
+    name: str, breaks: Literal["yes", "no", "unknown", "scaling"], text: str
+) -> Difference:
     """Return a difference between runs 1 and 2."""
     return Difference(name, breaks, (Value("a", (1,)), Value("b", (2,))), text)
+
+
+def make_manifest(run: Run, result: Result) -> Manifest:
+    """Return the manifest of a run on one machine."""
+    processor = Machine(ranks=(0,), cpu_model="AMD EPYC", cpus=2, git=GitState("c0ffee"))
+    return Manifest(
+        **{name: getattr(run, name) for name in ("name", "benchmark", "image", "command", "args")},
+        run_id=run.id,
+        division=result.division,
+        departures=result.departures,
+        working_dir=None,
+        run_all_nodes=True,
+        backend=run.backend,
+        seed=run.seed,
+        settings={"batch_size": 128},
+        goal=result.target,
+        data={},
+        limits=Limits(run.num_workers, None, None, False, False, 0, None),
+        attempts=1,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        versions=Versions("0.1.0"),
+        machines=(processor,),
+        ranks=(),
+    )
+
+
+def make_archive(folder: Path, result: Result, **given: Any) -> Path:
+    """Write an archive of a run with this result and one series."""
+    known = {"id": result.run_id, "name": result.name, "benchmark": result.benchmark}
+    known |= {"num_workers": result.num_workers, "backend": "gloo"}
+    run = make_run(**known | given)
+    told: dict[str, Record] = {"run": run, "manifest": make_manifest(run, result), "result": result}
+    fields: dict[str, Any] = {name: record.to_fields() for name, record in told.items()}
+    fields["events"] = []
+    losses = Piece(array("q", [1, 2]), array("d", [0.5, 0.25]))
+    file = folder / f"{result.run_id}{archive.SUFFIX}"
+    archive.write(
+        file, {archive.RUN: fields, archive.ROWS: {}}, [(SeriesName("loss", "0"), [losses])]
+    )
+    return file

@@ -6,7 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mlbench.report.plots import _FAINT, _INK, _SERIES, Plot, plots
+from mlbench.report.drawing import FAINT, INK, SERIES, Plot
+from mlbench.report.plots import plots
 from mlbench.results import Comparison, Result
 from tests.mlbench.report.making import (
     METRIC,
@@ -14,6 +15,7 @@ from tests.mlbench.report.making import (
     make_comparison,
     make_matrix,
     make_result,
+    make_sweep,
     make_unreached,
 )
 
@@ -102,7 +104,7 @@ def test_a_drawing_takes_its_colours_from_the_page_and_loads_nothing(
     matrix: dict[str, Plot],
 ) -> None:
     for plot in matrix.values():
-        for stand_in in (_INK, _FAINT, *_SERIES):
+        for stand_in in (INK, FAINT, *SERIES):
             assert stand_in not in plot.svg
         assert "currentColor" in plot.svg
         addresses = {*re.findall(r'https?://[^"\s]+', plot.svg)}
@@ -116,3 +118,13 @@ def test_the_drawings_of_a_page_do_not_share_ids(matrix: dict[str, Plot]) -> Non
     linked = {*re.findall(r'(?:href="|url\()#([^")]+)', svg)}
     assert linked
     assert linked <= {*ids}
+
+
+def test_a_sweep_is_plotted_over_its_numbers_with_a_line_for_each_other_value() -> None:
+    found = drawn(make_sweep((2,), 3))
+    times = found["Time to accuracy by bandwidth and exchange"]
+    expected = {"bandwidth [Mbit/s]", "5", "20", "100", "exchange", "flat", "topk"}
+    assert expected | {"training time to the goal [s]"} <= {*texts(times)}
+    rates = found["Throughput by bandwidth and exchange"]
+    assert expected | {"throughput [samples/s]"} <= {*texts(rates)}
+    assert {"flat", "topk", "share of workloads"} <= {*texts(found["Performance profiles"])}

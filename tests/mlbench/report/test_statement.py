@@ -4,20 +4,20 @@ from dataclasses import replace
 
 from mlbench.records import GitState, Limits, Machine, Manifest, RankOnMachine, Versions
 from mlbench.report.statement import Fact, facts, statement, subtitle, title
+from mlbench.results import Convergence, Score
 from tests.mlbench.report.making import (
     make_aimless,
     make_comparison,
     make_difference,
     make_matrix,
+    make_sweep,
 )
 
 
 def test_the_title_names_tasks_and_workers() -> None:
     matrix, alone = make_matrix((1, 2, 4), 2), make_comparison([make_aimless(1)])
     assert title(matrix) == "digits on 1, 2, 4 workers"
-    assert subtitle(matrix, 2) == (
-        "6 runs, goal: val_global_Prec@1 ≥ 97; left out: 2 that did not finish"
-    )
+    assert subtitle(matrix) == "6 runs, goal: val_global_Prec@1 ≥ 97"
     assert (title(alone), subtitle(alone)) == ("own code on 1 worker", "1 run, no goal")
 
 
@@ -59,6 +59,18 @@ def test_a_departure_is_told_once_for_all_its_runs() -> None:
     )
     said = statement(replace(comparison, results=results))
     assert said.departures == ("runs 1, 3, 4: the code has changes", "run 4: its goal is 90")
+
+
+def test_a_disturbed_run_is_told_of_in_the_verdict_itself() -> None:
+    comparison = make_matrix((1, 2), 1)
+    first = replace(comparison.results[0], disturbed=("rank 0 waited for a core",))
+    disturbed = replace(comparison, results=(first, comparison.results[1]))
+    said = statement(disturbed)
+    assert said.sentence.endswith("but not by times and rates: some were disturbed.")
+    assert said.disturbed == ("run 1: rank 0 waited for a core",)
+    scaling = make_difference("threads", "scaling", "threads is 1 and 2")
+    assert statement(replace(disturbed, differences=(scaling,))).comparable == "scaling"
+    assert statement(replace(disturbed, comparable="no")).comparable == "no"
 
 
 # --- The facts of a manifest ---
@@ -127,6 +139,31 @@ def test_the_facts_say_what_ran_and_on_what() -> None:
         ),
         "MLBench": "0.1.0",
     }
+
+
+def test_official_scores_and_runs_that_converge_too_fast_are_told() -> None:
+    matrix = make_matrix((1, 2), 1)
+    fast = Convergence(128, 6.0, 9.8, 9.2, True, 1.6, "they took 6 epochs")
+    scored = replace(
+        matrix.groups[1],
+        score=Score("set", (1, 2), 7.0, 11.2, "official score of set set: 7 s"),
+        convergence=fast,
+    )
+    usual = replace(matrix.groups[0], convergence=replace(fast, is_too_fast=False))
+    assert statement(replace(matrix, groups=(usual, scored))).notes[:2] == (
+        "2 workers: official score of set set: 7 s",
+        "2 workers: they took 6 epochs",
+    )
+
+
+def test_what_a_sweep_tells_of_many_groups_is_one_sentence() -> None:
+    many, few = make_sweep((1, 2), 3), make_sweep((2,), 2)
+    assert subtitle(many) == "36 runs, goal: val_global_Prec@1 ≥ 97, swept: exchange, bandwidth"
+    [note] = statement(many).notes
+    assert note.startswith("0 of 11 groups differ from those that they are held against (p < 0.05")
+    notes = statement(few).notes
+    assert len(notes) == 5
+    assert notes[0].startswith("exchange flat, bandwidth 20 cannot be told from exchange flat, ")
 
 
 def test_facts_that_are_not_known_are_left_out() -> None:

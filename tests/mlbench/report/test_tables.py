@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 from mlbench.report.tables import Table, tables
+from mlbench.results import Crossing
 from tests.mlbench.report.making import (
     make_aimless,
     make_comparison,
     make_matrix,
     make_result,
+    make_sweep,
     make_unreached,
 )
 
@@ -31,6 +33,7 @@ def test_a_set_has_every_table() -> None:
     assert "as MLPerf's do" in reached.note
     assert columns(throughput)["throughput"] == ["1,649", "2,871", "4,998"]
     assert columns(throughput)["comm. share"] == ["5.00", "10.00", "20.00"]
+    assert columns(throughput)["sent"] == ["0", "1,000", "3,000"]
     assert [row[0] for row in phases.rows[:3]] == ["data", "forward", "backward"]
     assert phases.rows[-1] == ("sum", "9.94", "6.01", "3.80")
     assert columns(runs)["run"] == [str(i) for i in range(1, 16)]
@@ -68,3 +71,52 @@ def test_phases_of_ones_own_follow_the_known_ones() -> None:
     own = replace(make_result(1), phases={"zeta": 1.0, "other": 2.0, "forward": 3.0})
     phases = tables(make_comparison([own]))[0]
     assert [row[0] for row in phases.rows] == ["forward", "other", "zeta", "sum"]
+
+
+def test_a_sweep_has_a_table_of_its_groups_and_one_of_each_figure_by_its_two_keys() -> None:
+    found = {table.title: table for table in tables(make_sweep((1, 2), 4))}
+    sweep = columns(found["Sweep"])
+    assert [*zip(sweep["exchange"], sweep["bandwidth"], sweep["workers"], strict=True)][1:4] == [
+        ("flat", "5", "2"),
+        ("flat", "20", "1"),
+        ("flat", "20", "2"),
+    ]
+    assert sweep["as fast as"][:3] == ["-", "1 worker", "bandwidth 5"]
+    assert sweep["times"][:3] == ["-", "1.74", "2.50"]
+    times = found["Time to accuracy by bandwidth and exchange, 2 workers [s]"]
+    assert [heading.text for heading in times.headings] == ["exchange", "5", "20", "100"]
+    assert times.rows[0][:2] == ("flat", "22.23 (21.30 to 23.16)")
+    assert times.heat == ((None, 0, 5, 6), (None, 5, 6, 6))
+    rates = found["Throughput by bandwidth and exchange, 1 worker [samples/s]"]
+    assert rates.heat == ((None, 0, 2, 5), (None, 3, 5, 6))
+    assert {"exchange", "bandwidth"} <= columns(found["Runs"]).keys()
+    assert columns(found["Where the time went"])["exchange"] == sweep["exchange"]
+
+
+def test_a_frontier_has_its_crossings_and_its_profiles_the_best_first() -> None:
+    sweep = make_sweep((2,), 3)
+    assert sweep.frontier is not None
+    one = Crossing("2 workers", "topk", "flat", 34.2, None, 41.0, on_frontier=True, text="")
+    frontier = replace(sweep.frontier, crossings=(one,))
+    found = {table.title: table for table in tables(replace(sweep, frontier=frontier))}
+    assert found["Crossings"].rows == (("2 workers", "topk", "flat", "34.20", "41.00", "yes"),)
+    first, last = found["Performance profiles"].rows
+    assert (first[0], first[1], first[2]) == ("topk", "1.00", "100.0")
+    assert (last[0], last[2:]) == ("flat", ("0.0", "33.3", "66.7", "100.0"))
+
+
+def test_far_figures_of_a_sweep_are_coloured_by_their_logarithms() -> None:
+    sweep = make_sweep((2,), 1)
+    [times, rates] = [table for table in tables(sweep) if table.heat]
+    assert times.heat == ((None, 0, 5, 6), (None, 5, 6, 6)), "one run has no interval, but a mean"
+    groups = tuple(
+        replace(one, samples_per_second=found and replace(found, mean=10.0**i))
+        for i, one in enumerate(sweep.groups)
+        for found in [one.samples_per_second]
+    )
+    wide = next(
+        table.heat
+        for table in tables(replace(sweep, groups=groups))
+        if table.title.startswith(rates.title)
+    )
+    assert wide == ((None, 0, 1, 2), (None, 4, 5, 6))

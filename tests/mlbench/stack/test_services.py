@@ -14,7 +14,7 @@ from mlbench.errors import StackError
 from mlbench.home import Home
 from mlbench.login import split_login
 from mlbench.pod_token import PodIdentity, identify
-from mlbench.stack import services
+from mlbench.stack import network, services
 from mlbench.stack.services import (
     Service,
     Services,
@@ -50,7 +50,8 @@ def program(path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Prometheus that $PROMETHEUS names, and no Grafana, whatever this machine has."""
+    """A Prometheus that $PROMETHEUS names, no Grafana and no switch, whatever this machine has."""
+    monkeypatch.setattr(network, "probe", lambda: network.Network("no tc", "no netem"))
     for name in (*_USERS_GRAFANA, _SHOWN_GRAFANA):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GRAFANA", str(tmp_path / "nowhere"))
@@ -145,7 +146,7 @@ def test_variables_of_another_stack_do_not_reach_this_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = {value for key, value in vars(names).items() if key.startswith("ENV_")}
-    of_the_user = {names.ENV_DATASETS, names.ENV_GIT_COMMIT}
+    of_the_user = {names.ENV_DATASETS, names.ENV_GIT_COMMIT, names.ENV_LET_OUT}
     for name in ours - {*_USERS_GRAFANA, _SHOWN_GRAFANA}:
         monkeypatch.setenv(name, "foreign")
     for service in all_services(home).values():
@@ -164,6 +165,21 @@ def test_a_proxy_is_not_asked_for_the_stacks_own_traffic(
     monkeypatch.setenv("NO_PROXY", given)
     for service in all_services(home).values():
         assert service.environ["no_proxy"] == service.environ["NO_PROXY"] == expected
+
+
+# --- The network of workers. ---
+
+
+def test_the_master_is_told_what_the_network_cannot_do(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = all_services(home)["master"].environ
+    assert (told[names.ENV_NO_BANDWIDTH], told[names.ENV_NO_LATENCY]) == ("no tc", "no netem")
+    monkeypatch.setattr(network, "probe", lambda: network.Network(unshare=("unshare", "--net")))
+    found = all_services(home)
+    assert found["master"].environ[names.ENV_NO_BANDWIDTH] == ""
+    assert found["network"].command[-1] == str(home.switch)
+    assert found["network"].optional
 
 
 # --- Grafana. ---

@@ -15,7 +15,7 @@ import pytest
 from mlbench import names
 from mlbench.home import Connection, Home
 from mlbench.pool import LocalWorker, PoolFiles
-from mlbench.stack import launch
+from mlbench.stack import launch, network
 from tests.conftest import wait_for
 from tests.mlbench.stack.processes import children, left
 
@@ -208,6 +208,23 @@ def test_killed_it_leaves_no_part_behind(
     successor = start("sleep", "never-ready")
     wait_for(lambda: launch.running_supervisor(home) == successor.pid)
     assert not home.connection_file.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("users", [(), ("--user", "--map-root-user")])
+def test_the_switch_of_networks_ends_with_it(
+    users: tuple[str, ...], home: Home, start: Start, tmp_path: Path
+) -> None:
+    if problem := network.probe().no_bandwidth:
+        pytest.skip(problem)
+    able = network.Network(unshare=("unshare", *users, "--net"))
+    file = tmp_path / "switch"
+    supervisor = start(*able.switch(file))
+    wait_for(file.exists, what="the switch is there")
+    [switch] = [one for one in children(supervisor.pid) if one.pid == int(file.read_text())]
+    supervisor.kill()
+    supervisor.wait()
+    wait_for(lambda: not left([switch]), what="it has ended")
 
 
 def test_there_is_one_supervisor_for_a_home(

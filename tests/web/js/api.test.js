@@ -44,7 +44,7 @@ test("JSON is sent and received", async () => {
   answer('{"id": 1}');
   deepEqual(await get("/api/runs/", { from_id: 3 }), { id: 1 });
   deepEqual(await post("/api/runs/", { name: "ü" }), { id: 1 });
-  answer(null, 204);
+  answer(null, 202);
   equal(await remove("/api/runs/7/"), null);
   deepEqual(sent, [
     ["GET", "/api/runs/?from_id=3", undefined],

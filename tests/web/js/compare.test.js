@@ -6,6 +6,7 @@ import { parseRuns, toParams, toView } from "../../../master/web/static/js/compa
 import * as curves from "../../../master/web/static/js/compare/curves.js";
 import { matches, toRows } from "../../../master/web/static/js/compare/differences.js";
 import { toPhases, toSpeedups } from "../../../master/web/static/js/compare/scaling.js";
+import * as sweeps from "../../../master/web/static/js/compare/sweep.js";
 import { toBars } from "../../../master/web/static/js/compare/times.js";
 import { toVerdict } from "../../../master/web/static/js/compare/verdict.js";
 import { styleOf } from "../../../master/web/static/js/plot.js";
@@ -58,7 +59,7 @@ test("without its clock there is no curve", () => {
 });
 
 test("hidden curves are empty, and the others keep their colours", () => {
-  const results = [1, 2].map((run_id) => ({ run_id, name: `r${run_id}` }));
+  const results = [1, 2].map((run_id) => ({ run_id, display_name: `r${run_id}` }));
   const lines = curves.toLines(results, [{ x: [1], y: [1] }, { x: [2], y: [2] }], new Set([1]));
   deepEqual(lines.map(({ x, colour }) => [x, colour]), [[[], "--series-0"], [[2], "--series-1"]]);
 });
@@ -131,7 +132,7 @@ function group(num_workers, runs, mean, more = {}) {
 function bars(groups, ...seconds) {
   const results = seconds.map((training_seconds, i) => ({
     run_id: i + 1,
-    name: "r",
+    display_name: "r",
     time_to_accuracy: training_seconds && { training_seconds, wall_seconds: 99 },
   }));
   return toBars(/** @type {any} */ ({ groups, results }));
@@ -178,18 +179,30 @@ function verdict(/** @type {string} */ comparable, means, differences = []) {
     training_seconds_to_accuracy: { mean },
     evidence: i ? { text: `group ${i} is told apart` } : null,
   }));
-  const results = means.map((_, run_id) => ({ run_id, target, departures: ["it is late"] }));
-  return toVerdict(/** @type {any} */ ({ comparable, differences, groups, results }));
+  const marked = { departures: ["it is late"], disturbed: [], clock_faults: [] };
+  const results = means.map((_, run_id) => ({ run_id, target, ...marked }));
+  const sets = [];
+  if (means.length > 2) {
+    results[2].disturbed = ["rank 0 waited for a core"];
+    groups[0].score = { text: "official score 7 s" };
+    groups[0].convergence = { is_too_fast: true, text: "they took too few epochs" };
+    sets.push("set a: 1 crashed");
+  }
+  return toVerdict(/** @type {any} */ ({ comparable, differences, groups, results, sets }));
 }
 
 test("the fastest group is named with its lead", () => {
   const found = verdict("yes", [10, 2.5, 5]);
-  equal(found.title, "These runs can be compared");
+  equal(found.title, "These runs can be compared, but not by times and rates");
   deepEqual(found.notes, [
     "Fastest: group 1 reached val_global_Prec@1 ≥ 97 % after 2.50 s of training, " +
       "4 times as fast as group 0.",
+    "set a: 1 crashed",
+    "group 0: official score 7 s",
+    "group 0: they took too few epochs",
     "group 1 is told apart",
     "group 2 is told apart",
+    "Run 2: rank 0 waited for a core",
     "Runs 0, 1, 2: it is late",
   ]);
 });
@@ -210,4 +223,40 @@ test("workers of unequal means are no measure of their number", () => {
 
 test("one run is no comparison", () => {
   equal(verdict("yes", [1]).title, "Two runs make a comparison");
+});
+
+/** The figures of a sweep of two exchanges over three bandwidths with these mean rates. */
+function figures(/** @type {(number | null)[]} */ rates, /** @type {any} */ more = {}) {
+  const across = { key: "bandwidth", unit: "Mbit/s", values: ["5", "20", "100"] };
+  const sweep = {
+    across: { ...across, numbers: [5, 20, 100], is_wide: true },
+    by: { key: "exchange", unit: "", values: ["flat", "topk"], numbers: null, is_wide: false },
+    panels: [{ label: "2 workers", cells: [[0, 1, null], [3, 4, 5]] }],
+    ...more,
+  };
+  const groups = rates.map((mean) => ({
+    samples_per_second: mean && { mean, mean_low: mean - 1, mean_high: null },
+    training_seconds_to_accuracy: null,
+  }));
+  return sweeps.toFigures(/** @type {any} */ ({ sweep, groups }));
+}
+
+test("a sweep has a line for each row, without the groups that have no figure", () => {
+  const [figure, ...others] = figures([10, 20, 30, 40, null, 60]);
+  deepEqual([figure.title, others], ["Throughput by bandwidth and exchange, 2 workers", []]);
+  const lines = sweeps.toLines(figure).map(({ name, x, y, lows, highs }) => [name, x, y, lows, highs]);
+  deepEqual(lines, [
+    ["flat", [5, 20], [10, 20], [9, 19], [10, 20]],
+    ["topk", [5, 100], [40, 60], [39, 59], [40, 60]],
+  ]);
+  deepEqual(figures([null, null, null, null, null, null]), []);
+  deepEqual(sweeps.toFigures(/** @type {any} */ ({ sweep: null, groups: [] })), []);
+});
+
+test("the best figure of a sweep is the darkest, far ones by their logarithms", () => {
+  const [near] = figures([10, 20, 0, 40, 70, null]);
+  deepEqual(sweeps.toHeat(near), [[0, 1, null], [3, 6, null]]);
+  deepEqual(sweeps.toHeat({ ...near, isLessBetter: true }), [[6, 5, null], [3, 0, null]]);
+  deepEqual(sweeps.toHeat(figures([1, 10, 0, 100, 1000, 1e6])[0]), [[0, 1, null], [2, 3, 6]]);
+  deepEqual(sweeps.toHeat(figures([5, 5, 0, 5, 5, 5])[0]), [[0, 0, null], [0, 0, 0]]);
 });

@@ -91,7 +91,8 @@ test("what a rank has done is told by its last values", () => {
       evaluation_seconds: [5, 5, 5],
     }).map(([metric, values]) => [metric, new Map(values.entries())]),
   );
-  const ranks = [0, 1, 2, 3].map((rank) => ({ rank, pod: `pod-${rank}`, exit_code: null }));
+  const processes = [[0, 1], [2], [3]];
+  const ranks = processes.map((its, i) => ({ rank: i, pod: "", exit_code: null, processes: its }));
   const [first, , slowest, silent] = rankFigures(ranks, last);
   deepEqual([first.stepSeconds, first.computeSeconds, first.communicationShare], [0.8, 0.4, 0.5]);
   deepEqual(first.phases, { communication: 4, forward: 1, evaluation: 5, other: 3 });
@@ -101,7 +102,7 @@ test("what a rank has done is told by its last values", () => {
 
 test("the log of the rank that failed is shown first", () => {
   const shown = (/** @type {(number | null)[]} */ ...codes) =>
-    failedRank(codes.map((exit_code, rank) => ({ rank, pod: "", exit_code })))?.rank;
+    failedRank(codes.map((exit_code, rank) => ({ rank, pod: "", exit_code, processes: [] })))?.rank;
   deepEqual([shown(-15, 3), shown(0, -15), shown(0, null)], [1, 1, undefined]);
 });
 

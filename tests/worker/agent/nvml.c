@@ -27,3 +27,9 @@ int nvmlSystemGetDriverVersion(char *version, unsigned size) {
   snprintf(version, size, "550.1");
   return SUCCESS;
 }
+
+/* The first is limited by its power and by heat, the second is idle. */
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *gpu, unsigned long long *reasons) {
+  *reasons = (char *)gpu - (char *)0 == 1 ? 0x4 | 0x40 : 0x1;
+  return SUCCESS;
+}

@@ -1,6 +1,8 @@
 """An attempt's folder tells everything to the next agent."""
 
 import json
+import os
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +12,14 @@ import pytest
 from mlbench.assignment import Assignment
 from worker.agent.attempt import Attempt
 from worker.agent.process import Exit
+from worker.agent.sources.original import HOOK
 
 ASSIGNMENT = Assignment(
     run_id=7,
     attempt=2,
     rank=1,
     world_size=4,
-    master_addr="10.0.0.1",
+    master_addr="127.0.0.2",
     master_port=29500,
     command=("python", "-c", "pass"),
     cpus=(2, 3),
@@ -89,23 +92,41 @@ def _no_other_children(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def environ_of(folder: Path, assignment: Assignment, offset: float = 0.0) -> dict[str, str]:
-    """Return the environment that an attempt's process gets, with the attempt's folder as "."."""
+    """Return the environment that an attempt's process gets, with the attempt's folder as ".".
+
+    What differs each time, the address of its agent, is left out.
+    """
     attempt = Attempt.create(folder, replace(assignment, cpus=(), command=("printenv", "-0")))
-    attempt.start({"PATH": "/bin:/usr/bin"}, lambda: None, clock_offset_seconds=offset)
+    own = {"PATH": "/bin:/usr/bin", "MLFLOW_TRACKING_URI": "own"}
+    attempt.start(own, lambda: None, clock_offset_seconds=offset)
     assert attempt.ended.wait(10)
     told = attempt.file("stdout").read_text().replace(str(attempt.folder), ".")
-    return dict(line.split("=", 1) for line in told.split("\0") if line)
+    environ = dict(line.split("=", 1) for line in told.split("\0") if line)
+    assert "@127.0.0.1:" in environ.pop("MLBENCH_AGENT")
+    return environ
 
 
 def test_the_process_gets_what_torch_distributed_and_tasks_need(tmp_path: Path) -> None:
     variables = {
         "PATH": "/bin:/usr/bin",
+        "MLFLOW_TRACKING_URI": "own",
         "RANK": "1",
         "LOCAL_RANK": "0",
+        "NODE_RANK": "1",
         "WORLD_SIZE": "4",
-        "MASTER_ADDR": "10.0.0.1",
+        "MASTER_ADDR": "127.0.0.2",
         "MASTER_PORT": "29500",
+        "PET_NNODES": "4",
+        "PET_NODE_RANK": "1",
+        "PET_MASTER_ADDR": "127.0.0.2",
+        "PET_MASTER_PORT": "29500",
+        "PET_RDZV_ENDPOINT": "127.0.0.2:29500",
+        "PET_RDZV_ID": "7.2",
+        "PET_LOCAL_ADDR": "127.0.0.1",
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        "TORCHELASTIC_ERROR_FILE": "./error.json",
         "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": str(HOOK),
         "MLBENCH_RUN_ID": "7",
         "MLBENCH_ATTEMPT": "2",
         "MLBENCH_RANK": "1",
@@ -122,3 +143,40 @@ def test_the_process_gets_what_torch_distributed_and_tasks_need(tmp_path: Path) 
     assert environ_of(tmp_path, ASSIGNMENT, offset=-0.5) == variables | optional
     plain = replace(ASSIGNMENT, seed=None, deadline_at=None, keeps_checkpoints=False)
     assert environ_of(tmp_path, plain) == variables
+
+
+_TELLS_MLFLOW = """
+import base64, http.client, os, urllib.parse
+address = urllib.parse.urlsplit(os.environ["MLFLOW_TRACKING_URI"])
+login = base64.b64encode(f"{address.username}:{address.password}".encode()).decode()
+http.client.HTTPConnection(address.hostname, address.port).request(
+    "POST",
+    "/api/2.0/mlflow/runs/log-metric",
+    '{"key": "loss", "value": 0.5, "timestamp": 1500, "step": 3}',
+    {"Authorization": f"Basic {login}"},
+)
+os._exit(0)
+"""
+
+
+def test_what_the_process_has_told_mlflow_is_recorded_when_it_has_ended(tmp_path: Path) -> None:
+    """Also if it waits for no answer."""
+    command = (sys.executable, "-c", _TELLS_MLFLOW)
+    attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, cpus=(), command=command))
+    attempt.start(os.environ, lambda: None)
+    assert attempt.ended.wait(10)
+    lines = attempt.file("metrics").read_text().splitlines()
+    assert list(map(json.loads, lines)) == [{"time": 1.5, "step": 3, "metrics": {"loss": 0.5}}]
+
+
+def test_what_one_of_several_processes_has_told_mlflow_is_of_its_rank(tmp_path: Path) -> None:
+    waits = _TELLS_MLFLOW.replace("http.client.HTTPConnection(", "c = http.client.HTTPConnection(")
+    waits = waits.replace(".request(", "\nc.request(").replace("os._exit(0)", "c.getresponse()")
+    environ = ("env", "RANK=9", "WORLD_SIZE=16")
+    command = (*environ, sys.executable, "-c", waits)
+    attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, cpus=(), command=command))
+    attempt.start(os.environ, lambda: None)
+    assert attempt.ended.wait(10)
+    process, line = map(json.loads, attempt.file("metrics").read_text().splitlines())
+    assert process["process"] == {"rank": 9, "world_size": 16, "restart": 0}
+    assert line == {"time": 1.5, "rank": 9, "step": 3, "metrics": {"loss": 0.5}}

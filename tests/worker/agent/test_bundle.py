@@ -76,7 +76,7 @@ def test_it_brings_a_run_from_its_start_to_its_last_byte(
         "world_size": 1,
         "master_addr": "127.0.0.1",
         "master_port": free_port(),
-        "command": [sys.executable, "-S", "train.py"],
+        "command": [sys.executable, "train.py"],
         "working_dir": str(own),
         "cpus": [],
         "seed": 42,
@@ -118,6 +118,6 @@ def test_it_brings_a_run_from_its_start_to_its_last_byte(
     folder, path, environ = json.loads(served.streams["stdout"])
     assert folder == str(own)
     assert not any(str(bundle) in place for place in path)
-    assert "PYTHONPATH" not in environ
+    assert environ["PYTHONPATH"] == str(bundle / "worker/agent/sources/hook")
     assert environ.items() >= {**own_environ, "MLBENCH_SEED": "42"}.items()
     assert float(environ["MLBENCH_DEADLINE"]) == pytest.approx(deadline_at + offset, abs=1e-6)

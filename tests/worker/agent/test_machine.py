@@ -4,6 +4,7 @@ import ast
 import os
 import platform
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,16 @@ from pathlib import Path
 import psutil
 import pytest
 
+from mlbench.shaping import Shaping
 from tests.nvml import build_nvml
-from worker.agent.machine import cpu_limit, killed_for_memory, memory_limit, read_machine
+from worker.agent.machine import (
+    Qdisc,
+    cpu_limit,
+    killed_for_memory,
+    memory_limit,
+    read_machine,
+    shaping_of,
+)
 
 
 def test_this_machine() -> None:
@@ -99,75 +108,28 @@ def test_the_tightest_limit_of_the_control_groups_holds(
     assert killed_for_memory(tmp_path) == killed
 
 
-_REPOSITORY = Path(__file__).parents[3]
-_LIMIT = f"sh {_REPOSITORY}/worker/limit-bandwidth.sh"
-_TOLD = (
-    f"{sys.executable} -c "
-    "'from worker.agent.machine import bandwidth_limit; print(bandwidth_limit())'"
-)
-_NETWORK = """
-ip link add uplink type veth peer name other
-ip link set uplink up
-ip addr add 192.0.2.2/24 dev uplink
-ip route add default via 192.0.2.1
-"""
-_OTHER = "tc qdisc replace dev other root tbf rate 1mbit burst 16kb latency 50ms"
-
-
-def in_namespace(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of a shell as root of a namespace with no network but what it makes."""
-    return subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", script],
-        cwd=_REPOSITORY,
-        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **environ},
-        capture_output=True,
-        text=True,
-        check=False,
+def qdisc(interface: int, handle: int, parent: int, kind: bytes, options: bytes) -> Qdisc:
+    """Return a discipline as it is read from the kernel's message."""
+    attributes = b"".join(
+        struct.pack("=HH", 4 + len(value), number) + value + bytes(-len(value) % 4)
+        for number, value in ((1, kind + b"\0"), (2, options))
     )
+    return Qdisc.read(struct.pack("=BxxxiIII", 0, interface, handle, parent, 1) + attributes)
 
 
-@pytest.fixture(scope="module")
-def _namespace() -> None:
-    if not shutil.which("tc") and not Path("/sbin/tc").exists():
-        pytest.skip("tc is missing (iproute2)")
-    tried = in_namespace(f"set -e; {_NETWORK} {_OTHER}")
-    if tried.returncode:
-        pytest.skip(f"no network namespace with a token bucket here: {tried.stderr.strip()}")
-
-
-@pytest.mark.usefixtures("_namespace")
-@pytest.mark.parametrize(("asked", "told"), [("0.5", 0.5), ("40000", 40000.0)])
-def test_what_the_script_limits_last_is_told(asked: str, told: float) -> None:
-    """The larger rate takes more than 32 bits. Of another interface, no limit counts."""
-    ended = in_namespace(
-        f"set -e; {_NETWORK} {_OTHER}; {_TOLD}; export MLBENCH_BANDWIDTH_MBIT;"
-        f"for MLBENCH_BANDWIDTH_MBIT in 10 {asked}; do {_LIMIT}; done; {_TOLD}"
+def test_what_is_late_and_lost_is_read_with_the_bandwidth_behind_it() -> None:
+    """As linux/pkt_sched.h has it: no kernel here has netem."""
+    loss = round(0.01 * (2**32 - 1))
+    late = struct.pack("=6I", 78125, 100_000, loss, 0, 0, 0) + struct.pack(
+        "=HHq", 12, 10, 5_000_000
     )
-    assert ended.returncode == 0, ended.stderr
-    before, _, said, after = ended.stdout.splitlines()
-    assert before == "None"
-    assert said == f"uplink sends at most {asked} Mbit/s"
-    assert float(after) == told
-
-
-_MAY_NOT = "setpriv --bounding-set -net_admin --inh-caps -net_admin"
-
-
-@pytest.mark.usefixtures("_namespace")
-@pytest.mark.parametrize(
-    ("script", "asked", "complaint"),
-    [
-        (_NETWORK, "", "$MLBENCH_BANDWIDTH_MBIT must be a number of Mbit/s (not '')"),
-        (_NETWORK, "1; true", "must be a number"),
-        ("", "20", "this pod has no default route"),
-        (f"{_NETWORK} {_MAY_NOT}", "20", "the capability NET_ADMIN is missing"),
-    ],
-)
-def test_the_script_says_what_is_wrong(script: str, asked: str, complaint: str) -> None:
-    ended = in_namespace(f"{script} {_LIMIT}", MLBENCH_BANDWIDTH_MBIT=asked)
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("cannot limit the bandwidth: ")
-    assert complaint in ended.stderr
+    rate = struct.pack("=HH8xI", 16, 1, 20_000_000 // 8)
+    root = qdisc(2, 0x10000, 0xFFFFFFFF, b"netem", late)
+    behind = qdisc(2, 0x20000, 0x10001, b"tbf", rate)
+    others = [qdisc(3, 0x10000, 0xFFFFFFFF, b"tbf", rate), qdisc(2, 0, 0xFFFFFFF1, b"clsact", b"")]
+    assert shaping_of([root, behind, *others], 2) == Shaping(20.0, 5.0, 1.0)
+    assert shaping_of([root, *others], 2) == Shaping(None, 5.0, 1.0)
+    assert shaping_of([behind, *others], 2) == Shaping()
 
 
 _READ = "from worker.agent.machine import read_gpus; print(read_gpus())"

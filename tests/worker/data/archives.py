@@ -1,5 +1,6 @@
-"""Small archives in CIFAR-10's format."""
+"""Archives in CIFAR-10's format."""
 
+import gzip
 import io
 import pickle
 import tarfile
@@ -34,9 +35,12 @@ def write_archive(
 
 
 def write_members(folder: Path, members: Mapping[str, bytes]) -> Path:
-    """Write an archive of files with that content."""
+    """Write an archive of files with that content, which alone decides on its bytes."""
     path = folder / ARCHIVE
-    with tarfile.open(path, "w:gz") as tar:
+    with (
+        gzip.GzipFile(path, "wb", mtime=0) as file,
+        tarfile.open(fileobj=file, mode="w") as tar,
+    ):
         for name, data in members.items():
             member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
             member.size = len(data)

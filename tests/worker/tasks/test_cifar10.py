@@ -11,9 +11,11 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 from torch.nn import functional
 
+from benchmarks.cifar10_from_images import CLASSES, convert
 from mlbench import names
 from mlbench.tasks import CifarDepth, CifarVersion
 from tests.worker.data.archives import write_archive, write_colours, write_members
@@ -36,7 +38,7 @@ from worker.training.process import DataError
 
 _TASK = ("-m", "worker.tasks.cifar10", "--worker-batch-size=8")
 # What two workers run.
-_BOTH = ("--version=2", "--depth=32", "--epochs=1", "--learning-rate=0.2", "--goal=100")
+_BOTH = ("--recipe=mlbench-2020", "--version=2", "--depth=32", "--epochs=1", "--goal=100")
 _TRAIN, _VALIDATION = 48, 21
 
 
@@ -80,7 +82,7 @@ def test_two_workers_learn_up_to_the_goal(tmp_path: Path) -> None:
     outputs = finish(ranks)
     accuracies = assert_stopped_at(50, ranks)
     for rank, output in zip(ranks, outputs, strict=True):
-        assert output.splitlines()[-1] == "goal of 50.0 % reached"
+        assert output.splitlines()[-1] == "goal reached: 50% Top 1 Validation Accuracy"
         assert rank.series(names.EPOCH) == list(range(len(accuracies)))
         right = accuracies[-1] * _VALIDATION / 100
         assert right == pytest.approx(round(right), abs=1e-9), "each image counts once"
@@ -91,6 +93,8 @@ def test_what_it_runs_with_is_recorded(both: list[Rank], datasets: Path) -> None
     sha256 = sha256_of((datasets / ARCHIVE).read_bytes())
     data = {"data": "cifar10", "data_sha256": sha256, "data_is_standard": False}
     chosen = {"version": 2, "depth": 32, "exchange": "ddp", "precision": "fp32", "seed": 0}
+    chosen |= {"recipe": "mlbench-2020", "learning_rate": 0.02}
+    assert set(both[0].series(names.LEARNING_RATE)) == {0.02 * 8 / 128}
     assert settings.items() >= {**data, **chosen, "device": "cpu", "batch_size": 16}.items()
     assert "settings" not in both[1].metrics_file.read_text()
 
@@ -191,6 +195,24 @@ def test_images_are_read_in_order_with_their_colours(tmp_path: Path) -> None:
     assert torch.equal(data.validation.images, torch.from_numpy(images[:3]))
     assert data.validation.labels.tolist() == labels[:3]
     assert data.sha256 == sha256_of(archive.read_bytes())
+
+
+def test_an_archive_of_image_files_has_each_with_its_class(tmp_path: Path) -> None:
+    for part, count in (("train", 2), ("test", 1)):
+        for label, name in enumerate(CLASSES):
+            (folder := tmp_path / part / name).mkdir(parents=True)
+            for number in range(count):
+                pixels = np.full((32, 32, 3), (label, number, 200), np.uint8)
+                Image.fromarray(pixels).save(folder / f"{number}.png")
+    datasets = [tmp_path / "first", tmp_path / "again"]
+    sha256, same = (sha256_of(convert(tmp_path, one).read_bytes()) for one in datasets)
+    assert sha256 == same
+    data = load_cifar10(datasets[0])
+    for found in (data.train, data.validation):
+        images, labels = found.images, found.labels.tolist()
+        assert images[:, 0, 0, 0].tolist() == labels != sorted(labels), "they are shuffled"
+        assert (images[:, 2] == 200).all()
+        assert len(set(map(tuple, images[:, :2, 0, 0].tolist()))) == len(images)
 
 
 def test_colours_are_normalized_by_the_training_images(datasets: Path) -> None:

@@ -1,5 +1,6 @@
 """The digits task: its training, and its network."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,22 @@ def test_two_workers_stop_at_the_goal(two: list[Rank]) -> None:
         assert right == pytest.approx(round(right), abs=1e-9), "364 images, each counted once"
 
 
+def test_rank_0_records_the_result_as_mlbenchs_tasks_do(two: list[Rank], one: list[Rank]) -> None:
+    lines = [line["metrics"] for line in two[0].lines() if "metrics" in line]
+    *_, evaluated, reported, totals, last = lines
+    said = reported[names.TASK_RESULT]
+    seconds = evaluated[names.TRAIN_SECONDS]
+    assert said.startswith(f"90% Top 1 Validation Accuracy reached in {seconds:.3f} seconds, ")
+    assert re.findall(r", ([^:,]+): [0-9.]+ seconds", said) == [
+        *("Compute", "Communication", "Metrics Computation", "Pre-processing")
+    ]
+    assert two[1].series(names.TASK_RESULT) == one[0].series(names.TASK_RESULT) == []
+    # The same by its steps of a batch, which its command line draws, also without the goal.
+    assert totals[f"{names.MLBENCH_TOTAL}agg"] == last[names.phase_metric("communication")]
+    assert all(len(one[0].series(name)) == 1 for name in totals)
+    assert not two[1].series(f"{names.MLBENCH_TOTAL}agg")
+
+
 def test_each_rank_records_its_training(two: list[Rank]) -> None:
     for rank in two:
         epochs = len(rank.series(names.VAL_ACCURACY))
@@ -69,6 +86,7 @@ def test_each_rank_records_its_training(two: list[Rank]) -> None:
 def test_the_settings_tell_what_was_trained_on(one: list[Rank]) -> None:
     [settings] = one[0].stated("settings")
     assert settings.items() >= {"data": "digits", "batch_size": 128, "seed": 0}.items()
+    assert (settings["train_samples"], settings["validation_samples"]) == (1433, 364)
     assert settings["data_sha256"] == load_digits().sha256
 
 

@@ -57,7 +57,7 @@ def test_two_workers_learn_and_stop_at_the_goal(two: list[Rank]) -> None:
 
 def test_the_settings_tell_how_much_data_there_was(two: list[Rank]) -> None:
     [settings] = two[0].stated("settings")
-    images = {"train_images": 2 * _IMAGES, "validation_images": 2 * _IMAGES, "classes": 2}
+    images = {"train_samples": 2 * _IMAGES, "validation_samples": 2 * _IMAGES, "classes": 2}
     rest = {"worker_batch_size": 8, "batch_size": 16, "data": "imagenet", "seed": 0}
     assert settings.items() >= {**images, **rest}.items()
     assert len(settings["data_sha256"]) == 64

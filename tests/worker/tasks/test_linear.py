@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
+from benchmarks.linear_optimum import ours_and_the_optimum, session_of
 from mlbench import names
+from mlbench.tasks import LinearModel, LinearOptions
 from tests.worker.data.libsvm.files import make, make_regression
 from tests.worker.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
-from worker.tasks.linear import LOSSES, Fit, Loss
+from worker.data.libsvm.dataset import load_dataset
+from worker.data.libsvm.rows import DenseRows
+from worker.tasks.linear import LOSSES, Fit, Loss, Training
 from worker.training.distributed import World
 
 _TASK = ("-m", "worker.tasks.linear", "--dataset", "made", "--batch-size", "50")
@@ -117,7 +122,7 @@ def test_a_shorter_last_record_and_the_falling_rate(tmp_path: Path) -> None:
 
 
 def test_it_goes_on_from_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    epochs = ("--goal", "100", "--epochs")
+    epochs = ("--momentum", "0.9", "--goal", "100", "--epochs")
     whole = train(tmp_path / "whole", 2, *epochs, "4")
     monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path / "checkpoints"))
     train(tmp_path / "first", 2, *epochs, "2")
@@ -125,6 +130,37 @@ def test_it_goes_on_from_a_checkpoint(tmp_path: Path, monkeypatch: pytest.Monkey
     for rank, resumed in zip(whole, second, strict=True):
         assert resumed.series(names.VAL_LOSS) == rank.series(names.VAL_LOSS)[2:]
         assert resumed.series(names.SAMPLES)[-1] == rank.series(names.SAMPLES)[-1]
+
+
+def test_momentum_is_nesterovs(made: Path) -> None:
+    data = load_dataset("made", made, classes=True)
+    config = LinearOptions(batch_size=1000, learning_rate=2.0, decay=0.0, momentum=0.9, l2=0.01)
+    weights, expected, velocity = torch.zeros(20), torch.zeros(20), torch.zeros(20)
+    training = Training(config, data, weights, session_of(config))
+    rate = 2.0 / (0.25 * data.largest_norm2 + 0.01)
+    assert isinstance(data.train.rows, DenseRows)
+    for epoch in range(5):
+        training.epoch(epoch)
+        expected.requires_grad_()
+        losses = LOGISTIC.value(data.train.rows.values @ expected, data.train.targets)
+        objective = losses.mean() + 0.01 / 2 * expected.square().sum()
+        [slope] = torch.autograd.grad(objective, [expected])
+        velocity = 0.9 * velocity + slope
+        expected = expected.detach() - rate * (slope + 0.9 * velocity)
+    assert weights.tolist() == pytest.approx(expected.tolist(), rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", LOSSES)
+def test_the_optimum_is_scikit_learns(model: LinearModel, made: Path) -> None:
+    values, classes = load_breast_cancer(return_X_y=True)
+    rows = (values - values.mean(axis=0)) / values.std(axis=0)
+    dump_svmlight_file(rows, classes, str(made / "cancer"), zero_based=False)
+    data = load_dataset("cancer", made, classes=model != "ridge")
+    ours, optimum = ours_and_the_optimum(model, data, {})
+    assert abs(ours.objective - optimum.objective) < 1e-6
+    stopped, _ = ours_and_the_optimum(model, data, {"epochs": "20"})
+    assert stopped.objective > optimum.objective + 1e-6, "it takes its epochs"
 
 
 def test_after_the_deadline_it_evaluates_and_ends(

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from mlbench.options import Backend, ModelOptions
+from mlbench.options import Backend, ImageModelOptions
 from tests.conftest import free_port
 from tests.worker.ranks import finish, start_ranks
 from worker.training.distributed import DeviceError, World, WorldError, join_world, set_up
@@ -33,13 +33,13 @@ with join_world() as world:
 
 # Rank 1 joins, and then neither takes part nor ends.
 _STALL = """
-import time, torch
+import sys, time, torch
 from datetime import timedelta
 from worker.training.distributed import join_world
 with join_world(timeout=timedelta(seconds=1)) as world:
     if world.rank == 1:
         time.sleep(60)
-    world.sum_(torch.ones(1))
+    eval(sys.argv[1])
 """
 
 
@@ -57,8 +57,16 @@ def test_ranks_sum_and_share_on_loopback_with_the_threads_they_were_given(tmp_pa
     assert [rank.output() for rank in ranks] == [("11.0 1.0 1 lo 127.0.0.1\n", "")] * 2
 
 
-def test_a_silent_peer_is_given_up(tmp_path: Path) -> None:
-    waiting, silent = start_ranks(tmp_path, 2, "-c", _STALL)
+@pytest.mark.parametrize(
+    "call",
+    [
+        "world.sum_(torch.ones(1))",
+        pytest.param("world.gather(torch.ones(1))", marks=pytest.mark.slow),
+        pytest.param("world.swap(torch.ones(1), [1])", marks=pytest.mark.slow),
+    ],
+)
+def test_a_silent_peer_is_given_up(call: str, tmp_path: Path) -> None:
+    waiting, silent = start_ranks(tmp_path, 2, "-c", _STALL, call)
     _, errors = waiting.output()
     silent.kill()
     assert waiting.returncode == 1
@@ -151,7 +159,7 @@ def test_one_that_fails_ends_all(tmp_path: Path) -> None:
     assert [waiting.returncode, failing.returncode] == [1, 1]
 
 
-_CPU = ModelOptions(device="cpu")
+_CPU = ImageModelOptions(device="cpu")
 
 
 def make_model() -> nn.Module:
@@ -162,7 +170,7 @@ def make_model() -> nn.Module:
     ("options", "said"),
     [
         pytest.param(
-            ModelOptions(device="cuda"), "device cuda: there is no GPU here", marks=without_gpu
+            ImageModelOptions(device="cuda"), "device cuda: there is no GPU here", marks=without_gpu
         ),
         (replace(_CPU, precision="tf32"), "precision tf32: only GPUs have it"),
         (replace(_CPU, precision="fp16"), "precision fp16: only GPUs have it"),
@@ -170,7 +178,7 @@ def make_model() -> nn.Module:
     ],
 )
 def test_what_this_machine_cannot_do_is_refused(
-    options: ModelOptions, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    options: ImageModelOptions, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DeviceError, match=said):
@@ -186,7 +194,7 @@ def test_what_this_machine_cannot_do_is_refused(
     ],
 )
 def test_images_and_model_get_the_memory_format_and_the_forward_pass_the_precision(
-    options: ModelOptions, layout: torch.memory_format, dtype: torch.dtype
+    options: ImageModelOptions, layout: torch.memory_format, dtype: torch.dtype
 ) -> None:
     execution = set_up(options, World())
     images, model = execution.images(torch.rand(2, 3, 8, 8)), execution.place(make_model())
@@ -202,9 +210,9 @@ def test_images_and_model_get_the_memory_format_and_the_forward_pass_the_precisi
 _COMPILE = """
 import torch
 from torch import nn
-from mlbench.options import Backend, ModelOptions
+from mlbench.options import Backend, ImageModelOptions
 from worker.training.distributed import World, set_up
-execution = set_up(ModelOptions(device="cpu", compile=True), World())
+execution = set_up(ImageModelOptions(device="cpu", compile=True), World())
 model = nn.Sequential(nn.Flatten(), nn.Linear(12, 3), nn.ReLU())
 images = torch.rand(4, 3, 2, 2)
 translated = execution.compiled(model)

@@ -10,12 +10,14 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench import Tracker, names
-from mlbench.options import ExchangeOptions, ModelOptions
+from mlbench.options import ExchangeOptions, ImageModelOptions
 from tests.worker.ranks import finish, start_ranks
 from worker.data.images import Images, augmented_batches
 from worker.training.distributed import World, set_up
-from worker.training.exchange import Exchange
-from worker.training.session import Schedule, Score, Session, Trainer, scale_linearly
+from worker.training.exchange.base import Exchange
+from worker.training.images import ImageScore, ImageTrainer
+from worker.training.schedules import Schedule
+from worker.training.session import Session
 
 _ALONE = World()
 _IMAGES = 20
@@ -45,7 +47,7 @@ def make_model() -> nn.Module:
 def make_session(
     tracker: Tracker, world: World = _ALONE, deadline_at: float | None = None
 ) -> Session:
-    execution = set_up(ModelOptions(device="cpu", channels_last=False), world)
+    execution = set_up(ImageModelOptions(device="cpu", channels_last=False), world)
     return Session(world, tracker, execution, deadline_at)
 
 
@@ -53,11 +55,11 @@ def make_trainer(
     model: nn.Module,
     session: Session,
     schedule: Schedule = lambda step: 0.1,
-) -> Trainer:
+) -> ImageTrainer:
     parameters = list(model.parameters()) or [nn.Parameter(torch.zeros(1))]
     optimizer = torch.optim.SGD(parameters, lr=1.0, fused=True)
-    trainer = Trainer(session, model, optimizer, schedule, ExchangeOptions("per-layer"))
-    trainer.exchange = Exchange(model)
+    trainer = ImageTrainer(session, model, optimizer, schedule, ExchangeOptions("per-layer"))
+    trainer.exchange = Exchange(model, session.world)
     return trainer
 
 
@@ -113,7 +115,7 @@ def test_an_evaluation_counts_what_is_right() -> None:
 
 def test_the_five_likeliest_are_five() -> None:
     logits = -torch.arange(7.0).expand(4, 7)
-    score = Score.of(logits, torch.tensor([0, 4, 5, 6]), torch.zeros(()))
+    score = ImageScore.of(logits, torch.tensor([0, 4, 5, 6]), torch.zeros(()))
     assert (score.accuracy, score.accuracy5) == (25.0, 50.0)
 
 
@@ -122,11 +124,11 @@ class WithAnother(World):
 
     def sum_(self, tensor: torch.Tensor) -> None:
         """Add the peer's totals."""
-        tensor.add_(torch.tensor([8.0, 1.0, 2.0, 3.0], dtype=tensor.dtype))
+        tensor.add_(torch.tensor([8.0, 3.0, 1.0, 2.0], dtype=tensor.dtype))
 
 
 def test_a_score_over_ranks_weighs_shards_by_their_images() -> None:
-    both = Score(loss_sum=2.0, correct=5, correct5=5, images=5).over(WithAnother(0, 2))
+    both = ImageScore(loss_sum=2.0, correct=5, correct5=5, samples=5).over(WithAnother(0, 2))
     assert (both.loss, both.accuracy, both.accuracy5) == (10.0 / 8, 75.0, 87.5)
 
 
@@ -181,29 +183,6 @@ def test_all_ranks_agree_though_their_clocks_do_not(tmp_path: Path) -> None:
     outputs = finish(start_ranks(tmp_path, 2, "-c", _UNEQUAL))
     said = "the deadline has passed: training ends\nTrue True\nTrue\n"
     assert outputs == [said, said]
-
-
-@pytest.mark.parametrize(
-    ("workers", "by_epoch"),
-    [
-        (1, {0: 0.0125, 3: 0.0125, 29: 0.0125, 30: 0.00125}),
-        (8, {0: 0.1, 5: 0.1, 29: 0.1, 30: 0.01, 60: 0.001, 80: 0.0001, 89: 0.0001}),
-        (256, {0: 0.1, 1: 0.72, 2.5: 1.65, 5: 3.2, 29: 3.2, 30: 0.32, 60: 0.032, 80: 0.0032}),
-    ],
-)
-def test_on_imagenet_it_is_that_of_goyal_et_al(workers: int, by_epoch: dict[float, float]) -> None:
-    steps = 1_281_167 // (32 * workers)
-    steps -= steps % 2  # so that the middle of an epoch is a step
-    rates = scale_linearly(
-        0.1,
-        batch_size=32 * workers,
-        reference_batch=256,
-        epoch_steps=steps,
-        warmup_epochs=5,
-        decay_epochs=(30, 60, 80),
-    )
-    found = {epoch: rates(round(epoch * steps)) for epoch in by_epoch}
-    assert found == pytest.approx(by_epoch)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,10 @@ class DenseRows:
         """Return ``X w``, one score for each row."""
         return _product(self.values, weights[: self.values.shape[1]])
 
+    def dense(self, width: int) -> torch.Tensor:
+        """Return the matrix, filled up to a width."""
+        return functional.pad(self.values, (0, width - self.values.shape[1]))
+
     def weighted_sum_(self, out: torch.Tensor, coefficients: torch.Tensor) -> None:
         """Set ``out``, as long as the weights, to ``X^T c``: the sum of the rows times ``c``."""
         width = self.values.shape[1]
@@ -82,6 +86,14 @@ class SparseRows:
             mode="sum",
             per_sample_weights=values,
         ).squeeze(1)
+
+    def dense(self, width: int) -> torch.Tensor:
+        """Return the matrix of a width, with all its zeros."""
+        values, columns, starts = self._entries()
+        rows = torch.arange(len(self)).repeat_interleave(starts.diff())
+        matrix = torch.zeros(len(self), width)
+        matrix[rows, columns.long()] = values
+        return matrix
 
     def weighted_sum_(self, out: torch.Tensor, coefficients: torch.Tensor) -> None:
         """Set ``out`` to ``X^T c``. On a GPU the order of additions, and so rounding, varies."""

@@ -29,6 +29,14 @@
   value: {{ .Values.worker.idleSeconds | int | quote }}
 - name: MLBENCH_HOME
   value: /var/lib/mlbench
+{{- with .Values.archive.url }}
+- name: MLBENCH_ARCHIVE
+  value: {{ . | quote }}
+{{- end }}
+- name: MLBENCH_ARCHIVE_DAYS
+  value: {{ .Values.archive.days | int | quote }}
+- name: MLBENCH_QUEUE
+  value: {{ .Values.master.queue }}
 - name: MLBENCH_URL
   value: {{ include "mlbench.browserUrl" . | quote }}
 {{- with include "mlbench.grafanaBrowserUrl" . }}
@@ -60,6 +68,14 @@
 {{- define "mlbench.apiEnvironment" -}}
 {{ include "mlbench.secretEnv" (list . "MLBENCH_TOKEN" "token") }}
 {{ include "mlbench.secretEnv" (list . "MLBENCH_AGENT_SECRET" "agent-secret") }}
+{{- $images := list }}
+{{- range $framework, $image := .Values.worker.frameworkImages }}
+{{- $images = append $images (printf "%s=%s" $framework $image) }}
+{{- end }}
+{{- with $images }}
+- name: MLBENCH_FRAMEWORK_IMAGES
+  value: {{ join "," . | quote }}
+{{- end }}
 {{- end }}
 
 {{- define "mlbench.allowedHosts" -}}

@@ -5,11 +5,11 @@ service:
 statefulSet:
   {{- include "mlbench.workerStatefulSet" . | nindent 2 }}
 initContainers:
-  # Only where a bandwidth limit is asked for.
-  bandwidth:
-    name: bandwidth
+  # Only where a limit of bandwidth, latency or loss is asked for.
+  network:
+    name: network
     {{- include "mlbench.image" (list . .Values.worker) | nindent 4 }}
-    command: [sh, /opt/mlbench/limit-bandwidth]
+    command: [python3, -P, -m, mlbench.shaping]
     resources:
       {{- include "mlbench.workerResources" . | nindent 6 }}
     securityContext:
@@ -140,11 +140,16 @@ spec:
             {{- include "mlbench.containerSecurity" . | nindent 12 }}
           volumeMounts:
             - {name: state, mountPath: /var/lib/mlbench}
+            # MLBench's own training code makes folders there.
+            - {name: state, mountPath: /checkpoint, subPath: checkpoint}
+            - {name: state, mountPath: /output, subPath: output}
             - {name: tmp, mountPath: /tmp}
             - {name: shm, mountPath: /dev/shm}
             - {name: agent, mountPath: {{ include "mlbench.agentFolder" . }}, readOnly: true}
             {{- if or .Values.gcePersistentDisk.enabled .Values.datasets.existingClaim }}
             - {name: datasets, mountPath: /datasets, readOnly: {{ or .Values.gcePersistentDisk.enabled .Values.datasets.readOnly }}}
+            {{- else }}
+            - {name: state, mountPath: /datasets, subPath: datasets}
             {{- end }}
       volumes:
         - name: state

@@ -6,6 +6,8 @@ const SAME_CLOCK_MS = 2000;
 // Between the messages of two fields; a message may contain a semicolon, too.
 const NEXT_FIELD = /; (?=[a-z_]+(?:\.[\w-]+)*: )/;
 
+const WITHOUT_CONTENT = [202, 204];
+
 let aheadMs = 0;
 
 /** An error that the API answered with, or a request without an answer. */
@@ -87,7 +89,7 @@ async function call(method, path, body) {
   }
   let answer;
   try {
-    answer = response.status === 204 ? null : await response.json();
+    answer = WITHOUT_CONTENT.includes(response.status) ? null : await response.json();
   } catch {
     throw new ApiError("The master's answer broke off", 0);
   }
@@ -95,8 +97,13 @@ async function call(method, path, body) {
   return answer;
 }
 
-// The sign-in page leads back to this page.
+let isLeaving = false;
+
+// The sign-in page leads back to this page. Of several answers that lead there the first does: a
+// second navigation would break off its own.
 function signIn() {
+  if (isLeaving) return;
+  isLeaving = true;
   const here = location.pathname + location.search + location.hash;
   location.replace(`/signin${query({ next: here })}`);
 }

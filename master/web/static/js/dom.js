@@ -75,7 +75,8 @@ export function setList(/** @type {HTMLElement} */ list, /** @type {string[]} */
  * @param {(value: string) => string} [textOf]
  */
 export function setOptions(select, values, textOf = String) {
-  reconcile(select, values, String, (value) => h("option", { value }, textOf(value)));
+  const create = (value) => h("option", { value });
+  reconcile(select, values, String, create, (option, value) => setText(option, textOf(value)));
 }
 
 /** @returns {string} a parameter of this page's address, or an empty string. */

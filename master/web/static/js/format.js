@@ -81,6 +81,12 @@ export function goal(/** @type {import("./records.js").Goal} */ aim) {
   return `${aim.metric} ${aim.lower_is_better ? "≤" : "≥"} ${metric(aim.metric, aim.value)}`;
 }
 
+/** @returns {string} what the run counts: `Samples`, or `Tokens` if its settings say so. */
+export function samples(/** @type {import("./records.js").Run} */ run) {
+  const one = String(run.settings?.sample ?? "sample");
+  return `${one[0].toUpperCase()}${one.slice(1)}s`;
+}
+
 /** @returns {string} how long before `now` a moment was, such as `12 s ago` or `3 h ago`. */
 export function ago(/** @type {string} */ date, /** @type {number} */ now) {
   const seconds = Math.max(0, (now - Date.parse(date)) / 1000);

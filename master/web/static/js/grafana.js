@@ -14,7 +14,7 @@ import * as theme from "./theme.js";
 const BOARDS = ["workers", "runs", "run", "compare"];
 const PANELS = [
   { id: 36727, title: "Loss by time" },
-  { id: 651834, title: "Accuracy by time" },
+  { id: 533732, title: "Accuracy or perplexity by time" },
   { id: 469846, title: "Compute time of a step by rank" },
   { id: 161154, title: "Where the time goes" },
   { id: 461131, title: "CPU" },

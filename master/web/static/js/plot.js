@@ -16,8 +16,9 @@ const PIXELS_PER_LETTER = 20;
 const MIN_LETTERS = 10;
 
 /**
- * A curve. `lows` and `highs` draw a band around it, unless they equal `y`. A colour is a custom
- * property of the style sheet, such as `--phase-data`, or any colour of CSS.
+ * A curve. `lows` and `highs` draw a band around it, unless they equal `y`, or whiskers of its
+ * points, if it shows these. A colour is a custom property of the style sheet, such as
+ * `--phase-data`, or any colour of CSS.
  * @typedef {{
  *   name: string, x: (number | string | Date)[], y: number[], lows?: number[], highs?: number[],
  *   colour?: string, dash?: "solid" | "dash" | "dot", points?: boolean, step?: boolean
@@ -120,8 +121,9 @@ function toTraces(/** @type {Line} */ line, /** @type {number} */ i) {
     },
     marker: { size: 5 },
     hovertemplate: "%{y:.5~g}",
+    error_y: line.points ? whiskers({ ...line, values: line.y }, colour) : undefined,
   };
-  if (!line.highs || line.highs.every((high, j) => Object.is(high, line.y[j]))) return [curve];
+  if (line.points || !line.highs || line.highs.every((high, j) => Object.is(high, line.y[j]))) return [curve];
   const band = {
     type: "scatter",
     mode: "lines",
@@ -236,15 +238,18 @@ function colourOf(colour, i) {
   return colour.startsWith("--") ? theme.colour(colour) : colour;
 }
 
-// plotly's error bars, from the smallest to the largest value of each bar.
-function whiskers(/** @type {Bars} */ { values, lows, highs }) {
+// plotly's error bars, from the smallest to the largest value of each bar or point.
+function whiskers(
+  /** @type {Pick<Bars, "values" | "lows" | "highs">} */ { values, lows, highs },
+  colour = theme.colour("--ink"),
+) {
   if (!lows || !highs) return undefined;
   return {
     type: "data",
     symmetric: false,
     array: values.map((value, i) => highs[i] - value),
     arrayminus: values.map((value, i) => value - lows[i]),
-    color: theme.colour("--ink"),
+    color: colour,
     thickness: 1.2,
     width: 5,
   };

@@ -51,6 +51,11 @@ export function elapsedSeconds(/** @type {Run} */ run, /** @type {number} */ now
   return run.finished_at === null ? Math.floor(seconds) : seconds;
 }
 
+/** @returns {string} where an imported run comes from. */
+export function originOf(/** @type {Schemas["Origin"]} */ origin) {
+  return `run ${origin.run_id} of ${origin.installation || "another installation"}`;
+}
+
 /** @returns {string} a run's benchmark, or else its command. */
 export function codeOf(/** @type {Run} */ run) {
   return run.benchmark || run.command;
@@ -63,6 +68,6 @@ export function hasWords(/** @type {string} */ search, /** @type {unknown[]} */ 
 }
 
 /** @returns {string} a run's id and name, where several runs are shown together. */
-export function labelOf(/** @type {{ run_id: number, name: string }} */ result) {
-  return `${result.run_id} · ${result.name}`;
+export function labelOf(/** @type {{ run_id: number, display_name: string }} */ result) {
+  return `${result.run_id} · ${result.display_name}`;
 }

@@ -186,14 +186,14 @@ class Recent {
     box.addEventListener("change", () => this.onChoice(run.id, box.checked));
     const workers = plural(run.num_workers, "worker");
     const about = `${run.benchmark || "own code"}, ${workers}, ${ago(run.created_at, now())}`;
-    const name = h("span", { class: "picker-name" }, `${run.id} · ${run.name}`);
+    const name = h("span", { class: "picker-name" }, `${run.id} · ${run.display_name}`);
     const detail = h("span", { class: "soft small-text" }, about);
     return h("li", {}, h("label", { class: "check" }, box, name, badge(run.state), detail));
   }
 }
 
 function wordsOf(/** @type {Run} */ run) {
-  return [run.id, run.name, run.benchmark, run.state, run.num_workers, "workers"];
+  return [run.id, run.display_name, run.benchmark, run.state, run.num_workers, "workers"];
 }
 
 function noteOn(all, found, shown) {

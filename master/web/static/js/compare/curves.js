@@ -189,7 +189,7 @@ export function ofRecorded(recorded, metric, axis, startedAt) {
 
 /** @returns {import("../plot.js").Line[]} one per result; hidden ones are empty. */
 export function toLines(
-  /** @type {{ run_id: number, name: string }[]} */ results,
+  /** @type {{ run_id: number, display_name: string }[]} */ results,
   /** @type {Columns[]} */ columns,
   /** @type {Set<number>} */ hidden,
 ) {

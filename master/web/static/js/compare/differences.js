@@ -58,7 +58,7 @@ export class Differences {
   #fillTable(table, rows, extra) {
     const runs = this.#results.map((result, i) => ({
       title: `Run ${result.run_id}`,
-      hint: result.name,
+      hint: result.display_name,
       fill: (cell, row) => fillValue(cell, row, i),
     }));
     const name = { title: "Fact", isHead: true, text: (row) => row.name };

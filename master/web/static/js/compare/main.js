@@ -10,6 +10,7 @@ import { Curves } from "./curves.js";
 import { Differences } from "./differences.js";
 import { hasEnded, Loader, toPath } from "./loader.js";
 import { Scaling } from "./scaling.js";
+import { Sweep } from "./sweep.js";
 import { Times } from "./times.js";
 import { showVerdict } from "./verdict.js";
 
@@ -22,6 +23,7 @@ const choice = new Choice(change);
 const times = new Times();
 const curves = new Curves(loader, change);
 const scaling = new Scaling();
+const sweep = new Sweep();
 const differences = new Differences();
 
 // If there is no answer, the page itself says so.
@@ -86,6 +88,7 @@ async function show(answer) {
     curves.show(found, view),
     times.show(found.comparison),
     scaling.show(found.comparison.groups),
+    sweep.show(found.comparison),
   ]);
   return answer.manifests.every(hasEnded) ? null : POLL_MS;
 }

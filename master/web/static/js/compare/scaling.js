@@ -2,7 +2,7 @@
 
 import { Chart } from "../chart.js";
 import { byId, setText } from "../dom.js";
-import { NONE, alignedDurations, alignedNumbers, percent } from "../format.js";
+import { NONE, alignedDurations, alignedNumbers, number, percent } from "../format.js";
 import { PHASES } from "../records.js";
 import { fillTable } from "../ui.js";
 
@@ -13,7 +13,9 @@ const WIDE_RANGE = 8;
 const PHASES_NOTE = "The mean over ranks and runs; evaluation is no training time.";
 const MEAN_HINT =
   "Time to accuracy in training time; of three or more runs, without the fastest and the slowest";
+const P_HINT = "Of a Mann-Whitney test against that one";
 const EFFICIENCY_HINT = "The speed-up divided by how many times more workers: 100 % is perfect";
+const SENT_HINT = "By a rank, to exchange gradients or weights: the mean over its steps";
 
 /** The section "Scaling". */
 export class Scaling {
@@ -94,6 +96,7 @@ function speedupNote(groups, lines) {
 function columnsOf(/** @type {Group[]} */ groups) {
   const write = alignedDurations(groups.map((one) => one.training_seconds_to_accuracy?.maximum));
   const rate = alignedNumbers(groups.map((group) => group.samples_per_second?.mean));
+  const sent = alignedNumbers(groups.map((group) => group.bytes_sent_per_step?.mean));
   const figure = (title, text, hint = undefined) => ({ title, hint, isFigure: true, text });
   const time = (title, name, hint = undefined) =>
     figure(title, (group) => write(group.training_seconds_to_accuracy?.[name] ?? null), hint);
@@ -114,6 +117,17 @@ function columnsOf(/** @type {Group[]} */ groups) {
       (group) => percent(group.communication_share?.mean),
       "Of the training time",
     ),
+    figure("Bytes a step", (group) => sent(group.bytes_sent_per_step?.mean), SENT_HINT),
+    ...(Object.keys(groups[0].swept).length ? evidence(figure) : []),
+  ];
+}
+
+// What tells a group of a sweep from another one.
+function evidence(figure) {
+  return [
+    figure("Times", (group) => times(group.evidence?.times_as_fast)),
+    { title: "As fast as", text: (group) => group.evidence?.than ?? NONE },
+    figure("p", (group) => number(group.evidence?.p, 2), P_HINT),
   ];
 }
 

@@ -2,7 +2,7 @@
 
 import { Chart } from "../chart.js";
 import { byId, h, reconcile, setText } from "../dom.js";
-import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent } from "../format.js";
+import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, percent } from "../format.js";
 import { styleOf } from "../plot.js";
 import { labelOf } from "../records.js";
 import { badge, fillTable, setBadge } from "../ui.js";
@@ -17,6 +17,8 @@ const TRAINING_HINT = "Training time until the goal was reached first, without e
 const WALL_HINT = "From the run's start until the goal was reached first";
 const AFTER_HINT = "What the model of that time reaches: its last evaluation within it";
 const RATE_HINT = "Of all workers, in training time";
+const WAITED_HINT = "The rank that waited most did so this part of the time for others' programs";
+const SENT_HINT = "By a rank, to exchange gradients or weights: the mean over its steps";
 const COST_HINT = "For how long workers were taken";
 
 /** The section "Time to accuracy". */
@@ -101,6 +103,8 @@ function columnsOf(/** @type {Result[]} */ results) {
     scores("Best", results, (one) => one.best_value),
     scores("Last", results, (one) => one.last_value),
     figures("Samples/s", results, (one) => one.samples_per_second, RATE_HINT),
+    figures("Bytes a step", results, (one) => one.bytes_sent_per_step, SENT_HINT),
+    { title: "Waited", hint: WAITED_HINT, isFigure: true, text: (one) => waited(one) },
     { title: "Epochs", isFigure: true, text: (one) => count(one.epochs) },
     figures("Worker-seconds", results, (one) => one.cost?.worker_seconds, COST_HINT),
   ];
@@ -123,6 +127,10 @@ function figures(title, results, valueOf, hint, unitOf = (_result) => "") {
 function scores(title, results, valueOf, hint = undefined) {
   const unitOf = ({ target }) => (target && isPercent(target.metric) ? " %" : "");
   return figures(title, results, valueOf, hint, unitOf);
+}
+
+function waited(/** @type {Result} */ { waiting_share, disturbed }) {
+  return percent(waiting_share, 1) + (disturbed.length ? ", disturbed" : "");
 }
 
 function fillName(cell, result, i) {

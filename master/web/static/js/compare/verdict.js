@@ -11,12 +11,14 @@ import { alignedDurations, goal, number } from "../format.js";
 const SENTENCES = {
   yes: "These runs can be compared",
   scaling: "These runs can be compared, but not by their number of workers",
+  disturbed: "These runs can be compared, but not by times and rates",
   no: "These runs cannot be compared",
   unknown: "Whether these runs can be compared is not known",
 };
 const REASONS = {
   yes: "They have the same data, goal and batch size, as far as they state them.",
   scaling: "Speed-up and efficiency are not those of the workers alone:",
+  disturbed: "Some were disturbed: others' programs had their cores for a part of the time.",
   no: "They differ in what a result depends on:",
   unknown: "Not all of them state what a result depends on:",
 };
@@ -34,13 +36,17 @@ export function showVerdict(/** @type {Comparison} */ comparison) {
 /**
  * @param {Comparison} comparison
  * @returns {{ answer: string, title: string, text: string, reasons: string[], notes: string[] }}
- *   the answer is yes, scaling, no, unknown, or alone for a single run
+ *   the answer is yes, scaling, disturbed, no, unknown, or alone for a single run
  */
 export function toVerdict(comparison) {
-  const evidence = comparison.groups.map((group) => group.evidence?.text);
-  const said = [fastest(comparison), ...evidence, ...violations(comparison.results)];
+  const { groups, results, sets, sweep } = comparison;
+  const evidence = sweep?.text ? [sweep.text] : groups.map((group) => group.evidence?.text);
+  const disturbed = results.flatMap((one) => one.disturbed.map((t) => `Run ${one.run_id}: ${t}`));
+  const said = [fastest(comparison), ...sets, ...groups.flatMap(standing), ...evidence];
+  const clocks = results.flatMap((one) => one.clock_faults.map((t) => `Run ${one.run_id}: ${t}`));
+  said.push(...disturbed, ...clocks, ...violations(results));
   const notes = said.filter(Boolean);
-  if (comparison.results.length === 1) {
+  if (results.length === 1) {
     const text = "Add a second run above to see them side by side.";
     return { answer: "alone", title: "Two runs make a comparison", text, reasons: [], notes };
   }
@@ -48,9 +54,15 @@ export function toVerdict(comparison) {
     comparison.differences.filter((one) => one.breaks === breaks).map((one) => one.text),
   );
   reasons.push(...comparison.groups.map((group) => group.doubt).filter(Boolean));
-  const isMarked = comparison.comparable === "yes" && reasons.length > 0;
-  const answer = isMarked ? "scaling" : comparison.comparable;
+  const doubt = reasons.length ? "scaling" : disturbed.length ? "disturbed" : "yes";
+  const answer = comparison.comparable === "yes" ? doubt : comparison.comparable;
   return { answer, title: SENTENCES[answer], text: REASONS[answer], reasons, notes };
+}
+
+// The official score of a group, and whether it converged faster than its task's reference allows.
+function standing(/** @type {Comparison["groups"][number]} */ { label, score, convergence }) {
+  const texts = [score?.text, convergence?.is_too_fast && convergence.text];
+  return texts.filter(Boolean).map((text) => `${label}: ${text}`);
 }
 
 // How much faster the fastest group was than the slowest.

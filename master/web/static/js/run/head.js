@@ -3,13 +3,13 @@
 import { post, query, remove } from "../api.js";
 import { byId, setNotice, setText } from "../dom.js";
 import { moment, plural } from "../format.js";
-import { isActive, waitingFor } from "../records.js";
+import { isActive, originOf, waitingFor } from "../records.js";
 import { confirm, menu, setBadge } from "../ui.js";
 
 /** @typedef {import("../records.js").Run} Run */
 
-const MAX_NAME_LENGTH = 40;
-const BACKENDS = ["gloo", "nccl", "mpi"];
+const MAX_NAME_LENGTH = 100;
+const BACKENDS = ["gloo", "nccl"];
 
 /** The head, with its buttons. */
 export class Head {
@@ -32,21 +32,24 @@ export class Head {
     this.description = description;
     const active = isActive(run);
     const reason = byId("reason");
-    document.title = `${run.name} · MLBench`;
-    setText(byId("name"), run.name);
+    document.title = `${run.display_name} · MLBench`;
+    setText(byId("name"), run.display_name);
     setBadge(byId("state"), run.state);
     byId("state").hidden = false;
     byId("actions").hidden = false;
     this.#stop.hidden = !active;
-    this.#delete.hidden = active;
     this.#stop.disabled = run.stop_requested;
+    this.#delete.disabled = run.delete_requested;
     setText(this.#stop, run.stop_requested ? "Stopping…" : "Stop");
+    setText(this.#delete, run.delete_requested ? "Deleting…" : "Delete");
     setText(byId("about"), about(run, description));
     setNotice(byId("waiting"), waitingFor(run));
     setNotice(reason, run.reason);
     reason.classList.toggle("bad", run.state === "FAILED");
     reason.setAttribute("aria-label", `Why the run has ended: ${run.state.toLowerCase()}`);
     const range = { since: run.started_at, until: run.finished_at };
+    byId("archive").hidden = run.archive === null;
+    byId("usage").hidden = Boolean(run.origin);
     if (run.started_at) byId("usage").href = `/api/metrics/${query(range)}`;
   }
 
@@ -62,8 +65,9 @@ export class Head {
   }
 
   async #deleteRun() {
+    const first = isActive(this.run) ? "It is stopped first. " : "";
     const text =
-      `“${this.run.name}” goes, with its logs and what the database keeps of it. ` +
+      `${first}“${this.run.display_name}” goes, with its logs and what the database keeps of it. ` +
       "Its samples in Prometheus stay until they are too old.";
     if (!(await confirm("Delete this run?", text, "Delete"))) return;
     await this.#try(this.#delete, async () => {
@@ -88,8 +92,10 @@ export class Head {
 
 function about(/** @type {Run} */ run, description) {
   const what = run.benchmark ? `${run.benchmark}. ${description}` : `${run.image}: ${run.command}`;
-  const workers = plural(run.num_workers, "worker");
-  return `Run ${run.id} · ${workers} · created ${moment(run.created_at)}\n${what}`;
+  const several = run.world_size > run.num_workers ? `, ${run.world_size} ranks` : "";
+  const workers = plural(run.num_workers, "worker") + several;
+  const origin = run.origin ? ` · imported: ${originOf(run.origin)}, read only` : "";
+  return `Run ${run.id} · ${workers} · created ${moment(run.created_at)}${origin}\n${what}`;
 }
 
 /**
@@ -99,10 +105,12 @@ function about(/** @type {Run} */ run, description) {
  */
 export function toOrder(run) {
   const order = {
-    name: nextName(run.name),
+    name: nextName(run.display_name),
     num_workers: run.num_workers,
     num_cpus: run.num_cpus,
     max_bandwidth: run.max_bandwidth,
+    latency_ms: run.latency_ms,
+    loss_percent: run.loss_percent,
     gpu_enabled: run.gpu_enabled,
     light_target: run.light_target,
     seed: run.seed,
@@ -132,7 +140,7 @@ function orderOfTask(/** @type {Run} */ run) {
 
 function orderOfCommand(/** @type {Run} */ run) {
   const { backend, run_all_nodes } = run;
-  const isUsual = BACKENDS.includes(backend) && run_all_nodes === (backend !== "mpi");
+  const isUsual = BACKENDS.includes(backend) && run_all_nodes;
   const custom = { backend: "custom_backend", custom_backend: backend, run_all_nodes };
   return {
     image_name: "custom_image",

@@ -209,7 +209,10 @@ export class Logs {
     const numbers = (count, from) => Array.from({ length: count }, (_, i) => String(i + from));
     const isFirst = rank.length === 0;
     const isLatest = attempt.length === 0 || attempt.selectedIndex === attempt.length - 1;
-    setOptions(rank, numbers(run.num_workers, 0));
+    // The processes of a worker have one log: that of the first.
+    const its = new Map(run.ranks.map(({ processes }) => [String(processes[0]), processes]));
+    const values = its.size ? [...its.keys()] : numbers(run.num_workers, 0);
+    setOptions(rank, values, (first) => its.get(first)?.join(", ") ?? first);
     setOptions(attempt, numbers(run.attempt, 1));
     byId("log-attempt-choice").hidden = run.attempt < 2;
     // A reader of the latest attempt goes on to the next one.
@@ -219,7 +222,7 @@ export class Logs {
     }
     const failed = failedRank(run.ranks);
     if (isFirst && failed) {
-      rank.value = String(failed.rank);
+      rank.value = String(failed.processes[0]);
       this.#stream.value = "stderr";
     }
   }

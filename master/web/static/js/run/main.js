@@ -73,14 +73,14 @@ function show() {
   head.show(run, descriptions.get(run.benchmark) ?? "");
   progress.show(run);
   showDelivery(run);
-  if (grafanaUrl) grafana.show(run, grafanaUrl);
+  if (grafanaUrl && !run.origin) grafana.show(run, grafanaUrl);
 }
 
 async function begin() {
   page.removeAttribute("aria-busy");
   byId("loading").hidden = true;
   byId("sections").hidden = false;
-  const slowly = run.num_workers > MANY_RANKS ? 5 : 1;
+  const slowly = run.world_size > MANY_RANKS ? 5 : 1;
   // The section that one looks at first is fetched before all others.
   await follow("training", "training", CURVES_MS, (isReload) => training.refresh(run, isReload));
   follow("figures", "ranks", FIGURES_MS * slowly, refreshFigures);
@@ -126,10 +126,13 @@ async function refreshFigures() {
 
 function usageOf(/** @type {import("../records.js").Run} */ run) {
   const until = run.finished_at ? Date.parse(run.finished_at) + AFTER_END_MS : now();
-  const pods = run.started_at ? [...new Set(run.ranks.map((rank) => rank.pod))] : [];
+  // Pods of another installation may have the names of pods here.
+  const isHere = run.started_at && !run.origin;
+  const pods = isHere ? [...new Set(run.ranks.map((rank) => rank.pod))] : [];
   const none = run.started_at ? "" : "Measured once the run has started.";
+  const elsewhere = run.origin ? "Measured where it ran: see its archive." : "";
   const from = Date.parse(run.started_at);
-  return { pods, from, until, none, axis: timeAxis(run.started_at, until) };
+  return { pods, from, until, none: elsewhere || none, axis: timeAxis(run.started_at, until) };
 }
 
 async function refreshResult() {

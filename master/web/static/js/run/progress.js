@@ -2,7 +2,7 @@
 
 import { get, now } from "../api.js";
 import { byId, h, reconcile, setList, setText } from "../dom.js";
-import { clock, count, duration, metric, moment, number } from "../format.js";
+import { clock, count, duration, metric, moment, number, percent, samples } from "../format.js";
 import { elapsedSeconds, isActive } from "../records.js";
 
 /**
@@ -20,8 +20,12 @@ export class Progress {
   show(/** @type {Run} */ run) {
     this.#showGoal(run);
     showFigures(byId("figures"), figuresOf(run, this.result, now()));
-    const violations = this.result?.departures ?? [];
-    setList(byId("departures"), violations.map((text) => `Leaves the rules: ${text}`));
+    const { departures = [], disturbed = [], clock_faults = [] } = this.result ?? {};
+    setList(byId("departures"), [
+      ...disturbed.map((text) => `Disturbed: ${text}`),
+      ...clock_faults.map((text) => `Clocks: ${text}`),
+      ...departures.map((text) => `Leaves the rules: ${text}`),
+    ]);
   }
 
   #showGoal(/** @type {Run} */ { goal }) {
@@ -63,10 +67,15 @@ function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, 
     figures.push(["Epochs", count(result.epochs), most ? `of ${count(Number(most))} at most` : ""]);
   }
   const rate = number(result?.samples_per_second);
-  figures.push(["Samples per second", rate, "of training, all ranks"]);
-  figures.push(["Samples", count(result?.samples), ""]);
+  const counted = samples(run);
+  figures.push([`${counted} per second`, rate, "of training, all ranks"]);
+  figures.push([counted, count(result?.samples), ""]);
   if (run.max_restarts || run.attempt > 1) {
     figures.push(["Attempt", String(run.attempt), `of ${run.max_restarts + 1} at most`]);
+  }
+  if (result?.waiting_share != null) {
+    const mark = result.disturbed.length ? "disturbed: for others" : "of the time for others";
+    figures.push(["Waited", percent(result.waiting_share, 1), mark]);
   }
   if (result) figures.push(["Division", result.division, rulesOf(result)]);
   return figures;
@@ -141,8 +150,14 @@ export function showDelivery(/** @type {Run} */ run) {
   byId("delivery-verdict").dataset.verdict = verdict;
   byId("delivery-figures").hidden = !delivery;
   if (!delivery) return;
+  const recorded = ["Recorded", count(delivery.recorded), "by the ranks"];
+  if (run.origin) {
+    const archived = ["In its archive", count(delivery.recorded), "with the digest of each series"];
+    showFigures(byId("delivery-figures"), [recorded, archived]);
+    return;
+  }
   showFigures(byId("delivery-figures"), [
-    ["Recorded", count(delivery.recorded), "by the ranks"],
+    recorded,
     ["In Prometheus", count(delivery.in_prometheus), "counted by a query"],
     ["Kept", count(delivery.kept), "in the database: what Prometheus cannot hold"],
   ]);

@@ -23,12 +23,13 @@ const SLOWER = 1.02;
  */
 
 /**
- * @param {Rank[]} ranks
+ * @param {Rank[]} ranks of the workers
  * @param {Map<string, Map<number | null, number>>} last values by metric and rank
  * @returns {RankFigures[]}
  */
 export function rankFigures(ranks, last) {
-  const figures = ranks.map((rank) => figuresOf(rank, last));
+  const processes = ranks.flatMap((one) => one.processes.map((rank) => ({ ...one, rank })));
+  const figures = processes.map((process) => figuresOf(process, last));
   const slowest = slowestOf(figures);
   return figures.map((one) => ({ ...one, factor: one === slowest?.one ? slowest.factor : null }));
 }

@@ -3,7 +3,7 @@
 import { now } from "../api.js";
 import { Chart } from "../chart.js";
 import { byId, h, reconcile, setNotice, setOptions, setText } from "../dom.js";
-import { isPercent, metric as formatMetric } from "../format.js";
+import { isPercent, metric as formatMetric, samples as samplesOf } from "../format.js";
 import { styleOf } from "../plot.js";
 import { counterAt, withGaps } from "../series.js";
 import {
@@ -29,7 +29,7 @@ const POINTS = 1000;
 const POINTS_OF_ALL = 40_000;
 const THROUGHPUT_POINTS_OF_ALL = 20_000;
 // Asked for before it is known which metrics there are.
-const USUAL = ["train_loss", "val_global_loss", "train_Prec@1", "val_global_Prec@1"];
+const USUAL = ["train_loss", "val_global_loss", "train_Prec@1", "val_global_Prec@1", "val_global_Perplexity"];
 const FEW_POINTS = 40;
 // More lines cannot be told apart, and more ranks take long to fetch.
 const MAX_LINES = 8;
@@ -100,13 +100,13 @@ export class Training {
    * @param {boolean} isReload whether to fetch everything again
    */
   async refresh(run, isReload) {
-    if (!this.#run) this.#offerRanks(run.num_workers);
+    if (this.#run?.world_size !== run.world_size) this.#offerRanks(run.world_size);
     this.#run = run;
     const isByStep = this.#axis.querySelector(":checked").value === "step";
     const shown = { chosen: this.#ranks.value, isByStep };
     this.#asked = this.#filters(shown);
     if (this.#asked.length) {
-      const points = isOfAll(shown.chosen) ? POINTS_OF_ALL / run.num_workers : POINTS;
+      const points = isOfAll(shown.chosen) ? POINTS_OF_ALL / run.world_size : POINTS;
       this.recorded.points = Math.max(100, Math.min(POINTS, Math.floor(points)));
       await this.recorded.refresh(this.#asked, isReload);
     }
@@ -200,7 +200,7 @@ export class Training {
   #moments(axis) {
     const places = axis.place(this.#restarts.map(timeOf), 0);
     return this.#restarts
-      .map((event, i) => ({ x: places[i], text: `attempt ${event.attempt}` }))
+      .map((event, i) => ({ x: places[i], text: event.rank === null ? `attempt ${event.attempt}` : "restart" }))
       .filter(({ x }) => Number.isFinite(x));
   }
 
@@ -246,7 +246,7 @@ export class Throughput {
 
   /** Fetch the totals, and draw their rate. */
   async refresh(/** @type {Run} */ run, /** @type {boolean} */ isReload) {
-    const points = Math.floor(THROUGHPUT_POINTS_OF_ALL / run.num_workers);
+    const points = Math.floor(THROUGHPUT_POINTS_OF_ALL / run.world_size);
     this.recorded.points = Math.max(50, Math.min(POINTS, points));
     await this.recorded.refresh(["samples", "train_seconds"], isReload);
     const [samples, clocks] = ["samples", "train_seconds"].map(
@@ -261,6 +261,6 @@ export class Throughput {
     if (!hasAny) return;
     const axis = timeAxis(run.started_at, run.finished_at ? Date.parse(run.finished_at) : now());
     const line = { name: "samples/s", x: axis.place(found.times), y: found.values, step: true };
-    await this.chart.draw([line], { x: axis.title, y: "Samples per second", fromZero: true });
+    await this.chart.draw([line], { x: axis.title, y: `${samplesOf(run)} per second`, fromZero: true });
   }
 }

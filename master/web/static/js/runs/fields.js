@@ -14,7 +14,7 @@ const OWN = {
   takes_seed: true,
   takes_gpu: true,
   has_light_target: true,
-  backends: ["gloo", "mpi", "nccl"],
+  backends: ["gloo", "nccl"],
 };
 const OWN_HINTS = {
   benchmark: "Any program: it records what it measures with mlbench.Tracker.",
@@ -74,6 +74,7 @@ export function adapt(/** @type {Benchmark | null} */ benchmark, /** @type {Info
   show("backend", backends.length > 0);
   show("gpu_enabled", takes.takes_gpu && limits.gpus > 0);
   show("max_bandwidth", limits.bandwidth !== null);
+  for (const name of ["latency_ms", "loss_percent"]) show(name, limits.latency);
   const others = backends.filter((name) => name !== "gloo");
   setOptions(control("backend"), ["", ...others], (name) => name || "gloo (default)");
   const hints = isCustom ? OWN_HINTS : hintsOf(benchmark);
@@ -113,8 +114,7 @@ export function showProblem(/** @type {string} */ name, /** @type {string} */ pr
 
 /** Show how many characters the name has. */
 export function showLength(/** @type {string} */ name) {
-  const rule = "Lowercase letters, digits and hyphens";
-  hint("name", `${rule} · ${name.length} of ${MAX_NAME_LENGTH}`);
+  hint("name", `Any text · ${name.length} of ${MAX_NAME_LENGTH}`);
 }
 
 function hintsOf(/** @type {Benchmark} */ { description, goal, light_goal: lightGoal }) {

@@ -2,7 +2,7 @@
 
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
-import { STATES, codeOf, elapsedSeconds, hasWords, isActive, waitingFor } from "../records.js";
+import { STATES, codeOf, elapsedSeconds, hasWords, isActive, originOf, waitingFor } from "../records.js";
 import { badge, setBadge } from "../ui.js";
 
 /** @typedef {import("../records.js").Run} Run */
@@ -27,14 +27,14 @@ export function merge(known, answer, fromId) {
 
 /**
  * @param {Run[]} runs the oldest first
- * @param {string} text words, each of which must be in a run's id, name, benchmark or state
+ * @param {string} text words, each of which must be in a run's id, names, benchmark or state
  * @param {string} state empty for all states
  * @returns {Run[]} the newest first
  */
 export function select(runs, text, state) {
   return runs
     .filter((run) => !state || run.state === state)
-    .filter((run) => hasWords(text, [run.id, run.name, codeOf(run), run.state]))
+    .filter((run) => hasWords(text, [run.id, run.display_name, run.name, codeOf(run), run.state]))
     .reverse();
 }
 
@@ -60,15 +60,16 @@ export function showRows(body, runs, selected, now) {
 }
 
 function createRow(/** @type {Run} */ run) {
-  const { id, name, created_at: created } = run;
+  const { id, display_name: name, created_at: created } = run;
   const box = h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}` });
   const time = h("time", { datetime: created, title: format.moment(created) });
   const link = h("a", { href: `/runs/${id}` }, name);
+  const aside = run.origin ? `#${id}, ${originOf(run.origin)}` : `#${id}`;
   return h(
     "tr",
     {},
     h("td", { class: "runs-select" }, h("label", {}, box)),
-    h("th", { scope: "row", class: "runs-name" }, link, h("span", { class: "soft" }, `#${id}`)),
+    h("th", { scope: "row", class: "runs-name" }, link, h("span", { class: "soft" }, aside)),
     cell("state", "State", badge(run.state), detail()),
     cell("code", "Benchmark", h("span", { title: codeOf(run) }, codeOf(run))),
     cell("workers", "Workers", run.num_workers, detail(limitsOf(run))),
@@ -103,6 +104,7 @@ function detail(text = "") {
 
 // Why a run is in its state, or what it waits for.
 function explanationOf(/** @type {Run} */ run) {
+  if (run.delete_requested) return "stopping, to be deleted";
   if (run.state === "STARTED" && run.stop_requested) return "stopping";
   if (isActive(run)) return waitingFor(run);
   const line = run.reason.trim().split("\n")[0];
@@ -114,6 +116,8 @@ function limitsOf(/** @type {Run} */ run) {
   const parts = [
     run.num_cpus && `${format.number(run.num_cpus)} ${run.num_cpus === 1 ? "core" : "cores"} each`,
     run.max_bandwidth && `${format.number(run.max_bandwidth)} Mbit/s`,
+    run.latency_ms && `${format.number(run.latency_ms)} ms`,
+    run.loss_percent && `${format.number(run.loss_percent)} % lost`,
     run.gpu_enabled && "GPU",
   ];
   return parts.filter(Boolean).join(", ");

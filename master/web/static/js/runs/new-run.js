@@ -56,13 +56,13 @@ export class NewRun {
   }
 
   /** Set the active run, which a new one can wait for. */
-  setActive(/** @type {{ id: number, name: string } | undefined} */ run) {
+  setActive(/** @type {{ id: number, display_name: string } | undefined} */ run) {
     const isNew = run && run.id !== this.#active?.id;
     this.#active = run ?? null;
     fields.show("queue", Boolean(run));
     if (isNew) {
       fields.control("queue").checked = true;
-      setText(byId("hint-queue"), `Run ${run.id} (${run.name}) is active: one runs at a time.`);
+      setText(byId("hint-queue"), `Run ${run.id} (${run.display_name}) is active: one runs at a time.`);
     }
     if (this.#info) this.#refresh();
   }

@@ -1,7 +1,9 @@
 // The order of a new run: made from the form, checked, and written as commands for a terminal.
 
 /** The longest name of a run that the API allows. */
-export const MAX_NAME_LENGTH = 40;
+export const MAX_NAME_LENGTH = 100;
+// A default name is one that Kubernetes takes.
+const MAX_DEFAULT_LENGTH = 40;
 /** The choice, among the benchmarks, of the user's own code. */
 export const CUSTOM = "custom_image";
 
@@ -20,6 +22,8 @@ export const NUMBERS = {
   num_workers: { least: 1, whole: true, needed: true },
   num_cpus: { above: 0 },
   max_bandwidth: { above: 0 },
+  latency_ms: { above: 0, most: 10000 },
+  loss_percent: { above: 0, most: 99 },
   seed: { least: 0, most: 2 ** 32 - 1, whole: true },
   deadline_seconds: { above: 0 },
   max_restarts: { least: 0, most: 100, whole: true },
@@ -33,10 +37,10 @@ const SAFE = /^[\w@%+=:,./-]+$/;
  * The values of the form, without hidden fields. An empty number is null, a malformed one NaN.
  * @typedef {{
  *   name: string, benchmark: string, num_workers: number | null, num_cpus?: number | null,
- *   max_bandwidth?: number | null, gpu_enabled?: boolean, light_target?: boolean,
- *   seed?: number | null, backend?: string, deadline_seconds?: number | null,
- *   max_restarts?: number | null, custom_image_name?: string, custom_image_command?: string,
- *   args?: { key: string, value: string }[], queue?: boolean
+ *   max_bandwidth?: number | null, latency_ms?: number | null, loss_percent?: number | null,
+ *   gpu_enabled?: boolean, light_target?: boolean, seed?: number | null, backend?: string,
+ *   deadline_seconds?: number | null, max_restarts?: number | null, custom_image_name?: string,
+ *   custom_image_command?: string, args?: { key: string, value: string }[], queue?: boolean
  * }} Values
  *
  * The body of `POST /api/runs/`.
@@ -86,8 +90,6 @@ function nameProblem(name) {
   if (!name) return "a run needs a name";
   if (name.length > MAX_NAME_LENGTH)
     return `at most ${MAX_NAME_LENGTH} characters (not ${name.length})`;
-  if (/[^a-z0-9-]/.test(name)) return "lowercase letters, digits and hyphens only";
-  if (/^-|-$/.test(name)) return "begins and ends with a letter or digit";
   return /^\d+$/.test(name) ? "a number alone would be taken for a run's id" : "";
 }
 
@@ -126,7 +128,7 @@ export function defaultName(/** @type {Values} */ values, now = new Date()) {
   const time = [now.getHours(), now.getMinutes(), now.getSeconds()].map(two).join("");
   const moment = `-${date}-${time}`;
   const title = titleOf(values).toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "");
-  const stem = (title || "run").slice(0, MAX_NAME_LENGTH - moment.length);
+  const stem = (title || "run").slice(0, MAX_DEFAULT_LENGTH - moment.length);
   return stem.replace(/-+$/, "") + moment;
 }
 
@@ -147,6 +149,8 @@ export function toCommandLine(/** @type {Order} */ order) {
   option("--workers", order.num_workers);
   option("--cpus", order.num_cpus);
   option("--bandwidth", order.max_bandwidth);
+  option("--latency", order.latency_ms);
+  option("--loss", order.loss_percent);
   for (const [key, value] of Object.entries(order.args ?? {})) option("--set", `${key}=${value}`);
   option("--seed", order.seed);
   if (order.light_target) words.push("--light");

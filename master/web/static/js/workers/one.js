@@ -91,7 +91,7 @@ function isAboutIt(/** @type {import("../records.js").Alert} */ alert) {
 }
 
 function linkTo(/** @type {Run} */ run) {
-  return h("a", { href: `/runs/${run.id}` }, `${run.id} · ${run.name}`);
+  return h("a", { href: `/runs/${run.id}` }, `${run.id} · ${run.display_name}`);
 }
 
 function ranksHere(/** @type {Run} */ run) {

@@ -1,0 +1,75 @@
+"""What the stack itself takes of a core: while nothing goes on, and beside a run of two ranks."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from benchmarks.measure import Figure
+from benchmarks.runs import store_run
+from master.models import open_database
+from mlbench import ApiClient
+from mlbench.home import Home
+from mlbench.stack import launch
+
+_WINDOW_SECONDS = 60.0
+_WINDOWS = 3
+_RUNS = 500
+# After a start or an end, until all is quiet.
+_SETTLE_SECONDS = 15.0
+_PARTS = {
+    "mlbench.stack.launch": "supervisor",
+    "prometheus.yml": "Prometheus",
+    "gunicorn": "API",
+    "master.controller": "controller",
+    "exporter.app": "exporter",
+    "worker.agent": "two agents",
+}
+
+
+def measure(folder: Path) -> Iterator[Figure]:
+    """Yield percents of a core for each part of a local stack, and for all of them."""
+    home = Home(folder / "home")
+    launch.start_detached(home, workers=2, port=None)
+    try:
+        yield from _watch(home, "idle")
+        with open_database(f"sqlite:///{home.root / 'mlbench.db'}"):
+            for number in range(_RUNS):
+                store_run(f"run-{number}")
+        yield from _watch(home, f"idle, {_RUNS} runs")
+        with ApiClient.from_home(home) as client:
+            seconds = int(2 * _SETTLE_SECONDS + _WINDOWS * _WINDOW_SECONDS)
+            args = {"steps": str(10 * seconds), "rate": "10"}
+            client.create_run("watched", 2, None, benchmark="steps", args=args).result()
+            yield from _watch(home, "beside a run")
+    finally:
+        launch.stop(home)
+
+
+def _watch(home: Home, when: str) -> Iterator[Figure]:
+    time.sleep(_SETTLE_SECONDS)
+    shares = defaultdict(list)
+    for _ in range(_WINDOWS):
+        before, begin = _cpu_seconds(home), time.monotonic()
+        time.sleep(_WINDOW_SECONDS)
+        after, seconds = _cpu_seconds(home), time.monotonic() - begin
+        for part, spent in after.items():
+            shares[part].append(100 * (spent - before[part]) / seconds)
+    shares["all"] = [sum(window) for window in zip(*shares.values(), strict=True)]
+    for part, values in shares.items():
+        yield Figure(f"{when}: {part}", "% of core", values)
+
+
+def _cpu_seconds(home: Home) -> Mapping[str, float]:
+    """Return the CPU time of each part so far, without the training processes."""
+    supervisor = psutil.Process(launch.running_supervisor(home))
+    seconds = defaultdict[str, float](float)
+    for process in [supervisor, *supervisor.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            command, times = " ".join(process.cmdline()), process.cpu_times()
+            if part := next((part for word, part in _PARTS.items() if word in command), None):
+                seconds[part] += times.user + times.system
+    return seconds

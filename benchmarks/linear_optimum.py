@@ -1,0 +1,122 @@
+"""How near the linear tasks come to scikit-learn's optimum, on data sets that you have.
+
+``python -m benchmarks.linear_optimum a9a --set epochs=2000`` trains each model on the data set as
+the task reads it, with all rows in a step, and compares the objective, the mean loss plus the
+penalty, with that of scikit-learn's solution. The penalty is LIBLINEAR's default, 1 / rows.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.svm import LinearSVC
+
+from mlbench import Tracker, names
+from mlbench.options import read
+from mlbench.tasks import LinearModel, LinearOptions
+from worker.data.libsvm.dataset import Dataset, Samples, load_dataset
+from worker.data.libsvm.rows import DenseRows
+from worker.tasks.linear import LOSSES, Training
+from worker.training.distributed import World, set_up
+from worker.training.session import Session
+
+_SETTINGS = {"decay": "0", "momentum": "0.995", "epochs": "4000"}
+
+_SOLVERS: dict[LinearModel, Callable[[float], Any]] = {
+    # Of l2 times rows: scikit-learn's objectives are sums over the rows.
+    "logistic": lambda penalty: LogisticRegression(
+        C=1 / penalty, fit_intercept=False, solver="newton-cholesky", tol=1e-10, max_iter=1000
+    ),
+    "ridge": lambda penalty: Ridge(alpha=penalty, fit_intercept=False, solver="cholesky"),
+    "svm": lambda penalty: LinearSVC(
+        C=1 / penalty, fit_intercept=False, dual=False, tol=1e-10, max_iter=10_000
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The objective of a solution."""
+
+    objective: float
+    seconds: float
+
+
+def main() -> None:
+    """Print a line for each model of each data set."""
+    parser = argparse.ArgumentParser(description="Compare the linear tasks with scikit-learn.")
+    parser.add_argument("datasets", nargs="+", metavar="DATASET", help="in $MLBENCH_DATASETS")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    given = parser.parse_args()
+    more = dict(one.split("=", 1) for one in given.set)
+    for name in given.datasets:
+        for model in LOSSES:
+            data = load_dataset(
+                name, Path(os.environ[names.ENV_DATASETS]), classes=model != "ridge"
+            )
+            ours, optimum = ours_and_the_optimum(model, data, more)
+            print(
+                f"{name}, {len(data.train)} rows of {data.features}, {model}: {ours.objective:.9f} "
+                f"in {ours.seconds:.1f} s, scikit-learn {optimum.objective:.9f} in "
+                f"{optimum.seconds:.1f} s; more by {ours.objective - optimum.objective:.1e}",
+                flush=True,
+            )
+
+
+def ours_and_the_optimum(
+    model: LinearModel, data: Dataset, settings: dict[str, str]
+) -> tuple[Reached, Reached]:
+    """Return what the task reaches on the rows to train on, and what scikit-learn does."""
+    rows, loss = len(data.train), LOSSES[model]
+    matrix, targets = _matrix(data.train, data.features), data.train.targets.double()
+    l2 = 1 / rows
+    # The mean loss is smoother than that of the longest row, the unit of the learning rate.
+    largest = np.linalg.eigvalsh((matrix.T @ matrix).toarray() / rows)[-1]
+    rate = (loss.smoothness * data.largest_norm2 + l2) / (loss.smoothness * largest + l2)
+    own = {"model": model, "batch_size": str(rows), "l2": str(l2), "learning_rate": str(rate)}
+    config = read(LinearOptions, {**own, **_SETTINGS, **settings})
+
+    def objective(weights: torch.Tensor) -> float:
+        losses = loss.value(torch.from_numpy(matrix @ weights.numpy()), targets)
+        return (losses.mean() + l2 / 2 * weights.square().sum()).item()
+
+    weights, begin = torch.zeros(data.features), time.perf_counter()
+    training = Training(config, data, weights, session_of(config))
+    for epoch in range(config.epochs):
+        training.epoch(epoch)
+    ours = Reached(objective(weights.double()), time.perf_counter() - begin)
+
+    begin = time.perf_counter()
+    solver = _SOLVERS[model](l2 * rows).fit(matrix, targets.numpy())
+    seconds = time.perf_counter() - begin
+    return ours, Reached(objective(torch.from_numpy(solver.coef_.ravel())), seconds)
+
+
+def session_of(config: LinearOptions) -> Session:
+    """Return the session of a single rank that records nothing."""
+    return Session(World(), Tracker({}), set_up(config, World()))
+
+
+def _matrix(samples: Samples, features: int) -> Any:
+    """Return the rows for scikit-learn, in doubles."""
+    rows, shape = samples.rows, (len(samples), features)
+    if isinstance(rows, DenseRows):
+        matrix = csr_array(rows.values.double().numpy())
+        matrix.resize(shape)
+        return matrix
+    first, last = int(rows.starts[0]), int(rows.starts[-1])
+    values, columns = rows.values[first:last].double(), rows.columns[first:last]
+    entries = (values.numpy(), columns.numpy(), (rows.starts - first).int().numpy())
+    return csr_array(entries, shape=shape)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""What a value costs the process that logs it: our tracker, beside what else one would call."""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.measure import Figure, Ratio
+from benchmarks.rivals import installed, mlflow
+from mlbench import names
+from worker.agent.sources.loopback import Line, Loopback
+from worker.agent.sources.mlflow import Tracking, variables
+
+_REPOSITORY = Path(__file__).parents[1]
+
+
+def measure(folder: Path) -> list[Figure | Ratio]:
+    """Return microseconds per value, of one value a call, all in turn in one process."""
+    python = subprocess.run(
+        [_REPOSITORY / "scripts" / "get-integrations.sh"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    with (folder / "agent.jsonl").open("a") as file:
+
+        def append(lines: Sequence[Line]) -> None:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+            file.flush()
+
+        agent = Loopback([Tracking(1).answer], append, print)
+        with mlflow.serving(folder, installed("mlflow")) as port:
+            printed = subprocess.run(
+                [
+                    python,
+                    "-m",
+                    "benchmarks.logging_process",
+                    folder,
+                    variables({}, agent)["MLFLOW_TRACKING_URI"],
+                    f"http://127.0.0.1:{port}",
+                ],
+                check=True,
+                stdout=subprocess.PIPE,
+                env={**os.environ, names.ENV_METRICS_FILE: str(folder / "metrics.jsonl")},
+            ).stdout
+        agent.close()
+    figures = [Figure(**fields) for fields in json.loads(printed)]
+    ours, *others = figures
+    ratios = [Ratio(f"as cheap as {one.what}", one.median / ours.median) for one in others]
+    return [*figures, *ratios]

@@ -1,0 +1,63 @@
+"""The process that ``benchmarks.loggers`` measures: a loss goes to one logger after another."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from lightning.pytorch.loggers import CSVLogger
+from mlflow import MlflowClient
+from torch.utils.tensorboard import SummaryWriter
+
+from benchmarks.measure import alternate
+from mlbench import Tracker
+
+_ROUNDS = 9
+_LOSS = 0.3123456789
+
+
+def main(folder: Path, agent: str, server: str) -> None:
+    """Print the figures as JSON."""
+    tracker = Tracker()
+    writer = SummaryWriter(str(folder / "events"))
+    csv = CSVLogger(folder)
+    pairs = [
+        ("MLBench: tracker.log", _cost(20_000, lambda step: tracker.log(loss=_LOSS, step=step))),
+        (
+            "Lightning's CSVLogger",
+            _cost(2_000, lambda step: csv.log_metrics({"loss": _LOSS}, step)),
+        ),
+        (
+            "TensorBoard: SummaryWriter.add_scalar",
+            _cost(2_000, lambda step: writer.add_scalar("loss", _LOSS, step), writer.flush),
+        ),
+        ("MLflow's client to MLBench's agent", _cost(200, _mlflow(agent))),
+        ("MLflow's client to MLflow's server", _cost(100, _mlflow(server))),
+    ]
+    figures = alternate(_ROUNDS, [(what, "µs/value", once) for what, once in pairs])
+    print(json.dumps([asdict(figure) for figure in figures]))
+
+
+def _mlflow(uri: str) -> Callable[[int], object]:
+    client = MlflowClient(uri)
+    run_id = client.create_run("0").info.run_id
+    return lambda step: client.log_metric(run_id, "loss", _LOSS, step=step)
+
+
+def _cost(
+    calls: int, log: Callable[[int], object], flush: Callable[[], object] = lambda: None
+) -> Callable[[], float]:
+    def once() -> float:
+        begin = time.perf_counter()
+        for step in range(calls):
+            log(step)
+        flush()
+        return (time.perf_counter() - begin) / calls * 1e6
+
+    return once
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,96 @@
+"""The parts of a section: tables and plots that are made of a set which was measured."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from benchmarks.results.archived import Measured
+from master.results.statistics import of_figures
+from mlbench.report import figures, plots, tables
+from mlbench.report.plots import Plot
+from mlbench.report.tables import Heading, Table
+from mlbench.results import Comparison, Group, Summary
+
+Block = Table | Plot
+Part = Callable[[Measured], Iterator[Block]]
+Summing = Callable[[Sequence[Measured]], Iterator[Block]]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A time to a goal that others have measured and published."""
+
+    who: str
+    """With the number of workers, and what they had."""
+    goal: float
+    seconds: float
+    source: str
+    """A sentence that says where it was published, and in what it differs."""
+
+
+def of_report(*titles: str) -> Part:
+    """Make the tables and plots that a report has by these titles, or beginnings of such."""
+
+    def part(measured: Measured) -> Iterator[Block]:
+        drawn: list[Block] = [
+            *tables.tables(measured.comparison),
+            *plots.plots(measured.comparison),
+        ]
+        for title in titles:
+            yield from (block for block in drawn if block.title.startswith(title))
+
+    return part
+
+
+def to_goals(values: Sequence[float], published: Sequence[Published] = ()) -> Summing:
+    """Make a table of epochs and training times to several goals, beside what was published."""
+
+    def part(measured: Sequence[Measured]) -> Iterator[Block]:
+        rows: list[list[tables.Cell]] = []
+        for value in values:
+            for one in measured:
+                target = next(result.target for result in one.comparison.results if result.target)
+                compared = one.judged_by(replace(target, value=value))
+                order = figures.pairs(one.found.order.get("args", {}))
+                rows += [_to_goal(value, group, order, compared) for group in compared.groups]
+            for time in published:
+                if time.goal == value:
+                    rows.append([_percent(value), time.who, *[None] * 4, time.seconds, None, None])
+        yield _table(
+            "Epochs and time to accuracy",
+            "Training time, evaluation left out. From, to: where the mean is with 95 % confidence. "
+            + " ".join(dict.fromkeys(time.source for time in published)),
+            (
+                Heading("goal"),
+                Heading("who", is_figure=False),
+                Heading("reached"),
+                *(Heading(text, "epochs") for text in ("mean", "from", "to")),
+                *(Heading(text, "s") for text in ("mean", "from", "to")),
+            ),
+            rows,
+        )
+
+    return part
+
+
+def _to_goal(value: float, group: Group, order: str, compared: Comparison) -> list[tables.Cell]:
+    runs = [one.time_to_accuracy for one in compared.results if one.run_id in group.run_ids]
+    epochs = of_figures(one.epochs if one else None for one in runs)
+    reached = f"{group.reached}/{len(group.run_ids)}"
+    found = group.training_seconds_to_accuracy
+    who = ", ".join(filter(None, [group.label, order]))
+    return [_percent(value), who, reached, *_ends(epochs), *_ends(found)]
+
+
+def _percent(value: float) -> str:
+    return f"{value:g} %"
+
+
+def _ends(summary: Summary | None) -> list[float | None]:
+    return [summary.mean, summary.mean_low, summary.mean_high] if summary else [None] * 3
+
+
+def _table(
+    title: str, note: str, headings: Sequence[Heading], rows: Sequence[Sequence[tables.Cell]]
+) -> Table:
+    columns = [figures.column(cells) for cells in zip(*rows, strict=True)]
+    return Table(title, note, tuple(headings), tuple(zip(*columns, strict=True)))

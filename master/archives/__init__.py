@@ -1,0 +1,1 @@
+"""Archives of runs that have ended: sealing, where they lie, verifying, restoring."""

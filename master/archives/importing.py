@@ -1,0 +1,148 @@
+"""Importing: runs of other installations, from their archives, beside one's own.
+
+An imported run is read only. Its samples stay in its archive, which Prometheus never sees, and
+nothing can be added to it.
+"""
+
+import shutil
+import time
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import falcon
+from peewee import BooleanField, DatabaseError, DoubleField, Field, IntegerField
+
+from master import events, manifest, runs
+from master.archives.store import ArchiveStore
+from master.database import STATE, exclusive
+from master.errors import BadFieldError
+from master.models import JSONField, Rank, Run
+from master.orders import LONGEST_NAME, NAME, check_display_name
+from master.reading.series import SeriesReader
+from master.results.query import ResultQuery, result_of
+from mlbench.archive import ROWS, RUN, Archive, ArchiveError, file_name
+from mlbench.names import ACTIVE_STATES
+from mlbench.records import Manifest
+from mlbench.records import Run as RunRecord
+
+_MOST_BYTES = 64 << 20
+_LONGEST_ORIGIN = 100
+# What is not so here, whatever it was there.
+_LEFT_BEHIND = {
+    "id",
+    "run",
+    "stop_requested",
+    "delete_requested",
+    "waiting",
+    "set_name",
+    "place",
+    "origin",
+}
+_TYPES: tuple[tuple[type[Field], tuple[type, ...]], ...] = (
+    (JSONField, (object,)),
+    (BooleanField, (bool,)),
+    (IntegerField, (int,)),
+    (DoubleField, (int, float)),
+    (Field, (str,)),
+)
+# What a description that is none may cause, wherever it is used first.
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, DatabaseError)
+
+
+def take(reader: SeriesReader, file: BinaryIO) -> tuple[Run, bool]:
+    """Store the run of an archive, and return it, and whether it is new here.
+
+    Raises:
+        BadFieldError: the file is no archive, damaged, newer, or describes no run (400).
+        falcon.HTTPContentTooLarge: what it describes the run with is too large (413).
+        ArchiveError: it cannot be stored.
+    """
+    try:
+        _check_size(file)
+        archive = Archive(file, "it")
+        if damaged := archive.check():
+            raise BadFieldError("body", "; ".join(damaged))
+        run, is_new = _store(archive)
+    except ArchiveError as error:
+        raise BadFieldError("body", str(error)) from None
+    except _MALFORMED as error:
+        raise BadFieldError("body", f"it describes no run that there can be: {error!r}") from None
+    if run.origin and run.archive is None:  # also if this was cut short before
+        _keep(reader.archives, run, file, archive.digest)
+        try:
+            result_of(reader, run, ResultQuery())
+        except _MALFORMED as error:
+            runs.delete(run)
+            raise BadFieldError("body", f"it has no result that there can be: {error!r}") from None
+    return run, is_new
+
+
+def _check_size(file: BinaryIO) -> None:
+    """Make sure that no compressed member, which is read as a whole, grows too large."""
+    try:
+        members = zipfile.ZipFile(file).infolist()
+    except zipfile.BadZipFile:
+        return  # opening it as an archive tells more
+    for one in members:
+        if one.compress_type != zipfile.ZIP_STORED and one.file_size > _MOST_BYTES:
+            raise falcon.HTTPContentTooLarge(
+                description=f"body: {one.filename} has more than {_MOST_BYTES} bytes"
+            )
+
+
+def _store(archive: Archive) -> tuple[Run, bool]:
+    """Store what an archive tells of its run, unless the run is known here."""
+    told, rows = archive.document(RUN), archive.document(ROWS)
+    [row] = rows["run"]
+    with exclusive(STATE):
+        known = Run.get_or_none(Run.job_id == row["job_id"])
+        if known is not None:
+            return known, False
+        run = Run(**_columns(Run, row), settled_at=time.time(), sealed_at=time.time())
+        if not NAME.fullmatch(run.name) or len(run.name) > LONGEST_NAME:
+            raise ValueError(f"its name is {run.name!r}")
+        check_display_name(run.title)
+        if run.state in ACTIVE_STATES or run.finished_at is None or not row["job_id"]:
+            raise ValueError("it has not ended")
+        run.origin = {
+            "installation": str(told.get("installation", ""))[:_LONGEST_ORIGIN],
+            "run_id": int(row["id"]),
+            "imported_at": time.time(),
+        }
+        run.save(force_insert=True)
+        for rank in rows["rank"]:
+            Rank.create(run=run, **_columns(Rank, rank))
+        # All that is told of a run can be told of this one, or it is not stored.
+        RunRecord.from_fields(runs.describe(run).to_fields())
+        Manifest.from_fields(manifest.build(run).to_fields())
+        events.events_of(run)
+    return run, True
+
+
+def _columns(table: Any, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a row that this version knows, each of its type."""
+    found = {}
+    for name, field in table._meta.fields.items():
+        if name in row and name not in _LEFT_BEHIND:
+            types = next(types for kind, types in _TYPES if isinstance(field, kind))
+            value = row[name]
+            if not (isinstance(value, types) or (value is None and field.null)):
+                raise ValueError(f"{table._meta.table_name}.{name} is {value!r}")
+            found[name] = value
+    return found
+
+
+def _keep(store: ArchiveStore, run: Run, file: BinaryIO, digest: str) -> None:
+    """Put the archive where that of a run belongs."""
+
+    def copy(draft: Path) -> str:
+        file.seek(0)
+        with draft.open("wb") as target:
+            shutil.copyfileobj(file, target)
+        return digest
+
+    run.archive, run.archive_sha256 = file_name(run.name, run.id), digest
+    store.put(run.archive, copy)
+    run.save(only=[Run.archive, Run.archive_sha256])

@@ -1,0 +1,163 @@
+"""Sealing: write the archives of runs that have ended, and delete those that are too old.
+
+It has a thread of its own, so the next run waits for nobody. Each turn begins from what the
+database says: a controller that is killed leaves a draft at most, which nobody reads.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from master.archives import contents
+from master.archives.store import ArchiveStore
+from master.bell import Rest
+from master.database import STATE, exclusive
+from master.models import Deletion, Run, run_owner
+from master.reading import stored
+from master.reading.counting import SampleCounts
+from master.reading.delivered import LostSamplesError
+from master.reading.selection import Selection
+from master.reading.series import SeriesReader
+from master.results.query import ResultQuery, energy_of, result_of
+from mlbench import archive
+from mlbench.errors import MLBenchError
+from mlbench.results import Result
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 5.0
+_LONGEST_BACKOFF_SECONDS = 60.0
+_DAY_SECONDS = 86_400.0
+
+
+class NotSealedError(MLBenchError):
+    """A run cannot be sealed, and never will be."""
+
+
+@dataclass(frozen=True)
+class Sealer:
+    """Seals runs."""
+
+    reader: SeriesReader
+    days: int = 0
+    """How long archives stay after the end of their run; 0: for ever."""
+    with_logs: bool = False
+    """Whether they have what the ranks wrote."""
+
+    @property
+    def archives(self) -> ArchiveStore:
+        """Where archives lie."""
+        return self.reader.archives
+
+    def run(self, rest: Rest, stop: Rest) -> None:
+        """Seal until told to stop; while that fails, wait longer and longer, and only by stop."""
+        wait, pause = rest.wait, _LOOK_SECONDS
+        while not wait(pause):
+            try:
+                failed = self.turn()
+            except Exception:
+                failed = True
+                log.exception("sealing failed, trying again")
+            wait = stop.wait if failed else rest.wait
+            pause = min(pause * 2, _LONGEST_BACKOFF_SECONDS) if failed else _LOOK_SECONDS
+
+    def turn(self) -> bool:
+        """Seal the runs that are due, and delete archives; return whether something failed."""
+        outcomes = [self._try(run) for run in _due()]
+        for deletion in list(Deletion.select().where(Deletion.archived)):
+            self.archives.delete(int(deletion.owner.removeprefix("run/")))
+            Deletion.update(archived=False).where(Deletion.owner == deletion.owner).execute()
+        for run in self._expired():
+            self.archives.delete(run.id)
+            Run.update(archive=None, archive_sha256=None).where(Run.id == run.id).execute()
+        return not all(outcomes)
+
+    def seal(self, run: Run) -> None:
+        """Write a run's archive, from what Prometheus, database and an older archive have.
+
+        Raises:
+            PrometheusError, ArchiveError: it cannot be written now.
+            NotSealedError: some of its samples are lost.
+        """
+        owner = run_owner(run.id)
+        counted = SampleCounts(**run.delivery) if run.delivery else None
+        if counted and counted.disagreement:
+            raise NotSealedError(counted.disagreement)
+        run.energy_joules = energy_of(self.reader.prometheus, run)
+        Run.update(energy_joules=run.energy_joules).where(Run.id == run.id).execute()
+        result = result_of(self.reader, run, ResultQuery())
+        _note_goal(run, result)
+        documents = contents.documents(run, result)
+
+        def write(draft: Path) -> str:
+            found = stored.load(owner)
+            with ExitStack() as stack:
+                delivered = self.reader.delivered(found, found.delivered, Selection(), stack)
+                series = contents.series_of_run(found, delivered)
+                pods = contents.series_of_pods(self.reader.pods_of(run, Selection()))
+                logs = contents.logs_of(run) if self.with_logs else ()
+                digest = archive.write(draft, documents, chain(series, pods), logs)
+            found.check()
+            return digest
+
+        name = archive.file_name(run.name, run.id)
+        digest = self.archives.put(name, write)
+        if not _store(run, name, digest):
+            self.archives.delete(run.id)
+
+    def _try(self, run: Run) -> bool:
+        try:
+            self.seal(run)
+        except (NotSealedError, LostSamplesError) as error:
+            # What is lost does not come back.
+            log.warning("run %d cannot be sealed: %s", run.id, error)
+            _tell(run, str(error), sealed_at=time.time())
+        except Exception as error:
+            log.warning("run %d is not sealed yet, trying again: %s", run.id, error)
+            _tell(run, f"{error}: it is tried again")
+            return False
+        else:
+            log.info("run %d: sealed", run.id)
+        return True
+
+    def _expired(self) -> Iterator[Run]:
+        if self.days:
+            old = Run.finished_at < time.time() - self.days * _DAY_SECONDS
+            # Of an imported run, the archive is all there is: it is deleted with the run.
+            own = Run.archive.is_null(False) & Run.origin.is_null()
+            yield from list(Run.select(Run.id).where(own, old))
+
+
+def _note_goal(run: Run, result: Result) -> None:
+    """Store when a run reached a goal that it stated only afterwards."""
+    reached, began_at = result.time_to_accuracy, run.started_at
+    if run.goal_reached_at is None and reached is not None and began_at is not None:
+        run.goal_reached_at = began_at + reached.wall_seconds
+        run.goal_train_seconds = reached.training_seconds
+        run.save(only=[Run.goal_reached_at, Run.goal_train_seconds])
+
+
+def _due() -> list[Run]:
+    """Return the runs that have ended and were counted, and not sealed since samples came."""
+    ended = Run.finished_at.is_null(False) & Run.delivery.is_null(False)
+    return list(Run.select().where(Run.sealed_at.is_null(), ended).order_by(Run.id))
+
+
+def _store(run: Run, name: str, digest: str) -> bool:
+    """Store that a run is sealed; return False if it was deleted meanwhile."""
+    with exclusive(STATE):
+        return bool(
+            Run.update(
+                archive=name, archive_sha256=digest, archive_problem="", sealed_at=time.time()
+            )
+            .where(Run.id == run.id)
+            .execute()
+        )
+
+
+def _tell(run: Run, problem: str, sealed_at: float | None = None) -> None:
+    Run.update(archive_problem=problem, sealed_at=sealed_at).where(Run.id == run.id).execute()

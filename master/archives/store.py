@@ -1,0 +1,87 @@
+"""Where archives lie: a folder, or a place such as ``s3://bucket/folder`` that pyarrow reaches."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
+
+from mlbench.archive import SUFFIX, Archive, ArchiveError
+
+
+class ArchiveStore:
+    """A folder of archives. Threads may share it; all calls raise ``ArchiveError``."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._is_remote = "://" in url
+
+    def put(self, name: str, write: Callable[[Path], str]) -> str:
+        """Have an archive written, put it into its place in one step, and return its digest."""
+        with self._errors():
+            if self._is_remote:
+                with TemporaryDirectory() as folder:
+                    digest = write(Path(folder, name))
+                    self._upload(Path(folder, name))
+                return digest
+            Path(self._url).mkdir(mode=0o700, parents=True, exist_ok=True)
+            # A killed process leaves it to the next, which writes it again.
+            draft = Path(self._url, f".{name}")
+            try:
+                digest = write(draft)
+                draft.replace(Path(self._url, name))
+            finally:
+                draft.unlink(missing_ok=True)
+            return digest
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[Archive]:
+        """Open an archive for reading."""
+        files, root = self._place
+        with self._errors():
+            file = files.open_input_file(f"{root}/{name}")
+        with file:
+            yield Archive(file, name)
+
+    def read(self, name: str) -> tuple[BinaryIO, int]:
+        """Open an archive as a file, which the caller closes, and return its size."""
+        files, root = self._place
+        with self._errors():
+            file = files.open_input_file(f"{root}/{name}")
+            return file, file.size()
+
+    def delete(self, run_id: int) -> None:
+        """Delete the archive of a run, if there is one."""
+        from pyarrow.fs import FileSelector  # noqa: PLC0415
+
+        files, root = self._place
+        with self._errors():
+            for one in files.get_file_info(FileSelector(root, allow_not_found=True)):
+                if one.base_name.endswith(f"-{run_id}{SUFFIX}"):
+                    files.delete_file(one.path)
+
+    def _upload(self, draft: Path) -> None:
+        """Copy an archive to where it appears once it is whole."""
+        from pyarrow.fs import LocalFileSystem, copy_files  # noqa: PLC0415
+
+        files, root = self._place
+        copy_files(str(draft), f"{root}/{draft.name}", LocalFileSystem(), files)
+
+    @cached_property
+    def _place(self) -> tuple[Any, str]:
+        # Most processes of the API never need it.
+        from pyarrow.fs import FileSystem, LocalFileSystem  # noqa: PLC0415
+
+        if not self._is_remote:
+            return LocalFileSystem(), self._url
+        with self._errors():
+            files, root = FileSystem.from_uri(self._url)
+        return files, root.rstrip("/")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            raise ArchiveError(f"the archives in {self._url}: {error}") from error

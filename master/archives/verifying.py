@@ -1,0 +1,187 @@
+"""Verifying archives: alone, and against what Prometheus has; restoring what it has no more."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from master.archives.contents import to_piece
+from master.bell import ring
+from master.models import Rank, Run, run_owner
+from master.reading import archived, stored, windows
+from master.reading.counting import span_of
+from master.reading.promql import PrometheusClient, select
+from master.reading.selection import Selection
+from master.reading.series import SeriesReader
+from master.recording.remote_write import RemoteWriter, TimeSeries
+from master.recording.samples import SeriesKey, prometheus_labels, series_key
+from master.results.evaluate import evaluate
+from master.results.query import (
+    ResultQuery,
+    columns_of,
+    context_of,
+    machines_of,
+    selection_of,
+)
+from mlbench import names
+from mlbench.archive import ROWS, RUN, Archive, ArchiveError, SeriesName, digest_of
+from mlbench.records import Verification
+from mlbench.results import Result
+
+# Prometheus takes samples that are 24 hours older than its newest one.
+_YOUNG_SECONDS = 23 * 3600.0
+# Series that are read at once.
+_SERIES = 100
+
+
+def check(archive: Archive) -> list[str]:
+    """Check an archive by itself; return what is wrong, a sentence each.
+
+    Its digests, that no sample is missing, and that the samples give the result that it states.
+    """
+    return archive.check() or _check_counts(archive) + _check_result(archive)
+
+
+def recompute(archive: Archive, query: ResultQuery) -> Result:
+    """Compute the result of an archive's run from its samples and rows, and nothing else."""
+    rows = archive.document(ROWS)
+    run, ranks = Run(**rows["run"][0]), [Rank(**row) for row in rows["rank"]]
+    machines = machines_of([rank for rank in ranks if rank.attempt == run.attempt])
+    context = context_of(run, ranks, query, run.energy_joules, machines)
+    if run.started_at is None:
+        return evaluate(context, {})
+    return evaluate(context, columns_of(archived.series_of(archive, selection_of(context))))
+
+
+def _check_counts(archive: Archive) -> list[str]:
+    recorded = sum(stream["recorded"] for stream in archive.document(ROWS)["stream"])
+    sealed = [one for name, one in archive.series.items() if not name.pod]
+    found = sum(one.samples + one.kept for one in sealed)
+    return [] if found == recorded else [f"{recorded} samples were recorded, and it has {found}"]
+
+
+def _check_result(archive: Archive) -> list[str]:
+    stated = archive.document(RUN)["result"]
+    computed = recompute(archive, ResultQuery()).to_fields()
+    return [
+        f"its samples give another result: {name} is {computed[name]}, not {stated[name]}"
+        for name in stated
+        if not _agree(stated, computed, name)
+    ]
+
+
+def _agree(stated: Mapping[str, Any], computed: Mapping[str, Any], name: str) -> bool:
+    """Compare a figure; one that this version has, and the one that sealed had not, is no other."""
+    was, found = stated[name], computed.get(name, stated[name])
+    if isinstance(was, Mapping) and isinstance(found, Mapping):
+        return all(_agree(was, found, part) for part in was)
+    return bool(was == found)
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """Verifies the archives of runs against Prometheus."""
+
+    reader: SeriesReader
+    prometheus_url: str
+
+    def verify(self, run: Run, *, restore: bool) -> Verification:
+        """Verify a run that has ended; ``restore`` writes what Prometheus lacks of it.
+
+        Where the archive itself is damaged, it is sealed again if Prometheus has all.
+
+        Raises:
+            PrometheusError, UnavailableError: Prometheus gives no answer.
+        """
+        restored = 0
+        problems: list[str] = []
+        differences: dict[SeriesKey, str] = {}
+        try:
+            with ExitStack() as stack:
+                if run.archive is None or run.sealed_at is None:
+                    raise ArchiveError(run.archive_problem or "it is not sealed yet: ask again")
+                archive = stack.enter_context(self.reader.archives.open(run.archive))
+                if archive.digest != run.archive_sha256:
+                    problems.append(f"{run.archive} is not the archive that was written")
+                problems += check(archive)
+                if not problems:
+                    differences = dict(self._differences(run, archive))
+                if restore and differences:
+                    restored = self._restore(run, archive, list(differences))
+                    differences = dict(self._differences(run, archive))
+        except ArchiveError as error:
+            problems.append(str(error))
+        if restore and problems and run.archive is not None and self._has_all(run):
+            # The controller writes it, as if there were none.
+            Run.update(archive=None, sealed_at=None).where(Run.id == run.id).execute()
+            ring()
+            problems.append("it is sealed again from what Prometheus has: verify it once more")
+        problems += differences.values()
+        return Verification(
+            run.id, run.archive, run.archive_sha256, run.delivery, tuple(problems), restored
+        )
+
+    def _has_all(self, run: Run) -> bool:
+        """Check if Prometheus has as many samples of each series as were delivered."""
+        delivered = stored.load(run_owner(run.id)).delivered
+        counts = _count(self.reader.prometheus, run)
+        return not run.origin and all(
+            counts.get(key, 0) >= known.samples for key, known in delivered.items()
+        )
+
+    def _differences(self, run: Run, archive: Archive) -> Iterator[tuple[SeriesKey, str]]:
+        """Yield the series of which Prometheus has other samples, and what differs."""
+        if run.origin:  # of an imported run, it has none
+            return
+        wanted = {
+            (name.metric, name.rank): sealed.samples
+            for name, sealed in archive.series.items()
+            if sealed.samples and not name.pod
+        }
+        counts = _count(self.reader.prometheus, run)
+        whole = []
+        for key, samples in wanted.items():
+            if (found := counts.get(key, 0)) != samples:
+                has = f"Prometheus has {found} of the {samples} samples"
+                yield key, f"{has} of series {SeriesName(*key)}"
+            else:
+                whole.append(key)
+        found_in = stored.load(run_owner(run.id))
+        for start in range(0, len(whole), _SERIES):
+            some = whole[start : start + _SERIES]
+            with ExitStack() as stack:
+                delivered = self.reader.delivered(found_in, some, Selection(), stack)
+                for key in some:
+                    points = found_in.read_delivered(key, delivered.get(key))
+                    sealed = archive.read(SeriesName(*key), kept=False)
+                    if digest_of(map(to_piece, points)) != digest_of(sealed):
+                        yield key, f"Prometheus has other samples of series {SeriesName(*key)}"
+
+    def _restore(self, run: Run, archive: Archive, keys: list[SeriesKey]) -> int:
+        """Write series of an archive into Prometheus; return how many samples it took."""
+        oldest_us = round((time.time() - _YOUNG_SECONDS) * 1e6)
+        writer, sent = RemoteWriter(self.prometheus_url), 0
+        try:
+            for key in keys:
+                labels = prometheus_labels(run_owner(run.id), key)
+                for piece in archive.read(SeriesName(*key), kept=False):
+                    young = archived.to_points(piece).between(oldest_us, piece.times_us[-1])
+                    if not young:
+                        continue
+                    times_ms = [time_us // 1000 for time_us in young.times_us]
+                    values = list(piece.values[-len(young) :])
+                    refused = writer.send_all([TimeSeries(labels, times_ms, values)])
+                    sent += len(young) - len(refused)
+        finally:
+            writer.close()
+        return sent
+
+
+def _count(prometheus: PrometheusClient, run: Run) -> dict[SeriesKey, int]:
+    span = span_of(run_owner(run.id))
+    if span is None:
+        return {}
+    selector = select({"__name__": names.RUN_METRIC, "run_id": str(run.id)})
+    counted: list[Any] = windows.count(prometheus, selector, span)
+    return {series_key(one.labels): int(one.values[0]) for one in counted}

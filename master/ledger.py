@@ -1,0 +1,163 @@
+"""The ledger of a benchmark set: which runs count, and which places want another. Pure."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlbench.names import ACTIVE_STATES
+from mlbench.records import Planned, SetPlace, Trial
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A run of the set, there or deleted."""
+
+    place: int
+    run_id: int
+    seed: int | None
+    state: str
+    reason: str
+    disturbed: bool = False
+    deleted: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether it can count: it finished, and its result is still there."""
+        return self.state == "FINISHED" and not self.deleted
+
+
+def run_names(name: str, plan: Sequence[Planned]) -> list[str]:
+    """Return the name of each place's runs: ``scaling-w2-r1``, or ``scaling-w2-c3-r1`` in a sweep.
+
+    Combinations of swept values have the numbers in which they come first.
+    """
+    numbers: dict[str, int] = {}
+    repeats: Counter[str] = Counter()
+    found = []
+    for one in plan:
+        number = numbers.setdefault(_combination(one), len(numbers) + 1)
+        stem = f"{name}-w{one.num_workers}" + (f"-c{number}" if one.swept else "")
+        repeats[stem] += 1
+        found.append(f"{stem}-r{repeats[stem]}")
+    return found
+
+
+def places_of(
+    name: str, plan: Sequence[Planned], traces: Iterable[Trace], *, official: bool
+) -> tuple[SetPlace, ...]:
+    """Return the places of a set with what was run there."""
+    at: dict[int, list[Trace]] = {number: [] for number in range(1, len(plan) + 1)}
+    for trace in sorted(traces, key=lambda one: one.run_id):
+        at[trace.place].append(trace)
+    spare = _spare(plan, at)
+    judge = _judge_official if official else _judge
+    return tuple(
+        SetPlace(
+            number,
+            run_name,
+            planned.num_workers,
+            planned.seed,
+            not at[number]
+            if official
+            else _is_open(at[number], spare=spare[_combination(planned)] > 0),
+            judge(at[number]),
+            planned.swept,
+        )
+        for (number, planned), run_name in zip(
+            enumerate(plan, 1), run_names(name, plan), strict=True
+        )
+    )
+
+
+def next_seed(place: SetPlace, places: Iterable[SetPlace]) -> int | None:
+    """Return the seed of a place's next run: the registered one, then one that no run had."""
+    if place.seed is None or not place.trials:
+        return place.seed
+    used = [seed for one in places for seed in (one.seed, *(trial.seed for trial in one.trials))]
+    return max(seed for seed in used if seed is not None) + 1
+
+
+def describe(places: Sequence[SetPlace]) -> str:
+    """Say how many places have a run that counts, and what became of the other runs."""
+    done = sum(any(one.counts for one in place.trials) for place in places)
+    trials = [trial for place in places for trial in place.trials]
+    happened = {
+        "crashed": sum(one.state == "FAILED" for one in trials),
+        "stopped": sum(one.state == "STOPPED" for one in trials),
+        "disturbed": sum(one.disturbed for one in trials),
+        "deleted": sum(one.deleted for one in trials),
+    }
+    told = [f"{times} {what}" for what, times in happened.items() if times]
+    runs = f"{len(trials)} {'run' if len(trials) == 1 else 'runs'}"
+    return "; ".join([f"{done} of {len(places)} places have a run that counts", runs, *told])
+
+
+def _spare(plan: Sequence[Planned], at: Mapping[int, Sequence[Trace]]) -> Counter[str]:
+    """Return how many more runs may take the place of disturbed ones, by what is swept.
+
+    Each combination has as many as it has repeats.
+    """
+    places = Counter((_combination(one), one.num_workers) for one in plan)
+    spare: Counter[str] = Counter()
+    for (combination, _), repeats in places.items():
+        spare[combination] = max(spare[combination], repeats)
+    for number, one in enumerate(plan, 1):
+        finished = sum(trace.state == "FINISHED" for trace in at[number])
+        spare[_combination(one)] -= max(0, finished - 1)
+    return spare
+
+
+def _combination(place: Planned) -> str:
+    return json.dumps(place.swept, sort_keys=True)
+
+
+def _is_open(traces: Sequence[Trace], *, spare: bool) -> bool:
+    """Check if a place wants a run: none goes on, and none counts, or a disturbed one alone."""
+    if any(one.state in ACTIVE_STATES for one in traces):
+        return False
+    counted = _counted(traces)
+    return counted is None or (counted.disturbed and spare)
+
+
+def _counted(traces: Sequence[Trace]) -> Trace | None:
+    """Return the run that counts: the first undisturbed one, else the last one that finished."""
+    finished = [one for one in traces if one.finished]
+    undisturbed = (one for one in finished if not one.disturbed)
+    return next(undisturbed, finished[-1] if finished else None)
+
+
+def _judge(traces: Sequence[Trace]) -> tuple[Trial, ...]:
+    counted = _counted(traces)
+    return tuple(
+        Trial(**vars(trace), counts=trace is counted, remark=_remark(trace, counted))
+        for trace in traces
+    )
+
+
+def _judge_official(traces: Sequence[Trace]) -> tuple[Trial, ...]:
+    """Count every run: one that failed, or of which nothing is left, took infinitely long."""
+    return tuple(
+        Trial(
+            **vars(trace),
+            counts=trace.deleted or trace.state not in ACTIVE_STATES,
+            remark=_remark(trace, trace),
+        )
+        for trace in traces
+    )
+
+
+def _remark(trace: Trace, counted: Trace | None) -> str:
+    """Say why a run does not count, or as what."""
+    if trace.finished and trace.disturbed and trace is not counted:
+        stand_in = "" if counted is None else f": run {counted.run_id} stands in for it"
+        return f"disturbed{stand_in}"
+    if trace.finished:
+        return "disturbed" if trace.disturbed else ""
+    if trace.deleted:
+        said = "deleted"
+    elif trace.state in ACTIVE_STATES:
+        return "goes on"
+    else:
+        said = "crashed" if trace.state == "FAILED" else "stopped"
+    return f"{said}: it counts as infinitely slow" if trace is counted else said

@@ -1,0 +1,66 @@
+"""``/api/archives/`` and ``/api/runs/{id}/archive/``: runs as files, to take elsewhere and back."""
+
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+
+import falcon
+from falcon import Request, Response
+
+from master import runs
+from master.archives import importing
+from master.http import read_to_file
+from master.openapi.operation import operation
+from master.reading.series import SeriesReader
+from mlbench.records import Imported
+
+_FILE = "application/zip"
+# The four requests that may have such bodies at once share the 1 GiB of the chart's /tmp.
+_MOST_BYTES = 200 << 20
+
+
+@dataclass(frozen=True)
+class ArchivesResource:
+    """Where archives are imported."""
+
+    reader: SeriesReader
+
+    @operation(
+        "import_archive",
+        "The run that the archive is of, and whether it is new here.",
+        Imported,
+        body=bytes,
+        errors=(413, 502, 503),
+    )
+    def on_post(self, req: Request, resp: Response) -> None:
+        """Import the run of an archive, which is the body.
+
+        It is listed and compared as all others are, with its `origin`, and is read only. The same
+        archive once more adds nothing, and neither does that of a run of this installation.
+        """
+        with TemporaryFile() as file:
+            read_to_file(req, file, _MOST_BYTES)
+            run, added = importing.take(self.reader, file)
+        resp.media = Imported(runs.describe(runs.find(run.id)), added)
+
+
+@dataclass(frozen=True)
+class RunArchiveResource:
+    """``…/archive/``: the archive of one run."""
+
+    reader: SeriesReader
+
+    @operation(
+        "get_archive",
+        "The archive, a zip file.",
+        files={_FILE: {"type": "string", "contentMediaType": _FILE}},
+        errors=(404, 409, 502),
+    )
+    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+        """Answer with the archive of the run."""
+        run = runs.find(run_id)
+        if run.archive is None:
+            why = run.archive_problem or "it is sealed soon after its end"
+            raise falcon.HTTPConflict(description=f"run {run_id} has no archive: {why}")
+        resp.stream, resp.content_length = self.reader.archives.read(run.archive)
+        resp.content_type = _FILE
+        resp.downloadable_as = run.archive

@@ -1,0 +1,58 @@
+"""Judging by what the kernel counted whether a rank was disturbed. Pure."""
+
+from collections.abc import Sequence
+
+from master.models import Rank
+from mlbench.names import DISTURBED_SHARE
+from mlbench.records import Disturbance
+from mlbench.results import RankDisturbance
+
+# Programs that used less of a core are not worth a word.
+_LEAST_CORES = 0.05
+
+
+def disturbances(ranks: Sequence[Rank]) -> tuple[RankDisturbance, ...]:
+    """Judge the ranks of all attempts, as far as something was measured."""
+    known = sorted((one for one in ranks if one.disturbance), key=lambda o: (o.attempt, o.rank))
+    return tuple(_judge(one, restarted=len({one.attempt for one in ranks}) > 1) for one in known)
+
+
+def _judge(rank: Rank, *, restarted: bool) -> RankDisturbance:
+    measured = Disturbance.from_fields(rank.disturbance)
+    waiting = measured.waiting_seconds / measured.seconds
+    stolen = None
+    if measured.stolen_seconds is not None:
+        stolen = measured.stolen_seconds / measured.seconds
+    place = rank.worker if rank.processes else f"rank {rank.rank}"
+    place += f", attempt {rank.attempt}," if restarted else ""
+    return RankDisturbance(
+        rank=rank.rank,
+        attempt=rank.attempt,
+        disturbed=max(waiting, stolen or 0.0) > DISTURBED_SHARE,
+        waiting_share=waiting,
+        stolen_share=stolen,
+        text=f"{place} {_words(measured)}",
+        measured=measured,
+    )
+
+
+def _words(measured: Disturbance) -> str:
+    """Return ``waited for a core 41 % of the time; others used 1.1 of 2 cores (top: …)``."""
+    seconds, cores = measured.seconds, measured.cores
+    text = f"waited for a core {_percent(measured.waiting_seconds / seconds)} of the time"
+    if measured.own_waiting_seconds > DISTURBED_SHARE * seconds:
+        text += f", {_percent(measured.own_waiting_seconds / seconds)} more by its own doing"
+    if measured.others_core_seconds is not None:
+        used = measured.others_core_seconds / seconds
+        text += f"; others used {used:.1f} of {cores} {'core' if cores == 1 else 'cores'}"
+    top = {name: used / seconds for name, used in measured.top.items()}
+    named = [f"{name} {used:.1f}" for name, used in top.items() if used >= _LEAST_CORES]
+    if named:
+        text += f" (top: {', '.join(named)})"
+    if measured.stolen_seconds and measured.stolen_seconds > DISTURBED_SHARE * seconds:
+        text += f"; its cores were stolen {_percent(measured.stolen_seconds / seconds)} of the time"
+    return text
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"

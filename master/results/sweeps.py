@@ -1,0 +1,149 @@
+"""The groups of a sweep: what each is held against, and how they are laid out. Pure."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from mlbench.names import NETWORK_UNITS
+from mlbench.results import Axis, Evidence, Panel, Result, Sweep
+
+_WORKERS = "workers"
+# A range of as many times the first value is seen better on a logarithmic axis.
+_WIDE = 8
+# So many sentences on evidence can be read; of more, there is one.
+_FEW = 5
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a group lies in a sweep."""
+
+    num_workers: int
+    swept: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """What a group is held against."""
+
+    index: int
+    than: str
+    """In what it differs, such as ``exchange flat``; empty if it only has fewer workers."""
+
+
+def keys_of(results: Sequence[Result]) -> tuple[str, ...]:
+    """Return what results sweep, if they all sweep the same."""
+    keys = tuple(results[0].swept)
+    return keys if all({*one.swept} == {*keys} for one in results) else ()
+
+
+def in_order(spots: Sequence[Spot]) -> list[int]:
+    """Return the indices of spots by their values, in the order of these, and then by workers."""
+    ranks = _ranks(spots)
+    return sorted(
+        range(len(spots)),
+        key=lambda i: (
+            [ranks[key].index(value) for key, value in spots[i].swept.items()],
+            spots[i].num_workers,
+        ),
+    )
+
+
+def origin(spots: Sequence[Spot], index: int) -> int:
+    """Return the first spot with the same values: that with the fewest workers, if in order."""
+    return next(i for i, one in enumerate(spots) if one.swept == spots[index].swept)
+
+
+def rival(spots: Sequence[Spot], index: int) -> Rival:
+    """Return what the runs of a spot are held against; that may be the spot itself.
+
+    It has the first value of a key, the first of which the spot has a later value, and the same
+    workers. Where there is none, it is that with the fewest workers.
+    """
+    there = next(_steps(spots, spots[index]), None)
+    return there or Rival(origin(spots, index), "")
+
+
+def _steps(spots: Sequence[Spot], spot: Spot) -> Iterator[Rival]:
+    for key, values in _ranks(spots).items():
+        if spot.swept[key] != values[0]:
+            wanted = Spot(spot.num_workers, {**spot.swept, key: values[0]})
+            if wanted in spots:
+                yield Rival(spots.index(wanted), f"{key} {values[0]}")
+
+
+def _ranks(spots: Sequence[Spot]) -> dict[str, list[str]]:
+    """Return the distinct values of each key, in the order in which they come first."""
+    return {key: list(dict.fromkeys(one.swept[key] for one in spots)) for key in spots[0].swept}
+
+
+def lay_out(spots: Sequence[Spot], evidence: Sequence[Evidence] = ()) -> Sweep | None:
+    """Return how spots, which are in order, are laid out; None if they do not differ in a key.
+
+    A limit of the network goes across, or else the first key of numbers; so a line is the course
+    of a figure over it. What is not a row or a column either has a panel for each value.
+    """
+    places = [{**spot.swept, _WORKERS: str(spot.num_workers)} for spot in spots]
+    axes = {key: _axis(key, [place[key] for place in places]) for key in places[0]}
+    varied = {key: axis for key, axis in axes.items() if len(axis.values) > 1}
+    if not varied.keys() - {_WORKERS}:
+        return None
+    numeric = [key for key, axis in varied.items() if axis.numbers]
+    across = next(
+        iter([*(key for key in NETWORK_UNITS if key in numeric), *numeric, [*varied][-1]])
+    )
+    rest = [key for key in varied if key != across]
+    by = varied[rest[0]] if rest else None
+    rows = [{by.key: value} for value in by.values] if by else [{}]
+    fixed = [
+        dict(zip(rest[1:], values, strict=True))
+        for values in product(*(varied[key].values for key in rest[1:]))
+    ]
+    panels = tuple(
+        Panel(
+            ", ".join(_said(key, value) for key, value in shared.items()),
+            tuple(
+                tuple(_find(places, {**shared, **row, across: x}) for x in varied[across].values)
+                for row in rows
+            ),
+        )
+        for shared in fixed
+    )
+    return Sweep(varied[across], by, panels, _in_short(evidence))
+
+
+def _in_short(evidence: Sequence[Evidence]) -> str:
+    if len(evidence) <= _FEW:
+        return ""
+    differing = sum(one.distinguishable for one in evidence)
+    return (
+        f"{differing} of {len(evidence)} groups differ from those that they are held against "
+        "(p < 0.05, Mann-Whitney; of equal ones, 1 in 20 would)"
+    )
+
+
+def _axis(key: str, given: Sequence[str]) -> Axis:
+    values = list(dict.fromkeys(given))
+    unit = NETWORK_UNITS.get(key, "")
+    try:
+        numbers = {value: float(value.removesuffix(unit)) for value in values}
+    except ValueError:
+        return Axis(key, "", tuple(values), None, is_wide=False)
+    if not all(map(math.isfinite, numbers.values())):
+        return Axis(key, "", tuple(values), None, is_wide=False)
+    values.sort(key=lambda value: numbers[value])
+    first, last = numbers[values[0]], numbers[values[-1]]
+    ascending = tuple(numbers[value] for value in values)
+    return Axis(key, unit, tuple(values), ascending, is_wide=0 < first <= last / _WIDE)
+
+
+def _find(places: Sequence[Mapping[str, str]], wanted: Mapping[str, str]) -> int | None:
+    """Return the first place with these values."""
+    return next((i for i, one in enumerate(places) if wanted.items() <= one.items()), None)
+
+
+def _said(key: str, value: str) -> str:
+    if key != _WORKERS:
+        return f"{key} {value}"
+    return "1 worker" if value == "1" else f"{value} workers"

@@ -1,0 +1,89 @@
+"""A place of a set as an order: the values that it sweeps join what all of the set's runs share."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import falcon
+from pydantic import ValidationError
+
+from master.errors import BadFieldError, describe
+from master.orders import RunOrder
+from mlbench.names import UNASKED_BANDWIDTH
+from mlbench.records import Planned
+
+# The fields of an order that are swept by the names of their options; any other key is an option of
+# the task. A value may have the unit; one of them leaves the field out.
+_FIELDS: Mapping[str, tuple[str, str, str]] = {
+    "bandwidth": ("max_bandwidth", "", "none"),
+    "cpus": ("num_cpus", "", ""),
+    "latency": ("latency_ms", "ms", "0"),
+    "loss": ("loss_percent", "%", "0"),
+}
+
+
+def order_of(shared: Mapping[str, Any], place: Planned, name: str) -> RunOrder:
+    """Return the order of a place's run, given what all runs of the set are ordered with.
+
+    Raises:
+        pydantic.ValidationError, BadFieldError: it is wrong (400).
+    """
+    fields = {}
+    for key in place.swept.keys() & _FIELDS:
+        field, unit, nothing = _FIELDS[key]
+        value = place.swept[key].removesuffix(unit)
+        fields[field] = None if value == nothing else value
+    options = {key: value for key, value in place.swept.items() if key not in _FIELDS}
+    own = {"name": name, "num_workers": place.num_workers, "seed": place.seed}
+    order = RunOrder.model_validate(
+        {**shared, **fields, "args": shared.get("args", {}) | options, **own}
+    )
+    if "max_bandwidth" in fields and order.max_bandwidth == UNASKED_BANDWIDTH:
+        raise BadFieldError(
+            "max_bandwidth",
+            f"{UNASKED_BANDWIDTH} is what clients send where nothing is asked for, so it limits "
+            f"nothing: write {UNASKED_BANDWIDTH - 1}, or none",
+        )
+    return order
+
+
+def check_keys(shared: Mapping[str, Any], swept: Mapping[str, str]) -> None:
+    """Make sure that what is swept is given to no run otherwise.
+
+    Raises:
+        BadFieldError: it is (400).
+    """
+    args = {_option(key) for key in shared.get("args", {})}
+    for key in swept:
+        field = _field(key)
+        if field in shared or _option(key) in args:
+            raise BadFieldError(f"swept.{key}", f"{field} is given for all runs: leave one out")
+        if key == "seed":
+            raise BadFieldError("swept.seed", "each repeat has its own; leave it out")
+
+
+@contextmanager
+def naming(swept: Mapping[str, str]) -> Iterator[None]:
+    """Have errors name a swept value as ``swept.KEY``, not as the field that it becomes.
+
+    Raises:
+        falcon.HTTPBadRequest: one was raised.
+    """
+    try:
+        yield
+    except (ValidationError, BadFieldError) as error:
+        text = describe(error) if isinstance(error, ValidationError) else str(error.description)
+        for key in swept:
+            field = re.sub("[-_]", "[-_]", _field(key))
+            text = re.sub(rf"(^|; ){field}: ", rf"\1swept.{key}: ", text)
+        raise falcon.HTTPBadRequest(description=text) from None
+
+
+def _field(key: str) -> str:
+    return _FIELDS[key][0] if key in _FIELDS else f"args.{key}"
+
+
+def _option(key: str) -> str:
+    """Return an option's own name, which may be given with hyphens."""
+    return key.replace("-", "_")

@@ -1,0 +1,453 @@
+"""Archives: one file with all that is known of a run, which tells whether a bit of it has changed.
+
+An archive is a zip file. ``run.json`` and ``rows.json`` describe the run, ``samples.parquet`` has
+a row for each sample, series after series, and ``digests.json`` the SHA-256 of each series and of
+each other member. The zip file's comment is the SHA-256 of all that comes before it.
+
+This needs pyarrow, which is imported when an archive is opened: agents and ``mlbench --help`` have
+to do without.
+"""
+
+import hashlib
+import io
+import json
+import math
+import struct
+import zipfile
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from mlbench.errors import MLBenchError
+
+FORMAT = 1
+SUFFIX = ".mlbench"
+RUN, ROWS = "run.json", "rows.json"
+"""What the API answers of the run, and the rows of the database that this is made from."""
+
+_SAMPLES, _DIGESTS = "samples.parquet", "digests.json"
+_DIGEST_BYTES = 64
+_GROUP_ROWS = 1 << 16
+_LOCAL_HEADER = struct.Struct("<26xHH")
+
+
+class ArchiveError(MLBenchError):
+    """A file is no archive, a damaged one, or one of a newer version."""
+
+
+def file_name(run: str, run_id: int) -> str:
+    """Return the name of the file that has the archive of a run."""
+    return f"{run}-{run_id}{SUFFIX}"
+
+
+class More(NamedTuple):
+    """What a sample has besides a time and a number."""
+
+    text: str | None = None
+    """Its value, if that is a text."""
+    cumulative: bool | None = None
+    metadata: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive samples of a series, as columns of the same length."""
+
+    times_us: "array[int]"
+    values: "array[float]"
+    """NaN for a text."""
+    more: Mapping[int, More] = field(default_factory=dict)
+    """By position."""
+    kept: bool = False
+    """Whether these are samples that Prometheus cannot hold."""
+
+
+@dataclass(frozen=True)
+class SeriesName:
+    """What tells a series of an archive from the others."""
+
+    metric: str
+    rank: str = ""
+    pod: str = ""
+    """Whose resource use it is; empty for a series that the run has recorded."""
+
+    def __str__(self) -> str:
+        series = f"{self.metric} @ {self.rank}" if self.rank else self.metric
+        return f"{series} of {self.pod}" if self.pod else series
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A series as it was sealed: in order of time, first what Prometheus holds, then the rest."""
+
+    samples: int
+    """Those that Prometheus holds."""
+    kept: int
+    sha256: str
+
+
+class _Digest:
+    """The SHA-256 of a series, whichever pieces it comes in."""
+
+    def __init__(self) -> None:
+        self._columns = [hashlib.sha256() for _ in range(3)]
+        self.counts = {False: 0, True: 0}  # by whether they are kept
+
+    def add(self, piece: Piece) -> None:
+        times, values, more = self._columns
+        times.update(piece.times_us.tobytes())
+        values.update(piece.values.tobytes())
+        for i, one in sorted(piece.more.items()):
+            more.update(json.dumps([sum(self.counts.values()) + i, *one]).encode() + b"\n")
+        self.counts[piece.kept] += len(piece.times_us)
+
+    def sealed(self) -> Sealed:
+        samples, kept = self.counts[False], self.counts[True]
+        digests = b"".join(column.digest() for column in self._columns)
+        whole = hashlib.sha256(f"{samples} {kept} ".encode() + digests)
+        return Sealed(samples, kept, whole.hexdigest())
+
+
+def digest_of(pieces: Iterable[Piece]) -> str:
+    """Return the SHA-256 of samples, which is the same in whichever pieces they come."""
+    digest = _Digest()
+    for piece in pieces:
+        digest.add(piece)
+    return digest.sealed().sha256
+
+
+def write(
+    path: Path,
+    documents: Mapping[str, Any],
+    series: Iterable[tuple[SeriesName, Iterable[Piece]]],
+    texts: Iterable[tuple[str, Iterable[bytes]]] = (),
+) -> str:
+    """Write an archive, and return its digest.
+
+    Args:
+        path: the file to write.
+        documents: what becomes JSON, by the names of members.
+        series: each series once, read as it is written.
+        texts: other members, such as logs, and their pieces.
+    """
+    digests: dict[str, str] = {}
+    with path.open("w+b") as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, value in documents.items():
+                digests[name] = _add(archive, name, [json.dumps(value, indent=1).encode()])
+            for name, pieces in texts:
+                digests[name] = _add(archive, name, pieces)
+            with archive.open(zipfile.ZipInfo(_SAMPLES), "w", force_zip64=True) as member:
+                sealed = _write_samples(member, series)
+            listed = [[*astuple(name), *astuple(one)] for name, one in sealed.items()]
+            index = {"format": FORMAT, "members": digests, "series": listed}
+            archive.writestr(zipfile.ZipInfo(_DIGESTS), json.dumps(index))
+            archive.comment = b"0" * _DIGEST_BYTES
+        digest = _digest_before_comment(file)
+        file.seek(-_DIGEST_BYTES, io.SEEK_END)
+        file.write(digest.encode())
+    return digest
+
+
+def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
+    """Add a compressed member, and return the digest of its content."""
+    info, digest = zipfile.ZipInfo(name), hashlib.sha256()
+    info.compress_type = zipfile.ZIP_DEFLATED
+    with archive.open(info, "w", force_zip64=True) as member:
+        for piece in pieces:
+            digest.update(piece)
+            member.write(piece)
+    return digest.hexdigest()
+
+
+def _digest_before_comment(file: BinaryIO) -> str:
+    left = file.seek(0, io.SEEK_END) - _DIGEST_BYTES
+    file.seek(0)
+    digest = hashlib.sha256()
+    while left > 0 and (data := file.read(min(left, 1 << 20))):
+        digest.update(data)
+        left -= len(data)
+    return digest.hexdigest()
+
+
+def _write_samples(
+    member: Any, series: Iterable[tuple[SeriesName, Iterable[Piece]]]
+) -> dict[SeriesName, Sealed]:
+    """Write all series into a Parquet file, in groups of rows that hold parts of any series."""
+    pa, pq = _pyarrow()
+    sealed: dict[SeriesName, Sealed] = {}
+    schema = pa.schema(
+        [
+            *((name, pa.string()) for name in ("pod", "metric", "rank")),
+            ("time", pa.timestamp("us", "UTC")),
+            ("value", pa.float64()),
+            ("text", pa.string()),
+            ("cumulative", pa.bool_()),
+            ("metadata", pa.string()),
+            ("kept", pa.bool_()),
+        ]
+    )
+    with pq.ParquetWriter(
+        pa.PythonFile(_Counting(member), "w"),
+        schema,
+        compression="zstd",
+        use_dictionary=["pod", "metric", "rank", "text", "metadata"],
+        column_encoding={"time": "DELTA_BINARY_PACKED", "value": "BYTE_STREAM_SPLIT"},
+        write_page_checksum=True,
+    ) as writer:
+        held, rows = [], 0
+        for name, pieces in series:
+            digest = _Digest()
+            for piece in pieces:
+                digest.add(piece)
+                held.append(_to_table(schema, name, piece))
+                rows += len(piece.times_us)
+                if rows >= _GROUP_ROWS:
+                    writer.write_table(pa.concat_tables(held), row_group_size=2 * _GROUP_ROWS)
+                    held, rows = [], 0
+            sealed[name] = digest.sealed()
+        if held:
+            writer.write_table(pa.concat_tables(held))
+    return sealed
+
+
+def _to_table(schema: Any, name: SeriesName, piece: Piece) -> Any:
+    pa, _ = _pyarrow()
+    length = len(piece.times_us)
+    values: list[float | None] = list(piece.values)
+    columns: dict[str, list[Any]] = {}
+    if piece.more:
+        columns = {part: [None] * length for part in More._fields}
+    for i, one in piece.more.items():
+        columns["text"][i], columns["cumulative"][i] = one.text, one.cumulative
+        columns["metadata"][i] = None if one.metadata is None else json.dumps(one.metadata)
+        if one.text is not None:
+            values[i] = None
+    same = {"pod": name.pod, "metric": name.metric, "rank": name.rank, "kept": piece.kept}
+    given = {"time": piece.times_us.tolist(), "value": values, **columns}
+    return pa.table(
+        [
+            pa.array(given[one.name], one.type)
+            if one.name in given
+            else pa.repeat(pa.scalar(same.get(one.name), one.type), length)
+            for one in schema
+        ],
+        schema,
+    )
+
+
+@contextmanager
+def opened(path: Path) -> Iterator["Archive"]:
+    """Open an archive of this machine.
+
+    Raises:
+        ArchiveError: it cannot be read.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise ArchiveError(f"{path} cannot be read: {error.strerror}") from None
+    with file:
+        yield Archive(file, str(path))
+
+
+class Archive:
+    """An archive that is open for reading.
+
+    Reading raises ``ArchiveError`` where the file is damaged; ``check`` tells all that is. What
+    zipfile and pyarrow raise then is any exception.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self._name = name
+        try:
+            self._zip = zipfile.ZipFile(file)
+            index = json.loads(self._zip.read(_DIGESTS))
+            version = int(index["format"])
+            if version <= FORMAT:
+                self.series = {SeriesName(*one[:3]): Sealed(*one[3:]) for one in index["series"]}
+                self._members: Mapping[str, str] = dict(index["members"])
+        except Exception as error:
+            raise ArchiveError(
+                f"{name} is no archive of a run, or a damaged one: {error}"
+            ) from None
+        if version > FORMAT:
+            raise ArchiveError(
+                f"{name} has format {version}, and this version of MLBench reads up to {FORMAT}: "
+                "install a newer one"
+            )
+        self.digest = self._zip.comment.decode(errors="replace")
+        """The SHA-256 of the file, as it says itself; ``check`` compares."""
+        self._rows: dict[SeriesName, int] = {}
+        row = 0
+        for series, sealed in self.series.items():
+            self._rows[series] = row
+            row += sealed.samples + sealed.kept
+        self._parquet: Any = None
+        self._group: tuple[int, Any] = (-1, None)
+
+    def document(self, name: str) -> Any:
+        """Return a member that is JSON, such as ``RUN``."""
+        return json.loads(self._read(name))
+
+    def texts(self) -> list[str]:
+        """Return the names of the other members, such as ``logs/1/0.stdout``."""
+        return [name for name in self._members if name not in {RUN, ROWS}]
+
+    def text(self, name: str) -> bytes:
+        """Return another member."""
+        return self._read(name)
+
+    def read(self, name: SeriesName, *, kept: bool | None = None) -> Iterator[Piece]:
+        """Yield the samples of a series; only those that are kept, or only the others, if asked."""
+        sealed, first = self.series[name], self._rows[name]
+        middle, last = first + sealed.samples, first + sealed.samples + sealed.kept
+        if not kept:
+            yield from self._read_rows(first, middle, kept=False)
+        if kept is not False:
+            yield from self._read_rows(middle, last, kept=True)
+
+    def check(self) -> list[str]:
+        """Compare all digests; return what differs, a sentence each."""
+        found = [f"{name} is damaged" for name in self._members if self._differs(name)]
+        found += [f"series {name} is damaged" for name in self.series if self._series_differs(name)]
+        if not found and _digest_before_comment(self._file) != self.digest:
+            return ["the file is damaged, outside of what was read from it"]
+        return found
+
+    def _differs(self, name: str) -> bool:
+        try:
+            return hashlib.sha256(self._zip.read(name)).hexdigest() != self._members[name]
+        except Exception:
+            return True
+
+    def _series_differs(self, name: SeriesName) -> bool:
+        try:
+            return digest_of(self.read(name)) != self.series[name].sha256
+        except Exception:
+            return True
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return self._zip.read(name)
+        except Exception as error:
+            raise ArchiveError(f"{self._name}: {name} is damaged: {error}") from None
+
+    def _read_rows(self, first: int, last: int, *, kept: bool) -> Iterator[Piece]:
+        start = 0
+        parquet = self._open_samples()
+        for number in range(parquet.num_row_groups):
+            end = start + parquet.metadata.row_group(number).num_rows
+            low, high = max(first, start), min(last, end)
+            if low < high:
+                table = self._read_group(number).slice(low - start, high - low)
+                yield _to_piece(table, kept=kept)
+            start = end
+
+    def _read_group(self, number: int) -> Any:
+        """Read a group of rows. Series are read one after the other, so the last one is held."""
+        if self._group[0] != number:
+            try:
+                columns = ["time", "value", "text", "cumulative", "metadata"]
+                found = self._parquet.read_row_group(number, columns, use_threads=False)
+                found = found.select(columns)
+            except (OSError, KeyError, _pyarrow()[0].ArrowException) as error:
+                raise self._damaged_samples(error) from None
+            self._group = (number, found)
+        return self._group[1]
+
+    def _open_samples(self) -> Any:
+        pa, pq = _pyarrow()
+        if self._parquet is None:
+            try:
+                info = self._zip.getinfo(_SAMPLES)
+                self._file.seek(info.header_offset)
+                name, extra = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
+                start = info.header_offset + _LOCAL_HEADER.size + name + extra
+                part = _Part(self._file, start, info.file_size)
+                self._parquet = pq.ParquetFile(
+                    pa.PythonFile(part, "r"), page_checksum_verification=True
+                )
+            except (OSError, KeyError, pa.ArrowException, struct.error) as error:
+                raise self._damaged_samples(error) from None
+        return self._parquet
+
+    def _damaged_samples(self, error: Exception) -> ArchiveError:
+        return ArchiveError(f"{self._name}: {_SAMPLES} is damaged: {error}")
+
+
+def _to_piece(table: Any, *, kept: bool) -> Piece:
+    pa, _ = _pyarrow()
+    times = table["time"].cast(pa.int64()).to_pylist()
+    values = [math.nan if one is None else one for one in table["value"].to_pylist()]
+    more = {}
+    if any(table[name].null_count < len(table) for name in More._fields):
+        columns = [table[name].to_pylist() for name in More._fields]
+        for i, (text, cumulative, metadata) in enumerate(zip(*columns, strict=True)):
+            if text is not None or cumulative is not None or metadata is not None:
+                more[i] = More(text, cumulative, metadata and json.loads(metadata))
+    return Piece(array("q", times), array("d", values), more, kept)
+
+
+class _Counting:
+    """A member of a zip file that knows how much was written, as pyarrow asks for that."""
+
+    closed = False
+
+    def __init__(self, member: Any) -> None:
+        self._member = member
+        self._written = 0
+
+    def write(self, data: Any) -> int:
+        self._member.write(data)
+        self._written += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._written
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class _Part(io.RawIOBase):
+    """A part of a file, read as if it were a file of its own."""
+
+    def __init__(self, file: BinaryIO, start: int, size: int) -> None:
+        self._file, self._start, self._size, self._at = file, start, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        self._file.seek(self._start + self._at)
+        data = self._file.read(min(len(buffer), self._size - self._at))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ImportError:
+        raise ArchiveError("archives need pyarrow: pip install 'mlbench-stack[report]'") from None
+    return pa, pq

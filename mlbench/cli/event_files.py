@@ -1,0 +1,81 @@
+"""A run's metrics as event files, which TensorBoard reads: a folder for each rank."""
+
+import csv
+import io
+import tempfile
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from mlbench import names
+from mlbench.client import ApiClient
+from mlbench.records import Run
+from mlbench.tensorboard import Scalar, first_record, to_record
+from mlbench.transport import OnProgress
+
+# TensorBoard knows them by these names.
+_FILE = "events.out.tfevents.{began:.0f}.mlbench.{run}.0"
+
+
+class _Row(NamedTuple):
+    metric: str
+    rank: str
+    time: float
+    value: float
+
+
+def write_event_files(client: ApiClient, run: Run, folder: Path, on_progress: OnProgress) -> int:
+    """Write the numbers of a run into a new folder, and return the bytes of all files.
+
+    A value has the step that its rank has recorded last; where there is none, its place in its
+    series. Texts are left out.
+
+    Raises:
+        OSError: the folder is there, or cannot be written.
+    """
+    folder.mkdir(parents=True)
+    with tempfile.TemporaryFile() as table, ExitStack() as stack:
+        client.download(run.id, table, format="csv", on_progress=on_progress)
+        steps: dict[str, list[tuple[float, int]]] = {}
+        for row in _rows(table):
+            if row.metric == names.STEP and row.value.is_integer():
+                steps.setdefault(row.rank, []).append((row.time, int(row.value)))
+        files: dict[str, BinaryIO] = {}
+        places: Counter[tuple[str, str]] = Counter()
+        for row in _rows(table):
+            if row.rank not in files:
+                files[row.rank] = stack.enter_context(_file(folder, run, row).open("xb"))
+                files[row.rank].write(first_record(row.time))
+            known = steps.get(row.rank, [])
+            position = bisect_right(known, row.time, key=lambda one: one[0])
+            step = known[position - 1][1] if position else places[row.metric, row.rank]
+            places[row.metric, row.rank] += 1
+            files[row.rank].write(to_record(Scalar(row.metric, row.time, step, row.value)))
+        return sum(file.tell() for file in files.values())
+
+
+def _rows(table: BinaryIO) -> Iterator[_Row]:
+    table.seek(0)
+    text = io.TextIOWrapper(table, encoding="utf-8", newline="")
+    try:
+        for one in csv.DictReader(text):
+            metric, separator, rank = one["series"].rpartition(" @ ")
+            if not (separator and rank.isdecimal()):
+                metric, rank = one["series"], ""
+            try:
+                value = float(one["value"])
+            except ValueError:
+                continue
+            yield _Row(metric, rank, datetime.fromisoformat(one["date"]).timestamp(), value)
+    finally:
+        text.detach()
+
+
+def _file(folder: Path, run: Run, first: _Row) -> Path:
+    place = folder / (f"rank-{first.rank}" if first.rank else "posted")
+    place.mkdir()
+    return place / _FILE.format(began=first.time, run=run.id)

@@ -1,0 +1,148 @@
+"""``mlbench export``, ``import`` and ``publish``: runs as files, for others to see and check."""
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from mlbench import bundle
+from mlbench.archive import SUFFIX, file_name
+from mlbench.cli.common import (
+    JsonOption,
+    UsageError,
+    connected,
+    errors_as_exit_codes,
+    find_run,
+    out,
+    print_json,
+    wait_until_sealed,
+)
+from mlbench.client import ApiClient
+from mlbench.distribution import how_to_install
+from mlbench.errors import ApiError
+from mlbench.home import replacing
+from mlbench.records import Run, RunSet
+
+FilesArgument = Annotated[
+    list[Path], typer.Argument(metavar="FILE...", help="Files that `mlbench export` has written.")
+]
+_NOT_FOUND = 404
+
+
+def export(
+    wanted: Annotated[
+        str, typer.Argument(metavar="RUN|SET", help="Id or name of a run, or name of a set.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help=f"By default NAME{SUFFIX}."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write the archive of a run, or those of a set, to a file to take elsewhere."""
+    with connected() as client, TemporaryDirectory() as folder:
+        found, runs = _find(client, wanted)
+        target = output or Path(f"{found.name}{SUFFIX}")
+        files = [_download(client, run, Path(folder)) for run in runs]
+        try:
+            with replacing(target.resolve()) as file:
+                if isinstance(found, RunSet):
+                    compared = client.compare(found.counted).result().value
+                    told = {"set": found.fields, "comparison": compared.fields}
+                    bundle.write(file, files, told)
+                else:
+                    with files[0].open("rb") as archive:
+                        shutil.copyfileobj(archive, file)
+        except OSError as error:
+            raise UsageError(f"-o {target}: {error.strerror or error}") from None
+    if json:
+        print_json({"file": str(target), "runs": [run.id for run in runs]})
+    else:
+        out.print(f"{target}: {_count(len(runs))}", soft_wrap=True)
+
+
+def import_(files: FilesArgument, json: JsonOption = False) -> None:
+    """Show runs of elsewhere beside your own: read only, and marked with where they are from."""
+    with connected() as client, _archives(files) as archives:
+        imported = []
+        for archive in archives:
+            with archive.open("rb") as file:
+                imported.append(client.import_archive(file).value)
+    if json:
+        print_json([one.fields for one in imported])
+        return
+    for one in imported:
+        there = "is imported" if one.added else "is here already"
+        origin = f", {one.run.origin}" if one.run.origin else ""
+        out.print(f"run {one.run.id} ({one.run.title}{origin}) {there}", soft_wrap=True)
+
+
+def publish(
+    files: FilesArgument,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="The site's folder.")
+    ],
+    json: JsonOption = False,
+) -> None:
+    """Make a static site of archives: their results, curves, manifests, and how to repeat them.
+
+    Any web server can serve it. To add to a site, name its own archives too: SITE/archives/*.
+    """
+    with errors_as_exit_codes(), _archives(files) as archives:
+        try:
+            from mlbench.report import site  # noqa: PLC0415 - matplotlib takes a second to load
+        except ImportError as error:
+            raise UsageError(f"needs {error.name}: {how_to_install('report')}") from None
+        # By digest: the same archive twice is one result.
+        entries = {entry.digest: entry for entry in map(site.read_entry, archives)}
+        sets = [found for file in files if (found := site.read_set(file))]
+        try:
+            site.write([*entries.values()], sets, output)
+        except OSError as error:
+            raise UsageError(f"-o {output}: {error.strerror or error}") from None
+    page = output / "index.html"
+    if json:
+        print_json({"page": str(page), "runs": len(entries)})
+    else:
+        out.print(f"{page}: {_count(len(entries))}", soft_wrap=True)
+
+
+def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
+    """Return a run or a set, and its runs; those of a set are what counts of it."""
+    try:
+        run = find_run(client, wanted)
+    except UsageError:
+        try:
+            found = client.get_set(wanted).result().value
+        except ApiError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            raise UsageError(f"there is neither a run nor a set {wanted!r}") from None
+        if not found.counted:
+            raise UsageError(f"set {wanted} has no run yet that counts") from None
+        return found, [client.get_run(run_id).result().value for run_id in found.counted]
+    return run, [run]
+
+
+def _download(client: ApiClient, run: Run, folder: Path) -> Path:
+    """Download the archive of a run."""
+    wait_until_sealed(client, run)
+    target = folder / file_name(run.name, run.id)
+    with target.open("wb") as file:
+        client.download_archive(run.id, file)
+    return target
+
+
+@contextmanager
+def _archives(files: Iterable[Path]) -> Iterator[list[Path]]:
+    """Give the archives in files."""
+    with TemporaryDirectory() as folder:
+        yield [archive for file in files for archive in bundle.archives_in(file, Path(folder))]
+
+
+def _count(runs: int) -> str:
+    return f"{runs} {'run' if runs == 1 else 'runs'}"

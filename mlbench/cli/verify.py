@@ -1,0 +1,134 @@
+"""``mlbench verify``: whether an archive, and Prometheus, have all that a run has recorded."""
+
+import importlib.util
+import json as json_
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Annotated
+
+import typer
+
+from mlbench import names
+from mlbench.archive import RUN, Archive, opened
+from mlbench.cli.common import (
+    FAILED,
+    JsonOption,
+    UsageError,
+    connected,
+    errors_as_exit_codes,
+    find_run,
+    out,
+    print_json,
+    wait_until_sealed,
+    warn,
+)
+from mlbench.stack.services import find_prometheus
+
+WantedArgument = Annotated[
+    str, typer.Argument(metavar="RUN|FILE", help="Id or name of a run, or an archive.")
+]
+RestoreOption = Annotated[
+    bool,
+    typer.Option(
+        "--restore",
+        help="Write what Prometheus lacks of the last 23 hours; seal a damaged archive again.",
+    ),
+]
+BlocksOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Write the archive's samples as blocks into this data folder of Prometheus.",
+    ),
+]
+
+
+def verify(
+    wanted: WantedArgument,
+    restore: RestoreOption = False,
+    blocks: BlocksOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Check the archive of a run: digests, counts, and the result that its samples give.
+
+    A run's is compared with what Prometheus has, too. Exit code 1 if anything is wrong.
+    """
+    file = Path(wanted)
+    if file.is_file():
+        if restore:
+            raise typer.BadParameter("needs a run; --blocks takes a file", param_hint="--restore")
+        with errors_as_exit_codes():
+            problems, restored = _check(file), 0
+            if blocks and not problems:
+                restored = _write_blocks(file, blocks)
+    elif blocks:
+        raise typer.BadParameter(f"needs a file, and {wanted} is none", param_hint="--blocks")
+    else:
+        with connected() as client:
+            run = find_run(client, wanted)
+            wait_until_sealed(client, run)
+            found = client.verify_run(run.id, restore=restore).result().value
+        problems, restored = list(found.problems), found.restored
+    if json:
+        print_json({"problems": problems, "restored": restored})
+    else:
+        for problem in problems:
+            warn(problem)
+        if restored:
+            out.print(f"{restored:,} samples were written")
+        out.print("not verified" if problems else "verified: nothing is missing or damaged")
+    if problems:
+        raise typer.Exit(FAILED)
+
+
+def _check(file: Path) -> list[str]:
+    """Check an archive by itself: with the result, where the master is installed to compute it."""
+    if importlib.util.find_spec("master") is None:
+        warn("the result is not computed again, as the master is not installed here")
+        with opened(file) as archive:
+            return archive.check()
+    command = [sys.executable, "-m", "master.archives", str(file)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    if checked.returncode:
+        raise UsageError(f"{file} could not be checked: {checked.stderr.strip()[-500:]}")
+    problems: list[str] = json_.loads(checked.stdout)
+    return problems
+
+
+def _write_blocks(file: Path, folder: Path) -> int:
+    """Have promtool write an archive's samples into a data folder; return how many there are."""
+    beside = find_prometheus().with_name("promtool")
+    promtool = str(beside) if beside.is_file() else shutil.which("promtool")
+    if promtool is None:
+        raise UsageError("promtool is missing: it comes with Prometheus")
+    with opened(file) as archive, NamedTemporaryFile("w", suffix=".om") as lines:
+        lines.writelines(_openmetrics(archive))
+        lines.flush()
+        command = [promtool, "tsdb", "create-blocks-from", "openmetrics", lines.name, str(folder)]
+        written = subprocess.run(command, capture_output=True, text=True, check=False)
+        if written.returncode:
+            raise UsageError(f"promtool wrote no blocks: {written.stderr.strip()[-500:]}")
+        return sum(one.samples for name, one in archive.series.items() if not name.pod)
+
+
+def _openmetrics(archive: Archive) -> Iterator[str]:
+    """Yield the samples that Prometheus held, as promtool reads them."""
+    run_id = archive.document(RUN)["run"]["id"]
+    yield f"# TYPE {names.RUN_METRIC} gauge\n"
+    for name in archive.series:
+        if name.pod:
+            continue
+        labels = {"run_id": str(run_id), "metric": name.metric, "rank": name.rank}
+        told = ",".join(f'{label}="{_escape(value)}"' for label, value in labels.items() if value)
+        for piece in archive.read(name, kept=False):
+            for time_us, value in zip(piece.times_us, piece.values, strict=True):
+                yield f"{names.RUN_METRIC}{{{told}}} {value!r} {time_us // 1000 / 1000:.3f}\n"
+    yield "# EOF\n"
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,58 @@
+"""Hugging Face accelerate: what a script logs through its Accelerator, on every rank."""
+
+from collections.abc import Mapping
+from functools import wraps
+from typing import Any
+
+from accelerate import Accelerator
+from accelerate.tracking import GeneralTracker
+
+from mlbench.integrations.hooks import harmless
+from mlbench.integrations.recording import recording
+from mlbench.tracker import Tracker
+
+
+@harmless
+class MLBenchTracker(GeneralTracker):
+    """Records what ``accelerator.log`` logs: ``Accelerator(log_with=MLBenchTracker())``.
+
+    Its ``tracker`` is an ``mlbench.Tracker``, for steps, phases and the goal.
+    """
+
+    name = "mlbench"
+    requires_logging_directory = False
+    main_process_only = False
+
+    @property
+    def tracker(self) -> Tracker:
+        """The tracker of this process."""
+        return recording().tracker
+
+    def store_init_configuration(self, values: Mapping[str, Any]) -> None:
+        """State what ``init_trackers`` is given as settings of the run."""
+        recording().state(values)
+
+    def log(self, values: Mapping[str, Any], step: int | None = None, **kwargs: Any) -> None:
+        """Record values."""
+        recording().log(values, step)
+
+    def finish(self) -> None:
+        """Record the totals."""
+        recording().end()
+
+
+def _on_every_rank(log: Any) -> Any:
+    """Return an ``Accelerator.log`` that also records on the ranks on which it would do nothing."""
+
+    @wraps(log)
+    def everywhere(self: Any, values: Any, step: int | None = None, *args: Any, **kw: Any) -> None:
+        log(self, values, step, *args, **kw)
+        if not self.is_main_process:
+            for one in self.log_with:
+                if isinstance(one, MLBenchTracker):
+                    one.log(values, step)
+
+    return everywhere
+
+
+Accelerator.log = _on_every_rank(Accelerator.log)

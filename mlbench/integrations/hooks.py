@@ -1,0 +1,52 @@
+"""Hooks that libraries call: whatever goes wrong in one, the training goes on."""
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from importlib.metadata import PackageNotFoundError, version
+from inspect import isfunction
+from typing import Any, TypeVar
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def harmless(cls: _Class) -> _Class:
+    """Have a class's public methods tell an error once, on stderr, and do nothing from then on.
+
+    An object whose ``mlbench_off`` is set does nothing either. A class in
+    ``mlbench.integrations.NAME`` is one for the library of this name.
+    """
+    library = cls.__module__.rpartition(".")[2]
+    for name, method in list(vars(cls).items()):
+        if isfunction(method) and not name.startswith("_"):
+            setattr(cls, name, _guarded(library, method))
+    return cls
+
+
+def complain(library: str, what: str, error: Exception) -> None:
+    """Say on stderr that a library's training is recorded no further."""
+    try:
+        which = f"{library} {version(library)}"
+    except PackageNotFoundError:
+        which = library
+    print(
+        f"mlbench: this training goes on, but no more of it is recorded by {which}: "
+        f"{what} has failed: {type(error).__name__}: {error}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _guarded(library: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if vars(self).get("mlbench_off"):
+            return None
+        try:
+            return method(self, *args, **kwargs)
+        except Exception as error:
+            self.mlbench_off = True
+            complain(library, method.__name__, error)
+            return None
+
+    return call

@@ -1,0 +1,178 @@
+"""PyTorch Lightning: what a Trainer does, and what it logs, on every rank."""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from mlbench.integrations.hooks import harmless
+from mlbench.integrations.recording import count_samples, recording, script_has_a_tracker
+
+# A program uses one of the two packages; importing the other one too would take seconds.
+_OLD, _NEW = "pytorch_lightning", "lightning.pytorch"
+_package = _OLD if _OLD in sys.modules and _NEW not in sys.modules else _NEW
+_Callback: Any = import_module(f"{_package}.callbacks").Callback
+_DummyLogger: Any = import_module(f"{_package}.loggers.logger").DummyLogger
+
+# What Lightning's profiler is told when the next batch is fetched; callbacks are not.
+_FETCH = ".train_dataloader_next"
+# Where a checkpoint has the totals.
+_TOTALS = "mlbench"
+# How the address begins at which an agent takes what MLflow's clients log.
+_AGENT = "http://mlbench:"
+
+
+@harmless
+class MLBenchLogger(_DummyLogger):
+    """Records what ``self.log`` and ``log_dict`` log, with Lightning's step.
+
+    Whatever else a script asks of a logger does nothing, as with Lightning's DummyLogger.
+    """
+
+    def __init__(self, save_dir: str | None = None) -> None:
+        super().__init__()
+        self._save_dir = save_dir
+
+    @property
+    def save_dir(self) -> str | None:
+        """The folder of checkpoints and logs, for callbacks that ask the first logger for it."""
+        return self._save_dir
+
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Record values."""
+        # Lightning repeats the epoch beside all values; the callback records when one begins.
+        recording().log({name: v for name, v in metrics.items() if name != "epoch"}, step)
+
+    def log_hyperparams(
+        self, params: Mapping[str, Any] | Namespace, *args: Any, **kwargs: Any
+    ) -> None:
+        """State hyperparameters as settings of the run."""
+        recording().state(vars(params) if isinstance(params, Namespace) else params)
+
+
+@harmless
+class MLBenchCallback(_Callback):
+    """Records a Trainer's steps, samples, phases, epochs and goal, and adds an MLBenchLogger.
+
+    It does nothing in a Trainer that has another one, or where the script has a Tracker of its own.
+    """
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._samples = 0
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Add a logger to a Trainer that has none of ours."""
+        first = next(one for one in trainer.callbacks if isinstance(one, MLBenchCallback))
+        if first is not self or script_has_a_tracker():
+            self.mlbench_off = True
+        elif not _records(trainer) and not (trainer.is_global_zero and _mlflow_records(trainer)):
+            trainer.loggers = [*trainer.loggers, MLBenchLogger(trainer.default_root_dir)]
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """State the goal and the batch size, and begin to time the fetching of data."""
+        self._steps = trainer.global_step
+        for one in trainer.early_stopping_callbacks:
+            if one.stopping_threshold is not None:
+                recording().tracker.goal(
+                    one.monitor, one.stopping_threshold, lower_is_better=one.mode == "min"
+                )
+        size = getattr(trainer.train_dataloader, "batch_size", None)
+        if _records(trainer) and isinstance(size, int):
+            ranks = trainer.world_size * trainer.accumulate_grad_batches
+            recording().state({"batch_size": size * ranks})
+        _time_fetching(trainer.profiler)
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """Record the epoch's number and the totals so far."""
+        recording().tracker.epoch(trainer.current_epoch)
+
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Begin the forward pass: the batch has arrived on its device."""
+        recording().enter("forward")
+
+    def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
+        """Begin the backward pass."""
+        recording().enter("backward")
+
+    def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
+        """Begin the optimizer's part, with clipping."""
+        recording().enter("optimizer")
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Count a step, unless gradients are only accumulated."""
+        recording().enter(None)
+        self._samples += count_samples(batch)
+        if trainer.global_step != self._steps:
+            recording().tracker.step(self._samples)
+            self._steps, self._samples = trainer.global_step, 0
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Time no phase between epochs."""
+        recording().enter(None)
+
+    def on_validation_batch_start(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
+        """Time the evaluation, which goes on; Lightning tries a batch or two beforehand."""
+        if not trainer.sanity_checking:
+            recording().enter("evaluation")
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """End the evaluation, whose values are logged by now."""
+        recording().enter(None)
+
+    on_validation_start = on_test_start = on_test_batch_start = on_validation_batch_start
+    on_test_end = on_validation_end
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Record the totals."""
+        vars(trainer.profiler).pop("start", None)
+        recording().end()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Time nothing further."""
+        vars(trainer.profiler).pop("start", None)
+        recording().enter(None)
+
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Add the totals to a checkpoint."""
+        checkpoint[_TOTALS] = recording().tracker.state_dict()
+
+    def on_load_checkpoint(
+        self, trainer: Any, pl_module: Any, checkpoint: Mapping[str, Any]
+    ) -> None:
+        """Go on from the totals of a checkpoint, unless it is only tested."""
+        if trainer.state.fn == "fit" and _TOTALS in checkpoint:
+            recording().tracker.load_state_dict(checkpoint[_TOTALS])
+
+
+def _records(trainer: Any) -> bool:
+    """Check for a logger of ours."""
+    return any(isinstance(one, MLBenchLogger) for one in trainer.loggers)
+
+
+def _mlflow_records(trainer: Any) -> bool:
+    """Check that the run's agent hears from MLflow what the first rank logs, and its settings."""
+    if not os.environ.get("MLFLOW_TRACKING_URI", "").startswith(_AGENT):
+        return False
+    mlflow = sys.modules.get("mlflow.utils.autologging_utils")
+    return any(type(one).__name__ == "MLFlowLogger" for one in trainer.loggers) or (
+        mlflow is not None and not mlflow.autologging_is_disabled("pytorch")
+    )
+
+
+def _time_fetching(profiler: Any) -> None:
+    """Have a Trainer's profiler tell when data is fetched, until its ``start`` is deleted."""
+    start = profiler.start
+
+    def note(action: str) -> None:
+        if action.endswith(_FETCH):
+            recording().enter("data")
+        start(action)
+
+    profiler.start = note

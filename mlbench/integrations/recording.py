@@ -1,0 +1,104 @@
+"""What the integrations of one process record together, through one tracker."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cache
+from pathlib import Path
+
+from mlbench import names
+from mlbench.names import Phase
+from mlbench.recorder import Value, to_float
+from mlbench.stated import LONGEST_NAME, LONGEST_TEXT, MOST_SETTINGS, Setting, is_setting
+from mlbench.tracker import PhaseTimer, Tracker
+
+
+class Recording:
+    """A tracker, the phase that the training is in, and the settings stated so far.
+
+    Phases are timed on the host: nothing waits for a GPU.
+    """
+
+    def __init__(self) -> None:
+        self.tracker = Tracker()
+        self._open: PhaseTimer | None = None
+        self._settings: dict[str, Setting] = {}
+        self._noted: set[str] = set()
+
+    def enter(self, phase: Phase | None) -> None:
+        """End the phase that is open, and begin another, or none."""
+        if self._open is not None:
+            self._open.__exit__()
+        self._open = None if phase is None else self.tracker.phase(phase)
+        if self._open is not None:
+            self._open.__enter__()
+
+    def log(self, values: Mapping[str, object], step: int | None) -> None:
+        """Record the values that are numbers or texts: libraries log other things too."""
+        if found := dict(_values(values)):
+            self._note(found.keys() - self._noted)
+            self.tracker.log(found, step=step)
+
+    def state(self, settings: Mapping[str, object]) -> None:
+        """Have the first rank state more settings; nested ones are named ``outer/inner``."""
+        if os.environ.get("RANK", "0") != "0":
+            return
+        self._settings |= _flat(settings)
+        self.tracker.settings(dict(list(self._settings.items())[:MOST_SETTINGS]))
+
+    def _note(self, new: Set[str]) -> None:
+        """Tell the agent what is recorded here: TensorBoard's files may have it too."""
+        if not new or names.ENV_METRICS_FILE not in os.environ:
+            return
+        path = names.own_names_file(os.environ[names.ENV_METRICS_FILE], os.getpid())
+        with Path(path).open("a") as file:
+            file.writelines(f"{name}\n" for name in (new if self._noted else {names.EPOCH, *new}))
+        self._noted |= new
+
+    def end(self) -> None:
+        """Record the totals: what follows, such as a test, is no training."""
+        self.enter(None)
+        self.tracker.pause()
+
+
+@cache
+def recording() -> Recording:
+    """Return the process's recording."""
+    return Recording()
+
+
+def script_has_a_tracker() -> bool:
+    """Check for a Tracker that is not ours: its script says itself what is recorded."""
+    return any(one is not recording().tracker for one in Tracker.active)
+
+
+def count_samples(batch: object) -> int:
+    """Return the length of the first array in a batch, however nested; 0 if it has none."""
+    shape = getattr(batch, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else 0
+    if isinstance(batch, Mapping):
+        return next(filter(None, map(count_samples, batch.values())), 0)
+    if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
+        return next(filter(None, map(count_samples, batch)), len(batch))
+    return 0
+
+
+def _values(values: Mapping[str, object]) -> Iterator[tuple[str, Value]]:
+    for name, value in values.items():
+        if not 0 < len(name) <= LONGEST_NAME:
+            continue
+        try:
+            yield name, value if isinstance(value, str) else to_float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            continue
+
+
+def _flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, Setting]:
+    found: dict[str, Setting] = {}
+    for name, value in settings.items():
+        key = f"{prefix}{name}"[:LONGEST_NAME]
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{key}/")
+        else:
+            found[key] = value if is_setting(value) else str(value)[:LONGEST_TEXT]
+    return found

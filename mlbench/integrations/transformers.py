@@ -1,0 +1,137 @@
+"""Hugging Face transformers: what its Trainer does, and what it logs, on every rank.
+
+Importing this module lets a Trainer take ``report_to="mlbench"``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from transformers import TrainerCallback
+from transformers.integrations import integration_utils
+
+from mlbench.integrations.hooks import harmless
+from mlbench.integrations.recording import count_samples, recording
+from mlbench.names import Phase
+
+
+@harmless
+class MLBenchCallback(TrainerCallback):
+    """Records a Trainer's steps, samples, phases, epochs and all that it logs.
+
+    Args:
+        goal: the metric whose value is the goal, such as ``("eval_accuracy", 0.9)``.
+        lower_is_better: of the goal's metric.
+    """
+
+    def __init__(
+        self, goal: tuple[str, float] | None = None, *, lower_is_better: bool = False
+    ) -> None:
+        self._goal, self._lower_is_better = goal, lower_is_better
+        self._samples = 0
+        self._hooks: list[Any] = []
+
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
+    ) -> None:
+        """State settings and goal, and begin to time the model."""
+        if self._goal is not None:
+            recording().tracker.goal(*self._goal, lower_is_better=self._lower_is_better)
+        recording().state(_chosen(args) | {"batch_size": _step_size(args) * args.world_size})
+        # Compiling a model would compile them too; its copies on several GPUs would share them.
+        if not args.torch_compile and args.n_gpu <= 1:
+            self._hooks = [
+                model.register_forward_pre_hook(self.before_forward, with_kwargs=True),
+                model.register_forward_hook(self.after_forward),
+            ]
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Record the epoch's number and the totals so far."""
+        recording().tracker.epoch(round(state.epoch or 0))
+        recording().enter("data")
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Time no phase: the data is there, and the model is called next."""
+        recording().enter(None)
+
+    def before_forward(self, model: Any, args: Any, inputs: Mapping[str, Any]) -> None:
+        """Begin the forward pass, and count its samples."""
+        if model.training:
+            recording().enter("forward")
+            self._samples += count_samples([*args, inputs])
+
+    def after_forward(self, model: Any, args: Any, output: Any) -> None:
+        """Begin the backward pass, which follows at once."""
+        if model.training:
+            recording().enter("backward")
+
+    def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """End a backward pass whose gradients are accumulated."""
+        recording().enter(None)
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Begin the optimizer's part."""
+        recording().enter("optimizer")
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """End the optimizer's part."""
+        recording().enter(None)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Count a step."""
+        recording().tracker.step(self._samples if self._hooks else _step_size(args))
+        self._samples = 0
+        recording().enter(_next(control))
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any
+    ) -> None:
+        """Record what is logged."""
+        # The epoch so far is a fraction here; ours are whole, recorded when they begin.
+        values = {name: value for name, value in (logs or {}).items() if name != "epoch"}
+        recording().log(values, state.global_step)
+        recording().enter(_next(control))
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Time the evaluation, which goes on."""
+        recording().enter("evaluation")
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """End the evaluation, whose values are logged by now."""
+        recording().enter(_next(control))
+
+    on_epoch_end = on_save = on_evaluate
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Record the totals."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        recording().end()
+
+
+def _next(control: Any) -> Phase | None:
+    """Return the phase that comes next between two steps: what is due, then the data."""
+    if control.should_log:
+        return "metrics"
+    if control.should_evaluate:
+        return "evaluation"
+    return None if control.should_save else "data"
+
+
+def _step_size(args: Any) -> int:
+    size: int = args.train_batch_size * args.gradient_accumulation_steps
+    return size
+
+
+def _chosen(args: Any) -> dict[str, Any]:
+    """Return the arguments of a training that are not the library's defaults."""
+    given = args.to_sanitized_dict()  # without tokens
+    return {
+        field.name: given[field.name]
+        for field in fields(args)
+        if field.name in given and getattr(args, field.name) not in (field.default, [], {})
+    }
+
+
+integration_utils.INTEGRATION_TO_CALLBACK["mlbench"] = MLBenchCallback

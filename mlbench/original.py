@@ -1,0 +1,36 @@
+"""What MLBench's original client called backends and benchmark images."""
+
+from collections.abc import Mapping
+from typing import Final
+
+MLBENCH_BACKENDS: Final = ["MPI", "GLOO", "NCCL"]
+
+_COMMAND: Final = (
+    "/conda/bin/python /codes/main.py "
+    "--run_id {run_id} --rank {rank} --hosts {hosts} --backend {backend}"
+)
+MLBENCH_IMAGES: Final[Mapping[str, tuple[str, str, bool]]] = {
+    title: (f"mlbench/{image}:latest", _COMMAND, not image.startswith("tensorflow"))
+    for title, image in (
+        ("PyTorch Cifar-10 ResNet-20", "pytorch-cifar10-resnet20-all-reduce"),
+        ("PyTorch Cifar-10 ResNet-20 (DDP)", "pytorch-cifar10-resnet20-ddp"),
+        (
+            "PyTorch Linear Logistic Regression",
+            "pytorch-epsilon-logistic-regression-all-reduce",
+        ),
+        ("PyTorch Language Modeling (AWD-LSTM)", "pytorch-wikitext2-lstm-all-reduce"),
+        ("PyTorch Machine Translation GNMT", "pytorch-wmt16-gnmt-all-reduce"),
+        ("PyTorch Machine Translation Transformer", "pytorch-wmt17-transformer-all-reduce"),
+        ("Tensorflow Cifar-10 ResNet-20 Open-MPI", "tensorflow-cifar10-resnet"),
+        ("PyTorch Distributed Backend benchmarking", "pytorch-backend-benchmark"),
+    )
+}
+"""Its benchmarks: the image, its command there, and whether that takes GPUs.
+
+The master runs the tasks of its own that stand for them, and refuses those that it has none for.
+"""
+
+
+def image_name(image: str | None) -> str | None:
+    """Return what orders name an image; any other name stays as it is."""
+    return MLBENCH_IMAGES[image][0] if image and image in MLBENCH_IMAGES else image

@@ -1,0 +1,55 @@
+"""How to repeat a run: the commands that install and order the same, and check its archive."""
+
+import shlex
+from collections.abc import Iterator
+
+from mlbench.distribution import DISTRIBUTION
+from mlbench.names import THIS_MACHINE
+from mlbench.records import Manifest, Run
+
+_USUAL_BACKEND = "gloo"
+
+
+def commands(run: Run, manifest: Manifest, archive: str) -> tuple[str, ...]:
+    """Return lines for a shell that repeat a run, and look at it beside its archive."""
+    git = next((one.git for one in manifest.machines if one.git), None)
+    return (
+        shlex.join(["pip", "install", f"{DISTRIBUTION}[local]=={manifest.versions.mlbench}"]),
+        f"mlbench up --detach --workers {run.num_workers}",
+        *([shlex.join(["git", "checkout", git.commit])] if git and not run.benchmark else []),
+        shlex.join(["mlbench", "run", *_order(run, manifest)]),
+        shlex.join(["mlbench", "verify", archive]),
+        shlex.join(["mlbench", "import", archive]),
+    )
+
+
+def _order(run: Run, manifest: Manifest) -> Iterator[str]:
+    """Yield the arguments of `mlbench run` that order the same run."""
+    # An order without a seed has the task's own.
+    stated = (manifest.settings or {}).get("seed") if run.benchmark else None
+    seed = stated if run.seed is None and isinstance(stated, int) else run.seed
+    if run.benchmark:
+        yield run.benchmark
+    numbers = {
+        "--workers": run.num_workers,
+        "--cpus": run.num_cpus,
+        "--bandwidth": run.max_bandwidth,
+        "--latency": run.latency_ms,
+        "--loss": run.loss_percent,
+        "--seed": seed,
+        "--restarts": run.max_restarts or None,
+        "--deadline": run.deadline_seconds,
+    }
+    for name, value in numbers.items():
+        if value is not None:
+            yield from (name, f"{value:.15g}")
+    for key, text in run.args.items():
+        yield from ("--set", f"{key}={text}")
+    if run.backend != _USUAL_BACKEND:
+        yield from ("--backend", run.backend)
+    if run.light_target:
+        yield "--light"
+    if run.gpu_enabled:
+        yield "--gpu"
+    if not run.benchmark:
+        yield from ("--image", run.image or THIS_MACHINE, "--", *shlex.split(run.command))

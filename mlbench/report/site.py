@@ -1,0 +1,245 @@
+"""A static site of archives: a list of results by task, a page for each run, and the archives.
+
+It needs no server of its own and nothing from elsewhere.
+"""
+
+import hashlib
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mlbench import archive, bundle
+from mlbench.archive import ArchiveError
+from mlbench.records import Manifest, Run, RunSet
+from mlbench.report import figures
+from mlbench.report.formats import Report, templates, to_html
+from mlbench.report.plots import plots
+from mlbench.report.reproduce import commands
+from mlbench.report.statement import Fact, facts, title
+from mlbench.report.tables import tables
+from mlbench.results import Comparison, Group, Result
+
+_LONGEST_NAME = 40
+_SHORT = 12  # characters of a digest that name an archive's files
+_NEVER = 1e308  # JavaScript sorts it too
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run of the list."""
+
+    file: Path
+    """Its archive."""
+    digest: str
+    run: Run
+    manifest: Manifest
+    result: Result
+
+    @property
+    def stem(self) -> str:
+        """The name of its files: the archive's in ``archives/``, and the page's in ``runs/``."""
+        return f"{_harmless(self.run.name)}-{self.digest[:_SHORT]}"
+
+    @property
+    def task(self) -> str:
+        """The task with its goal, which results must share to be listed together."""
+        target = self.result.target
+        name = self.run.benchmark or "own code"
+        return f"{name}: {figures.goal(target)}" if target else name
+
+    @property
+    def seconds(self) -> float | None:
+        """Training time to accuracy."""
+        reached = self.result.time_to_accuracy
+        return reached.training_seconds if reached else None
+
+    @property
+    def machine(self) -> str:
+        """The processors that it ran on."""
+        of_ranks = [one.gpus[0] if one.gpus else one.cpu_model for one in self.manifest.machines]
+        return ", ".join(dict.fromkeys(filter(None, of_ranks))) or figures.NOTHING
+
+
+def read_entry(file: Path) -> Entry:
+    """Read an archive, and make sure that nothing in it is damaged.
+
+    Raises:
+        ArchiveError: it cannot be read, or is damaged.
+    """
+    with archive.opened(file) as found:
+        if damaged := found.check():
+            raise ArchiveError(f"{file}: {'; '.join(damaged)}")
+        told = found.document(archive.RUN)
+        try:
+            return Entry(
+                file,
+                found.digest,
+                Run.from_fields(told["run"]),
+                Manifest.from_fields(told["manifest"]),
+                Result.from_fields(told["result"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArchiveError(f"{file}: {archive.RUN}: {error}") from None
+
+
+@dataclass(frozen=True)
+class SetEntry:
+    """A benchmark set of the list."""
+
+    file: Path
+    name: str
+    created_at: str
+    text: str
+    """What became of it, in words."""
+    comparison: Comparison
+    """Of the runs that count, as the master computed it that exported them."""
+
+    @property
+    def stem(self) -> str:
+        """The name of its files."""
+        digest = hashlib.sha256(f"{self.name} {self.created_at}".encode()).hexdigest()
+        return f"set-{_harmless(self.name)}-{digest[:_SHORT]}"
+
+
+def read_set(file: Path) -> SetEntry | None:
+    """Read the set of a file; None for an archive of one run.
+
+    Raises:
+        ArchiveError: it is malformed.
+    """
+    if (told := bundle.about(file)) is None:
+        return None
+    try:
+        found = RunSet.from_fields(told["set"])
+        compared = Comparison.from_fields(told["comparison"])
+        return SetEntry(file, found.name, found.created_at, found.text, compared)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArchiveError(f"{file}: its set: {error}") from None
+
+
+def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> None:
+    """Write the site into a folder. What another call left there stays, but for the list.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    for name in ("runs", "archives"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for entry in entries:
+        kept = folder / "archives" / f"{entry.stem}{archive.SUFFIX}"
+        if not kept.exists():
+            shutil.copyfile(entry.file, kept)
+        page = folder / "runs" / f"{entry.stem}.html"
+        page.write_text(_run_page(entry, kept), encoding="utf-8")
+    for one in sets:
+        kept = folder / "archives" / f"{one.stem}{archive.SUFFIX}"
+        if one.file.resolve() != kept.resolve():
+            shutil.copyfile(one.file, kept)
+        compared = to_html(Report(one.comparison), site_of=f"../archives/{kept.name}")
+        (folder / "runs" / f"{one.stem}.html").write_text(compared, encoding="utf-8")
+    (folder / "index.html").write_text(_index(entries, sets), encoding="utf-8")
+
+
+def _run_page(entry: Entry, kept: Path) -> str:
+    run, result, shown = entry.run, entry.result, _alone(entry.result)
+    sealed = [
+        Fact("SHA-256", entry.digest),
+        Fact("run", f"{run.id} ({run.title}), {run.state}"),
+        Fact("started", run.started_at or figures.NOTHING),
+        Fact("samples", f"{run.delivery.recorded:,}" if run.delivery else figures.NOTHING),
+    ]
+    return (
+        templates()
+        .get_template("run.html.jinja")
+        .render(
+            title=run.title,
+            subtitle=f"{entry.task}; {run.num_workers} {_workers(run)} on {entry.machine}",
+            plots=plots(shown),
+            tables=tables(shown),
+            doubts={
+                "Disturbed, so that figures are not those of the run alone:": result.disturbed,
+                "Departures from the rules of the task:": result.departures,
+                "Clocks were wrong:": result.clock_faults,
+            },
+            environment=facts(entry.manifest),
+            sealed=sealed,
+            archive=kept.name,
+            size=figures.number(kept.stat().st_size / 1000),
+            commands=commands(run, entry.manifest, kept.name),
+        )
+    )
+
+
+def _alone(result: Result) -> Comparison:
+    """Return the comparison of a run with no other."""
+    nothing: dict[str, Any] = dict.fromkeys(one.name for one in fields(Group))
+    known = {
+        "label": f"{result.num_workers} workers" if result.num_workers > 1 else "1 worker",
+        "num_workers": result.num_workers,
+        "run_ids": (result.run_id,),
+        "reached": int(result.time_to_accuracy is not None),
+        "phases": result.phases,
+        "doubt": "",
+        "swept": {},
+    }
+    return Comparison("yes", (), (Group(**(nothing | known)),), (result,))
+
+
+@dataclass(frozen=True)
+class _Cell:
+    text: str
+    order: float | str
+    """What it is sorted by."""
+
+
+def _index(entries: Sequence[Entry], sets: Sequence[SetEntry]) -> str:
+    tasks: dict[str, list[Entry]] = {}
+    for entry in sorted(entries, key=lambda one: (one.task, one.seconds or _NEVER)):
+        tasks.setdefault(entry.task, []).append(entry)
+    return (
+        templates()
+        .get_template("index.html.jinja")
+        .render(
+            tasks={task: [(one, _row(one)) for one in found] for task, found in tasks.items()},
+            title="MLBench results",
+            sets=[(one, title(one.comparison)) for one in sets],
+            count=len(entries),
+            published=datetime.now(UTC).date().isoformat(),
+        )
+    )
+
+
+def _row(entry: Entry) -> Mapping[str, _Cell]:
+    run, result = entry.run, entry.result
+    reached = result.time_to_accuracy
+    return {
+        "time to accuracy": _figure(entry.seconds, figures.seconds(entry.seconds)),
+        "since start": _figure(
+            reached.wall_seconds if reached else None,
+            figures.seconds(reached.wall_seconds if reached else None),
+        ),
+        "best": _figure(result.best_value, figures.number(result.best_value)),
+        "samples/s": _figure(result.samples_per_second, figures.number(result.samples_per_second)),
+        "workers": _figure(run.num_workers, str(run.num_workers)),
+        "machine": _Cell(entry.machine, entry.machine),
+        "division": _Cell(*[result.division + ("*" if result.departures else "")] * 2),
+        "disturbed": _Cell(*["yes" if result.disturbed else "no"] * 2),
+        "date": _Cell(run.created_at[:10], run.created_at),
+    }
+
+
+def _harmless(name: str) -> str:
+    """Return a name, which may be anything in an archive, as a part of a path."""
+    return re.sub(r"[^A-Za-z0-9-]", "-", name)[:_LONGEST_NAME]
+
+
+def _figure(value: float | None, text: str) -> _Cell:
+    return _Cell(text, _NEVER if value is None else value)
+
+
+def _workers(run: Run) -> str:
+    return "workers" if run.num_workers > 1 else "worker"

@@ -1,0 +1,104 @@
+"""The network of local workers: a switch, into which the namespaces of their processes are plugged.
+
+It is a bridge in a network namespace, which lives as long as the process that holds it. Where this
+user may not make one, it is made in a user namespace, in which the user may.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlbench.shaping import PACKAGES, SWITCH, Shaping, commands, explain, with_tools
+
+SERVICE = "network"
+_BRIDGE = (
+    f"ip link add {SWITCH} type bridge forward_delay 0 mcast_snooping 0",
+    f"ip link set {SWITCH} addrgenmode none up",
+)
+_CABLE = ("ip link add eth0 type veth peer name other",)
+# In this order: who reads the process's number may rely on the bridge.
+_HOLD = ('echo $$ >"$1.new"', 'mv "$1.new" "$1"', "exec sleep infinity")
+# Settings that forbid a user to make namespaces, with the value that does, and one that does not.
+_FORBIDDING = {
+    "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),
+    "kernel.unprivileged_userns_clone": ("0", "1"),
+    "user.max_user_namespaces": ("0", "10000"),
+}
+_NO_BANDWIDTH = "the bandwidth of workers here cannot be limited"
+_NO_LATENCY = "what workers here send can be neither late nor lost"
+
+
+@dataclass(frozen=True)
+class Network:
+    """What this machine can do for the network of workers; each reason is empty if it can."""
+
+    no_bandwidth: str = ""
+    no_latency: str = ""
+    unshare: tuple[str, ...] = ()
+    """What runs a command in a new network namespace, as its root."""
+
+    def switch(self, file: Path) -> tuple[str, ...]:
+        """Return the command that holds a switch, and writes its process's number to a file."""
+        return (*_in_namespace(self.unshare, *_BRIDGE, *_HOLD), SWITCH, str(file))
+
+
+def probe() -> Network:
+    """Find out what this machine can do by trying it once, within a tenth of a second."""
+    said = _missing()
+    for unshare, become in () if said else _ways():
+        plug_in = f"ip link set other master {SWITCH}"
+        limit = _shaped(Shaping(max_bandwidth=1))
+        said = _try(unshare, *_BRIDGE, *_CABLE, plug_in, *limit, become)
+        if not said:
+            late = _try(unshare, *_CABLE, *_shaped(Shaping(latency_ms=1)))
+            return Network("", f"{_NO_LATENCY}: {late}" if late else "", unshare)
+    return Network(f"{_NO_BANDWIDTH}: {said}", f"{_NO_LATENCY}: {said}")
+
+
+def _missing() -> str:
+    if sys.platform != "linux":
+        return "it takes Linux and its network namespaces"
+    path = with_tools()["PATH"]
+    missing = (tool for tool in PACKAGES if shutil.which(tool, path=path) is None)
+    return next((f"there is no {tool}: install {PACKAGES[tool]}" for tool in missing), "")
+
+
+def _ways() -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what makes a namespace, and what runs a command in it as this user."""
+    user, group = os.geteuid(), os.getegid()
+    if user == 0:
+        yield ("unshare", "--net"), "true"
+    become = f"unshare --user --map-user={user} --map-group={group} true"
+    yield ("unshare", "--user", "--map-root-user", "--net"), become
+
+
+def _shaped(shaping: Shaping) -> tuple[str, ...]:
+    return tuple(shlex.join(words) for words in commands(shaping, "eth0"))
+
+
+def _in_namespace(unshare: Sequence[str], *lines: str) -> tuple[str, ...]:
+    return (*unshare, "sh", "-exc", "\n".join(lines))
+
+
+def _try(unshare: Sequence[str], *lines: str) -> str:
+    """Run lines of a shell in a namespace, and return why one of them fails; empty if none does."""
+    command = _in_namespace(unshare, *lines)
+    done = subprocess.run(command, env=with_tools(), capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return ""
+    # The shell writes each command before it runs it.
+    _, found, said = f"\n{done.stderr}".rpartition("\n+ ")
+    failed, _, said = said.partition("\n") if found else ("unshare", "", said)
+    return explain(shlex.split(failed), said) + "".join(_forbidden())
+
+
+def _forbidden() -> Iterator[str]:
+    for name, (forbids, allows) in _FORBIDDING.items():
+        path = Path("/proc/sys", *name.split("."))
+        if path.is_file() and path.read_text().strip() == forbids:
+            yield f"; an administrator allows it by `sysctl {name}={allows}`"

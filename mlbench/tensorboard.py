@@ -1,0 +1,219 @@
+"""TensorBoard's event files, as far as scalars go: reading and writing them.
+
+A file is a list of records: length, its checksum, content, its checksum. A content is an Event of
+tensorflow/core/util/event.proto: a protocol buffer, of which few fields matter here.
+"""
+
+import struct
+from collections.abc import Iterator
+from functools import cache
+from typing import BinaryIO, NamedTuple
+
+_HEADER = struct.Struct("<QI")
+_CHECKSUM = struct.Struct("<I")
+# No scalar takes more; pictures do, and are passed over.
+_LONGEST_EVENT = 64 << 10
+_SCALARS = b"scalars"
+_VERSION = b"brain.Event:2"
+
+# Kinds of fields on the wire.
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+# The types of a tensor's number that scalars have: its field, and how it is packed.
+_FLOAT, _DOUBLE = 1, 2
+_TENSORS = {_FLOAT: (5, "<f"), _DOUBLE: (6, "<d")}
+_CONTENT_FIELD = 4
+_MORE, _LOW = 0x80, 0x7F
+_LONGEST_VARINT = 70
+
+
+class DamagedError(Exception):
+    """The file is no event file, or a damaged one."""
+
+
+class Scalar(NamedTuple):
+    """A value of a tag, at a time in Unix seconds and a step."""
+
+    tag: str
+    time: float
+    step: int
+    value: float
+
+
+def read_scalars(file: BinaryIO) -> Iterator[Scalar]:
+    """Yield the scalars of the complete records from here on; the file is left behind the last.
+
+    Raises:
+        DamagedError: a record is damaged.
+    """
+    while True:
+        start = file.tell()
+        header = file.read(_HEADER.size)
+        if len(header) < _HEADER.size:
+            break
+        length, checksum = _HEADER.unpack(header)
+        if checksum != masked_checksum(header[:8]):
+            raise DamagedError(f"at byte {start}")
+        if length > _LONGEST_EVENT:
+            end = file.seek(length + _CHECKSUM.size, 1)
+            if file.seek(0, 2) < end:
+                break
+            file.seek(end)
+            continue
+        rest = file.read(length + _CHECKSUM.size)
+        if len(rest) < length + _CHECKSUM.size:
+            break
+        content = rest[:length]
+        if _CHECKSUM.unpack(rest[length:])[0] != masked_checksum(content):
+            raise DamagedError(f"at byte {start}")
+        try:
+            yield from _scalars_of(content)
+        except (struct.error, IndexError, UnicodeDecodeError) as error:
+            raise DamagedError(f"at byte {start}: {error}") from None
+    file.seek(start)
+
+
+def first_record(time: float) -> bytes:
+    """Return the record that a file begins with."""
+    return _record(_field(1, struct.pack("<d", time), _FIXED64) + _field(3, _VERSION))
+
+
+def to_record(scalar: Scalar) -> bytes:
+    """Return the record of a scalar, in double precision."""
+    number = _field(_TENSORS[_DOUBLE][0], struct.pack("<d", scalar.value))
+    tensor = _field(1, _to_varint(_DOUBLE), _VARINT) + _field(2, b"") + number
+    metadata = _field(1, _field(1, _SCALARS)) + _field(4, _to_varint(1), _VARINT)
+    value = _field(1, scalar.tag.encode()) + _field(9, metadata) + _field(8, tensor)
+    time = _field(1, struct.pack("<d", scalar.time), _FIXED64)
+    step = _field(2, _to_varint(scalar.step), _VARINT)
+    return _record(time + step + _field(5, _field(1, value)))
+
+
+def masked_checksum(data: bytes) -> int:
+    """Return the CRC-32C of data, masked as records have it."""
+    table, crc = _table(), 0xFFFFFFFF
+    for byte in data:
+        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+@cache
+def _table() -> tuple[int, ...]:
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = (byte >> 1) ^ (0x82F63B78 if byte & 1 else 0)  # noqa: PLW2901
+        table.append(byte)
+    return tuple(table)
+
+
+def _scalars_of(event: bytes) -> Iterator[Scalar]:
+    time, step, values = 0.0, 0, []
+    for number, content in _fields(event):
+        match number, content:
+            case 1, bytes():
+                [time] = struct.unpack("<d", content)
+            case 2, int():
+                step = _signed(content)
+            case 5, bytes():
+                values += [value for field, value in _fields(content) if field == 1]
+    for value in values:
+        if isinstance(value, bytes):
+            tag, found = _value(value)
+            if found is not None:
+                yield Scalar(tag, time, step, found)
+
+
+def _value(content: bytes) -> tuple[str, float | None]:
+    """Return tag and number of a summary's value; None if it is no scalar."""
+    found = dict(_fields(content))
+    tag, number, tensor = (found.get(field) for field in (1, 2, 8))
+    text = tag.decode() if isinstance(tag, bytes) else ""
+    if isinstance(number, bytes):
+        return text, float(struct.unpack("<f", number)[0])
+    plugin = found.get(9)
+    for _ in range(2):  # metadata, its plugin_data, and the name in that
+        plugin = dict(_fields(plugin)).get(1) if isinstance(plugin, bytes) else None
+    if plugin != _SCALARS or not isinstance(tensor, bytes):
+        return text, None
+    return text, _number(tensor)
+
+
+def _number(tensor: bytes) -> float | None:
+    """Return the number of a tensor that has a single one; None if there is no such."""
+    found = dict(_fields(tensor))
+    kind = found.get(1)
+    if not isinstance(kind, int) or kind not in _TENSORS:
+        return None
+    field, packed = _TENSORS[kind]
+    content = found.get(_CONTENT_FIELD) or found.get(field)
+    if not isinstance(content, bytes) or len(content) != struct.calcsize(packed):
+        return None
+    return float(struct.unpack(packed, content)[0])
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the fields of a message: their numbers, and a whole number or the bytes."""
+    position = 0
+    while position < len(message):
+        key, position = _varint(message, position)
+        match key & 7:
+            case 0:
+                value, position = _varint(message, position)
+                yield key >> 3, value
+                continue
+            case 1:
+                length = 8
+            case 2:
+                length, position = _varint(message, position)
+            case 5:
+                length = 4
+            case _:
+                raise IndexError("an unknown kind of field")
+        if position + length > len(message):
+            raise IndexError("a field that is cut")
+        yield key >> 3, message[position : position + length]
+        position += length
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return the whole number at a position, and where it ends."""
+    number = 0
+    for shift in range(0, _LONGEST_VARINT, 7):
+        byte = data[position]
+        number |= (byte & _LOW) << shift
+        position += 1
+        if not byte & _MORE:
+            return number, position
+    raise IndexError("a number that does not end")
+
+
+def _signed(number: int) -> int:
+    number &= (1 << 64) - 1
+    return number - (1 << 64) if number >> 63 else number
+
+
+def _to_varint(number: int) -> bytes:
+    number &= (1 << 64) - 1
+    digits = []
+    while number > _LOW:
+        digits.append(number & _LOW | _MORE)
+        number >>= 7
+    return bytes([*digits, number])
+
+
+def _field(number: int, content: bytes, kind: int = _BYTES) -> bytes:
+    length = _to_varint(len(content)) if kind == _BYTES else b""
+    return _to_varint(number << 3 | kind) + length + content
+
+
+def _record(content: bytes) -> bytes:
+    length = struct.pack("<Q", len(content))
+    return b"".join(
+        [
+            length,
+            _CHECKSUM.pack(masked_checksum(length)),
+            content,
+            _CHECKSUM.pack(masked_checksum(content)),
+        ]
+    )

@@ -1,0 +1,41 @@
+"""MLPerf's own compliance checker passes the log of a run, with rules of ours."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from tests.stacks import run_to_end
+
+_RULES = Path(__file__).parents[2] / "docs" / "mllog.yaml"
+
+
+def check(file: Path) -> str:
+    """Return what the checker says of a log; empty if it passes."""
+    command = [*(sys.executable, "-m", "mlperf_logging.compliance_checker", "--werror")]
+    command += ["--config", str(_RULES), "--log_output", str(file.with_suffix(".out")), str(file)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return "" if done.returncode == 0 else done.stderr
+
+
+@pytest.mark.slow
+def test_a_run_of_an_official_task_complies(client: ApiClient, tmp_path: Path) -> None:
+    logs = {}
+    for goal, epochs in (("93", "30"), ("99.9", "1")):
+        args = {"goal": goal, "epochs": epochs}
+        ordered = client.create_run("mllog", 2, None, benchmark="digits-linear", args=args)
+        ended = run_to_end(client, ordered.result().value)
+        assert ended.state == "FINISHED", ended.reason
+        file = tmp_path / f"{goal}.mllog"
+        with file.open("wb") as target:
+            client.download(ended.id, target, format="mllog")
+        assert check(file) == ""
+        logs[goal] = file.read_text()
+    reached, not_reached = logs.values()
+    assert '"status": "success"' in reached
+    assert '"status": "aborted"' in not_reached
+    # The checker does check: it refuses a claim that the log does not bear out.
+    file.write_text(not_reached.replace("aborted", "success"))
+    assert "failed test" in check(file)

@@ -1,0 +1,170 @@
+"""Training code of MLBench's, unchanged, with the published library: it reports everything."""
+
+import io
+import json
+import shutil
+import zipfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from mlbench.results import Result
+from tests.contract.conftest import Original, calling
+from tests.integrations.pages import script_of
+from tests.stacks import assert_counted, kill_service, reload, run_to_end
+
+_PROGRAMS = Path(__file__).with_name("original")
+_PREC = "val_global_Prec@1 @ 0"
+# The library takes the time once to remember a value, and once more to post it.
+_SAME_MOMENT_SECONDS = 0.05
+
+Metrics = dict[str, list[dict[str, Any]]]
+
+
+@pytest.mark.slow
+def test_mlbenchs_programs_report_everything(
+    own_stack: Home, original_python: str, tmp_path: Path
+) -> None:
+    """First the tutorial's, while the master is killed; then one that does as task 1a's."""
+    (tmp_path / "task.py").write_text(script_of("mlbench-core"))
+    for name in ("train_dist.py", "torchvision.py"):
+        shutil.copy(_PROGRAMS / name, tmp_path)
+    with (
+        calling(original_python, own_stack.read_connection()) as original,
+        ApiClient.from_home(own_stack) as client,
+    ):
+        tutorial = _order(original, original_python, "train_dist.py", tmp_path)
+        kill_service(own_stack, "gunicorn", "master.controller")
+        run, metrics, result = _finish(original, client, tutorial)
+        _check_tutorial(metrics, result)
+        _check_archive(original, run, metrics)
+        said = client.get_logs(tutorial, 1).result().value.text
+        named = f"run_id='{tutorial}', rank=1, hosts='127.0.0.1,127.0.0.1'"
+        assert said.startswith(f"INFO:root:Started Training with Namespace({named})\n")
+        assert original.call("delete_run", tutorial).status == 204
+        assert original.call("get_run_metrics", tutorial).status == 404
+
+        backend = ("--backend", "{backend}")
+        task = _order(original, original_python, "task.py", tmp_path, *backend)
+        _, metrics, result = _finish(original, client, task)
+        _check_task(metrics, result, own_stack.workers)
+
+
+def _order(original: Original, python: str, program: str, folder: Path, *more: str) -> int:
+    """Start a run on both workers by the original client, in a folder; return its id."""
+    words = ("env", "-C", str(folder), python, program)
+    given = ("--run_id", "{run_id}", "--rank", "{rank}", "--hosts", "{hosts}", *more)
+    got = original.call(
+        "create_run",
+        "original-training",
+        2,
+        num_cpus=1.0,
+        max_bandwidth=1000,
+        custom_image_name="registry.example/org/image:tag",
+        custom_image_command=" ".join([*words, *given]),
+        backend="GLOO",
+        run_all_nodes=False,
+        gpu_enabled=False,
+        light_target=False,
+    )
+    assert got.status == 200, got.json
+    assert got.json["image"] == "registry.example/org/image:tag"
+    run_id: int = got.json["id"]
+    return run_id
+
+
+def _finish(
+    original: Original, client: ApiClient, run_id: int
+) -> tuple[dict[str, Any], Metrics, Result]:
+    """Wait for a run; return what the original client gets of it, and its result."""
+    ended = run_to_end(client, client.get_run(run_id).result().value, 100)
+    said = client.get_logs(run_id, 0, "stderr").result().value.text
+    assert ended.state == "FINISHED", f"{ended.reason}\n{said}"
+    assert_counted(reload(client, ended))
+    metrics: Metrics = original.call("get_run_metrics", run_id).json
+    result = client.get_result(run_id).result().value
+    return original.call("get_run", run_id).json, metrics, result
+
+
+def _check_tutorial(metrics: Metrics, result: Result) -> None:
+    """Its steps are forward, loss and backward; it validates before it ends the epoch."""
+    reached = next(entry for entry in metrics[_PREC] if float(entry["value"]) >= 80)
+    [task_result] = metrics["TaskResult @ 0"]
+    [train_time] = metrics["TotalCumulativeTrainTime @ 0"]
+    assert task_result["value"].startswith("80% Top 1 Validation Accuracy reached in ")
+    assert metrics["train_loss @ 1"][0]["metadata"] == "{rank: 1, epoch:0}"
+    epochs = len(metrics["CumulativeTrainTimeEpoch @ 1"])
+    assert [entry["value"] for entry in metrics["epoch @ 1"]] == [str(n) for n in range(epochs)]
+
+    assert result.target is not None
+    assert (result.target.metric, result.target.value) == ("val_global_Prec@1", 80)
+    assert (result.last_value, result.epochs) == (float(reached["value"]), epochs)
+    assert result.time_to_accuracy is not None
+    assert result.time_to_accuracy.training_seconds == float(train_time["value"])
+    assert result.time_to_accuracy.epochs == epochs
+    assert result.phases.keys() == {"forward", "backward", "other"}
+    [backward] = metrics["global_cum_backward @ 0"]
+    per_epoch = [float(entry["value"]) for entry in metrics["backward @ 0"]]
+    assert sum(per_epoch) == pytest.approx(float(backward["value"]))
+
+
+def _check_task(metrics: Metrics, result: Result, workers: Path) -> None:
+    """It cannot make folders at the root, and has its own; what it remembers was reported."""
+    for rank in (0, 1):
+        [folder] = workers.glob(f"local-mlbench-worker-{rank}/checkpoint/allreduce")
+        own = folder.parents[1]
+        assert (own / "output" / "allreduce").is_dir()
+        assert (own / "mlbench.log").stat().st_size
+        remembered = json.loads((folder / "history.json").read_text())
+        its = {name: entries for name, entries in metrics.items() if name.endswith(f" @ {rank}")}
+        values = {name for name in its if name.startswith(("train_", "val_"))}
+        assert len(values) >= (8 if rank == 0 else 4)
+        for name in values:
+            said = [(value, at) for _, _, one, value, at in remembered if f"{one} @ {rank}" == name]
+            for entry in its[name]:
+                at = datetime.fromisoformat(entry["date"]).timestamp()
+                value = float(entry["value"])
+                assert any(
+                    value == one and abs(at - then) < _SAME_MOMENT_SECONDS for one, then in said
+                ), (name, entry)
+        # Of 30 batches, every 25th is reported.
+        assert len(its[f"train_loss @ {rank}"]) == 4
+        assert {entry["metadata"] for entry in its[f"fwd_pass @ {rank}"]} == {
+            f"{{rank: {rank}, epoch:{epoch}}}" for epoch in (0, 1)
+        }
+    assert (result.target, result.epochs) == (None, 2)
+    known = {"data", "forward", "backward", "communication", "optimizer", "metrics"}
+    assert result.phases.keys() == {*known, "other"}
+    assert result.communication_share
+    ranks = [
+        sum(float(entry["value"]) for entry in metrics[f"CumulativeTrainTimeEpoch @ {rank}"])
+        for rank in (0, 1)
+    ]
+    assert result.training_seconds == pytest.approx(sum(ranks) / 2)
+
+
+def _check_archive(original: Original, run: dict[str, Any], metrics: Metrics) -> None:
+    got = original.call("download_run_metrics", run["id"])
+    assert got.headers["Content-Type"] == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(got.content)) as archive:
+        files = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert files.pop("official_result.txt") == metrics.pop("TaskResult @ 0")[0]["value"]
+    for name, entries in metrics.items():
+        written = json.loads(files.pop(f"result_{name}.json"))
+        assert [(one["date"], one["value"]) for one in written] == [
+            (one["date"], one["value"]) for one in entries
+        ]
+        assert all(one["cumulative"] is False for one in written)
+    # What is left is of the pods, and of the time of the run.
+    pods = {rank["pod"] for rank in run["ranks"]}
+    assert {name.partition("_")[0] for name in files} == pods
+    for pod in pods:
+        entries = json.loads(files[f"{pod}_container_cpu_usage_seconds_total.json"])
+        assert entries
+        dates = [entry["date"] for entry in entries]
+        assert run["created_at"] <= min(dates)
+        assert max(dates) <= run["finished_at"]

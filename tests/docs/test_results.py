@@ -1,0 +1,110 @@
+"""The page of results: written from archives, with what lacks them."""
+
+import shlex
+from array import array
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from peewee import Database
+
+from benchmarks.results import page
+from benchmarks.results.measuring import Bench
+from benchmarks.results.parts import Published, of_report, to_goals
+from benchmarks.results.sections import SECTIONS, Section
+from master.archives.contents import documents
+from master.benchmarks import BENCHMARKS
+from mlbench import archive, bundle
+from mlbench.archive import ArchiveError, Piece, SeriesName
+from mlbench.names import TRAIN_SECONDS, VAL_ACCURACY
+from mlbench.options import read
+from mlbench.records import RunSet
+from tests.master.making import make_ranks, make_run
+from tests.mlbench.report.making import make_result
+
+BENCH = Bench("pair", "digits --workers 1 --repeats 2", 1)
+OTHER = Bench("other", "digits --workers 4", 1)
+SECTION = Section(
+    "some",
+    "Some runs",
+    "What is asked.",
+    (BENCH, OTHER),
+    (of_report("Time to accuracy"),),
+    (to_goals((90.0, 97.0), (Published("others", 97.0, 407, "A paper."),)),),
+)
+
+
+def _archives(folder: Path) -> Iterator[Path]:
+    """Write the archives of two runs, which reach 92 and 98 % after two and three epochs."""
+    for seed in (1, 2):
+        goal = {"metric": VAL_ACCURACY, "value": 97.0, "lower_is_better": False}
+        run = make_run(1, state="FINISHED", seed=seed, goal=goal, benchmark="digits")
+        run.started_at = run.created_at
+        run.finished_at = run.created_at + 60
+        run.save()
+        make_ranks(run, ["w-0"], machine={"cpu_model": "AMD EPYC", "cpus": 2}, exit_code=0)
+        times = array("q", (round((run.created_at + 10 * i) * 1e6) for i in (1, 2, 3)))
+        series = {VAL_ACCURACY: (50.0, 92.0, 98.0), TRAIN_SECONDS: (seed * 8.0, 16.0, 24.0)}
+        pieces = {name: Piece(times, array("d", values)) for name, values in series.items()}
+        file = folder / f"{seed}.mlbench"
+        told = documents(run, make_result(run.id))
+        archive.write(file, told, [(SeriesName(name, "0"), [one]) for name, one in pieces.items()])
+        yield file
+
+
+@pytest.fixture
+def archives(tmp_path: Path, database: Database) -> Path:
+    """The folder of the archives of a set."""
+    found = RunSet("pair", "2026-01-02T03:04:05Z", False, None, {"args": {"a": "b"}}, (), "All ran")
+    folder = tmp_path / "archives"
+    folder.mkdir()
+    with BENCH.file(folder).open("wb") as file:
+        bundle.write(file, [*_archives(tmp_path)], {"set": found.to_fields()})
+    return folder
+
+
+def test_the_page_has_what_archives_tell_and_says_what_lacks(
+    archives: Path, tmp_path: Path
+) -> None:
+    page.write([SECTION], archives, tmp_path)
+    text = (tmp_path / "results.md").read_text()
+    assert "```\nmlbench bench digits --workers 1 --repeats 2 --name pair\n```" in text
+    assert "--name other\n```\n\n*Not measured yet.*" in text
+    assert "2 runs with the seeds 1 to 2, " in text
+    assert ". The set: All ran." in text
+    assert "- AMD EPYC; 2 cores" in text
+    assert "| 90 % | 1 worker, a=b | 2/2 | - | - | - | 16.00 | - | - |" in text
+    assert "| 97 % | 1 worker, a=b | 2/2 | - | - | - | 24.00 | - | - |" in text
+    assert "| 97 % | others | - | - | - | - | 407 | - | - |" in text
+    [picture] = (tmp_path / "images" / "results").iterdir()
+    assert f"(images/results/{picture.name})" in text
+    assert '<rect width="100%" height="100%" fill="#ffffff"/>' in picture.read_text()
+    assert "var(" not in picture.read_text()
+    BENCH.file(archives).unlink()
+    page.write([SECTION], archives, tmp_path)
+    assert (tmp_path / "results.md").read_text() == text, "what lacks archives stays"
+    assert picture.exists()
+    page.write([replace(SECTION, sets=(OTHER,))], archives, tmp_path)
+    assert "--name pair" not in (tmp_path / "results.md").read_text()
+    assert not picture.exists()
+
+
+@pytest.mark.parametrize(
+    "bench", [bench for one in SECTIONS for bench in one.sets], ids=lambda one: one.name
+)
+def test_what_is_measured_are_tasks_with_their_options(bench: Bench) -> None:
+    task, *words = shlex.split(bench.arguments)
+    given = [value for name, value in pairwise(words) if name in ("--set", "--sweep")]
+    for key, values in (one.split("=") for one in given):
+        for value in values.split(","):
+            if key != "bandwidth":
+                read(BENCHMARKS[task].options, {key: value})
+    assert task in BENCHMARKS
+
+
+def test_archives_of_another_set_are_refused(archives: Path, tmp_path: Path) -> None:
+    BENCH.file(archives).rename(OTHER.file(archives))
+    with pytest.raises(ArchiveError, match="is no export of the set other"):
+        page.write([SECTION], archives, tmp_path)

@@ -1,0 +1,1 @@
+"""What MLBench records of unmodified programs, with the real libraries."""

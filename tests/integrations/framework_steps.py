@@ -1,0 +1,87 @@
+"""Twenty steps of the tasks' networks in a framework and in PyTorch, and how far they part.
+
+``python -m tests.integrations.framework_steps FRAMEWORK`` prints the largest difference of the
+losses, and of the scores after the steps, of each network. JAX computes in double precision here,
+as PyTorch does, so that nothing but an error can part them. TensorFlow has no batch norm in it: it
+computes in single precision, with a small learning rate, as large ones make more of its rounding.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING, cast
+
+os.environ["JAX_ENABLE_X64"] = "1"
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from mlbench.options import Framework
+from worker import frameworks
+from worker.frameworks.compiled import Batch, Sgd
+from worker.frameworks.models import Forward, cifar_resnet, of_module, resnet8
+from worker.tasks.cifar10 import CifarResNet
+from worker.tasks.digits import ResNet8
+from worker.training.distributed import World
+
+if TYPE_CHECKING:
+    from mlbench.tasks import CifarDepth, CifarVersion
+
+_SHALLOW = cast("CifarDepth", 8)
+_ROWS, _BATCH = 14, 16  # the last two rows fill up the batch
+_STEPS = 20
+
+
+def main(framework: Framework) -> None:
+    """Train networks in both."""
+    torch.manual_seed(0)
+    # The functions of both frameworks are the same, and XLA takes its time to compile them.
+    version: CifarVersion = 1 if framework == "jax" else 2
+    train(framework, CifarResNet(_SHALLOW, version), cifar_resnet(version, _SHALLOW), (3, 16, 16))
+    if framework != "jax":
+        train(framework, ResNet8(1, 10, width=8), resnet8, (1, 8, 8))
+
+
+def train(framework: Framework, model: nn.Module, forward: Forward, shape: tuple[int, ...]) -> None:
+    """Train a network in both, on the same images."""
+    dtype = torch.float64 if framework == "jax" else torch.float32
+    rate = 0.1 if framework == "jax" else 0.001
+    model = model.to(dtype)
+    # Only batch norm would see what fills up a batch, and its task has no such batches.
+    rows = _BATCH if any(True for _ in model.buffers()) else _ROWS
+    images = torch.randn(_STEPS, rows, *shape, dtype=dtype)
+    labels = torch.randint(10, (_STEPS, rows))
+    compiled = frameworks.load(framework).compiled(
+        of_module(model, forward), Sgd(rows, 0.9, 1e-3), World(), batch(images[0], labels[0])
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=1e-3)
+    apart = 0.0
+    for some, right in zip(images, labels, strict=True):
+        loss = functional.cross_entropy(model(some), right)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        scores = torch.tensor(compiled.step(batch(some, right), rate)[:rows])
+        apart = max(apart, abs(loss.item() - functional.cross_entropy(scores, right).item()))
+    compiled.load(compiled.state())  # as from a checkpoint
+    scores = torch.tensor(compiled.scores(batch(images[0], right).inputs)[:rows])
+    print(apart, (model.eval()(images[0]) - scores).abs().max().item())
+
+
+def batch(images: torch.Tensor, labels: torch.Tensor) -> Batch:
+    """Return a batch, filled up."""
+    filling = (0, _BATCH - len(labels))
+    pixels = images.permute(0, 2, 3, 1).numpy()
+    weights = np.ones(len(labels), pixels.dtype)
+    return Batch(
+        np.pad(pixels, (filling, (0, 0), (0, 0), (0, 0))),
+        np.pad(labels.numpy().astype(np.int32), (filling,)),
+        np.pad(weights, (filling,)),
+    )
+
+
+if __name__ == "__main__":
+    main(cast("Framework", sys.argv[1]))
+    sys.stdout.flush()
+    os._exit(0)

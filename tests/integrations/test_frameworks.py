@@ -1,0 +1,73 @@
+"""Training in JAX and TensorFlow: as PyTorch does it, step by step."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mlbench import names
+from tests.worker.data.libsvm.files import make
+from tests.worker.ranks import Rank, assert_stopped_at, run_ranks, start_ranks
+
+pytestmark = pytest.mark.slow
+
+_STEPS = 20
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A task's command, its goal, and two workers that reached it in PyTorch."""
+
+    command: tuple[str, ...]
+    goal: float
+    ranks: list[Rank]
+
+
+@pytest.fixture(scope="module", params=["digits_linear", "linear"])
+def trained(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Trained]:
+    folder = tmp_path_factory.mktemp("torch")
+    (folder / "made").write_bytes(make(1000, 20).text())
+    of_linear = ("--dataset=made", "--batch-size=50", "--record-every=1")
+    is_linear = request.param == "linear"
+    command = ("-m", f"worker.tasks.{request.param}", *(of_linear if is_linear else ()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(names.ENV_DATASETS, str(folder))
+        yield Trained(command, 89 if is_linear else 93, run_ranks(folder / "runs", 2, *command))
+
+
+@pytest.mark.parametrize("framework", ["jax", "tensorflow"])
+def test_two_workers_have_the_losses_of_pytorchs(
+    framework: str, trained: Trained, tmp_path: Path, integrations: str
+) -> None:
+    command = (*trained.command, f"--framework={framework}")
+    ranks = start_ranks(tmp_path, 2, *command, python=integrations)
+    for rank in ranks:
+        _, errors = rank.output()
+        assert rank.returncode == 0, errors
+    accuracies = assert_stopped_at(trained.goal, ranks)
+    assert accuracies == trained.ranks[0].series(names.VAL_ACCURACY)
+    for rank, other in zip(ranks, trained.ranks, strict=True):
+        losses, expected = (one.series(names.TRAIN_LOSS)[:_STEPS] for one in (rank, other))
+        assert losses == pytest.approx(expected, abs=1e-4)
+        assert rank.series(names.SAMPLES) == other.series(names.SAMPLES)
+    [settings] = ranks[0].stated("settings")
+    assert settings["framework"] == framework
+    assert settings[framework][0].isdecimal(), "its version"
+
+
+@pytest.mark.parametrize(("framework", "apart"), [("jax", 1e-6), ("tensorflow", 1e-4)])
+def test_networks_train_as_in_pytorch(
+    framework: str, apart: float, tmp_path: Path, integrations: str
+) -> None:
+    command = ("-m", "tests.integrations.framework_steps", framework)
+    [rank] = start_ranks(tmp_path, 1, *command, python=integrations)
+    output, errors = rank.output(seconds=100)
+    assert rank.returncode == 0, errors
+    assert output
+    for line in output.splitlines():
+        losses, scores = map(float, line.split())
+        assert losses < apart
+        assert scores < 100 * apart

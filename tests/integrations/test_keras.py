@@ -1,0 +1,40 @@
+"""Keras: what its History says is what is recorded, on each of its backends."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from tests.integrations.trainings import train
+
+pytestmark = pytest.mark.slow
+
+_BACKENDS = ("torch", "jax", "tensorflow")
+_SAMPLES = 1440 // 3
+
+
+def test_the_history_of_a_fit_is_recorded_on_each_backend(
+    stack: Home, integrations: str, tmp_path: Path
+) -> None:
+    # A rank for each backend: each trains for itself.
+    choose = f"set -- {' '.join(_BACKENDS)}; shift $RANK; KERAS_BACKEND=$1"
+    command = f"sh -c '{choose} {integrations} train.py'"
+    trained = train(stack, "keras", command, tmp_path, num_workers=3)
+    with ApiClient.from_home(stack) as client:
+        result = client.get_result(trained.run.id).result().value
+        manifest = client.get_manifest(trained.run.id).result().value
+
+    steps = [(epoch + 1) * _SAMPLES // 16 for epoch in range(20)]
+    for rank in range(3):
+        history = json.loads(trained.said[rank].splitlines()[-1])
+        assert history.keys() == {"loss", "accuracy", "val_loss", "val_accuracy"}
+        for metric, values in history.items():
+            assert trained.values(metric, rank) == list(zip(steps, values, strict=True))
+        assert trained.last("samples", rank) == 20 * _SAMPLES
+        assert trained.last("evaluation_seconds", rank) > 0
+    assert (result.epochs, result.samples) == (20, 20 * 1440)
+    assert result.target is not None
+    assert result.target.metric == "val_accuracy"
+    assert (manifest.settings or {})["backend"] == "torch"

@@ -1,0 +1,101 @@
+"""PyTorch Lightning: a script that knows nothing of MLBench is recorded in full."""
+
+import csv
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient, names
+from mlbench.home import Home
+from tests.integrations.trainings import Values, train
+from tests.mlbench.metrics_file import lines, metrics
+
+pytestmark = pytest.mark.slow
+
+# A module of Lightning's own, trained as if Lightning lacked something that the callback needs.
+_MISFIT = """
+import os
+from lightning.pytorch import Trainer
+from lightning.pytorch.demos.boring_classes import BoringModel
+from lightning.pytorch.loggers import CSVLogger
+from mlbench.integrations.lightning import MLBenchCallback, MLBenchLogger
+
+options = dict(accelerator="cpu", max_epochs=1, limit_train_batches=2, limit_val_batches=0,
+               enable_progress_bar=False, enable_model_summary=False, log_every_n_steps=1)
+
+class Model(BoringModel):
+    def training_step(self, batch, number):
+        loss = super().training_step(batch, number)
+        self.log("loss", loss["loss"])
+        return loss
+
+# Named by hand, beside the one of the entry point.
+both = Trainer(**options, logger=MLBenchLogger(), callbacks=[MLBenchCallback()])
+both.fit(Model())
+path = os.environ.pop("MLBENCH_METRICS_FILE")
+outside = Trainer(**options, logger=False)
+assert not any(isinstance(one, MLBenchCallback) for one in outside.callbacks)
+os.environ["MLBENCH_METRICS_FILE"] = path
+del Trainer.early_stopping_callbacks
+misfit = Trainer(**options, logger=False)
+misfit.fit(Model())
+assert misfit.global_step == 2
+"""
+
+
+def test_every_value_step_and_phase_of_a_trainer_is_recorded(
+    stack: Home, integrations: str, tmp_path: Path
+) -> None:
+    trained = train(stack, "lightning", f"{integrations} train.py", tmp_path)
+    with ApiClient.from_home(stack) as client:
+        result = client.get_result(trained.run.id).result().value
+        manifest = client.get_manifest(trained.run.id).result().value
+
+    for metric in ("train_loss", "val_accuracy"):
+        logged = _logged(tmp_path / "lightning_logs/version_0/metrics.csv", metric)
+        assert len(logged) >= 5
+        assert trained.values(metric, rank=0) == logged
+        assert len(trained.values(metric, rank=1)) == len(logged)
+    # TensorBoard's files were followed, for what Lightning writes there alone.
+    assert "hp_metric @ 0" in trained.series
+    assert trained.values("train_loss", 0) != trained.values("train_loss", 1)
+    epochs = len(trained.series["epoch @ 0"])
+    assert (result.epochs, result.samples) == (epochs, epochs * 1440)
+    assert {"data", "forward", "backward", "optimizer", "evaluation"} <= result.phases.keys()
+    assert result.target is not None
+    assert (result.target.metric, result.target.value) == ("val_accuracy", 0.9)
+    assert result.time_to_accuracy is not None
+    assert result.time_to_accuracy.training_seconds is not None
+    assert manifest.settings == {"learning_rate": 0.01, "batch_size": 32}
+
+
+def test_nothing_is_recorded_twice_or_outside_and_a_misfit_stops_no_training(
+    integrations: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    done = subprocess.run(
+        [integrations, "-c", _MISFIT],
+        env={**os.environ, names.ENV_METRICS_FILE: str(path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    [told] = [line for line in done.stderr.splitlines() if line.startswith("mlbench: ")]
+    assert "on_train_start has failed: AttributeError: " in told
+    assert "lightning 2.6" in told
+    assert [line["step"] for line in lines(path) if "loss" in line.get("metrics", {})] == [
+        *(0, 1),  # of the first Trainer
+        *(0, 1),  # of the last one, whose logger fits
+    ]
+    assert [m["samples"] for m in metrics(path) if "samples" in m][-1] == 2
+    assert not (tmp_path / "lightning_logs").exists()
+
+
+def _logged(path: Path, metric: str) -> Values:
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    return [(float(row["step"]), float(row[metric])) for row in rows if row[metric]]

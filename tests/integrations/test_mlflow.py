@@ -1,0 +1,89 @@
+"""MLflow's own client, in runs whose code knows nothing of MLBench."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from mlbench.records import Run
+from tests.conftest import wait_for
+from tests.integrations.pages import script_of
+from tests.stacks import assert_counted, kill_service, order_command, reload, run_to_end
+
+_OBSERVED = Path(__file__).with_name("observed_mlflow.py")
+_LIBRARIES = Path(__file__).with_name("mlflow_libraries.py")
+
+Said = tuple[str, float, int, int]
+"""A value as MLflow's client sends it: name, value, Unix milliseconds, step."""
+
+
+def order(client: ApiClient, python: str, folder: Path, script: Path, workers: int) -> Run:
+    """Order a run of a script, each of whose ranks writes down what its client says."""
+    command = f"{python} {_OBSERVED} said-{{rank}} {script}"
+    return order_command(
+        client, script.stem.replace("_", "-"), command, num_workers=workers, working_dir=str(folder)
+    )
+
+
+def said(folder: Path, rank: int = 0) -> list[Said]:
+    path = folder / f"said-{rank}"
+    lines = path.read_text().splitlines() if path.exists() else []
+    # A client may say the same value again, for its model.
+    said_once = dict.fromkeys(lines)
+    return [(name, value, at, step) for name, value, at, step in map(json.loads, said_once)]
+
+
+def recorded(client: ApiClient, run: Run, rank: int) -> set[tuple[str, float, int]]:
+    """Return what can be read of a rank, with the step as one more value of each moment."""
+    series = client.get_run_metrics(run.id).result().value
+    return {
+        (name, point.number, round(datetime.fromisoformat(point.date).timestamp() * 1000))
+        for name, _, of in (name.rpartition(" @ ") for name in series)
+        if of == str(rank)
+        for point in series[f"{name} @ {rank}"]
+    }
+
+
+def wanted(all_said: list[Said]) -> set[tuple[str, float, int]]:
+    values = {(name, value, at) for name, value, at, _ in all_said}
+    return values | {("step", step, at) for _, _, at, step in all_said}
+
+
+@pytest.mark.slow
+def test_the_script_of_the_page_is_recorded_whatever_is_killed(
+    own_stack: Home, integrations: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(script_of("mlflow"))
+    with ApiClient.from_home(own_stack) as client:
+        run = order(client, integrations, tmp_path, Path("train.py"), workers=2)
+        wait_for(lambda: said(tmp_path), 60, "it logs")
+        kill_service(own_stack, "gunicorn", "master.controller")
+        assert reload(client, run).state == "STARTED", "the run was over before the kill"
+        run = run_to_end(client, run)
+        assert run.state == "FINISHED", run.reason
+        assert_counted(run)
+        assert run.settings == {"alpha": 0.001, "batch_size": 96}
+        for rank in (0, 1):
+            assert len(said(tmp_path, rank)) == 200
+            assert recorded(client, run, rank) == wanted(said(tmp_path, rank))
+
+
+@pytest.mark.slow
+def test_libraries_that_log_to_mlflow_are_recorded(
+    client: ApiClient, integrations: str, tmp_path: Path
+) -> None:
+    run = run_to_end(client, order(client, integrations, tmp_path, _LIBRARIES, workers=1), 120)
+    assert run.state == "FINISHED", run.reason
+    assert_counted(run)
+    all_said = said(tmp_path)
+    assert recorded(client, run, 0) >= wanted(all_said)
+    by_library = {"training_accuracy_score", "train-logloss", "autologged", "logged", "train_loss"}
+    assert by_library <= {name for name, *_ in all_said}
+    assert run.settings is not None
+    assert run.settings.items() >= {"max_iter": 100, "objective": "binary:logistic"}.items()
+    assert run.settings.items() >= {"epochs": 2, "max_steps": 4, "model_type": "tiny"}.items()
+    stderr = client.get_logs(run.id, stream="stderr").result().value
+    assert str(stderr).count("keeps no artifacts") == 1

@@ -1,0 +1,50 @@
+"""MLPerf's own logger, in a run whose code knows nothing of MLBench."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from mlbench.records import Goal
+from tests.conftest import wait_for
+from tests.integrations.pages import script_of, values
+from tests.stacks import assert_counted, kill_service, losses, order_command, run_to_end
+
+
+@pytest.mark.slow
+def test_what_is_logged_becomes_values_settings_goal_and_epochs(
+    client: ApiClient, stack: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(script_of("mllog"))
+    command = f"{sys.executable} train.py"
+    run = order_command(client, "mllog", command, num_workers=2, working_dir=str(tmp_path))
+    wait_for(lambda: losses(client, run), what="it logs")
+    kill_service(stack, "gunicorn")
+    ended = run_to_end(client, run)
+    assert ended.state == "FINISHED", ended.reason
+    assert_counted(ended)
+    assert ended.settings == {"batch_size": 96, "learning_rate": 0.1}
+    assert ended.goal == Goal("eval_accuracy", 0.75)
+    series = client.get_run_metrics(run.id).result().value
+    for rank in (0, 1):
+        said = client.get_logs(run.id, rank).result().value.text.splitlines()
+        events = [json.loads(line.partition(":::MLLOG ")[2]) for line in said]
+        for key, metric in (("eval_accuracy", "eval_accuracy"), ("tracked_stats", "train_loss")):
+            wanted = [
+                (one["time_ms"], one["value"]["train_loss"] if key != metric else one["value"])
+                for one in events
+                if one["key"] == key
+            ]
+            found = values(client, run, metric, rank)
+            assert [(at // 1000, value) for at, value in found] == wanted
+        assert [point.number for point in series[f"epoch @ {rank}"]] == list(range(60))
+        assert [point.number for point in series[f"step @ {rank}"]] == list(range(15, 901, 15))
+        assert series[f"run_status @ {rank}"][0].value == "success"
+    result = client.get_result(run.id).result().value
+    assert (result.epochs, result.samples) == (60, 2 * 1440 * 60)
+    assert result.time_to_accuracy is not None
+    # The next epoch may begin in the same millisecond.
+    assert result.time_to_accuracy.epochs in (2, 3)

@@ -1,0 +1,79 @@
+"""TensorBoard's event files, as its own reader reads them."""
+
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.cli.event_files import write_event_files
+from mlbench.home import Home
+from tests.conftest import wait_for
+from tests.integrations.pages import script_of, values
+from tests.stacks import assert_counted, kill_service, order_command, run_to_end
+
+# Prints all scalars below a folder, by the folder and the tag: time, step and value.
+_READ = """
+import json, sys
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.util.tensor_util import make_ndarray
+
+files = EventMultiplexer(tensor_size_guidance={"scalars": 0}).AddRunsFromDirectory(sys.argv[1])
+files.Reload()
+print(json.dumps({
+    f"{run}/{tag}": [
+        (e.wall_time, e.step, float(make_ndarray(e.tensor_proto))) for e in files.Tensors(run, tag)
+    ]
+    for run, found in files.Runs().items()
+    for tag in found["tensors"]
+    if files.SummaryMetadata(run, tag).plugin_data.plugin_name == "scalars"
+}))
+"""
+
+Scalars = dict[str, list[list[float]]]
+
+
+def read(python: str, folder: Path) -> Scalars:
+    done = subprocess.run(
+        [python, "-c", _READ, str(folder)], capture_output=True, text=True, check=True
+    )
+    found: Scalars = json.loads(done.stdout)
+    return found
+
+
+def merged(found: Iterable[list[list[float]]]) -> list[list[float]]:
+    return [point for points in found for point in points]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_all_scalars_are_recorded_and_can_be_shown_again(
+    client: ApiClient, stack: Home, integrations: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (folder / "train.py").write_text(script_of("tensorboard"))
+    command = f"{integrations} train.py"
+    run = order_command(client, "board", command, num_workers=2, working_dir=str(folder))
+    wait_for(lambda: values(client, run, "loss/train", 1), 60, "it logs")
+    kill_service(stack, "gunicorn")
+    ended = run_to_end(client, run)
+    assert ended.state == "FINISHED", ended.reason
+    assert_counted(ended)
+    with ApiClient.from_home(stack) as fresh:
+        size = write_event_files(fresh, run, tmp_path / "again", lambda *_: None)
+    assert size > 0
+    written, again = read(integrations, folder / "runs"), read(integrations, tmp_path / "again")
+    for metric, count in (("loss/train", 300), ("accuracy", 10)):
+        # TensorBoard takes two processes that write to one folder for one.
+        theirs = merged(found for name, found in written.items() if name.endswith(f"/{metric}"))
+        ours = [values(client, run, metric, rank) for rank in (0, 1)]
+        assert [len(one) for one in ours] == [count] * 2
+        # Prometheus has milliseconds.
+        assert sorted((round(at * 1e6) // 1000, value) for at, _, value in theirs) == sorted(
+            (at // 1000, value) for one in ours for at, value in one
+        )
+        shown = merged(again[f"rank-{rank}/{metric}"] for rank in (0, 1))
+        assert sorted(one[1:] for one in shown) == sorted(one[1:] for one in theirs)

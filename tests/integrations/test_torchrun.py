@@ -1,0 +1,96 @@
+"""torchrun over two workers, each with two processes."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from tests.conftest import wait_for
+from tests.integrations.pages import script_of, values
+from tests.stacks import (
+    assert_counted,
+    files_of,
+    kill_service,
+    losses,
+    order_command,
+    run_to_end,
+)
+
+_TORCHRUN = f"{Path(sys.executable).with_name('torchrun')} --nproc-per-node 2 "
+_FAILING = """
+import os, time
+import torch.distributed as distributed
+from mlbench import Tracker
+
+distributed.init_process_group("gloo")
+rank = distributed.get_rank()
+with Tracker() as t:
+    t.step(samples=1, train_loss=float(os.environ["TORCHELASTIC_RESTART_COUNT"]))
+    distributed.barrier()
+    if rank == 1:
+        raise RuntimeError(f"rank {rank} diverged")
+    time.sleep(60)
+"""
+
+
+def _whole(text: str) -> list[str]:
+    """Return the lines that have their end; an empty one comes before the agent's last."""
+    return [line for line in text.splitlines(keepends=True) if line.strip() and line[-1] == "\n"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_workers_and_processes_are_one_job(client: ApiClient, stack: Home, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(script_of("torchrun"))
+    run = order_command(
+        client, "torchrun", _TORCHRUN + "train.py", num_workers=2, working_dir=str(tmp_path)
+    )
+    wait_for(lambda: losses(client, run, rank=3), 60, "rank 3 records")
+    kill_service(stack, "gunicorn")
+    said = [file.read_text() for file in files_of(stack) if file.name == "metrics.jsonl"]
+    ended = run_to_end(client, run)
+    assert ended.state == "FINISHED", ended.reason
+    assert_counted(ended)
+    assert ended.world_size == 4
+    assert [one.processes for one in ended.ranks] == [(0, 1), (2, 3)]
+    series = client.get_run_metrics(run.id).result().value
+    for rank in range(4):
+        assert [point.number for point in series[f"step @ {rank}"]][-1] == 100
+        assert len(series[f"train_loss @ {rank}"]) == 100
+    early = [line for text in said for line in map(json.loads, _whole(text))]
+    found = [values(client, run, "train_loss", rank) for rank in range(4)]
+    recorded = [one for one in early if "rank" in one and "train_loss" in one["metrics"]]
+    assert recorded
+    for one in recorded:
+        moment = (int(one["time"] * 1000), one["metrics"]["train_loss"])
+        assert moment in [(at // 1000, value) for at, value in found[one["rank"]]]
+    result = client.get_result(run.id).result().value
+    assert (result.num_workers, result.world_size, result.epochs) == (2, 4, 20)
+    assert result.samples == 4 * 100 * 32
+    assert {"forward", "backward", "optimizer"} <= result.phases.keys()
+    assert result.time_to_accuracy is not None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_failure_is_told_with_rank_and_line_and_restarts_are_seen(
+    client: ApiClient, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(_FAILING)
+    command = _TORCHRUN + "--max-restarts 1 train.py"
+    ended = run_to_end(
+        client, order_command(client, "diverges", command, working_dir=str(tmp_path))
+    )
+    line = 1 + _FAILING.splitlines().index('        raise RuntimeError(f"rank {rank} diverged")')
+    assert ended.state == "FAILED"
+    assert ended.reason == (
+        f"local-mlbench-worker-0: rank 1: RuntimeError: rank 1 diverged (train.py:{line})"
+    )
+    events = client.get_run_events(ended.id).result().value
+    assert [event.text for event in events if event.kind == "restarted"] == [
+        "torchrun on local-mlbench-worker-0 began its processes anew (restart 1)"
+    ]
+    assert losses(client, ended, 0) == losses(client, ended, 1) == [0, 1]

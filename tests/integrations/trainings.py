@@ -1,0 +1,75 @@
+"""Running the script of a page with its library, while the master is killed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from mlbench.records import Point, Run
+from tests.conftest import wait_for
+from tests.integrations.pages import script_of
+from tests.stacks import assert_counted, kill_service, order_command, reload, run_to_end
+
+Values = list[tuple[float, float]]
+"""Steps and values."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run that has ended, and all that was recorded of it."""
+
+    run: Run
+    series: Mapping[str, Sequence[Point]]
+    said: Sequence[str]
+    """What each rank wrote to its stdout."""
+
+    def values(self, metric: str, rank: int) -> Values:
+        """Return the values of a metric with the steps that were recorded with them."""
+        steps = {_moment(point): point.number for point in self.series[f"step @ {rank}"]}
+        return [(steps[_moment(p)], p.number) for p in self.series[f"{metric} @ {rank}"]]
+
+    def last(self, metric: str, rank: int) -> float:
+        """Return the last value of a metric."""
+        return self.series[f"{metric} @ {rank}"][-1].number
+
+
+def train(stack: Home, page: str, command: str, folder: Path, num_workers: int = 2) -> Trained:
+    """Run a page's script on several workers, and kill the master in the middle with -9."""
+    (folder / "train.py").write_text(script_of(page))
+    with ApiClient.from_home(stack) as client:
+        run = order_command(
+            client,
+            page,
+            command,
+            num_workers=num_workers,
+            working_dir=str(folder),
+        )
+        wait_for(lambda: _begun(client, run), 60, "all ranks have begun")
+        killed_at = datetime.now(UTC)
+        kill_service(stack, "gunicorn", "master.controller")
+        run = run_to_end(client, run)
+        said = [client.get_logs(run.id, rank).result().value.text for rank in range(num_workers)]
+        errors = client.get_logs(run.id, 0, stream="stderr").result().value.text
+        assert run.state == "FINISHED", f"{run.reason}\n{errors}"
+        assert "mlbench: " not in errors
+        assert_counted(run)
+        series = client.get_run_metrics(run.id).result().value
+    last = max(datetime.fromisoformat(points[-1].date) for points in series.values())
+    assert last > killed_at, "the training was over before the kill"
+    assert run.delivery is not None
+    assert sum(map(len, series.values())) == run.delivery.recorded
+    return Trained(run, series, said)
+
+
+def _begun(client: ApiClient, run: Run) -> bool:
+    if not reload(client, run).active:
+        return True
+    series = client.get_run_metrics(run.id, metric_filter="epoch").result().value
+    return len(series) == run.num_workers
+
+
+def _moment(point: Point) -> str:
+    """Return a point's date to the millisecond: values in one have the same step."""
+    return point.date[:-4]

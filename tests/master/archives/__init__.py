@@ -1,0 +1,1 @@
+"""Archives: sealing, reading from them, verifying, restoring."""

@@ -1,0 +1,195 @@
+"""Runs of elsewhere: read and compared like one's own, and nothing can be added to them."""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from falcon.testing import Result
+
+from master import runs
+from master.models import Rank, Run
+from mlbench import archive
+from mlbench.archive import ROWS, RUN, opened
+from tests.master.archives.conftest import POD, Master
+from tests.master.making import make_run, reload
+from tests.master.resources import reading
+
+
+@pytest.fixture
+def exported(master: Master) -> bytes:
+    """The archive of a run that is not here any more, and was told otherwise by Prometheus."""
+    run = master.make_ended()
+    master.sealer.turn()
+    content = master.api.simulate_get(f"/api/runs/{run.id}/archive").content
+    runs.delete(reload(run))
+    master.sealer.turn()
+    master.server.lose_everything()
+    return content
+
+
+def send(master: Master, content: bytes) -> Result:
+    return master.api.simulate_post("/api/archives/", body=content)
+
+
+def told(master: Master, path: str, **params: Any) -> Any:
+    """Return the JSON of an answer, without what tells one installation from another."""
+    answer = master.api.simulate_get(path, params=params)
+    assert answer.status_code == 200, answer.json
+    return json.loads(answer.text)
+
+
+def test_an_imported_run_answers_as_it_did_at_home(master: Master, tmp_path: Path) -> None:
+    home = master.make_ended()
+    master.sealer.turn()
+    paths = ("manifest", "events", "result")
+    before = {path: told(master, f"/api/runs/{home.id}/{path}") for path in paths}
+    series = reading.get_run(master.api, home).json
+    files = reading.opened(reading.get_run(master.api, home, format="zip"))
+    content = master.api.simulate_get(f"/api/runs/{home.id}/archive").content
+    runs.delete(reload(home))
+    master.sealer.turn()
+    master.server.lose_everything()
+
+    answer = send(master, content)
+    assert (answer.status_code, answer.json.get("added")) == (200, True), answer.json
+    run_id = answer.json["run"]["id"]
+    assert run_id != home.id
+    origin = answer.json["run"]["origin"]
+    assert (origin["run_id"], bool(origin["installation"])) == (home.id, True)
+    for path in paths:
+        now = told(master, f"/api/runs/{run_id}/{path}")
+        if path != "events":
+            assert now.pop("run_id") == run_id
+            before[path].pop("run_id")
+        assert now == before[path]
+    run = Run.get_by_id(run_id)
+    assert reading.get_run(master.api, run).json == series
+    assert reading.opened(reading.get_run(master.api, run, format="zip")) == files
+    compared = told(master, "/api/compare", runs=str(run_id))
+    assert compared["results"][0]["time_to_accuracy"] == before["result"]["time_to_accuracy"]
+    again = master.api.simulate_get(f"/api/runs/{run_id}/archive").content
+    assert again == content
+
+
+def test_the_same_archive_again_adds_nothing(master: Master, exported: bytes) -> None:
+    first, second = send(master, exported), send(master, exported)
+    assert (first.json["added"], second.json["added"]) == (True, False)
+    run_id = first.json["run"]["id"]
+    assert first.json["run"] == second.json["run"]
+    # An import that was cut short is completed.
+    before = told(master, f"/api/runs/{run_id}/result")
+    Run.update(archive=None, archive_sha256=None).execute()
+    assert send(master, exported).json == second.json
+    assert told(master, f"/api/runs/{run_id}/result") == before
+    # A run of this installation is not imported into it.
+    own = master.make_ended()
+    master.sealer.turn()
+    answer = send(master, master.api.simulate_get(f"/api/runs/{own.id}/archive").content)
+    assert answer.json["run"] == told(master, f"/api/runs/{own.id}")
+    assert not answer.json["added"]
+    assert Run.select().count() == 2
+
+
+def test_it_is_read_only_and_can_be_deleted(master: Master, exported: bytes) -> None:
+    run_id = send(master, exported).json["run"]["id"]
+    sample = {"run_id": run_id, "name": "a", "date": "2026-01-01T00:00:00Z", "value": 1}
+    posted = master.api.simulate_post("/api/metrics/", json=sample)
+    stopped = master.api.simulate_post(f"/api/runs/{run_id}/stop/")
+    for answer in (posted, stopped):
+        assert answer.status_code == 409
+        assert answer.json["message"] == f"run {run_id} was imported: it is read only"
+    assert told(master, "/api/runs", pod=POD) == []
+    assert f'run_id="{run_id}"' not in master.api.simulate_get("/metrics").text
+    assert len(list(master.folder.glob("*.mlbench"))) == 1
+    assert master.api.simulate_delete(f"/api/runs/{run_id}").status_code == 204
+    master.sealer.turn()
+    assert not list(master.folder.glob("*.mlbench"))
+    assert send(master, exported).json["added"]
+
+
+def test_one_of_elsewhere_is_told_from_ones_own(master: Master, exported: bytes) -> None:
+    elsewhere = send(master, exported).json["run"]["id"]
+    Run.update(origin={**Run.get_by_id(elsewhere).origin, "installation": "lab"}).execute()
+    own = master.make_ended()
+    compared = told(master, "/api/compare", runs=f"{elsewhere},{own.id}")
+    [differing] = [one["text"] for one in compared["differences"] if one["name"] == "origin"]
+    assert differing == f"origin is lab in run {elsewhere} and here in run {own.id}"
+    assert len(compared["groups"]) == 2
+
+
+# --- What is refused. ---
+
+
+def rewritten(content: bytes, folder: Path, change: Callable[[Any], object]) -> bytes:
+    """Return an archive with other rows, whose digests are right."""
+    (folder / "a").write_bytes(content)
+    with opened(folder / "a") as found:
+        documents = {name: found.document(name) for name in (RUN, ROWS)}
+        change(documents[ROWS])
+        series = [(name, list(found.read(name))) for name in found.series]
+    archive.write(folder / "b", documents, series)
+    return (folder / "b").read_bytes()
+
+
+def change(table: str, column: str, value: object, rows: Any) -> None:
+    rows[table][0][column] = value
+
+
+def test_what_describes_no_run_is_refused(master: Master, exported: bytes, tmp_path: Path) -> None:
+    cases: list[tuple[str, str, object]] = [
+        ("run", "name", "../../etc/passwd"),
+        ("run", "name", 7),
+        ("run", "state", "STARTED"),
+        ("run", "state", "WON"),
+        ("run", "finished_at", None),
+        ("run", "benchmark", "of-the-future"),
+        ("run", "settings", ["a"]),
+        ("run", "goal", {"metric": "acc"}),
+        ("run", "seed", 2**70),
+        ("run", "created_at", "yesterday"),
+        ("rank", "machine", {"packages": 3}),
+        ("rank", "assignment", []),
+        ("rank", "exit_code", "0"),
+        ("rank", "disturbance", 5),
+    ]
+    for table, column, value in cases:
+        content = rewritten(exported, tmp_path, partial(change, table, column, value))
+        answer = send(master, content)
+        assert answer.status_code == 400, (column, value, answer.json)
+        assert answer.json["message"].startswith("body: it ")
+        assert Run.select().count() == Rank.select().count() == 0
+    # A column that only a newer version knows is left out.
+    content = rewritten(exported, tmp_path, partial(change, "run", "new_column", 1))
+    assert send(master, content).json["added"]
+
+
+def test_damaged_files_are_refused_with_what_is_damaged(master: Master, exported: bytes) -> None:
+    at = exported.index(b"PAR1") + 2000
+    flipped = exported[:at] + bytes([exported[at] ^ 1]) + exported[at + 1 :]
+    for content, said in (
+        (b"", "body: it is no archive of a run"),
+        (exported[:-100], "body: it is no archive of a run, or a damaged one"),
+        (flipped, "damaged"),
+    ):
+        answer = send(master, content)
+        assert answer.status_code == 400
+        assert said in answer.json["message"]
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as bomb:
+        bomb.writestr("digests.json", b" " * (65 << 20))
+    grown = send(master, held.getvalue())
+    assert grown.json["message"].startswith("body: digests.json has more than 67108864 bytes")
+    too_large = master.api.simulate_post("/api/archives/", headers={"Content-Length": str(2 << 30)})
+    assert (too_large.status_code, Run.select().count()) == (413, 0)
+
+
+def test_a_run_without_an_archive_has_none_to_export(master: Master) -> None:
+    run = make_run(state="FAILED", archive_problem="Prometheus has 3 of 4 samples")
+    answer = master.api.simulate_get(f"/api/runs/{run.id}/archive")
+    assert answer.status_code == 409
+    assert answer.json["message"].endswith("no archive: Prometheus has 3 of 4 samples")

@@ -1,0 +1,182 @@
+"""Runs are sealed, once and whole, and read from their archives when Prometheus has forgotten."""
+
+import shutil
+import time
+from typing import Any
+
+import pytest
+
+from master import runs, sweeping
+from master.archives.sealing import Sealer
+from master.models import Run
+from master.recording import streams
+from master.recording.samples import Sample
+from mlbench import archive
+from mlbench.archive import opened
+from tests.master.archives.conftest import Master
+from tests.master.making import deliver_all, key, make_run, reload
+from tests.master.resources import reading
+
+_SELECTIONS: list[dict[str, Any]] = [
+    {},
+    {"format": "csv"},
+    {"summarize": 7},
+    {"last_n": 3},
+    {"metric_filter": ["acc @ 1", "note"], "since": "2018-08-03T09:21:29Z"},
+    {"metric_filter": "b"},
+]
+
+
+def answers(master: Master, run: Run) -> list[object]:
+    """Return what the API tells of a run, by all ways that read its samples."""
+    api = master.api
+    found: list[object] = [
+        reading.get_run(api, run, **selection).content for selection in _SELECTIONS
+    ]
+    found.append(reading.get(api, metric_type="run").content)
+    found.append(reading.opened(reading.get_run(api, run, format="zip")))
+    found.append(api.simulate_get(f"/api/runs/{run.id}/result", params={"price": 0.5}).json)
+    found.append(api.simulate_get("/api/compare", params={"runs": run.id}).json)
+    return found
+
+
+def test_a_run_that_prometheus_has_forgotten_answers_the_same(master: Master) -> None:
+    run = master.make_ended()
+    before = answers(master, run)
+    assert not master.sealer.turn()
+    sealed = reload(run)
+    assert sealed.archive == f"made-{run.id}.mlbench"
+    with opened(master.folder / sealed.archive) as found:
+        assert (found.check(), found.digest) == ([], sealed.archive_sha256)
+    assert answers(master, run) == before
+    master.server.lose_everything()
+    assert answers(master, run) == before
+
+
+def test_a_goal_that_was_stated_late_was_reached_when_its_value_was_recorded(
+    master: Master,
+) -> None:
+    run = master.make_ended()
+    assert run.goal_reached_at is not None
+    unknown = Run.update(goal_reached_at=None, goal_train_seconds=None)
+    unknown.where(Run.id == run.id).execute()
+    master.sealer.turn()
+    sealed = reload(run)
+    assert sealed.goal_reached_at == pytest.approx(run.goal_reached_at)
+    assert sealed.goal_train_seconds == run.goal_train_seconds
+
+
+def test_logs_are_sealed_if_wished(master: Master) -> None:
+    run = master.make_ended()
+    for data in (b"a" * 10, b"\xff\n"):
+        stream = key(run, 1, "stderr")
+        streams.append(stream, streams.append(stream, 0, b""), data)
+    Sealer(master.sealer.reader, with_logs=True).turn()
+    with opened(master.folder / str(reload(run).archive)) as found:
+        assert found.texts() == ["logs/1/1.stderr"]
+        assert found.text("logs/1/1.stderr") == b"a" * 10 + b"\xff\n"
+        assert found.check() == []
+
+
+def test_what_is_posted_later_is_sealed_too(master: Master) -> None:
+    """Also if Prometheus has forgotten what came before."""
+    run = master.make_ended()
+    master.sealer.turn()
+    master.server.lose_everything()
+    before = reading.get_run(master.api, run).json
+    master.post(run, Sample("b", "", time.time_ns() // 1000, 3.0))
+    deliver_all(master.delivery)
+    assert reload(run).sealed_at is None
+    after = answers(master, run)
+    now = reading.get_run(master.api, run).json
+    assert [point["value"] for point in now.pop("b")] == ["2", "1", "3"]
+    assert now == {name: points for name, points in before.items() if name != "b"}
+    master.sealer.turn()
+    master.server.lose_everything()
+    assert answers(master, run) == after
+
+
+def test_sealing_again_writes_the_same(master: Master) -> None:
+    run = master.make_ended()
+    for _ in range(2):
+        Run.update(sealed_at=None).execute()
+        assert not master.sealer.turn()
+        file = master.folder / f"made-{run.id}.mlbench"
+        written = file.read_bytes()
+        master.server.lose_everything()
+    assert file.read_bytes() == written
+
+
+def test_a_sealer_that_is_killed_leaves_nothing_that_counts(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = master.make_ended()
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for step in ("result_of", "archive.write", "_store"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"master.archives.sealing.{step}", killed)
+            with pytest.raises(KeyboardInterrupt):
+                master.sealer.turn()
+        assert reload(run).archive is None
+    master.sealer.turn()
+    assert [file.name for file in master.folder.iterdir()] == [reload(run).archive]
+
+
+def test_a_failure_is_shown_and_tried_again(master: Master) -> None:
+    run, other = master.make_ended(), master.make_ended("other")
+    master.folder.write_text("no folder")
+    assert master.sealer.turn()
+    told = master.api.simulate_get(f"/api/runs/{run.id}").json["archive_problem"]
+    assert str(master.folder) in told
+    assert told.endswith("it is tried again")
+    assert "mlbench_unsealed_runs 2" in master.api.simulate_get("/metrics").text
+    master.folder.unlink()
+    assert not master.sealer.turn()
+    assert [reload(one).archive_problem for one in (run, other)] == ["", ""]
+
+
+def test_what_is_lost_before_it_is_sealed_is_told_and_not_tried_again(master: Master) -> None:
+    run = master.make_ended()
+    master.server.lose_everything()
+    assert not master.sealer.turn()
+    assert "Prometheus has 0 of the" in reload(run).archive_problem
+    assert reload(run).sealed_at is not None
+    assert reload(run).archive is None
+
+
+def test_a_missing_archive_is_told(master: Master) -> None:
+    run = master.make_ended()
+    master.sealer.turn()
+    master.server.lose_everything()
+    shutil.rmtree(master.folder)
+    answer = reading.get_run(master.api, run)
+    assert answer.status_code == 502
+    assert "lost or forgot the rest" in answer.json["message"]
+    assert f"made-{run.id}.mlbench" in answer.json["message"]
+
+
+def test_archives_go_with_their_runs_and_after_some_days(master: Master) -> None:
+    kept, deleted, old = (master.make_ended(name) for name in ("kept", "deleted", "old"))
+    master.sealer.turn()
+    runs.delete(reload(deleted))
+    assert not sweeping.sweep(), "its archive comes first"
+    Run.update(finished_at=time.time() - 2 * 86_400).where(Run.id == old.id).execute()
+    Sealer(master.sealer.reader, days=1).turn()
+    assert [file.name for file in master.folder.iterdir()] == [reload(kept).archive]
+    assert reload(old).archive is None
+    while sweeping.sweep():
+        pass
+
+
+def test_runs_that_are_sealed_or_go_on_are_left_alone(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = master.make_ended()
+    master.sealer.turn()
+    make_run()
+    monkeypatch.setattr(archive, "write", None)
+    assert not master.sealer.turn()
+    assert reload(run).archive_problem == ""

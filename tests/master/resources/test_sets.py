@@ -1,0 +1,155 @@
+"""``/api/sets``: what is registered first, and what became of it."""
+
+from typing import Any
+
+import pytest
+from falcon.testing import Result, TestClient
+
+from master.models import Run
+from tests.master.making import QUIET, make_ranks
+
+PLACES = [{"num_workers": 2, "seed": 1}, {"num_workers": 1, "seed": 1}]
+SET = {"name": "scaling", "benchmark": "digits", "args": {"epochs": 3}, "places": PLACES}
+
+
+def register(api: TestClient, **fields: Any) -> Result:
+    return api.simulate_post("/api/sets/", json=SET | fields)
+
+
+def order(api: TestClient, place: int, name: str = "scaling") -> Result:
+    body = {"place": place, "queue": True}
+    return api.simulate_post(f"/api/sets/{name}/runs/", json=body)
+
+
+def end(run: Any, state: str) -> None:
+    Run.update(state=state, reason="because").where(Run.id == run["id"]).execute()
+
+
+@pytest.mark.both_databases
+def test_a_set_is_registered_and_its_runs_are_what_it_says(api: TestClient) -> None:
+    found = register(api, num_cpus=1).json
+    assert found["order"] == {"benchmark": "digits", "args": {"epochs": "3"}, "num_cpus": 1.0}
+    assert [place["name"] for place in found["places"]] == ["scaling-w2-r1", "scaling-w1-r1"]
+    assert api.simulate_get("/api/sets/").json == [found]
+    run = order(api, 2).json
+    told = {"name": "scaling-w1-r1", "num_workers": 1, "seed": 1, "num_cpus": 1.0}
+    told |= {"set_name": "scaling", "place": 2, "args": {"epochs": "3", "seed": "1"}}
+    assert {name: run[name] for name in told} == told
+    assert order(api, 2).status_code == 409
+    end(run, "FAILED")
+    again = order(api, 2).json
+    assert again["seed"] == 2
+    end(again, "FINISHED")
+    assert order(api, 2).json["message"] == (
+        f"place: 2 of set scaling wants no other run: run {run['id']}, run {again['id']} took it"
+    )
+
+
+@pytest.mark.both_databases
+def test_a_run_that_was_deleted_stays_in_the_ledger(api: TestClient) -> None:
+    register(api)
+    run = order(api, 1).json
+    end(run, "FAILED")
+    assert api.simulate_delete(f"/api/runs/{run['id']}/").status_code == 204
+    [trial] = api.simulate_get("/api/sets/scaling/").json["places"][0]["trials"]
+    assert trial == {
+        **{"place": 1, "run_id": run["id"], "seed": 1, "state": "FAILED", "reason": "because"},
+        **{"disturbed": False, "deleted": True, "counts": False, "remark": "deleted"},
+    }
+    assert order(api, 1).json["seed"] == 2
+
+
+def test_another_run_may_stand_in_for_a_disturbed_one(api: TestClient) -> None:
+    register(api)
+    run = order(api, 1).json
+    [rank, _] = make_ranks(Run.get_by_id(run["id"]))
+    rank.disturbance = QUIET | {"waiting_seconds": 9.0}
+    rank.save()
+    end(run, "FINISHED")
+    place = api.simulate_get("/api/sets/scaling/").json["places"][0]
+    assert (place["is_open"], place["trials"][0]["remark"]) == (True, "disturbed")
+
+
+def test_a_set_is_registered_once(api: TestClient) -> None:
+    found = register(api).json
+    assert register(api).json == found
+    for fields, was in (
+        ({"args": {"epochs": 4}}, "args={'epochs': '3'}"),
+        ({"places": PLACES[:1]}, "other places"),
+        ({"until_percent": 5}, "until_percent=None"),
+    ):
+        answer = register(api, **fields)
+        assert answer.status_code == 409
+        assert answer.json["message"] == (
+            f"name: set scaling is registered with {was}: choose another name"
+        )
+
+
+def test_what_could_not_be_run_is_not_registered(api: TestClient) -> None:
+    for fields, message in (
+        ({"places": [{"num_workers": 99}]}, "num_workers: at most 4 (not 99)"),
+        ({"args": {"epochs": 0}}, "args.epochs: "),
+        ({"places": []}, "places: "),
+        ({"places": [*PLACES, PLACES[0]]}, "places: a seed is used once (seed 1 is used twice)"),
+        ({"num_workers": 2}, "num_workers: there is no such field"),
+        ({"official": True}, "official: at least 10 places with each number of workers (not 1"),
+        ({"official": True, "until_percent": 5}, "until_percent: an official set runs all"),
+    ):
+        answer = register(api, **fields)
+        assert (answer.status_code, answer.json["message"][: len(message)]) == (400, message)
+    assert api.simulate_get("/api/sets/").json == []
+
+
+def test_what_there_is_not(api: TestClient) -> None:
+    assert order(api, 1, name="other").json["message"] == "name: there is no set 'other'"
+    assert api.simulate_get("/api/sets/other/").status_code == 404
+    register(api)
+    assert order(api, 3).json["message"] == "place: set scaling has 2 places (not 3)"
+
+
+SWEPT = [
+    {"num_workers": 1, "seed": 1, "swept": {"learning-rate": rate, "cpus": "1"}}
+    for rate in ("0.1", "0.2")
+]
+
+
+def test_a_run_of_a_sweep_is_ordered_with_its_values(api: TestClient) -> None:
+    found = register(api, places=SWEPT).json
+    assert [place["name"] for place in found["places"]] == ["scaling-w1-c1-r1", "scaling-w1-c2-r1"]
+    assert register(api, places=SWEPT).json == found
+    run = order(api, 2).json
+    told = {"num_cpus": 1.0, "swept": {"learning-rate": "0.2", "cpus": "1"}}
+    assert {name: run[name] for name in told} == told
+    assert run["args"] == {"epochs": "3", "learning-rate": "0.2", "seed": "1"}
+
+
+@pytest.mark.parametrize(
+    ("swept", "fields", "message"),
+    [
+        ({"cpus": "99"}, {}, "swept.cpus: a worker here has at most"),
+        ({"cpus": "many"}, {}, "swept.cpus: a number (not 'many')"),
+        ({"learning-rate": "x"}, {}, "swept.learning-rate: "),
+        ({"speed": "1"}, {}, "swept.speed: is no option of this task"),
+        ({"epochs": "1"}, {}, "swept.epochs: args.epochs is given for all runs: leave one out"),
+        ({"cpus": "1"}, {"num_cpus": 1}, "swept.cpus: num_cpus is given for all runs: leave one"),
+        ({"bandwidth": "1000"}, {}, "swept.bandwidth: 1000 is what clients send where nothing"),
+        ({"bandwidth": "1e3"}, {}, "swept.bandwidth: 1000 is what clients send where nothing"),
+        ({"seed": "1"}, {}, "swept.seed: each repeat has its own; leave it out"),
+    ],
+)
+def test_a_value_that_cannot_be_swept_is_named(
+    api: TestClient, swept: dict[str, str], fields: dict[str, Any], message: str
+) -> None:
+    answer = register(api, places=[{"num_workers": 1, "seed": 1, "swept": swept}], **fields)
+    assert (answer.status_code, answer.json["message"][: len(message)]) == (400, message)
+
+
+def test_what_a_sweep_must_not_be(api: TestClient) -> None:
+    ten = [{"num_workers": 1, "seed": i, "swept": {"cpus": "1"}} for i in range(10)]
+    for fields, message in (
+        ({"places": [*SWEPT, PLACES[0]]}, "places: swept must have the same keys in all"),
+        ({"places": [*SWEPT, SWEPT[0]]}, "places: a seed is used once (seed 1 is used twice)"),
+        ({"places": ten, "official": True}, "official: a score is that of one order"),
+    ):
+        answer = register(api, **fields)
+        assert (answer.status_code, answer.json["message"][: len(message)]) == (400, message)

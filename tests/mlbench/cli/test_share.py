@@ -1,0 +1,78 @@
+"""``mlbench export``, ``import`` and ``publish``: a run leaves, comes back, and is shown."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.records import Planned
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.conftest import wait_for_end
+from tests.mlbench.report.making import make_archive, make_result
+from tests.stacks import order_steps
+
+
+@pytest.fixture
+def here(mlbench: Mlbench, tmp_path: Path) -> Mlbench:
+    """The command line, called in an empty folder."""
+    return replace(mlbench, folder=tmp_path)
+
+
+def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient) -> None:
+    run = wait_for_end(client, order_steps(client, "traveller", steps=20, rate=1000))
+    series = client.get_run_metrics(run.id).result().json()
+    exported = here("export", "traveller")
+    assert (exported.code, exported.out) == (0, "traveller.mlbench: 1 run\n")
+    [known] = here("import", "traveller.mlbench", "--json").json
+    assert (known["added"], known["run"]["id"]) == (False, run.id)
+
+    client.delete_run(run.id).result()
+    done = here("import", "traveller.mlbench")
+    again = client.get_runs().result().value[-1]
+    assert (done.code, done.out) == (
+        0,
+        f"run {again.id} (traveller, {again.origin}) is imported\n",
+    )
+    assert again.origin is not None
+    assert again.origin.run_id == run.id
+    assert client.get_run_metrics(again.id).result().json() == series
+    assert f"imported: {again.origin}, read only" in here("status", str(again.id)).out
+    assert str(again.origin) in here("status").out
+    stopped = here("stop", str(again.id))
+    assert (stopped.code, "was imported: it is read only" in stopped.err) == (2, True)
+    published = here("publish", "traveller.mlbench", "-o", "site")
+    assert (published.code, published.out) == (0, "site/index.html: 1 run\n")
+    assert here("delete", str(again.id)).code == 0
+
+
+@pytest.mark.slow
+def test_a_set_leaves_with_the_runs_that_count(here: Mlbench, client: ApiClient) -> None:
+    args = {"steps": "20", "rate": "1000"}
+    client.create_set("pair", [Planned(1), Planned(2)], benchmark="steps", args=args).result()
+    for place in (1, 2):
+        wait_for_end(client, client.create_set_run("pair", place).result().value)
+    assert here("export", "pair", "-o", "all.mlbench").out == "all.mlbench: 2 runs\n"
+    found = client.get_set("pair").result().value.counted
+    for run_id in found:
+        client.delete_run(run_id).result()
+    imported = here("import", "all.mlbench", "--json").json
+    assert [one["run"]["origin"]["run_id"] for one in imported] == found
+    assert here("publish", "all.mlbench", "-o", "site").out == "site/index.html: 2 runs\n"
+    for one in imported:
+        client.delete_run(one["run"]["id"]).result()
+
+
+def test_what_is_no_archive_is_refused(here: Mlbench, tmp_path: Path, client: ApiClient) -> None:
+    (tmp_path / "text.mlbench").write_text("not an archive")
+    (tmp_path / "file").touch()
+    for command, message in (
+        (("import", "text.mlbench"), "text.mlbench is no archive, or a damaged one"),
+        (("publish", "none.mlbench", "-o", "x"), "none.mlbench cannot be read: No such file"),
+        (("export", "nobody"), "there is neither a run nor a set 'nobody'"),
+    ):
+        done = here(*command)
+        assert (done.code, done.out) == (2, "")
+        assert message in done.err
+    make_archive(tmp_path, make_result(1))
+    assert "-o file: " in here("publish", "1.mlbench", "-o", "file").err

@@ -1,0 +1,34 @@
+"""``mlbench verify``: a run of a real stack, and its archive as a file."""
+
+from pathlib import Path
+
+from mlbench import ApiClient
+from mlbench.records import Run
+from tests.conftest import wait_for
+from tests.mlbench.cli.conftest import Mlbench
+from tests.stacks import reload
+
+_VERIFIED = "verified: nothing is missing or damaged\n"
+
+
+def test_a_run_and_its_archive(
+    mlbench: Mlbench, client: ApiClient, finished: Run, tmp_path: Path
+) -> None:
+    wait_for(lambda: reload(client, finished).archive, what="it is sealed")
+    done = mlbench("verify", finished.name)
+    assert (done.code, done.out, done.err) == (0, _VERIFIED, "")
+    file = mlbench.home.archive / str(reload(client, finished).archive)
+    assert mlbench("verify", str(file)).out == _VERIFIED
+    damaged = tmp_path / "damaged.mlbench"
+    damaged.write_bytes(file.read_bytes()[:-1] + b"x")
+    done = mlbench("verify", str(damaged))
+    assert (done.code, done.out) == (1, "not verified\n")
+    assert done.err == "the file is damaged, outside of what was read from it\n"
+
+
+def test_options_that_fit_neither(mlbench: Mlbench, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for arguments in (("--restore", str(tmp_path / "file")), ("--blocks", str(tmp_path), "7")):
+        done = mlbench("verify", *arguments)
+        assert done.code == 2
+        assert arguments[0] in done.err

@@ -1,0 +1,35 @@
+"""Hooks that never stop a training."""
+
+import pytest
+
+from mlbench.integrations.hooks import harmless
+
+
+@harmless
+class _Hooks:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def fits(self, number: int, *, twice: bool = False) -> int:
+        self.calls += 1
+        return 2 * number if twice else number
+
+    def fails(self) -> None:
+        raise AttributeError("'Trainer' has no such thing")
+
+    def _inner(self) -> None:
+        raise KeyError
+
+
+def test_a_hook_that_raises_is_told_once_and_ends_all_of_its_object(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broken, other = _Hooks(), _Hooks()
+    assert broken.fits(2, twice=True) == 4
+    for _ in range(3):
+        broken.fails()
+        broken.fits(1)
+    assert (broken.calls, other.fits(3)) == (1, 3)
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("mlbench: this training goes on, but no more of it is recorded by ")
+    assert line.endswith("fails has failed: AttributeError: 'Trainer' has no such thing")

@@ -1,0 +1,91 @@
+"""What integrations record together."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mlbench import Tracker, names
+from mlbench.integrations import lightning_callbacks
+from mlbench.integrations.recording import Recording, count_samples, script_has_a_tracker
+from mlbench.stated import MOST_SETTINGS
+from tests.mlbench.metrics_file import lines, metrics
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "metrics.jsonl"
+    monkeypatch.setenv(names.ENV_METRICS_FILE, str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("batch", "samples"),
+    [
+        (np.zeros((8, 3)), 8),
+        ([np.zeros((4, 2)), np.zeros(4)], 4),
+        ({"ids": [{"x": np.zeros((6, 1))}], "labels": np.zeros(6)}, 6),
+        (["a text", "another", "third"], 3),
+        ({"scale": np.array(1.0), "x": np.zeros(5)}, 5),
+        (np.array(1.0), 0),
+        ("text", 0),
+        (None, 0),
+        ({}, 0),
+    ],
+)
+def test_samples_are_counted_in_any_batch(batch: object, samples: int) -> None:
+    assert count_samples(batch) == samples
+
+
+def test_what_is_no_number_or_text_is_left_out(path: Path) -> None:
+    recording = Recording()
+    recording.log({"a": np.float32(0.5), "b": "warm", "c": [1], "d": None, "": 1}, step=3)
+    recording.log({"c": [1], "e": np.zeros(2)}, step=4)
+    assert [(line["step"], line["metrics"]) for line in lines(path)] == [
+        (3, {"a": 0.5, "b": "warm"})
+    ]
+
+
+def test_settings_add_up_and_are_those_of_the_first_rank(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = Recording()
+    recording.state({"optimizer": {"name": "sgd", "betas": [0.9, 0.99]}})
+    recording.state({"batch_size": 32})
+    recording.state({f"option{number}": number for number in range(MOST_SETTINGS)})
+    monkeypatch.setenv("RANK", "1")
+    recording.state({"batch_size": 64})
+    stated = [line["settings"] for line in lines(path)]
+    optimizer = {"optimizer/name": "sgd", "optimizer/betas": "[0.9, 0.99]"}
+    assert stated[:2] == [optimizer, optimizer | {"batch_size": 32}]
+    assert [len(settings) for settings in stated] == [2, 3, MOST_SETTINGS]
+
+
+def test_phases_follow_each_other_and_end_with_the_training(path: Path) -> None:
+    recording = Recording()
+    for phase in ("data", "forward", "forward", None, "evaluation"):
+        recording.enter(phase)
+    recording.tracker.step(1)
+    recording.end()
+    totals = recording.tracker.phase_seconds()
+    recording.end()
+    assert totals.keys() == {"data", "forward", "evaluation"}
+    assert recording.tracker.phase_seconds() == totals
+    assert metrics(path)[0].keys() == {"samples", "train_seconds"} | {
+        f"{phase}_seconds" for phase in totals
+    }
+
+
+def test_a_tracker_of_the_script_is_noticed_while_it_records(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tracker, "active", set())  # other tests leave some open
+    assert not script_has_a_tracker()
+    with Tracker():
+        assert script_has_a_tracker()
+    assert not script_has_a_tracker()
+
+
+def test_lightning_gets_no_callback_outside_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(names.ENV_METRICS_FILE, raising=False)
+    assert lightning_callbacks() == []

@@ -1,0 +1,115 @@
+"""A site of archives: what its pages say, and that nothing in an archive leads out of it."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlbench import bundle
+from mlbench.archive import ArchiveError
+from mlbench.records import RunSet
+from mlbench.report import site
+from tests.mlbench.report.making import (
+    make_aimless,
+    make_archive,
+    make_matrix,
+    make_result,
+    make_unreached,
+)
+
+
+def publish(folder: Path, *files: Path) -> dict[str, str]:
+    """Return the pages of a site of these archives, by their paths."""
+    site.write([*map(site.read_entry, files)], [], folder)
+    return {str(page.relative_to(folder)): page.read_text() for page in folder.rglob("*.html")}
+
+
+def test_results_are_listed_by_task_the_fastest_first(tmp_path: Path) -> None:
+    results = [make_unreached(1), make_result(2), make_result(3, 4), make_aimless(4)]
+    pages = publish(tmp_path / "site", *(make_archive(tmp_path, one) for one in results))
+    index = pages.pop("index.html")
+    assert re.findall(r"<h2>(.*)</h2>", index) == ["digits: val_global_Prec@1 ≥ 97", "own code"]
+    listed = re.findall(r'href="(runs/.*\.html)"', index)
+    assert sorted(listed) == sorted(pages)
+    workers = [re.findall(r">([124])</td>", row) for row in index.split("<tr>")[2:]]
+    assert [one[0] for one in workers if one] == ["4", "1", "1", "1"]
+    assert not re.search(r"@import|<link|src=|href=\"http", "".join([index, *pages.values()]))
+
+
+def test_a_runs_page_has_its_figures_its_archive_and_how_to_repeat_it(tmp_path: Path) -> None:
+    result = replace(
+        make_result(7, 2), departures=("batch_size is 64",), disturbed=("waited 41 %",)
+    )
+    file = make_archive(tmp_path, result, seed=3, num_cpus=1.5, args={"epochs": "4"})
+    pages = publish(tmp_path / "site", file)
+    [page] = [text for path, text in pages.items() if path != "index.html"]
+    [kept] = (tmp_path / "site" / "archives").iterdir()
+    assert kept.read_bytes() == file.read_bytes()
+    assert f'href="../archives/{kept.name}"' in page
+    assert site.read_entry(file).digest in page
+    assert page.count("<svg") == 2
+    for text in ("batch_size is 64", "waited 41 %", "AMD EPYC; 2 cores", "batch_size=128"):
+        assert text in page
+    assert re.findall(r"mlbench (?:run|verify|import) .*", page) == [
+        "mlbench run digits --workers 2 --cpus 1.5 --seed 3 --set epochs=4",
+        f"mlbench verify {kept.name}",
+        f"mlbench import {kept.name}",
+    ]
+
+
+def test_own_code_is_repeated_from_its_commit(tmp_path: Path) -> None:
+    command = "python 'my train.py' {rank}"
+    file = make_archive(tmp_path, make_aimless(1), image="local", command=command, backend="mpi")
+    *_, page = publish(tmp_path / "site", file).values()
+    text = page.replace("&#39;", "'")
+    assert "git checkout c0ffee" in text
+    assert "run --workers 1 --backend mpi --image local -- python 'my train.py' '{rank}'" in text
+
+
+def test_nothing_of_an_archive_is_markup_or_a_path(tmp_path: Path) -> None:
+    evil = '../../<script>alert("x")</script>'
+    result = replace(make_result(1), name=evil, benchmark=evil, departures=(evil,))
+    pages = publish(tmp_path / "site", make_archive(tmp_path, result, args={"a": f"$(x) {evil}"}))
+    assert all(evil not in page for page in pages.values())
+    assert len(pages) == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"site", "1.mlbench"}
+
+
+def test_a_site_grows_from_its_own_archives(tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    publish(folder, make_archive(tmp_path, make_result(1)))
+    pages = publish(folder, *folder.glob("archives/*"), make_archive(tmp_path, make_result(2, 2)))
+    assert len(pages) == 3
+    assert pages["index.html"].count("href") == 2
+
+
+def test_a_set_has_a_page_and_its_file(tmp_path: Path) -> None:
+    comparison = make_matrix((1, 2), 2)
+    files = [make_archive(tmp_path, result) for result in comparison.results]
+    known = RunSet("scale", "2018-08-03T09:21:29Z", False, None, {}, (), "2 of 2 <places>")
+    told = {"set": known.to_fields(), "comparison": comparison.to_fields()}
+    with (tmp_path / "scale.mlbench").open("wb") as file:
+        bundle.write(file, files, told)
+    found = site.read_set(tmp_path / "scale.mlbench")
+    assert found is not None
+    site.write([*map(site.read_entry, files)], [found], tmp_path / "site")
+    index = (tmp_path / "site" / "index.html").read_text()
+    assert ">scale</a></dt><dd>digits on 1, 2 workers: 2 of 2 &lt;places&gt;</dd>" in index
+    [page] = (tmp_path / "site" / "runs").glob("set-scale-*.html")
+    assert "Speed-up" in page.read_text()
+    [kept] = (tmp_path / "site" / "archives").glob("set-scale-*.mlbench")
+    again = site.read_set(kept)
+    assert again is not None
+    site.write([], [again], tmp_path / "site")
+    assert kept.read_bytes() == (tmp_path / "scale.mlbench").read_bytes()
+    assert site.read_set(files[0]) is None
+
+
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+    file = make_archive(tmp_path, make_result(1))
+    content = bytearray(file.read_bytes())
+    content[content.index(b"PAR1") + 10] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(ArchiveError, match=r"1\.mlbench: .* damaged"):
+        site.read_entry(file)

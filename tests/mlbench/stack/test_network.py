@@ -1,0 +1,43 @@
+"""What a machine cannot do for the network of workers is said in words that help."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlbench.stack.network import probe
+
+_NO = "the bandwidth of workers here cannot be limited: "
+# Neither root's power to make namespaces, nor a user's.
+_FORBID = f"""
+echo 0 >/proc/sys/user/max_user_namespaces
+exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin {sys.executable} -c \
+    'from mlbench.stack.network import probe; print(probe().no_bandwidth)'
+"""
+
+
+def test_a_tool_that_is_missing_is_named_with_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlbench.stack.network.with_tools", lambda: {"PATH": str(tmp_path)})
+    found = probe()
+    assert found.no_bandwidth == f"{_NO}there is no ip: install iproute2"
+    assert found.no_latency.endswith(": there is no ip: install iproute2")
+
+
+@pytest.mark.slow
+def test_a_setting_that_forbids_namespaces_is_named() -> None:
+    told = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-ec", _FORBID],
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if told.returncode:
+        pytest.skip(f"no user namespaces here: {told.stderr}")
+    assert told.stdout.startswith(f"{_NO}unshare: unshare")
+    hint = "; an administrator allows it by `sysctl user.max_user_namespaces=10000`"
+    assert told.stdout.strip().endswith(hint)

@@ -1,0 +1,111 @@
+"""Archives: what is written is read again to the bit, and no bit of a file changes unseen."""
+
+import math
+import random
+import subprocess
+import sys
+from array import array
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from mlbench import archive
+from mlbench.archive import RUN, ArchiveError, More, Piece, SeriesName, opened
+
+_LOSS, _TEXT, _POD = SeriesName("loss", "0"), SeriesName("note"), SeriesName("cpu", pod="w-0")
+_LONG = 150_000
+"""More than two groups of rows."""
+# One that no decimal of few digits has, a subnormal, and -0.
+_VALUES = (1 / 3, 5e-324, -0.0, math.inf, math.nan)
+_MORE = {0: More("diverged", None, None), 2: More(None, True, {"a": [1, "ä"]})}
+
+
+def _pieces(length: int) -> Iterator[Piece]:
+    for start in range(0, length, 40_000):
+        some = range(start, min(start + 40_000, length))
+        yield Piece(array("q", some), array("d", (_VALUES[i % 5] / (i + 1) for i in some)))
+
+
+def _write(path: Path, length: int = _LONG) -> str:
+    kept = Piece(array("q", [-5, 7, 7]), array("d", [math.nan, 0.5, 1.5]), _MORE, kept=True)
+    series = [
+        (_LOSS, chain(_pieces(length), [kept])),
+        (_TEXT, iter([kept])),
+        (_POD, _pieces(2)),
+    ]
+    return archive.write(path, {RUN: {"name": "ä"}}, series, [("logs/1/0.stdout", [b"a", b"b"])])
+
+
+def _rows(pieces: Iterator[Piece]) -> list[tuple[int, bytes, object, bool]]:
+    return [
+        (time_us, array("d", [value]).tobytes(), piece.more.get(i), piece.kept)
+        for piece in pieces
+        for i, (time_us, value) in enumerate(zip(piece.times_us, piece.values, strict=True))
+    ]
+
+
+def test_what_is_written_is_read_to_the_bit(tmp_path: Path) -> None:
+    digest = _write(tmp_path / "x")
+    with opened(tmp_path / "x") as found:
+        assert (found.digest, found.check()) == (digest, [])
+        assert (found.document(RUN), found.text("logs/1/0.stdout")) == ({"name": "ä"}, b"ab")
+        assert list(found.series) == [_LOSS, _TEXT, _POD]
+        assert _rows(found.read(_LOSS, kept=False)) == _rows(_pieces(_LONG))
+        kept = _rows(found.read(_TEXT))
+        assert _rows(found.read(_LOSS, kept=True)) == kept
+        assert [row[2] for row in kept] == [_MORE[0], None, _MORE[2]]
+        assert _rows(found.read(_POD)) == _rows(_pieces(2))
+
+
+def test_equal_runs_have_equal_archives(tmp_path: Path) -> None:
+    assert _write(tmp_path / "x") == _write(tmp_path / "y")
+    assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
+
+
+def test_no_byte_changes_unseen(tmp_path: Path) -> None:
+    _write(tmp_path / "x", length=100)
+    whole = (tmp_path / "x").read_bytes()
+    for position in random.Random(0).sample(range(len(whole)), 300):  # noqa: S311
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << position % 8
+        (tmp_path / "y").write_bytes(damaged)
+        try:
+            with opened(tmp_path / "y") as found:
+                assert found.check(), position
+        except ArchiveError:
+            pass
+
+
+def test_the_series_that_is_damaged_is_named(tmp_path: Path) -> None:
+    _write(tmp_path / "x")
+    whole = bytearray((tmp_path / "x").read_bytes())
+    # In the first group of rows, which has nothing of the other series.
+    whole[whole.index(b"PAR1") + 100_000] ^= 1
+    (tmp_path / "x").write_bytes(whole)
+    with opened(tmp_path / "x") as found:
+        assert found.check() == ["series loss @ 0 is damaged"]
+        with pytest.raises(ArchiveError, match=r"samples\.parquet is damaged"):
+            list(found.read(_LOSS))
+        assert _rows(found.read(_POD)) == _rows(_pieces(2))
+
+
+def test_what_is_no_archive_or_newer_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x").write_text("PK no zip file")
+    for path in (tmp_path / "x", tmp_path / "missing"):
+        with pytest.raises(ArchiveError, match=r"no archive of a run|cannot be read"), opened(path):
+            pass
+    monkeypatch.setattr(archive, "FORMAT", 2)
+    _write(tmp_path / "x")
+    monkeypatch.undo()
+    newer = pytest.raises(ArchiveError, match=r"format 2, .* reads up to 1: install a newer")
+    with newer, opened(tmp_path / "x"):
+        pass
+
+
+def test_pyarrow_is_imported_for_archives_alone() -> None:
+    code = "import mlbench.archive, mlbench.cli, sys; sys.exit('pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,1 @@
+"""Tests of what the agent hears and reads for unmodified code."""

@@ -1,0 +1,101 @@
+"""What the agent puts in front of every Python of a run, beside what its user has there."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from worker.agent.sources import original
+from worker.agent.sources.loopback import Loopback
+
+_HOOK = original.HOOK / "sitecustomize.py"
+_SHOW = "import json, sys; print(json.dumps([sys.path, sorted(sys.modules)]))"
+_LIBRARY = {
+    "__init__.py": "",
+    "api.py": """
+class ApiClient:
+    def __init__(self): self.url = self.__get_in_cluster_url()
+    def __get_in_cluster_url(self): raise SystemExit("no cluster")
+""",
+    "utils/__init__.py": "",
+    "utils/log_metrics.py": """
+from mlbench_core.api import ApiClient
+class LogMetrics: in_cluster = False
+""",
+}
+
+
+Python = Callable[[str, Path], tuple[str, str]]
+
+
+@pytest.fixture
+def agent() -> Iterator[Loopback]:
+    server = Loopback([], lambda lines: None, print)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def python(agent: Loopback) -> Python:
+    """Runs code as a run does whose user has a folder in PYTHONPATH; returns what it printed."""
+
+    def run(code: str, folder: Path) -> tuple[str, str]:
+        environ = {**os.environ, **original.variables({"PYTHONPATH": str(folder)}, agent)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
+        )
+        return done.stdout, done.stderr
+
+    return run
+
+
+def library(folder: Path, **changed: str) -> Path:
+    """Write what the hook knows of the library, or something else in its place."""
+    for name, text in (_LIBRARY | changed).items():
+        path = folder / "mlbench_core" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def test_other_code_sees_nothing_of_it(python: Python, tmp_path: Path) -> None:
+    with_it = json.loads(python(_SHOW, tmp_path)[0])
+    plain = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", _SHOW], env=plain, capture_output=True, check=True)
+    path, modules = json.loads(done.stdout)
+    assert with_it[0] == path
+    assert set(with_it[1]) - set(modules) <= {"sitecustomize"}
+
+
+def test_the_users_own_sitecustomize_is_run(python: Python, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("mine = 7")
+    assert python("import sitecustomize; print(sitecustomize.mine)", tmp_path) == ("7\n", "")
+
+
+def test_the_library_finds_the_agent_and_reports(
+    python: Python, agent: Loopback, tmp_path: Path
+) -> None:
+    code = """
+from mlbench_core.utils.log_metrics import LogMetrics
+print(LogMetrics.in_cluster, LogMetrics.api.url)
+"""
+    address = f"mlbench:{agent.token}@{agent.url.removeprefix('http://')}"
+    assert python(code, library(tmp_path)) == (f"True {address}\n", "")
+
+
+def test_another_version_of_the_library_is_told_once_and_goes_on(
+    python: Python, tmp_path: Path
+) -> None:
+    changed = {"api.py": "class ApiClient: pass"}
+    said, complaint = python("import mlbench_core.api; print(1)", library(tmp_path, **changed))
+    assert said == "1\n"
+    assert complaint.startswith("MLBench cannot record what this version of mlbench-core reports: ")
+
+
+def test_an_old_python_can_read_it() -> None:
+    ast.parse(_HOOK.read_text(), feature_version=(3, 6))

@@ -1,0 +1,162 @@
+"""The server on the loopback, by real connections."""
+
+import http.client
+import json
+import socket
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import httpx
+import pytest
+
+from worker.agent.sources.loopback import Answer, Line, Loopback, Request, past_proxies
+
+
+class Told:
+    """What a server's route was asked, and what was appended."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.lines: list[Line] = []
+        self.words: list[str] = []
+        self.full = False
+
+    def route(self, request: Request) -> Answer | None:
+        self.requests.append(request)
+        if request.path != "/say":
+            return None
+        return Answer({"heard": len(self.requests)}, lines=[request.fields()], words="heard")
+
+    def append(self, lines: Sequence[Line]) -> None:
+        if self.full:
+            raise OSError("no space left")
+        self.lines += lines
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def loopback(told: Told) -> Iterator[Loopback]:
+    server = Loopback([told.route], told.append, told.words.append)
+    yield server
+    server.close()
+
+
+def connect(loopback: Loopback) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(loopback.url.removeprefix("http://"), timeout=10)
+
+
+def call(
+    connection: http.client.HTTPConnection, token: str, body: bytes = b"{}", path: str = "/say"
+) -> tuple[int, Any]:
+    headers = {"Authorization": f"Bearer {token}"}
+    connection.request("POST", path, body, headers)
+    response = connection.getresponse()
+    return response.status, json.loads(response.read())
+
+
+def test_what_is_said_is_appended_before_it_is_answered(loopback: Loopback, told: Told) -> None:
+    with closing(connect(loopback)) as connection:
+        assert call(connection, loopback.token, b'{"a": 1}') == (200, {"heard": 1})
+        assert told.lines == [{"a": 1}]
+        used = connection.sock
+        assert call(connection, loopback.token, b'{"a": 2}') == (200, {"heard": 2})
+        assert connection.sock is used, "the connection stays open"
+    assert told.words == ["heard"], "once"
+
+
+@pytest.mark.parametrize("form", ["token", "password"])
+def test_the_token_is_taken_as_a_password_too(loopback: Loopback, form: str) -> None:
+    url = loopback.url
+    if form == "password":
+        url = url.replace("//", f"//anyone:{loopback.token}@")
+    headers = {"Authorization": f"Bearer {loopback.token}"} if form == "token" else {}
+    answer = httpx.post(f"{url}/say", json={}, headers=headers)
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "said"),
+    [
+        ("/say", b"[", 400, "the body must be JSON"),
+        ("/say", b"[1]", 400, "the body must be a JSON object"),
+        ("/say", b"[" * 100_000, 400, "nested too deeply"),
+        ("/say", b" " * (9 << 20), 400, "at most 8 MiB"),
+        ("/else", b"{}", 404, "there is nothing at POST /else"),
+    ],
+)
+def test_errors_are_words_and_the_connection_goes_on(
+    loopback: Loopback, told: Told, path: str, body: bytes, status: int, said: str
+) -> None:
+    with closing(connect(loopback)) as connection:
+        found, answer = call(connection, loopback.token, body, path)
+        assert (found, said in answer["message"]) == (status, True), answer
+        assert call(connection, loopback.token)[0] == 200
+    assert told.lines == [{}]
+
+
+def test_others_can_add_nothing(loopback: Loopback, told: Told) -> None:
+    with closing(connect(loopback)) as connection:
+        status, answer = call(connection, "guessed", b'{"a": 1}')
+        assert (status, "needs the token" in answer["message"]) == (401, True)
+    assert not told.requests
+
+
+def test_a_full_disk_is_told(loopback: Loopback, told: Told) -> None:
+    told.full = True
+    with closing(connect(loopback)) as connection:
+        status, answer = call(connection, loopback.token)
+    assert (status, answer["message"]) == (507, "it cannot be recorded: no space left")
+
+
+def test_what_an_ended_process_had_sent_is_still_heard(loopback: Loopback, told: Told) -> None:
+    """Also on connections that were not yet accepted."""
+    body = b'{"a": 1}'
+    request = (
+        f"POST /say HTTP/1.1\r\nAuthorization: Bearer {loopback.token}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    ).encode() + body
+    address = ("127.0.0.1", int(loopback.url.rpartition(":")[2]))
+    for _ in range(50):
+        with socket.create_connection(address) as gone:
+            gone.sendall(request)
+    loopback.close()
+    assert told.lines == [{"a": 1}] * 50
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+
+
+def tunnel(server: Loopback, to: str, token: str) -> http.client.HTTPConnection:
+    """Return a connection through a server."""
+    through, shown = connect(server), b64encode(f"mlbench:{token}".encode()).decode()
+    host, port = to.split(":")
+    through.set_tunnel(host, int(port), {"Proxy-Authorization": f"Basic {shown}"})
+    return through
+
+
+def test_a_process_is_let_out_by_the_token_where_it_may(told: Told, loopback: Loopback) -> None:
+    door = Loopback([], told.append, told.words.append, lets_out=True)
+    assert door.way_out["https_proxy"] == door.url.replace("//", f"//mlbench:{door.token}@")
+    outside = loopback.url.removeprefix("http://")
+    with closing(tunnel(door, outside, door.token)) as through:
+        assert call(through, loopback.token) == (200, {"heard": 1})
+    with pytest.raises(OSError, match="407"):
+        tunnel(door, outside, "wrong").connect()
+    with pytest.raises(OSError, match="502"):
+        tunnel(door, "127.0.0.1:1", door.token).connect()
+    assert loopback.way_out == {}
+    with pytest.raises(OSError, match="407"):
+        tunnel(loopback, outside, loopback.token).connect()
+    door.close()
+
+
+def test_a_proxy_is_not_asked_for_this_machine() -> None:
+    assert past_proxies({"no_proxy": "a"}) == {}
+    assert past_proxies({"https_proxy": "b"}, "c")["NO_PROXY"] == "127.0.0.1,c"
+    around = past_proxies({"HTTP_PROXY": "http://proxy", "no_proxy": "a,b"})
+    assert around == {"no_proxy": "a,b,127.0.0.1", "NO_PROXY": "a,b,127.0.0.1"}

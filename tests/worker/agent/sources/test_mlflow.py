@@ -1,0 +1,132 @@
+"""What MLflow's clients say, as lines of the metrics file; real clients are in integrations/."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from worker.agent.sources.loopback import Answer, Line, Request
+from worker.agent.sources.mlflow import Tracking, setting
+
+MOMENT = 1_763_683_200_123
+
+
+def ask(tracking: Tracking, call: str, fields: object = None, **query: str) -> Answer:
+    method, path = call.split()
+    body = json.dumps(fields).encode() if fields is not None else b""
+    answer = tracking.answer(Request(method, f"/api/2.0/mlflow/{path}", query, body))
+    assert answer is not None
+    return answer
+
+
+def lines_of(call: str, fields: object) -> Sequence[Line]:
+    return ask(Tracking(7), call, fields).lines
+
+
+def metric(key: str, value: object, step: int = 0, timestamp: int = MOMENT) -> dict[str, Any]:
+    return {"key": key, "value": value, "step": step, "timestamp": timestamp}
+
+
+def test_values_keep_their_time_and_step() -> None:
+    assert lines_of("POST runs/log-metric", {**metric("loss", 0.5, 3), "run_id": "7"}) == [
+        {"time": 1_763_683_200.123, "step": 3, "metrics": {"loss": 0.5}}
+    ]
+
+
+def test_a_line_has_the_values_of_one_moment_and_step() -> None:
+    batch = [
+        metric("loss", 0.5, 1),
+        metric("accuracy", "NaN", 1),
+        metric("loss", 0.4, 1),
+        metric("loss", 0.3, 2),
+        metric("accuracy", 90, 2, MOMENT + 1000),
+    ]
+    at = MOMENT / 1000
+    assert lines_of("POST runs/log-batch", {"metrics": batch}) == [
+        {"time": at, "step": 1, "metrics": {"loss": 0.5, "accuracy": "NaN"}},
+        {"time": at, "step": 1, "metrics": {"loss": 0.4}},
+        {"time": at, "step": 2, "metrics": {"loss": 0.3}},
+        {"time": at + 1, "step": 2, "metrics": {"accuracy": 90}},
+    ]
+
+
+def test_what_is_said_again_is_recorded_once() -> None:
+    tracking = Tracking(7)
+    batch = {"metrics": [metric("loss", 0.5, 1)]}
+    assert ask(tracking, "POST runs/log-batch", batch).lines
+    assert not ask(tracking, "POST runs/log-batch", batch).lines
+
+
+def test_the_counter_of_system_metrics_is_no_step() -> None:
+    [line] = lines_of("POST runs/log-metric", metric("system/cpu", 12.5, 4))
+    assert line == {"time": MOMENT / 1000, "metrics": {"system/cpu": 12.5}}
+
+
+def test_parameters_and_the_users_tags_become_settings_and_stay() -> None:
+    tracking = Tracking(7)
+    ask(tracking, "POST runs/create", {"tags": [{"key": "mlflow.user", "value": "me"}]})
+    ask(tracking, "POST runs/log-parameter", {"key": "batch_size", "value": "32"})
+    [line] = ask(tracking, "POST runs/set-tag", {"key": "team", "value": "blue"}).lines
+    assert line == {"settings": {"batch_size": 32, "team": "blue"}}
+    run: Any = ask(tracking, "GET runs/get", run_id="7").body["run"]
+    assert run["info"]["run_id"] == "7"
+    assert run["data"]["params"] == [{"key": "batch_size", "value": "32"}]
+    assert [tag["key"] for tag in run["data"]["tags"]] == ["mlflow.user", "team"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("32", 32),
+        ("0.1", 0.1),
+        ("1e-05", 1e-05),
+        ("True", True),
+        ("None", None),
+        ("1.10", "1.10"),
+        ("007", "007"),
+        ("nan", "nan"),
+        ("adam", "adam"),
+        ("a" * 1025, "a" * 1023 + "…"),
+    ],
+)
+def test_a_setting_is_what_was_made_a_text(text: str, value: object) -> None:
+    found = setting(text)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("call", "fields", "said"),
+    [
+        ("log-metric", {"key": "loss", "value": "much", "timestamp": 1}, "must be a number"),
+        ("log-metric", {"key": "loss", "value": 1}, "a timestamp in milliseconds"),
+        ("log-metric", metric("a" * 201, 1), "1 to 200 characters"),
+        ("log-metric", {**metric("loss", 1), "step": "x"}, "step of metric 'loss'"),
+        ("log-batch", {"metrics": {}}, "metrics must be a list"),
+        ("log-batch", {"params": ["a"]}, "a key and a value"),
+        ("log-parameter", {"key": "a" * 201, "value": ""}, "name of a setting"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused_in_words(call: str, fields: object, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ask(Tracking(7), f"POST runs/{call}", fields)
+
+
+def test_artifacts_are_thrown_away_in_words() -> None:
+    path = "/api/2.0/mlflow-artifacts/artifacts/7/model.pkl"
+    answer = Tracking(7).answer(Request("PUT", path, {}, None))
+    assert answer is not None
+    assert (answer.status, "keeps no artifacts" in answer.words) == (200, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("mlflow-artifacts/artifacts/7/model.pt", 501, "keeps no artifacts"),
+        ("mlflow/registered-models/create", 404, "has no registered-models/create"),
+    ],
+)
+def test_what_mlbench_does_not_have_is_refused_in_words(path: str, status: int, said: str) -> None:
+    answer = Tracking(7).answer(Request("GET", f"/api/2.0/{path}", {}, b""))
+    assert answer is not None
+    assert (answer.status, said in str(answer.body["message"])) == (status, True)

@@ -1,0 +1,99 @@
+"""What MLPerf's lines become."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from worker.agent.sources.mllog import MLLog, Stdout
+
+
+def line(key: str, ms: float = 0, kind: str = "POINT_IN_TIME", **its: Any) -> str:
+    value = its.pop("value", None)
+    fields = {"time_ms": ms, "event_type": kind, "key": key, "value": value, "metadata": its}
+    return f":::MLLOG {json.dumps(fields)}"
+
+
+def start(key: str, ms: float, **its: Any) -> str:
+    return line(key, ms, "INTERVAL_START", **its)
+
+
+def end(key: str, ms: float, **its: Any) -> str:
+    return line(key, ms, "INTERVAL_END", **its)
+
+
+def read(*lines: str) -> list[Any]:
+    log = MLLog()
+    return [made for one in lines for made in log.lines(one.encode())]
+
+
+def test_settings_come_before_the_run_starts_and_values_after() -> None:
+    assert read(
+        line("global_batch_size", 1000, value=96),
+        line("opt_name", 1001, value="sgd"),
+        start("run_start", 2000),
+        line("power", 3000, value=7, step_num=5),
+        line("tracked_stats", 3001, value={"loss": 0.5, "note": "none"}),
+        line("power", 3002, value="high"),
+    ) == [
+        {"time": 1.0, "settings": {"batch_size": 96}},
+        {"time": 1.001, "settings": {"batch_size": 96, "opt_name": "sgd"}},
+        {"time": 3.0, "step": 5, "metrics": {"power": 7}},
+        {"time": 3.001, "metrics": {"loss": 0.5}},
+    ]
+
+
+def test_training_time_leaves_evaluation_out() -> None:
+    found = read(
+        line("target_accuracy", value=0.9),
+        start("run_start", 10_000),
+        start("epoch_start", 10_000, epoch_num=1),
+        start("eval_start", 14_000),
+        line("eval_accuracy", 15_000, value=0.5, samples_count=60),
+        end("eval_stop", 16_000),
+        start("epoch_start", 17_000, epoch_num=2),
+        end("run_stop", 18_000, status="success"),
+    )
+    assert found[0] == {"time": 0, "goal": {"metric": "eval_accuracy", "value": 0.9}}
+    assert [one["metrics"] for one in found[1:]] == [
+        {"epoch": 0, "train_seconds": 0},
+        {"samples": 60, "train_seconds": 4, "eval_accuracy": 0.5},
+        {"epoch": 1, "train_seconds": 5},
+        {"run_status": "success", "train_seconds": 6},
+    ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "an event of :::MLLOG",
+        ":::MLLOG {",
+        ":::MLLOG []",
+        ":::MLLOG " + "[" * 50_000,
+        ':::MLLOG {"key": "a", "value": 1}',
+        ':::MLLOG {"key": "a", "value": 1, "time_ms": "now"}',
+        ':::MLLOG {"key": "a", "value": 1, "time_ms": NaN}',
+        ':::MLLOG {"key": ["a"], "value": 1, "time_ms": 1}',
+        line("a", value=[1]),
+        line("x" * 201, value=1),
+        start("epoch_start", 1, epoch_num="first"),
+    ],
+)
+def test_other_lines_say_nothing(wrong: str) -> None:
+    [found] = read(wrong, line("a", value=1))
+    assert found == {"time": 0, "settings": {"a": 1}}
+
+
+def test_stdout_is_read_by_whole_lines_wherever_the_mark_stands(tmp_path: Path) -> None:
+    path = tmp_path / "stdout"
+    text = f"[rank0]: {line('a', value=1)}\nother\n{line('b', value=2)}\n"
+    path.write_text(text[:50])
+    stdout = Stdout(path)
+    assert stdout.read() == []
+    path.write_text(text)
+    assert [one["settings"] for one in stdout.read()] == [{"a": 1}, {"a": 1, "b": 2}]
+    assert stdout.read() == []
+    path.write_text(f"{line('c', value=3)}\n")
+    assert [one["settings"] for one in stdout.read()] == [{"a": 1, "b": 2, "c": 3}]
+    stdout.close()

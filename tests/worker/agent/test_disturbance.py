@@ -1,0 +1,183 @@
+"""What keeps a rank from its cores is told from counts of the kernel, and from real processes."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlbench.names import DISTURBED_SHARE
+from tests.conftest import wait_for
+from tests.nvml import build_nvml
+from worker.agent import disturbance
+from worker.agent.disturbance import Watch, add, collect, measure
+from worker.agent.kernel import Cores, Process, Snapshot, Thread, parse_process, throttled_seconds
+
+_AGENT = """
+import os, sys, time
+from pathlib import Path
+
+from mlbench.assignment import Assignment
+from worker.agent.attempt import Attempt
+
+folder, core, *command = sys.argv[1:]
+attempt = Attempt.create(
+    Path(folder), Assignment(7, 1, 0, 1, "x", 1, tuple(command), (int(core),), False)
+)
+attempt.start(dict(os.environ), lambda: None, name_others=True)
+while attempt.watch.total is None:
+    time.sleep(0.05)
+attempt.stop()
+attempt.ended.wait()
+print(attempt.file("metrics").read_text())
+"""
+
+
+def snapshot(at: float, running: float = 0.0, waiting: float = 0.0, busy: float = 0.0) -> Snapshot:
+    """Return a moment of a rank with one thread; ``busy`` is the time of its cores."""
+    return Snapshot(
+        at=at,
+        threads={(9, 9): Thread(running, waiting, round(waiting))},
+        own_seconds=running,
+        sibling_seconds=0.0,
+        others={},
+        cores=Cores(busy, 0.0),
+        major_faults=0,
+        throttled_seconds=None,
+        node_pressure={"cpu": waiting},
+        pod_pressure={},
+        hertz=None,
+        gpu_limits=frozenset(),
+    )
+
+
+def process(pid: int, name: str, seconds: float, core: int = 0, began: int = 1) -> Process:
+    return Process(pid, 1, pid, name, began, seconds, 0.0, 0, core)
+
+
+_BEGIN = snapshot(100.0)
+
+
+@pytest.mark.parametrize(
+    ("end", "cores", "waiting", "own"),
+    [
+        # Of ten seconds it ran six and waited four, in which others had its core.
+        (snapshot(110.0, running=6, waiting=4, busy=10), {0}, 4.0, 0.0),
+        # It slept for most of them: a rank waits only when it could run.
+        (snapshot(110.0, running=0.1, waiting=0.2, busy=10), {0}, 0.2, 0.0),
+        # Four threads shared a core that no other had: they waited for each other.
+        (snapshot(110.0, running=10, waiting=30, busy=10), {0}, 0.0, 7.5),
+        # The same with a program that had a fifth of the core.
+        (snapshot(110.0, running=8, waiting=32, busy=10), {0}, 2.0, 6.0),
+        # Two threads on two cores, each of which waited a tenth of the time.
+        (snapshot(110.0, running=18, waiting=2, busy=20), {0, 1}, 1.0, 0.0),
+    ],
+)
+def test_waiting_is_a_part_of_the_time(
+    end: Snapshot, cores: set[int], waiting: float, own: float
+) -> None:
+    found = measure(_BEGIN, end, cores)
+    assert (found.waiting_seconds, found.own_waiting_seconds) == pytest.approx((waiting, own))
+
+
+def test_what_its_own_limit_took_is_no_disturbance() -> None:
+    begin = replace(_BEGIN, throttled_seconds=1.0)
+    end = replace(snapshot(110.0, running=5, waiting=5, busy=40), throttled_seconds=5.0)
+    found = measure(begin, end, {0})
+    assert (found.waiting_seconds, found.own_waiting_seconds) == (1.0, 4.0)
+    assert found.throttled_seconds == 4.0
+
+
+def test_others_are_named_by_what_they_used_on_its_cores() -> None:
+    old = {1: process(1, "stress", 50.0), 2: process(2, "idle", 3.0), 3: process(3, "far", 1.0)}
+    new = {1: process(1, "stress", 57.0), 2: process(2, "idle", 3.0), 3: process(3, "far", 9.0, 1)}
+    new |= {4: process(4, "stress", 2.0), 5: process(5, "reused", 1.0, began=7)}
+    begin = replace(_BEGIN, others=old | {5: process(5, "before", 9.0)})
+    end = replace(snapshot(110.0, running=1, busy=12), others=new, sibling_seconds=2.0)
+    found = measure(begin, end, {0})
+    assert found.top == {"stress": 9.0, "reused": 1.0}
+    # Neither the rank nor its siblings are others.
+    assert found.others_core_seconds == 9.0
+
+
+def test_unknown_is_missing_and_has_no_series() -> None:
+    begin = replace(_BEGIN, cores=None, node_pressure={})
+    known = measure(_BEGIN, snapshot(101.0, waiting=1.0, busy=1.0), {0})
+    unknown = measure(begin, snapshot(101.0, waiting=1.0), {0})
+    total = add(known, unknown)
+    assert (total.seconds, total.waiting_seconds) == (2.0, 2.0)
+    assert (total.others_core_seconds, total.stolen_seconds, total.core_hertz) == (None, None, None)
+    series = {one.name: one for one in collect(total, {"run_id": "7", "rank": "0"})}
+    assert "mlbench_worker_stolen_seconds" not in series
+    [others, own] = series["mlbench_worker_waiting_seconds"].samples
+    assert others.labels == {"run_id": "7", "rank": "0", "cause": "others"}
+    assert (others.value, own.value) == (2.0, 0.0)
+
+
+def test_a_process_is_read_whatever_its_name() -> None:
+    numbers = "S 4 5 6 0 -1 0 0 0 7 1 250 50 20 30 20 0 1 0 888"
+    line = f"12 (a) R (b/c) {numbers} {'0 ' * 16}3 0".encode()
+    assert parse_process(line) == Process(12, 4, 6, "a) R (b", 888, 3.0, 0.5, 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("groups", "file", "text"),
+    [
+        ("0::/pod\n", "pod/cpu.stat", "usage_usec 9\nthrottled_usec 2500000\n"),
+        ("3:cpu,cpuacct:/pod\n", "cpu/pod/cpu.stat", "nr_periods 4\nthrottled_time 2500000000\n"),
+    ],
+)
+def test_throttling_is_read_from_both_versions_of_groups(
+    tmp_path: Path, groups: str, file: str, text: str
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(groups)
+    path = tmp_path / "sys/fs/cgroup" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert throttled_seconds(tmp_path) == 2.5
+
+
+def test_what_keeps_the_clocks_of_gpus_down(tmp_path: Path) -> None:
+    build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
+    ask = "from worker.agent.gpu_clocks import GpuClocks; print(*sorted(GpuClocks().limits()))"
+    environ = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
+    assert subprocess.check_output([sys.executable, "-c", ask], env=environ) == b"heat power\n"
+    environ |= {"NVML_NO_DRIVER": "1"}
+    assert subprocess.check_output([sys.executable, "-c", ask], env=environ) == b"\n"
+
+
+def test_training_begins_with_the_first_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disturbance, "_SHORTEST_SECONDS", 0.01)
+    monkeypatch.setattr(disturbance, "_PAUSE_BY_COST", 0)
+    before: list[float] = []
+
+    def has_recorded() -> bool:
+        assert watch.total is not None
+        before.append(watch.total.seconds)
+        return len(before) > 1
+
+    watch = Watch(7, os.sched_getaffinity(0), has_recorded, name_others=False)
+    watch.start()
+    wait_for(lambda: before[1:] and watch.total and watch.total.seconds > before[1])
+    training = watch.end()
+    assert training is not None
+    assert watch.total is not None
+    assert training.seconds == pytest.approx(watch.total.seconds - before[1])
+    assert training.top == {}
+
+
+def test_a_hog_on_its_core_disturbs_a_rank_and_is_named(tmp_path: Path) -> None:
+    core = str(max(os.sched_getaffinity(0)))
+    hog = tmp_path / "hog"
+    hog.symlink_to("/bin/sh")
+    spin = ("-c", "while :; do :; done")
+    with subprocess.Popen(["taskset", "-c", core, hog, *spin]) as disturbing:
+        told = subprocess.check_output([sys.executable, "-c", _AGENT, tmp_path, core, "sh", *spin])
+        disturbing.kill()
+    found = json.loads(told)["disturbance"]
+    assert found["waiting_seconds"] > DISTURBED_SHARE * found["seconds"]
+    assert "hog" in found["top"]

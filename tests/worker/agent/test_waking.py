@@ -1,0 +1,34 @@
+"""An agent that is woken by a datagram polls at once."""
+
+import threading
+from pathlib import Path
+
+from master.pools.base import PodStatus, wake
+from tests.conftest import free_port, wait_for
+from worker.agent.agent import Agent
+from worker.agent.link import Link, Reply
+from worker.agent.scraped import WorkerCollector
+
+
+class Master(Link):
+    """Counts polls, and asks for the next one in an hour."""
+
+    polls = 0
+
+    def poll(self, *_: object) -> Reply:
+        self.polls += 1
+        return Reply("wait", 3600.0, None)
+
+
+def test_an_agent_is_woken_by_the_controller(tmp_path: Path) -> None:
+    master, port = Master("http://127.0.0.1", "token"), free_port()
+    agent = Agent("w-0", tmp_path, lambda: master, WorkerCollector("w-0"), start_in=tmp_path)
+    agent.listen("127.0.0.1", port)
+    agent.listen("127.0.0.1", port)  # it is taken: that does no harm
+    thread = threading.Thread(target=agent.run)
+    thread.start()
+    wait_for(lambda: master.polls == 1, what="it polls")
+    wake([PodStatus("w-0", 0, "Running", "127.0.0.1", "n", {}, port)])
+    wait_for(lambda: master.polls == 2, what="it polls again")
+    agent.quit()
+    thread.join()

@@ -1,0 +1,67 @@
+"""DDP tells how long it waited, flat gradients lie in one piece, statistics are averaged."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from tests.worker.ranks import finish, start_ranks
+from worker.training.distributed import World
+from worker.training.exchange.base import average_buffers
+from worker.training.exchange.synchronous import Flat
+
+# Rank 1 comes late to each of three steps. Each rank prints how long it waited in the last.
+_LATE = """
+import os, sys, time, torch
+from torch import nn
+from worker.training.distributed import join_world
+from mlbench.options import ExchangeOptions
+from worker.training.exchange import make_exchange
+
+with join_world() as world:
+    model = nn.Linear(4, 4)
+    exchange = make_exchange(ExchangeOptions(sys.argv[1]), model, world)
+    for step in range(3):
+        exchange.clear()
+        loss = exchange.model(torch.rand(2, 4)).sum()
+        time.sleep(world.rank / 3)
+        loss.backward()
+        waited = exchange.waited_seconds()
+        exchange.average()
+    print(waited, flush=True)
+    os._exit(0)
+"""
+
+
+def test_in_the_backward_pass_only_ddp_waits_for_another_rank(tmp_path: Path) -> None:
+    early, late = map(float, finish(start_ranks(tmp_path, 2, "-c", _LATE, "ddp")))
+    assert late < 0.2 < early
+    assert finish(start_ranks(tmp_path, 2, "-c", _LATE, "flat")) == ["0.0\n", "0.0\n"]
+
+
+class Tripling(World):
+    """Two ranks, of which the other always has twice the gradients of this one."""
+
+    def sum_(self, tensor: torch.Tensor) -> None:
+        """Add the other's."""
+        tensor.mul_(3)
+
+
+def test_flat_gradients_lie_in_one_piece_as_their_parameters_do() -> None:
+    model = nn.Conv2d(3, 4, 3)
+    model.weight.data = model.weight.to(memory_format=torch.channels_last)
+    Flat(model, World())
+    weight, bias = model.parameters()
+    assert weight.grad is not None
+    assert bias.grad is not None
+    assert weight.grad.is_contiguous(memory_format=torch.channels_last)
+    assert bias.grad.data_ptr() == weight.grad.data_ptr() + 4 * weight.numel()
+
+
+def test_running_statistics_become_their_mean() -> None:
+    norm = nn.BatchNorm2d(2)
+    norm.running_mean, norm.running_var = torch.tensor([2.0, 4.0]), torch.tensor([6.0, 8.0])
+    average_buffers(norm, Tripling(0, 2))
+    assert norm.running_mean.tolist() == [3.0, 6.0]
+    assert norm.running_var.tolist() == [9.0, 12.0]
+    assert norm.num_batches_tracked == 0

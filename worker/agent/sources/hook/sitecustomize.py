@@ -1,0 +1,124 @@
+"""Leads MLBench's original library to the agent, in every Python of a run.
+
+Python imports this as it starts, since the agent has put this folder into PYTHONPATH. It waits
+until the library is imported, and adapts what looks for a cluster or for folders at the root of the
+file system. The user's code may have an old Python: this is for 3.6 and newer. A Python that does
+not import that library must not notice it, so nothing is imported here that is not loaded anyway.
+"""
+
+# ruff: noqa: PTH110, PTH118, PTH120 - pathlib is not loaded
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+
+_AGENT = os.environ.get("MLBENCH_AGENT", "")
+# The folders that the library uses, and the options that name others.
+_FOLDERS = {
+    "--root-dataset": "/datasets",
+    "--root-checkpoint": "/checkpoint",
+    "--root-output": "/output",
+}
+
+
+def _place(path: str) -> str:
+    """Return a place at the root if it is there, or else one in the worker's own folder."""
+    if os.path.exists(path):
+        return path
+    own = os.path.dirname(os.path.dirname(os.environ["MLBENCH_METRICS_FILE"]))
+    if path == "/datasets":
+        home = os.environ.get("MLBENCH_HOME", own)
+        return os.environ.get("MLBENCH_DATASETS") or os.path.join(home, "datasets")
+    return own + path
+
+
+def _call_the_agent(api: "Any") -> None:
+    """Let a client that looks for the master find the agent."""
+    api.ApiClient._ApiClient__get_in_cluster_url  # noqa: B018 - another version may lack it
+    api.ApiClient._ApiClient__get_in_cluster_url = lambda *_: _AGENT
+
+
+def _report(log_metrics: "Any") -> None:
+    """Report here too: by itself, it reports only where it sees a cluster."""
+    if not log_metrics.LogMetrics.in_cluster:
+        log_metrics.LogMetrics.in_cluster = True
+        log_metrics.LogMetrics.api = log_metrics.ApiClient()
+
+
+def _give_folders(task_args: "Any") -> None:
+    """Let tasks use folders that can be made."""
+    parse = task_args._task_args
+
+    def parse_with_folders(uid: str) -> object:
+        words = [word for name, path in _FOLDERS.items() for word in (name, _place(path))]
+        # In front: of an option that is given twice, the last one counts.
+        sys.argv[1:1] = words
+        return parse(uid)
+
+    task_args._task_args = parse_with_folders
+
+
+def _log_elsewhere(pytorch: "Any") -> None:
+    """Let logs and checkpoints without a name lie where they can be made."""
+    start = pytorch.initialize_backends.__wrapped__
+    start.__defaults__ = tuple(
+        _place(one) if str(one).startswith("/") else one for one in start.__defaults__
+    )
+
+
+_ADAPTED = {
+    "mlbench_core.api": _call_the_agent,
+    "mlbench_core.utils.log_metrics": _report,
+    "mlbench_core.utils.pytorch": _log_elsewhere,
+    "mlbench_core.utils.task_args": _give_folders,
+}
+
+
+class _Finder:
+    """Finds the modules to adapt as all others are found, and adapts them once they are run."""
+
+    def find_spec(
+        self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
+        adapt = _ADAPTED.get(name)
+        if adapt is None:
+            return None
+        others = (getattr(one, "find_spec", None) for one in sys.meta_path if one is not self)
+        found = (find(name, path, target) for find in others if find)
+        spec: ModuleSpec | None = next(filter(None, found), None)
+        if spec is None or spec.loader is None:
+            return spec
+        run = spec.loader.exec_module
+
+        def run_and_adapt(module: "ModuleType") -> None:
+            run(module)
+            try:
+                adapt(module)
+            except Exception as error:
+                # A training goes on, whatever there is.
+                words = "MLBench cannot record what this version of mlbench-core reports:"
+                print(words, repr(error), file=sys.stderr)
+
+        spec.loader.exec_module = run_and_adapt  # type: ignore[method-assign]
+        return spec
+
+
+if _AGENT:
+    sys.meta_path.insert(0, _Finder())
+
+# Here must be no other module's place, and the user may have a sitecustomize too.
+_here = os.path.dirname(__file__)
+sys.path[:] = [place for place in sys.path if place != _here]
+_this = sys.modules.pop(__name__)
+try:
+    __import__(__name__)
+except ImportError as error:
+    if error.name != __name__:
+        raise
+sys.modules.setdefault(__name__, _this)

@@ -1,0 +1,78 @@
+"""The processes of a worker's run, as the kernel tells: who has a file or a connection open."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from mlbench.process import Process, of_worker, this_process
+
+MOST_PROCESSES = 1024
+_MOST_OPEN_FILES = 256
+
+
+def descendants(pid: str = "self") -> Iterator[int]:
+    """Yield the processes that descend from one; by default from the agent."""
+    for path in Path("/proc", pid, "task").glob("*/children"):
+        with suppress(OSError):  # that thread has ended
+            for child in path.read_text().split():
+                yield int(child)
+                yield from descendants(child)
+
+
+def environ_of(pid: int) -> dict[str, str]:
+    """Return the environment that a process began with; an empty one if it has ended."""
+    with suppress(OSError):
+        text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+        return dict(part.partition("=")[::2] for part in text.split("\0"))
+    return {}
+
+
+def has_open(pid: int, path: Path) -> bool:
+    """Check whether a process has a file open."""
+    places: Iterable[os.DirEntry[str]] = islice(entries(Path(f"/proc/{pid}/fd")), _MOST_OPEN_FILES)
+    for entry in places:
+        with suppress(OSError):
+            if Path(entry.path).readlink() == path:
+                return True
+    return False
+
+
+def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield what is in a folder; nothing if it cannot be read."""
+    with suppress(OSError), os.scandir(folder) as found:
+        yield from found
+
+
+def caller(port: int) -> Process | None:
+    """Return the process that has a local TCP port, where its rank is not its worker's."""
+    inodes: dict[str, str] = {}
+    for pid in islice(descendants(), MOST_PROCESSES):
+        inode = _inode(port, pid, inodes)
+        if inode and has_open(pid, Path(f"socket:[{inode}]")):
+            environ = environ_of(pid)
+            process = this_process(environ)
+            return process if process != of_worker(environ) else None
+    return None
+
+
+def _inode(port: int, pid: int, known: dict[str, str]) -> str:
+    """Return the inode of a port's socket in a process's network; "" if it is not there.
+
+    ``known`` has those of the networks that were looked at.
+    """
+    with suppress(OSError):
+        network = str(Path(f"/proc/{pid}/ns/net").readlink())
+        if network not in known:
+            known[network] = _inode_in(Path(f"/proc/{pid}/net/tcp").read_text(), port)
+        return known[network]
+    return ""
+
+
+def _inode_in(table: str, port: int) -> str:
+    for line in table.splitlines()[1:]:  # as proc_net(5) has it
+        fields = line.split()
+        if int(fields[1].rpartition(":")[2], 16) == port:
+            return fields[9]
+    return ""

@@ -1,0 +1,184 @@
+"""TensorBoard's event files below a run's working folder, followed while its processes write them.
+
+A file is of the process whose number its name has, ``events.out.tfevents.TIME.HOST.PID.N``, or else
+of the one that has it open. What other runs wrote in the same folder is none of this one's.
+"""
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from mlbench import names
+from mlbench.process import Process, of_worker, this_process
+from mlbench.tensorboard import DamagedError, read_scalars
+from worker.agent.files import open_regular
+from worker.agent.sources.processes import (
+    MOST_PROCESSES,
+    descendants,
+    entries,
+    environ_of,
+    has_open,
+)
+
+log = logging.getLogger(__name__)
+
+Line = dict[str, object]
+
+_NAME = "events.out.tfevents."
+_RUN = "MLBENCH_RUN_ID"
+# What is looked at in a folder and below it, and followed.
+_MOST_ENTRIES = 2000
+_DEEPEST = 6
+_MOST_FILES = 256
+_MOST_NAMES_BYTES = 1 << 20
+# Looking takes at most a five-hundredth of the time, and comes less and less often.
+_LOOKS = 500
+_LEAST_SECONDS = 1.0
+_LONGEST_SECONDS = 5.0
+
+
+class EventFiles:
+    """The event files that the processes of this worker's run write below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._worker = Process()
+        self._processes: dict[int, Process] = {}
+        self._own_names: dict[int, Path] = {}
+        self._followed: dict[Path, _EventFile] = {}
+        self._bases: dict[int, Path] = {}
+        self._began = time.monotonic()
+        self._look_at = 0.0
+
+    def read(self) -> Iterator[Line]:
+        """Yield the lines of the metrics file for what was written since the last time."""
+        began = time.monotonic()
+        if began > self._look_at:
+            self._know_processes()
+            yield from self._look()
+            ended = time.monotonic()
+            often = min(max((ended - self._began) / 5, _LEAST_SECONDS), _LONGEST_SECONDS)
+            self._look_at = ended + max(often, _LOOKS * (ended - began))
+        for file in self._followed.values():
+            yield from file.read()
+
+    def read_rest(self) -> Iterator[Line]:
+        """Yield the same to the end, once the processes have ended."""
+        self._look_at = 0.0
+        yield from self.read()
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._followed.values():
+            file.close()
+
+    def _know_processes(self) -> None:
+        """Learn the ranks of the agent's descendants; of those that have ended, they stay known."""
+        for pid in islice(descendants(), MOST_PROCESSES):
+            if pid not in self._processes and len(self._processes) < MOST_PROCESSES:
+                environ = environ_of(pid)
+                if _RUN in environ:
+                    self._processes[pid] = this_process(environ)
+                    metrics_file = environ.get(names.ENV_METRICS_FILE, "")
+                    self._own_names[pid] = Path(names.own_names_file(metrics_file, pid))
+                    self._worker = of_worker(environ)
+
+    def _look(self) -> Iterator[Line]:
+        """Look for files of the processes that are not followed yet."""
+        if not self._processes:
+            return
+        for path in sorted(_event_files(self._folder), key=lambda found: found.name):
+            if path in self._followed or len(self._followed) >= _MOST_FILES:
+                continue
+            pid = self._writer(path)
+            file = open_regular(path) if pid is not None else None
+            if pid is None or file is None:
+                continue
+            process = self._processes[pid]
+            prefix = _prefix(self._bases.setdefault(pid, path.parent), path.parent)
+            of_other: Line = {} if process.rank == self._worker.rank else {"rank": process.rank}
+            self._followed[path] = _EventFile(
+                os.fdopen(file, "rb"), path, prefix, of_other, self._own_names[pid]
+            )
+            if process != self._worker:
+                yield {"time": time.time(), "process": asdict(process)}
+
+    def _writer(self, path: Path) -> int | None:
+        """Return the process that writes a file; None if it is none of this worker's."""
+        _, found, rest = path.name.partition(f".{socket.gethostname()}.")
+        number = rest.partition(".")[0]
+        if found and number.isdecimal():
+            return int(number) if int(number) in self._processes else None
+        return next((pid for pid in self._processes if has_open(pid, path)), None)
+
+
+class _EventFile:
+    def __init__(
+        self, file: BinaryIO, path: Path, prefix: str, of_other: Line, own_names: Path
+    ) -> None:
+        self._file = file
+        self._path = path
+        self._prefix = prefix
+        self._of_other = of_other
+        self._own_names = own_names
+        self._damaged = False
+
+    def read(self) -> Iterator[Line]:
+        if self._damaged:
+            return
+        try:
+            own: set[str] | None = None
+            for one in read_scalars(self._file):
+                own = _lines(self._own_names) if own is None else own
+                name = self._prefix + one.tag
+                if name not in own:
+                    fields: Line = {"step": one.step, "metrics": {name: one.value}}
+                    yield {"time": one.time, **self._of_other, **fields}
+        except (DamagedError, OSError) as error:
+            self._damaged = True
+            log.warning("no more of %s is read: it is damaged %s", self._path, error)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _prefix(base: Path, folder: Path) -> str:
+    """Return what tells the tags in a folder from those in a process's first one.
+
+    Keras writes the same tags to ``train`` and ``validation``, PyTorch's ``add_scalars`` to a
+    folder for each value.
+    """
+    if folder == base:
+        return ""
+    below = folder.relative_to(base) if folder.is_relative_to(base) else Path(folder.name)
+    return f"{below}/"
+
+
+def _event_files(folder: Path) -> Iterator[Path]:
+    """Yield the event files below a folder, the nearest first, within bounds."""
+    left, level = _MOST_ENTRIES, [folder]
+    for _ in range(_DEEPEST):
+        deeper: list[Path] = []
+        for place in level:
+            for entry in islice(entries(place), left):
+                left -= 1
+                if entry.name.startswith(_NAME):
+                    yield place / entry.name
+                elif not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                    deeper.append(place / entry.name)
+        level = deeper
+
+
+def _lines(path: Path) -> set[str]:
+    """Return a file's lines; none if it is not there."""
+    file = open_regular(path)
+    if file is None:
+        return set()
+    with os.fdopen(file, "rb") as opened:
+        return set(opened.read(_MOST_NAMES_BYTES).decode(errors="replace").splitlines())
