@@ -146,7 +146,7 @@ BENCHMARKS = {
             "Image classification: a ResNet (v1 or v2, 20 to 56 layers) on CIFAR-10, to 80 % "
             "validation accuracy (light: 70 %).",
             rules={
-                "recipe": ("he-2015", "mlbench-2020"),
+                "recipe": ("he-2015", "mlbench-2020", "one-cycle"),
                 "version": (1, 2),
                 "depth": (20, 32, 44, 56),
                 "goal": (80.0, 70.0),
@@ -159,7 +159,10 @@ BENCHMARKS = {
                     "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
                 ),
             },
-            variants={("recipe", "mlbench-2020"): {"learning_rate": (0.02,)}},
+            variants={
+                ("recipe", "mlbench-2020"): {"learning_rate": (0.02,)},
+                ("recipe", "one-cycle"): {"epochs": (8,)},
+            },
         ),
         Benchmark(
             "imagenet-resnet",

@@ -17,7 +17,7 @@ from mlbench.options import (
     PerplexityOptions,
 )
 
-CifarRecipe = Literal["he-2015", "mlbench-2020"]
+CifarRecipe = Literal["he-2015", "mlbench-2020", "one-cycle"]
 CifarVersion = Literal[1, 2]
 CifarDepth = Literal[20, 32, 44, 56]
 LinearModel = Literal["logistic", "ridge", "svm"]
@@ -33,6 +33,11 @@ FEWEST_ROUNDS = 5
 TRAIN_DIGITS = 1433
 """The handwritten digits that are trained on."""
 
+# What a recipe of CIFAR-10 implies.
+_OF_RECIPE: dict[str, dict[str, Any]] = {
+    "mlbench-2020": {"learning_rate": 0.02},
+    "one-cycle": {"epochs": 8},
+}
 # What the size of an AWD-LSTM implies.
 _OF_SIZE = ("goal", "epochs", "batch_size")
 # PyTorch knows no MPI type for them.
@@ -46,7 +51,7 @@ class Cifar10Options(
     """Train a ResNet on CIFAR-10."""
 
     recipe: CifarRecipe = "he-2015"
-    """The learning rates: those of He et al. 2015, or of MLBench's task in its version of 2020."""
+    """The learning rates: of He et al. 2015, of MLBench's task of 2020, or up and down once."""
     version: CifarVersion = 1
     """Of the architecture: 1 (2015), or 2 (2016, norm and activation before each convolution)."""
     depth: CifarDepth = 20
@@ -61,7 +66,7 @@ class Cifar10Options(
 
     @classmethod
     def _implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        return {"learning_rate": 0.02} if given.get("recipe") == "mlbench-2020" else {}
+        return _OF_RECIPE.get(given.get("recipe", ""), {})
 
     def _rules(self) -> dict[str, bool]:
         return super()._rules() | {

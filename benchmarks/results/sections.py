@@ -44,13 +44,15 @@ SECTIONS = (
         (
             Bench(
                 "results-cifar10",
-                "cifar10-resnet --workers 2 --repeats 5",
-                80,
+                "cifar10-resnet --workers 2 --repeats 5 --set recipe=one-cycle "
+                "--set precision=bf16",
+                45,
             ),
             Bench(
                 "results-cifar10-alone",
-                "cifar10-resnet --workers 1 --repeats 1 --cpus 1",
-                30,
+                "cifar10-resnet --workers 1 --repeats 1 --cpus 1 --set recipe=one-cycle "
+                "--set precision=bf16",
+                16,
             ),
             Bench(
                 "results-cifar10-mlbench",

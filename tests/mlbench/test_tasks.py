@@ -84,4 +84,5 @@ def test_a_bad_value_is_refused(config: type[Options], texts: dict[str, str], sa
 def test_a_recipe_brings_its_learning_rate_unless_one_is_given() -> None:
     assert read(Cifar10Options, {"recipe": "mlbench-2020"}).learning_rate == 0.02
     assert read(Cifar10Options, {"recipe": "mlbench-2020", "learning-rate": "1"}).learning_rate == 1
+    assert read(Cifar10Options, {"recipe": "one-cycle"}).epochs == 8
     assert read(Cifar10Options, {"recipe": "he-2015"}) == Cifar10Options()

@@ -1,4 +1,4 @@
-"""Learning rates: those of Goyal et al. 2017, and those of MLBench's task 1a of 2020."""
+"""Learning rates: of Goyal et al. 2017, of Smith and Topin 2018, of MLBench's task 1a of 2020."""
 
 import bisect
 import math
@@ -8,6 +8,8 @@ from typing import Any
 Schedule = Callable[[int], float]
 """The learning rate of a step; the first step is 0."""
 
+# The share of the steps in which one cycle rises.
+_RISE = 0.25
 # How MLBench calls ReduceLROnPlateau.
 _FACTOR = 0.5
 _THRESHOLD = 0.01
@@ -37,6 +39,19 @@ def scale_linearly(
         if step < warmup_steps:
             return begin + (peak - begin) * step / warmup_steps
         return peak * 0.1 ** bisect.bisect_right(milestones, step)
+
+    return rate
+
+
+def rise_and_fall(peak: float, steps: int) -> Schedule:
+    """Return one cycle (Smith and Topin 2018, Super-Convergence), of straight lines.
+
+    From zero the rate rises to ``peak`` in the first quarter of ``steps``, and then falls to zero.
+    """
+    top = steps * _RISE
+
+    def rate(step: int) -> float:
+        return peak * max(0.0, min((step + 1) / top, (steps - step) / (steps - top)))
 
     return rate
 

@@ -55,6 +55,8 @@ def test_a_recipe_has_a_learning_rate_of_its_own(database: Database) -> None:
         assert violations(chosen | {"learning_rate": other}, benchmark="cifar10-resnet") == [
             f"learning_rate is {other}; the task's rules say {rate}"
         ]
+    [sentence] = violations(settings | {"recipe": "one-cycle"}, benchmark="cifar10-resnet")
+    assert sentence == "epochs is 164; the task's rules say 8"
 
 
 def test_other_data_than_the_standard_is_said_to_be(database: Database) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from worker.training.schedules import PlateauSchedule, scale_linearly
+from worker.training.schedules import PlateauSchedule, rise_and_fall, scale_linearly
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,11 @@ def test_on_imagenet_it_is_that_of_goyal_et_al(workers: int, by_epoch: dict[floa
     )
     found = {epoch: rates(round(epoch * steps)) for epoch in by_epoch}
     assert found == pytest.approx(by_epoch)
+
+
+def test_one_cycle_rises_for_a_quarter_and_ends_near_zero() -> None:
+    rate = rise_and_fall(0.4, 80)
+    assert [rate(step) for step in (0, 19, 20, 50, 80)] == pytest.approx([0.02, 0.4, 0.4, 0.2, 0])
 
 
 @pytest.mark.parametrize(
