@@ -28,7 +28,10 @@ class Trained:
     def values(self, metric: str, rank: int) -> Values:
         """Return the values of a metric with the steps that were recorded with them."""
         steps = {_moment(point): point.number for point in self.series[f"step @ {rank}"]}
-        return [(steps[_moment(p)], p.number) for p in self.series[f"{metric} @ {rank}"]]
+        # Another step in the same millisecond is kept, to the microsecond, as its values are.
+        steps |= {point.date: point.number for point in self.series[f"step @ {rank}"]}
+        points = self.series[f"{metric} @ {rank}"]
+        return [(steps.get(p.date, steps[_moment(p)]), p.number) for p in points]
 
     def last(self, metric: str, rank: int) -> float:
         """Return the last value of a metric."""
@@ -39,13 +42,7 @@ def train(stack: Home, page: str, command: str, folder: Path, num_workers: int =
     """Run a page's script on several workers, and kill the master in the middle with -9."""
     (folder / "train.py").write_text(script_of(page))
     with ApiClient.from_home(stack) as client:
-        run = order_command(
-            client,
-            page,
-            command,
-            num_workers=num_workers,
-            working_dir=str(folder),
-        )
+        run = order_command(client, page, command, num_workers=num_workers, working_dir=str(folder))
         wait_for(lambda: _begun(client, run), 60, "all ranks have begun")
         killed_at = datetime.now(UTC)
         kill_service(stack, "gunicorn", "master.controller")
