@@ -34,7 +34,7 @@ test: install ## run the tests that are done in five minutes
 	$(PYTEST) -m 'not slow and not cluster'
 
 test-all: install ## run all tests but those on a cluster, the slow ones too
-	INTEGRATIONS="$$(scripts/get-integrations.sh)" && export INTEGRATIONS && $(PYTEST)
+	INTEGRATIONS="$$(scripts/get-integrations.sh)" && export INTEGRATIONS && $(PYTEST) $(AGAIN)
 
 check: install ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, shell syntax
 	$(BIN)/ruff check
