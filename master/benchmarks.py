@@ -161,7 +161,7 @@ BENCHMARKS = {
             },
             variants={
                 ("recipe", "mlbench-2020"): {"learning_rate": (0.02,)},
-                ("recipe", "one-cycle"): {"epochs": (8,)},
+                ("recipe", "one-cycle"): {"learning_rate": (0.2,), "epochs": (8,)},
             },
         ),
         Benchmark(

@@ -36,7 +36,7 @@ TRAIN_DIGITS = 1433
 # What a recipe of CIFAR-10 implies.
 _OF_RECIPE: dict[str, dict[str, Any]] = {
     "mlbench-2020": {"learning_rate": 0.02},
-    "one-cycle": {"epochs": 8},
+    "one-cycle": {"learning_rate": 0.2, "epochs": 8},
 }
 # What the size of an AWD-LSTM implies.
 _OF_SIZE = ("goal", "epochs", "batch_size")
@@ -61,7 +61,7 @@ class Cifar10Options(
     worker_batch_size: int = 128
     """Images that each worker takes in a step."""
     learning_rate: float = 0.1
-    """Step size for 128 images in a step (mlbench-2020: 0.02); in proportion for more or fewer."""
+    """Step size for 128 images (mlbench-2020: 0.02, one-cycle: 0.2); in proportion for others."""
     switch_epoch: int = 82
 
     @classmethod

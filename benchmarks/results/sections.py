@@ -134,7 +134,7 @@ SECTIONS = (
         (
             Bench(
                 "results-exchanges-cifar10",
-                "cifar10-resnet --workers 2 --repeats 1 --bandwidth 100 --deadline 2m "
+                "cifar10-resnet --workers 2 --repeats 1 --bandwidth 100 --deadline 90s "
                 f"--set precision=bf16 --sweep exchange={_EXCHANGES}",
                 22,
             ),

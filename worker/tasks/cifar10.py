@@ -14,7 +14,7 @@ more workers the learning rate grows with the batch, over 5 epochs of warm-up (G
 That is the recipe he-2015. With mlbench-2020 the rates are those of MLBench's own task, as its
 repository mlbench-benchmarks has it since November 2020: 0.02 for each worker, reached in log2 of
 their number epochs, and halved, down to 0.02, when the validation loss does not fall; one worker
-trains at 0.02 throughout. With one-cycle (Smith and Topin 2018) it rises from zero to 0.1 for each
+trains at 0.02 throughout. With one-cycle (Smith and Topin 2018) it rises from zero to 0.2 for each
 worker and falls to zero again within 8 epochs: the shortest way to the goal. All else
 is the same; MLBench's model differs in its shortcuts, which are projections, and each of its
 workers stays with its own part of the images.
