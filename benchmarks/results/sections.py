@@ -130,7 +130,8 @@ SECTIONS = (
         "exchanges-cifar10",
         "The same algorithms on CIFAR-10",
         "What each algorithm reaches in the same time, where each of two workers may send "
-        "100 Mbit/s.",
+        "100 Mbit/s. One run of little more than an epoch each tells how fast they are, not how "
+        "well they learn: so early, a few steps change the accuracy by ten points.",
         (
             Bench(
                 "results-exchanges-cifar10",
