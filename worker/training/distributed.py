@@ -26,6 +26,7 @@ from mlbench.options import Backend, DeviceOptions, ImageModelOptions, ModelOpti
 # PyTorch waits 30 minutes. A step takes seconds at most, so a peer this late will not come.
 _TIMEOUT = timedelta(seconds=60)
 _LOOK_SECONDS = 0.2
+_PIECE = 32 * 1024  # values
 _CPU = torch.device("cpu")
 
 T = TypeVar("T")
@@ -72,13 +73,17 @@ class World:
         return [of_rank.to(tensor.device) for of_rank in gathered]
 
     def swap(self, tensor: torch.Tensor, peers: Sequence[int]) -> list[torch.Tensor]:
-        """Send ``tensor`` to each of the peers, and return what each of them sends at once."""
+        """Send ``tensor`` to each of the peers, and return what each of them sends at once.
+
+        In pieces, by turns: on gloo a large message waits until the other direction's has passed.
+        """
         own = tensor.to(self.device)
         received = [torch.empty_like(own) for _ in peers]
         messages = [
-            message
+            dist.P2POp(operation, piece, peer)
             for peer, buffer in zip(peers, received, strict=True)
-            for message in (dist.P2POp(dist.isend, own, peer), dist.P2POp(dist.irecv, buffer, peer))
+            for pieces in zip(own.split(_PIECE), buffer.split(_PIECE), strict=True)
+            for operation, piece in zip((dist.isend, dist.irecv), pieces, strict=True)
         ]
         with self.noticing_lost_peers():
             for work in dist.batch_isend_irecv(messages):

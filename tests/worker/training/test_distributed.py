@@ -17,7 +17,7 @@ from tests.conftest import free_port
 from tests.worker.ranks import finish, start_ranks
 from worker.training.distributed import DeviceError, World, WorldError, join_world, set_up
 
-# Each rank adds 10^rank. It prints the sum, rank 0's number, and where it listens.
+# Each rank adds 10^rank, and swaps values. It prints what came of it, and where it listens.
 _TALK = """
 import os, psutil, torch
 from worker.training.distributed import join_world
@@ -28,7 +28,9 @@ with join_world() as world:
     world.broadcast_(first)
     listening = {c.laddr.ip for c in psutil.Process().net_connections() if c.status == "LISTEN"}
     interface = os.environ["GLOO_SOCKET_IFNAME"]
-    print(mine.item(), first.item(), torch.get_num_threads(), interface[:2], *listening)
+    theirs = world.swap(many := torch.arange(70_000) * (1 + world.rank), [1 - world.rank])[0]
+    sent = theirs.equal(many * (2 - world.rank) // (1 + world.rank))
+    print(mine.item(), first.item(), torch.get_num_threads(), interface[:2], *listening, sent)
 """
 
 # Rank 1 joins, and then neither takes part nor ends.
@@ -52,9 +54,9 @@ def test_alone_there_is_nobody_to_talk_to() -> None:
         assert values.tolist() == [1.0, 2.0]
 
 
-def test_ranks_sum_and_share_on_loopback_with_the_threads_they_were_given(tmp_path: Path) -> None:
+def test_ranks_sum_share_and_swap_on_loopback_with_the_threads_they_were_given(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, "-c", _TALK)
-    assert [rank.output() for rank in ranks] == [("11.0 1.0 1 lo 127.0.0.1\n", "")] * 2
+    assert [rank.output() for rank in ranks] == [("11.0 1.0 1 lo 127.0.0.1 True\n", "")] * 2
 
 
 @pytest.mark.parametrize(
