@@ -82,7 +82,7 @@ class World:
         messages = [
             dist.P2POp(operation, piece, peer)
             for peer, buffer in zip(peers, received, strict=True)
-            for pieces in zip(own.split(_PIECE), buffer.split(_PIECE), strict=True)
+            for pieces in zip(torch.split(own, _PIECE), torch.split(buffer, _PIECE), strict=True)
             for operation, piece in zip((dist.isend, dist.irecv), pieces, strict=True)
         ]
         with self.noticing_lost_peers():

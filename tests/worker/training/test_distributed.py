@@ -54,7 +54,7 @@ def test_alone_there_is_nobody_to_talk_to() -> None:
         assert values.tolist() == [1.0, 2.0]
 
 
-def test_ranks_sum_share_and_swap_on_loopback_with_the_threads_they_were_given(tmp_path: Path) -> None:
+def test_ranks_talk_on_loopback_with_the_threads_they_were_given(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, "-c", _TALK)
     assert [rank.output() for rank in ranks] == [("11.0 1.0 1 lo 127.0.0.1 True\n", "")] * 2
 
