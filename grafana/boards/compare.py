@@ -16,8 +16,6 @@ from grafana.transformations import averaged_over, in_parts, since_start
 from mlbench import names, palette
 
 _RUNS: Final = 'run_id=~"$run_id"'
-# All ranks record the same value for the whole validation set; posted values have no rank.
-_MEASURED: Final = f'mlbench_run_metric{{{_RUNS},metric="$metric",rank=~"0|"}}'
 _PHASES: Final = "|".join(names.phase_metric(phase) for phase in names.PHASES)
 
 # Metrics of each step, and totals: they are no results, and have far too many values.
@@ -31,6 +29,12 @@ _NO_RESULT: Final = "|".join(
         names.TRAIN_SECONDS,
         _PHASES,
     )
+)
+
+# All ranks record the same value for the whole validation set; posted values have no rank. An
+# address may ask for a metric of each step, which would keep a browser busy for minutes.
+_MEASURED: Final = (
+    f'mlbench_run_metric{{{_RUNS},metric="$metric",metric!~"{_NO_RESULT}",rank=~"0|"}}'
 )
 
 # Each run with the labels "run" (number, name, workers) and "workers" (benchmark, workers).
@@ -122,7 +126,7 @@ LEARNING: Final = (
         points=VisibilityMode.ALWAYS,
         transformations=since_start(("value", "goal"), "start", "run", "time since start"),
         overrides={"/^goal/": dashed(palette.GOAL)},
-        no_value="Choose runs that record this metric",
+        no_value="Choose runs that record this metric; metrics of each step are on a run's board",
     ),
     bars(
         "Time to goal",
