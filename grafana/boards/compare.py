@@ -126,7 +126,7 @@ LEARNING: Final = (
         points=VisibilityMode.ALWAYS,
         transformations=since_start(("value", "goal"), "start", "run", "time since start"),
         overrides={"/^goal/": dashed(palette.GOAL)},
-        no_value="Choose runs that record this metric; metrics of each step are on a run's board",
+        no_value="Choose runs that record this metric",
     ),
     bars(
         "Time to goal",

@@ -28,18 +28,18 @@ export function boardOf(/** @type {string} */ page) {
   return `/d/mlbench-${BOARDS.includes(page) ? page : "runs"}`;
 }
 
-/** @returns {string} the dashboard of comparisons, with these runs, their metric and time. */
+/** @returns {string} the dashboard of comparisons, with these runs, their goal and time. */
 export function comparisonUrl(
   /** @type {string} */ base,
   /** @type {{ comparison: Comparison, manifests: Manifest[] }} */ { comparison, manifests },
-  /** @type {string} */ metric,
 ) {
   const isOver = manifests.every((one) => one.finished_at);
   const starts = manifests.map((one) => Date.parse(one.started_at ?? one.created_at));
   const ends = manifests.map((one) => Date.parse(one.finished_at));
   const params = {
     "var-run_id": comparison.results.map((one) => one.run_id),
-    "var-metric": metric || comparison.results.find((one) => one.target)?.target.metric,
+    // Not the one chosen on the page: of thousands of values, one for each step, it draws none.
+    "var-metric": comparison.results.find((one) => one.target)?.target.metric,
     from: Math.min(...starts),
     to: isOver ? Math.max(...ends) : "now",
   };

@@ -105,7 +105,7 @@ async function showLinks(ids) {
   const url = await grafana;
   const link = byId("grafana");
   link.hidden = !url || !found;
-  if (!link.hidden) link.href = comparisonUrl(url, found, view.metric);
+  if (!link.hidden) link.href = comparisonUrl(url, found);
 }
 
 function start() {
