@@ -30,12 +30,11 @@ _NO_RESULT: Final = "|".join(
         _PHASES,
     )
 )
+_IS_RESULT: Final = f'metric!~"{_NO_RESULT}"'
 
 # All ranks record the same value for the whole validation set; posted values have no rank. An
 # address may ask for a metric of each step, which would keep a browser busy for minutes.
-_MEASURED: Final = (
-    f'mlbench_run_metric{{{_RUNS},metric="$metric",metric!~"{_NO_RESULT}",rank=~"0|"}}'
-)
+_MEASURED: Final = f'mlbench_run_metric{{{_RUNS},metric="$metric",{_IS_RESULT},rank=~"0|"}}'
 
 # Each run with the labels "run" (number, name, workers) and "workers" (benchmark, workers).
 _BY: Final = " \N{MULTIPLICATION SIGN}"
@@ -103,7 +102,7 @@ _EFFICIENCY = f"({_SPEEDUP}) / ({_IDEAL})"
 _SOONER = f"{_baseline_of(_TIME_TO_GOAL)} / on (benchmark) group_right () ({_TIME_TO_GOAL})"
 
 _GOAL_METRICS = f"count by (metric) ({latest(f'mlbench_run_goal{{{_RUNS}}}')})"
-_RESULTS = f'mlbench_run_metric{{{_RUNS},metric!~"{_NO_RESULT}"}}'
+_RESULTS = f"mlbench_run_metric{{{_RUNS},{_IS_RESULT}}}"
 _METRICS = f"{_GOAL_METRICS} or count by (metric) ({latest(_RESULTS)}) * 0"
 
 LEARNING: Final = (

@@ -21,10 +21,10 @@ workers stays with its own part of the images.
 Goal: ``val_global_Prec@1`` of 80 % (light: 70 %), evaluated after each epoch.
 
 He et al. report 91.25 % after all epochs with ResNet-20. No trial on the standard archive was made
-with this implementation, and none of all epochs. On one of images that had been JPEG files, with
-bf16, two workers reach 80 % with one-cycle after 7 or 8 epochs (5 of 5 seeds: docs/results.md), and
-have 75 % after 9 with mlbench-2020 (seed 0); one worker with he-2015 has 52, 61, 64, 70 and 73 %
-after the first five (seed 1). On two cores of an AMD EPYC (family 26) at 2.6 GHz it trains
+with this implementation, and none of all epochs. On one of images that had been JPEG files, two
+workers with one-cycle and bf16 reach 80 % after 7 or 8 epochs (5 of 5 seeds), and one worker with
+mlbench-2020 after 20 (seed 1; both: docs/results.md); one with he-2015 and bf16 has 52, 61, 64, 70
+and 73 % after the first five (seed 1). On two cores of an AMD EPYC (family 26) at 2.6 GHz it trains
 ResNet-20 on 790 images a second (720 to 950 in 7 trials), on 1,160 with bf16 (990 to 1,330); on two
 of an Intel Xeon without AMX, on 650 to 670, and on 470 with bf16.
 """

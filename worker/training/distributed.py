@@ -26,7 +26,7 @@ from mlbench.options import Backend, DeviceOptions, ImageModelOptions, ModelOpti
 # PyTorch waits 30 minutes. A step takes seconds at most, so a peer this late will not come.
 _TIMEOUT = timedelta(seconds=60)
 _LOOK_SECONDS = 0.2
-_PIECE = 32 * 1024  # values
+_PIECE = 32 * 1024  # values of a message to a neighbour
 _CPU = torch.device("cpu")
 
 T = TypeVar("T")
@@ -79,11 +79,12 @@ class World:
         """
         own = tensor.to(self.device)
         received = [torch.empty_like(own) for _ in peers]
+        pieces = torch.split(own, _PIECE)
         messages = [
-            dist.P2POp(operation, piece, peer)
+            message
             for peer, buffer in zip(peers, received, strict=True)
-            for pieces in zip(torch.split(own, _PIECE), torch.split(buffer, _PIECE), strict=True)
-            for operation, piece in zip((dist.isend, dist.irecv), pieces, strict=True)
+            for out, into in zip(pieces, torch.split(buffer, _PIECE), strict=True)
+            for message in (dist.P2POp(dist.isend, out, peer), dist.P2POp(dist.irecv, into, peer))
         ]
         with self.noticing_lost_peers():
             for work in dist.batch_isend_irecv(messages):

@@ -28,8 +28,8 @@ with join_world() as world:
     world.broadcast_(first)
     listening = {c.laddr.ip for c in psutil.Process().net_connections() if c.status == "LISTEN"}
     interface = os.environ["GLOO_SOCKET_IFNAME"]
-    theirs = world.swap(many := torch.arange(70_000) * (1 + world.rank), [1 - world.rank])[0]
-    sent = theirs.equal(many * (2 - world.rank) // (1 + world.rank))
+    [theirs] = world.swap(torch.arange(70_000) + world.rank, [1 - world.rank])
+    sent = theirs.equal(torch.arange(70_000) + 1 - world.rank)
     print(mine.item(), first.item(), torch.get_num_threads(), interface[:2], *listening, sent)
 """
 

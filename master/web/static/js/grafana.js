@@ -38,7 +38,7 @@ export function comparisonUrl(
   const ends = manifests.map((one) => Date.parse(one.finished_at));
   const params = {
     "var-run_id": comparison.results.map((one) => one.run_id),
-    // Not the one chosen on the page: of thousands of values, one for each step, it draws none.
+    // Not what is chosen on the page: of metrics of each step the dashboard draws none.
     "var-metric": comparison.results.find((one) => one.target)?.target.metric,
     from: Math.min(...starts),
     to: isOver ? Math.max(...ends) : "now",
