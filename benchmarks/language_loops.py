@@ -61,7 +61,7 @@ def plain_gpt() -> Callable[[], None]:
             optimizer.zero_grad()
             logits = model(rows.tokens).flatten(0, 1)
             loss = functional.cross_entropy(logits, rows.following.flatten())
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]  # PyTorch states no types
             clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             loss.item()

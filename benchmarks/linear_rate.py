@@ -108,7 +108,7 @@ def _autograd(batches: "list[tuple[torch.Tensor, torch.Tensor]] | DataLoader[obj
     for rows, labels in batches:
         optimizer.zero_grad()
         loss = functional.softplus(-labels * model(rows).squeeze(1)).mean()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # PyTorch states no types
         optimizer.step()
     return _SLOW_STEPS * _BATCH / (time.perf_counter() - begin)
 

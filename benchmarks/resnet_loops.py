@@ -62,7 +62,7 @@ def plain() -> Callable[[], None]:
         for _ in range(STEPS):
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(batch.images), batch.labels)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]  # PyTorch states no types
             optimizer.step()
             loss.item()
 
@@ -71,10 +71,10 @@ def plain() -> Callable[[], None]:
 
 def mlbench_core() -> Callable[[], None]:
     """Return MLBench's own: its ResNet, its optimizer, its loop's metrics, without its tracker."""
-    from mlbench_core.controlflow.pytorch import compute_train_batch_metrics  # noqa: PLC0415
-    from mlbench_core.evaluation.pytorch.metrics import TopKAccuracy  # noqa: PLC0415
-    from mlbench_core.models.pytorch.resnet import ResNetCIFAR  # noqa: PLC0415
-    from mlbench_core.optim.pytorch.centralized import CustomCentralizedOptimizer  # noqa: PLC0415
+    from mlbench_core.controlflow.pytorch import compute_train_batch_metrics  # noqa: PLC0415 - may be missing
+    from mlbench_core.evaluation.pytorch.metrics import TopKAccuracy  # noqa: PLC0415 - may be missing
+    from mlbench_core.models.pytorch.resnet import ResNetCIFAR  # noqa: PLC0415 - may be missing
+    from mlbench_core.optim.pytorch.centralized import CustomCentralizedOptimizer  # noqa: PLC0415 - may be missing
 
     model = ResNetCIFAR(20, bottleneck=False, num_classes=10, version=1)
     optimizer = CustomCentralizedOptimizer(

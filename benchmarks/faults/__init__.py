@@ -75,7 +75,7 @@ def _row(stack: Stack, fault: str, database: str, make: _Disturb) -> Row:
 
 
 def _kill_at_random(stack: Stack, ledger: Ledger) -> None:
-    disturb.kill_at_random(stack, _KILLS, random.Random(_SEED), ledger.keep_going)  # noqa: S311
+    disturb.kill_at_random(stack, _KILLS, random.Random(_SEED), ledger.keep_going)  # noqa: S311 - no secret
 
 
 def _forgotten(stack: Stack, database: str) -> Row:

@@ -8,8 +8,8 @@ import random
 import sys
 from datetime import UTC, datetime, timedelta
 
-import django  # type: ignore[import-not-found]
-from django.core.management import call_command  # type: ignore[import-not-found]
+import django  # type: ignore[import-not-found]  # not in .venv
+from django.core.management import call_command  # type: ignore[import-not-found]  # not in .venv
 
 _INTERVAL = timedelta(seconds=0.1)
 
