@@ -18,6 +18,8 @@ from mlbench.stated import Setting, reaches
 
 # The shortest time between updates of the scraped totals. Scrapes come every few seconds.
 _PUBLISH_SECONDS = 0.25
+# The longest time of training between two recordings of the totals.
+_TOTALS_SECONDS = 1.0
 
 # Prometheus holds one value of a series per millisecond. The totals wait for the next one, as
 # ``train_seconds`` may have been recorded with an accuracy just before.
@@ -96,6 +98,7 @@ class Tracker:
         self._start_clock()
         self._goal: tuple[str, float, bool] | None = None
         self._published = _Published()
+        self._recorded_at = perf_counter()
 
         path = environ.get(names.ENV_METRICS_FILE)
         self._recorder = Recorder(Path(path), environ) if path else None
@@ -185,7 +188,10 @@ class Tracker:
         self.log({names.EPOCH: number, **self._cumulative()}, step=self.steps)
 
     def step(self, samples: int, **metrics: Value) -> None:
-        """Mark the end of a training step over ``samples`` samples, and record its metrics."""
+        """Mark the end of a training step over ``samples`` samples, and record its metrics.
+
+        Once a second, the totals so far are recorded with them.
+        """
         self.steps += 1
         self.samples += samples
         if self._totals is not None:
@@ -194,6 +200,10 @@ class Tracker:
             self._last_step = now
             if perf_counter() - self._published.at > _PUBLISH_SECONDS:
                 self._publish()
+        if self._recorder is not None and perf_counter() - self._recorded_at > _TOTALS_SECONDS:
+            # With the step that they are of, so a process that is killed leaves both.
+            self._logged = self._cumulative()
+            metrics |= self._logged
         if metrics:
             self.log(metrics, step=self.steps)
 
@@ -300,6 +310,8 @@ class Tracker:
             self.goal_reached, self.goal_seconds = True, seconds
 
     def _cumulative(self) -> dict[str, Value]:
+        """Return the totals so far, which are about to be recorded."""
+        self._recorded_at = perf_counter()
         phases = {names.phase_metric(p): seconds for p, seconds in self.phase_seconds().items()}
         # A step may not have told its samples: then nobody knows them.
         samples = {names.SAMPLES: self.samples} if self.samples else {}

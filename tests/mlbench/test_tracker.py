@@ -107,12 +107,25 @@ def test_a_step_is_counted_and_metrics_are_recorded(tracker: Tracker, path: Path
 def test_an_epoch_records_the_totals_so_far(clock: Clock, tracker: Tracker, path: Path) -> None:
     tracker.epoch(0)
     with tracker.phase("forward"):
-        clock.advance(2.0)
+        clock.advance(0.5)
     tracker.step(samples=32)
     tracker.epoch(1)
     assert [(line["step"], line["metrics"]) for line in lines(path)] == [
         (0, {"epoch": 0.0, "train_seconds": 0.0}),
-        (1, {"epoch": 1.0, "samples": 32.0, "train_seconds": 2.0, "forward_seconds": 2.0}),
+        (1, {"epoch": 1.0, "samples": 32.0, "train_seconds": 0.5, "forward_seconds": 0.5}),
+    ]
+
+
+def test_steps_record_the_totals_once_a_second(clock: Clock, tracker: Tracker, path: Path) -> None:
+    for _ in range(3):
+        with tracker.phase("forward"):
+            clock.advance(0.75)
+        tracker.step(samples=32, train_loss=0.5)
+    totals = {"samples": 64.0, "train_seconds": 1.5, "forward_seconds": 1.5}
+    assert [(line["step"], line["metrics"]) for line in lines(path)] == [
+        (1, {"train_loss": 0.5}),
+        (2, {"train_loss": 0.5, **totals}),
+        (3, {"train_loss": 0.5}),
     ]
 
 
@@ -166,19 +179,19 @@ def test_the_line_with_the_goals_metric_has_the_training_time(
 ) -> None:
     tracker.goal("acc", 97.0)
     tracker.epoch(0)
-    clock.advance(3.0)
+    clock.advance(0.5)
     tracker.step(samples=1, train_loss=0.5)
     with tracker.phase("evaluation"):
         clock.advance(9.0)
         tracker.log(acc=98.0)
     clock.advance(1.0)
     tracker.step(samples=1, acc=98.0)
-    assert tracker.goal_seconds == 3.0
+    assert tracker.goal_seconds == 0.5
     assert lines(path)[0]["goal"] == {"metric": "acc", "value": 97.0, "lower_is_better": False}
     assert metrics(path)[1:] == [
         {"train_loss": 0.5},
-        {"train_seconds": 3.0, "acc": 98.0},
-        {"train_seconds": 4.0, "acc": 98.0},
+        {"train_seconds": 0.5, "acc": 98.0},
+        {"samples": 2.0, "train_seconds": 1.5, "evaluation_seconds": 9.0, "acc": 98.0},
     ]
 
 
@@ -203,13 +216,13 @@ def test_a_restarted_training_goes_on_from_the_totals(clock: Clock, path: Path) 
     clock.advance(20.0)  # set-up, until the first epoch
     tracker.epoch(1)
     with tracker.phase("forward"):
-        clock.advance(2.0)
+        clock.advance(0.5)
     tracker.step(samples=16)
     with tracker.phase("evaluation"):
         clock.advance(5.0)
     tracker.close()
     before = {"samples": 32.0, "train_seconds": 3.0, "forward_seconds": 3.0}
-    after = {"samples": 48.0, "train_seconds": 5.0, "forward_seconds": 5.0}
+    after = {"samples": 48.0, "train_seconds": 3.5, "forward_seconds": 3.5}
     assert [(line["step"], line["metrics"]) for line in lines(path)] == [
         (1, {"epoch": 1.0, **before, "evaluation_seconds": 7.0}),
         (2, {**after, "evaluation_seconds": 12.0}),
