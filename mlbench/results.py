@@ -82,6 +82,37 @@ class Curve(Record):
 
 
 @dataclass(frozen=True)
+class RankResult(Record):
+    """What one rank did until it recorded its last totals."""
+
+    rank: int
+    steps: int | None
+    """None where its totals name no step."""
+    samples: float | None
+    training_seconds: float | None
+    """Evaluation left out."""
+    step_seconds: float | None
+    """The mean of a step."""
+    compute_seconds: float | None
+    """The mean of a step, communication left out; None where that was not measured."""
+    communication_share: float | None
+    """Of the training time, from 0 to 1."""
+    phases: Mapping[str, float]
+    """Seconds in each phase; ``other`` is training time in none."""
+    waiting_share: float | None
+    """Of the time of the latest attempt, from 0 to 1: it waited for a core that others had."""
+
+
+@dataclass(frozen=True)
+class Slowest(Record):
+    """The rank that holds up the others."""
+
+    rank: int
+    factor: float
+    """Its time of a step, communication left out where known, by the median of the others."""
+
+
+@dataclass(frozen=True)
 class Result(Record):
     """The figures of one run, computed from its stored series."""
 
@@ -104,7 +135,7 @@ class Result(Record):
     best_value: float | None
     epochs: int | None
     samples: float | None
-    """Over all ranks."""
+    """Over all ranks; None where one that trained has not recorded its own."""
     training_seconds: float | None
     """Evaluation left out; the mean over the ranks."""
     wall_seconds: float | None
@@ -139,6 +170,12 @@ class Result(Record):
     """By a rank, to exchange gradients or weights: the mean over steps and ranks."""
     swept: Mapping[str, str] = field(default_factory=dict)
     """The values of what its set sweeps, as they were given."""
+    step_seconds: float | None = None
+    """The mean time of a step over the ranks, evaluation left out."""
+    ranks: tuple[RankResult, ...] = ()
+    """Those that recorded totals."""
+    slowest: Slowest | None = None
+    """None where all take about as long, and where not all of them ended their last step."""
 
     @property
     def title(self) -> str:

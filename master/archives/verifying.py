@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from master.archives.contents import to_piece
@@ -22,7 +23,6 @@ from master.results.query import (
     columns_of,
     context_of,
     machines_of,
-    selection_of,
 )
 from mlbench import names
 from mlbench.archive import ROWS, RUN, Archive, ArchiveError, SeriesName, digest_of
@@ -49,9 +49,7 @@ def recompute(archive: Archive, query: ResultQuery) -> Result:
     run, ranks = Run(**rows["run"][0]), [Rank(**row) for row in rows["rank"]]
     machines = machines_of([rank for rank in ranks if rank.attempt == run.attempt])
     context = context_of(run, ranks, query, run.energy_joules, machines)
-    if run.started_at is None:
-        return evaluate(context, {})
-    return evaluate(context, columns_of(archived.series_of(archive, selection_of(context))))
+    return evaluate(context, columns_of(context, partial(archived.series_of, archive)))
 
 
 def _check_counts(archive: Archive) -> list[str]:

@@ -42,6 +42,10 @@ class SeriesReader:
     _checked: dict[object, float] = field(default_factory=dict)
 
     def run(self, run_id: int, selection: Selection) -> NamedSeries:
+        """Yield a run's series, with what was added after its end."""
+        yield from self.recorded(run_id, selection)
+
+    def recorded(self, run_id: int, selection: Selection) -> NamedSeries:
         """Yield a run's series: ``train_loss @ 0`` for a rank's, else ``train_loss``."""
         run = Run.get_or_none(Run.id == run_id, Run.origin.is_null(False))
         if run is None:

@@ -5,19 +5,19 @@ from dataclasses import dataclass, replace
 
 from master.models import Rank, Run
 from master.results.accuracy import Accuracy, Evaluation
-from master.results.columns import ByRank, Column, Columns, by_rank, finite_by_rank
+from master.results.columns import ByRank, Columns, by_rank, finite_by_rank
 from master.results.dates import dates_of
 from master.results.disturbance import disturbances
 from master.results.division import division
+from master.results.ranks import rank_results, slowest_of, value_at, with_other
 from master.results.statistics import mean_or_none, ratio
 from mlbench import names
-from mlbench.names import PHASES
+from mlbench.names import ACTIVE_STATES, PHASES
 from mlbench.records import Goal
 from mlbench.results import Cost, Result
 
 # A larger number is no count of epochs.
 _LARGEST_COUNT = 2**53
-_OTHER = "other"
 
 TOTALS = (
     names.TRAIN_SECONDS,
@@ -63,9 +63,11 @@ def evaluate(context: RunContext, series: Columns) -> Result:
     reached = accuracy.reached() if accuracy else None
     clocks = finite_by_rank(series, names.TRAIN_SECONDS)
     done = finite_by_rank(series, names.SAMPLES)
-    samples = _last_values(done)
+    # The samples of some ranks would pass for those of all.
+    samples = _last_values(done) if "" in done or done.keys() >= clocks.keys() else []
     phases, communication_share = _phases(series, clocks)
     disturbed = disturbances(context.ranks)
+    ranks = rank_results(series, disturbed)
     return Result(
         run_id=run.id,
         name=run.name,
@@ -103,6 +105,9 @@ def evaluate(context: RunContext, series: Columns) -> Result:
             _last_values(finite_by_rank(series, names.BYTES_PER_STEP))
         ),
         swept=run.swept,
+        step_seconds=mean_or_none([one.step_seconds for one in ranks if one.step_seconds]),
+        ranks=ranks,
+        slowest=slowest_of(ranks, series, has_ended=run.state not in ACTIVE_STATES),
     )
 
 
@@ -145,11 +150,7 @@ def _phases(series: Columns, clocks: ByRank) -> tuple[dict[str, float], float | 
     }
     training_seconds = _clocked(list(totals.values()), clocks)
     share = ratio(phases.get("communication"), training_seconds)
-    if phases and training_seconds is not None:
-        # Evaluation is no training time.
-        known = sum(seconds for phase, seconds in phases.items() if phase != "evaluation")
-        phases[_OTHER] = max(0.0, training_seconds - known)
-    return phases, share
+    return with_other(phases, training_seconds), share
 
 
 def _clocked(totals: Sequence[ByRank], clocks: ByRank) -> float | None:
@@ -161,14 +162,8 @@ def _clocked(totals: Sequence[ByRank], clocks: ByRank) -> float | None:
     for ranks in totals:
         for rank, column in ranks.items():
             last_us[rank] = max(column.times_us[-1], last_us.get(rank, column.times_us[-1]))
-    at_totals = [_value_at(clocks[rank], at) for rank, at in last_us.items() if rank in clocks]
+    at_totals = [value_at(clocks[rank], at) for rank, at in last_us.items() if rank in clocks]
     return mean_or_none(at_totals or _last_values(clocks))
-
-
-def _value_at(clock: Column, time_us: int) -> float:
-    """Return a clock's value in a millisecond or the next value; the last one if none follows."""
-    position = clock.first_from(time_us // 1000 * 1000)
-    return clock.values[min(position, len(clock.values) - 1)]
 
 
 def _epochs(series: Columns, until_us: int | None = None) -> int | None:

@@ -1,6 +1,6 @@
 """Gathering what results and comparisons are computed from, and computing them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from master import run_time, runs, sets
@@ -13,6 +13,7 @@ from master.results.columns import Columns, to_columns
 from master.results.division import rule_violations
 from master.results.evaluate import TOTALS, RunContext, evaluate
 from master.results.facts import Machine, facts_of
+from master.results.ranks import last_totals_us
 from mlbench import names
 from mlbench.records import Goal
 from mlbench.results import DEFAULT_AFTER_SECONDS, Comparison, Result
@@ -152,18 +153,23 @@ def used_joules(
 
 
 def _series(reader: SeriesReader, context: RunContext) -> Columns:
+    return columns_of(context, lambda selection: reader.recorded(context.run.id, selection))
+
+
+def columns_of(context: RunContext, read: Callable[[Selection], NamedSeries]) -> Columns:
+    """Read the series that the result of a run is computed from."""
     if context.run.started_at is None:
         return {}
-    return columns_of(reader.run(context.run.id, selection_of(context)))
+    columns = original.add_totals(to_columns(read(_selection_of(context))))
+    # Of the steps, which are many, only those from the last totals on.
+    last_us = min(last_totals_us(columns).values(), default=None)
+    if last_us is None:
+        return columns
+    steps = Selection(last_us // 1000 * 1000 - 1, names=(names.STEP,))
+    return {**columns, **to_columns(read(steps))}
 
 
-def columns_of(series: NamedSeries) -> Columns:
-    """Return the series of ``selection_of`` as a result is computed from them."""
-    return original.add_totals(to_columns(series))
-
-
-def selection_of(context: RunContext) -> Selection:
-    """Return which samples the result of a run that has started is computed from."""
+def _selection_of(context: RunContext) -> Selection:
     run, target = context.run, context.target
     assert run.started_at is not None
     metrics = {*TOTALS, *original.NAMES, *([target.metric] if target else ())}

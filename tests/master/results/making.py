@@ -46,7 +46,13 @@ def make_result(run_id: int, num_workers: int = 1, **given: Any) -> Result:
     result: dict[str, Any] = dict.fromkeys(field.name for field in fields(Result))
     result |= {"run_id": run_id, "num_workers": num_workers, "name": "made", "benchmark": "digits"}
     result |= {"state": "FINISHED", "division": "closed", "departures": (), "phases": {}}
-    result |= {"target": Goal("acc", 97.0), "disturbed": (), "disturbances": (), "swept": {}}
+    result |= {
+        "target": Goal("acc", 97.0),
+        "disturbed": (),
+        "disturbances": (),
+        "swept": {},
+        "ranks": (),
+    }
     return Result(**(result | given))
 
 

@@ -48,7 +48,7 @@ def test_a_run_that_recorded_nothing() -> None:
     known |= {"target": Goal("acc", 97.0).to_fields(), "wall_seconds": 60.0, "phases": {}}
     known |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": found["cost"]}
     known |= {"disturbed": [], "disturbances": [], "clock_faults": [], "display_name": "a"}
-    known |= {"world_size": 2, "swept": {}}
+    known |= {"world_size": 2, "swept": {}, "ranks": []}
     assert found == dict.fromkeys(found) | known
 
 
@@ -102,6 +102,59 @@ def test_totals_are_divided_by_the_clock_of_their_time_not_by_later_clocks() -> 
     assert found.samples_per_second == 100.0
     assert found.communication_share == pytest.approx(1 / 3)
     assert found.phases == {"communication": 6.0, "other": 12.0}
+
+
+# Two ranks do 32 samples in each step of 0.1 s, of which one communicates for 0.04 s and the other,
+# slower one for 0.02 s. Both record their totals after steps 10 and 20.
+_TOTALS: dict[str, Values] = {
+    "samples_0": {1: 320, 2: 640},
+    "train_seconds_0": {1: 1, 2: 2},
+    "communication_seconds_0": {1: 0.4, 2: 0.8},
+    "step_0": {2: 20},
+    "samples_1": {1: 320, 2: 640},
+    "train_seconds_1": {1: 1, 2: 2},
+    "communication_seconds_1": {1: 0.2, 2: 0.4},
+    "step_1": {2: 20},
+}
+
+
+def test_each_rank_has_figures_of_its_last_totals() -> None:
+    found = evaluated(_CONTEXT, **_TOTALS)
+    zero, one = found.ranks
+    assert (zero.rank, zero.steps, zero.samples, zero.training_seconds) == (0, 20, 640.0, 2.0)
+    assert (zero.step_seconds, zero.communication_share) == (0.1, 0.4)
+    assert (zero.compute_seconds, one.compute_seconds) == pytest.approx((0.06, 0.08))
+    assert zero.phases == {"communication": 0.8, "other": 1.2}
+    assert found.slowest is not None
+    assert found.slowest.rank == 1
+    assert found.slowest.factor == pytest.approx(0.08 / 0.06)
+    assert (found.step_seconds, found.samples_per_second) == (0.1, 640.0)
+
+
+def test_a_rank_that_was_stopped_is_measured_by_its_own_steps_and_blames_nobody() -> None:
+    # Rank 1 raised after step 20, and rank 0, killed at step 20, had recorded its totals at 10.
+    killed = dict(_TOTALS)
+    for metric in ("samples", "train_seconds", "communication_seconds"):
+        killed[f"{metric}_0"] = {1: _TOTALS[f"{metric}_0"][1]}
+    killed["step_0"] = {1 + i / 10: 10 + i for i in range(11)}
+
+    def of(state: str) -> Result:
+        run = Run(**_RUN | {"state": state}, started_at=START)
+        return evaluated(replace(_CONTEXT, run=run), **killed)
+
+    found = of("FAILED")
+    assert [one.steps for one in found.ranks] == [10, 20]
+    assert [one.step_seconds for one in found.ranks] == [0.1, 0.1]
+    assert found.samples_per_second == pytest.approx(640.0)
+    assert found.slowest is None
+    assert of("STARTED").slowest is not None
+
+
+def test_the_samples_of_some_ranks_do_not_pass_for_those_of_all() -> None:
+    some = dict(_TOTALS)
+    del some["samples_0"]
+    found = evaluated(_CONTEXT, **some)
+    assert (found.samples, found.samples_per_second) == (None, None)
 
 
 @pytest.mark.parametrize(
