@@ -142,6 +142,8 @@ class Run(_Table):
     """``{"first", "samples", "most"}``: the series beyond its limit."""
     delivery = JSONField(null=True)
     """``{"recorded", "in_prometheus", "kept"}``: its samples, counted at its end."""
+    figures = JSONField(null=True)
+    """What its result says in numbers, computed at its end (``master/results/figures.py``)."""
     settled_at = DoubleField(null=True, index=True)
     """When its samples were counted for the last time, an hour after its end."""
     energy_joules = DoubleField(null=True)

@@ -109,6 +109,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "origin": _origin(run),
         "world_size": run.world_size,
         "delivery": records.Delivery(**run.delivery) if run.delivery else None,
+        **{name: run.figures[name] for name in ("disturbed", "waiting_share") if run.figures},
         "ranks": ranks,
     }
     return records.Run(**columns_of(run, records.Run) | others)

@@ -17,6 +17,7 @@ from master.database import find_room, run_sql
 from master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from master.reading.counting import delivered_so_far
 from master.recording.limits import waiting_bytes
+from master.results.figures import Figures
 from master.runs import reason_of
 from mlbench import names
 from mlbench.distribution import own_version
@@ -194,6 +195,55 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
     for name, help_text, value in each:
         found = [((str(run.id),), value(run)) for run in runs]
         yield _gauge(name, help_text, ("run_id",), [(ls, v) for ls, v in found if v is not None])
+    yield from _figures({str(run.id): Figures(**run.figures) for run in runs if run.figures})
+
+
+def _figures(runs: Mapping[str, Figures]) -> Iterator[Metric]:
+    """Yield what the results of runs that have ended say, by the runs' ids."""
+    each: tuple[tuple[str, str, str, Callable[[Figures], Mapping[str, float | None]]], ...] = (
+        (names.RUN_TRAINING_SECONDS, "Training time.", "", lambda f: {"": f.training_seconds}),
+        (
+            names.RUN_SAMPLES_PER_SECOND,
+            "Samples a second.",
+            "",
+            lambda f: {"": f.samples_per_second},
+        ),
+        (names.RUN_TRAINED_SAMPLES, "Samples of all ranks.", "", lambda f: {"": f.samples}),
+        (names.RUN_STEP_SECONDS, "Mean time of a step.", "", lambda f: {"": f.step_seconds}),
+        (names.RUN_COMMUNICATION, "Of training.", "", lambda f: {"": f.communication_share}),
+        (names.RUN_DISTURBED, "1 if it was disturbed.", "", lambda f: {"": float(f.disturbed)}),
+        (names.RUN_EPOCHS, "Epochs begun.", "", lambda f: {"": f.epochs}),
+        (
+            *(names.RUN_WAITING_RATIO, "Of the time, the rank waited for a core.", "rank"),
+            lambda f: {str(f.waiting_rank): f.waiting_share},
+        ),
+        (
+            *(names.RUN_SLOWEST, "Time of a step by the median of the other ranks.", "rank"),
+            lambda f: {str(f.slowest_rank): f.slowest_factor},
+        ),
+        (
+            names.RUN_BEST_VALUE,
+            "Of the goal's metric.",
+            "metric",
+            lambda f: {f.metric: f.best_value},
+        ),
+        (
+            names.RUN_LAST_VALUE,
+            "Of the goal's metric.",
+            "metric",
+            lambda f: {f.metric: f.last_value},
+        ),
+        (names.RUN_PHASE_SECONDS, "Mean of the ranks.", "phase", lambda f: f.phases),
+    )
+    for name, help_text, label, values in each:
+        labels = ("run_id", label) if label else ("run_id",)
+        rows = [
+            ((run_id, value_of_label)[: len(labels)], value)
+            for run_id, figures in runs.items()
+            for value_of_label, value in values(figures).items()
+            if value is not None
+        ]
+        yield _gauge(name, help_text, labels, rows)
 
 
 def _goal_labels(run: Run) -> tuple[str, str, str]:

@@ -69,6 +69,7 @@ NETWORK_UNITS: Final = {"bandwidth": "Mbit/s", "latency": "ms", "loss": "%"}
 
 # --- Recorded series: exact, every value with its own time. ---
 RUN_METRIC: Final = "mlbench_run_metric"  # {run_id, metric, rank}
+RUN_ADDED: Final = "mlbench_run_added"  # the same: what was posted after the run's end
 POD_METRIC: Final = "mlbench_pod_metric"  # {pod, metric}
 
 # Metrics that the tracker records by itself. Seconds and samples are totals since the start.
@@ -92,6 +93,17 @@ BYTES_SENT: Final = "bytes_sent"  # by this rank in a step, to exchange gradient
 BYTES_PER_STEP: Final = "bytes_sent_per_step"  # the mean over all steps so far
 MLBENCH_TOTAL: Final = "global_cum_"  # and a step of MLBench's: its seconds, by rank 0
 TASK_RESULT: Final = "TaskResult"  # a text, by rank 0: MLBench's official result
+
+# What libraries call a loss; other names that have the word may be anything.
+TRAIN_LOSSES: Final = (
+    *(TRAIN_LOSS, "loss", "train/loss", "train-loss", "training_loss", "train_loss_step"),
+    *("train_loss_epoch", "train/loss_step", "train/loss_epoch"),
+)
+VAL_LOSSES: Final = (
+    *(VAL_LOSS, "val_loss", "val/loss", "valid_loss", "validation_loss", "eval_loss"),
+    *("eval/loss", "test_loss", "test/loss", "val_loss_epoch", "val/loss_epoch"),
+)
+LOSSES: Final = (*TRAIN_LOSSES, *VAL_LOSSES)
 
 # What the communication task records of a message, beside its size.
 MESSAGE_BYTES: Final = "message_bytes"
@@ -134,6 +146,19 @@ RUN_FINISHED: Final = "mlbench_run_finished_timestamp_seconds"
 RUN_GOAL: Final = "mlbench_run_goal"  # {run_id, metric, better: higher or lower}
 RUN_GOAL_REACHED: Final = "mlbench_run_goal_reached_timestamp_seconds"
 RUN_TIME_TO_GOAL: Final = "mlbench_run_time_to_goal_seconds"  # of training, evaluation left out
+# What the result of a run that has ended says; each has the label run_id, shares are from 0 to 1.
+RUN_TRAINING_SECONDS: Final = "mlbench_run_training_seconds"
+RUN_SAMPLES_PER_SECOND: Final = "mlbench_run_samples_per_second"
+RUN_TRAINED_SAMPLES: Final = "mlbench_run_trained_samples"
+RUN_STEP_SECONDS: Final = "mlbench_run_step_seconds"
+RUN_COMMUNICATION: Final = "mlbench_run_communication_ratio"
+RUN_WAITING_RATIO: Final = "mlbench_run_waiting_ratio"  # {rank}: the one that waited most
+RUN_DISTURBED: Final = "mlbench_run_disturbed"
+RUN_SLOWEST: Final = "mlbench_run_slowest_ratio"  # {rank}
+RUN_EPOCHS: Final = "mlbench_run_epochs"
+RUN_BEST_VALUE: Final = "mlbench_run_best_value"  # {metric}
+RUN_LAST_VALUE: Final = "mlbench_run_last_value"  # {metric}
+RUN_PHASE_SECONDS: Final = "mlbench_run_phase_seconds"  # {phase}
 RUN_WORKERS: Final = "mlbench_run_workers"
 RUN_WORLD_SIZE: Final = "mlbench_run_world_size"
 RUN_CPUS: Final = "mlbench_run_cpus"

@@ -222,6 +222,10 @@ class Run(Record):
     """Training time until then; None where it was not recorded."""
     delivery: Delivery | None
     """None until its samples are counted: by its end, or soon after it was stopped or failed."""
+    disturbed: bool = False
+    """Whether its result is not its own, as other programs took its cores; False until its end."""
+    waiting_share: float | None = None
+    """Of the time, from 0 to 1: the rank that waited most did so for a core that others had."""
     archive: str | None = None
     """The file name of its archive; None until it is sealed, soon after its end."""
     archive_sha256: str | None = None

@@ -17,7 +17,10 @@ from mlbench.archive import ROWS, RUN, More, Piece, SeriesName
 from mlbench.results import Result
 
 # Columns that tell of the archive itself, or may change without the run.
-_NOT_SEALED = {"archive", "archive_problem", "sealed_at", "settled_at", "redeliveries"}
+_NOT_SEALED = {
+    *("archive", "archive_problem", "sealed_at", "settled_at", "redeliveries"),
+    "figures",  # they are the result's
+}
 
 SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]
 

@@ -8,6 +8,7 @@ import shutil
 import time
 import zipfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +22,7 @@ from master.errors import BadFieldError
 from master.models import JSONField, Rank, Run
 from master.orders import LONGEST_NAME, NAME, check_display_name
 from master.reading.series import SeriesReader
+from master.results.figures import figures_of
 from master.results.query import ResultQuery, result_of
 from mlbench.archive import ROWS, RUN, Archive, ArchiveError, file_name
 from mlbench.names import ACTIVE_STATES
@@ -72,7 +74,8 @@ def take(reader: SeriesReader, file: BinaryIO) -> tuple[Run, bool]:
     if run.origin and run.archive is None:  # also if this was cut short before
         _keep(reader.archives, run, file, archive.digest)
         try:
-            result_of(reader, run, ResultQuery())
+            run.figures = asdict(figures_of(result_of(reader, run, ResultQuery())))
+            run.save(only=[Run.figures])
         except _MALFORMED as error:
             runs.delete(run)
             raise BadFieldError("body", f"it has no result that there can be: {error!r}") from None

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from master.reading.counting import SampleCounts
 from master.reading.delivered import LostSamplesError
 from master.reading.selection import Selection
 from master.reading.series import SeriesReader
+from master.results.figures import figures_of
 from master.results.query import ResultQuery, energy_of, result_of
 from mlbench import archive
 from mlbench.errors import MLBenchError
@@ -88,8 +89,9 @@ class Sealer:
         if counted and counted.disagreement:
             raise NotSealedError(counted.disagreement)
         run.energy_joules = energy_of(self.reader.prometheus, run)
-        Run.update(energy_joules=run.energy_joules).where(Run.id == run.id).execute()
         result = result_of(self.reader, run, ResultQuery())
+        run.figures = asdict(figures_of(result))
+        run.save(only=[Run.energy_joules, Run.figures])
         _note_goal(run, result)
         documents = contents.documents(run, result)
 

@@ -2,7 +2,7 @@
 
 import subprocess
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from master.reading.promql import PrometheusClient
 from master.recording import streams
 from master.recording.delivery import Delivery
 from master.recording.samples import Sample
+from master.results.figures import Figures
 from master.settings import Settings
 from mlbench.distribution import own_version
 from tests.master.making import line, make_pod, make_ranks, make_run, make_worker, post, record
@@ -211,3 +212,31 @@ def test_the_samples_of_a_run(api: TestClient, delivery: Delivery) -> None:
     Run.update(delivery=counted).execute()
     assert samples() == counted
     assert value(api, "mlbench_run_waiting_bytes", run_id=str(run.id)) is None
+
+
+def test_the_result_of_a_run_that_has_ended_is_told_in_figures(api: TestClient) -> None:
+    figures = Figures(
+        disturbed=True,
+        waiting_share=0.25,
+        waiting_rank=1,
+        samples_per_second=469.0,
+        slowest_rank=0,
+        slowest_factor=1.5,
+        metric="acc",
+        best_value=98.5,
+        phases={"forward": 2.5, "other": 0.5},
+    )
+    run_id = str(make_run(state="FINISHED", figures=asdict(figures)).id)
+    make_run(state="FAILED")  # sealed by an earlier version
+    found = scrape(api)
+    for name, labels, number in (
+        ("disturbed", {}, 1.0),
+        ("waiting_ratio", {"rank": "1"}, 0.25),
+        ("samples_per_second", {}, 469.0),
+        ("slowest_ratio", {"rank": "0"}, 1.5),
+        ("best_value", {"metric": "acc"}, 98.5),
+    ):
+        assert found[f"mlbench_run_{name}"] == [({"run_id": run_id, **labels}, number)]
+    phases = {labels["phase"]: v for labels, v in found["mlbench_run_phase_seconds"]}
+    assert phases == figures.phases
+    assert "mlbench_run_epochs" not in found

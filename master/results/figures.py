@@ -1,0 +1,51 @@
+"""The figures of a run that are stored with it at its end, for lists and for Prometheus."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mlbench.results import Result
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a run's result says in numbers. Shares are from 0 to 1, times are seconds."""
+
+    disturbed: bool = False
+    waiting_share: float | None = None
+    waiting_rank: int | None = None
+    """The rank that waited most for a core that others had."""
+    training_seconds: float | None = None
+    samples: float | None = None
+    samples_per_second: float | None = None
+    step_seconds: float | None = None
+    communication_share: float | None = None
+    slowest_rank: int | None = None
+    slowest_factor: float | None = None
+    epochs: int | None = None
+    metric: str = ""
+    """The target's."""
+    best_value: float | None = None
+    last_value: float | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+
+def figures_of(result: Result) -> Figures:
+    """Return the figures of a result."""
+    most = max(result.disturbances, key=lambda one: one.waiting_share, default=None)
+    return Figures(
+        disturbed=bool(result.disturbed),
+        waiting_share=result.waiting_share,
+        waiting_rank=most.rank if most else None,
+        training_seconds=result.training_seconds,
+        samples=result.samples,
+        samples_per_second=result.samples_per_second,
+        step_seconds=result.step_seconds,
+        communication_share=result.communication_share,
+        slowest_rank=result.slowest.rank if result.slowest else None,
+        slowest_factor=result.slowest.factor if result.slowest else None,
+        epochs=result.epochs,
+        metric=result.target.metric if result.target else "",
+        best_value=result.best_value,
+        last_value=result.last_value,
+        phases=result.phases,
+    )
