@@ -27,6 +27,7 @@ def events_of(run: Run) -> list[RunEvent]:
         found += _ends_of_ranks(run, ranks)
     found += _goal(run, attempts)
     found += _end(run)
+    found += _added(run)
     return sorted(found, key=lambda event: (event.time, _ORDER[event.kind]))
 
 
@@ -117,6 +118,12 @@ def _end(run: Run) -> Iterator[RunEvent]:
     why = reason_of(run).partition("\n")[0]
     text = f"The run {how}: {why}" if why else f"The run {how}"
     yield _event(run.finished_at, kind, run.attempt, None, text)
+
+
+def _added(run: Run) -> Iterator[RunEvent]:
+    if run.added is not None:
+        text = f"{run.added['samples']:,} samples were added after the end, and are no part of it"
+        yield _event(run.added["first_at"], "added", run.attempt, None, text)
 
 
 def _count(ranks: Sequence[Rank], one: str, several: str) -> str:

@@ -142,6 +142,9 @@ class Run(_Table):
     """``{"first", "samples", "most"}``: the series beyond its limit."""
     delivery = JSONField(null=True)
     """``{"recorded", "in_prometheus", "kept"}``: its samples, counted at its end."""
+    added = JSONField(null=True)
+    """``{"samples", "first_at", "last_at", "archive", "sha256", "sealed"}``: what was posted after
+    its end, when that came, its archive, and how many samples that has."""
     figures = JSONField(null=True)
     """What its result says in numbers, computed at its end (``master/results/figures.py``)."""
     settled_at = DoubleField(null=True, index=True)
@@ -280,7 +283,7 @@ class Pod(_Table):
 class Stream(_Table):
     """An append-only stream of bytes: a rank's stdout, stderr or metrics, or posted samples.
 
-    ``owner`` is ``run/7`` or ``pod/NAME``. Posted samples have attempt 0 and rank -1.
+    ``owner`` is ``run/7``, ``added/7`` or ``pod/NAME``. Posted samples have attempt 0 and rank -1.
     """
 
     id = AutoField()
@@ -437,6 +440,11 @@ def run_owner(run_id: int) -> str:
     return f"run/{run_id}"
 
 
+def added_owner(run_id: int | str) -> str:
+    """Return the owner of what was posted for a run after its end, which is no part of it."""
+    return f"added/{run_id}"
+
+
 def deleted_owner(owner: str) -> str:
     """Return the owner of a deleted owner's streams until they are swept."""
     return f"deleted/{owner}"
@@ -446,6 +454,16 @@ def find_run(owner: str) -> Run | None:
     """Return the run of an owner; None for a pod, or for a run that was deleted."""
     kind, _, run_id = owner.partition("/")
     return next(iter(Run.rows("id = ?", int(run_id))), None) if kind == "run" else None
+
+
+def archive_of(owner: str) -> str | None:
+    """Return the file name of the archive that has an owner's samples; None if none has."""
+    kind, _, name = owner.partition("/")
+    run = Run.get_or_none(Run.id == int(name)) if kind != "pod" else None
+    if run is None:
+        return None
+    archive: str | None = run.archive if kind == "run" else (run.added or {}).get("archive")
+    return archive
 
 
 def pod_owner(pod: str) -> str:

@@ -3,7 +3,7 @@
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields, replace
 from itertools import groupby
 from operator import itemgetter
@@ -15,9 +15,19 @@ from peewee import Expression, fn
 from master.bell import ring
 from master.database import STATE, database, exclusive, run_sql, snapshot
 from master.ledger import Trace
-from master.models import Deletion, Rank, Run, RunSet, Stream, deleted_owner, run_owner
+from master.models import (
+    Deletion,
+    Rank,
+    Run,
+    RunSet,
+    Stream,
+    added_owner,
+    deleted_owner,
+    run_owner,
+)
 from master.orders import RunOrder, check_feasible, kubernetes_name
-from master.recording.limits import describe_refused
+from master.reading.counting import delivered_so_far
+from master.recording.limits import describe_refused, waiting_bytes
 from master.results.disturbance import disturbances
 from master.settings import Limits
 from master.times import seconds_to_text
@@ -109,6 +119,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "origin": _origin(run),
         "world_size": run.world_size,
         "delivery": records.Delivery(**run.delivery) if run.delivery else None,
+        "added": added_to(run),
         **{name: run.figures[name] for name in ("disturbed", "waiting_share") if run.figures},
         "ranks": ranks,
     }
@@ -130,6 +141,14 @@ def _origin(run: Run) -> records.Origin | None:
         return None
     imported_at = seconds_to_text(run.origin["imported_at"])
     return records.Origin(**run.origin | {"imported_at": imported_at})
+
+
+def added_to(run: Run) -> records.Added | None:
+    """Return how much was posted for a run after its end; None if nothing was."""
+    if run.added is None:
+        return None
+    times = (seconds_to_text(run.added[name]) for name in ("first_at", "last_at"))
+    return records.Added(run.added["samples"], *times)
 
 
 def goal_of(run: Run) -> records.Goal | None:
@@ -199,6 +218,8 @@ def reason_of(run: Run) -> str:
     """Explain why a run ended as it did, which samples were refused, or that there are none."""
     is_silent = run.state == "FINISHED" and run.delivery and not run.delivery["recorded"]
     nothing = _NOTHING if is_silent and not run.benchmark else ""
+    if nothing and run.added:
+        nothing += f"\n\n{run.added['samples']:,} samples were added after its end"
     return "; ".join(filter(None, [describe_refused(run), run.reason, nothing]))
 
 
@@ -217,6 +238,16 @@ def find(run_id: int) -> Run:
     if not known:
         raise falcon.HTTPNotFound(description=f"run_id: there is no run {run_id}")
     return known[0]
+
+
+def ended_among(run_ids: Collection[int]) -> set[int]:
+    """Return the ids of those runs that have ended."""
+    known = [run_id for run_id in run_ids if abs(run_id) < 2**63]
+    if not known:
+        return set()
+    some = ", ".join("?" * len(known))
+    ended = f"SELECT id FROM run WHERE finished_at IS NOT NULL AND id IN ({some})"  # noqa: S608
+    return {row[0] for row in run_sql(ended, *known).fetchall()}
 
 
 def check_own(run: Run) -> None:
@@ -259,10 +290,20 @@ def delete(run: Run) -> bool:
 
 
 def end(run_id: int, **last: Any) -> None:
-    """Give an active run the columns of its end, and delete it if its user wants that."""
-    with exclusive(STATE):
+    """Give an active run the columns of its end, and delete it if its user wants that.
+
+    Samples that were posted since it was counted have it counted again.
+    """
+    # Nothing is posted meanwhile: from then on it is an addition.
+    with exclusive(STATE), exclusive(run_owner(run_id)):
         ending = Run.update(last).where(Run.id == run_id, Run.state.in_(ACTIVE_STATES))
-        if ending.execute() and (ended := find(run_id)).delete_requested:
+        if not ending.execute():
+            return
+        ended = find(run_id)
+        counted = ended.delivery["recorded"] if ended.delivery else 0
+        if waiting_bytes(run_owner(run_id)) or delivered_so_far(run_id).recorded != counted:
+            Run.update(delivery=None).where(Run.id == run_id).execute()
+        if ended.delete_requested:
             _delete(ended)
     ring()  # to have it sealed
 
@@ -270,14 +311,14 @@ def end(run_id: int, **last: Any) -> None:
 def _delete(run: Run) -> None:
     if run.set_name is not None:
         _leave_trace(run)
-    owner = run_owner(run.id)
-    with exclusive(owner):
-        # Nothing of it waits to be delivered any more, and nothing can be added.
-        Stream.update(owner=deleted_owner(owner), delivered=Stream.size).where(
-            Stream.owner == owner
-        ).execute()
-        Deletion.create(owner=owner, archived=run.archive is not None)
-        run.delete_instance()
+    for owner in (run_owner(run.id), added_owner(run.id)):
+        with exclusive(owner):
+            # Nothing of it waits to be delivered any more, and nothing can be added.
+            Stream.update(owner=deleted_owner(owner), delivered=Stream.size).where(
+                Stream.owner == owner
+            ).execute()
+            Deletion.create(owner=owner, archived=run.archive is not None)
+            run.delete_instance()
 
 
 def _leave_trace(run: Run) -> None:

@@ -25,8 +25,11 @@ from mlbench.errors import MLBenchError
 
 FORMAT = 1
 SUFFIX = ".mlbench"
+ADDED_SUFFIX = f".added{SUFFIX}"
 RUN, ROWS = "run.json", "rows.json"
 """What the API answers of the run, and the rows of the database that this is made from."""
+ADDED = "added.json"
+"""Of what was posted after the run's end: how many samples, when they came, and for which run."""
 
 _SAMPLES, _DIGESTS = "samples.parquet", "digests.json"
 _DIGEST_BYTES = 64
@@ -38,9 +41,9 @@ class ArchiveError(MLBenchError):
     """A file is no archive, a damaged one, or one of a newer version."""
 
 
-def file_name(run: str, run_id: int) -> str:
-    """Return the name of the file that has the archive of a run."""
-    return f"{run}-{run_id}{SUFFIX}"
+def file_name(run: str, run_id: int, suffix: str = SUFFIX) -> str:
+    """Return the name of the file that has the archive of a run, or of what was added to it."""
+    return f"{run}-{run_id}{suffix}"
 
 
 class More(NamedTuple):

@@ -36,6 +36,7 @@ EventKind = Literal[
     "finished",
     "failed",
     "stopped",
+    "added",
 ]
 
 
@@ -125,6 +126,16 @@ class Delivery(Record):
     in_prometheus: int
     kept: int
     """Samples that Prometheus cannot hold; the API reads them too."""
+
+
+@dataclass(frozen=True)
+class Added(Record):
+    """What was posted for a run after its end: it can be read, but is no part of the result."""
+
+    samples: int
+    first_at: Time
+    """When the first of them came."""
+    last_at: Time
 
 
 @dataclass(frozen=True)
@@ -222,6 +233,8 @@ class Run(Record):
     """Training time until then; None where it was not recorded."""
     delivery: Delivery | None
     """None until its samples are counted: by its end, or soon after it was stopped or failed."""
+    added: Added | None = None
+    """What was posted after its end; None: nothing."""
     disturbed: bool = False
     """Whether its result is not its own, as other programs took its cores; False until its end."""
     waiting_share: float | None = None
@@ -276,6 +289,8 @@ class Verification(Record):
     """What is damaged or missing, in the archive or in Prometheus, a sentence each."""
     restored: int
     """The samples that were written to Prometheus again."""
+    added: Added | None = None
+    """What was posted after the run's end, and is sealed beside its archive."""
 
 
 @dataclass(frozen=True)
@@ -627,6 +642,8 @@ class Manifest(Record):
 class Point(SparseRecord):
     """A value at a time. ``cumulative`` and ``metadata`` are there where they were given.
 
+    ``added`` is there, and true, where it was posted after the end of its run.
+
     ``min`` and ``max`` are there where the value is an average of several points: of their finite
     numbers.
     """
@@ -637,6 +654,7 @@ class Point(SparseRecord):
     metadata: Any = None
     min: str | None = None
     max: str | None = None
+    added: bool | None = None
 
     @property
     def number(self) -> float:

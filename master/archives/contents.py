@@ -19,7 +19,7 @@ from mlbench.results import Result
 # Columns that tell of the archive itself, or may change without the run.
 _NOT_SEALED = {
     *("archive", "archive_problem", "sealed_at", "settled_at", "redeliveries"),
-    "figures",  # they are the result's
+    *("figures", "added"),
 }
 
 SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]
@@ -63,8 +63,15 @@ def _chunks(stream: Stream) -> Iterator[bytes]:
         yield bytes(Chunk.get(Chunk.stream == stream, Chunk.offset == one.offset).data)
 
 
-def series_of_run(found: Stored, delivered: Mapping[SeriesKey, Read]) -> SealedSeries:
-    """Yield each series of a run, in order of their keys."""
+def added(run: Run) -> dict[str, Any]:
+    """Return what the archive of a run's additions says of them, and of the run's own archive."""
+    samples, first_at, last_at = (run.added[name] for name in ("samples", "first_at", "last_at"))
+    of = {"run_id": run.id, "job_id": run.job_id, "name": run.name, "sha256": run.archive_sha256}
+    return {"of": of, "samples": samples, "first_at": first_at, "last_at": last_at}
+
+
+def series_of_owner(found: Stored, delivered: Mapping[SeriesKey, Read]) -> SealedSeries:
+    """Yield each series of an owner, in order of their keys."""
     for key in sorted({*found.delivered, *found.kept}):
         yield SeriesName(*key), _both(found, key, delivered.get(key))
 

@@ -38,6 +38,7 @@ _LEFT_BEHIND = {
     "stop_requested",
     "delete_requested",
     "waiting",
+    *("figures", "added"),
     "set_name",
     "place",
     "origin",

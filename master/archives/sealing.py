@@ -6,22 +6,24 @@ database says: a controller that is killed leaves a draft at most, which nobody 
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from master.archives import contents
 from master.archives.store import ArchiveStore
 from master.bell import Rest
 from master.database import STATE, exclusive
-from master.models import Deletion, Run, run_owner
+from master.models import Deletion, Run, added_owner, run_owner
 from master.reading import stored
 from master.reading.counting import SampleCounts
 from master.reading.delivered import LostSamplesError
 from master.reading.selection import Selection
 from master.reading.series import SeriesReader
+from master.recording import streams
 from master.results.figures import figures_of
 from master.results.query import ResultQuery, energy_of, result_of
 from mlbench import archive
@@ -69,8 +71,9 @@ class Sealer:
     def turn(self) -> bool:
         """Seal the runs that are due, and delete archives; return whether something failed."""
         outcomes = [self._try(run) for run in _due()]
+        outcomes += [self._try_added(run) for run in _with_additions()]
         for deletion in list(Deletion.select().where(Deletion.archived)):
-            self.archives.delete(int(deletion.owner.removeprefix("run/")))
+            self.archives.delete(int(deletion.owner.rpartition("/")[2]))
             Deletion.update(archived=False).where(Deletion.owner == deletion.owner).execute()
         for run in self._expired():
             self.archives.delete(run.id)
@@ -84,7 +87,6 @@ class Sealer:
             PrometheusError, ArchiveError: it cannot be written now.
             NotSealedError: some of its samples are lost.
         """
-        owner = run_owner(run.id)
         counted = SampleCounts(**run.delivery) if run.delivery else None
         if counted and counted.disagreement:
             raise NotSealedError(counted.disagreement)
@@ -95,21 +97,55 @@ class Sealer:
         _note_goal(run, result)
         documents = contents.documents(run, result)
 
+        pods = contents.series_of_pods(self.reader.pods_of(run, Selection()))
+        logs = contents.logs_of(run) if self.with_logs else ()
+        name = archive.file_name(run.name, run.id)
+        digest = self._put(name, run_owner(run.id), documents, pods, logs)
+        if not _store(run, name, digest):
+            self.archives.delete(run.id)
+
+    def seal_added(self, run: Run) -> None:
+        """Write what was posted for a run after its end into an archive of its own.
+
+        The run's stays as it is. Raises as ``seal`` does.
+        """
+        name = archive.file_name(run.name, run.id, archive.ADDED_SUFFIX)
+        documents = {archive.ADDED: contents.added(run)}
+        digest = self._put(name, added_owner(run.id), documents)
+        if not _store_added(run, archive=name, sha256=digest):
+            self.archives.delete(run.id)
+
+    def _put(
+        self,
+        name: str,
+        owner: str,
+        documents: Mapping[str, Any],
+        more: Iterable[tuple[archive.SeriesName, Iterator[archive.Piece]]] = (),
+        logs: Iterable[tuple[str, Iterator[bytes]]] = (),
+    ) -> str:
+        """Write an archive of an owner's samples, and return its digest."""
+
         def write(draft: Path) -> str:
             found = stored.load(owner)
             with ExitStack() as stack:
                 delivered = self.reader.delivered(found, found.delivered, Selection(), stack)
-                series = contents.series_of_run(found, delivered)
-                pods = contents.series_of_pods(self.reader.pods_of(run, Selection()))
-                logs = contents.logs_of(run) if self.with_logs else ()
-                digest = archive.write(draft, documents, chain(series, pods), logs)
+                series = contents.series_of_owner(found, delivered)
+                digest = archive.write(draft, documents, chain(series, more), logs)
             found.check()
             return digest
 
-        name = archive.file_name(run.name, run.id)
-        digest = self.archives.put(name, write)
-        if not _store(run, name, digest):
-            self.archives.delete(run.id)
+        return self.archives.put(name, write)
+
+    def _try_added(self, run: Run) -> bool:
+        try:
+            self.seal_added(run)
+        except LostSamplesError as error:
+            log.warning("what was added to run %d cannot be sealed: %s", run.id, error)
+            _store_added(run)
+        except Exception as error:
+            log.warning("what was added to run %d is not sealed yet: %s", run.id, error)
+            return False
+        return True
 
     def _try(self, run: Run) -> bool:
         try:
@@ -147,6 +183,23 @@ def _due() -> list[Run]:
     """Return the runs that have ended and were counted, and not sealed since samples came."""
     ended = Run.finished_at.is_null(False) & Run.delivery.is_null(False)
     return list(Run.select().where(Run.sealed_at.is_null(), ended).order_by(Run.id))
+
+
+def _with_additions() -> list[Run]:
+    """Return the sealed runs to which samples were added that no archive has yet."""
+    added = Run.select().where(Run.added.is_null(False), Run.archive.is_null(False))
+    unsealed = [run for run in added if run.added.get("sealed") != run.added["samples"]]
+    return [run for run in unsealed if not streams.waiting(added_owner(run.id))]
+
+
+def _store_added(run: Run, **archived: str) -> bool:
+    """Store that a run's additions so far are sealed; return False if it was deleted meanwhile."""
+    with exclusive(added_owner(run.id)):
+        now = Run.get_or_none(Run.id == run.id)
+        if now is not None:
+            added = now.added | archived | {"sealed": run.added["samples"]}
+            Run.update(added=added).where(Run.id == run.id).execute()
+        return now is not None
 
 
 def _store(run: Run, name: str, digest: str) -> bool:

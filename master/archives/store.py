@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
-from mlbench.archive import SUFFIX, Archive, ArchiveError
+from mlbench.archive import ADDED_SUFFIX, SUFFIX, Archive, ArchiveError
 
 
 class ArchiveStore:
@@ -52,13 +52,13 @@ class ArchiveStore:
             return file, file.size()
 
     def delete(self, run_id: int) -> None:
-        """Delete the archive of a run, if there is one."""
+        """Delete the archives of a run, if there are any."""
         from pyarrow.fs import FileSelector  # noqa: PLC0415
 
         files, root = self._place
         with self._errors():
             for one in files.get_file_info(FileSelector(root, allow_not_found=True)):
-                if one.base_name.endswith(f"-{run_id}{SUFFIX}"):
+                if one.base_name.endswith((f"-{run_id}{SUFFIX}", f"-{run_id}{ADDED_SUFFIX}")):
                     files.delete_file(one.path)
 
     def _upload(self, draft: Path) -> None:

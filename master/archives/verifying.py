@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from master import runs
 from master.archives.contents import to_piece
 from master.bell import ring
 from master.models import Rank, Run, run_owner
@@ -115,10 +116,25 @@ class Verifier:
             Run.update(archive=None, sealed_at=None).where(Run.id == run.id).execute()
             ring()
             problems.append("it is sealed again from what Prometheus has: verify it once more")
-        problems += differences.values()
+        problems += [*differences.values(), *self._check_added(run)]
         return Verification(
-            run.id, run.archive, run.archive_sha256, run.delivery, tuple(problems), restored
+            *(run.id, run.archive, run.archive_sha256, run.delivery, tuple(problems), restored),
+            added=runs.added_to(run),
         )
+
+    def _check_added(self, run: Run) -> list[str]:
+        """Check the archive of what was posted after a run's end, once there is one."""
+        added = run.added or {}
+        if "archive" not in added:
+            return []
+        try:
+            with self.reader.archives.open(added["archive"]) as archive:
+                found = sum(one.samples + one.kept for one in archive.series.values())
+                if archive.digest != added["sha256"] or found != added["sealed"]:
+                    return [f"{added['archive']} is not the archive that was written"]
+                return archive.check()
+        except ArchiveError as error:
+            return [str(error)]
 
     def _has_all(self, run: Run) -> bool:
         """Check if Prometheus has as many samples of each series as were delivered."""

@@ -27,7 +27,7 @@ _CONTENT_TYPES = {
     "csv": "text/csv; charset=utf-8",
 }
 FORMATS = tuple(_CONTENT_TYPES)
-_CSV_COLUMNS = ("series", "date", "value", "cumulative", "metadata")
+_CSV_COLUMNS = ("series", "date", "value", "cumulative", "metadata", "added")
 # Larger blocks cost memory, smaller ones time.
 _BLOCK_BYTES = 64 << 10
 # The result that MLBench's tasks report at their end.
@@ -161,6 +161,8 @@ def _json_points(points: Points, dates: "Dates") -> list[str]:
             more += f',"metadata":{_json(note.metadata)}'
         if note.minimum is not None:
             more += f',"min":"{note.minimum}","max":"{note.maximum}"'
+        if note.added:
+            more += ',"added":true'
         entries[i] = f"{entries[i][:-1]}{more}}}"
     return entries
 
@@ -176,7 +178,7 @@ def _csv_of_all(owners: Iterable[Owner], kind: str) -> Iterator[bytes]:
     for owner in owners:
         series = _or_message(owner.series)
         if isinstance(series, str):
-            yield from _csv([(owner.name, "", "", series, "", "")])
+            yield from _csv([(owner.name, "", "", series, "", "", "")])
         else:
             yield from _csv_lines((owner.name,), series, dates)
 
@@ -185,12 +187,13 @@ def _csv_lines(before: tuple[str, ...], series: NamedSeries, dates: "Dates") -> 
     """Write lines (RFC 4180) with the columns ``before``, and texts that spreadsheets may open."""
     for name, pieces in series:
         for points in pieces:
-            cumulative, metadata = [""] * len(points), [""] * len(points)
+            cumulative, metadata, added = ([""] * len(points) for _ in range(3))
             for i, note in points.notes.items():
                 cumulative[i], metadata[i] = _flag(note.cumulative), _json(note.metadata)
+                added[i] = _flag(note.added or None)
             first = (repeat(harmless(cell)) for cell in (*before, name))
             values = map(harmless_value, points.values)
-            columns = (dates.of(points), values, cumulative, metadata)
+            columns = (dates.of(points), values, cumulative, metadata, added)
             yield from _csv(zip(*first, *columns, strict=False))
 
 
@@ -220,7 +223,8 @@ def _files(owner: Owner) -> Iterator[_File]:
     official = None
     for name, pieces in owner.series:
         if owner.kind == "run" and name in _TASK_RESULTS:
-            official = "".join([points.values[-1] for points in pieces][-1:])
+            recorded = [one.value for points in pieces for one in points if not one.note.added]
+            official = "".join(recorded[-1:])
         else:
             yield f"result_{name}.json", _json_file(pieces)
     if official is not None:
@@ -258,6 +262,8 @@ def _indented_points(points: Points, dates: "Dates") -> list[str]:
             entries[i] = entries[i].removesuffix("false") + "true"
         if note.metadata is not None:
             entries[i] += f',\n        "metadata": {_json(note.metadata)}'
+        if note.added:
+            entries[i] += ',\n        "added": true'
     return [f"{entry}\n    }}" for entry in entries]
 
 

@@ -18,6 +18,8 @@ class Note(NamedTuple):
     minimum: str | None = None
     """The smallest finite number of an average, as ``maximum`` is the largest."""
     maximum: str | None = None
+    added: bool = False
+    """Whether it was posted after the end of its run."""
 
 
 NO_NOTE = Note()
@@ -98,6 +100,13 @@ def merge(first: Pieces, second: Pieces) -> Pieces:
         if rest is not None:
             yield rest
             yield from others
+
+
+def as_added(read: Read) -> Pieces:
+    """Read a series whose points were all posted after the end of their run."""
+    for points in read():
+        notes = {i: points.notes.get(i, NO_NOTE)._replace(added=True) for i in range(len(points))}
+        yield Points(points.times_us, points.values, notes)
 
 
 def join(parts: Sequence[Points]) -> Points:

@@ -33,6 +33,8 @@ class Selection:
     """At most so many points of each series: averages of equally many points, with extremes."""
     last_n: int | None = None
     """Only the newest so many points of each series."""
+    with_added: bool = False
+    """Also what was posted for a run after its end."""
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -104,12 +106,15 @@ class _Group:
     maximum: float = -math.inf
     first_us: int = 0
     cumulative: bool | None = None
+    added: bool = False
+    """Whether one of them was."""
     text: Point | None = None
 
     def add(self, part: Points) -> None:
         if not self.size:
             self.first_us = part.times_us[0]
             self.cumulative = part.notes.get(0, NO_NOTE).cumulative
+        self.added = self.added or any(note.added for note in part.notes.values())
         self.size += len(part)
         numbers = []
         for i, value in enumerate(part.values):
@@ -130,7 +135,7 @@ class _Group:
         if not self.numbers:
             assert self.text is not None
             return self.text
-        note = Note(self.cumulative)
+        note = Note(self.cumulative, added=self.added)
         if self.size > 1 and self.minimum <= self.maximum:
             note = note._replace(minimum=spell(self.minimum), maximum=spell(self.maximum))
         return Point(self.first_us, spell(self.mean), note)

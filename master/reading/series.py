@@ -15,13 +15,14 @@ from master.models import (
     Run,
     Series,
     Stream,
-    find_run,
+    added_owner,
+    archive_of,
     pod_owner,
     run_owner,
 )
 from master.reading import archived, containers, stored
 from master.reading.delivered import DeliveredReader, LostSamplesError
-from master.reading.points import Read
+from master.reading.points import Read, as_added
 from master.reading.promql import PrometheusClient
 from master.reading.selection import NamedSeries, Selection
 from master.reading.stored import Stored
@@ -42,14 +43,12 @@ class SeriesReader:
     _checked: dict[object, float] = field(default_factory=dict)
 
     def run(self, run_id: int, selection: Selection) -> NamedSeries:
-        """Yield a run's series, with what was added after its end."""
-        yield from self.recorded(run_id, selection)
-
-    def recorded(self, run_id: int, selection: Selection) -> NamedSeries:
         """Yield a run's series: ``train_loss @ 0`` for a rank's, else ``train_loss``."""
-        run = Run.get_or_none(Run.id == run_id, Run.origin.is_null(False))
-        if run is None:
-            yield from self._read(run_owner(run_id), (), selection)
+        run = Run.get_or_none(Run.id == run_id)
+        if run is None or run.origin is None:
+            has_more = selection.with_added and run is not None and run.added is not None
+            added = [added_owner(run_id)] if has_more else []
+            yield from self._read([run_owner(run_id), *added], (), selection)
         elif run.archive is not None:
             with self.archives.open(run.archive) as archive:
                 yield from archived.series_of(archive, selection)
@@ -57,7 +56,7 @@ class SeriesReader:
     def pod(self, pod: str, selection: Selection) -> NamedSeries:
         """Yield a pod's series: resource figures from the exporter, and posted samples."""
         for _, figures in containers.read(self.prometheus, [pod], selection, _now_ms()):
-            yield from self._read(pod_owner(pod), figures, selection)
+            yield from self._read([pod_owner(pod)], figures, selection)
 
     def pods(self, selection: Selection) -> Iterator[tuple[str, NamedSeries]]:
         """Yield each known pod with its series, in order of their names."""
@@ -65,8 +64,8 @@ class SeriesReader:
         posted = _posted_pods(selection.names)
         for pod, figures in containers.read(self.prometheus, pods, selection, _now_ms()):
             # Most pods have nothing but figures: the database is not asked about each.
-            owner = pod_owner(pod) if pod in posted else None
-            yield pod, self._read(owner, figures, selection)
+            owners = [pod_owner(pod)] if pod in posted else []
+            yield pod, self._read(owners, figures, selection)
 
     def pods_of(self, run: Run, selection: Selection) -> Iterator[tuple[str, NamedSeries]]:
         """Yield each pod of a run with its series during the run."""
@@ -94,34 +93,36 @@ class SeriesReader:
         try:
             return DeliveredReader(self.prometheus, found, selection, self._checked).read(keys)
         except LostSamplesError as lost:
-            run = find_run(found.owner)
-            if run is None or run.archive is None:
+            name = archive_of(found.owner)
+            if name is None:
                 raise
             try:
-                archive = stack.enter_context(self.archives.open(run.archive))
+                archive = stack.enter_context(self.archives.open(name))
             except ArchiveError as error:
                 raise lost.but(str(error)) from error
             return archived.delivered(archive, self.prometheus, found, keys)
 
     def _read(
-        self, owner: str | None, figures: Iterable[tuple[str, Read]], selection: Selection
+        self, owners: Iterable[str], figures: Iterable[tuple[str, Read]], selection: Selection
     ) -> NamedSeries:
-        """Yield an owner's series, and the figures that were scraped of it."""
+        """Yield the series of owners together, and the figures that were scraped of them."""
         reads: dict[str, list[Read]] = {}
         # The database first: a sample that is delivered meanwhile is then read as waiting, and
         # lies behind what is read from Prometheus.
-        found = stored.load(owner, selection.metrics) if owner else None
+        loaded = [stored.load(owner, selection.metrics) for owner in owners]
         with ExitStack() as stack:
-            if found is not None:
+            for found in loaded:
                 keys = [key for key in found.keys if selection.wants(series_name(*key), key[0])]
                 delivered = self.delivered(found, keys, selection, stack)
                 for key in sorted(keys):
                     read = partial(found.merge, key, delivered.get(key), selection.after_us)
+                    if found.owner.startswith(added_owner("")):
+                        read = partial(as_added, read)
                     reads.setdefault(series_name(*key), []).append(read)
             for name, figure in figures:
                 reads.setdefault(name, []).append(figure)
             yield from selection.series(reads)
-        if found is not None:
+        for found in loaded:
             found.check()
 
 

@@ -6,15 +6,19 @@ than running them.
 """
 
 import hashlib
+import json
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import falcon
 
 from master.database import exclusive, run_sql
+from master.models import run_owner
+from mlbench.errors import MLBenchError
 
 _FIND = "SELECT id FROM stream WHERE owner = ? AND attempt = 0 AND rank = -1 AND name = 'posted'"
 _OPEN = (
@@ -26,9 +30,16 @@ _GROW = (
     "WHERE owner = ? AND attempt = 0 AND rank = -1 AND name = 'posted' RETURNING id, size"
 )
 _ADD_CHUNK = 'INSERT INTO chunk (stream_id, "offset", data) VALUES (?, ?, ?)'
+_IS_ENDED = "SELECT added FROM run WHERE id = ? AND finished_at IS NOT NULL"
+_COUNT_ADDED = "UPDATE run SET added = ? WHERE id = ?"
+_KNOWN = "SELECT digest FROM postedbody WHERE owner = ? AND digest IN ({})"
 _REMEMBER = (
     "INSERT INTO postedbody (owner, digest) VALUES {} ON CONFLICT DO NOTHING RETURNING digest"
 )
+
+
+class RunEndedError(MLBenchError):
+    """The run has ended, so what is posted for it belongs to ``added_owner``."""
 
 
 def has_posted(owner: str) -> bool:
@@ -46,6 +57,7 @@ def append_posted(owner: str, lines: bytes) -> None:
 
     Raises:
         falcon.HTTPNotFound: there is no such stream, or no more (404).
+        RunEndedError: the owner is a run that has ended.
     """
     _group.write((owner, lines))
 
@@ -102,9 +114,17 @@ def _append_all(bodies: Sequence[tuple[str, bytes]]) -> None:
         _append(owner, by_digest)
 
 
-def _append(owner: str, bodies: dict[bytes, bytes]) -> None:
+def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
     """Store those of the bodies, which come by their digests, that are new."""
+    kind, _, name = owner.partition("/")
     with exclusive(owner):
+        ended = run_sql(_IS_ENDED, int(name)).fetchone() if kind != "pod" else None
+        if kind == "run" and ended is not None:
+            raise RunEndedError(f"run {name} has ended")
+        if kind == "added":
+            bodies = _without_known(run_owner(int(name)), bodies)
+        if not bodies:
+            return
         remember = _REMEMBER.format(", ".join(["(?, ?)"] * len(bodies)))
         values = [value for digest in bodies for value in (owner, digest)]
         new = b"".join([bodies[bytes(row[0])] for row in run_sql(remember, *values).fetchall()])
@@ -115,6 +135,23 @@ def _append(owner: str, bodies: dict[bytes, bytes]) -> None:
             raise falcon.HTTPNotFound(description=f"there is no {owner.replace('/', ' ')} any more")
         stream_id, size = grown
         run_sql(_ADD_CHUNK, stream_id, size - len(new), new)
+        if kind == "added" and ended is not None:
+            added = _counted(json.loads(ended[0] or "{}"), new.count(b"\n"))
+            run_sql(_COUNT_ADDED, json.dumps(added), int(name))
+
+
+def _without_known(owner: str, bodies: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return the bodies that an owner does not have: a client may send one again after the end."""
+    known = _KNOWN.format(", ".join("?" * len(bodies)))
+    found = {bytes(row[0]) for row in run_sql(known, owner, *bodies).fetchall()}
+    return {digest: lines for digest, lines in bodies.items() if digest not in found}
+
+
+def _counted(added: dict[str, Any], samples: int) -> dict[str, Any]:
+    """Return what is known of a run's additions, with so many more that came now."""
+    now = time.time()
+    count = added.get("samples", 0) + samples
+    return {"first_at": now, **added, "samples": count, "last_at": now}
 
 
 _group = GroupCommit(_append_all)

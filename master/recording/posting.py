@@ -1,6 +1,6 @@
 """Posted samples: checking them, and storing them once."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Self
 
@@ -20,9 +20,9 @@ from master import runs, times
 from master.bell import ring
 from master.database import exclusive
 from master.http import NO_NUL, refuse_truth_value
-from master.models import Pod, Rank, Stream, pod_owner, run_owner
+from master.models import Pod, Rank, Stream, added_owner, pod_owner, run_owner
 from master.recording.limits import SeriesLimit
-from master.recording.posted import append_posted, has_posted, open_posted
+from master.recording.posted import RunEndedError, append_posted, has_posted, open_posted
 from master.recording.samples import (
     MAX_METADATA_BYTES,
     MAX_NAME_LENGTH,
@@ -79,14 +79,6 @@ class PostedSample(BaseModel):
 
     _no_truth_value = field_validator("run_id", mode="before")(refuse_truth_value)
 
-    @property
-    def owner(self) -> str:
-        """The owner of its stream."""
-        if self.run_id is not None:
-            return run_owner(self.run_id)
-        assert self.pod_name is not None
-        return pod_owner(self.pod_name)
-
     @field_validator("date")
     @classmethod
     def _can_be_written(cls, date: datetime) -> datetime:
@@ -115,14 +107,26 @@ class PostedSample(BaseModel):
 def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
     """Store samples, those of an owner in one transaction. The same body again adds nothing.
 
+    What comes after the end of its run is stored apart: it is no part of the run's result.
+
     Raises:
         BadFieldError: a run or pod would have too many series; nothing is stored (400).
         falcon.HTTPNotFound: there is no such run or pod; nothing is stored (404).
         falcon.HTTPConflict: a run was imported; nothing is stored (409).
     """
+    try:
+        _store(posted, limit)
+    except RunEndedError:
+        # Just now. What was stored before that is not stored again.
+        _store(posted, limit)
+    ring("samples")
+
+
+def _store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
+    ended = runs.ended_among({one.run_id for one in posted if one.run_id is not None})
     by_owner: dict[str, list[PostedSample]] = {}
     for sample in posted:
-        by_owner.setdefault(sample.owner, []).append(sample)
+        by_owner.setdefault(_owner(sample, ended), []).append(sample)
     newcomers = {owner: found[0] for owner, found in by_owner.items() if not has_posted(owner)}
     for sample in newcomers.values():
         _check_known(sample)
@@ -136,7 +140,12 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
             open_posted(owner)
     for owner, samples in by_stream.items():
         append_posted(owner, to_posted_lines(samples))
-    ring("samples")
+
+
+def _owner(sample: PostedSample, ended: Container[int]) -> str:
+    if sample.run_id is None:
+        return pod_owner(sample.pod_name or "")
+    return (added_owner if sample.run_id in ended else run_owner)(sample.run_id)
 
 
 def find_pod(name: str) -> str:

@@ -163,7 +163,8 @@ def prometheus_labels(owner: str, key: SeriesKey) -> dict[str, str]:
     metric, rank = key
     if kind == "pod":
         return {"__name__": names.POD_METRIC, "pod": name, "metric": metric}
-    labels = {"__name__": names.RUN_METRIC, "run_id": name, "metric": metric}
+    series = names.RUN_ADDED if kind == "added" else names.RUN_METRIC
+    labels = {"__name__": series, "run_id": name, "metric": metric}
     return labels | {"rank": rank} if rank else labels
 
 

@@ -52,6 +52,12 @@ _SELECTION = (
         "and `max` keep the spikes.",
         example=100,
     ),
+    Parameter(
+        "added",
+        {"type": "string", "enum": ["true", "false"], "default": "true"},
+        "`false` leaves out what was posted for a run after its end; else its points say `added`.",
+        example="false",
+    ),
     Parameter("last_n", ABOVE_0, "Only this many points of each series, the newest.", example=10),
     Parameter(
         "format",
@@ -76,8 +82,8 @@ _FILES: dict[str, Schema] = {
     "text/csv": {
         "type": "string",
         "examples": [
-            "series,date,value,cumulative,metadata\r\n"
-            "train_loss @ 0,2026-03-01T09:21:31.000000Z,0.31,,\r\n"
+            "series,date,value,cumulative,metadata,added\r\n"
+            "train_loss @ 0,2026-03-01T09:21:31.000000Z,0.31,,,\r\n"
         ],
     },
     "application/zip": {"type": "string", "contentMediaType": "application/zip"},
@@ -200,6 +206,7 @@ def _selection(req: Request) -> Selection:
         names=tuple(filter(None, wanted)),
         summarize=whole_number(req, "summarize", least=1),
         last_n=whole_number(req, "last_n", least=1),
+        with_added=choice(req, "added", ("true", "false"), default="true") == "true",
     )
 
 

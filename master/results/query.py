@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from master import run_time, runs, sets
 from master.models import Rank, Run
@@ -153,7 +154,7 @@ def used_joules(
 
 
 def _series(reader: SeriesReader, context: RunContext) -> Columns:
-    return columns_of(context, lambda selection: reader.recorded(context.run.id, selection))
+    return columns_of(context, partial(reader.run, context.run.id))
 
 
 def columns_of(context: RunContext, read: Callable[[Selection], NamedSeries]) -> Columns:

@@ -57,7 +57,7 @@ def verify(
 
     A run's is compared with what Prometheus has, too. Exit code 1 if anything is wrong.
     """
-    file = Path(wanted)
+    file, added = Path(wanted), None
     if file.is_file():
         if restore:
             raise typer.BadParameter("needs a run; --blocks takes a file", param_hint="--restore")
@@ -72,14 +72,18 @@ def verify(
             run = find_run(client, wanted)
             wait_until_sealed(client, run)
             found = client.verify_run(run.id, restore=restore).result().value
-        problems, restored = list(found.problems), found.restored
+        problems, restored, added = list(found.problems), found.restored, found.added
     if json:
-        print_json({"problems": problems, "restored": restored})
+        told = {"problems": problems, "restored": restored}
+        print_json(told | {"added": added.to_fields() if added else None})
     else:
         for problem in problems:
             warn(problem)
         if restored:
             out.print(f"{restored:,} samples were written")
+        if added:
+            when = f"from {added.first_at} to {added.last_at}"
+            out.print(f"{added.samples:,} samples were added after the end, {when}: no part of it")
         out.print("not verified" if problems else "verified: nothing is missing or damaged")
     if problems:
         raise typer.Exit(FAILED)

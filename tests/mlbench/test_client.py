@@ -194,7 +194,9 @@ def test_posted_values_come_back(client: ApiClient, finished: Run) -> None:
     names = ["unusual", "described"]
     found = client.get_run_metrics(finished.id, metric_filter=names).result().value
     assert [str(point.number) for point in found["unusual"]] == ["nan", "inf", "-inf"]
-    assert found["described"] == [Point(_DATE, "0.5", cumulative=True, metadata=metadata)]
+    assert found["described"] == [
+        Point(_DATE, "0.5", cumulative=True, metadata=metadata, added=True)
+    ]
 
 
 def test_many_samples_go_in_one_request(client: ApiClient, finished: Run) -> None:

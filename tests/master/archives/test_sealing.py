@@ -10,11 +10,10 @@ from master import runs, sweeping
 from master.archives.sealing import Sealer
 from master.models import Run
 from master.recording import streams
-from master.recording.samples import Sample
 from mlbench import archive
 from mlbench.archive import opened
 from tests.master.archives.conftest import Master
-from tests.master.making import deliver_all, key, make_run, reload
+from tests.master.making import key, make_run, reload
 from tests.master.resources import reading
 
 _SELECTIONS: list[dict[str, Any]] = [
@@ -76,24 +75,6 @@ def test_logs_are_sealed_if_wished(master: Master) -> None:
         assert found.texts() == ["logs/1/1.stderr"]
         assert found.text("logs/1/1.stderr") == b"a" * 10 + b"\xff\n"
         assert found.check() == []
-
-
-def test_what_is_posted_later_is_sealed_too(master: Master) -> None:
-    """Also if Prometheus has forgotten what came before."""
-    run = master.make_ended()
-    master.sealer.turn()
-    master.server.lose_everything()
-    before = reading.get_run(master.api, run).json
-    master.post(run, Sample("b", "", time.time_ns() // 1000, 3.0))
-    deliver_all(master.delivery)
-    assert reload(run).sealed_at is None
-    after = answers(master, run)
-    now = reading.get_run(master.api, run).json
-    assert [point["value"] for point in now.pop("b")] == ["2", "1", "3"]
-    assert now == {name: points for name, points in before.items() if name != "b"}
-    master.sealer.turn()
-    master.server.lose_everything()
-    assert answers(master, run) == after
 
 
 def test_sealing_again_writes_the_same(master: Master) -> None:

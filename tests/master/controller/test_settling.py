@@ -200,7 +200,7 @@ def test_an_hour_after_the_end_a_run_is_counted_for_the_last_time(
     assert reload(young).settled_at is None
     assert {chunk.stream.owner for chunk in Chunk.select()} == {run_owner(young.id)}
     # What comes later still goes as soon as it is delivered.
-    post(run_owner(run.id), [Sample("late", "", time.time_ns() // 1000, 1.0)])
+    record(run, line(time.time(), late=1), rank=7)
     deliver_all(master.delivery)
     assert {chunk.stream.owner for chunk in Chunk.select()} == {run_owner(young.id)}
     assert master.values(run) == ENDED.recorded + 1

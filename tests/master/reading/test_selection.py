@@ -89,7 +89,7 @@ def test_odd_numbers_are_averaged(values: list[str], mean: str) -> None:
 
 def spread(values: list[str], at_most: int, size: int = 3) -> list[tuple[str | None, str | None]]:
     found = chosen(reading(values, size), summarize=at_most)
-    return [point.note[2:] for point in found]
+    return [(point.note.minimum, point.note.maximum) for point in found]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 99])

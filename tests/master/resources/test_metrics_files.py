@@ -20,7 +20,7 @@ def test_a_runs_zip_is_laid_out_as_mlbenchs(
     api: TestClient, writer: RemoteWriter, delivery: Delivery
 ) -> None:
     now_ms = time.time_ns() // 1_000_000
-    run = make_run(name="my-run", created_at=now_ms / 1000 - 60, finished_at=now_ms / 1000 - 10)
+    run = make_run(name="my-run", created_at=now_ms / 1000 - 60)
     pod = make_pod()
     make_ranks(run, workers=[pod])
     for ago_ms in (61_000, 60_000, 30_000, 10_000, 9_000):
@@ -35,6 +35,7 @@ def test_a_runs_zip_is_laid_out_as_mlbenchs(
             Sample("TaskResult", "0", OLD_US + 1, "Goal Reached! ü"),
         ],
     )
+    Run.update(finished_at=now_ms / 1000 - 10).execute()
     for _ in range(2):
         answer = get_run(api, run, format="zip")
         disposition = answer.headers["Content-Disposition"]
@@ -102,9 +103,9 @@ def test_csv(api: TestClient, run: Run, delivery: Delivery) -> None:
     for _ in range(2):
         answer = get_run(api, run, format="csv")
         assert rows(answer) == [
-            ["series", "date", "value", "cumulative", "metadata"],
-            ["a @ 0", to_text(now_us), "1.5", "false", '{"k":"v"}'],
-            ['b, "c"\r\n', OLD, "two\nlines, ü", "", '"x"'],
+            ["series", "date", "value", "cumulative", "metadata", "added"],
+            ["a @ 0", to_text(now_us), "1.5", "false", '{"k":"v"}', ""],
+            ['b, "c"\r\n', OLD, "two\nlines, ü", "", '"x"', ""],
         ]
-        assert answer.text.startswith("series,date,value,cumulative,metadata\r\n")
+        assert answer.text.startswith("series,date,value,cumulative,metadata,added\r\n")
         delivery.deliver_waiting()

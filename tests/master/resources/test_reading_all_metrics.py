@@ -32,10 +32,10 @@ def test_all_pods(api: TestClient, writer: RemoteWriter, delivery: Delivery) -> 
         assert get(api, metric_filter=CPU).json == {first: {CPU: [cpu]}, second: {}, gone: {}}
         delivery.deliver_waiting()
     assert rows(get(api, format="csv")) == [
-        ["pod", "series", "date", "value", "cumulative", "metadata"],
-        [first, "a", to_text(now_ms * 1000), "1", "", ""],
-        [first, CPU, cpu["date"], "0.5", "", ""],
-        [gone, "a", OLD, "2", "", ""],
+        ["pod", "series", "date", "value", "cumulative", "metadata", "added"],
+        [first, "a", to_text(now_ms * 1000), "1", "", "", ""],
+        [first, CPU, cpu["date"], "0.5", "", "", ""],
+        [gone, "a", OLD, "2", "", "", ""],
     ]
     assert set(opened(get(api, format="zip"))) == {
         f"{first}/result_a.json",
@@ -75,7 +75,7 @@ def test_no_pods_no_runs_and_nothing_recorded(api: TestClient) -> None:
     run = make_run()
     assert get_run(api, run).json == opened(get_run(api, run, format="zip")) == {}
     assert rows(get_run(api, run, format="csv")) == [
-        ["series", "date", "value", "cumulative", "metadata"]
+        ["series", "date", "value", "cumulative", "metadata", "added"]
     ]
 
 
@@ -90,8 +90,8 @@ def test_all_runs(api: TestClient, delivery: Delivery) -> None:
         assert found[str(second.id)] == get_run(api, second).json
         delivery.deliver_waiting()
     assert rows(get(api, metric_type="run", format="csv"))[:2] == [
-        ["run", "series", "date", "value", "cumulative", "metadata"],
-        [str(first.id), "a @ 0", OLD, "1", "true", '"m"'],
+        ["run", "series", "date", "value", "cumulative", "metadata", "added"],
+        [str(first.id), "a @ 0", OLD, "1", "true", '"m"', ""],
     ]
     assert set(opened(get(api, metric_type="run", format="zip"))) == {
         f"{first.id}/result_a @ 0.json",

@@ -141,7 +141,7 @@ def test_averages_tell_their_extremes_in_json(api: TestClient, run: Run) -> None
     found = [(point["value"], point.get("min"), point.get("max")) for point in points]
     assert found == [("3", "1", "5"), ("NaN", "2", "2"), ("8", None, None)]
     header, *_ = rows(get_run(api, run, summarize=3, format="csv"))
-    assert header == ["series", "date", "value", "cumulative", "metadata"]
+    assert header == ["series", "date", "value", "cumulative", "metadata", "added"]
     [file] = opened(get_run(api, run, summarize=3, format="zip")).values()
     assert {key for point in file for key in point} == {"date", "value", "cumulative"}
 

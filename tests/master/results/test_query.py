@@ -119,8 +119,10 @@ def test_values_from_before_the_start_do_not_count(
     started_at: float, reader: SeriesReader, delivery: Delivery
 ) -> None:
     run = make_ended(started_at)
+    Run.update(finished_at=None).execute()
     early = (started_at - 0.001, started_at - 1e8)
     post(run_owner(run.id), [Sample("acc", "", round(at * 1e6), 99.0) for at in early])
+    Run.update(finished_at=run.finished_at).execute()
     for _ in range(2):
         found = result_of(reader, run, ResultQuery())
         assert (found.time_to_accuracy, found.best_value) == (None, None)

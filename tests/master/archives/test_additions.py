@@ -1,0 +1,130 @@
+"""Samples that are posted after a run's end can be read, and change nothing that was known."""
+
+from typing import Any
+
+import pytest
+
+from master import runs, sweeping
+from master.models import Run, Stream
+from master.times import seconds_to_text
+from mlbench.archive import opened
+from tests.master.archives.conftest import Master
+from tests.master.making import deliver_all, reload
+from tests.master.resources import reading
+
+_ACCURACY = "acc @ 0"
+
+
+def add(master: Master, run: Run, value: float, ago: float = 89.0) -> Any:
+    """Post an accuracy that is dated within the run, and return the sample."""
+    assert run.finished_at is not None
+    date = seconds_to_text(run.finished_at - ago)
+    sample = {"run_id": run.id, "name": _ACCURACY, "date": date, "value": value}
+    answer = master.api.simulate_post("/api/metrics", json=sample)
+    assert answer.status_code == 201, answer.text
+    return {"date": date, "value": f"{value:g}"}
+
+
+def known(master: Master, run: Run) -> list[Any]:
+    """Return what the API says of a run's result, its events, and its archive's digest."""
+    get = master.api.simulate_get
+    events = get(f"/api/runs/{run.id}/events").json
+    described = get(f"/api/runs/{run.id}").json
+    return [
+        get(f"/api/runs/{run.id}/result").json,
+        get("/api/compare", params={"runs": run.id}).json,
+        [event for event in events if event["kind"] != "added"],
+        {name: one for name, one in described.items() if name != "added"},
+        get(f"/api/runs/{run.id}/archive").content,
+        reading.get_run(master.api, run, added="false").json,
+    ]
+
+
+@pytest.mark.parametrize("is_sealed_first", [True, False])
+def test_a_sample_that_is_posted_after_the_end_changes_no_result(
+    master: Master, is_sealed_first: bool
+) -> None:
+    run = master.make_ended()
+    if is_sealed_first:
+        master.sealer.turn()
+    sample = add(master, run, 99.9)
+    if not is_sealed_first:
+        master.sealer.turn()
+    before = known(master, run)
+    # The 776th value; the one that was added is dated a second after the start.
+    assert before[0]["time_to_accuracy"]["wall_seconds"] == 77.6
+    for forget in (False, False, True):
+        points = reading.get_run(master.api, run).json[_ACCURACY]
+        assert [point for point in points if "added" in point] == [sample | {"added": True}]
+        assert known(master, run) == before
+        deliver_all(master.delivery)
+        master.sealer.turn()
+        if forget:
+            master.server.lose_everything()
+    points = reading.get_run(master.api, run).json[_ACCURACY]
+    assert sample | {"added": True} in points
+    assert known(master, run) == before
+
+
+def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master) -> None:
+    run = master.make_ended()
+    master.sealer.turn()
+    for samples, value in enumerate((1.0, 2.0), start=1):
+        for _ in range(2):  # the same again adds nothing
+            add(master, run, value, ago=80 + value)
+        deliver_all(master.delivery)
+        master.sealer.turn()
+        [event] = [
+            one
+            for one in master.api.simulate_get(f"/api/runs/{run.id}/events").json
+            if one["kind"] == "added"
+        ]
+        assert event["text"].startswith(f"{samples} samples were added after the end")
+        verified = master.api.simulate_post(f"/api/runs/{run.id}/verification").json
+        assert (verified["problems"], verified["added"]["samples"]) == ([], samples)
+        with opened(master.folder / reload(run).added["archive"]) as archive:
+            assert archive.check() == []
+            assert [
+                (str(name), one.samples + one.kept) for name, one in archive.series.items()
+            ] == [(_ACCURACY, samples)]
+    (master.folder / reload(run).added["archive"]).write_bytes(b"")
+    [problem] = master.api.simulate_post(f"/api/runs/{run.id}/verification").json["problems"]
+    assert ".added.mlbench" in problem
+
+
+def test_what_was_posted_before_the_end_and_is_sent_again_is_no_addition(master: Master) -> None:
+    run = master.make_ended()
+    ended = run.finished_at
+    Run.update(finished_at=None).execute()
+    add(master, run, 5.0)
+    Run.update(finished_at=ended).execute()
+    add(master, run, 5.0)
+    assert reload(run).added is None
+    deliver_all(master.delivery)
+    points = reading.get_run(master.api, run).json[_ACCURACY]
+    assert all("added" not in point for point in points)
+
+
+def test_additions_go_with_their_run(master: Master) -> None:
+    run = master.make_ended()
+    master.sealer.turn()
+    add(master, run, 1.0)
+    deliver_all(master.delivery)
+    master.sealer.turn()
+    assert len(list(master.folder.iterdir())) == 2
+    runs.delete(reload(run))
+    master.sealer.turn()
+    while sweeping.sweep():
+        pass
+    assert not list(master.folder.iterdir())
+    assert not Stream.select().where(Stream.owner.contains(str(run.id))).exists()
+
+
+def test_a_run_that_recorded_nothing_says_that_samples_were_added(master: Master) -> None:
+    nothing = {"recorded": 0, "in_prometheus": 0, "kept": 0}
+    run = master.make_ended()
+    Run.update(delivery=nothing, benchmark="").execute()
+    add(master, run, 1.0)
+    reason = master.api.simulate_get(f"/api/runs/{run.id}").json["reason"]
+    assert reason.startswith("it recorded nothing")
+    assert reason.endswith("1 samples were added after its end")
