@@ -1,13 +1,19 @@
 """A run that fails says which rank, how and why, soon; and leaves no process behind."""
 
+import shlex
+import sys
 import time
+from contextlib import closing
+from datetime import datetime
 
 import psutil
 import pytest
 
-from mlbench import ApiClient
+from master.reading.promql import PrometheusClient
+from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.records import Run
+from tests.chain import raising
 from tests.conftest import wait_for
 from tests.stacks import (
     FAILS,
@@ -51,6 +57,33 @@ def test_a_failing_command_says_what_it_said(client: ApiClient) -> None:
     assert ended.state == "FAILED"
     assert "exited with code 2" in ended.reason
     assert "what is wrong" in ended.reason
+
+
+def test_a_failed_run_has_the_figures_of_its_steps_and_blames_no_rank(
+    client: ApiClient, stack: Home
+) -> None:
+    command = shlex.join([sys.executable, raising.__file__])
+    run = run_to_end(client, order_command(client, "raising", command, num_workers=2))
+    assert (run.state, run.reason.endswith("ValueError: the data are over")) == ("FAILED", True)
+    result = client.get_result(run.id).result().value
+    assert [rank.rank for rank in result.ranks] == [0, 1]
+    assert result.slowest is None
+    for rank in result.ranks:
+        name = f"train_loss @ {rank.rank}"
+        points = client.get_run_metrics(run.id, metric_filter=name).result().value[name]
+        dates = [datetime.fromisoformat(point.date) for point in points]
+        between = (dates[-1] - dates[0]).total_seconds() / (len(dates) - 1)
+        assert between >= raising.STEP_SECONDS
+        assert rank.step_seconds == pytest.approx(between, rel=0.1)
+    assert result.step_seconds is not None
+    rate = 2 * raising.SAMPLES / result.step_seconds
+    assert result.samples_per_second == pytest.approx(rate, rel=0.05)
+
+    selector = f'{names.RUN_SAMPLES_PER_SECOND}{{run_id="{run.id}"}}'
+    with closing(PrometheusClient(stack.read_connection().prometheus_url or "")) as prometheus:
+        wait_for(lambda: prometheus.query(selector), what="its figures are scraped")
+        [scraped] = prometheus.query(selector)
+    assert float(scraped.values[0]) == result.samples_per_second
 
 
 def test_stop_ends_every_process(client: ApiClient, stack: Home, running: Run) -> None:
