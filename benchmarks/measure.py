@@ -37,7 +37,7 @@ class Ratio:
     times: float
 
     def __str__(self) -> str:
-        return f"{self.what:<66} {self.times:>9.1f} times"
+        return f"{self.what:<66} {_number(self.times):>9} times"
 
 
 def repeat(what: str, unit: str, times: int, measure: Callable[[], float]) -> Figure:

@@ -29,6 +29,7 @@ _USUAL = (
     "resnet_rate",
     "language_rate",
     "exchange_rate",
+    "bandwidth_rate",
     "linear_rate",
     "deleting",
 )

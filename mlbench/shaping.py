@@ -4,7 +4,10 @@
 needs the capability NET_ADMIN, so an init container does it, before the worker starts.
 """
 
+import fcntl
 import os
+import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,6 +24,12 @@ _UNKNOWN = ("nknown", "not found", "No such file")
 
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
 """The tools that it takes, and the packages that have them."""
+
+BURST_PACKETS = 2
+"""So many packets pass at once after a pause: 3 kB with the usual packets of 1,500 bytes."""
+
+_GET_MTU = 0x8921  # SIOCGIFMTU
+_ETHERNET_BYTES = 14
 
 SWITCH = "mlbench"
 """The name of the bridge that local workers' networks are plugged into."""
@@ -75,11 +84,11 @@ _VARIABLES = {
 }
 
 
-def commands(shaping: Shaping, interface: str) -> list[list[str]]:
+def commands(shaping: Shaping, interface: str, packet_bytes: int = 1514) -> list[list[str]]:
     """Return the commands that bring a shaping into force on an interface.
 
     What is sent is late or lost first, and then waits for a token bucket, whose queue is therefore
-    as short as without latency.
+    as short as without latency. ``packet_bytes`` is the largest packet of the interface.
     """
     of_device, root = ["dev", interface], ["root", "handle", "1:"]
     found = []
@@ -95,9 +104,11 @@ def commands(shaping: Shaping, interface: str) -> list[list[str]]:
         found.append(["tc", "qdisc", "replace", *of_device, "root", "handle", "2:", *delayed])
         root = ["parent", "2:1", "handle", "3:"]
     if rate := shaping.max_bandwidth:
-        # Small, so that short messages are held to the rate too: what 4 ms take, and a few packets
-        # more. The kernel's timers need no larger one.
-        bucket = ["tbf", "rate", f"{rate:.15g}mbit", "burst", f"{int(rate) // 2 + 16}kb"]
+        # What is in the bucket passes at once after a pause, so that short messages are sent faster
+        # than the rate. With one packet in it, long ones would be sent more slowly, as timers are
+        # late.
+        burst = str(BURST_PACKETS * packet_bytes)
+        bucket = ["tbf", "rate", f"{rate:.15g}mbit", "burst", burst]
         found.append(["tc", "qdisc", "replace", *of_device, *root, *bucket, "latency", "50ms"])
     return found
 
@@ -108,8 +119,19 @@ def shape(shaping: Shaping, interface: str) -> None:
     Raises:
         ShapingError: it cannot be; the text says what is missing.
     """
-    for command in commands(shaping, interface):
+    for command in commands(shaping, interface, _largest_packet(interface)):
         run_tool(command)
+
+
+def _largest_packet(interface: str) -> int:
+    """Return the bytes of the largest packet that an interface sends, with its Ethernet header."""
+    request = struct.pack("16si", interface.encode(), 0)
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            answer = fcntl.ioctl(asking, _GET_MTU, request)
+    except OSError as error:
+        raise ShapingError(f"{interface}: {error.strerror}") from None
+    return int(struct.unpack("16si", answer)[1]) + _ETHERNET_BYTES
 
 
 def run_tool(command: Sequence[str]) -> None:

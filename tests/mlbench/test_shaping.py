@@ -90,7 +90,7 @@ def test_what_is_wrong_is_said(script: str, asked: str, complaint: str) -> None:
     assert complaint in ended.stderr
 
 
-_BUCKET = "tbf rate 20mbit burst 26kb latency 50ms"
+_BUCKET = "tbf rate 20mbit burst 3028 latency 50ms"
 _REPLACE = "tc qdisc replace dev eth0"
 
 

@@ -22,7 +22,6 @@ from worker.agent.sources.loopback import Answer, Loopback
 
 pytestmark = pytest.mark.slow
 
-_BYTES = 2_500_000
 _USERS = ("unshare", "--user", "--map-root-user", "--net")
 
 _RECEIVE = """
@@ -106,7 +105,9 @@ def run(command: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_a_rank_sends_as_fast_as_it_may(switch: Path) -> None:
+# Of a short message, the two packets that pass at once are a part of 12 %.
+@pytest.mark.parametrize(("size", "least", "most"), [(2_500_000, 15, 20), (24_648, 10, 23)])
+def test_a_rank_sends_as_fast_as_it_may(switch: Path, size: int, least: float, most: float) -> None:
     addresses = ("198.18.1.1", "198.18.1.2")
     shaping = Shaping(max_bandwidth=20.0)
     networks = [plug_in(Plug(address, 15, shaping), switch) for address in addresses]
@@ -119,9 +120,9 @@ def test_a_rank_sends_as_fast_as_it_may(switch: Path) -> None:
     ):
         assert receiving.stdout is not None
         assert receiving.stdout.readline() == "\n"
-        send = second.inside([sys.executable, "-c", _SEND, addresses[0], str(_BYTES)])
+        send = second.inside([sys.executable, "-c", _SEND, addresses[0], str(size)])
         told = subprocess.run(send, capture_output=True, text=True, check=True)
-        assert 15 < float(told.stdout) < 20
+        assert least < float(told.stdout) < most
         assert ports(switch) == 2
     wait_for(lambda: ports(switch) == 0, what="nothing is left")
 
