@@ -196,11 +196,12 @@ class Summary(Record):
     such a run would have to be counted.
     """
     mean_low: float | None
-    """The mean is between this and the next, with 95 % confidence (a bootstrap of the runs).
+    """What the runs are drawn from has a mean between this and the next, with 95 % confidence.
 
-    None for fewer than three runs, or if a resample had no mean.
+    By Student's t of the logarithms (Cox). None for fewer than three runs.
     """
     mean_high: float | None
+    """None also if a run did not reach the target."""
     left_out: int
     """How many runs the mean leaves out: 2 or 0."""
     median: float | None
@@ -338,7 +339,7 @@ class Crossing(Record):
     """Mbit/s, interpolated between two measured bandwidths: the logarithm of the time over that of
     the bandwidth."""
     low: float | None
-    """It is between this and the next, with 95 % confidence (a bootstrap of the runs).
+    """It is between this and the next, with 95 % confidence.
 
     None where it may be outside of what was measured, or where there are fewer than three runs.
     """

@@ -12,6 +12,7 @@ from random import Random
 from statistics import fmean, median
 
 from master.results import statistics
+from master.results.intervals import CONFIDENCE, Interval, log_mean
 from master.results.sweeps import keys_of
 from mlbench.results import Crossing, Frontier, Profile, Result
 
@@ -20,6 +21,8 @@ _BANDWIDTH = "bandwidth"
 _CONDITIONS = ("latency", "loss", "cpus")
 # AlgoPerf's: who takes longer than that is too slow to count.
 _MOST = 4.0
+# Draws of the means that runs may have, for the interval of a crossing.
+_DRAWS = 1000
 
 
 @dataclass(frozen=True)
@@ -137,15 +140,17 @@ class _Logs:
     """Logarithms of times to accuracy at one bandwidth."""
 
     mean: float
-    resampled: Sequence[float]
-    """Of the means of a bootstrap; empty for too few runs."""
+    drawn: Sequence[float]
+    """Means that there may be, as the runs tell; empty for too few runs, or a missed goal."""
 
 
 def _logs(seconds: Sequence[float | None], draw: Random) -> _Logs:
-    times = statistics.missed_as_slowest(seconds)
-    enough = len(times) >= statistics.ENOUGH
-    means = statistics.resampled_means(times, draw) if enough else ()
-    return _Logs(_log(statistics.mean_of_times(seconds)), [*map(_log, means)])
+    times = [one for one in seconds if one is not None and one > 0]
+    mean = _log(statistics.mean_of_times(seconds))
+    if len(times) < max(len(seconds), statistics.ENOUGH):
+        return _Logs(mean, ())
+    found = log_mean(times)
+    return _Logs(mean, [found.draw(draw) for _ in range(_DRAWS)])
 
 
 def _log(seconds: float) -> float:
@@ -159,15 +164,14 @@ def _crossings(
     shared = [bandwidth for bandwidth in below if bandwidth in above]
     xs = [math.log(bandwidth) for bandwidth in shared]
     pairs = [(below[bandwidth], above[bandwidth]) for bandwidth in shared]
-    resampled = [
-        [one - other for one, other in zip(some.resampled, others.resampled, strict=False)]
+    drawn = [
+        [one - other for one, other in zip(some.drawn, others.drawn, strict=False)]
         for some, others in pairs
     ]
     for x in _rises(xs, [some.mean - others.mean for some, others in pairs]):
         low, high = None, None
-        if all(resampled):
-            places = [_nearest(x, xs, ds) for ds in zip(*resampled, strict=True)]
-            low, high = statistics.middle(places)
+        if all(drawn):
+            low, high = _middle([_nearest(x, xs, ds) for ds in zip(*drawn, strict=True)])
             if low is None and high is None:
                 continue
         others = [_at(x, line) for name, line in lines.items() if name not in names]
@@ -180,7 +184,15 @@ def _crossings(
             on_frontier=_at(x, below) <= min(others, default=math.inf),
             text="",
         )
-        yield replace(found, text=_describe(found, shared if all(resampled) else []))
+        yield replace(found, text=_describe(found, shared if all(drawn) else []))
+
+
+def _middle(drawn: Sequence[float]) -> Interval:
+    """Return between what 95 % of draws are; None for an end that is infinite."""
+    ranked = sorted(drawn)
+    outside = round(len(ranked) * (1 - CONFIDENCE) / 2)
+    low, high = ranked[outside], ranked[-1 - outside]
+    return (low if math.isfinite(low) else None, high if math.isfinite(high) else None)
 
 
 def _rises(xs: Sequence[float], ds: Sequence[float]) -> Iterator[float]:

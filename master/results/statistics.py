@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from random import Random
 from statistics import fmean, median, stdev
 
+from master.results import intervals
 from mlbench.results import Summary
 
 ENOUGH = 3
 """From so many runs on, the mean leaves out the fastest and the slowest, and has an interval."""
-_RESAMPLES = 1000
-_CONFIDENCE = 0.95
 
 
 def mean(values: Iterable[float]) -> float:
@@ -64,7 +62,7 @@ def _summarize(figures: Sequence[float]) -> Summary | None:
         return None
     counted = _counted(ranked)
     has_mean = math.isfinite(counted[-1])
-    low, high = _interval(ranked) if has_mean and len(ranked) >= ENOUGH else (None, None)
+    low, high = intervals.of_mean(ranked) if has_mean and len(ranked) >= ENOUGH else (None, None)
     return Summary(
         count=len(had),
         mean=mean(counted) if has_mean else None,
@@ -80,28 +78,6 @@ def _summarize(figures: Sequence[float]) -> Summary | None:
 
 def _counted(ranked: Sequence[float]) -> Sequence[float]:
     return ranked[1:-1] if len(ranked) >= ENOUGH else ranked
-
-
-def _interval(ranked: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return the bootstrap's interval of the mean; None for an end that is not finite.
-
-    The resamples are the same each time, so that equal runs have equal intervals.
-    """
-    return middle(resampled_means(ranked, Random(0)))  # noqa: S311 - no secret
-
-
-def resampled_means(times: Sequence[float], draw: Random) -> list[float]:
-    """Return the bootstrap's means: of as many runs, drawn from these with replacement."""
-    size = len(times)
-    return [mean(_counted(sorted(draw.choices(times, k=size)))) for _ in range(_RESAMPLES)]
-
-
-def middle(resampled: Iterable[float]) -> tuple[float | None, float | None]:
-    """Return between what 95 % of a bootstrap's figures are; None for an end that is infinite."""
-    ranked = sorted(resampled)
-    outside = round(len(ranked) * (1 - _CONFIDENCE) / 2)
-    low, high = ranked[outside], ranked[-1 - outside]
-    return (low if math.isfinite(low) else None, high if math.isfinite(high) else None)
 
 
 def _deviation(figures: Sequence[float]) -> float:

@@ -40,14 +40,15 @@ def test_equal_runs_leave_no_doubt() -> None:
 
 
 def test_an_interval_without_an_end_says_so() -> None:
-    # The middle of three drawn from 9, 9, 11 is 11 in 7 of 27 cases: then nothing is overtaken.
+    # At 80, three such runs may well have a mean of more than 10: then nothing is overtaken.
     runs = _runs(small={5: [10] * 3, 80: [10] * 3}, large={5: [40] * 3, 80: [9, 11, 9]})
     [one] = crossings(runs)
     expected = 5 * 16 ** (math.log(4) / (math.log(4) + math.log(10 / 9)))
     assert one.bandwidth == pytest.approx(expected)
-    assert one.low == pytest.approx(expected)
+    assert one.low is not None
+    assert 20 < one.low < expected
     assert one.high is None
-    assert one.text.endswith("at 65.8 Mbit/s (95 %: 65.8 to more than 80)")
+    assert one.text.endswith(f"at 65.8 Mbit/s (95 %: {one.low:.3g} to more than 80)")
 
 
 def test_what_runs_do_not_tell_is_no_crossing() -> None:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from master.results.intervals import of_mean
 from master.results.statistics import of_figures, of_times
 from mlbench.results import Summary
 
@@ -49,10 +50,12 @@ def test_a_figure_that_no_run_has_has_no_summary() -> None:
 
 def test_of_a_figure_those_without_it_are_passed_over() -> None:
     found = of_figures([None, 3.0, math.nan, 1.0, 2.0, math.inf])
-    assert found == Summary(3, 2.0, 1.0, 3.0, 2, 2.0, 1.0, 3.0, 1.0)
+    assert found == of_figures([1.0, 2.0, 3.0])
+    low, high = of_mean([1.0, 2.0, 3.0])
+    assert found == Summary(3, 2.0, low, high, 2, 2.0, 1.0, 3.0, 1.0)
 
 
-def test_the_interval_of_a_mean_is_that_of_its_resamples() -> None:
+def test_a_mean_of_three_runs_and_more_has_an_interval() -> None:
     found = of_figures([10.0, 10.4, 9.8, 10.2, 10.1, 9.9])
     assert found is not None
     assert found.mean is not None
