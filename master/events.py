@@ -122,7 +122,9 @@ def _end(run: Run) -> Iterator[RunEvent]:
 
 def _added(run: Run) -> Iterator[RunEvent]:
     if run.added is not None:
-        text = f"{run.added['samples']:,} samples were added after the end, and are no part of it"
+        text = (
+            f"Samples were added after the end, which are no part of it: {run.added['samples']:,}"
+        )
         yield _event(run.added["first_at"], "added", run.attempt, None, text)
 
 

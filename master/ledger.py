@@ -50,7 +50,6 @@ def places_of(
     at: dict[int, list[Trace]] = {number: [] for number in range(1, len(plan) + 1)}
     for trace in sorted(traces, key=lambda one: one.run_id):
         at[trace.place].append(trace)
-    spare = _spare(plan, at)
     judge = _judge_official if official else _judge
     return tuple(
         SetPlace(
@@ -60,7 +59,7 @@ def places_of(
             planned.seed,
             not at[number]
             if official
-            else _is_open(at[number], spare=spare[_combination(planned)] > 0),
+            else _is_open(at[number], may_repeat=_may_repeat(number, plan, at)),
             judge(at[number]),
             planned.swept,
         )
@@ -71,9 +70,14 @@ def places_of(
 
 
 def next_seed(place: SetPlace, places: Iterable[SetPlace]) -> int | None:
-    """Return the seed of a place's next run: the registered one, then one that no run had."""
+    """Return the seed of a place's next run: the registered one, or that of a disturbed run there.
+
+    Where all runs crashed, which may be the seed's doing, it is one that no run had.
+    """
     if place.seed is None or not place.trials:
         return place.seed
+    if place.finished:
+        return next(trial.seed for trial in place.trials if trial.counts)
     used = [seed for one in places for seed in (one.seed, *(trial.seed for trial in one.trials))]
     return max(seed for seed in used if seed is not None) + 1
 
@@ -93,31 +97,40 @@ def describe(places: Sequence[SetPlace]) -> str:
     return "; ".join([f"{done} of {len(places)} places have a run that counts", runs, *told])
 
 
-def _spare(plan: Sequence[Planned], at: Mapping[int, Sequence[Trace]]) -> Counter[str]:
-    """Return how many more runs may take the place of disturbed ones, by what is swept.
+def _may_repeat(number: int, plan: Sequence[Planned], at: Mapping[int, Sequence[Trace]]) -> bool:
+    """Check if another run may stand in for a disturbed one at a place.
 
-    Each combination has as many as it has repeats.
+    Each combination of swept values has as many of these as it has repeats. One of them goes to a
+    place at once, another one only when every other place has had as many.
     """
-    places = Counter((_combination(one), one.num_workers) for one in plan)
-    spare: Counter[str] = Counter()
-    for (combination, _), repeats in places.items():
-        spare[combination] = max(spare[combination], repeats)
-    for number, one in enumerate(plan, 1):
-        finished = sum(trace.state == "FINISHED" for trace in at[number])
-        spare[_combination(one)] -= max(0, finished - 1)
-    return spare
+    like = [
+        i for i, one in enumerate(plan, 1) if _combination(one) == _combination(plan[number - 1])
+    ]
+    repeats = max(Counter(plan[i - 1].num_workers for i in like).values())
+    finished = {i: sum(trace.state == "FINISHED" for trace in at[i]) for i in like}
+    spent = sum(max(0, runs - 1) for runs in finished.values())
+    is_its_turn = finished[number] < 2 or all(  # noqa: PLR2004 - the first, and who stood in for it
+        runs >= finished[number] or (runs and not _is_disturbed(at[i]))
+        for i, runs in finished.items()
+    )
+    return spent < repeats and is_its_turn
+
+
+def _is_disturbed(traces: Sequence[Trace]) -> bool:
+    counted = _counted(traces)
+    return counted is not None and counted.disturbed
 
 
 def _combination(place: Planned) -> str:
     return json.dumps(place.swept, sort_keys=True)
 
 
-def _is_open(traces: Sequence[Trace], *, spare: bool) -> bool:
+def _is_open(traces: Sequence[Trace], *, may_repeat: bool) -> bool:
     """Check if a place wants a run: none goes on, and none counts, or a disturbed one alone."""
     if any(one.state in ACTIVE_STATES for one in traces):
         return False
     counted = _counted(traces)
-    return counted is None or (counted.disturbed and spare)
+    return counted is None or (counted.disturbed and may_repeat)
 
 
 def _counted(traces: Sequence[Trace]) -> Trace | None:

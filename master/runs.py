@@ -219,7 +219,7 @@ def reason_of(run: Run) -> str:
     is_silent = run.state == "FINISHED" and run.delivery and not run.delivery["recorded"]
     nothing = _NOTHING if is_silent and not run.benchmark else ""
     if nothing and run.added:
-        nothing += f"\n\n{run.added['samples']:,} samples were added after its end"
+        nothing += f"\n\nSamples that were added after its end: {run.added['samples']:,}"
     return "; ".join(filter(None, [describe_refused(run), run.reason, nothing]))
 
 

@@ -161,16 +161,9 @@ def _run_all(client: ApiClient, found: RunSet, *, queue: bool, quiet: bool) -> R
         if not quiet:
             err.print(text, style=style, soft_wrap=True)
 
-    for planned in found.places:
-        left = seconds_left(took, [*map(_kind, waiting)])
-        when = f", about {figures.whole_seconds(left)} left" if left is not None else ""
-        if planned in waiting:
-            waiting.remove(planned)
-        else:
-            when = " exists already"
-        swept = f" ({figures.pairs(planned.swept)})" if planned.swept else ""
-        tell(f"run {planned.number} of {len(found.places)}: {planned.name}{swept}{when}")
-        place = planned
+    def fill(place: SetPlace) -> SetPlace:
+        """Run what a place wants, and return it as it is then."""
+        nonlocal found
         while place.is_open or place.active:
             # After the first run, the set waits for what others order meanwhile.
             run = _next_run(client, found, place, queue=queue or bool(took))
@@ -183,10 +176,27 @@ def _run_all(client: ApiClient, found: RunSet, *, queue: bool, quiet: bool) -> R
                 break
             if place.is_open:
                 tell(f"run {run.id} ({run.title}) was disturbed: another one takes its place")
+        return place
+
+    for planned in found.places:
+        left = seconds_left(took, [*map(_kind, waiting)])
+        when = f", about {figures.whole_seconds(left)} left" if left is not None else ""
+        if planned in waiting:
+            waiting.remove(planned)
+        else:
+            when = " exists already"
+        swept = f" ({figures.pairs(planned.swept)})" if planned.swept else ""
+        tell(f"run {planned.number} of {len(found.places)}: {planned.name}{swept}{when}")
+        place = fill(planned)
         percent = found.until_percent
         is_whole = place.number % len(set(map(_kind, found.places))) == 0
         if percent is not None and is_whole and _are_known(client, found.counted, percent):
             tell(f"every mean is known to within {percent:.3g}%")
+            return found
+    # Runs to stand in for disturbed ones may be left when each place has had one.
+    while again := [one for one in found.places if one.is_open and one.finished]:
+        tell(f"{again[0].name} was disturbed each time: another run takes its place")
+        if not fill(again[0]).finished:
             break
     return found
 

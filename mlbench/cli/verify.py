@@ -82,8 +82,8 @@ def verify(
         if restored:
             out.print(f"{restored:,} samples were written")
         if added:
-            when = f"from {added.first_at} to {added.last_at}"
-            out.print(f"{added.samples:,} samples were added after the end, {when}: no part of it")
+            when = f"{added.first_at} to {added.last_at}"
+            out.print(f"no part of it: {added.samples:,} added after the end ({when})")
         out.print("not verified" if problems else "verified: nothing is missing or damaged")
     if problems:
         raise typer.Exit(FAILED)

@@ -32,7 +32,7 @@ def test_a_run_that_crashed_stays_and_another_may_be_run_with_a_fresh_seed() -> 
     assert remarks(found[0]) == [(7, False, "crashed")]
     assert remarks(found[1]) == [(8, True, "")]
     assert remarks(found[2]) == [(9, False, "goes on")]
-    assert [next_seed(place, found) for place in found] == [10, 10, 10, 2]
+    assert [next_seed(place, found) for place in found] == [10, 8, 10, 2]
     again = places(trace(1, 7, "FAILED"), trace(1, 10))
     assert remarks(again[0]) == [(7, False, "crashed"), (10, True, "")]
     assert describe(again) == "1 of 4 places have a run that counts; 2 runs; 1 crashed"
@@ -55,6 +55,7 @@ def test_another_run_stands_in_for_a_disturbed_one_as_often_as_there_are_repeats
     once = places(trace(1, 1, disturbed=True), trace(2, 2))
     assert [place.is_open for place in once[:2]] == [True, False]
     assert remarks(once[0]) == [(1, True, "disturbed")]
+    assert next_seed(once[0], once) == 1, "the same work again"
     calm = places(trace(1, 1, disturbed=True), trace(1, 2))
     assert not calm[0].is_open
     assert remarks(calm[0]) == [(1, False, "disturbed: run 2 stands in for it"), (2, True, "")]
@@ -65,6 +66,17 @@ def test_another_run_stands_in_for_a_disturbed_one_as_often_as_there_are_repeats
         *(trace(1, run, disturbed=True) for run in (1, 2, 3)), trace(2, 4, disturbed=True)
     )
     assert not other[1].is_open, "they are of the set as a whole"
+
+
+def test_stand_ins_are_shared_among_the_places() -> None:
+    twice = [trace(1, run, disturbed=True) for run in (1, 2)]
+    assert not places(*twice)[0].is_open, "others have not had their first run"
+    calm = [trace(place, 10 + place) for place in (2, 3, 4)]
+    assert places(*twice, *calm)[0].is_open, "nobody else wants one"
+    noisy = [trace(4, 14, disturbed=True)]
+    found = places(*twice, *calm[:2], *noisy)
+    assert [place.is_open for place in found] == [False, False, False, True]
+    assert [place.is_open for place in places(*twice, *calm[:2], *noisy, *noisy)] == [False] * 4
 
 
 @pytest.mark.parametrize(
@@ -96,5 +108,6 @@ def test_a_sweep_names_its_combinations_by_their_numbers() -> None:
         (bucketed, True),
         (bucketed, True),
     ]
-    once = places_of("set", plan, [trace(2, i, disturbed=True) for i in (1, 2)], official=False)
+    twice = [trace(2, i, disturbed=True) for i in (1, 2)]
+    once = places_of("set", plan, [*twice, trace(3, 3)], official=False)
     assert once[1].is_open, "this one has two repeats"

@@ -79,7 +79,7 @@ def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master) -
             for one in master.api.simulate_get(f"/api/runs/{run.id}/events").json
             if one["kind"] == "added"
         ]
-        assert event["text"].startswith(f"{samples} samples were added after the end")
+        assert event["text"].endswith(f"added after the end, which are no part of it: {samples}")
         verified = master.api.simulate_post(f"/api/runs/{run.id}/verification").json
         assert (verified["problems"], verified["added"]["samples"]) == ([], samples)
         with opened(master.folder / reload(run).added["archive"]) as archive:
@@ -127,4 +127,4 @@ def test_a_run_that_recorded_nothing_says_that_samples_were_added(master: Master
     add(master, run, 1.0)
     reason = master.api.simulate_get(f"/api/runs/{run.id}").json["reason"]
     assert reason.startswith("it recorded nothing")
-    assert reason.endswith("1 samples were added after its end")
+    assert reason.endswith("Samples that were added after its end: 1")

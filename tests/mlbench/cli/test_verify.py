@@ -9,14 +9,18 @@ from tests.mlbench.cli.conftest import Mlbench
 from tests.stacks import reload
 
 _VERIFIED = "verified: nothing is missing or damaged\n"
+_ADDED = "no part of it: 1 added after the end ("
 
 
 def test_a_run_and_its_archive(
     mlbench: Mlbench, client: ApiClient, finished: Run, tmp_path: Path
 ) -> None:
     wait_for(lambda: reload(client, finished).archive, what="it is sealed")
+    client.post_metric(finished.id, "late", 1.0).result()
     done = mlbench("verify", finished.name)
-    assert (done.code, done.out, done.err) == (0, _VERIFIED, "")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(_ADDED)
+    assert done.out.endswith(_VERIFIED)
     file = mlbench.home.archive / str(reload(client, finished).archive)
     assert mlbench("verify", str(file)).out == _VERIFIED
     damaged = tmp_path / "damaged.mlbench"
