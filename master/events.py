@@ -5,14 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
 from master.models import Rank, Run
-from master.runs import reason_of
+from master.runs import STOPPED_BY, reason_of
 from master.times import seconds_to_text
 from mlbench.records import EventKind, RunEvent
 
 _ORDER = {kind: place for place, kind in enumerate(get_args(EventKind))}
 _ENDS: dict[str, EventKind] = {"FINISHED": "finished", "FAILED": "failed", "STOPPED": "stopped"}
-# What an agent ends a process with that is to be stopped.
-_STOPPED_BY = (-signal.SIGTERM, -signal.SIGKILL)
 
 
 def events_of(run: Run) -> list[RunEvent]:
@@ -85,7 +83,7 @@ def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
         if rank.failure:
             text = f"{place}: {rank.failure}"
             yield _event(at, "exited", rank.attempt, rank.rank, text)
-        elif code and (rank is first or not rank.stop or code not in _STOPPED_BY):
+        elif code and (rank is first or not rank.stop or code not in STOPPED_BY):
             text = f"{place} {describe_exit(code)}"
             yield _event(at, "exited", rank.attempt, rank.rank, text)
         if rank.lost:

@@ -1,13 +1,14 @@
 """Runs: store an order, find, describe, stop, delete."""
 
 import json
+import signal
 import time
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import falcon
 from peewee import Expression, fn
@@ -38,6 +39,8 @@ _COLUMNS = frozenset(Run._meta.fields)
 _HAS_ACTIVE = "SELECT 1 FROM run WHERE state IN (?, ?) LIMIT 1"
 _UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
 
+# What an agent ends a process with that is to be stopped.
+STOPPED_BY = (-signal.SIGTERM, -signal.SIGKILL)
 # What a run that recorded nothing is told.
 _NOTHING = """it recorded nothing, so there is no result: its code can, in three lines
 
@@ -165,22 +168,41 @@ def columns_of(run: Run, record: type[records.Record]) -> dict[str, Any]:
 def _ranks_by_run(wanted: Expression) -> Mapping[int, tuple[records.Rank, ...]]:
     """Return the ranks of the latest attempts of some runs, by the run's id: in one query."""
     rows = (
-        Rank.select(Rank.run, Rank.rank, Rank.worker, Rank.exit_code, Rank.processes)
+        Rank.select(
+            *(Rank.run, Rank.rank, Rank.worker, Rank.exit_code, Rank.processes),
+            *(Rank.stop, Rank.exited_at),
+        )
         .join(Run)
         .where(wanted, Rank.attempt == Run.attempt)
         .order_by(Rank.run, Rank.rank)
     )
     return {
-        run_id: tuple(_describe_rank(*row[1:]) for row in its)
+        run_id: tuple(_describe_ranks([_RankRow(*row[1:]) for row in its]))
         for run_id, its in groupby(database.execute(rows), itemgetter(0))
     }
 
 
-def _describe_rank(
-    rank: int, pod: str, exit_code: int | None, processes: str | None
-) -> records.Rank:
-    ranks = tuple(json.loads(processes)["ranks"]) if processes else (rank,)
-    return records.Rank(rank, pod, exit_code, ranks)
+class _RankRow(NamedTuple):
+    rank: int
+    pod: str
+    exit_code: int | None
+    processes: str | None
+    stop: bool
+    exited_at: float | None
+
+    @property
+    def was_stopped(self) -> bool:
+        return bool(self.stop) and self.exit_code in STOPPED_BY
+
+
+def _describe_ranks(rows: Sequence[_RankRow]) -> Iterator[records.Rank]:
+    failed = [row for row in rows if row.exit_code and not row.was_stopped]
+    first = min(failed, key=lambda row: row.exited_at or 0.0, default=None)
+    why = "stopped" if first is None else f"stopped after rank {first.rank} failed"
+    for row in rows:
+        ranks = tuple(json.loads(row.processes)["ranks"]) if row.processes else (row.rank,)
+        stopped = why if row.was_stopped else ""
+        yield records.Rank(row.rank, row.pod, row.exit_code, stopped, ranks)
 
 
 def worker_of(run: Run, attempt: int, rank: int) -> int | None:

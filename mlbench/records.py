@@ -147,6 +147,8 @@ class Rank(Record):
     """The worker that runs it."""
     exit_code: int | None
     """None until it has ended."""
+    stopped: str = ""
+    """Why it was stopped, such as `stopped after rank 1 failed`; empty if it ended by itself."""
     processes: tuple[int, ...] = ()
     """The ranks of its processes: its own, unless its command has started several (torchrun)."""
 

@@ -18,8 +18,9 @@ from mlbench.stated import Setting, reaches
 
 # The shortest time between updates of the scraped totals. Scrapes come every few seconds.
 _PUBLISH_SECONDS = 0.25
-# The longest time of training between two recordings of the totals.
-_TOTALS_SECONDS = 1.0
+# Steps record the totals when so much time has passed since, and so large a part of the training:
+# a long one has no more of them than a result can be computed from at once.
+_TOTALS_SECONDS, _TOTALS_PART = 1.0, 1 / 500
 
 # Prometheus holds one value of a series per millisecond. The totals wait for the next one, as
 # ``train_seconds`` may have been recorded with an accuracy just before.
@@ -190,7 +191,7 @@ class Tracker:
     def step(self, samples: int, **metrics: Value) -> None:
         """Mark the end of a training step over ``samples`` samples, and record its metrics.
 
-        Once a second, the totals so far are recorded with them.
+        The totals so far are recorded with them: once a second, in a long training less often.
         """
         self.steps += 1
         self.samples += samples
@@ -200,12 +201,16 @@ class Tracker:
             self._last_step = now
             if perf_counter() - self._published.at > _PUBLISH_SECONDS:
                 self._publish()
-        if self._recorder is not None and perf_counter() - self._recorded_at > _TOTALS_SECONDS:
+        if self._recorder is not None and self._is_due(perf_counter() - self._recorded_at):
             # With the step that they are of, so a process that is killed leaves both.
             self._logged = self._cumulative()
             metrics |= self._logged
         if metrics:
             self.log(metrics, step=self.steps)
+
+    def _is_due(self, seconds: float) -> bool:
+        """Check if the totals are to be recorded again after so much time."""
+        return seconds > _TOTALS_SECONDS and seconds > _TOTALS_PART * self.train_seconds
 
     def goal(self, metric: str, value: float, *, lower_is_better: bool = False) -> None:
         """Set the goal: time to accuracy ends when ``metric`` reaches ``value``.

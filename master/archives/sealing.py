@@ -171,9 +171,9 @@ class Sealer:
 
 
 def _note_goal(run: Run, result: Result) -> None:
-    """Store when a run reached a goal that it stated only afterwards."""
+    """Store when a run reached its goal, as its result has it."""
     reached, began_at = result.time_to_accuracy, run.started_at
-    if run.goal_reached_at is None and reached is not None and began_at is not None:
+    if reached is not None and began_at is not None:
         run.goal_reached_at = began_at + reached.wall_seconds
         run.goal_train_seconds = reached.training_seconds
         run.save(only=[Run.goal_reached_at, Run.goal_train_seconds])

@@ -129,6 +129,18 @@ def test_steps_record_the_totals_once_a_second(clock: Clock, tracker: Tracker, p
     ]
 
 
+def test_a_long_training_records_its_totals_less_often(
+    clock: Clock, tracker: Tracker, path: Path
+) -> None:
+    tracker.epoch(0)
+    clock.advance(36_000.0)
+    for _ in range(100):
+        clock.advance(1.5)
+        tracker.step(samples=1, train_loss=0.5)
+    # After ten hours, every 72 seconds.
+    assert [line["step"] for line in lines(path) if "samples" in line["metrics"]] == [1, 50, 99]
+
+
 def test_totals_never_share_a_millisecond_with_the_line_before(
     tracker: Tracker, path: Path
 ) -> None:

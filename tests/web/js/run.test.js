@@ -81,28 +81,24 @@ test("a restart is no progress, and one total tells no rate", () => {
   deepEqual(throughput([]), { times: [], values: [] });
 });
 
-test("what a rank has done is told by its last values", () => {
-  const last = new Map(
-    Object.entries({
-      step: [10, 10, 10],
-      train_seconds: [8, 8, 9],
-      communication_seconds: [4, 4, 2],
-      forward_seconds: [1, 1, 3],
-      evaluation_seconds: [5, 5, 5],
-    }).map(([metric, values]) => [metric, new Map(values.entries())]),
-  );
-  const processes = [[0, 1], [2], [3]];
-  const ranks = processes.map((its, i) => ({ rank: i, pod: "", exit_code: null, processes: its }));
-  const [first, , slowest, silent] = rankFigures(ranks, last);
-  deepEqual([first.stepSeconds, first.computeSeconds, first.communicationShare], [0.8, 0.4, 0.5]);
-  deepEqual(first.phases, { communication: 4, forward: 1, evaluation: 5, other: 3 });
-  deepEqual([first.factor, slowest.factor?.toFixed(2)], [null, "1.75"]);
-  deepEqual([silent.steps, silent.stepSeconds, silent.phases], [null, null, {}]);
+const WORKER = { rank: 0, pod: "", exit_code: null, stopped: "", processes: [0] };
+
+test("each process of a worker is a rank with its figures", () => {
+  const ranks = /** @type {any[]} */ ([0, 2].map((rank) => ({ rank, steps: 10 })));
+  const processes = [[0, 1], [2]];
+  const workers = processes.map((its, rank) => ({ ...WORKER, rank, processes: its }));
+  const found = rankFigures(workers, { ranks, slowest: { rank: 2, factor: 1.75 } });
+  deepEqual(found.map((one) => [one.rank, one.worker.rank, one.figures?.steps, one.factor]), [
+    [0, 0, 10, null],
+    [1, 0, undefined, null],
+    [2, 1, 10, 1.75],
+  ]);
+  equal(rankFigures(workers, null).length, 3);
 });
 
 test("the log of the rank that failed is shown first", () => {
   const shown = (/** @type {(number | null)[]} */ ...codes) =>
-    failedRank(codes.map((exit_code, rank) => ({ rank, pod: "", exit_code, processes: [] })))?.rank;
+    failedRank(codes.map((exit_code, rank) => ({ ...WORKER, rank, exit_code })))?.rank;
   deepEqual([shown(-15, 3), shown(0, -15), shown(0, null)], [1, 1, undefined]);
 });
 

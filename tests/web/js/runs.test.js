@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import { nextName, toOrder as toNextOrder } from "../../../master/web/static/js/run/head.js";
+import { codeOf, errorOf } from "../../../master/web/static/js/records.js";
 import * as list from "../../../master/web/static/js/runs/list.js";
 import * as order from "../../../master/web/static/js/runs/order.js";
 
@@ -167,4 +168,28 @@ test("runs are merged, searched by words, and the newest come first", () => {
   deepEqual(ids(list.select(all, "digits NUMBER-2", "")), [2]);
   deepEqual(ids(list.select(all, "number", "FINISHED")), [4, 1]);
   equal(list.countStates(all).FINISHED, 2);
+});
+
+for (const [command, code] of [
+  [".venv/bin/python train.py --epochs 3", "train.py"],
+  ["/opt/x/bin/python3 -m my.training --a b", "my.training"],
+  ["torchrun --nproc-per-node 2 code/train.py", "train.py"],
+  ["./own.sh", "own.sh"],
+  ["/usr/bin/true", "true"],
+]) {
+  test(`${command} is called ${code}`, () => equal(codeOf({ benchmark: "", command }), code));
+}
+
+test("a failed run is explained by its error, and a replaced one names the other", () => {
+  const reason = "rank 1 on w-1 exited with code 1\nTraceback\nValueError: too many\n";
+  equal(errorOf({ reason }), "ValueError: too many");
+  const runs = [
+    ["a", 1, "FINISHED"],
+    ["a", 2, "FINISHED"],
+    ["a", 1, "FINISHED"],
+    ["a", 2, "FAILED"],
+    [null, null, "FINISHED"],
+    [null, null, "FINISHED"],
+  ].map(([set_name, place, state], i) => run({ id: i + 1, set_name, place, state }));
+  deepEqual([...list.replacements(runs)], [[1, 3]]);
 });

@@ -33,6 +33,14 @@ export const PHASES = [
   "evaluation",
 ];
 
+/** What libraries call a loss, in training and in validation; the same test compares them. */
+export const LOSSES = [
+  ...["train_loss", "loss", "train/loss", "train-loss", "training_loss", "train_loss_step"],
+  ...["train_loss_epoch", "train/loss_step", "train/loss_epoch"],
+  ...["val_global_loss", "val_loss", "val/loss", "valid_loss", "validation_loss", "eval_loss"],
+  ...["eval/loss", "test_loss", "test/loss", "val_loss_epoch", "val/loss_epoch"],
+];
+
 /** @returns {boolean} whether a run may still change its state. */
 export function isActive(/** @type {{ state: string }} */ run) {
   return run.state === "INITIALIZED" || run.state === "STARTED";
@@ -42,6 +50,8 @@ export function isActive(/** @type {{ state: string }} */ run) {
 export function waitingFor(/** @type {{ state: string, waiting: string }} */ run) {
   return run.waiting || (run.state === "INITIALIZED" ? "waits for its turn" : "");
 }
+
+const SCRIPT = /\.(py|sh|js|jl|R|pl|rb)$/;
 
 /** @returns {number | null} seconds from a run's start to its end, or whole ones to now. */
 export function elapsedSeconds(/** @type {Run} */ run, /** @type {number} */ now) {
@@ -56,9 +66,18 @@ export function originOf(/** @type {Schemas["Origin"]} */ origin) {
   return `run ${origin.run_id} of ${origin.installation || "another installation"}`;
 }
 
-/** @returns {string} a run's benchmark, or else its command. */
-export function codeOf(/** @type {Run} */ run) {
-  return run.benchmark || run.command;
+/** @returns {string} a run's benchmark, or else the script or module that its command runs. */
+export function codeOf(/** @type {Pick<Run, "benchmark" | "command">} */ run) {
+  if (run.benchmark) return run.benchmark;
+  const words = run.command.split(/\s+/);
+  const module = words.indexOf("-m") + 1;
+  const script = words.find((word) => SCRIPT.test(word));
+  return (script ?? (module ? words[module] : words[0])).split("/").at(-1);
+}
+
+/** @returns {string} the last line of why a run ended: the error, where a rank wrote one. */
+export function errorOf(/** @type {Pick<Run, "reason">} */ run) {
+  return run.reason.trim().split("\n").at(-1).trim();
 }
 
 /** @returns {boolean} whether each word of a search is in what is shown, in any case. */

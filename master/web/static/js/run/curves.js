@@ -1,6 +1,6 @@
 // Which of a run's metrics and ranks are drawn, in which charts, and over which axis.
 
-import { PHASES } from "../records.js";
+import { LOSSES, PHASES } from "../records.js";
 import { areSame, combine, counterAt, longest, mean } from "../series.js";
 
 /** @typedef {import("../series.js").Series} Series */
@@ -27,7 +27,7 @@ const UNITS = [
  */
 export function chartsOf(metrics, goal) {
   const curves = plottable(metrics);
-  const losses = curves.filter((name) => /loss/i.test(name));
+  const losses = curves.filter((name) => LOSSES.includes(name));
   const accuracies = curves.filter((name) => ACCURACY.test(name) && hasRankOf(name, goal));
   const isR2 = accuracies.every((name) => /R2$/.test(name));
   const charts = [

@@ -56,7 +56,10 @@ async function refreshRun() {
   show();
   if (isFirst) begin();
   // Fetch everything once more after the end.
-  if (wasActive && !isActive(run)) for (const follower of Object.values(followers)) follower.now();
+  if (wasActive && !isActive(run)) {
+    for (const follower of Object.values(followers)) follower.now();
+    setTimeout(() => followers.resources?.now(), AFTER_END_MS);
+  }
   return isActive(run) || run.waiting ? RUN_MS : null; // it may wait to be counted
 }
 
@@ -83,11 +86,11 @@ async function begin() {
   const slowly = run.world_size > MANY_RANKS ? 5 : 1;
   // The section that one looks at first is fetched before all others.
   await follow("training", "training", CURVES_MS, (isReload) => training.refresh(run, isReload));
-  follow("figures", "ranks", FIGURES_MS * slowly, refreshFigures);
+  follow("metrics", "training", FIGURES_MS * slowly, refreshMetrics);
   follow("throughput", "throughput", FIGURES_MS * slowly, (isReload) =>
     throughput.refresh(run, isReload),
   );
-  follow("result", "progress", SLOW_MS, refreshResult);
+  follow("result", "progress", FIGURES_MS * slowly, refreshResult);
   follow("resources", "resources", SLOW_MS, () => resources.refresh(usageOf(run)));
   follow("timeline", "timeline", FIGURES_MS, () => timeline.refresh(run));
   follow("logs", "logs", LOGS_MS, () => logs.refresh(run));
@@ -116,12 +119,9 @@ function follow(name, sectionId, ms, task) {
   return settled;
 }
 
-async function refreshFigures() {
+async function refreshMetrics() {
   const last = run.started_at ? await lastValues(runId) : new Map();
   if (training.setMetrics(last)) followers.training?.now();
-  const figures = rankFigures(run.ranks, last);
-  phases.show(figures);
-  ranks.show(figures);
 }
 
 function usageOf(/** @type {import("../records.js").Run} */ run) {
@@ -138,6 +138,8 @@ function usageOf(/** @type {import("../records.js").Run} */ run) {
 async function refreshResult() {
   progress.result = await get(`/api/runs/${runId}/result/`);
   progress.show(run);
+  phases.show(progress.result, !isActive(run));
+  ranks.show(rankFigures(run.ranks, progress.result));
 }
 
 function showProblem(error) {

@@ -41,6 +41,7 @@ export class Recorded {
     const answer = await get(this.path, {
       metric_type: "run",
       metric_filter: filters,
+      added: false,
       summarize: this.points,
       since: isWhole ? null : new Date(newest - OVERLAP_MS).toISOString(),
     });
@@ -79,7 +80,7 @@ export class Recorded {
  * @returns {Promise<Map<string, Map<number | null, number>>>} by metric and rank
  */
 export async function lastValues(runId) {
-  const answer = await get(`/api/metrics/${runId}/`, { metric_type: "run", last_n: 1 });
+  const answer = await get(`/api/metrics/${runId}/`, { metric_type: "run", last_n: 1, added: false });
   return new Map(
     [...byMetric(answer)].map(([metric, ranks]) => [
       metric,

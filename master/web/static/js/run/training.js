@@ -34,7 +34,7 @@ const FEW_POINTS = 40;
 // More lines cannot be told apart, and more ranks take long to fetch.
 const MAX_LINES = 8;
 const MAX_RANKS_AT_FIRST = 16;
-const NO_THROUGHPUT = "The run recorded no samples, or too few to tell how fast it was.";
+const NO_THROUGHPUT = "Drawn from the samples that ranks record once a second: too few for a curve.";
 
 /** The section "Training". */
 export class Training {
@@ -257,7 +257,7 @@ export class Throughput {
     const empty = byId("no-throughput");
     this.#place.hidden = !hasAny;
     empty.hidden = hasAny;
-    setText(empty, run.finished_at ? NO_THROUGHPUT : "Drawn from the end of the first epoch on.");
+    setText(empty, NO_THROUGHPUT);
     if (!hasAny) return;
     const axis = timeAxis(run.started_at, run.finished_at ? Date.parse(run.finished_at) : now());
     const line = { name: "samples/s", x: axis.place(found.times), y: found.values, step: true };

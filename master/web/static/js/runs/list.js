@@ -2,7 +2,7 @@
 
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
-import { STATES, codeOf, elapsedSeconds, hasWords, isActive, originOf, waitingFor } from "../records.js";
+import { STATES, codeOf, elapsedSeconds, errorOf, hasWords, isActive, originOf, waitingFor } from "../records.js";
 import { badge, setBadge } from "../ui.js";
 
 /** @typedef {import("../records.js").Run} Run */
@@ -27,14 +27,14 @@ export function merge(known, answer, fromId) {
 
 /**
  * @param {Run[]} runs the oldest first
- * @param {string} text words, each of which must be in a run's id, names, benchmark or state
+ * @param {string} text words, each of which must be in a run's id, names, code, marks or state
  * @param {string} state empty for all states
  * @returns {Run[]} the newest first
  */
 export function select(runs, text, state) {
   return runs
     .filter((run) => !state || run.state === state)
-    .filter((run) => hasWords(text, [run.id, run.display_name, run.name, codeOf(run), run.state]))
+    .filter((run) => hasWords(text, [run.id, run.display_name, run.name, codeOf(run), run.command, marksOf(run), run.state]))
     .reverse();
 }
 
@@ -49,12 +49,14 @@ export function countStates(/** @type {Run[]} */ runs) {
  * Show runs as rows.
  * @param {HTMLElement} body of the table
  * @param {Run[]} runs in their order
+ * @param {Map<number, number>} replaced as `replacements` returns them
  * @param {Set<number>} selected ids
  * @param {number} now in Unix milliseconds
  */
-export function showRows(body, runs, selected, now) {
+export function showRows(body, runs, replaced, selected, now) {
   reconcile(body, runs, (run) => run.id, createRow, (row, run) => {
     updateRow(row, run, now);
+    setText(row.querySelector(".runs-result .runs-detail"), marksOf(run, replaced.get(run.id)));
     row.querySelector("input").checked = selected.has(run.id);
   });
 }
@@ -71,11 +73,11 @@ function createRow(/** @type {Run} */ run) {
     h("td", { class: "runs-select" }, h("label", {}, box)),
     h("th", { scope: "row", class: "runs-name" }, link, h("span", { class: "soft" }, aside)),
     cell("state", "State", badge(run.state), detail()),
-    cell("code", "Benchmark", h("span", { title: codeOf(run) }, codeOf(run))),
+    cell("code", "Benchmark", h("span", { title: run.benchmark || run.command }, codeOf(run))),
     cell("workers", "Workers", run.num_workers, detail(limitsOf(run))),
     cell("created", "Created", time),
     cell("duration", "Duration"),
-    cell("result", "Result"),
+    cell("result", "Result", h("span"), detail()),
   );
 }
 
@@ -88,7 +90,7 @@ function updateRow(row, /** @type {Run} */ run, now) {
   state.lastElementChild.title = run.reason;
   setText(row.querySelector("time"), format.ago(run.created_at, now));
   setText(duration, format.duration(elapsedSeconds(run, now)));
-  setText(result, resultOf(run));
+  setText(result.firstElementChild, resultOf(run));
   result.title = run.goal?.metric ?? "";
   result.toggleAttribute("data-none", !run.goal);
   result.classList.toggle("soft", run.goal_reached_at === null);
@@ -107,9 +109,30 @@ function explanationOf(/** @type {Run} */ run) {
   if (run.delete_requested) return "stopping, to be deleted";
   if (run.state === "STARTED" && run.stop_requested) return "stopping";
   if (isActive(run)) return waitingFor(run);
-  const line = run.reason.trim().split("\n")[0];
+  const line = run.state === "FAILED" ? errorOf(run) : run.reason.trim().split("\n")[0];
   if (!line) return waitingFor(run);
   return line.length > MAX_REASON_LENGTH ? `${line.slice(0, MAX_REASON_LENGTH)}…` : line;
+}
+
+/**
+ * @param {Run[]} runs the oldest first
+ * @returns {Map<number, number>} the runs of sets that another one replaced, with that one's id
+ */
+export function replacements(runs) {
+  const placeOf = (/** @type {Run} */ run) => JSON.stringify([run.set_name, run.place]);
+  const finished = runs.filter((run) => run.set_name !== null && run.state === "FINISHED");
+  const newest = new Map(finished.map((run) => [placeOf(run), run.id]));
+  const replaced = runs.filter((run) => newest.get(placeOf(run)) > run.id);
+  return new Map(replaced.map((run) => [run.id, newest.get(placeOf(run))]));
+}
+
+// What a result must not be read without.
+function marksOf(/** @type {Run} */ run, /** @type {number} */ replacement = 0) {
+  const marks = [
+    run.disturbed && `disturbed, waited ${format.percent(run.waiting_share)}`,
+    replacement && `replaced by run ${replacement}`,
+  ];
+  return marks.filter(Boolean).join(", ");
 }
 
 function limitsOf(/** @type {Run} */ run) {

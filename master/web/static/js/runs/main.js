@@ -6,7 +6,7 @@ import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { STATES, isActive } from "../records.js";
 import { errorState } from "../ui.js";
-import { changedFrom, countStates, merge, select, showRows } from "./list.js";
+import { changedFrom, countStates, merge, replacements, select, showRows } from "./list.js";
 import { NewRun } from "./new-run.js";
 
 const POLL_ACTIVE_MS = 1000;
@@ -42,7 +42,7 @@ function show() {
   byId("none").hidden = runs.length > 0;
   byId("start").hidden = runs.length === 0;
   byId("no-match").hidden = runs.length === 0 || found.length > 0;
-  showRows(body, found.slice(0, maxShown), selected, now());
+  showRows(body, found.slice(0, maxShown), replacements(runs), selected, now());
   showCounts(found.length);
   showSelection();
   newRun.setActive(runs.find(isActive));
