@@ -15,7 +15,7 @@ from master.models import open_database
 from master.reading.promql import CircuitBreaker, PrometheusClient
 from master.reading.series import SeriesReader
 from master.recording.limits import SeriesLimit, Spool
-from master.resources.alerts import AlertsResource
+from master.resources.alerts import AlertsResource, RunAlertsResource
 from master.resources.archives import ArchivesResource, RunArchiveResource
 from master.resources.health import (
     HealthResource,
@@ -85,6 +85,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         ),
         "/api/runs/{run_id:int}/logs": LogsResource(),
         "/api/runs/{run_id:int}/events": EventsResource(),
+        "/api/runs/{run_id:int}/alerts": RunAlertsResource(prometheus),
         "/api/runs/{run_id:int}/manifest": ManifestResource(),
         "/api/runs/{run_id:int}/result": ResultResource(reader),
         "/api/runs/{run_id:int}/mllog": MllogResource(reader),

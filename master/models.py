@@ -132,6 +132,8 @@ class Run(_Table):
     """When a recorded value first reached the goal."""
     goal_train_seconds = DoubleField(null=True)
     """Training time until then, without evaluation."""
+    not_finite = JSONField(null=True)
+    """``{"metric", "rank", "step", "since"}``: since when a loss is no finite number."""
     settings = JSONField(null=True)
     """The settings that the task has stated, by name."""
     stated_world_size = IntegerField(null=True)

@@ -123,6 +123,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "world_size": run.world_size,
         "delivery": records.Delivery(**run.delivery) if run.delivery else None,
         "added": added_to(run),
+        "not_finite": _not_finite(run),
         **{name: run.figures[name] for name in ("disturbed", "waiting_share") if run.figures},
         "ranks": ranks,
     }
@@ -152,6 +153,12 @@ def added_to(run: Run) -> records.Added | None:
         return None
     times = (seconds_to_text(run.added[name]) for name in ("first_at", "last_at"))
     return records.Added(run.added["samples"], *times)
+
+
+def _not_finite(run: Run) -> records.NotFinite | None:
+    if run.not_finite is None:
+        return None
+    return records.NotFinite(**run.not_finite | {"since": seconds_to_text(run.not_finite["since"])})
 
 
 def goal_of(run: Run) -> records.Goal | None:

@@ -32,6 +32,7 @@ from mlbench.records import (
     Point,
     Record,
     Run,
+    RunAlert,
     RunEvent,
     RunOptions,
     RunSet,
@@ -561,6 +562,10 @@ class ApiClient:
     def get_benchmarks(self) -> Future[Answer[list[Benchmark]]]:
         """Get the official benchmarks."""
         return self._get("/api/benchmarks/", _list_of(Benchmark))
+
+    def get_run_alerts(self, run_id: int | str) -> Future[Answer[list[RunAlert]]]:
+        """Get the alerts that fired about a run, in order of time."""
+        return self._get(f"{_run(run_id)}alerts/", _list_of(RunAlert))
 
     def get_alerts(self) -> Future[Answer[list[Alert]]]:
         """Get the alerts that fire, the oldest first."""

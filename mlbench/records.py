@@ -139,6 +139,18 @@ class Added(Record):
 
 
 @dataclass(frozen=True)
+class NotFinite(Record):
+    """Since when a loss is NaN or an infinity."""
+
+    metric: str
+    rank: str
+    """Empty for values without a rank."""
+    step: int | None
+    """The first such step, where steps are recorded."""
+    since: Time
+
+
+@dataclass(frozen=True)
 class Rank(Record):
     """A worker of the run's latest attempt, and its rank among the workers."""
 
@@ -237,6 +249,8 @@ class Run(Record):
     """None until its samples are counted: by its end, or soon after it was stopped or failed."""
     added: Added | None = None
     """What was posted after its end; None: nothing."""
+    not_finite: NotFinite | None = None
+    """Since when its loss is no finite number; None if it is one."""
     disturbed: bool = False
     """Whether its result is not its own, as other programs took its cores; False until its end."""
     waiting_share: float | None = None
@@ -451,6 +465,19 @@ class Alert(Record):
     """The run that it is about; None for a part of the installation."""
     rank: int | None
     pod: str | None
+
+
+@dataclass(frozen=True)
+class RunAlert(Record):
+    """An alert that fired about a run, from when to when."""
+
+    name: str
+    severity: str
+    rank: int | None
+    began_at: Time
+    """To within a few seconds; in a long run, a thousandth of it."""
+    ended_at: Time | None
+    """None while it fires."""
 
 
 # --- What a run's result depends on ---

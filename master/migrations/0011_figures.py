@@ -1,4 +1,4 @@
-"""Runs keep the figures of their result, and count what is added after their end."""
+"""Runs keep the figures of their result, what is added later, and when the loss went wrong."""
 
 from peewee import Database, TextField
 from playhouse.migrate import SchemaMigrator
@@ -9,4 +9,5 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
     migrator.migrate(
         migrator.add_column("run", "figures", TextField(null=True)),
         migrator.add_column("run", "added", TextField(null=True)),
+        migrator.add_column("run", "not_finite", TextField(null=True)),
     )

@@ -1,5 +1,6 @@
 """What a run's streams state of the run itself: goal, settings, machines, processes, and more."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -58,6 +59,36 @@ def store_facts(
         run.stated_world_size = began[-1].process.world_size
         run.save(only=[Run.stated_world_size])
     _store_goal(run, goal, samples, _placing(run, stream, samples))
+    not_finite = not_finite_after(run.not_finite, samples)
+    if not_finite != run.not_finite:
+        run.not_finite = not_finite
+        run.save(only=[Run.not_finite])
+
+
+def not_finite_after(
+    known: dict[str, Any] | None, samples: Sequence[Sample]
+) -> dict[str, Any] | None:
+    """Return since when a loss is no finite number, after a batch of samples; None if it is one.
+
+    A finite value of the series that went wrong takes it back.
+    """
+    losses = [one for one in samples if one.metric in names.LOSSES and isinstance(one.value, float)]
+    if known is None and all(math.isfinite(float(one.value)) for one in losses):
+        return None
+    steps = {one[1:3]: one.value for one in samples if one.metric == names.STEP}
+    for one in losses:
+        if math.isfinite(float(one.value)):
+            if known is not None and (known["metric"], known["rank"]) == one[:2]:
+                known = None
+        elif known is None:
+            step = steps.get(one[1:3])
+            known = {
+                "metric": one.metric,
+                "rank": one.rank,
+                "step": int(step) if isinstance(step, float) else None,
+                "since": one.time_us / 1e6,
+            }
+    return known
 
 
 def with_processes(known: dict[str, Any] | None, began: Iterable[Began]) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 """``/api/alerts/``: what Prometheus's rules find wrong now."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from falcon import Request, Response
 
-from master import times
+from master import runs, times
 from master.http import parse_whole_number
 from master.openapi.operation import operation
+from master.reading.alerts import alerts_of
 from master.reading.promql import PrometheusClient
-from mlbench.records import Alert
+from mlbench.records import Alert, RunAlert
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,23 @@ class AlertsResource:
         """Answer with every alert that fires, the oldest first."""
         firing = (one for one in self.prometheus.alerts() if one["state"] == "firing")
         resp.media = sorted(map(_describe, firing), key=lambda alert: alert.since)
+
+
+@dataclass(frozen=True)
+class RunAlertsResource:
+    """``/api/runs/{id}/alerts/``: those that fired about one run."""
+
+    prometheus: PrometheusClient
+
+    @operation(
+        "list_run_alerts",
+        "The alerts that fired about the run, in order of time.",
+        list[RunAlert],
+        errors=(404, 502, 503),
+    )
+    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+        """Answer with every alert that fired about the run, as far as Prometheus remembers."""
+        resp.media = alerts_of(self.prometheus, runs.find(run_id), time.time())
 
 
 def _describe(alert: Mapping[str, Any]) -> Alert:

@@ -10,6 +10,7 @@ from statistics import median
 
 import pytest
 
+from mlbench import names
 from tests.prometheus.reading import FOLDER, ROOT, Rule, read_cases, read_rules
 
 ALERTS = read_rules("alert")
@@ -80,3 +81,7 @@ def test_a_rank_is_compared_with_the_median_of_the_others(
         [promtool, "test", "rules", file], text=True, capture_output=True, check=False
     )
     assert tried.returncode == 0, tried.stdout + tried.stderr
+
+
+def test_the_alert_for_the_loss_knows_its_names() -> None:
+    assert f'metric=~"{"|".join(names.LOSSES)}"' in ALERTS["MLBenchLossNotFinite"]["expr"]

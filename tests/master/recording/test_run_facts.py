@@ -1,6 +1,7 @@
 """Goals, settings and machines, as a run's streams state them."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -174,3 +175,28 @@ def test_only_ranks_have_machines_and_only_runs_have_goals(run: Run, delivery: D
     run.delete_instance()
     deliver(delivery)
     assert Run.select().count() == 0
+
+
+def loss(value: float, at: int, metric: str = "train_loss", rank: str = "0") -> list[Sample]:
+    """Return a loss and its step, which is ten times the second."""
+    return [Sample(metric, rank, at * 10**6, value), Sample("step", rank, at * 10**6, 10.0 * at)]
+
+
+def test_since_when_the_loss_is_no_finite_number(run: Run, delivery: Delivery) -> None:
+    def since() -> object:
+        return Run.get_by_id(run.id).not_finite
+
+    def store(*losses: list[Sample]) -> object:
+        stream = record(run, b"")
+        store_facts(Run.get_by_id(run.id), stream, [], [one for some in losses for one in some])
+        return since()
+
+    assert store(loss(0.5, 1), loss(math.nan, 2, "global_cum_comp_loss")) is None
+    assert store(loss(0.5, 3), loss(math.nan, 4, rank="1")) == {
+        **{"metric": "train_loss", "rank": "1", "step": 40, "since": 4.0}
+    }
+    wrong = since()
+    assert store(loss(math.inf, 5, rank="1"), loss(0.5, 5)) == wrong
+    assert store(loss(0.5, 6, rank="1")) is None
+    first = store(loss(math.nan, 7), loss(0.5, 8), loss(-math.inf, 9))
+    assert first == {"metric": "train_loss", "rank": "0", "step": 90, "since": 9.0}

@@ -1,6 +1,7 @@
 """``/api/alerts/``: what a real Prometheus finds wrong."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from falcon.testing import TestClient
 from master import times
 from master.app import create_app
 from master.reading.promql import PrometheusClient
+from master.recording.remote_write import RemoteWriter
 from master.settings import Settings
 from tests.conftest import USER_TOKEN, PrometheusServer, free_port, wait_for
+from tests.master.making import make_run, time_series
 
 _RULES = {
     "groups": [
@@ -80,3 +83,35 @@ def test_those_that_fire(settings: Settings, server: PrometheusServer) -> None:
             "pod": None,
         },
     }
+
+
+@pytest.mark.usefixtures("database")
+def test_those_that_fired_about_a_run(settings: Settings, server: PrometheusServer) -> None:
+    prometheus = PrometheusClient(server.url)
+    api = TestClient(
+        create_app(settings, prometheus), headers={"Authorization": f"Bearer {USER_TOKEN}"}
+    )
+    began = time.time() - 600
+    other, run = make_run(started_at=began), make_run(started_at=began, finished_at=began + 300)
+    make_run(started_at=None)
+    server.start()
+    writer = RemoteWriter(server.url)
+    # From 100 s to 160 s after the start, and again from 290 s to 310 s.
+    seconds = [*range(100, 161, 5), *range(290, 311, 5)]
+    for run_id in (run.id, other.id):
+        labels = {"__name__": "ALERTS", "alertname": "Slow", "alertstate": "firing"}
+        labels |= {"severity": "warning", "run_id": str(run_id), "rank": "1", "pod": "w-1"}
+        points = [(round((began + second) * 1000), 1.0) for second in seconds]
+        writer.send([time_series(labels, points)])
+    try:
+        found = api.simulate_get(f"/api/runs/{run.id}/alerts/").json
+    finally:
+        server.kill()
+        prometheus.close()
+        writer.close()
+    assert [(one["name"], one["severity"], one["rank"]) for one in found] == [
+        ("Slow", "warning", 1)
+    ] * 2
+    keys = ("began_at", "ended_at")
+    ends = [times.parse(one[key]) / 1e6 - began for one in found for key in keys]
+    assert ends == pytest.approx([100, 160, 290, 310], abs=6)

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import { nextName, toOrder as toNextOrder } from "../../../master/web/static/js/run/head.js";
-import { codeOf, errorOf } from "../../../master/web/static/js/records.js";
+import { codeOf, errorOf, notFiniteOf } from "../../../master/web/static/js/records.js";
 import * as list from "../../../master/web/static/js/runs/list.js";
 import * as order from "../../../master/web/static/js/runs/order.js";
 
@@ -192,4 +192,11 @@ test("a failed run is explained by its error, and a replaced one names the other
     [null, null, "FINISHED"],
   ].map(([set_name, place, state], i) => run({ id: i + 1, set_name, place, state }));
   deepEqual([...list.replacements(runs)], [[1, 3]]);
+});
+
+test("a loss that is no number is named with its first such step", () => {
+  const found = { metric: "train_loss", rank: "0", step: 1200, since: "2026-01-01T00:00:00Z" };
+  equal(notFiniteOf({ not_finite: found }), "train_loss is not a number since step 1,200");
+  equal(notFiniteOf({ not_finite: { ...found, step: null } }), "train_loss is not a number");
+  equal(notFiniteOf({ not_finite: null }), "");
 });

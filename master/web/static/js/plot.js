@@ -35,12 +35,12 @@ const MIN_LETTERS = 10;
 
 /**
  * Titles and kinds of the axes; `marks` are horizontal lines such as a goal, `moments` vertical
- * ones such as a restart.
+ * ones such as a restart; `bands` mark where something is wrong.
  * @typedef {{
  *   x?: string, y?: string, xType?: "linear" | "log" | "date", yType?: "linear" | "log",
  *   xTicks?: number[], ySuffix?: string, fromZero?: boolean, hasLegend?: boolean,
  *   exponents?: "e" | "B", marks?: { y: number, text: string }[],
- *   moments?: { x: number | Date, text: string }[]
+ *   moments?: { x: number | Date, text: string }[], bands?: { x: number, to: number, text: string }[]
  * }} Axes
  */
 
@@ -218,6 +218,10 @@ function layoutOf(/** @type {Axes} */ axes, curves) {
         type: "line", yref: "paper", y0: 0, y1: 1, x0: one.x, x1: one.x,
         line: { color: soft, width: 1, dash: "dot" },
       })),
+      ...(axes.bands ?? []).map((band) => ({
+        type: "rect", yref: "paper", y0: 0, y1: 1, x0: band.x, x1: band.to, layer: "below",
+        line: { width: 0 }, fillcolor: theme.colour("--bad"), opacity: 0.15,
+      })),
     ],
     annotations: [
       ...(axes.marks ?? []).map((mark) => ({
@@ -225,7 +229,7 @@ function layoutOf(/** @type {Axes} */ axes, curves) {
         xref: "paper", x: 0, xanchor: "left", y: heightOf(mark), yanchor: "bottom",
         text: escape(mark.text), showarrow: false, font: { size: 11, color: soft },
       })),
-      ...(axes.moments ?? []).map((one) => ({
+      ...[...(axes.moments ?? []), ...(axes.bands ?? [])].map((one) => ({
         yref: "paper", y: 1, yanchor: "top", x: one.x, xanchor: "left",
         text: escape(one.text), showarrow: false, font: { size: 11, color: soft },
       })),

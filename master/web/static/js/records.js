@@ -10,6 +10,7 @@
  * @typedef {Schemas["Point"]} Point
  * @typedef {Schemas["RunEvent"]} RunEvent
  * @typedef {Schemas["Alert"]} Alert
+ * @typedef {Schemas["RunAlert"]} RunAlert
  * @typedef {Schemas["Manifest"]} Manifest
  * @typedef {Schemas["Result"]} Result
  * @typedef {Schemas["Comparison"]} Comparison
@@ -73,6 +74,13 @@ export function codeOf(/** @type {Pick<Run, "benchmark" | "command">} */ run) {
   const module = words.indexOf("-m") + 1;
   const script = words.find((word) => SCRIPT.test(word));
   return (script ?? (module ? words[module] : words[0])).split("/").at(-1);
+}
+
+/** @returns {string} since when a run's loss is no finite number; empty if it is one. */
+export function notFiniteOf(/** @type {Pick<Run, "not_finite">} */ { not_finite: found }) {
+  if (!found) return "";
+  const since = found.step === null ? "" : ` since step ${found.step.toLocaleString("en")}`;
+  return `${found.metric} is not a number${since}`;
 }
 
 /** @returns {string} the last line of why a run ended: the error, where a rank wrote one. */

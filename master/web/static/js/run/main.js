@@ -1,10 +1,11 @@
 // The page of one run: keeps its sections up to date while the run goes on.
 
 import { get, now } from "../api.js";
-import { byId, h } from "../dom.js";
+import { listAlerts } from "../alerts.js";
+import { byId, h, setNotice } from "../dom.js";
 import { Grafana } from "../grafana.js";
 import { poll } from "../poll.js";
-import { isActive } from "../records.js";
+import { isActive, notFiniteOf } from "../records.js";
 import { Resources } from "../resources.js";
 import { emptyState, errorState } from "../ui.js";
 import { timeAxis } from "./curves.js";
@@ -48,6 +49,7 @@ let grafanaUrl = null;
 const followers = {};
 const runPoll = poll(refreshRun, showProblem);
 poll(fetchOnce, () => {}); // without it, only descriptions and links are missing
+poll(() => listAlerts(byId("alerts"), (alert) => alert.run_id === runId), () => {});
 
 async function refreshRun() {
   const isFirst = run === null;
@@ -73,6 +75,8 @@ async function fetchOnce() {
 }
 
 function show() {
+  const problem = notFiniteOf(run);
+  setNotice(byId("not-finite"), problem && `${problem}: what the run does from there on is wasted.`);
   head.show(run, descriptions.get(run.benchmark) ?? "");
   progress.show(run);
   showDelivery(run);

@@ -8,6 +8,7 @@ import { elapsedSeconds, isActive } from "../records.js";
 /**
  * @typedef {import("../records.js").Run} Run
  * @typedef {import("../records.js").Result} Result
+ * @typedef {import("../records.js").RunAlert} RunAlert
  * @typedef {import("../records.js").RunEvent} RunEvent
  */
 
@@ -36,20 +37,22 @@ export class Progress {
     setText(byId("goal-value"), metric(goal.metric, this.result?.last_value ?? null));
     const sign = goal.lower_is_better ? "or less" : "or more";
     setText(byId("goal-target"), `goal: ${metric(goal.metric, goal.value)} ${sign}`);
-    share.value = shareOf(goal, this.result);
+    const isReached = Boolean(this.result?.time_to_accuracy);
+    const best = shareOf(goal, this.result, this.result?.best_value);
+    share.value = isReached ? 1 : shareOf(goal, this.result, this.result?.last_value);
     share.textContent = `${Math.round(share.value * 100)} %`;
-    byId("goal").toggleAttribute("data-reached", Boolean(this.result?.time_to_accuracy));
+    byId("goal-best").hidden = isReached || best <= share.value;
+    byId("goal-best").style.left = `${100 * best}%`;
+    byId("goal").toggleAttribute("data-reached", isReached);
   }
 }
 
-// The share of the way to the goal, from 0 to 1: from 0 upwards, or from the first value down.
-function shareOf(goal, /** @type {Result | null} */ result) {
-  if (result?.time_to_accuracy) return 1;
-  const best = result?.best_value;
-  if (best == null) return 0;
+// The share of the way to the goal at a value: from 0 upwards, or from the first value down.
+function shareOf(goal, /** @type {Result | null} */ result, /** @type {number | null} */ value) {
+  if (value == null) return 0;
   const isUpwards = !goal.lower_is_better && goal.value > 0;
-  const first = isUpwards ? 0 : (result.curve?.values[0] ?? best);
-  const share = (best - first) / (goal.value - first);
+  const first = isUpwards ? 0 : (result.curve?.values[0] ?? value);
+  const share = (value - first) / (goal.value - first);
   return Number.isFinite(share) ? Math.min(1, Math.max(0, share)) : 0;
 }
 
@@ -109,25 +112,36 @@ export class Timeline {
    * @param {(events: RunEvent[]) => void} onEvents called with the events of the run
    */
   constructor(runId, onEvents) {
-    this.path = `/api/runs/${runId}/events/`;
+    this.path = `/api/runs/${runId}`;
     this.onEvents = onEvents;
   }
 
   /** Fetch the events, and show them. */
   async refresh(/** @type {Run} */ run) {
     /** @type {RunEvent[]} */
-    const events = await get(this.path);
+    const events = await get(`${this.path}/events/`);
+    const alerts = await get(`${this.path}/alerts/`).catch(() => []); // Prometheus may be away
     const start = Date.parse(run.started_at ?? run.created_at);
     // Several ranks may do the same at the same moment.
-    const keyOf = (event) => [event.time, event.kind, event.attempt, event.rank].join(" ");
-    reconcile(byId("events"), events, keyOf, createEvent, (item, event) =>
+    const keyOf = (event) => [event.time, event.kind, event.attempt, event.rank, event.text].join(" ");
+    const entries = [...events, ...alerts.flatMap(toEntries)];
+    entries.sort((a, b) => Date.parse(a.time) - Date.parse(b.time));
+    reconcile(byId("events"), entries, keyOf, createEvent, (item, event) =>
       setText(item.querySelector(".timeline-since"), offset(Date.parse(event.time) - start)),
     );
     this.onEvents(events);
   }
 }
 
-function createEvent(/** @type {RunEvent} */ event) {
+// When an alert began, and when it ended.
+function toEntries(/** @type {RunAlert} */ { name, severity, rank, began_at, ended_at }) {
+  const alert = `${name}${rank === null ? "" : `, rank ${rank}`}`;
+  const entry = (time, text) => ({ time, kind: "alert", attempt: 0, rank, text });
+  const began = entry(began_at, `Alert ${alert}: ${severity}`);
+  return ended_at === null ? [began] : [began, entry(ended_at, `Alert ${alert}: over`)];
+}
+
+function createEvent(/** @type {Pick<RunEvent, "time" | "text"> & { kind: string }} */ event) {
   const props = { class: "soft small-text", datetime: event.time, title: moment(event.time) };
   return h(
     "li",

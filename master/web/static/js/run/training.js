@@ -17,6 +17,7 @@ import {
   throughput,
   timeAxis,
 } from "./curves.js";
+import { notFiniteOf } from "../records.js";
 import { Recorded } from "./recorded.js";
 
 /**
@@ -177,6 +178,7 @@ export class Training {
         text: `goal ${formatMetric(metric, value)}`,
       })),
       moments: this.#moments(axis),
+      bands: this.#bands(metrics, axis),
     });
   }
 
@@ -202,6 +204,15 @@ export class Training {
     return this.#restarts
       .map((event, i) => ({ x: places[i], text: event.rank === null ? `attempt ${event.attempt}` : "restart" }))
       .filter(({ x }) => Number.isFinite(x));
+  }
+
+  // From where on a loss is no finite number.
+  #bands(metrics, axis) {
+    const found = this.#run.not_finite;
+    if (!found || !metrics.includes(found.metric)) return [];
+    const end = this.#run.finished_at ? Date.parse(this.#run.finished_at) : now();
+    const [x, to] = axis.place([Date.parse(found.since), end], Number(found.rank));
+    return Number.isFinite(x) ? [{ x, to, text: notFiniteOf(this.#run) }] : [];
   }
 
   #offerRanks(/** @type {number} */ count) {

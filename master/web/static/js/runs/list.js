@@ -2,7 +2,7 @@
 
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
-import { STATES, codeOf, elapsedSeconds, errorOf, hasWords, isActive, originOf, waitingFor } from "../records.js";
+import { STATES, codeOf, elapsedSeconds, errorOf, hasWords, isActive, notFiniteOf, originOf, waitingFor } from "../records.js";
 import { badge, setBadge } from "../ui.js";
 
 /** @typedef {import("../records.js").Run} Run */
@@ -129,6 +129,7 @@ export function replacements(runs) {
 // What a result must not be read without.
 function marksOf(/** @type {Run} */ run, /** @type {number} */ replacement = 0) {
   const marks = [
+    notFiniteOf(run),
     run.disturbed && `disturbed, waited ${format.percent(run.waiting_share)}`,
     replacement && `replaced by run ${replacement}`,
   ];
