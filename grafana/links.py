@@ -35,9 +35,10 @@ RUN_OF_SERIES: Final = _link("Open the run", _RUN + "${__field.labels.run_id}&${
 # From the board of a run.
 WEB_PAGE: Final = _link("Web page", "${master:raw}/runs/${run_id}", new_tab=True)
 WHOLE_RUN: Final = _link("Whole run", _RUN + "${run_id}&from=${span:raw}")
-# From an alert to what to do about it.
-RUNBOOK: Final = _link(
-    "What to do", "${master:raw}/docs/runbooks/${__data.fields.alertname}.md", new_tab=True
+# From an alert in a row, or as a series, to what to do about it.
+RUNBOOK, RUNBOOK_OF_SERIES = (
+    _link("What to do", f"${{master:raw}}/docs/runbooks/${{{alert}}}.md", new_tab=True)
+    for alert in ("__data.fields.alertname", "__field.labels.alertname")
 )
 
 

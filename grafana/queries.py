@@ -84,14 +84,30 @@ def rate(selector: str) -> str:
     return f"rate({selector}[$__rate_interval])"
 
 
-def in_each_step(selector: str) -> str:
-    """Take the newest value in each step of a graph: of the shortest run too, and none twice."""
-    return f"last_over_time({selector}[$__interval])"
+def in_each_step(selector: str, function: str = "last") -> str:
+    """Take the newest value in each step of a graph: of the shortest run too, and none twice.
+
+    A point tells of the step that it begins: after the last one, much of a day may follow.
+    """
+    return f"{function}_over_time({selector}[$__interval] offset -$__interval)"
 
 
 def latest(selector: str) -> str:
     """Take the newest value in the time range, also of a run or worker that is gone now."""
     return f"last_over_time({selector}[$__range])"
+
+
+def ever(selector: str, offset: str = "-$__interval") -> str:
+    """Take, for all points of a graph alike, the newest value in the whole time range."""
+    return f"last_over_time({selector}[$__range] @ end() offset {offset})"
+
+
+def of_result(selector: str) -> str:
+    """Take a figure of the results of runs that have ended.
+
+    It is known some seconds after the end, when the time range may be over.
+    """
+    return f"({latest(selector)} or last_over_time({selector}[1m] offset -1m))"
 
 
 def newest_in_step(selector: str) -> str:
@@ -155,15 +171,3 @@ def or_none(expr: str, label: str, text: str) -> str:
     So a timeline is a strip that says so, not an error, and a table a row.
     """
     return f'({expr}) or on () label_replace(vector(0), "{label}", "{text}", "", "")'
-
-
-def while_running(expr: str, run: str) -> str:
-    """End an expression with its run, not minutes later when the value is stale.
-
-    It lasts for a step of the graph longer, so that a short run does not fall between two points.
-    ``run`` is a label selector such as ``run_id="$run_id"``.
-    """
-    return (
-        f"({expr}) unless on (run_id) (max by (run_id)"
-        f" (mlbench_run_finished_timestamp_seconds{{{run}}}) < time() - $__interval_ms / 1000)"
-    )

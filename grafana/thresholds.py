@@ -69,8 +69,6 @@ NOT_A_NUMBER: Final = SpecialValueMap(
         match=SpecialValueMatch.NA_N, result=ValueMappingResult(text="NaN", color=RED)
     )
 )
-# An alert that fires is 1, one that has fired 0, none -1.
-FIRED: Final = thresholds(GREEN, {0: ORANGE, 1: RED})
 
 
 def missing(text: str) -> ValueMapping:
@@ -91,7 +89,9 @@ WHY_FAILED: Final = RegexMap(
 ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", GREEN)})
 PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
 SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
-FIRING: Final = value_map({"0": ("none", GREY), "1": ("firing", RED)})
+# An alert that fires, or has fired; and when one of which severity fired.
+FIRED: Final = value_map({"0": ("over", ORANGE), "1": ("firing", RED)})
+FIRING: Final = value_map({"0": ("none", GREY), "1": ("warning", ORANGE), "2": ("critical", RED)})
 
 TROUBLE: Final[list[ValueMapping]] = [
     *value_map(

@@ -36,6 +36,7 @@ class View:
             "__rate_interval": f"{max(step + least, 4 * least) * 1000:.0f}ms",
             "__interval_ms": f"{step * 1000:.0f}",
             "__range": f"{self.last - self.first:.0f}s",
+            "__range_s": f"{self.last - self.first:.0f}",
         }
 
 

@@ -24,7 +24,7 @@ RULES = read_rules("alert") | read_rules("record")
 # Variables that Grafana itself fills in.
 _BUILT_IN = frozenset(
     {"__all", "__data", "__field", "__interval", "__interval_ms", "__range", "__rate_interval"}
-    | {"__url_time_range"}
+    | {"__range_s", "__url_time_range"}
 )
 # Units that Grafana knows, of those that fit what is measured here.
 _UNITS = {

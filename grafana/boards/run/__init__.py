@@ -10,6 +10,7 @@ from grafana.board import Board, Row
 from grafana.boards.run.headline import HEADLINE
 from grafana.boards.run.learning import BY_STEP, LEARNING
 from grafana.boards.run.queries import (
+    FIRING,
     PHASES,
     RUN,
     TRAIN_ACCURACY,
@@ -17,13 +18,14 @@ from grafana.boards.run.queries import (
     VAL_ACCURACY,
     VAL_LOSS,
     curves,
+    named_alerts,
     recorded_by_ranks,
 )
 from grafana.boards.run.ranks import MASTER, MORE_RESOURCES, RANK_TABLE, RESOURCES
 from grafana.boards.run.speed import SPEED
 from grafana.graphs import lines, timeline
 from grafana.panels import band
-from grafana.queries import called, graph, moment, or_none, recorded
+from grafana.queries import by, called, ever, graph, in_each_step, moment, recorded
 from mlbench import names
 
 # Metrics with a panel of their own, and totals. All others are repeated at the end.
@@ -42,24 +44,28 @@ _CREATED, _STARTED, _FINISHED = (
 SPAN: Final = (
     f'label_join(count_values by (run_id) ("from", floor({_STARTED} - 2) * 1000)'
     f" * on (run_id) group_left (to)"
-    f' (count_values by (run_id) ("to", ceil({_FINISHED} + 3) * 1000)'
+    f' (count_values by (run_id) ("to", ceil({_FINISHED} + 10) * 1000)'
     f" or on (run_id) {called('to', 'now', _CREATED)} * 0 + 1"
     '), "span", "&to=", "from", "to")'
 )
 
+# Each rule is evaluated less often than a short range has points.
+_FIRED = f"({in_each_step(FIRING, 'max')} or {FIRING} offset -$__interval)"
+_CRITICAL = called("severity", "critical", "vector(1)")
 ALERTS: Final = timeline(
     "Alerts over time",
-    "When which alert fired for this run. Its runbook is in docs/runbooks, in a file of its name.",
+    "When which alert fired for this run, and for which rank. A click leads to what to do.",
     graph(
-        or_none(
-            f'max by (alertname, severity, rank) (ALERTS{{{RUN},alertstate="firing"}})',
-            "alertname",
-            "no alert",
-        ),
-        "{{alertname}} {{severity}} {{rank}}",
+        by(
+            "alert, alertname, rank",
+            named_alerts(f"({_FIRED} + on (severity) group_left () {_CRITICAL} or {_FIRED})"),
+        )
+        + f" or {called('alert', 'none', f'vector(0) unless on () {ever(FIRING)}')}",
+        "{{alert}} {{rank}}",
     ),
     mappings=thresholds.FIRING,
     height=5,
+    overrides={"/.*/": {"links": [links.RUNBOOK_OF_SERIES]}},
 )
 
 OTHERS: Final = lines(
@@ -124,8 +130,8 @@ BOARD: Final = Board(
         Row("Run ${run_id:text}", HEADLINE),
         Row("Learning", LEARNING),
         Row("Speed: where the time goes, who computes and who waits", SPEED),
-        Row("Resources of the run's workers", RESOURCES),
         Row("Alerts, ranks and logs", (ALERTS, RANK_TABLE, MASTER)),
+        Row("Resources of the run's workers", RESOURCES),
         Row("Learning by step", BY_STEP, collapsed=True),
         Row("GPU memory and power, network, disk", MORE_RESOURCES, collapsed=True),
         Row("Everything else that the run records", (OTHERS,), collapsed=True),

@@ -8,16 +8,20 @@ from grafana_foundation_sdk.models.common import BigValueTextMode
 from grafana import links, thresholds
 from grafana.boards.run.queries import (
     DISTURBED,
+    FIRING,
+    RATIO,
     RUN,
     TRAIN_LOSS,
     VAL_LOSS,
-    now_or_whole,
+    named_alerts,
     of_run,
+    result_or,
 )
 from grafana.boards.run.speed import THROUGHPUT
 from grafana.figures import figure
 from grafana.panels import BY_THRESHOLD
-from grafana.queries import by, called, column, latest, moment, value
+from grafana.queries import SECONDS, by, called, column, latest, value
+from grafana.tables import Column, rows
 from grafana.transformations import one_row
 from mlbench import names
 
@@ -26,7 +30,7 @@ _FAILURE = f"topk by (run_id) (1, {latest(f'mlbench_run_failure_info{{{RUN}}}')}
 
 _GOAL = by("run_id", latest(f"mlbench_run_goal{{{RUN}}}"))
 _VALUES = f'mlbench_run_metric{{{RUN},metric="$goal"}}'
-_VALUE = by("run_id", latest(_VALUES))
+_VALUE = f"({result_or(by('run_id', latest(_VALUES)), names.RUN_LAST_VALUE)})"
 # Three digits of the goal: 94.4 of 97, 0.512 of 0.5.
 _SCALE = f"10 ^ (2 - floor(log10(clamp_min(abs({_GOAL}), 1e-6))))"
 _PROGRESS = (
@@ -34,39 +38,25 @@ _PROGRESS = (
     f' * on (run_id) group_left (goal) count_values by (run_id) ("goal", {_GOAL})'
     ', "now", " of ", "value", "goal")'
 )
-_BEST = (
+_BEST = result_or(
     f"max by (run_id) (max_over_time({_VALUES}[$__range]))"
     f' unless on (run_id) mlbench_run_goal{{{RUN},better="lower"}}'
-    f" or on (run_id) min by (run_id) (min_over_time({_VALUES}[$__range]))"
+    f" or on (run_id) min by (run_id) (min_over_time({_VALUES}[$__range]))",
+    names.RUN_BEST_VALUE,
 )
-_PACE = f"avg by (run_id) (deriv({_VALUES}[$__range]))"
-_LEFT = f"({_GOAL} - {_VALUE}) / ({_PACE}) > 0 < +Inf unless on (run_id) {moment('finished')}"
-_REACHED = by("run_id", latest(f"mlbench_run_time_to_goal_seconds{{{RUN}}}"))
-_TO_GOAL = f"{_REACHED} or on (run_id) {_LEFT}"
+_TOOK = by("run_id", latest(f"{names.RUN_TIME_TO_GOAL}{{{RUN}}}"))
 
 _LOSS = " or ".join(
     called("curve", name, f"avg by (run_id) ({latest(of_run(metrics))})")
     for name, metrics in (("training", TRAIN_LOSS), ("validation", VAL_LOSS))
 )
 
-# As the run's result has it, once it has ended.
-_SPEED = now_or_whole(
-    THROUGHPUT,
-    f"sum by (run_id) ({latest(of_run(names.SAMPLES))})"
-    f" / avg by (run_id) ({latest(of_run(names.TRAIN_SECONDS))})",
-)
+_SPEED = result_or(THROUGHPUT, names.RUN_SAMPLES_PER_SECOND)
+_SLOWEST = result_or(f"topk(1, {RATIO}{{{RUN}}})", names.RUN_SLOWEST, "run_id, rank")
+_WAITS = result_or(f"topk(1, {DISTURBED}{{{RUN}}})", names.RUN_WAITING_RATIO, "run_id, rank")
 
-_RATIO = f"run_rank:mlbench_worker_straggler:ratio1m{{{RUN}}}"
-_SLOWEST = f"topk(1, {now_or_whole(_RATIO, f'avg_over_time({_RATIO}[$__range])')})"
-
-_SHARE = f"{DISTURBED}{{{RUN}}}"
-_WAITS = f"topk(1, {now_or_whole(_SHARE, f'avg_over_time({_SHARE}[$__range])')})"
-
-_FIRING = f'ALERTS{{{RUN},alertstate="firing"}}'
-_ALERTS = (
-    f"max by (alertname) ({_FIRING}) or max by (alertname) ({latest(_FIRING)}) * 0"
-    f" or on () {called('alertname', 'None', 'vector(-1)')}"
-)
+_FIRED = by("alert, alertname", named_alerts(latest(FIRING)))
+_FIRES = by("alert, alertname", named_alerts(FIRING))
 
 _tile = partial(figure, height=5)
 HEADLINE: Final = (
@@ -88,24 +78,17 @@ HEADLINE: Final = (
     ),
     _tile(
         "Goal",
-        "The newest value of the goal's metric, the goal, and the best value so far. To the goal: "
-        "the training time that it took; before it is reached an estimate of the time left, at "
-        "the pace of the time range that is shown. Learning slows down, so that is at least.",
+        "The newest value of the goal's metric, the goal, the best value, and once the goal is "
+        "reached the training time that it took.",
         column("A", _PROGRESS),
         column("B", _BEST),
-        column("C", _TO_GOAL),
+        column("C", _TOOK),
         size=20,
-        field="/^(now|best|to goal)$/",
+        field="/^(now|best|took)$/",
         show=BigValueTextMode.VALUE_AND_NAME,
         unit="short",
-        transformations=one_row({"now": "now", "Value #B": "best", "Value #C": "to goal"}),
-        overrides={
-            "to goal": {
-                "unit": "dtdurations",
-                "decimals": 0,
-                "mappings": [thresholds.missing("not reached")],
-            }
-        },
+        transformations=one_row({"now": "now", "Value #B": "best", "Value #C": "took"}),
+        overrides={"took": {"unit": SECONDS}},
         no_value="No goal, or no value yet",
     ),
     _tile(
@@ -122,40 +105,49 @@ HEADLINE: Final = (
     _tile(
         "Samples/s",
         "Training samples a second of all ranks together, evaluation left out: now, or once the "
-        "run has ended the mean of its whole training. Red is for how much of the time a rank "
-        "waited for a core that something else had: such a speed is not the run's own.",
+        "run has ended the mean of its whole training. And for how much of the time, at most, a "
+        "rank was kept from its core by other programs; where that is red, the speed is not the "
+        "run's own.",
         value(_SPEED, "samples/s"),
-        value(_WAITS, "rank {{rank}} waits"),
+        value(_WAITS, "rank {{rank}} kept from its core"),
         size=20,
         decimals=0,
         show=BigValueTextMode.VALUE_AND_NAME,
         overrides={
-            "/waits$/": {
+            "/core$/": {
                 "unit": "percentunit",
                 "color": BY_THRESHOLD,
                 "thresholds": thresholds.DISTURBED,
             }
         },
-        no_value="No samples in this range",
+        no_value="Not known",
     ),
     _tile(
         "Slowest",
         "The slowest rank: how many times as long it computes for a step as the median of the "
-        "others, over the last minute, or the mean of a run that has ended. Only its own work "
-        "counts, so one that waits for another is not blamed. Around 1 is good.",
+        "others, over the last minute, or in all of a run that has ended. Only its own work "
+        "counts, so one that waits for another is not blamed. Around 1 is good. None is named in a "
+        "run that has ended if all are about as fast, or did not all come to the last step.",
         value(_SLOWEST, "rank {{rank}}"),
         unit="suffix: times",
         decimals=2,
         colours=thresholds.STRAGGLER,
         show=BigValueTextMode.VALUE_AND_NAME,
-        no_value="No steps of several ranks",
+        no_value="None that is known",
     ),
-    _tile(
+    rows(
         "Alerts",
-        "Which alerts fire for this run (red), or have fired in this time range (orange). The "
-        "timeline below shows when; docs/runbooks has a file for each, of its name.",
-        value(_ALERTS, "{{alertname}}"),
-        show=BigValueTextMode.NAME,
-        colours=thresholds.FIRED,
+        "Which alerts fire for this run, or have fired in this time range. A click leads to what "
+        "it means and what to do; the timeline below shows when.",
+        column("state", f"{_FIRES} or {_FIRED} * 0"),
+        columns=(
+            Column("alert", unit="none", links=(links.RUNBOOK,)),
+            Column("state", " ", unit="none", width=70, mappings=thresholds.FIRED),
+            Column("alertname", hidden=True),
+        ),
+        sort_by="alert",
+        width=4,
+        height=5,
+        no_value="None in this range",
     ),
 )

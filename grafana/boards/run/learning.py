@@ -14,10 +14,11 @@ from grafana.boards.run.queries import (
     VAL_LOSS,
     curves,
     recorded_by_ranks,
+    until_end,
 )
 from grafana.graphs import against, lines
 from grafana.panels import CURVE_COLOURS, Overrides, band
-from grafana.queries import RECORDED_INTERVAL, by, history, recorded, while_running
+from grafana.queries import RECORDED_INTERVAL, by, history, recorded
 from grafana.transformations import over
 from mlbench import names
 
@@ -64,17 +65,15 @@ def _by_step(title: str, description: str, by_name: Mapping[str, str], metrics: 
     return against(
         title,
         description,
-        history("step", while_running(steps, RUN), RECORDED_INTERVAL),
-        *(
-            history(name, while_running(expr, RUN), RECORDED_INTERVAL)
-            for name, expr in by_name.items()
-        ),
+        history("step", until_end(steps), RECORDED_INTERVAL),
+        *(history(name, until_end(expr), RECORDED_INTERVAL) for name, expr in by_name.items()),
         x="step",
         unit="short",
         x_unit="none",
         width=12,
         transformations=over("step", list(by_name)),
         overrides=_LOOK,
+        no_value="None in this range, or the run is too short for it: open “Whole run” above",
     )
 
 
@@ -95,7 +94,7 @@ BY_STEP: Final = (
     lines(
         "Learning rate",
         "The learning rate that each step was done with.",
-        recorded(while_running(recorded_by_ranks(names.LEARNING_RATE), RUN), "learning rate"),
+        recorded(curves({"learning rate": recorded_by_ranks(names.LEARNING_RATE)}), "{{curve}}"),
         unit="sci",
         width=12,
         no_value="No learning_rate in this range",

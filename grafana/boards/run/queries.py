@@ -7,10 +7,11 @@ from grafana.panels import RANK_COLOURS, Overrides, band, fixed
 from grafana.queries import (
     by,
     called,
+    ever,
     latest,
     moment,
     newest_in_step,
-    while_running,
+    of_result,
 )
 from mlbench import names, palette
 
@@ -18,8 +19,8 @@ RUN: Final = 'run_id="$run_id"'
 RANKS: Final = f'{RUN},rank=~"$rank"'
 
 # Metrics by the names that the tasks and most other code give them.
-TRAIN_LOSS: Final = f"{names.TRAIN_LOSS}|loss"
-VAL_LOSS: Final = "val_(global_)?loss"
+TRAIN_LOSS: Final = "|".join(names.TRAIN_LOSSES)
+VAL_LOSS: Final = "|".join(names.VAL_LOSSES)
 TRAIN_ACCURACY: Final = "train_(Prec@1|R2|acc|accuracy|Perplexity)|accuracy"
 VAL_ACCURACY: Final = "val_(global_)?(Prec@1|R2|acc|accuracy|Perplexity)"
 
@@ -32,6 +33,8 @@ WORK: Final = "|".join(
 )
 
 DISTURBED: Final = "run_rank:mlbench_worker_disturbed:share1m"
+RATIO: Final = "run_rank:mlbench_worker_straggler:ratio1m"
+FIRING: Final = f'ALERTS{{{RUN},alertstate="firing"}}'
 
 # Of more ranks than this, the worst few are drawn by name, beside a band of all.
 _NAMED: Final = 5
@@ -40,6 +43,11 @@ OF_RANKS: Final[Overrides] = {
     **band("lowest", "highest"),
     "median": fixed(palette.GREY),
 }
+
+
+def named_alerts(expr: str) -> str:
+    """Give alerts a label "alert": their name without the word that all have in common."""
+    return f'label_replace({expr}, "alert", "$1", "alertname", "MLBench(.*)")'
 
 
 def of_run(metrics: str) -> str:
@@ -52,10 +60,36 @@ def newest(metric: str) -> str:
     return by("run_id", latest(of_run(metric)))
 
 
-def now_or_whole(now: str, whole: str) -> str:
-    """Take one expression while the run is active, and another once it has ended."""
+def result_or(now: str, figure: str, labels: str = "run_id", selector: str = RUN) -> str:
+    """Take a figure of the run's result once it has ended, and an expression before."""
     ended = moment("finished", f"{{{RUN}}}")
-    return f"({now}) unless on (run_id) {ended} or ({whole}) and on (run_id) {ended}"
+    whole = by(labels, of_result(f"{figure}{{{selector}}}"))
+    return f"{whole} or on (run_id) (({now}) unless on (run_id) {ended})"
+
+
+_STARTED, _FINISHED = (f"{name}{{{RUN}}}" for name in (names.RUN_STARTED, names.RUN_FINISHED))
+# Such a run may lie between two points of a graph. In a range of its own it is as it is.
+_SHORT = (
+    f"({by('run_id', ever(_FINISHED))} - on (run_id) {by('run_id', ever(_STARTED))}"
+    " < 2 * $__interval_ms / 1000 < $__range_s / 4)"
+    f" or on (run_id) ({by('run_id', ever(_STARTED))}"
+    f" unless on (run_id) ({ever(_FINISHED)} or {ever(_STARTED, '$__interval')}))"
+)
+TOO_SHORT: Final = "Too short for this range: open “Whole run” above"
+
+
+def until_end(expr: str) -> str:
+    """End an expression with the run, not minutes later when the value is stale.
+
+    It lasts for a step of the graph longer, so that each run of some steps has points.
+    """
+    ended = f"max by (run_id) ({_FINISHED}) < time() - $__interval_ms / 1000"
+    return f"({expr}) unless on (run_id) ({ended}) unless on (run_id) ({_SHORT})"
+
+
+def while_running(expr: str, label: str) -> str:
+    """Draw series up to the end of the run; where it is too short, a ``label`` says that."""
+    return f"{until_end(expr)} or {called(label, TOO_SHORT, f'({_SHORT}) * NaN')}"
 
 
 def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
@@ -72,9 +106,8 @@ def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
 
 def curves(by_name: Mapping[str, str]) -> str:
     """Draw curves up to the end of the run, each with its name as the label ``curve``."""
-    return while_running(
-        " or ".join(called("curve", name, expr) for name, expr in by_name.items()), RUN
-    )
+    named = (called("curve", name, expr) for name, expr in by_name.items())
+    return while_running(" or ".join(named), "curve")
 
 
 def of_ranks(expr: str, worst: str = "topk") -> str:
@@ -83,7 +116,7 @@ def of_ranks(expr: str, worst: str = "topk") -> str:
     ``expr`` has the labels ``run_id`` and ``rank`` and looks back over ``[$__rate_interval]``. The
     worst are so over the whole time range: the same at each point.
     """
-    overall = expr.replace("[$__rate_interval]", "[$__range] @ end()")
+    overall = expr.replace("[$__rate_interval]", "[$__range] @ end() offset -$__interval")
     named = f"({expr}) and on (run_id, rank) {worst}({_NAMED}, {overall})"
     edges = " or ".join(
         called("rank", name, f"quantile by (run_id) ({quantile}, {expr})")
@@ -92,7 +125,7 @@ def of_ranks(expr: str, worst: str = "topk") -> str:
     return while_running(
         f'label_replace({named}, "rank", "rank $1", "rank", "(.*)")'
         f" or ({edges}) and on (run_id) mlbench_run_world_size{{{RUN}}} > {_NAMED}",
-        RUN,
+        "rank",
     )
 
 

@@ -4,7 +4,17 @@ from functools import partial
 from typing import Final
 
 from grafana import links, thresholds
-from grafana.boards.run.queries import DISTURBED, OF_RANKS, RANKS, RUN, of_pods, of_ranks
+from grafana.boards.run.queries import (
+    DISTURBED,
+    OF_RANKS,
+    RANKS,
+    RATIO,
+    RUN,
+    of_pods,
+    of_ranks,
+    result_or,
+    until_end,
+)
 from grafana.graphs import lines
 from grafana.panels import NO_DATA, dashed, markdown
 from grafana.queries import (
@@ -16,24 +26,27 @@ from grafana.queries import (
     latest,
     newest_in_step,
     rate,
-    while_running,
 )
 from grafana.tables import Column, rows
 from mlbench import names, palette
 
+
+def _of_each(rule: str, figure: str) -> str:
+    """Look a figure up by rank: of all of them now, or of the one that the result names."""
+    return by("rank", result_or(f"{rule}{{{RANKS}}}", figure, "run_id, rank", RANKS))
+
+
 RANK_TABLE: Final = rows(
     "Ranks",
     "Each rank of the run, the slowest first: how long it computes for a step against the median "
-    "of the others, for which part of the time it waited for others' work, how far it came and "
-    "when, where it ran. A click on its name leads to its log.",
+    "of the others, for which part of the time other programs kept it from its core, how far it "
+    "came and when, where it ran. The first two are of the last minute; of a run that has ended, "
+    "what its result says of the slowest rank, and of the one that waited most. A click on a "
+    "rank's name leads to its log.",
     column("info", by("rank, pod", latest(f"mlbench_worker_info{{{RANKS}}}"))),
     column("running", by("rank", latest(f"mlbench_worker_running{{{RANKS}}}"))),
-    column(
-        "ratio",
-        f"avg by (rank) (avg_over_time(run_rank:mlbench_worker_straggler:ratio1m{{{RANKS}}}"
-        "[$__range]))",
-    ),
-    column("waited", f"avg by (rank) (avg_over_time({DISTURBED}{{{RANKS}}}[$__range]))"),
+    column("ratio", _of_each(RATIO, names.RUN_SLOWEST)),
+    column("waited", _of_each(DISTURBED, names.RUN_WAITING_RATIO)),
     column("step", by("rank", latest(f'mlbench_run_metric{{{RANKS},metric="{names.STEP}"}}'))),
     column("age", by("rank", f"run_rank:mlbench_worker_progress:age_seconds{{{RANKS}}}")),
     column(
@@ -51,9 +64,10 @@ RANK_TABLE: Final = rows(
         ),
         Column(
             "waited",
+            "kept off",
             unit="percentunit",
             decimals=0,
-            width=80,
+            width=90,
             colours=thresholds.DISTURBED,
         ),
         Column("step", unit="none", decimals=0, width=80),
@@ -113,15 +127,15 @@ def _of_rule(rule: str, worst: str = "topk") -> Query:
 _by_rank = partial(lines, data_points=100, overrides={**OF_RANKS, "limit": dashed(palette.RED)})
 RESOURCES: Final = (
     _by_rank(
-        "Waiting for others",
-        "Share of the time in which each rank waits for a core that something else has, or a "
+        "Core taken by other programs",
+        "Share of the time in which each rank waits for a core that another program has, or a "
         "hypervisor has its cores. Above the dashed line the run is disturbed: its times are not "
         "its own. Of many ranks: the five that wait most, and the band of all.",
         graph(of_ranks(f"avg_over_time({DISTURBED}{{{RANKS}}}[$__rate_interval])"), "{{rank}}"),
         unit="percentunit",
         width=6,
         limits=thresholds.DISTURBED,
-        no_value="Not measured in this range",
+        no_value="None was scraped in this range",
     ),
     _by_rank(
         "CPU",
@@ -129,10 +143,10 @@ RESOURCES: Final = (
         "of its machine. A rank far below it waits for something. Of many: the five that use the "
         "most, and the band of all.",
         _of_rule("container_cpu_usage_seconds:irate1m"),
-        graph(while_running(_CPU_LIMIT, RUN), "limit"),
+        graph(until_end(_CPU_LIMIT), "limit"),
         unit=CORES,
         width=6,
-        no_value="No CPU use in this range",
+        no_value="None was scraped in this range",
     ),
     _by_rank(
         "GPU",
@@ -151,7 +165,7 @@ RESOURCES: Final = (
         _of_rule("container_memory_working_set_bytes:sum"),
         unit="bytes",
         width=6,
-        no_value="No memory use in this range",
+        no_value="None was scraped in this range",
     ),
 )
 

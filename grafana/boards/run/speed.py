@@ -9,17 +9,21 @@ from grafana.boards.run.queries import (
     OF_RANKS,
     PHASES,
     RANKS,
+    RATIO,
     RUN,
     WORK,
+    curves,
     newest,
-    now_or_whole,
     of_ranks,
     of_run,
+    result_or,
+    while_running,
 )
 from grafana.figures import figure
 from grafana.graphs import lines, stacked_bars
-from grafana.panels import BY_THRESHOLD, PHASE_COLOURS
+from grafana.panels import PHASE_COLOURS
 from grafana.queries import (
+    DURATION,
     column,
     duration,
     graph,
@@ -27,7 +31,6 @@ from grafana.queries import (
     newest_in_step,
     rate,
     value,
-    while_running,
 )
 from grafana.transformations import in_order, matrix, sorted_by
 from mlbench import names
@@ -38,6 +41,7 @@ THROUGHPUT: Final = (
     f" / avg by (run_id) ({rate(f'mlbench_worker_step_seconds_sum{{{RUN}}}')})"
 )
 
+_COMMUNICATION = f"run:mlbench_worker_communication:share1m{{{RUN}}}"
 _OWN_WORK = f"sum by (rank) ({latest(of_run(WORK))})"
 _SECONDS = latest(f'mlbench_run_metric{{{RANKS},metric=~"{PHASES}"}}')
 _SHARES = (
@@ -54,9 +58,9 @@ SPEED: Final = (
         "Throughput",
         "Training samples a second, all ranks together, evaluation left out. It should be level. "
         "Gaps are times without a step.",
-        graph(while_running(THROUGHPUT, RUN), "samples/s"),
+        graph(curves({"samples/s": THROUGHPUT}), "{{curve}}"),
         unit="short",
-        no_value="No samples in this range",
+        no_value="None was scraped in this range",
     ),
     lines(
         "Where the time goes",
@@ -64,7 +68,7 @@ SPEED: Final = (
         "is not forward, backward or optimizer is the price of training on several workers.",
         graph(
             while_running(
-                newest_in_step(f"run_phase:mlbench_worker_phase_seconds:share1m{{{RUN}}}"), RUN
+                newest_in_step(f"run_phase:mlbench_worker_phase_seconds:share1m{{{RUN}}}"), "phase"
             ),
             "{{phase}}",
         ),
@@ -72,11 +76,11 @@ SPEED: Final = (
         most=1,
         stacked=True,
         overrides=PHASE_COLOURS,
-        no_value="No phases in this range",
+        no_value="None was scraped in this range",
     ),
     stacked_bars(
         "Where each rank's time went",
-        "Share of each phase in a rank's time, over the whole run, as recorded after each epoch. "
+        "Share of each phase in a rank's time, of the whole run so far. "
         "The rank that waits least comes first: in synchronous training the others wait for it. "
         "Of many ranks, the five that work the most and the five that work the least.",
         column("phases", _SHARES),
@@ -94,81 +98,56 @@ SPEED: Final = (
         no_value="No phases in this range",
     ),
     lines(
-        "Compute time of a step by rank",
-        "A rank's own work in a step against the median of the other ranks: all phases but "
+        "Compute time of a step, times the median of the other ranks",
+        "A rank's own work in a step, times the median of the other ranks: all phases but "
         "communication and evaluation. Above the dashed line a rank holds up all others; the alert "
         "MLBenchStraggler names it if it stays there. Of many ranks: the slowest five, and the "
         "band of all.",
-        graph(
-            of_ranks(
-                f"avg_over_time(run_rank:mlbench_worker_straggler:ratio1m{{{RANKS}}}"
-                "[$__rate_interval])"
-            ),
-            "{{rank}}",
-        ),
+        graph(of_ranks(f"avg_over_time({RATIO}{{{RANKS}}}[$__rate_interval])"), "{{rank}}"),
+        unit="suffix: times",
         decimals=2,
-        width=9,
+        width=16,
         least=0.8,
         data_points=100,
         limits=thresholds.STRAGGLER,
         overrides=OF_RANKS,
-        no_value="No steps of several ranks in this range",
-    ),
-    figure(
-        "Communication",
-        "Share of the training time that ranks spend on exchanging gradients, waiting for each "
-        "other included: of the last minute, or of a whole run that has ended. A high share says "
-        "that more workers will not help much.",
-        value(
-            now_or_whole(
-                f"run:mlbench_worker_communication:share1m{{{RUN}}}",
-                f"sum by (run_id) ({latest(of_run('communication_seconds'))})"
-                f" / sum by (run_id) ({latest(of_run(names.TRAIN_SECONDS))})",
-            ),
-            "communication",
-        ),
-        unit="percentunit",
-        decimals=1,
-        width=5,
-        height=8,
-        colours=thresholds.COMMUNICATION,
-        no_value="No phases in this range",
+        no_value="None of several ranks was scraped in this range",
     ),
     figure(
         "Progress",
-        "For how long the run has run, or ran; its epoch; and how long ago the rank that is "
-        "furthest behind did its last step. If that is over 30 s, and over 30 of its usual steps, "
-        "the alert MLBenchRunStalled fires.",
+        "For how long the run has run, or ran; its epoch; how long ago the rank that is furthest "
+        "behind did its last step: if that is over 30 s, and over 30 of its usual steps, the alert "
+        "MLBenchRunStalled fires. Communication: the share of the training time that ranks spend "
+        "on exchanging gradients, waiting for each other included: of the last minute, or of a "
+        "whole run that has ended. A high share says that more workers will not help much. Missing "
+        "values: recorded, but neither in Prometheus nor kept in the database because Prometheus "
+        "cannot hold them. There should be none; at the end they are counted.",
         value(duration(f"{{{RUN}}}"), "elapsed"),
-        value(newest(names.EPOCH) + " + 1", "epoch"),
+        value(result_or(newest(names.EPOCH) + " + 1", names.RUN_EPOCHS), "epoch"),
         value(f"run:mlbench_worker_progress:age_seconds{{{RUN}}}", "last step ago"),
-        width=5,
-        height=8,
-        size=20,
-        overrides={
-            "elapsed": {"unit": "dtdurations", "decimals": 0},
-            "last step ago": {
-                "unit": "s",
-                "decimals": 0,
-                "color": BY_THRESHOLD,
-                "thresholds": thresholds.PROGRESS_AGE,
-            },
-        },
-        no_value="Not started in this range",
-    ),
-    figure(
-        "Delivery",
-        "Recorded values that are neither in Prometheus nor kept in the database because "
-        "Prometheus cannot hold them. There should be none; at the end they are counted.",
+        value(
+            result_or(_COMMUNICATION, names.RUN_COMMUNICATION),
+            "communication",
+        ),
         value(
             f"sum by (run_id) ({latest(_RECORDED)}) - sum by (run_id) ({latest(_DELIVERED)})",
-            "missing",
+            "missing values",
         ),
+        height=8,
+        size=20,
         show=BigValueTextMode.VALUE_AND_NAME,
         decimals=0,
-        width=5,
-        height=8,
-        colours=thresholds.ANY_IS_BAD,
-        no_value="Not counted in this range",
+        overrides={
+            "elapsed": {"unit": DURATION},
+            "last step ago": {"unit": "s", "thresholds": thresholds.PROGRESS_AGE},
+            "communication": {
+                "unit": "percentunit",
+                "decimals": 1,
+                "thresholds": thresholds.COMMUNICATION,
+            },
+            "missing values": {"thresholds": thresholds.ANY_IS_BAD},
+        },
+        width=8,
+        no_value="Not started in this range",
     ),
 )
