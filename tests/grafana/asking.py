@@ -104,8 +104,8 @@ class Grafana:
                     points = panel.get("maxDataPoints", _POINTS)
                     yield Query(panel["title"], ref, target["expr"], instant, least, scope, points)
 
-    def ask(self, query: Query) -> list[QueryResult]:
-        """Return the series that have a number in the answer.
+    def ask(self, query: Query, *, bare: bool = False) -> list[QueryResult]:
+        """Return the series that have a number in the answer; with ``bare`` also the others.
 
         Raises:
             PrometheusError: the query is refused.
@@ -118,7 +118,7 @@ class Grafana:
             step = view.step(query.least_step, query.points)
             times = (view.first - view.first % step, view.last, step)
             found = self._prometheus.query_range(text, *(round(one * 1000) for one in times))
-        return [one for one in found if any(value != "NaN" for value in one.values)]
+        return [one for one in found if bare or any(value != "NaN" for value in one.values)]
 
     def _options(self, variable: Json, query: Query) -> tuple[str, ...]:
         """Return the values that a variable offers, in their order."""

@@ -73,7 +73,7 @@ def _by_step(title: str, description: str, by_name: Mapping[str, str], metrics: 
         width=12,
         transformations=over("step", list(by_name)),
         overrides=_LOOK,
-        no_value="None in this range, or the run is too short for it: open “Whole run” above",
+        no_value="None in this range, or the run is too short for it: open “Whole run”",
     )
 
 

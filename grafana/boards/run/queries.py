@@ -75,7 +75,7 @@ _SHORT = (
     f" or on (run_id) ({by('run_id', ever(_STARTED))}"
     f" unless on (run_id) ({ever(_FINISHED)} or {ever(_STARTED, '$__interval')}))"
 )
-TOO_SHORT: Final = "Too short for this range: open “Whole run” above"
+TOO_SHORT: Final = "Too short for this range: open “Whole run”"
 
 
 def until_end(expr: str) -> str:

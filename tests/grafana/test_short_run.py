@@ -1,0 +1,126 @@
+"""The page of a short run says the same in a whole day as in the run's own time: its result."""
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import pytest
+
+from master.reading.promql import PrometheusClient, QueryResult
+from master.recording.remote_write import RemoteWriter, TimeSeries
+from mlbench import names
+from tests.conftest import PrometheusServer
+from tests.grafana.asking import Grafana, View
+from tests.grafana.dashboards import Json, load_all
+from tests.master.making import time_series
+
+_SECONDS = 30
+_SHORT = "Too short for this range: open “Whole run”"
+# What the result says, by who asks for it; rates of the last minute said something else.
+_FIGURES = {
+    "Samples/s / A": (names.RUN_SAMPLES_PER_SECOND, "", 469.0),
+    "Samples/s / B": (names.RUN_WAITING_RATIO, "rank", 0.614),
+    "Slowest / A": (names.RUN_SLOWEST, "rank", 1.81),
+    "Ranks / ratio": (names.RUN_SLOWEST, "rank", 1.81),
+    "Ranks / waited": (names.RUN_WAITING_RATIO, "rank", 0.614),
+    "Progress / B": (names.RUN_EPOCHS, "", 3.0),
+    "Progress / D": (names.RUN_COMMUNICATION, "", 0.247),
+    "Goal / B": (names.RUN_BEST_VALUE, "metric", 98.6),
+}
+Answers = dict[str, list[QueryResult]]
+
+
+@pytest.fixture
+def views(shared_prometheus: PrometheusServer) -> dict[str, Answers]:
+    """What the page of a short run asks, and is answered, in the run's own time and in a day."""
+    run_id, ended = str(uuid.uuid4()), time.time() - 30
+    with closing(RemoteWriter(shared_prometheus.url)) as writer:
+        writer.send(list(_series(run_id, ended - _SECONDS, ended)))
+    [board] = [one for one in load_all() if one.uid == "mlbench-run"]
+    found: dict[str, Answers] = {}
+    with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
+        # Of a day, a run that has just ended may lie behind the last point of a graph.
+        for name, first, last in (
+            ("own", ended - _SECONDS - 2, ended + 10),
+            ("day", ended + 20 - 86400, ended + 20),
+        ):
+            grafana = Grafana(prometheus, View(name, first, last, run_id))
+            answers: Answers = defaultdict(list)
+            for query in grafana.queries(board):
+                if query.options is None:
+                    answers[f"{query.place} / {query.ref}"] += grafana.ask(query, bare=True)
+            found[name] = answers
+    return found
+
+
+def test_figures_are_those_of_the_result_in_any_range(views: dict[str, Answers]) -> None:
+    expected = {place: value for place, (_, _, value) in _FIGURES.items()}
+    for name, answers in views.items():
+        shown = {place: [float(one.values[-1]) for one in answers[place]] for place in expected}
+        assert shown == {place: [value] for place, value in expected.items()}, name
+        for place in ("Alerts / state", "Alerts over time / A"):
+            assert [one.labels["alert"] for one in answers[place]] == ["RunDisturbed"], name
+        assert set(answers["Alerts over time / A"][0].values) == {"1"}, "a warning"
+
+
+def test_a_graph_that_a_run_is_too_short_for_says_so(views: dict[str, Answers]) -> None:
+    [board] = [one for one in load_all() if one.uid == "mlbench-run"]
+    for panel in board.panels:
+        own, day = (_of_panel(panel, views[name]) for name in ("own", "day"))
+        says = {text for one in day for text in one.labels.values() if text == _SHORT}
+        assert _SHORT not in {text for one in own for text in one.labels.values()}, panel["title"]
+        hint = "too short" in panel["fieldConfig"]["defaults"].get("noValue", "")
+        if own and panel["type"] in ("timeseries", "trend"):
+            assert says or hint, panel["title"]
+            assert len(day) == len(says), panel["title"]
+        else:
+            assert bool(day) >= bool(own), panel["title"]
+    drawn = {panel["title"] for panel in board.panels if _of_panel(panel, views["own"])}
+    assert {"Throughput", "Loss by time", "Loss by step", "CPU"} <= drawn
+
+
+def _of_panel(panel: Json, answers: Answers) -> Sequence[QueryResult]:
+    refs = [target["refId"] for target in panel["targets"]]
+    return [one for ref in refs for one in answers[f"{panel['title']} / {ref}"]]
+
+
+def _series(run_id: str, started: float, ended: float) -> Iterator[TimeSeries]:
+    """Make what Prometheus holds of a run of two ranks: recorded, scraped, and said at its end."""
+    running = [started + second for second in range(_SECONDS + 1)]
+    after = [ended + second for second in range(4, 31, 2)]
+
+    def series(name: str, at: Sequence[float], values: Sequence[float], /, **of: str) -> TimeSeries:
+        points = [(round(when * 1000), value) for when, value in zip(at, values, strict=True)]
+        return time_series({"__name__": name, "run_id": run_id, **of}, points)
+
+    def level(name: str, value: float, /, **of: str) -> TimeSeries:
+        return series(name, [*running, *after], [value] * (len(running) + len(after)), **of)
+
+    yield level(names.RUN_INFO, 1, name="short", benchmark="digits")
+    yield level(names.RUN_CREATED, started - 1)
+    yield level(names.RUN_STARTED, started)
+    yield level(names.RUN_GOAL, 97, metric=names.VAL_ACCURACY, better="higher")
+    yield series(names.RUN_FINISHED, after, [ended] * len(after))
+    for name, label, value in set(_FIGURES.values()):
+        of = {"rank": {"rank": "1"}, "metric": {"metric": names.VAL_ACCURACY}}.get(label, {})
+        yield series(name, after, [value] * len(after), **of)
+    alert = {"alertname": "MLBenchRunDisturbed", "alertstate": "firing", "severity": "warning"}
+    yield series("ALERTS", running[10:20], [1.0] * 10, **alert)
+    rising = [float(second + 1) for second in range(len(running))]
+    for rank in ("0", "1"):
+        for metric in (names.TRAIN_LOSS, names.STEP, names.EPOCH, names.VAL_ACCURACY):
+            yield series(names.RUN_METRIC, running, rising, metric=metric, rank=rank)
+        for phase in names.PHASES:
+            metric = names.phase_metric(phase)
+            yield series(names.RUN_METRIC, running, rising, metric=metric, rank=rank)
+        for counter in (names.WORKER_SAMPLES, f"{names.WORKER_STEP_SECONDS}_sum"):
+            yield series(counter, running, rising, rank=rank)
+        for rule in (
+            "run_rank:mlbench_worker_disturbed:share1m",
+            "run_rank:mlbench_worker_straggler:ratio1m",
+            "run_rank_pod:container_cpu_usage_seconds:irate1m",
+        ):
+            shares = [value / 1000 for value in rising]
+            yield series(rule, running, shares, rank=rank, pod=f"worker-{rank}")
