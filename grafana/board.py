@@ -57,8 +57,8 @@ class Board:
     """Beside those to the other dashboards."""
     annotations: Sequence[AnnotationQuery] = ()
     """Besides the start, goal and end of runs."""
-    runs: str = 'run_id!=""'
-    """The label selector of the runs whose start, goal and end are marked."""
+    runs: str = ""
+    """The label selector of the runs whose start, goal and end are marked; all, if one asks."""
 
     def to_json(self) -> str:
         """Write the dashboard as JSON, the same text every time.

@@ -46,11 +46,17 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     # The run, or one of the runs, has reached its goal.
     'mlbench_run_goal_reached_timestamp_seconds{run_id="$run_id"}': (
         "mlbench-run / annotation Goal reached",
+        "mlbench-run / Goal / C",
     ),
-    # It has, or comes nearer.
-    'mlbench_run_goal_reached_timestamp_seconds{run_id="$run_id"}'
-    ' or deriv(mlbench_run_metric{run_id="$run_id",metric="$goal"}[$__range]) > 0'
-    " unless on (run_id) mlbench_run_finished_timestamp_seconds": ("mlbench-run / Goal / C",),
+    # A rank of the ended run holds up the others.
+    'mlbench_run_slowest_ratio{run_id="$run_id"}'
+    ' or mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': (
+        "mlbench-run / Slowest",
+        "mlbench-run / Ranks / ratio",
+    ),
+    'last_over_time(ALERTS{run_id="$run_id",alertstate="firing"}[$__range])': (
+        "mlbench-run / Alerts",
+    ),
     'mlbench_run_goal_reached_timestamp_seconds{run_id=~"$run_id"}': (
         "mlbench-compare / annotation Goal reached",
         "mlbench-compare / Time to goal",

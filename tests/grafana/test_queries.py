@@ -35,7 +35,8 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
             "Progress / B": result.epochs,
             "Goal / B": result.best_value,
             "Samples/s / A": result.samples_per_second,
-            "Communication / A": result.communication_share,
+            "Samples/s / B": result.waiting_share,
+            "Progress / D": result.communication_share,
         },
         rel=0.01,
     )
@@ -57,7 +58,7 @@ def _figures(used: Used) -> dict[str, float]:
     """Return what the page of the ended run shows of figures that its result has too."""
     [board] = [one for one in load_all() if one.uid == "mlbench-run"]
     grafana = Grafana(used.prometheus, used.finished)
-    wanted = ("Progress / A", "Progress / B", "Goal / B", "Samples/s / A", "Communication / A")
+    wanted = [f"Progress / {ref}" for ref in "ABD"] + ["Goal / B", "Samples/s / A", "Samples/s / B"]
     asked = {f"{query.place} / {query.ref}": query for query in grafana.queries(board)}
     return {place: float(grafana.ask(asked[place])[0].values[-1]) for place in wanted}
 
@@ -73,9 +74,7 @@ def _drawn_in_a_day(used: Used) -> set[str]:
 def _faults(board: Dashboard, used: Used) -> Iterator[str]:
     """Find what is wrong with the answers to a dashboard, each with its place."""
     labels: defaultdict[str, set[str]] = defaultdict(set)
-    # Only the page of a run is for its own time.
-    days = (used.day,) if board.uid == "mlbench-run" else ()
-    for view in (used.finished, used.active, *days):
+    for view in (used.finished, used.active):
         grafana = Grafana(used.prometheus, view)
         for query in grafana.queries(board):
             place = f"{board.uid} / {query.place}"
