@@ -13,6 +13,7 @@ from grafana.queries import (
     by,
     column,
     duration,
+    ever,
     in_each_step,
     latest,
     moment,
@@ -171,7 +172,7 @@ CURVES: Final = (
         "Value of the goal's metric",
         "The metric that each run wants to bring to its goal. Dots are where it was measured.",
         recorded(
-            f"{_VALUE} and on (run_id, metric) mlbench_run_goal",
+            f"{_VALUE} and on (run_id, metric) {ever('mlbench_run_goal')}",
             "run {{run_id}} {{metric}}",
         ),
         unit="short",
