@@ -52,13 +52,14 @@ SPAN: Final = (
 # Each rule is evaluated less often than a short range has points.
 _FIRED = f"({in_each_step(FIRING, 'max')} or {FIRING} offset -$__interval)"
 _CRITICAL = called("severity", "critical", "vector(1)")
+_SEVERITY = named_alerts(f"({_FIRED} + on (severity) group_left () {_CRITICAL} or {_FIRED})")
 ALERTS: Final = timeline(
     "Alerts over time",
     "When which alert fired for this run, and for which rank. A click leads to what to do.",
     graph(
         by(
             "alert, alertname, rank",
-            named_alerts(f"({_FIRED} + on (severity) group_left () {_CRITICAL} or {_FIRED})"),
+            f'label_replace({_SEVERITY}, "rank", "rank $1", "rank", "(.+)")',
         )
         + f" or {called('alert', 'none', f'vector(0) unless on () {ever(FIRING)}')}",
         "{{alert}} {{rank}}",

@@ -88,7 +88,7 @@ HEADLINE: Final = (
         show=BigValueTextMode.VALUE_AND_NAME,
         unit="short",
         transformations=one_row({"now": "now", "Value #B": "best", "Value #C": "took"}),
-        overrides={"took": {"unit": SECONDS}},
+        overrides={"took": {"unit": SECONDS, "mappings": [thresholds.missing("not reached")]}},
         no_value="No goal, or no value yet",
     ),
     _tile(
@@ -133,6 +133,7 @@ HEADLINE: Final = (
         decimals=2,
         colours=thresholds.STRAGGLER,
         show=BigValueTextMode.VALUE_AND_NAME,
+        width=3,
         no_value="None that is known",
     ),
     rows(
@@ -141,12 +142,12 @@ HEADLINE: Final = (
         "it means and what to do; the timeline below shows when.",
         column("state", f"{_FIRES} or {_FIRED} * 0"),
         columns=(
-            Column("alert", unit="none", links=(links.RUNBOOK,)),
-            Column("state", " ", unit="none", width=70, mappings=thresholds.FIRED),
+            Column("alert", unit="none", width=135, links=(links.RUNBOOK,)),
+            Column("state", " ", unit="none", width=65, mappings=thresholds.FIRED),
             Column("alertname", hidden=True),
         ),
         sort_by="alert",
-        width=4,
+        width=5,
         height=5,
         no_value="None in this range",
     ),

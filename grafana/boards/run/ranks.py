@@ -64,10 +64,10 @@ RANK_TABLE: Final = rows(
         ),
         Column(
             "waited",
-            "kept off",
+            "core taken",
             unit="percentunit",
             decimals=0,
-            width=90,
+            width=110,
             colours=thresholds.DISTURBED,
         ),
         Column("step", unit="none", decimals=0, width=80),
