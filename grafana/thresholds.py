@@ -90,7 +90,7 @@ ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": 
 PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
 SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
 # An alert that fires, or has fired; and when one of which severity fired.
-FIRED: Final = value_map({"0": ("over", ORANGE), "1": ("firing", RED)})
+FIRED: Final = value_map({"over": ("over", ORANGE), "firing": ("firing", RED)})
 FIRING: Final = value_map({"0": ("none", GREY), "1": ("warning", ORANGE), "2": ("critical", RED)})
 
 TROUBLE: Final[list[ValueMapping]] = [

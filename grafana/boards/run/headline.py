@@ -55,8 +55,8 @@ _SPEED = result_or(THROUGHPUT, names.RUN_SAMPLES_PER_SECOND)
 _SLOWEST = result_or(f"topk(1, {RATIO}{{{RUN}}})", names.RUN_SLOWEST, "run_id, rank")
 _WAITS = result_or(f"topk(1, {DISTURBED}{{{RUN}}})", names.RUN_WAITING_RATIO, "run_id, rank")
 
-_FIRED = by("alert, alertname", named_alerts(latest(FIRING)))
 _FIRES = by("alert, alertname", named_alerts(FIRING))
+_OVER = f"{by('alert, alertname', named_alerts(latest(FIRING)))} unless on (alertname) {FIRING}"
 
 _tile = partial(figure, height=5)
 HEADLINE: Final = (
@@ -140,7 +140,9 @@ HEADLINE: Final = (
         "Alerts",
         "Which alerts fire for this run, or have fired in this time range. A click leads to what "
         "it means and what to do; the timeline below shows when.",
-        column("state", f"{_FIRES} or {_FIRED} * 0"),
+        column(
+            "alerts", f"{called('state', 'firing', _FIRES)} or {called('state', 'over', _OVER)}"
+        ),
         columns=(
             Column("alert", unit="none", width=135, links=(links.RUNBOOK,)),
             Column("state", " ", unit="none", width=65, mappings=thresholds.FIRED),
