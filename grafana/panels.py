@@ -134,7 +134,10 @@ def fixed(colour: str) -> dict[str, object]:
 
 
 # For series that are named after phases.
-PHASE_COLOURS: Final[Overrides] = {phase: fixed(colour) for phase, colour in palette.PHASE.items()}
+PHASE_COLOURS: Final[Overrides] = {
+    **{phase: fixed(colour) for phase, colour in palette.PHASE.items()},
+    "other": fixed("#c3c9d1"),
+}
 
 
 # For series that are named after ranks: the same in every panel, and neighbours differ.

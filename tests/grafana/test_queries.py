@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from master.reading.promql import PrometheusError
-from tests.grafana.asking import Grafana, Query
+from tests.grafana.asking import Grafana, Query, View
 from tests.grafana.dashboards import Dashboard, Json, load_all, texts
 from tests.grafana.empty import MAY_BE_EMPTY
 from tests.grafana.runs import Used, used_stack
@@ -25,11 +25,12 @@ _OF_SOME_ROWS = {"Alerts that fire now": {"run_id", "rank", "pod", "instance"}}
 def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None:
     with used_stack(prometheus_binary, tmp_path / "stack") as used:
         faults = [fault for board in load_all() for fault in _faults(board, used)]
-        shown, drawn = _figures(used), _drawn_in_a_day(used)
+        shown = [_figures(used, view) for view in (used.finished, used.day)]
+        drawn = _drawn_in_a_day(used)
     assert not faults, "\n" + "\n".join(faults)
     assert used.day.run_id in drawn, "the graph of all runs lacks one shorter than its steps"
     result = used.result
-    assert shown == pytest.approx(
+    expected = pytest.approx(
         {
             "Progress / A": result.wall_seconds,
             "Progress / B": result.epochs,
@@ -37,9 +38,15 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
             "Samples/s / A": result.samples_per_second,
             "Samples/s / B": result.waiting_share,
             "Progress / D": result.communication_share,
+            **{
+                f"rank {one.rank} {phase}": seconds / sum(one.phases.values())
+                for one in result.ranks
+                for phase, seconds in one.phases.items()
+            },
         },
         rel=0.01,
     )
+    assert shown == [expected, expected]
 
 
 def test_exclusions_are_of_places_that_exist() -> None:
@@ -54,13 +61,16 @@ def test_exclusions_are_of_places_that_exist() -> None:
     assert {place for places in MAY_BE_EMPTY.values() for place in places} <= known
 
 
-def _figures(used: Used) -> dict[str, float]:
+def _figures(used: Used, view: View) -> dict[str, float]:
     """Return what the page of the ended run shows of figures that its result has too."""
     [board] = [one for one in load_all() if one.uid == "mlbench-run"]
-    grafana = Grafana(used.prometheus, used.finished)
+    grafana = Grafana(used.prometheus, view)
     wanted = [f"Progress / {ref}" for ref in "ABD"] + ["Goal / B", "Samples/s / A", "Samples/s / B"]
     asked = {f"{query.place} / {query.ref}": query for query in grafana.queries(board)}
-    return {place: float(grafana.ask(asked[place])[0].values[-1]) for place in wanted}
+    bars = grafana.ask(asked["Where each rank's time went / phases"])
+    return {place: float(grafana.ask(asked[place])[0].values[-1]) for place in wanted} | {
+        f"{one.labels['rank']} {one.labels['phase']}": float(one.values[-1]) for one in bars
+    }
 
 
 def _drawn_in_a_day(used: Used) -> set[str]:

@@ -16,6 +16,7 @@ from grafana.boards.run.queries import (
     named_alerts,
     of_run,
     result_or,
+    result_or_value,
 )
 from grafana.boards.run.speed import THROUGHPUT
 from grafana.figures import figure
@@ -30,7 +31,7 @@ _FAILURE = f"topk by (run_id) (1, {latest(f'mlbench_run_failure_info{{{RUN}}}')}
 
 _GOAL = by("run_id", latest(f"mlbench_run_goal{{{RUN}}}"))
 _VALUES = f'mlbench_run_metric{{{RUN},metric="$goal"}}'
-_VALUE = f"({result_or(by('run_id', latest(_VALUES)), names.RUN_LAST_VALUE)})"
+_VALUE = f"({result_or_value(by('run_id', latest(_VALUES)), names.RUN_LAST_VALUE)})"
 # Three digits of the goal: 94.4 of 97, 0.512 of 0.5.
 _SCALE = f"10 ^ (2 - floor(log10(clamp_min(abs({_GOAL}), 1e-6))))"
 _PROGRESS = (
@@ -38,7 +39,7 @@ _PROGRESS = (
     f' * on (run_id) group_left (goal) count_values by (run_id) ("goal", {_GOAL})'
     ', "now", " of ", "value", "goal")'
 )
-_BEST = result_or(
+_BEST = result_or_value(
     f"max by (run_id) (max_over_time({_VALUES}[$__range]))"
     f' unless on (run_id) mlbench_run_goal{{{RUN},better="lower"}}'
     f" or on (run_id) min by (run_id) (min_over_time({_VALUES}[$__range]))",

@@ -63,8 +63,12 @@ def newest(metric: str) -> str:
 def result_or(now: str, figure: str, labels: str = "run_id", selector: str = RUN) -> str:
     """Take a figure of the run's result once it has ended, and an expression before."""
     ended = moment("finished", f"{{{RUN}}}")
-    whole = by(labels, of_result(f"{figure}{{{selector}}}"))
-    return f"{whole} or on (run_id) (({now}) unless on (run_id) {ended})"
+    return result_or_value(f"({now}) unless on (run_id) {ended}", figure, labels, selector)
+
+
+def result_or_value(value: str, figure: str, labels: str = "run_id", selector: str = RUN) -> str:
+    """Take a figure of the run's result, or what was recorded where there is none (yet)."""
+    return f"{by(labels, of_result(f'{figure}{{{selector}}}'))} or on (run_id) ({value})"
 
 
 _STARTED, _FINISHED = (f"{name}{{{RUN}}}" for name in (names.RUN_STARTED, names.RUN_FINISHED))

@@ -17,6 +17,7 @@ from grafana.boards.run.queries import (
     of_ranks,
     of_run,
     result_or,
+    result_or_value,
     while_running,
 )
 from grafana.figures import figure
@@ -24,6 +25,8 @@ from grafana.graphs import lines, stacked_bars
 from grafana.panels import PHASE_COLOURS
 from grafana.queries import (
     DURATION,
+    by,
+    called,
     column,
     duration,
     graph,
@@ -43,10 +46,15 @@ THROUGHPUT: Final = (
 
 _COMMUNICATION = f"run:mlbench_worker_communication:share1m{{{RUN}}}"
 _OWN_WORK = f"sum by (rank) ({latest(of_run(WORK))})"
-_SECONDS = latest(f'mlbench_run_metric{{{RANKS},metric=~"{PHASES}"}}')
+_PHASES = by("rank, metric", latest(f'mlbench_run_metric{{{RANKS},metric=~"{PHASES}"}}'))
+_TRAINED = by("rank", latest(f'mlbench_run_metric{{{RANKS},metric="{names.TRAIN_SECONDS}"}}'))
+_IN_TRAINING = f"sum by (rank) ({latest(of_run(f'{WORK}|communication_seconds'))})"
+# As the result has it: the training time that is in no phase.
+_OTHER = called("metric", "other_seconds", f"clamp_min({_TRAINED} - on (rank) {_IN_TRAINING}, 0)")
+_SECONDS = f"({_PHASES} or {_OTHER})"
 _SHARES = (
     "label_replace(label_replace("
-    f"max by (rank, metric) ({_SECONDS}) / on (rank) group_left () sum by (rank) ({_SECONDS})"
+    f"{_SECONDS} / on (rank) group_left () sum by (rank) {_SECONDS}"
     f" and on (rank) (topk(5, {_OWN_WORK}) or bottomk(5, {_OWN_WORK}))"
     ', "phase", "$1", "metric", "(.*)_seconds"), "rank", "rank $1", "rank", "(.*)")'
 )
@@ -64,7 +72,7 @@ SPEED: Final = (
     ),
     lines(
         "Where the time goes",
-        "Share of each phase in the training time of the last minute, all ranks together. What "
+        "Share of each phase in the time of the last minute, all ranks together. What "
         "is not forward, backward or optimizer is the price of training on several workers.",
         graph(
             while_running(
@@ -80,9 +88,10 @@ SPEED: Final = (
     ),
     stacked_bars(
         "Where each rank's time went",
-        "Share of each phase in a rank's time, of the whole run so far. "
-        "The rank that waits least comes first: in synchronous training the others wait for it. "
-        "Of many ranks, the five that work the most and the five that work the least.",
+        "Share of each phase in a rank's time, of the whole run so far, evaluation included; other "
+        "is training in none of them. The rank that waits least comes first: in synchronous "
+        "training the others wait for it. Of many ranks, the five that work the most and the five "
+        "that work the least.",
         column("phases", _SHARES),
         x="rank",
         unit="percentunit",
@@ -91,7 +100,7 @@ SPEED: Final = (
         height=8,
         transformations=[
             *matrix("rank", "phase", "Value", x="rank"),
-            in_order(("rank", *names.PHASES)),
+            in_order(("rank", *names.PHASES, "other")),
             sorted_by("communication"),
         ],
         overrides=PHASE_COLOURS,
@@ -123,7 +132,7 @@ SPEED: Final = (
         "values: recorded, but neither in Prometheus nor kept in the database because Prometheus "
         "cannot hold them. There should be none; at the end they are counted.",
         value(duration(f"{{{RUN}}}"), "elapsed"),
-        value(result_or(newest(names.EPOCH) + " + 1", names.RUN_EPOCHS), "epoch"),
+        value(result_or_value(newest(names.EPOCH) + " + 1", names.RUN_EPOCHS), "epoch"),
         value(f"run:mlbench_worker_progress:age_seconds{{{RUN}}}", "last step ago"),
         value(
             result_or(_COMMUNICATION, names.RUN_COMMUNICATION),
