@@ -1,9 +1,9 @@
-"""Panels that show the newest value: as a number, a dial or a bar."""
+"""Panels that show the newest value: as a number or a dial."""
 
 from collections.abc import Sequence
 from typing import Unpack
 
-from grafana_foundation_sdk.models import bargauge, common, gauge, stat
+from grafana_foundation_sdk.models import common, gauge, stat
 from grafana_foundation_sdk.models.dashboard import Panel
 
 from grafana.links import DataLink
@@ -54,24 +54,11 @@ def dial(title: str, description: str, *queries: Query, **look: Unpack[Look]) ->
     options = gauge.Options(
         show_threshold_labels=False,
         show_threshold_markers=True,
-        reduce_options=_last(),
+        reduce_options=_last("", "last"),
         orientation=common.VizOrientation.AUTO,
     )
     look = Look(width=4, height=4, most=1, decimals=1) | look
     return _newest("gauge", title, description, queries, options, look, least=0)
-
-
-def bars(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
-    """Draw one horizontal bar for each series, as long as its newest value."""
-    options = bargauge.Options(
-        display_mode=common.BarGaugeDisplayMode.BASIC,
-        value_mode=common.BarGaugeValueMode.COLOR,
-        show_unfilled=True,
-        reduce_options=_last(),
-        orientation=common.VizOrientation.HORIZONTAL,
-    )
-    look = Look(colours=PLAIN) | look
-    return _newest("bargauge", title, description, queries, options, look, least=0)
 
 
 def _newest(

@@ -35,6 +35,10 @@ RUN_OF_SERIES: Final = _link("Open the run", _RUN + "${__field.labels.run_id}&${
 # From the board of a run.
 WEB_PAGE: Final = _link("Web page", "${master:raw}/runs/${run_id}", new_tab=True)
 WHOLE_RUN: Final = _link("Whole run", _RUN + "${run_id}&from=${span:raw}")
+# From runs that are compared.
+VERDICT: Final = _link(
+    "Verdict on the web page", "${master:raw}/compare?runs=${run_id:csv}", new_tab=True
+)
 # From an alert in a row, or as a series, to what to do about it.
 RUNBOOK, RUNBOOK_OF_SERIES = (
     _link("What to do", f"${{master:raw}}/docs/runbooks/${{{alert}}}.md", new_tab=True)

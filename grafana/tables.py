@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Final, Unpack
 
 from grafana_foundation_sdk.models import common, table
 from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig, ValueMapping
 
 from grafana.links import DataLink
 from grafana.panels import Look, panel
-from grafana.queries import Query
-from grafana.thresholds import missing
+from grafana.queries import Query, by, column
+from grafana.thresholds import PLAIN, missing
 from grafana.transformations import step
+
+_BAR: Final = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Column:
     links: Sequence[DataLink] = ()
     hidden: bool = False
     """Whether it is only there for links."""
+    bar: bool = False
+    """Whether a bar stands before its values, as long as they are high."""
 
     def properties(self) -> dict[str, object]:
         """List the column's properties by Grafana's names."""
@@ -46,6 +50,9 @@ class Column:
             "custom.filterable": not self.unit or None,
             "custom.cellOptions": {"type": "color-text"} if coloured else None,
         }
+        if self.bar:
+            found |= {"custom.cellOptions": _BAR, "thresholds": PLAIN, "min": 0}
+            found["custom.minWidth"] = 90
         return {key: value for key, value in found.items() if value not in ("", None, [])}
 
 
@@ -57,6 +64,7 @@ def rows(
     sort_by: str,
     descending: bool = False,
     then_by: str | None = None,
+    headings: bool = True,
     **look: Unpack[Look],
 ) -> Panel:
     """Draw a table. Rows of different queries are merged if their common labels agree.
@@ -65,8 +73,10 @@ def rows(
     """
     refs = [query.ref for query in queries]
     sources = [one.source for one in columns]
-    fields = {source: f"Value #{source}" if source in refs else source for source in sources}
-    unused = [f"Value #{ref}" for ref in refs if ref not in fields]
+    # The values of a single query are called just that.
+    values = {ref: f"Value #{ref}" if len(refs) > 1 else "Value" for ref in refs}
+    fields = {source: values.get(source, source) for source in sources}
+    unused = [name for ref, name in values.items() if ref not in fields]
     titles = {one.source: one.title or one.source for one in columns}
     look = Look(width=24, height=9, unit="short") | look
     look["overrides"] = {titles[one.source]: one.properties() for one in columns}
@@ -74,13 +84,13 @@ def rows(
         step("merge"),
         step(
             "organize",
-            excludeByName=dict.fromkeys(("Time", "Value", *unused), True),
+            excludeByName=dict.fromkeys(("Time", *unused), True),
             indexByName={name: at for at, name in enumerate(fields.values())},
             renameByName={fields[at]: titles[at] for at in fields if titles[at] != fields[at]},
         ),
     ]
     options = table.Options(
-        show_header=True,
+        show_header=headings,
         cell_height=common.TableCellHeight.SM,
         sort_by=[
             common.TableSortByFieldState(display_name=title, desc=is_descending)
@@ -94,3 +104,38 @@ def rows(
         cell_options=common.TableAutoCellOptions(),
     )
     return panel("table", title, description, queries, options, look, custom=cells)
+
+
+def ranking(
+    title: str,
+    description: str,
+    expr: str,
+    *,
+    name: str,
+    name_width: int = 165,
+    unit: str,
+    no_value: str,
+    decimals: int | None = None,
+    most_first: bool = False,
+    width: int = 8,
+    height: int = 8,
+) -> Panel:
+    """Draw a bar for each value of the label ``name``, as long as the number that goes with it.
+
+    It is a table, which is as readable with many as with few, and says where there are none.
+    """
+    return rows(
+        title,
+        description,
+        column("value", by(name, expr)),
+        columns=(
+            Column(name, width=name_width),
+            Column("value", unit=unit, decimals=decimals, bar=True),
+        ),
+        sort_by="value",
+        descending=most_first,
+        headings=False,
+        width=width,
+        height=height,
+        no_value=no_value,
+    )

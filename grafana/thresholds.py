@@ -63,12 +63,15 @@ def value_map(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
     ]
 
 
-# Also an infinity: the mean of one and any other number.
-NOT_A_NUMBER: Final = SpecialValueMap(
-    options=DashboardSpecialValueMapOptions(
-        match=SpecialValueMatch.NA_N, result=ValueMappingResult(text="NaN", color=RED)
+def not_a_number(text: str, colour: str) -> ValueMapping:
+    """Map NaN; also an infinity becomes that: the mean of one and any other number."""
+    shown = ValueMappingResult(text=text, color=colour)
+    return SpecialValueMap(
+        options=DashboardSpecialValueMapOptions(match=SpecialValueMatch.NA_N, result=shown)
     )
-)
+
+
+NOT_A_NUMBER: Final = not_a_number("NaN", RED)
 
 
 def missing(text: str) -> ValueMapping:
@@ -86,12 +89,21 @@ WHY_FAILED: Final = RegexMap(
         pattern="/^(FAILED: .*)$/", result=ValueMappingResult(text="$1", color=RED)
     )
 )
+IS_DISTURBED: Final = value_map({"0": ("no", GREY), "1": ("yes", RED)})
 ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", GREEN)})
 PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
 SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
 # An alert that fires, or has fired; and when one of which severity fired.
 FIRED: Final = value_map({"over": ("over", ORANGE), "firing": ("firing", RED)})
 FIRING: Final = value_map({"0": ("none", GREY), "1": ("warning", ORANGE), "2": ("critical", RED)})
+
+ALL_GREY: Final = [
+    RegexMap(
+        options=DashboardRegexMapOptions(
+            pattern="/(.+)/", result=ValueMappingResult(text="$1", color=GREY)
+        )
+    )
+]
 
 TROUBLE: Final[list[ValueMapping]] = [
     *value_map(
@@ -104,13 +116,13 @@ TROUBLE: Final[list[ValueMapping]] = [
     ),
 ]
 
-# For texts such as "run 3 rank 12": a colour for each last digit of the rank.
-RANK_COLOURS: Final[list[ValueMapping]] = [
+# For texts such as "run 3 rank 12": a colour for each last digit of the run.
+RUN_COLOURS: Final[list[ValueMapping]] = [
     *value_map({"idle": ("idle", GREY)}),
     *(
         RegexMap(
             options=DashboardRegexMapOptions(
-                pattern=f"/(.* rank \\d*{digit})$/",
+                pattern=f"/^(run \\d*{digit} .*)$/",
                 result=ValueMappingResult(text="$1", color=colour, index=digit + 1),
             )
         )

@@ -62,6 +62,8 @@ def since_start(
         at,
         step("organize", excludeByName={"Time": True}, indexByName={}, renameByName={}),
         step("merge"),
+        # Without samples nothing was merged.
+        step("concatenate", frameNameMode="drop"),
         step("calculateField", mode="reduceRow", alias="sample", reduce=either),
         _present("sample"),
         _calculated("elapsed", "at", "-", f"Value #{start}"),

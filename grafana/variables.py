@@ -112,13 +112,14 @@ def run() -> VariableModel:
     )
 
 
-def runs(selector: str) -> VariableModel:
-    """Let the user choose several of the runs that the label selector allows."""
+def runs(selector: str, newest: str) -> VariableModel:
+    """Let the user choose several of so many of the newest runs that the label selector allows."""
     # The same name as of a single run, so that links pass the choice on.
     return query(
         "run_id",
         "Runs",
-        f"query_result({_named_runs(selector)})",
+        f"query_result(topk({newest},"
+        f" {_named_runs(selector)} * on (run_id) group_left () {moment('created')}))",
         multi=True,
         regex=_RUN_TEXT,
         sort=VariableSort.NUMERICAL_DESC,

@@ -7,11 +7,10 @@ from grafana_foundation_sdk.models.dashboard import VariableSort
 
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
-from grafana.figures import bars
 from grafana.graphs import against, stacked_bars
-from grafana.panels import PHASE_COLOURS, dashed
-from grafana.queries import Query, by, called, column, duration, latest, named, value
-from grafana.tables import Column, rows
+from grafana.panels import PHASE_COLOURS, Overrides, dashed, fixed
+from grafana.queries import Query, by, called, column, duration, latest, named, of_result, or_none
+from grafana.tables import Column, ranking, rows
 from grafana.transformations import averaged_over, in_parts, since_start
 from mlbench import names, palette
 
@@ -36,13 +35,19 @@ _IS_RESULT: Final = f'metric!~"{_NO_RESULT}"'
 # address may ask for a metric of each step, which would keep a browser busy for minutes.
 _MEASURED: Final = f'mlbench_run_metric{{{_RUNS},metric="$metric",{_IS_RESULT},rank=~"0|"}}'
 
-# Each run with the labels "run" (number, name, workers) and "workers" (benchmark, workers).
+# Each run with the labels "run" (name, workers, number) and "workers" (benchmark, workers). What is
+# too long for an axis is cut off on the left, or by a column on the right: the name is cut here.
 _BY: Final = " \N{MULTIPLICATION SIGN}"
 _NAMED: Final = named(latest(f"mlbench_run_info{{{_RUNS}}}"))
-_SIZED: Final = f'label_join({_NAMED}, "run", "{_BY}", "run", "workers")'
+_CUT: Final = (
+    f'label_replace(label_replace({_NAMED}, "run", "$1", "name", "(.*)"),'
+    ' "run", "$1\N{HORIZONTAL ELLIPSIS}", "name", "(.{14}).{3,}")'
+)
+_SIZED: Final = f'label_join({_CUT}, "run", "{_BY}", "run", "workers")'
+_NUMBERED: Final = f'label_join({_SIZED}, "run", " #", "run", "run_id")'
 _INFO: Final = by(
     "run_id, run, benchmark, workers",
-    f'label_join({_SIZED}, "workers", "{_BY}", "benchmark", "workers")',
+    f'label_join({_NUMBERED}, "workers", "{_BY}", "benchmark", "workers")',
 )
 
 
@@ -60,15 +65,28 @@ def _grouped(expr: str, labels: str = "bar") -> str:
     return f'avg by ({labels}) (label_join({expr}, "bar", "", "$group"))'
 
 
+_FINISHED = by("run_id", latest(f"mlbench_run_finished_timestamp_seconds{{{_RUNS}}}"))
+
+
+def _of_results(series: str, so_far: str) -> str:
+    """Take a figure of the results of runs, and of those that go on what is known so far."""
+    return (
+        f"({_labelled(by('run_id', of_result(f'{series}{{{_RUNS}}}')))}"
+        f" or ({so_far} unless on (run_id) {_FINISHED}))"
+    )
+
+
 _WORKERS = _of_runs(f"mlbench_run_workers{{{_RUNS}}}")
-_THROUGHPUT = _of_runs(f"run:mlbench_run_throughput:mean{{{_RUNS}}}")
+_THROUGHPUT = _of_results(
+    names.RUN_SAMPLES_PER_SECOND, _of_runs(f"run:mlbench_run_throughput:mean{{{_RUNS}}}")
+)
 _TIME_TO_GOAL = _of_runs(f"mlbench_run_time_to_goal_seconds{{{_RUNS}}}")
 _STARTED = _of_runs(f"mlbench_run_started_timestamp_seconds{{{_RUNS}}}")
 _REACHED = _of_runs(f"mlbench_run_goal_reached_timestamp_seconds{{{_RUNS}}}")
-_FINISHED = by("run_id", latest(f"mlbench_run_finished_timestamp_seconds{{{_RUNS}}}"))
 
-# The baseline: for each benchmark, the chosen runs with the fewest workers.
-_FEWEST = f"min by (benchmark) ({_WORKERS})"
+# The baseline: for each benchmark, the chosen runs with the fewest workers. A benchmark with one
+# number of workers has none.
+_FEWEST = f"(min by (benchmark) ({_WORKERS}) < on (benchmark) max by (benchmark) ({_WORKERS}))"
 _BASELINE = f"({_WORKERS}) == on (benchmark) group_left () {_FEWEST}"
 
 
@@ -76,14 +94,18 @@ def _baseline_of(expr: str) -> str:
     return f"avg by (benchmark) ({expr} and on (run_id) ({_BASELINE}))"
 
 
-def _curve(expr: str, name: str) -> str:
-    """Give values a label "curve", in which ``$1`` stands for the benchmark."""
-    return f'label_replace({expr}, "curve", "{name}", "benchmark", "(.*)")'
-
-
-# A dashed line for each benchmark, from the start to the end of the longest run.
+# A dashed line for each goal of a benchmark, from the start to the end of the longest run.
 _GOAL = _of_runs(f'mlbench_run_goal{{{_RUNS},metric="$metric"}}')
-_GOALS = f'label_replace(max by (benchmark) ({_GOAL}), "run", "goal $1", "benchmark", "(.*)")'
+_GOAL_OF_RUN = f'{_GOAL} * on (run_id) group_left (goal) count_values by (run_id) ("goal", {_GOAL})'
+_GOALS = (
+    f"label_join({called('line', 'goal', f'max by (benchmark, goal) ({_GOAL_OF_RUN})')},"
+    ' "run", " ", "line", "goal", "benchmark")'
+)
+# A graph over something has no words of ours where there are no values: the legend says them.
+_NO_VALUES: Final = "None of these runs records this metric"
+_ONE_SIZE: Final = "Choose different numbers of workers"
+_UNSEEN: Final = fixed("transparent") | {"custom.axisSoftMax": 1}
+_WORDS: Final[Overrides] = dict.fromkeys((_NO_VALUES, _ONE_SIZE), _UNSEEN)
 _DURATION = duration(f"{{{_RUNS}}}")
 _LONGEST = f"scalar(max({_DURATION} and on (run_id) {latest(_MEASURED)}))"
 
@@ -96,10 +118,60 @@ def _at_both_ends(left: str, right: str) -> str:
 
 _GOAL_STARTS = _at_both_ends(f"{_GOALS} * 0 + time()", f"{_GOALS} * 0 + time() - {_LONGEST}")
 
+
+def _if_values(expr: str) -> str:
+    """Take an expression where runs record the metric, and else a single row that says so."""
+    there = f"on () (count({latest(_MEASURED)}) > 0)"
+    return (
+        f"({expr}) and {there} or on () ({called('run', _NO_VALUES, 'vector(0)')} unless {there})"
+    )
+
+
 _IDEAL = f"({_WORKERS}) / on (benchmark) group_left () {_FEWEST}"
 _SPEEDUP = f"({_THROUGHPUT}) / on (benchmark) group_left () {_baseline_of(_THROUGHPUT)}"
 _EFFICIENCY = f"({_SPEEDUP}) / ({_IDEAL})"
 _SOONER = f"{_baseline_of(_TIME_TO_GOAL)} / on (benchmark) group_right () ({_TIME_TO_GOAL})"
+
+# Why the efficiency of a benchmark's runs is none of their workers. More is on the page.
+_DISTURBED = _of_runs(f"mlbench_run_disturbed{{{_RUNS}}}")
+_CORES = f"{_of_runs(f'mlbench_run_cpus{{{_RUNS}}}')} or on (run_id) {_WORKERS} * 0"
+_MOST_PLAUSIBLE: Final = 1.1
+_REASONS: Final = {
+    "a disturbed run": f"max by (benchmark) ({_DISTURBED}) == 1",
+    "unequal cores": f"min by (benchmark) ({_CORES}) < max by (benchmark) ({_CORES})",
+    f"above {_MOST_PLAUSIBLE:.0%}": f"max by (benchmark) ({_EFFICIENCY}) > {_MOST_PLAUSIBLE}",
+}
+_DOUBT = " or on (benchmark) ".join(
+    called("doubt", reason, f"({expr}) * 0 + 1") for reason, expr in _REASONS.items()
+)
+
+
+def _doubtful(expr: str) -> str:
+    """Take what is doubtful, with the reason as the label "doubt"."""
+    return f"({expr}) * on (benchmark) group_left (doubt) ({_DOUBT})"
+
+
+# A text, as grey depends on another column here: "153 %: a disturbed run".
+_DOUBTS = (
+    'label_join(count_values by (run_id, doubt) ("percent", '
+    f'round({_doubtful(_EFFICIENCY)} * 100)), "doubtful", " %: ", "percent", "doubt")'
+)
+
+
+def _curve(expr: str) -> str:
+    """Give values a label "curve": the benchmark, and what is doubtful about them."""
+    joined = f'label_join({_doubtful(expr)}, "curve", ": ", "benchmark", "doubt")'
+    plain = f'label_replace({expr}, "curve", "$1", "benchmark", "(.*)")'
+    return f"({joined} or on (run_id) {plain})"
+
+
+_IDEAL_CURVE = f'label_replace({_IDEAL}, "curve", "ideal $1", "benchmark", "(.*)")'
+
+
+def _more(expr: str) -> str:
+    """Take the runs that have more workers than their baseline."""
+    return by("run_id", f"({expr}) unless on (run_id) ({_BASELINE})")
+
 
 _GOAL_METRICS = f"count by (metric) ({latest(f'mlbench_run_goal{{{_RUNS}}}')})"
 _RESULTS = f"mlbench_run_metric{{{_RUNS},{_IS_RESULT}}}"
@@ -108,15 +180,19 @@ _METRICS = f"{_GOAL_METRICS} or count by (metric) ({latest(_RESULTS)}) * 0"
 LEARNING: Final = (
     against(
         "Metric since the start",
-        "The chosen metric of each run over the time since its start, whenever that was. The run "
-        "whose curve is further to the left learns faster. Dashed: the goal.",
+        "The chosen metric of each run over the time since its start by the clock on the wall: "
+        "imports and evaluation count here, and not in the time to goal. Over the training time, "
+        "curves are on the web page, linked above. Dashed: the goals.",
         Query(f"{_MEASURED}[$__range]", ref="value", instant=True, table=True),
         # Queries are merged by the label of a run, so each must have some answer.
         column(
             "goal",
-            f"{_at_both_ends(_GOALS, _GOALS)} or on () {called('run_id', 'none', 'vector(NaN)')}",
+            _if_values(
+                f"{_at_both_ends(_GOALS, _GOALS)}"
+                f" or on () {called('run_id', 'none', 'vector(NaN)')}"
+            ),
         ),
-        column("start", f"({_STARTED} or {_GOAL_STARTS}) * 1000"),
+        column("start", _if_values(f"({_STARTED} or {_GOAL_STARTS}) * 1000")),
         x="time since start",
         unit="short",
         x_unit="dthms",
@@ -124,17 +200,16 @@ LEARNING: Final = (
         height=11,
         points=VisibilityMode.ALWAYS,
         transformations=since_start(("value", "goal"), "start", "run", "time since start"),
-        overrides={"/^goal/": dashed(palette.GOAL)},
-        no_value="Choose runs that record this metric",
+        overrides={"/^goal/": dashed(palette.GOAL), **_WORDS},
     ),
-    bars(
+    ranking(
         "Time to goal",
         "Training time, evaluation left out, until each run reached its goal: the result that "
         "MLBench compares. Runs that have not reached it are missing.",
-        value(f"sort({_grouped(_TIME_TO_GOAL)})", "{{bar}}"),
+        _grouped(_TIME_TO_GOAL),
+        name="bar",
         unit="suffix: s",
         height=11,
-        decimals=1,
         no_value="None of the runs has reached its goal",
     ),
 )
@@ -143,24 +218,30 @@ SCALING: Final = (
     against(
         "Speed-up by workers",
         "Throughput against that of the chosen runs of the same benchmark with the fewest workers. "
-        "Dashed: as many times as fast as there are more workers.",
-        column("speed-up", f"{_curve(_SPEEDUP, '$1')} or {_curve(_IDEAL, 'ideal $1')}"),
-        column("workers", _WORKERS),
+        "Dashed: as many times as fast as there are more workers. Grey: doubtful, and why.",
+        column(
+            "speed-up",
+            or_none(
+                f"{_curve(_SPEEDUP)} or {_IDEAL_CURVE} and on (benchmark) ({_SPEEDUP})",
+                "curve",
+                _ONE_SIZE,
+            ),
+        ),
+        column("workers", f"({_WORKERS}) and on (benchmark) ({_SPEEDUP}) or on () vector(1)"),
         x="workers",
         x_unit="none",
         doubling=True,
         points=VisibilityMode.ALWAYS,
         least=0,
         transformations=averaged_over("workers", "speed-up", "curve"),
-        overrides={"/^ideal/": dashed(palette.GREY)},
-        no_value="Choose runs with different numbers of workers",
+        overrides={"/: /": fixed(palette.GREY), "/^ideal/": dashed(palette.GREY), **_WORDS},
     ),
     against(
         "Efficiency by workers",
         "Speed-up divided by how many times as many workers it took. 100 % wastes nothing; what "
-        "is missing goes into communication and waiting.",
-        column("efficiency", _curve(_EFFICIENCY, "$1")),
-        column("workers", _WORKERS),
+        "is missing goes into communication and waiting. Grey: doubtful, and why.",
+        column("efficiency", or_none(_curve(_EFFICIENCY), "curve", _ONE_SIZE)),
+        column("workers", f"({_WORKERS}) and on (benchmark) ({_SPEEDUP}) or on () vector(1)"),
         x="workers",
         unit="percentunit",
         x_unit="none",
@@ -168,26 +249,33 @@ SCALING: Final = (
         points=VisibilityMode.ALWAYS,
         least=0,
         transformations=averaged_over("workers", "efficiency", "curve"),
-        no_value="Choose runs with different numbers of workers",
+        overrides={"/: /": fixed(palette.GREY), **_WORDS},
     ),
-    bars(
+    ranking(
         "Samples/s",
         "Training samples in a second of training, evaluation left out, over the whole run.",
-        value(f"sort_desc({_grouped(_THROUGHPUT)})", "{{bar}}"),
+        _grouped(_THROUGHPUT),
+        name="bar",
+        most_first=True,
+        unit="locale",
+        decimals=0,
         no_value="None of the runs counts its samples",
     ),
 )
 
 _RECORDED = latest(f'mlbench_run_metric{{{_RUNS},metric=~"{_PHASES}"}}')
+_PHASES_SO_FAR = _labelled(
+    f'avg by (run_id, phase) (label_replace({_RECORDED}, "phase", "$1", "metric", "(.*)_seconds"))'
+)
+_OF_PHASES = by("run_id, phase", of_result(f"mlbench_run_phase_seconds{{{_RUNS}}}"))
 _PHASE_SECONDS = _grouped(
-    _labelled(
-        f'avg by (run_id, phase) (label_replace({_RECORDED}, "phase", "$1", "metric", '
-        '"(.*)_seconds"))'
-    ),
-    "bar, phase",
+    f"({_labelled(_OF_PHASES)} or ({_PHASES_SO_FAR} unless on (run_id) {_FINISHED}))", "bar, phase"
 )
 _PHASE_SHARES = f"{_PHASE_SECONDS} / on (bar) group_left () sum by (bar) ({_PHASE_SECONDS})"
 _BAR_WORKERS = column("workers", _grouped(_WORKERS))
+# Training time in no phase, before evaluation, which is no training time.
+_PARTS: Final = (*names.PHASES[:-1], "other", names.PHASES[-1])
+_PART_COLOURS: Final = {**PHASE_COLOURS, "other": fixed("#c3c9d1")}
 
 PHASES: Final = (
     stacked_bars(
@@ -196,10 +284,10 @@ PHASES: Final = (
         "that training and evaluation took.",
         column("phases", _PHASE_SECONDS),
         _BAR_WORKERS,
-        unit="dthms",
+        unit="s",
         x="bar",
-        transformations=in_parts("bar", "phase", "phases", "workers", names.PHASES),
-        overrides=PHASE_COLOURS,
+        transformations=in_parts("bar", "phase", "phases", "workers", _PARTS),
+        overrides=_PART_COLOURS,
         no_value="None of the runs records phases",
     ),
     stacked_bars(
@@ -210,39 +298,48 @@ PHASES: Final = (
         unit="percentunit",
         most=1,
         x="bar",
-        transformations=in_parts("bar", "phase", "phases", "workers", names.PHASES),
-        overrides=PHASE_COLOURS,
+        transformations=in_parts("bar", "phase", "phases", "workers", _PARTS),
+        overrides=_PART_COLOURS,
         no_value="None of the runs records phases",
     ),
 )
 
 TABLE: Final = rows(
     "Runs compared",
-    "The chosen runs in figures; the result is in the chosen metric. Speed-up, efficiency and "
-    "sooner (how many times as soon it was at its goal) are against the chosen runs of the same "
-    "benchmark with the fewest workers.",
+    "The chosen runs in figures; the value is the newest of the chosen metric. Speed-up, "
+    "efficiency and sooner (how many times as soon it was at its goal) are against the chosen runs "
+    "of the same benchmark with the fewest workers. Where an efficiency is none of the workers, it "
+    "stands in grey with the reason: a click leads to what else the runs differ in.",
     column("workers", by("run_id, run, benchmark", _WORKERS)),
     column("states", f"{by('run_id, state', latest(f'mlbench_run_state{{{_RUNS}}}'))} == 1"),
-    column("speedup", by("run_id", _SPEEDUP)),
-    column("efficiency", by("run_id", _EFFICIENCY)),
+    column("speedup", _more(_SPEEDUP)),
+    column("efficiency", f"{_more(_EFFICIENCY)} unless on (run_id) ({_DOUBTS})"),
+    column("doubt", f"{_DOUBTS} unless on (run_id) ({_BASELINE})"),
     column("time_to_goal", by("run_id", _TIME_TO_GOAL)),
-    column("sooner", by("run_id", _SOONER)),
+    column("sooner", _more(_SOONER)),
     column("result", by("run_id", latest(_MEASURED))),
     column("throughput", by("run_id", _THROUGHPUT)),
     column("since_start", f"{by('run_id', _REACHED)} - on (run_id) {by('run_id', _STARTED)}"),
     column("from", f"({by('run_id', _STARTED)} - 5) * 1000"),
     column("to", f"({_FINISHED} + 30) * 1000 or on (run_id) {by('run_id', _STARTED)} * 0"),
     columns=(
-        Column("run", width=220, links=(links.RUN_OF_ROW,)),
+        Column("run", width=185, links=(links.RUN_OF_ROW,)),
         Column("workers", unit="none", decimals=0, width=95),
+        Column("throughput", "samples/s", unit="locale", decimals=0, width=85),
+        Column("time_to_goal", "time to goal", unit="suffix: s", width=105),
+        Column("sooner", unit="none", decimals=2, width=75),
         Column("speedup", "speed-up", unit="none", decimals=2, width=80),
         Column(
             "efficiency", unit="percentunit", decimals=0, colours=thresholds.EFFICIENCY, width=85
         ),
-        Column("time_to_goal", "time to goal", unit="suffix: s", decimals=1, width=105),
-        Column("sooner", unit="none", decimals=2, width=75),
-        Column("result", unit="short", width=70),
-        Column("throughput", "samples/s", unit="none", width=85),
+        Column(
+            "doubtful",
+            "doubtful efficiency",
+            width=190,
+            mappings=thresholds.ALL_GREY,
+            links=(links.VERDICT,),
+        ),
+        Column("result", "value", unit="short", width=70),
         Column("state", width=95, mappings=thresholds.RUN_STATE),
         Column("since_start", "goal since start", unit="dthms", width=130),
         Column("benchmark"),
@@ -260,9 +357,14 @@ BOARD: Final = Board(
     source="grafana/boards/compare.py",
     time_from="now-24h",
     history=True,
+    links=(links.above(links.VERDICT),),
     variables=(
+        variables.master(),
         variables.benchmarks("Of which tasks to compare the runs."),
-        variables.runs('benchmark=~"$benchmark"'),
+        variables.choice(
+            "newest", "Newest", ("6", "12", "30", "100"), "Of how many runs to choose from."
+        ),
+        variables.runs('benchmark=~"$benchmark"', "$newest"),
         variables.query(
             "metric",
             "Metric",

@@ -18,12 +18,14 @@ from grafana.queries import (
     latest,
     moment,
     named,
+    of_result,
     or_none,
     progress,
     recorded,
     value,
 )
 from grafana.tables import Column, rows
+from mlbench import names
 from mlbench.palette import BLUE, GREY
 
 _ACTIVE: Final = 'max by (run_id) (mlbench_run_state{state="STARTED"}) == 1'
@@ -40,9 +42,19 @@ def _active(expr: str) -> str:
     return f"{expr} and on (run_id) ({_ACTIVE})"
 
 
+def _step_of_active(expr: str) -> str:
+    """Take the active run's value, which is NaN as long as it has done no step."""
+    return f"{by('run_id', _active(expr))} or on () ({_ACTIVE}) * NaN"
+
+
 def _shown(expr: str) -> str:
     """Return a value for each run that the variables choose."""
     return f"{by('run_id', expr)} and on (run_id) {_CHOSEN}"
+
+
+def _of_metric(expr: str) -> str:
+    """Return the same of a value that has the label ``metric``."""
+    return f"{by('run_id, metric', expr)} and on (run_id) {_CHOSEN}"
 
 
 def _samples(places: str) -> str:
@@ -50,13 +62,28 @@ def _samples(places: str) -> str:
     return f"sum by (run_id) ({held})"
 
 
+def _result(figure: str, so_far: str, labels: str = "run_id") -> str:
+    """Return a figure of the results of ended runs, and of the others what is known so far."""
+    ended = by("run_id", latest("mlbench_run_finished_timestamp_seconds"))
+    return f"({by(labels, of_result(figure))} or ({so_far} unless on (run_id) {ended}))"
+
+
 _GOAL = by("run_id, metric", latest('mlbench_run_goal{metric=~"$goals"}'))
-_RESULT = (
+_NEWEST = (
     by("run_id, metric", latest('mlbench_run_metric{metric=~"$goals"}'))
     + f" and on (run_id, metric) {_GOAL}"
 )
-_PROGRESS = progress(_RESULT, _GOAL, moment("goal_reached"))
+_PROGRESS = progress(_NEWEST, _GOAL, moment("goal_reached"))
 _VALUE = by("run_id, metric", in_each_step('mlbench_run_metric{metric=~"$goals"}'))
+# Higher or lower is better: 1 is the goal.
+_SHARE = " or ".join(
+    f"clamp_max({left} / on (run_id, metric) {right}, 1)"
+    for left, right in (
+        (_VALUE, by("run_id, metric", ever('mlbench_run_goal{better="higher"}'))),
+        (by("run_id, metric", ever('mlbench_run_goal{better="lower"}')), _VALUE),
+    )
+)
+_NO_STEP: Final = thresholds.not_a_number("No step yet", GREY)
 _DOTS: Final[Overrides] = {"/.*/": {"custom.showPoints": "always", "custom.spanNulls": True}}
 # The time range of a run's own page: a little longer than the run, for its last scrapes.
 _FROM = f"(({moment('started')} or on (run_id) {moment('created')}) - 5) * 1000"
@@ -65,23 +92,37 @@ _TO = f"({moment('finished')} + 30) * 1000 or on (run_id) {moment('created')} * 
 ALL: Final = rows(
     "All runs",
     "Every run that the time range has seen, of the newest hundred. A click on a run leads to its "
-    "detail, over the run's own time. Result and samples/s are the newest of the time range. "
-    "Waited: the rank that waited most for others' programs did so for this part of the time; red "
-    "is a disturbed run. Missing is what was recorded and is neither in Prometheus nor kept: 0, or "
-    "something is wrong.",
+    "detail, over the run's own time. Figures are those of a run's result, and of a run that goes "
+    "on what is known so far: the best value of its goal's metric, samples in a second of "
+    "training, and core taken: for which part of the time other programs had the core of the rank "
+    "that waited most for it (of a run that goes on, of the last minute). "
+    "Missing is what was recorded and is neither in Prometheus nor kept: 0, or something is wrong.",
     column("info", or_none(_info(_CHOSEN), "run", "None in this time range")),
     column(
         "states",
         f"{by('run_id, state', latest('mlbench_run_state'))} == 1 and on (run_id) {_CHOSEN}",
     ),
-    column("result", _shown(_RESULT)),
-    column("goal", _shown(_GOAL)),
+    column("result", _of_metric(_result(names.RUN_BEST_VALUE, _NEWEST, "run_id, metric"))),
+    column("goal", _of_metric(_GOAL)),
     column("time_to_goal", _shown(latest("mlbench_run_time_to_goal_seconds"))),
-    column("throughput", _shown(latest("run:mlbench_run_throughput:mean"))),
+    column(
+        "throughput",
+        _shown(
+            _result(
+                names.RUN_SAMPLES_PER_SECOND,
+                by("run_id", latest("run:mlbench_run_throughput:mean")),
+            )
+        ),
+    ),
     column(
         "waited",
-        _shown("avg_over_time(run_rank:mlbench_worker_disturbed:share1m[$__range])"),
+        _shown(
+            _result(
+                names.RUN_WAITING_RATIO, by("run_id", "run_rank:mlbench_worker_disturbed:share1m")
+            )
+        ),
     ),
+    column("disturbed", _shown(of_result(names.RUN_DISTURBED))),
     column("duration", _shown(duration())),
     column("workers", _shown(latest("mlbench_run_workers"))),
     column("started", _shown(f"{moment('started')} * 1000")),
@@ -94,14 +135,23 @@ ALL: Final = rows(
         Column("state", width=95, mappings=thresholds.RUN_STATE),
         Column("result", unit="short", width=60),
         Column("goal", unit="short", width=50),
-        Column("time_to_goal", "time to goal", unit="suffix: s", decimals=1, width=105),
-        Column("throughput", "samples/s", unit="none", width=85),
-        Column("waited", unit="percentunit", decimals=0, width=75, colours=thresholds.DISTURBED),
+        Column("time_to_goal", "time to goal", unit="suffix: s", width=105),
+        Column("throughput", "samples/s", unit="locale", decimals=0, width=85),
+        Column(
+            "waited",
+            "core taken",
+            unit="percentunit",
+            decimals=0,
+            width=90,
+            colours=thresholds.DISTURBED,
+        ),
+        Column("disturbed", unit="none", width=80, mappings=thresholds.IS_DISTURBED),
+        Column("benchmark", width=110),
+        Column("started", unit="time:MM-DD HH:mm", width=100),
         Column("duration", unit="dthms", width=80),
         Column("workers", unit="none", decimals=0, width=70),
-        Column("started", unit="dateTimeAsIso", width=160),
+        Column("metric", width=150),
         Column("missing", unit="none", decimals=0, width=75, colours=thresholds.ANY_IS_BAD),
-        Column("benchmark", width=120),
         Column("backend", width=95),
         Column("attempts", unit="none", decimals=0, width=80),
         Column("run_id", hidden=True),
@@ -128,9 +178,10 @@ NOW: Final = (
     dial(
         "Progress",
         "How near the active run's newest value is to its goal, whether higher or lower is better.",
-        value(_active(f"({_PROGRESS})"), "run {{run_id}}"),
+        value(_step_of_active(f"({_PROGRESS})"), "run {{run_id}}"),
         unit="percentunit",
         colours=thresholds.GOAL_PROGRESS,
+        mappings=(_NO_STEP,),
         no_value="No run is active",
     ),
     figure(
@@ -145,18 +196,26 @@ NOW: Final = (
     figure(
         "Samples/s",
         "Training samples that the active run does in a second, over the last minute.",
-        value(_active("run:mlbench_worker_samples:rate1m"), "samples/s"),
-        unit="short",
+        value(_step_of_active("run:mlbench_worker_samples:rate1m"), "samples/s"),
+        unit="locale",
         decimals=0,
+        mappings=(_NO_STEP,),
         no_value="No run is active",
     ),
     figure(
         "Last step",
         "How long ago the rank of the active run that is furthest behind did its last step.",
-        value(_active("run:mlbench_worker_progress:age_seconds"), "age"),
+        value(
+            _step_of_active(
+                "run:mlbench_worker_progress:age_seconds"
+                " and on (run_id) sum by (run_id) (mlbench_worker_steps_total) > 0"
+            ),
+            "age",
+        ),
         unit="suffix: s ago",
         decimals=0,
         colours=thresholds.PROGRESS_AGE,
+        mappings=(_NO_STEP,),
         no_value="No run is active",
     ),
     figure(
@@ -169,13 +228,11 @@ NOW: Final = (
 
 CURVES: Final = (
     lines(
-        "Value of the goal's metric",
-        "The metric that each run wants to bring to its goal. Dots are where it was measured.",
-        recorded(
-            f"{_VALUE} and on (run_id, metric) {ever('mlbench_run_goal')}",
-            "run {{run_id}} {{metric}}",
-        ),
-        unit="short",
+        "Progress to the goal",
+        "What each run measured, as a share of its own goal; of a metric that is to fall, the goal "
+        "as a share of it. 100 % is there, whatever the metric. Dots are where it was measured.",
+        recorded(_SHARE, "run {{run_id}} {{metric}}"),
+        unit="percentunit",
         width=12,
         height=7,
         overrides=_DOTS,

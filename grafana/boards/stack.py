@@ -5,11 +5,10 @@ from typing import Final
 
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
-from grafana.figures import bars, figure
+from grafana.figures import figure
 from grafana.graphs import lines, timeline
 from grafana.panels import fixed
 from grafana.queries import (
-    CORES,
     DURATION,
     SECONDS,
     Query,
@@ -22,7 +21,7 @@ from grafana.queries import (
     rate,
     value,
 )
-from grafana.tables import Column, rows
+from grafana.tables import Column, ranking, rows
 from mlbench.palette import GREEN, RED
 
 _JOBS: Final = 'job=~"prometheus|master|controller|exporter|workers"'
@@ -121,6 +120,8 @@ WRONG: Final = (
         _fails("requests to Grafana", "mlbench_grafana_requests_total", 'outcome="failed"'),
         unit="suffix: /s",
         width=12,
+        # Else a graph of zeros reaches to 100.
+        overrides={"/.*/": {"custom.axisSoftMax": 1}},
     ),
 )
 
@@ -133,24 +134,25 @@ MASTER: Final = (
         unit="reqps",
         overrides={"/^5/": fixed(RED), "/^2/": fixed(GREEN)},
     ),
-    bars(
+    ranking(
         "Slowest routes",
         "In what time the master answers 95 in 100 requests of the slowest routes.",
-        value(
-            "sort_desc(topk(5, histogram_quantile(0.95, sum by (le, method, route) "
-            "(increase(mlbench_http_request_seconds_bucket[$__range]))) >= 0))",
-            "{{method}} {{route}}",
-        ),
+        "label_join(topk(5, histogram_quantile(0.95, sum by (le, method, route) "
+        "(increase(mlbench_http_request_seconds_bucket[$__range]))) >= 0),"
+        ' "request", " ", "method", "route")',
+        name="request",
+        name_width=350,
         unit="s",
+        most_first=True,
         width=16,
         no_value="No requests",
     ),
     lines(
         "Waiting values",
-        "Bytes of recorded values that are not in Prometheus yet, in all and of each active run. "
-        "Level and small is good; what climbs and climbs will fill the spool.",
+        "Bytes of recorded values that are not in Prometheus yet, in all and of each run that has "
+        "any. Level and small is good; what climbs and climbs will fill the spool.",
         graph("max(mlbench_spool_bytes)", "spool"),
-        graph(by("run_id", "mlbench_run_waiting_bytes"), "run {{run_id}}"),
+        graph(by("run_id", "mlbench_run_waiting_bytes > 0"), "run {{run_id}}"),
         unit="bytes",
         width=6,
         no_value="The master is not scraped",
@@ -166,11 +168,10 @@ MASTER: Final = (
         no_value="The controller is not scraped",
     ),
     lines(
-        "Process CPU",
+        "Process CPU cores",
         "Processor cores that master, controller, exporter and Prometheus use themselves: what "
         "observing costs.",
         _rates(f"process_cpu_seconds_total{{{_JOBS}}}", "job"),
-        unit=CORES,
         width=6,
     ),
     lines(
@@ -189,17 +190,15 @@ PROMETHEUS: Final = (
         graph(f"max by (job) (scrape_duration_seconds{{{_JOBS}}})", "{{job}}"),
         unit="s",
     ),
-    bars(
+    ranking(
         "Clocks furthest off",
         "The five workers whose clocks differ most from Prometheus's. Recorded values carry the "
         "worker's time; more than a minute ahead, Prometheus cannot hold them.",
-        value(
-            "sort_desc(topk(5, abs(mlbench_worker_time_seconds"
-            " - timestamp(mlbench_worker_time_seconds))"
-            " * on (instance) group_left (pod) max by (instance, pod) (mlbench_worker_info)))",
-            "{{pod}}",
-        ),
+        "topk(5, abs(mlbench_worker_time_seconds - timestamp(mlbench_worker_time_seconds))"
+        " * on (instance) group_left (pod) max by (instance, pod) (mlbench_worker_info))",
+        name="pod",
         unit="s",
+        most_first=True,
         no_value="No worker",
     ),
     lines(

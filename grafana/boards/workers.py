@@ -17,6 +17,7 @@ from grafana.queries import (
     Query,
     age,
     by,
+    called,
     column,
     graph,
     history,
@@ -52,16 +53,21 @@ _CPU = _rates("container_cpu_usage_seconds_total")
 _MEMORY = _peak("container_memory_working_set_bytes")
 _GPU = _peak("mlbench_gpu_utilization_ratio")
 _SILENT_FOR = _here(by("pod", age(f"mlbench_pod_heartbeat_timestamp_seconds{{{_PODS}}}")))
-_WORKING = _here(by("pod", f'mlbench_worker_info{{{_PODS},run_id!=""}}'))
+_INFO: Final = f"mlbench_worker_info{{{_PODS}}}"
+# Of a worker whose scrape failed, what it said half a minute ago.
+_DOES = f"({_INFO} or on (pod) topk by (pod) (1, last_over_time({_INFO}[30s])))"
+_HAD_RANK: Final = f'last_over_time(mlbench_worker_info{{{_PODS},run_id!=""}}[30s])'
+_WORKING = _here(by("pod", f'{_HAD_RANK} unless on (pod) mlbench_worker_info{{run_id=""}}'))
 _NOT_RUNNING = f'mlbench_pod_info{{{_PODS},{_NODES},phase!="Running"}}'
-# The alert that is about a pod, or the phase of one that does not run; or none.
+_ALERTS: Final = f'ALERTS{{{_PODS},alertname=~"MLBench.*",alertstate="firing"}}'
+# The alerts that are about a pod, and the phase of one that does not run; or none.
+_WRONG = (
+    f'label_replace({_here(_ALERTS)}, "trouble", "$1", "alertname", "MLBench(.*)")'
+    f' or label_replace({_NOT_RUNNING}, "trouble", "$1", "phase", "(.*)")'
+)
 _TROUBLE = by(
     "pod, trouble",
-    "label_replace("
-    + _here(f'ALERTS{{{_PODS},alertname=~"MLBench.*",alertstate="firing"}}')
-    + ', "trouble", "$1", "alertname", "MLBench(.*)")'
-    + f' or label_replace({_NOT_RUNNING}, "trouble", "$1", "phase", "(.*)")'
-    + f' or label_replace(0 * {_PRESENT}, "trouble", "-", "", "")',
+    f"{_WRONG} or {called('trouble', '-', _PRESENT)} unless on (pod) ({_WRONG})",
 )
 
 # More workers than this are drawn as a band, beside so many of them by name.
@@ -126,12 +132,13 @@ HEADLINE: Final = (
 
 TABLE: Final = rows(
     "Worker pods",
-    "Every worker pod: first those that an alert is about or that do not run, then by name. A "
-    "click on a run leads to it. Filter and sort by the column heads.",
+    "Every worker pod: first those that an alert is about or that do not run, then by name; with "
+    "a row for each alert. A click on a run leads to it. Filter and sort by the column heads.",
+    # Before the others, whose columns are then added to each row of a worker.
+    column("wrong", _TROUBLE),
     column("info", by("pod, node", f"mlbench_pod_info{_CHOSEN}")),
-    column("wrong", f"topk by (pod) (1, {_TROUBLE})"),
     column("silent", _SILENT_FOR),
-    column("work", _here(by("pod, run_id, rank", f"mlbench_worker_info{{{_PODS}}}"))),
+    column("work", _here(by("pod, run_id, rank", _DOES))),
     column("cpu", f"sum by (pod) ({_CPU})"),
     column("memory", f"sum by (pod) ({_MEMORY})"),
     column("gpu", f"avg by (pod) ({_GPU})"),
@@ -164,29 +171,52 @@ TABLE: Final = rows(
 _EVER_PRESENT = f"last_over_time(mlbench_pod_info{_CHOSEN}[$__range] @ end())"
 _RANK_NAMES = (
     "label_replace(label_replace(label_join("
-    + _here(f"mlbench_worker_info{{{_PODS}}}", _EVER_PRESENT)
+    + _here(_DOES, _EVER_PRESENT)
     + ', "both", ";", "run_id", "rank"), '
     '"work", "idle", "", ""), "work", "run $1 rank $2", "both", "(.+);(.+)")'
 )
 
-HISTORY: Final = timeline(
-    "What each worker did",
-    "Which rank of which run each worker had. Grey is idle; in a gap there was no worker.",
-    history("work", _RANK_NAMES),
-    mappings=thresholds.RANK_COLOURS,
-    transformations=states("pod", "work"),
-    height=11,
-    no_value="No worker",
+
+def _alerted(alert: str) -> str:
+    """Find the pods that an alert was about in the time range."""
+    fired = f'ALERTS{{{_PODS},alertname=~"{alert}",alertstate="firing"}}'
+    return by("pod", f"last_over_time({fired}[$__range] @ end())")
+
+
+# Prometheus orders series by their labels, of which this is the first.
+_WORST_FIRST = " or ".join(
+    called("above", str(place), f"({_RANK_NAMES}) {of}")
+    for place, of in enumerate(
+        (
+            f"and on (pod) {_alerted('MLBenchStraggler')}",
+            f"and on (pod) {_alerted('MLBench.*')} unless on (pod) {_alerted('MLBenchStraggler')}",
+            f"unless on (pod) {_alerted('MLBench.*')}",
+        )
+    )
+)
+_SHORT_NAMES = (
+    f'label_replace({_WORST_FIRST}, "worker", "$1", "pod", "(?:local-)?(?:mlbench-)?(.*)")'
 )
 
-_by_worker = partial(lines, width=12, overrides=_BAND, no_value="No worker")
+HISTORY: Final = timeline(
+    "What each worker did",
+    "Which rank of which run each worker had; the stragglers come first, then others that an alert "
+    "was about. A colour is a run, grey is idle. In a gap there was no worker, or its scrapes "
+    "failed for more than half a minute.",
+    history("work", by("above, worker, work", _SHORT_NAMES)),
+    mappings=thresholds.RUN_COLOURS,
+    transformations=states("worker", "work"),
+    height=11,
+    no_value="No worker was scraped",
+)
+
+_by_worker = partial(lines, width=12, overrides=_BAND, no_value="No worker was scraped")
 USED: Final = (
     _by_worker(
         "CPU cores by worker",
         "Processor cores that each worker uses; of many workers, the five least like the others. "
         "During a run, one far below the others waits or hangs.",
         _of_workers(_CPU, _UNLIKE_OTHERS),
-        unit=CORES,
     ),
     _by_worker(
         "Memory by worker",

@@ -23,6 +23,7 @@ class View:
     first: float
     last: float
     run_id: str
+    """Several are separated by ``|``."""
 
     def step(self, least: float, points: int) -> float:
         """Compute the seconds between two points of a graph."""
@@ -137,7 +138,7 @@ class Grafana:
     def _choice(self, variable: Json, options: Sequence[str]) -> str:
         """Return what is chosen: the run of the view, else All if there is such a choice."""
         if variable["name"] == "run_id":
-            options = [one for one in options if one == self._view.run_id]
+            options = [one for one in self._view.run_id.split("|") if one in options]
         elif variable["includeAll"] and "allValue" in variable:
             all_value: str = variable["allValue"]
             return all_value

@@ -77,7 +77,7 @@ def _drawn_in_a_day(used: Used) -> set[str]:
     """Return the runs in the graph of all runs over a day."""
     grafana = Grafana(used.prometheus, used.day)
     [board] = [one for one in load_all() if one.uid == "mlbench-runs"]
-    queries = [one for one in grafana.queries(board) if one.place == "Value of the goal's metric"]
+    queries = [one for one in grafana.queries(board) if one.place == "Progress to the goal"]
     return {series.labels["run_id"] for one in queries for series in grafana.ask(one)}
 
 
