@@ -208,7 +208,7 @@ NOW: Final = (
         value(
             _step_of_active(
                 "run:mlbench_worker_progress:age_seconds"
-                " and on (run_id) sum by (run_id) (mlbench_worker_steps_total) > 0"
+                " and on (run_id) sum by (run_id) (mlbench_worker_step_seconds_count) > 0"
             ),
             "age",
         ),

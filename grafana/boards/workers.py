@@ -194,18 +194,16 @@ _WORST_FIRST = " or ".join(
         )
     )
 )
-_SHORT_NAMES = (
-    f'label_replace({_WORST_FIRST}, "worker", "$1", "pod", "(?:local-)?(?:mlbench-)?(.*)")'
-)
+_SHORT_NAMES = f'label_replace({_WORST_FIRST}, "pod", "$1", "pod", "(?:local-)?(?:mlbench-)?(.*)")'
 
 HISTORY: Final = timeline(
     "What each worker did",
     "Which rank of which run each worker had; the stragglers come first, then others that an alert "
     "was about. A colour is a run, grey is idle. In a gap there was no worker, or its scrapes "
     "failed for more than half a minute.",
-    history("work", by("above, worker, work", _SHORT_NAMES)),
+    history("work", by("above, pod, work", _SHORT_NAMES)),
     mappings=thresholds.RUN_COLOURS,
-    transformations=states("worker", "work"),
+    transformations=states("pod", "work"),
     height=11,
     no_value="No worker was scraped",
 )

@@ -1,0 +1,159 @@
+"""The pages of all runs and of compared ones tell of ended runs what their results say."""
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import pytest
+
+from master.reading.promql import PrometheusClient
+from master.recording.remote_write import RemoteWriter, TimeSeries
+from mlbench import names
+from tests.conftest import PrometheusServer
+from tests.grafana.asking import Grafana, View
+from tests.grafana.dashboards import load_all
+from tests.master.making import time_series
+
+_SECONDS = 20
+# Workers, samples/s, seconds to the goal, disturbed, core taken: of runs of three benchmarks.
+_RUNS = {
+    "sound": ((1, 100.0, 10.0, 0, 0.01), (2, 180.0, 6.0, 0, 0.02)),
+    "too-good": ((1, 100.0, 10.0, 0, 0.01), (2, 306.0, 8.0, 0, 0.02)),
+    "disturbed": ((1, 100.0, 10.0, 1, 0.61), (2, 150.0, 8.0, 0, 0.02)),
+}
+Rows = dict[str, dict[str, float]]
+
+
+class Boards:
+    """What the boards answer of these runs, by panel, query and run or another label."""
+
+    def __init__(self, url: str) -> None:
+        self._url, self._ended, self._key = url, time.time() - 15, uuid.uuid4().hex[:8]
+        with closing(RemoteWriter(url)) as writer:
+            for benchmark, runs in _RUNS.items():
+                for run in runs:
+                    writer.send(list(self._series(benchmark, *run)))
+
+    def run_id(self, benchmark: str, workers: int) -> str:
+        """Return the id of one of the runs."""
+        return f"{self._key}-{benchmark}-{workers}"
+
+    def ask(self, uid: str, label: str, *run_ids: str) -> Rows:
+        """Return the newest values of each query, named ``PANEL / REF``, by a label."""
+        view = View("ended", self._ended - _SECONDS - 2, self._ended + 12, "|".join(run_ids))
+        [board] = [one for one in load_all() if one.uid == uid]
+        with closing(PrometheusClient(self._url)) as prometheus:
+            grafana = Grafana(prometheus, view)
+            return {
+                f"{query.place} / {query.ref}": {
+                    one.labels.get(label, ""): float(one.values[-1]) for one in grafana.ask(query)
+                }
+                for query in grafana.queries(board)
+                if query.options is None
+            }
+
+    def _series(
+        self,
+        benchmark: str,
+        workers: int,
+        rate: float,
+        to_goal: float,
+        disturbed: int,
+        taken: float,
+    ) -> Iterator[TimeSeries]:
+        run_id, started = self.run_id(benchmark, workers), self._ended - _SECONDS
+        running = [started + second for second in range(_SECONDS + 1)]
+        after = [self._ended + second for second in range(4, 12, 2)]
+
+        def level(name: str, value: float, at: Sequence[float], /, **of: str) -> TimeSeries:
+            labels = {"__name__": name, "run_id": run_id, **of}
+            return time_series(labels, [(round(when * 1000), value) for when in at])
+
+        info = {"name": "a-name-that-is-too-long-for-an-axis", "benchmark": self._key + benchmark}
+        always = [*running, *after]
+        yield level(names.RUN_INFO, 1, always, workers=str(workers), **info)
+        yield level(names.RUN_WORKERS, workers, always)
+        yield level(names.RUN_CREATED, started, always)
+        yield level(names.RUN_STARTED, started, always)
+        yield level(names.RUN_FINISHED, self._ended, after)
+        yield level(names.RUN_STATE, 1, after, state="FINISHED")
+        goal = {"metric": names.VAL_ACCURACY, "better": "higher"}
+        yield level(names.RUN_GOAL, 90 + workers, always, **goal)
+        yield level(names.RUN_METRIC, 10, running, metric=names.VAL_ACCURACY, rank="0")
+        yield level(names.RUN_BEST_VALUE, 98.6, after, metric=names.VAL_ACCURACY)
+        yield level(names.RUN_SAMPLES_PER_SECOND, rate, after)
+        yield level(names.RUN_TIME_TO_GOAL, to_goal, after)
+        yield level(names.RUN_DISTURBED, disturbed, after)
+        yield level(names.RUN_WAITING_RATIO, taken, after, rank="1")
+        yield level(names.RUN_PHASE_SECONDS, 3, after, phase="forward")
+        yield level(names.RUN_PHASE_SECONDS, 1, after, phase="other")
+        # What was computed while they ran is something else.
+        yield level("run:mlbench_run_throughput:mean", 7, running)
+        yield level("run_rank:mlbench_worker_disturbed:share1m", 0.04, running, rank="1")
+        yield level(names.RUN_METRIC, 50, running, metric="forward_seconds", rank="0")
+
+
+@pytest.fixture(scope="module")
+def boards(shared_prometheus: PrometheusServer) -> Boards:
+    return Boards(shared_prometheus.url)
+
+
+def test_the_list_of_runs_has_the_figures_of_their_results(boards: Boards) -> None:
+    shown = boards.ask("mlbench-runs", "run_id")
+    for benchmark, runs in _RUNS.items():
+        for workers, rate, to_goal, disturbed, taken in runs:
+            refs = ("throughput", "time_to_goal", "disturbed", "waited", "result")
+            found = [shown[f"All runs / {ref}"][boards.run_id(benchmark, workers)] for ref in refs]
+            assert found == [rate, to_goal, disturbed, taken, 98.6]
+
+
+def test_compared_runs_have_the_figures_of_their_results(boards: Boards) -> None:
+    both = [boards.run_id("sound", workers) for workers in (1, 2)]
+    table = boards.ask("mlbench-compare", "run_id", *both)
+    bars = boards.ask("mlbench-compare", "bar", *both)
+    one, two = (
+        f"a-name-that-is\N{HORIZONTAL ELLIPSIS} \N{MULTIPLICATION SIGN}{workers} #{run_id}"
+        for workers, run_id in enumerate(both, 1)
+    )
+    assert bars["Samples/s / value"] == {one: 100, two: 180}
+    assert bars["Time to goal / value"] == {one: 10, two: 6}
+    assert table["Runs compared / throughput"] == dict(zip(both, (100, 180), strict=True))
+    # Those with the fewest workers are what the others are compared with.
+    assert table["Runs compared / speedup"] == {both[1]: 1.8}
+    assert table["Runs compared / efficiency"] == {both[1]: 0.9}
+    assert table["Runs compared / sooner"] == {both[1]: pytest.approx(10 / 6)}
+    assert not table["Runs compared / doubt"]
+    phases = boards.ask("mlbench-compare", "phase", *both)
+    assert phases["Time by phase / phases"] == {"forward": 3, "other": 1}
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "efficiency"),
+    [("too-good", "153 %: above 110%"), ("disturbed", "75 %: a disturbed run")],
+)
+def test_an_efficiency_that_is_none_of_the_workers_is_told_with_the_reason(
+    boards: Boards, benchmark: str, efficiency: str
+) -> None:
+    both = [boards.run_id(benchmark, workers) for workers in (1, 2)]
+    assert not boards.ask("mlbench-compare", "run_id", *both)["Runs compared / efficiency"]
+    told = boards.ask("mlbench-compare", "doubtful", *both)["Runs compared / doubt"]
+    assert list(told) == [efficiency]
+
+
+def test_there_is_no_efficiency_without_another_number_of_workers(boards: Boards) -> None:
+    alone = [boards.run_id("sound", 1), boards.run_id("disturbed", 2)]
+    table = boards.ask("mlbench-compare", "run_id", *alone)
+    for ref in ("speedup", "efficiency", "sooner", "doubt"):
+        assert not table[f"Runs compared / {ref}"]
+    curves = boards.ask("mlbench-compare", "curve", *alone)
+    assert list(curves["Efficiency by workers / efficiency"]) == [
+        "Choose different numbers of workers"
+    ]
+
+
+def test_each_goal_has_its_value_and_benchmark(boards: Boards) -> None:
+    chosen = [boards.run_id("sound", 1), boards.run_id("sound", 2), boards.run_id("disturbed", 1)]
+    goals = boards.ask("mlbench-compare", "run", *chosen)["Metric since the start / goal"]
+    assert {name.split()[1]: value for name, value in goals.items()} == {"91": 91, "92": 92}
+    assert len(goals) == 3

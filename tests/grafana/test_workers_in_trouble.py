@@ -1,0 +1,81 @@
+"""The page of workers names every alert of each, and forgets none whose scrape fails."""
+
+import struct
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import pytest
+
+from master.reading.promql import PrometheusClient, QueryResult
+from master.recording.remote_write import RemoteWriter, TimeSeries
+from mlbench import names
+from tests.conftest import PrometheusServer
+from tests.grafana.asking import Grafana, View
+from tests.grafana.dashboards import load_all
+from tests.master.making import time_series
+
+# What Prometheus writes for a series of a target whose scrape failed.
+[_STALE] = struct.unpack(">d", bytes.fromhex("7ff0000000000002"))
+_SECONDS = 20
+
+
+@pytest.fixture(scope="module")
+def answers(shared_prometheus: PrometheusServer) -> dict[str, list[QueryResult]]:
+    """What the page is answered of four workers, by panel and query."""
+    now = time.time()
+    with closing(RemoteWriter(shared_prometheus.url)) as writer:
+        writer.send(list(_series(uuid.uuid4().hex[:8], now - _SECONDS, now)))
+    [board] = [one for one in load_all() if one.uid == "mlbench-workers"]
+    with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
+        grafana = Grafana(prometheus, View("now", now - _SECONDS, now, ""))
+        asked = [query for query in grafana.queries(board) if query.options is None]
+        return {f"{query.place} / {query.ref}": grafana.ask(query) for query in asked}
+
+
+def test_each_alert_of_a_worker_is_named(answers: dict[str, list[QueryResult]]) -> None:
+    named = {
+        (one.labels["pod"][-1], one.labels["trouble"]) for one in answers["Worker pods / wrong"]
+    }
+    both = {("b", "Straggler"), ("b", "RunDisturbed")}
+    assert named == {*both, ("a", "RunDisturbed"), ("c", "-"), ("d", "-")}
+
+
+def test_a_worker_whose_scrape_fails_keeps_its_run(answers: dict[str, list[QueryResult]]) -> None:
+    ranks = {
+        one.labels["pod"][-1]: one.labels.get("rank", "") for one in answers["Worker pods / work"]
+    }
+    assert ranks == {"a": "0", "b": "1", "c": "2", "d": ""}
+    assert [one.values[-1] for one in answers["Working / A"]] == ["3"]
+
+
+def test_the_straggler_comes_first(answers: dict[str, list[QueryResult]]) -> None:
+    [ref] = [place for place in answers if place.startswith("What each worker did /")]
+    assert [one.labels["pod"][-1] for one in answers[ref]] == ["b", "a", "c", "d"]
+    assert {one.labels["work"].partition(" rank ")[2] for one in answers[ref]} == {
+        "0",
+        "1",
+        "2",
+        "",
+    }
+
+
+def _series(key: str, first: float, last: float) -> Iterator[TimeSeries]:
+    times = [first + second for second in range(0, _SECONDS + 1, 2)]
+
+    def level(name: str, values: Sequence[float], /, **labels: str) -> TimeSeries:
+        points = [(round(at * 1000), value) for at, value in zip(times, values, strict=True)]
+        return time_series({"__name__": name, **labels}, points)
+
+    there = [1.0] * len(times)
+    for pod, rank in (("a", "0"), ("b", "1"), ("c", "2"), ("d", "")):
+        of = {"pod": f"{key}-{pod}"}
+        yield level(names.POD_INFO, there, phase="Running", node="n", **of)
+        # The last scrape of one failed.
+        values = [*there[:-1], _STALE] if pod == "c" else there
+        run_id = "1" if rank else ""
+        yield level(names.WORKER_INFO, values, run_id=run_id, rank=rank, **of)
+    for alert, pod in (("Straggler", "b"), ("RunDisturbed", "b"), ("RunDisturbed", "a")):
+        firing = {"alertname": f"MLBench{alert}", "alertstate": "firing", "pod": f"{key}-{pod}"}
+        yield level("ALERTS", there, **firing)
