@@ -273,9 +273,7 @@ _PHASE_SECONDS = _grouped(
 )
 _PHASE_SHARES = f"{_PHASE_SECONDS} / on (bar) group_left () sum by (bar) ({_PHASE_SECONDS})"
 _BAR_WORKERS = column("workers", _grouped(_WORKERS))
-# Training time in no phase, before evaluation, which is no training time.
-_PARTS: Final = (*names.PHASES[:-1], "other", names.PHASES[-1])
-_PART_COLOURS: Final = {**PHASE_COLOURS, "other": fixed("#c3c9d1")}
+_PARTS: Final = (*names.PHASES, "other")
 
 PHASES: Final = (
     stacked_bars(
@@ -287,7 +285,7 @@ PHASES: Final = (
         unit="s",
         x="bar",
         transformations=in_parts("bar", "phase", "phases", "workers", _PARTS),
-        overrides=_PART_COLOURS,
+        overrides=PHASE_COLOURS,
         no_value="None of the runs records phases",
     ),
     stacked_bars(
@@ -299,7 +297,7 @@ PHASES: Final = (
         most=1,
         x="bar",
         transformations=in_parts("bar", "phase", "phases", "workers", _PARTS),
-        overrides=_PART_COLOURS,
+        overrides=PHASE_COLOURS,
         no_value="None of the runs records phases",
     ),
 )

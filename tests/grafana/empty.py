@@ -62,6 +62,12 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-compare / Time to goal",
         "mlbench-compare / Runs compared / time_to_goal",
         "mlbench-compare / Runs compared / since_start",
+    ),
+    # Runs with different numbers of workers are chosen.
+    'count(count by (workers) (mlbench_run_info{run_id=~"$run_id"})) > 1': (
+        "mlbench-compare / Runs compared / speedup",
+        "mlbench-compare / Runs compared / efficiency",
+        "mlbench-compare / Runs compared / doubt",
         "mlbench-compare / Runs compared / sooner",
     ),
     # The run, or one of the runs, has ended.

@@ -17,7 +17,10 @@ from tests.grafana.empty import MAY_BE_EMPTY
 from tests.grafana.runs import Used, used_stack
 
 # A busy machine disturbs the runs, which alerts tell; alerts of other kinds have other labels.
-_OF_SOME_ROWS = {"Alerts that fire now": {"run_id", "rank", "pod", "instance"}}
+_OF_SOME_ROWS = {
+    "Alerts that fire now": {"run_id", "rank", "pod", "instance"},
+    "Runs compared": {"doubtful"},
+}
 
 
 @pytest.mark.slow
@@ -26,7 +29,7 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
     with used_stack(prometheus_binary, tmp_path / "stack") as used:
         faults = [fault for board in load_all() for fault in _faults(board, used)]
         shown = [_figures(used, view) for view in (used.finished, used.day)]
-        drawn = _drawn_in_a_day(used)
+        listed, drawn = _listed(used), _drawn_in_a_day(used)
     assert not faults, "\n" + "\n".join(faults)
     assert used.day.run_id in drawn, "the graph of all runs lacks one shorter than its steps"
     result = used.result
@@ -47,6 +50,15 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
         rel=0.01,
     )
     assert shown == [expected, expected]
+    assert result.time_to_accuracy
+    assert listed == {
+        "Samples/s / value": result.samples_per_second,
+        "Time to goal / value": result.time_to_accuracy.training_seconds,
+        "All runs / throughput": result.samples_per_second,
+        "All runs / waited": result.waiting_share,
+        "All runs / result": result.best_value,
+        "All runs / time_to_goal": result.time_to_accuracy.training_seconds,
+    }
 
 
 def test_exclusions_are_of_places_that_exist() -> None:
@@ -71,6 +83,23 @@ def _figures(used: Used, view: View) -> dict[str, float]:
     return {place: float(grafana.ask(asked[place])[0].values[-1]) for place in wanted} | {
         f"{one.labels['rank']} {one.labels['phase']}": float(one.values[-1]) for one in bars
     }
+
+
+def _listed(used: Used) -> dict[str, float]:
+    """Return what the page of all runs and that of compared ones show of the ended run."""
+    found: dict[str, float] = {}
+    for uid, places in (
+        ("mlbench-compare", ("Samples/s / value", "Time to goal / value")),
+        (
+            "mlbench-runs",
+            [f"All runs / {ref}" for ref in ("throughput", "waited", "result", "time_to_goal")],
+        ),
+    ):
+        [board] = [one for one in load_all() if one.uid == uid]
+        grafana = Grafana(used.prometheus, used.finished)
+        asked = {f"{query.place} / {query.ref}": query for query in grafana.queries(board)}
+        found |= {place: float(grafana.ask(asked[place])[0].values[-1]) for place in places}
+    return found
 
 
 def _drawn_in_a_day(used: Used) -> set[str]:
