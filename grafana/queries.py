@@ -105,9 +105,10 @@ def ever(selector: str, offset: str = "-$__interval") -> str:
 def of_result(selector: str) -> str:
     """Take a figure of the results of runs that have ended.
 
-    It is known some seconds after the end, when the time range may be over.
+    It is known some seconds after the end, when the time range may be over. So a value of the next
+    minute comes before one that was told while the run went on.
     """
-    return f"({latest(selector)} or last_over_time({selector}[1m] offset -1m))"
+    return f"(last_over_time({selector}[1m] offset -1m) or {latest(selector)})"
 
 
 def newest_in_step(selector: str) -> str:

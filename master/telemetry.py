@@ -188,6 +188,7 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         (names.RUN_WORKERS, "Workers of the run.", lambda r: r.num_workers),
         (names.RUN_WORLD_SIZE, "Processes of the run, a rank each.", lambda r: r.world_size),
         (names.RUN_CPUS, "Cores of each worker, where the order says it.", lambda r: r.num_cpus),
+        (names.RUN_THREADS, "Threads of each process, where the task states them.", _threads),
         (names.RUN_ATTEMPTS, "Attempts so far.", lambda r: r.attempt),
         (names.RUN_LOST_RANKS, "Lost ranks of the latest attempt.", lambda r: lost[r.id]),
         (names.RUN_WAITING, "Bytes that wait for Prometheus, of an active run.", _waiting),
@@ -254,6 +255,11 @@ def _goal_labels(run: Run) -> tuple[str, str, str]:
 def _failure(run: Run) -> str:
     """Return the last line of the reason: the error, where a rank wrote one."""
     return reason_of(run).rpartition("\n")[2].strip()[:_REASON_LENGTH]
+
+
+def _threads(run: Run) -> float | None:
+    stated = (run.settings or {}).get("threads")
+    return stated if isinstance(stated, int) else None
 
 
 def _waiting(run: Run) -> int | None:

@@ -162,6 +162,7 @@ RUN_PHASE_SECONDS: Final = "mlbench_run_phase_seconds"  # {phase}
 RUN_WORKERS: Final = "mlbench_run_workers"
 RUN_WORLD_SIZE: Final = "mlbench_run_world_size"
 RUN_CPUS: Final = "mlbench_run_cpus"
+RUN_THREADS: Final = "mlbench_run_threads"
 RUN_ATTEMPTS: Final = "mlbench_run_attempts"
 RUN_LOST_RANKS: Final = "mlbench_run_lost_ranks"
 RUN_SAMPLES: Final = "mlbench_run_samples"  # {run_id, place}

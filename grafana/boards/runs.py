@@ -104,7 +104,7 @@ ALL: Final = rows(
     ),
     column("result", _of_metric(_result(names.RUN_BEST_VALUE, _NEWEST, "run_id, metric"))),
     column("goal", _of_metric(_GOAL)),
-    column("time_to_goal", _shown(latest("mlbench_run_time_to_goal_seconds"))),
+    column("time_to_goal", _shown(of_result(names.RUN_TIME_TO_GOAL))),
     column(
         "throughput",
         _shown(

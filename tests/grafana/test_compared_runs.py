@@ -16,11 +16,13 @@ from tests.grafana.dashboards import load_all
 from tests.master.making import time_series
 
 _SECONDS = 20
-# Workers, samples/s, seconds to the goal, disturbed, core taken: of runs of three benchmarks.
+# By the number of workers: samples/s, seconds to the goal, disturbed, core taken, threads.
 _RUNS = {
-    "sound": ((1, 100.0, 10.0, 0, 0.01), (2, 180.0, 6.0, 0, 0.02)),
-    "too-good": ((1, 100.0, 10.0, 0, 0.01), (2, 306.0, 8.0, 0, 0.02)),
-    "disturbed": ((1, 100.0, 10.0, 1, 0.61), (2, 150.0, 8.0, 0, 0.02)),
+    1: (100.0, 10.0, 0, 0.01, 1),
+    2: (180.0, 6.0, 0, 0.02, 1),
+    3: (225.0, 5.0, 1, 0.61, 1),
+    4: (612.0, 3.0, 0, 0.02, 1),
+    5: (400.0, 4.0, 0, 0.02, 2),
 }
 Rows = dict[str, dict[str, float]]
 
@@ -31,13 +33,12 @@ class Boards:
     def __init__(self, url: str) -> None:
         self._url, self._ended, self._key = url, time.time() - 15, uuid.uuid4().hex[:8]
         with closing(RemoteWriter(url)) as writer:
-            for benchmark, runs in _RUNS.items():
-                for run in runs:
-                    writer.send(list(self._series(benchmark, *run)))
+            for workers, figures in _RUNS.items():
+                writer.send(list(self._series(workers, *figures)))
 
-    def run_id(self, benchmark: str, workers: int) -> str:
-        """Return the id of one of the runs."""
-        return f"{self._key}-{benchmark}-{workers}"
+    def run_ids(self, *workers: int) -> list[str]:
+        """Return the ids of the runs with these numbers of workers."""
+        return [f"{self._key}-{one}" for one in workers]
 
     def ask(self, uid: str, label: str, *run_ids: str) -> Rows:
         """Return the newest values of each query, named ``PANEL / REF``, by a label."""
@@ -54,15 +55,9 @@ class Boards:
             }
 
     def _series(
-        self,
-        benchmark: str,
-        workers: int,
-        rate: float,
-        to_goal: float,
-        disturbed: int,
-        taken: float,
+        self, workers: int, rate: float, to_goal: float, disturbed: int, taken: float, threads: int
     ) -> Iterator[TimeSeries]:
-        run_id, started = self.run_id(benchmark, workers), self._ended - _SECONDS
+        [run_id], started = self.run_ids(workers), self._ended - _SECONDS
         running = [started + second for second in range(_SECONDS + 1)]
         after = [self._ended + second for second in range(4, 12, 2)]
 
@@ -70,10 +65,11 @@ class Boards:
             labels = {"__name__": name, "run_id": run_id, **of}
             return time_series(labels, [(round(when * 1000), value) for when in at])
 
-        info = {"name": "a-name-that-is-too-long-for-an-axis", "benchmark": self._key + benchmark}
+        info = {"name": "a-name-that-is-too-long-for-an-axis", "benchmark": self._key}
         always = [*running, *after]
         yield level(names.RUN_INFO, 1, always, workers=str(workers), **info)
         yield level(names.RUN_WORKERS, workers, always)
+        yield level(names.RUN_THREADS, threads, always)
         yield level(names.RUN_CREATED, started, always)
         yield level(names.RUN_STARTED, started, always)
         yield level(names.RUN_FINISHED, self._ended, after)
@@ -101,15 +97,16 @@ def boards(shared_prometheus: PrometheusServer) -> Boards:
 
 def test_the_list_of_runs_has_the_figures_of_their_results(boards: Boards) -> None:
     shown = boards.ask("mlbench-runs", "run_id")
-    for benchmark, runs in _RUNS.items():
-        for workers, rate, to_goal, disturbed, taken in runs:
-            refs = ("throughput", "time_to_goal", "disturbed", "waited", "result")
-            found = [shown[f"All runs / {ref}"][boards.run_id(benchmark, workers)] for ref in refs]
-            assert found == [rate, to_goal, disturbed, taken, 98.6]
+    refs = ("throughput", "time_to_goal", "disturbed", "waited", "result")
+    for run_id, (rate, to_goal, disturbed, taken, _) in zip(
+        boards.run_ids(*_RUNS), _RUNS.values(), strict=True
+    ):
+        found = [shown[f"All runs / {ref}"][run_id] for ref in refs]
+        assert found == [rate, to_goal, disturbed, taken, 98.6]
 
 
 def test_compared_runs_have_the_figures_of_their_results(boards: Boards) -> None:
-    both = [boards.run_id("sound", workers) for workers in (1, 2)]
+    both = boards.run_ids(1, 2)
     table = boards.ask("mlbench-compare", "run_id", *both)
     bars = boards.ask("mlbench-compare", "bar", *both)
     one, two = (
@@ -129,31 +126,28 @@ def test_compared_runs_have_the_figures_of_their_results(boards: Boards) -> None
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "efficiency"),
-    [("too-good", "153 %: above 110%"), ("disturbed", "75 %: a disturbed run")],
+    ("workers", "efficiency"),
+    [(3, "75 %: a disturbed run"), (4, "153 %: above 110 %"), (5, "80 %: unequal threads")],
 )
 def test_an_efficiency_that_is_none_of_the_workers_is_told_with_the_reason(
-    boards: Boards, benchmark: str, efficiency: str
+    boards: Boards, workers: int, efficiency: str
 ) -> None:
-    both = [boards.run_id(benchmark, workers) for workers in (1, 2)]
+    both = boards.run_ids(1, workers)
     assert not boards.ask("mlbench-compare", "run_id", *both)["Runs compared / efficiency"]
     told = boards.ask("mlbench-compare", "doubtful", *both)["Runs compared / doubt"]
     assert list(told) == [efficiency]
 
 
 def test_there_is_no_efficiency_without_another_number_of_workers(boards: Boards) -> None:
-    alone = [boards.run_id("sound", 1), boards.run_id("disturbed", 2)]
-    table = boards.ask("mlbench-compare", "run_id", *alone)
+    table = boards.ask("mlbench-compare", "run_id", *boards.run_ids(2))
     for ref in ("speedup", "efficiency", "sooner", "doubt"):
         assert not table[f"Runs compared / {ref}"]
-    curves = boards.ask("mlbench-compare", "curve", *alone)
-    assert list(curves["Efficiency by workers / efficiency"]) == [
-        "Choose different numbers of workers"
-    ]
+    curves = boards.ask("mlbench-compare", "curve", *boards.run_ids(2))
+    said = curves["Efficiency by workers / efficiency"]
+    assert list(said) == ["Choose different numbers of workers"]
 
 
-def test_each_goal_has_its_value_and_benchmark(boards: Boards) -> None:
-    chosen = [boards.run_id("sound", 1), boards.run_id("sound", 2), boards.run_id("disturbed", 1)]
-    goals = boards.ask("mlbench-compare", "run", *chosen)["Metric since the start / goal"]
+def test_each_goal_has_its_value(boards: Boards) -> None:
+    found = boards.ask("mlbench-compare", "run", *boards.run_ids(1, 2))
+    goals = found["Metric since the start / goal"]
     assert {name.split()[1]: value for name, value in goals.items()} == {"91": 91, "92": 92}
-    assert len(goals) == 3

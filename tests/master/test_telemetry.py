@@ -131,7 +131,9 @@ def test_pods_and_when_they_were_heard_of(api: TestClient) -> None:
 
 def test_a_run_is_described(api: TestClient) -> None:
     goal = {"metric": "val", "value": 97.0, "lower_is_better": False}
-    run = make_run(3, created_at=10.5, started_at=11.0, goal=goal, num_cpus=2)
+    run = make_run(
+        3, created_at=10.5, started_at=11.0, goal=goal, num_cpus=2, settings={"threads": 4}
+    )
     run_id = str(run.id)
     found = scrape(api)
     what = {"name": "made", "benchmark": "steps", "backend": "gloo", "workers": "3"}
@@ -151,6 +153,7 @@ def test_a_run_is_described(api: TestClient) -> None:
         "mlbench_run_started_timestamp_seconds": 11.0,
         "mlbench_run_workers": 3,
         "mlbench_run_cpus": 2,
+        "mlbench_run_threads": 4,
         "mlbench_run_attempts": 1,
         **dict(zip(later, (30.0, 20.5, 4.25), strict=True)),
     }

@@ -64,5 +64,5 @@ def test_every_dashboard_panel_and_variable_is_there() -> None:
         for uid in ("mlbench-run", "mlbench-compare")
         for one in _BOARDS[uid]["templating"]["list"]
     }
-    assert variables == {"run_id", "metric"}
+    assert variables == {"run_id", "metric", "newest"}
     assert variables <= there

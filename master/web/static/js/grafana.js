@@ -37,6 +37,8 @@ export function comparisonUrl(
   const starts = manifests.map((one) => Date.parse(one.started_at ?? one.created_at));
   const ends = manifests.map((one) => Date.parse(one.finished_at));
   const params = {
+    // At first the dashboard offers only a few of the newest runs.
+    "var-newest": 100,
     "var-run_id": comparison.results.map((one) => one.run_id),
     // Not what is chosen on the page: of metrics of each step the dashboard draws none.
     "var-metric": comparison.results.find((one) => one.target)?.target.metric,
