@@ -112,12 +112,12 @@ def ranking(
     expr: str,
     *,
     name: str,
-    name_width: int = 165,
+    name_width: int = 210,
     unit: str,
     no_value: str,
     decimals: int | None = None,
     most_first: bool = False,
-    width: int = 8,
+    width: int = 10,
     height: int = 8,
 ) -> Panel:
     """Draw a bar for each value of the label ``name``, as long as the number that goes with it.

@@ -197,6 +197,7 @@ PROMETHEUS: Final = (
         "topk(5, abs(mlbench_worker_time_seconds - timestamp(mlbench_worker_time_seconds))"
         " * on (instance) group_left (pod) max by (instance, pod) (mlbench_worker_info))",
         name="pod",
+        width=8,
         unit="s",
         most_first=True,
         no_value="No worker",
