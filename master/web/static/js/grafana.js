@@ -15,7 +15,7 @@ const BOARDS = ["workers", "runs", "run", "compare"];
 const PANELS = [
   { id: 36727, title: "Loss by time" },
   { id: 533732, title: "Accuracy or perplexity by time" },
-  { id: 469846, title: "Compute time of a step by rank" },
+  { id: 827580, title: "Compute time of a step, times the median of the other ranks" },
   { id: 161154, title: "Where the time goes" },
   { id: 461131, title: "CPU" },
   { id: 397379, title: "Memory" },
