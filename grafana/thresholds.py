@@ -63,32 +63,31 @@ def value_map(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
     ]
 
 
+def _special(match: SpecialValueMatch, text: str, colour: str) -> ValueMapping:
+    shown = ValueMappingResult(text=text, color=colour)
+    return SpecialValueMap(options=DashboardSpecialValueMapOptions(match=match, result=shown))
+
+
 def not_a_number(text: str, colour: str) -> ValueMapping:
     """Map NaN; also an infinity becomes that: the mean of one and any other number."""
-    shown = ValueMappingResult(text=text, color=colour)
-    return SpecialValueMap(
-        options=DashboardSpecialValueMapOptions(match=SpecialValueMatch.NA_N, result=shown)
-    )
-
-
-NOT_A_NUMBER: Final = not_a_number("NaN", RED)
+    return _special(SpecialValueMatch.NA_N, text, colour)
 
 
 def missing(text: str) -> ValueMapping:
     """Map a value that is not there to a grey text; without it, it has the lowest's colour."""
-    shown = ValueMappingResult(text=text, color=GREY)
-    return SpecialValueMap(
-        options=DashboardSpecialValueMapOptions(match=SpecialValueMatch.NULL, result=shown)
-    )
+    return _special(SpecialValueMatch.NULL, text, GREY)
 
 
+def matching(pattern: str, colour: str, index: int | None = None) -> ValueMapping:
+    """Give texts that match a pattern a colour."""
+    shown = ValueMappingResult(text="$1", color=colour, index=index)
+    return RegexMap(options=DashboardRegexMapOptions(pattern=f"/^({pattern})$/", result=shown))
+
+
+NOT_A_NUMBER: Final = not_a_number("NaN", RED)
 RUN_STATE: Final = value_map({key: (key, colour) for key, colour in palette.RUN_STATE.items()})
 # A state with its reason.
-WHY_FAILED: Final = RegexMap(
-    options=DashboardRegexMapOptions(
-        pattern="/^(FAILED: .*)$/", result=ValueMappingResult(text="$1", color=RED)
-    )
-)
+WHY_FAILED: Final = matching("FAILED: .*", RED)
 IS_DISTURBED: Final = value_map({"0": ("no", GREY), "1": ("yes", RED)})
 ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", GREEN)})
 PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
@@ -97,35 +96,18 @@ SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning
 FIRED: Final = value_map({"over": ("over", ORANGE), "firing": ("firing", RED)})
 FIRING: Final = value_map({"0": ("none", GREY), "1": ("warning", ORANGE), "2": ("critical", RED)})
 
-ALL_GREY: Final = [
-    RegexMap(
-        options=DashboardRegexMapOptions(
-            pattern="/(.+)/", result=ValueMappingResult(text="$1", color=GREY)
-        )
-    )
-]
-
-TROUBLE: Final[list[ValueMapping]] = [
+TROUBLE: Final = [
     *value_map(
         {"-": ("-", GREY), **{phase: (phase, of) for phase, of in palette.POD_PHASE.items()}}
     ),
-    RegexMap(
-        options=DashboardRegexMapOptions(
-            pattern="/(.+)/", result=ValueMappingResult(text="$1", color=RED)
-        )
-    ),
+    matching(".+", RED),
 ]
 
 # For texts such as "run 3 rank 12": a colour for each last digit of the run.
-RUN_COLOURS: Final[list[ValueMapping]] = [
+RUN_COLOURS: Final = [
     *value_map({"idle": ("idle", GREY)}),
     *(
-        RegexMap(
-            options=DashboardRegexMapOptions(
-                pattern=f"/^(run \\d*{digit} .*)$/",
-                result=ValueMappingResult(text="$1", color=colour, index=digit + 1),
-            )
-        )
+        matching(f"run \\d*{digit} .*", colour, digit + 1)
         for digit, colour in enumerate(palette.RANK)
     ),
 ]

@@ -337,7 +337,7 @@ TABLE: Final = rows(
             "doubtful",
             "doubtful efficiency",
             width=190,
-            mappings=thresholds.ALL_GREY,
+            mappings=(thresholds.matching(".+", palette.GREY),),
             links=(links.VERDICT,),
         ),
         Column("result", "value", unit="short", width=70),
