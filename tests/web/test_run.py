@@ -26,7 +26,9 @@ def _state(page: Page, name: str) -> None:
 
 @pytest.mark.usefixtures("no_run_left")
 @pytest.mark.timeout(240)
-def test_a_run_is_started_and_watched_to_its_goal(user: Page, connection: Connection) -> None:
+def test_a_run_is_started_and_watched_to_its_goal(
+    user: Page, connection: Connection, client: ApiClient
+) -> None:
     user.goto(f"{connection.url}/runs?new=1")
     dialog = user.get_by_role("dialog", name="New run")
     dialog.get_by_label("Benchmark").select_option("digits-linear")
@@ -64,6 +66,16 @@ def test_a_run_is_started_and_watched_to_its_goal(user: Page, connection: Connec
         with user.expect_download() as download:
             user.get_by_role("link", name=name).click()
         assert Path(download.value.path()).read_bytes().startswith(begin)
+
+    # What is posted now is told, and is no part of what it has reached.
+    figures = progress.get_by_role("definition")
+    best, time_to_accuracy = (figures.nth(place).text_content() or "" for place in (1, 2))
+    run = client.get_runs().result().value[-1]
+    client.post_metric(run.id, "val_global_Prec@1 @ 0", 99.9, date=run.started_at).result()
+    user.reload()
+    expect(progress).to_contain_text("1 sample was added after the end, at")
+    expect(figures.nth(1)).to_have_text(best)
+    expect(figures.nth(2)).to_have_text(time_to_accuracy)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import { get, now } from "../api.js";
 import { byId, h, reconcile, setList, setText } from "../dom.js";
-import { clock, count, duration, metric, moment, number, percent, samples } from "../format.js";
+import { clock, count, duration, metric, moment, number, percent, plural, samples } from "../format.js";
 import { elapsedSeconds, isActive } from "../records.js";
 
 /**
@@ -26,6 +26,7 @@ export class Progress {
       ...disturbed.map((text) => `Disturbed: ${text}`),
       ...clock_faults.map((text) => `Clocks: ${text}`),
       ...departures.map((text) => `Leaves the rules: ${text}`),
+      ...addedTo(run),
     ]);
   }
 
@@ -45,6 +46,16 @@ export class Progress {
     byId("goal-best").style.left = `${100 * best}%`;
     byId("goal").toggleAttribute("data-reached", isReached);
   }
+}
+
+// What was posted after the end.
+function addedTo(/** @type {Run} */ { added }) {
+  if (!added) return [];
+  const [first, last] = [moment(added.first_at), moment(added.last_at)];
+  const when = first === last ? `at ${first}` : `from ${first} to ${last}`;
+  const [verb, pronoun] = added.samples === 1 ? ["was", "it is"] : ["were", "they are"];
+  const what = plural(added.samples, "sample");
+  return [`${what} ${verb} added after the end, ${when}; ${pronoun} no part of the result`];
 }
 
 // The share of the way to the goal at a value: from 0 upwards, or from the first value down.
