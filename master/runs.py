@@ -42,7 +42,9 @@ _UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
 # What an agent ends a process with that is to be stopped.
 STOPPED_BY = (-signal.SIGTERM, -signal.SIGKILL)
 # What a run that recorded nothing is told.
-_NOTHING = """it recorded nothing, so there is no result: its code can, in three lines
+_NOTHING = """it recorded nothing, so there is no result
+
+Its code can record in three lines:
 
     from mlbench import Tracker
     t = Tracker()

@@ -183,6 +183,7 @@ for (const [command, code] of [
 test("a failed run is explained by its error, and a replaced one names the other", () => {
   const reason = "rank 1 on w-1 exited with code 1\nTraceback\nValueError: too many\n";
   equal(errorOf({ reason }), "ValueError: too many");
+  equal(errorOf({ reason: "why\n[rank0]: a.b_c.WorldError: lost [1]: x" }), "WorldError: lost [1]: x");
   const runs = [
     ["a", 1, "FINISHED"],
     ["a", 2, "FINISHED"],

@@ -52,6 +52,8 @@ export function waitingFor(/** @type {{ state: string, waiting: string }} */ run
   return run.waiting || (run.state === "INITIALIZED" ? "waits for its turn" : "");
 }
 
+// What PyTorch writes before each line of a traceback, and the module of an exception.
+const BEFORE_ERROR = /^\[rank\d+\]: (\w+\.)*(?=\w+(:|$))/;
 const SCRIPT = /\.(py|sh|js|jl|R|pl|rb)$/;
 
 /** @returns {number | null} seconds from a run's start to its end, or whole ones to now. */
@@ -85,7 +87,8 @@ export function notFiniteOf(/** @type {Pick<Run, "not_finite">} */ { not_finite:
 
 /** @returns {string} the last line of why a run ended: the error, where a rank wrote one. */
 export function errorOf(/** @type {Pick<Run, "reason">} */ run) {
-  return run.reason.trim().split("\n").at(-1).trim();
+  const line = run.reason.trim().split("\n").at(-1).trim();
+  return line.replace(BEFORE_ERROR, "");
 }
 
 /** @returns {boolean} whether each word of a search is in what is shown, in any case. */
