@@ -394,8 +394,10 @@ class Difference(Record):
 
     name: str
     """Such as ``batch_size`` or ``cpu``."""
-    breaks: Literal["yes", "no", "unknown", "scaling"]
+    breaks: Literal["yes", "no", "unknown", "scaling", "learning"]
     """Whether runs that differ in it cannot be compared; unknown where one does not state it.
+
+    `learning`: they can, but it has a part in what is learned, as a learning rate or a seed has.
 
     `scaling`: they can, but as their workers had unequal means, such as cores, speed-up and
     efficiency are not those of the number of workers.

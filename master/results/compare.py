@@ -30,6 +30,7 @@ LATENCY, LOSS = "latency_ms", "loss_percent"
 PROCESSES = "processes_per_worker"
 BENCHMARK, IMAGE, COMMAND = "benchmark", "image", "command"
 WORKING_DIR = "working_dir"
+SEED = "seed"
 
 # Runs that differ in one of these are not comparable.
 _BREAKING = (GOAL, DATA, BATCH_SIZE)
@@ -41,6 +42,26 @@ SHAPE = (NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH, LATENCY, LOSS)
 _MEANS = (
     *("cpus", "cpu_limit", "memory_limit", "threads", "device", "oversubscribed"),
     *(NUM_CPUS, MAX_BANDWIDTH, LATENCY, LOSS, PROCESSES),
+)
+# What has no part in what is learned: where, on what and under which orders a run ran. All else is
+# settings of its task, which have.
+_NOT_LEARNED = frozenset(
+    {
+        *_CODE,
+        *SHAPE,
+        *_MEANS,
+        *("cpu", "gpus", "gpu_driver", "device_name", "channels_last", "compile"),
+        *("python", "torch", "mlbench", "git_commit", "git_dirty", "jax", "tensorflow"),
+        *(
+            "origin",
+            "division",
+            "own_goal",
+            "deadline_seconds",
+            "max_restarts",
+            "backend",
+            "run_all_nodes",
+        ),
+    }
 )
 # More than as many times as fast as there are times as many workers, by this factor, is doubtful.
 _PLAUSIBLE_EFFICIENCY = 1.05
@@ -57,8 +78,11 @@ def compare(
 ) -> Comparison:
     """Compare runs, at least one, whose facts are given by their ids, and the sets they are of."""
     known = normalize(facts)
-    differences = find_differences(known, sweeps.keys_of(results))
     groups = to_groups(results, known, sets)
+    differences = (
+        *find_differences(known, sweeps.keys_of(results)),
+        *_unequal_seeds(groups, facts),
+    )
     return Comparison(
         are_comparable(differences),
         differences,
@@ -87,7 +111,13 @@ def normalize(facts: Mapping[int, Facts]) -> dict[int, dict[str, str]]:
         DATA: DATA_CHECKSUM if _all_state(facts, DATA_CHECKSUM) else DATA,
         BATCH_SIZE: WORKER_BATCH_SIZE if by_worker else BATCH_SIZE,
     }
-    spare = {*told_by, DATA_CHECKSUM, WORKER_BATCH_SIZE, *([OWN_GOAL] if by_own_goals else ())}
+    spare = {
+        *told_by,
+        SEED,
+        DATA_CHECKSUM,
+        WORKER_BATCH_SIZE,
+        *([OWN_GOAL] if by_own_goals else ()),
+    }
     found = {}
     for run_id, of_run in facts.items():
         others = {name: value for name, value in of_run.items() if name not in spare}
@@ -109,13 +139,36 @@ def find_differences(
     found = [_breaking(facts, name, same_code) for name in _BREAKING]
     found.sort(key=lambda one: one is not None and one.breaks == "unknown")
     unequal = [name for name in _MEANS if _differs_by_workers(facts, name)]
-    others = [
-        _describe(facts, name, "no")
+    differing = [
+        name
         for name in names
         if name not in (*_BREAKING, *meant, *unequal) and _differ(facts, name)
     ]
+    learning = [_describe(facts, name, "learning") for name in differing if _is_learned(name)]
+    others = [_describe(facts, name, "no") for name in differing if not _is_learned(name)]
     scaling = (_describe(facts, name, "scaling") for name in unequal)
-    return (*(one for one in found if one is not None), *scaling, *others)
+    return (*(one for one in found if one is not None), *scaling, *learning, *others)
+
+
+def _is_learned(name: str) -> bool:
+    return name not in _NOT_LEARNED
+
+
+def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[Difference]:
+    """Return the difference of groups whose runs had other seeds: they did not do equal work."""
+    known = {run_id: int(of_run[SEED]) for run_id, of_run in facts.items() if SEED in of_run}
+    by_group = {
+        group.label: sorted(known[run_id] for run_id in group.run_ids if run_id in known)
+        for group in groups
+    }
+    if len({tuple(seeds) for seeds in by_group.values()}) < 2 or len(known) < len(facts):  # noqa: PLR2004
+        return []
+    values = [(", ".join(map(str, seeds)), label) for label, seeds in by_group.items()]
+    told = " and ".join(f"{seeds} for {label}" for seeds, label in values)
+    text = f"seed is {told}: not the same work"
+    by_label = {group.label: group.run_ids for group in groups}
+    found = tuple(Value(seeds, by_label[label]) for seeds, label in values)
+    return [Difference(SEED, "learning", found, text)]
 
 
 def are_comparable(differences: Sequence[Difference]) -> Answer:
@@ -153,7 +206,9 @@ def _differs_by_workers(facts: Mapping[int, Facts], name: str) -> bool:
 
 
 def _describe(
-    facts: Mapping[int, Facts], name: str, breaks: Literal["yes", "no", "unknown", "scaling"]
+    facts: Mapping[int, Facts],
+    name: str,
+    breaks: Literal["yes", "no", "unknown", "scaling", "learning"],
 ) -> Difference:
     by_value: dict[str, list[int]] = {}
     for run_id, of_run in facts.items():
@@ -164,6 +219,7 @@ def _describe(
         "yes": ": they cannot be compared",
         "unknown": ": whether they can be compared is not known",
         "scaling": ": speed-up and efficiency are not those of the number of workers",
+        "learning": ": they do not learn alike",
         "no": "",
     }
     return Difference(name, breaks, values, f"{name} is {told}{consequence[breaks]}")
@@ -268,16 +324,19 @@ def _labels(kinds: Sequence[_Kind], spots: Sequence[Spot]) -> list[str]:
 
 
 def _told_apart(kind: _Kind, others: Sequence[_Kind]) -> list[str]:
-    """Return as few facts of a kind as contradict all others, such as ``backend gloo``.
+    """Return as few facts of a kind as contradict all others, such as ``learning rate 0.1``.
 
-    The command comes last: it is long, and settings may say the same in few words.
+    What is learned by comes first, and the command last: it is long.
     """
     left = [other for other in others if other is not kind]
     told = []
-    for name, value in sorted(kind.facts.items(), key=lambda fact: fact[0] == COMMAND):
+    order = sorted(
+        kind.facts.items(), key=lambda fact: (fact[0] == COMMAND, not _is_learned(fact[0]))
+    )
+    for name, value in order:
         same = [other for other in left if not _contradict(other.facts, {name: value})]
         if len(same) < len(left):
-            told.append(f"{name} {value}")
+            told.append(f"{name.replace('_', ' ')} {value}")
             left = same
     return told
 
@@ -364,7 +423,9 @@ def _against(first: Group, group: Group, *, scaled: bool) -> Group:
         efficiency=efficiency,
         throughput_speedup=more,
         throughput_efficiency=throughput_efficiency,
-        doubt=_doubt(group, max(efficiency or 0.0, throughput_efficiency or 0.0), first),
+        doubt=_doubt(
+            group, {"time to accuracy": efficiency, "samples/s": throughput_efficiency}, first
+        ),
     )
 
 
@@ -391,10 +452,12 @@ def _rates(kind: _Kind) -> list[float | None]:
     return [one.samples_per_second for one in kind.results]
 
 
-def _doubt(group: Group, efficiency: float, first: Group) -> str:
-    if efficiency <= _PLAUSIBLE_EFFICIENCY:
+def _doubt(group: Group, efficiencies: Mapping[str, float | None], first: Group) -> str:
+    by, efficiency = max(efficiencies.items(), key=lambda one: one[1] or 0.0)
+    if efficiency is None or efficiency <= _PLAUSIBLE_EFFICIENCY:
         return ""
-    text = f"the efficiency of {group.label}, {efficiency:.0%}, is hardly that of its workers: "
+    of = f"the efficiency of {group.label} by {by}, {efficiency:.0%}"
+    text = f"{of}, is hardly that of its workers: "
     if first.disturbed:
         runs = _count(len(first.run_ids), "run")
         return f"{text}{first.label} was disturbed in {first.disturbed} of {runs}"

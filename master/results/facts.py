@@ -63,8 +63,7 @@ def facts_of(
         compare.WORKING_DIR: run.working_dir or _NONE,
         "origin": run.origin["installation"] or _ELSEWHERE if run.origin else _HERE,
         "division": result.division,
-        # Not known before the run has stated its settings.
-        "departures": None if run.settings is None else "; ".join(result.departures) or _NONE,
+        compare.SEED: run.seed,
         compare.OWN_GOAL: _goal(Goal(**run.goal)) if run.goal else None,
         "deadline_seconds": _NONE if run.deadline_seconds is None else run.deadline_seconds,
         # Keeping checkpoints takes time.

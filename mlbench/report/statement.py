@@ -73,7 +73,9 @@ def statement(comparison: Comparison) -> Statement:
         comparable=verdict,
         sentence="" if alone else _SENTENCES[verdict],
         reasons=tuple(reasons),
-        differences=tuple(one.text for one in comparison.differences if one.breaks == "no"),
+        differences=tuple(
+            one.text for one in comparison.differences if one.breaks in {"learning", "no"}
+        ),
         departures=tuple(_departures(comparison.results)),
         disturbed=disturbed,
         notes=tuple(_notes(comparison)),

@@ -82,8 +82,8 @@ def test_a_run_that_goes_on(api: TestClient) -> None:
     assert found["goal_reached_at"] == "1970-01-01T00:00:01.250000Z"
     assert found["goal_train_seconds"] == 0.5
     assert found["ranks"] == [
-        {"rank": 0, "pod": "w-1", "exit_code": 1, "processes": [0]},
-        {"rank": 1, "pod": "w-2", "exit_code": 1, "processes": [1]},
+        {"rank": 0, "pod": "w-1", "exit_code": 1, "stopped": "", "processes": [0]},
+        {"rank": 1, "pod": "w-2", "exit_code": 1, "stopped": "", "processes": [1]},
     ]
     job = {"command": "steps", "master_name": "w-1", "pods": ["w-1", "w-2"]}
     assert (found["job_metadata"], found["display_name"]) == (job, "made")

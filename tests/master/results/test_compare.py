@@ -87,10 +87,11 @@ def test_breaking_differences_come_first() -> None:
     assert [(one.name, one.breaks) for one in found] == [
         ("batch_size", "yes"),
         ("goal", "unknown"),
+        ("learning_rate", "learning"),
         ("cpu", "no"),
-        ("learning_rate", "no"),
     ]
-    assert found[2].text == "cpu is a in run 1 and b in run 2"
+    assert found[2].text.endswith("0.1 in run 1 and 0.2 in run 2: they do not learn alike")
+    assert found[3].text == "cpu is a in run 1 and b in run 2"
     assert are_comparable(found) == "no"
 
 
@@ -196,7 +197,7 @@ def test_phases_are_the_mean_of_the_runs_that_have_them() -> None:
         # A setting rather than the command that sets it.
         (
             [{"command": f"train.py --rate {rate}", "learning_rate": rate} for rate in "12"],
-            ["1 worker, learning_rate 1", "1 worker, learning_rate 2"],
+            ["1 worker, learning rate 1", "1 worker, learning rate 2"],
         ),
         (
             [{"num_cpus": "1"}, {"max_bandwidth": "100"}],
@@ -236,7 +237,9 @@ def test_as_many_workers_have_a_speed_up_and_no_efficiency() -> None:
 def test_an_efficiency_above_105_percent_is_doubted() -> None:
     one, usual, odd = group([reaching(1, 1, 21.0), reaching(2, 2, 10.0), reaching(3, 3, 2.0)])
     assert (one.doubt, usual.doubt) == ("", "")
-    assert odd.doubt.startswith("the efficiency of 3 workers, 350%, is hardly that of its workers")
+    assert odd.doubt.startswith(
+        "the efficiency of 3 workers by time to accuracy, 350%, is hardly that of its workers"
+    )
     slow = reaching(1, 1, 21.0, disturbed=("rank 0 waited",))
     one, odd = group([slow, reaching(3, 3, 2.0)])
     assert one.disturbed == 1
@@ -255,3 +258,14 @@ def test_nothing_is_faster_with_other_data_or_to_another_goal(name: str, value: 
     assert one.speedup == 1.0
     assert (two.speedup, two.efficiency) == (None, None)
     assert (two.throughput_speedup, two.throughput_efficiency) == (None, None)
+
+
+def test_groups_that_had_other_seeds_did_not_do_the_same_work() -> None:
+    results = [reaching(run, 1 + run % 2, 10.0) for run in range(1, 5)]
+    seeds = {1: "1", 2: "1", 3: "8", 4: "2"}
+    facts = {run: make_facts(1 + run % 2, seed=seed) for run, seed in seeds.items()}
+    [found] = compare(results, facts).differences
+    assert (found.name, found.breaks) == ("seed", "learning")
+    assert found.text == "seed is 1, 2 for 1 worker and 1, 8 for 2 workers: not the same work"
+    facts[3]["seed"] = "2"
+    assert not compare(results, facts).differences

@@ -71,7 +71,6 @@ def test_stated_settings_replace_those_of_the_order() -> None:
     assert (found["batch_size"], found["data"], found["data_sha256"]) == ("128", "digits", "d1")
     assert (found["compile"], found["compression"]) == ("false", "none")
     assert found["learning_rate"] == "0.0001"
-    assert found["departures"] == "none"
     assert "seed" not in found
     other = {"batch_size": 128.0, "dataset": "epsilon", "data_sha256": None}
     found = facts(make_run(settings=other))
@@ -106,10 +105,3 @@ def test_options_of_mlbench_are_part_of_a_command() -> None:
     assert facts(make_run(**own))["command"] == "./train"
     told = facts(make_run(**own, light_target=True, gpu_enabled=True))
     assert told["command"] == "./train --gpu --light"
-
-
-def test_rule_violations_are_known_once_settings_are() -> None:
-    departing = ("batch_size is 64; the task's rules say 128", "two")
-    assert "departures" not in facts(make_run(), departures=departing)
-    found = facts(make_run(settings={"batch_size": 64}), departures=departing)
-    assert found["departures"] == "batch_size is 64; the task's rules say 128; two"

@@ -9,7 +9,7 @@ import { fillTable } from "../ui.js";
  *
  * A fact, with the value of each run.
  * @typedef {{ key: string, group: string, name: string,
- *   breaks: "yes" | "unknown" | "scaling" | "no", values: string[] }} Row
+ *   breaks: "yes" | "unknown" | "scaling" | "learning" | "no", values: string[] }} Row
  */
 
 const GROUPS = ["Settings", "Order", "Limits", "Machines", "Versions"];
@@ -21,7 +21,7 @@ const ORDERED = [
 const NOT_STATED = "not stated";
 const MARKS = {
   ...{ yes: "Breaks the comparison", unknown: "Unknown" },
-  ...{ scaling: "Breaks the scaling", no: "Harmless" },
+  ...{ scaling: "Breaks the scaling", learning: "Changes what is learned", no: "No part in learning" },
 };
 
 /** The section "Differences". */
@@ -91,8 +91,8 @@ function fillValue(cell, row, i) {
 /**
  * @param {Pick<Comparison, "differences" | "results">} comparison
  * @param {Manifest[]} manifests
- * @returns {Row[]} the comparison's differences, then those that only the manifests state; they are
- *   harmless, as the comparison names all others
+ * @returns {Row[]} the comparison's differences, then those that only the manifests state; they have
+ *   no part in learning, as the comparison names all others
  */
 export function toRows(comparison, manifests) {
   const facts = manifests.map(toFacts);

@@ -102,16 +102,17 @@ function columnsOf(/** @type {Group[]} */ groups) {
     figure(title, (group) => write(group.training_seconds_to_accuracy?.[name] ?? null), hint);
   return [
     { title: "Group", isHead: true, text: (group) => group.label },
-    { title: "Runs", text: (group) => group.run_ids.join(", ") },
+    { title: "Run ids", text: (group) => group.run_ids.map((id) => `#${id}`).join(", ") },
     figure("Reached", (group) => `${group.reached} of ${group.run_ids.length}`),
     time("Mean", "mean", MEAN_HINT),
     time("Median", "median"),
     time("Fastest", "minimum"),
     time("Slowest", "maximum"),
-    figure("Speed-up", (group) => times(group.speedup)),
-    figure("Efficiency", (group) => percent(group.efficiency), EFFICIENCY_HINT),
+    figure("Speed-up by time", (group) => times(group.speedup)),
+    figure("Efficiency by time", (group) => percent(group.efficiency), EFFICIENCY_HINT),
     figure("Samples/s", (group) => rate(group.samples_per_second?.mean)),
-    figure("Throughput speed-up", (group) => times(group.throughput_speedup)),
+    figure("Speed-up by samples/s", (group) => times(group.throughput_speedup)),
+    figure("Efficiency by samples/s", (group) => percent(group.throughput_efficiency)),
     figure(
       "Communication",
       (group) => percent(group.communication_share?.mean),
