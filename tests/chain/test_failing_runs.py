@@ -65,6 +65,7 @@ def test_a_failed_run_has_the_figures_of_its_steps_and_blames_no_rank(
     command = shlex.join([sys.executable, raising.__file__])
     run = run_to_end(client, order_command(client, "raising", command, num_workers=2))
     assert (run.state, run.reason.endswith("ValueError: the data are over")) == ("FAILED", True)
+    assert [rank.stopped for rank in run.ranks] == ["stopped after rank 1 failed", ""]
     result = client.get_result(run.id).result().value
     assert [rank.rank for rank in result.ranks] == [0, 1]
     assert result.slowest is None

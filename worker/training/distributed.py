@@ -26,6 +26,8 @@ from mlbench.options import Backend, DeviceOptions, ImageModelOptions, ModelOpti
 # PyTorch waits 30 minutes. A step takes seconds at most, so a peer this late will not come.
 _TIMEOUT = timedelta(seconds=60)
 _LOOK_SECONDS = 0.2
+# A lost peer's process may still be ending: who ends first is named as the rank that failed.
+_LATER_SECONDS = 2.0
 _PIECE = 32 * 1024  # values of a message to a neighbour
 _CPU = torch.device("cpu")
 
@@ -112,12 +114,13 @@ class World:
 
     @contextmanager
     def noticing_lost_peers(self) -> Iterator[None]:
-        """Raise a WorldError for whatever PyTorch raises when a communication fails."""
+        """Raise a WorldError for a failed communication, after the peer has had time to end."""
         try:
             yield
         except RuntimeError as error:
             # A backend's own errors have a class of their own, gloo's the plain one.
             if isinstance(error, dist.DistError) or "gloo" in str(error):
+                time.sleep(_LATER_SECONDS)
                 raise WorldError(f"{self} lost a peer: {error}") from error
             raise
 
