@@ -72,6 +72,9 @@ test("throughput is by time itself if no training time is known", () => {
 test("throughput is summed up over the ranks", () => {
   const [first, second] = [of([0, 1000, 2000], [0, 10, 20]), of([0, 2000], [0, 200])];
   deepEqual(throughput([first, second]).values, [110, 110, 110]);
+  // One that was stopped has recorded less: then it is not known how fast all were.
+  const stopped = of([0, 1000], [0, 100]);
+  deepEqual(throughput([first, stopped]), { times: [0, 1000], values: [110, 110] });
 });
 
 test("a restart is no progress, and one total tells no rate", () => {

@@ -113,7 +113,10 @@ export function timeAxis(startedAt, until) {
  */
 export function throughput(samples, clocks) {
   const ranks = [...samples].map(([rank, series]) => intervals(series, clocks.get(rank)));
-  const grid = ranks.reduce((most, one) => (one.length > most.length ? one : most), []);
+  // A rank that was stopped may not have recorded its last samples.
+  const end = Math.min(...ranks.map((one) => one.at(-1)?.to ?? Infinity));
+  const most = ranks.reduce((found, one) => (one.length > found.length ? one : found), []);
+  const grid = most.filter(({ from, to }) => (from + to) / 2 <= end);
   const times = [];
   const values = [];
   for (const { from, to } of grid) {
