@@ -262,12 +262,14 @@ class Supervisor:
         return LocalWorker(name, False, f"its agent ended with {code}: see {log_file}")
 
     def _write_targets(self, job: str, services: Iterable[Service]) -> None:
-        by_path: dict[str, list[str]] = {}
-        for service in services:
-            by_path.setdefault(service.metrics_path, []).append(service.address)
+        # Named, as an address may be another one after a restart: alerts would then name the former
+        # one for minutes.
         groups = [
-            {"targets": addresses, "labels": {"__metrics_path__": path}}
-            for path, addresses in by_path.items()
+            {
+                "targets": [service.address],
+                "labels": {"__metrics_path__": service.metrics_path, "instance": service.name},
+            }
+            for service in services
         ]
         path = self._home.prometheus / "targets" / f"{job}.json"
         write_atomically(path, json.dumps(groups))

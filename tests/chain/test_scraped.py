@@ -1,7 +1,10 @@
 """What Prometheus scrapes from the parts of a running stack."""
 
 import json
+import socket
 import subprocess
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -10,14 +13,13 @@ import pytest
 from master.reading.promql import PrometheusClient
 from mlbench import ApiClient, names
 from mlbench.home import Home
-from tests.conftest import wait_for
+from tests.conftest import running_stack, wait_for
 from tests.stacks import order_steps, run_to_end
 
 
 def addresses(home: Home, job: str) -> list[str]:
-    [group] = json.loads((home.prometheus / "targets" / f"{job}.json").read_text())
-    found: list[str] = group["targets"]
-    return found
+    groups = json.loads((home.prometheus / "targets" / f"{job}.json").read_text())
+    return [address for group in groups for address in group["targets"]]
 
 
 @pytest.fixture
@@ -87,3 +89,28 @@ def test_totals_outlive_their_process_and_are_scraped(client: ApiClient, stack: 
     wait_for(lambda: prometheus.query(finished), what="the run's state is in Prometheus")
     wait_for(lambda: not prometheus.query("up == 0"), what="every target is scraped")
     prometheus.close()
+
+
+@pytest.mark.slow
+def test_after_a_restart_on_other_ports_nothing_of_the_former_stack_is_watched(
+    prometheus_binary: Path, tmp_path: Path
+) -> None:
+    urls, found = [], []
+    with ExitStack() as until_the_end:
+        for _ in range(2):
+            with running_stack(prometheus_binary, tmp_path / "stack") as home:
+                connection = home.read_connection()
+                with closing(PrometheusClient(connection.prometheus_url or "")) as prometheus:
+                    # Prometheus itself, master, controller, exporter and two workers.
+                    wait_for(partial(_are_up, prometheus, 6), 60, "all parts are scraped")
+                    labels = [sorted(one.labels.items()) for one in prometheus.query("up")]
+            urls.append(connection.url)
+            found.append(sorted(labels))
+            port = int(connection.url.rpartition(":")[2])
+            until_the_end.enter_context(socket.create_server(("127.0.0.1", port)))
+    assert urls[0] != urls[1]
+    assert found[0] == found[1]
+
+
+def _are_up(prometheus: PrometheusClient, count: int) -> bool:
+    return len(prometheus.query("up == 1")) >= count
