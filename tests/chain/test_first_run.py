@@ -1,16 +1,33 @@
 """The run that a new user sees: digits on two workers, to its goal, with all its figures."""
 
 import io
+import os
+import re
+import subprocess
+import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
-from mlbench import ApiClient
+from mlbench import ApiClient, names
+from mlbench.home import Home
 from tests.stacks import assert_counted, run_to_end
+
+_README = Path(__file__).parents[2] / "README.md"
+# How busy the machine was, and whether addresses have a token.
+_SOMETIMES = {"waiting", "disturbed", "Prometheus"}
+
+
+def _labels(printed: str) -> list[str]:
+    """Return what begins the lines of a run's result, up to the end of a block of code."""
+    lines = printed.partition("```")[0].splitlines()[1:]
+    labels = [re.split(r"\s{2,}", line.strip())[0] for line in lines if line[:1].strip()]
+    return [label for label in labels if label not in _SOMETIMES]
 
 
 @pytest.mark.slow
-def test_digits_reaches_its_goal(client: ApiClient) -> None:
+def test_digits_reaches_its_goal(client: ApiClient, stack: Home) -> None:
     ordered = client.create_run("first", 2, None, benchmark="digits").result().value
     ended = run_to_end(client, ordered, seconds=100)
     result = client.get_result(ended.id).result().value
@@ -60,5 +77,14 @@ def test_digits_reaches_its_goal(client: ApiClient) -> None:
     client.download(ended.id, downloaded := io.BytesIO())
     official = zipfile.ZipFile(downloaded).read("official_result.txt").decode()
     assert official.startswith("97% Top 1 Validation Accuracy reached in ")
+    # What the README shows of such a run is what is printed.
+    shown = subprocess.run(
+        [sys.executable, "-m", "mlbench", "status", str(ended.id)],
+        env={**os.environ, names.ENV_HOME: str(stack.root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert _labels(shown.stdout) == _labels(_README.read_text().partition("```\nrun 1 (")[2])
     # The exporter saw the worker work.
     assert float(pod["container_cpu_usage_seconds_total"][-1].value) > 1
