@@ -53,12 +53,13 @@ POD_PHASE: Final[Mapping[str, str]] = {
     "Failed": RED,
     "Unknown": GREY,
 }
+# None is the colour of a curve of training or validation, or of a goal.
 PHASE: Final[Mapping[Phase, str]] = {
     "data": "#8a63d2",
-    "forward": BLUE,
+    "forward": "#0891b2",
     "backward": "#0d9488",
-    "communication": ORANGE,
-    "optimizer": "#1a9650",
+    "communication": "#b4552d",
+    "optimizer": "#7c8a1e",
     "metrics": "#c2418c",
     "evaluation": GREY,
 }

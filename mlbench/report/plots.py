@@ -6,6 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from mlbench import palette
 from mlbench.records import Goal
 from mlbench.report import figures
 from mlbench.report.drawing import (
@@ -24,6 +25,8 @@ from mlbench.report.tables import phase_names
 from mlbench.results import Comparison, Curve, Frontier, Group, Result
 
 __all__ = ["Plot", "plots"]
+
+_OF_PHASES: dict[str, str] = {str(phase): colour for phase, colour in palette.PHASE.items()}
 
 _MOST_IN_LEGEND = 10
 _TICK_COLUMNS = 16
@@ -237,9 +240,9 @@ def _phases(groups: Sequence[Group]) -> Plot | None:
     rows = range(len(groups))
     with canvas(height=1.6 + 0.5 * len(groups)) as (figure, axes):
         ends = [0.0] * len(groups)
-        for place, name in enumerate(names):
+        for name in names:
             seconds = [group.phases.get(name, 0.0) for group in groups]
-            colour = FAINT if name == "other" else SERIES[place % len(SERIES)]
+            colour = _OF_PHASES.get(name, FAINT)
             axes.barh(rows, seconds, left=ends, height=0.66, label=name, color=colour)
             ends = [end + more for end, more in zip(ends, seconds, strict=True)]
         for row, end in zip(rows, ends, strict=True):

@@ -28,5 +28,9 @@ def test_colours_stand_out_from_the_paper(colours: dict[str, str], paper: str) -
     assert min(contrast(colour, paper) for colour in colours.values()) >= 3
 
 
+def test_no_phase_has_the_colour_of_a_curve() -> None:
+    assert not {palette.TRAINING, palette.VALIDATION, palette.GOAL} & set(palette.PHASE.values())
+
+
 def test_texts_can_be_read_on_every_colour_of_a_heat_map() -> None:
     assert min(contrast(colour, ink) for colour, ink in palette.HEAT) >= 4.5

@@ -101,6 +101,7 @@ HEADLINE: Final = (
         show=BigValueTextMode.VALUE_AND_NAME,
         unit="short",
         mappings=(thresholds.NOT_A_NUMBER,),
+        width=3,
         no_value="No loss in this range",
     ),
     _tile(
@@ -134,7 +135,6 @@ HEADLINE: Final = (
         decimals=2,
         colours=thresholds.STRAGGLER,
         show=BigValueTextMode.VALUE_AND_NAME,
-        width=3,
         no_value="None that is known",
     ),
     rows(

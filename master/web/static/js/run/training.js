@@ -163,10 +163,11 @@ export class Training {
     const curves = metrics.flatMap((metric) =>
       curvesOf(metric, this.recorded.series.get(metric) ?? new Map(), this.#shown.chosen),
     );
+    const styles = curves.length === metrics.length ? stylesOf(metrics) : curves.map((_, i) => i);
     const lines = curves.map(({ name, rank, series }, i) => {
       const { times, values, lows, highs } = withGaps(series, this.#restarts.map(timeOf));
       const x = axis.place(times, rank);
-      return { name, x, y: values, lows, highs, ...styleOf(i), points: times.length < FEW_POINTS };
+      return { name, x, y: values, lows, highs, ...styleOf(styles[i]), points: times.length < FEW_POINTS };
     });
     const { goal } = this.#run;
     const goals = goal && metrics.includes(goal.metric) ? [goal] : [];
@@ -240,6 +241,12 @@ export class Training {
       return isOver ? "The run recorded nothing." : "Nothing is recorded so far.";
     return "This run records no loss and no accuracy. Choose a metric to see it.";
   }
+}
+
+// The style of each metric's curve: training is the first one, validation the second, on all charts.
+function stylesOf(/** @type {string[]} */ metrics) {
+  const kinds = metrics.map((metric) => (/^(val|eval|test)/.test(metric) ? 1 : 0));
+  return kinds.map((kind, i) => (kinds.indexOf(kind) === i ? kind : i + 2));
 }
 
 function timeOf(/** @type {RunEvent} */ event) {
