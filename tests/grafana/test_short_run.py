@@ -71,7 +71,7 @@ def test_a_graph_that_a_run_is_too_short_for_says_so(views: dict[str, Answers]) 
         own, day = (_of_panel(panel, views[name]) for name in ("own", "day"))
         says = {text for one in day for text in one.labels.values() if text == _SHORT}
         assert _SHORT not in {text for one in own for text in one.labels.values()}, panel["title"]
-        hint = "too short" in panel["fieldConfig"]["defaults"].get("noValue", "")
+        hint = "too short" in panel["description"]
         if own and panel["type"] in ("timeseries", "trend"):
             assert says or hint, panel["title"]
             assert len(day) == len(says), panel["title"]

@@ -64,7 +64,7 @@ def _by_step(title: str, description: str, by_name: Mapping[str, str], metrics: 
     )
     return against(
         title,
-        description,
+        f"{description} Empty in a range that the run is too short for: open “Whole run”.",
         history("step", until_end(steps), RECORDED_INTERVAL),
         *(history(name, until_end(expr), RECORDED_INTERVAL) for name, expr in by_name.items()),
         x="step",
@@ -73,7 +73,6 @@ def _by_step(title: str, description: str, by_name: Mapping[str, str], metrics: 
         width=12,
         transformations=over("step", list(by_name)),
         overrides=_LOOK,
-        no_value="None in this range, or the run is too short for it: open “Whole run”",
     )
 
 
