@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, pstdev
 
+from master.results.intervals import t_quantile
+
 _LEVEL = 0.05
 
 
@@ -24,7 +26,10 @@ class Point:
 
     @classmethod
     def of(cls, batch_size: int, epochs: Sequence[float]) -> "Point":
-        """Sum up runs; the fastest and the slowest count for neither figure ("RCP Examples")."""
+        """Sum up runs; the fastest and the slowest count for neither figure ("RCP Examples").
+
+        MLPerf's own checker takes the deviation of all runs, which is less strict.
+        """
         counted = sorted(epochs)[1:-1]
         return cls(batch_size, fmean(counted), pstdev(counted), len(counted))
 
@@ -80,31 +85,3 @@ def _between(below: Point, above: Point, batch_size: int) -> Point:
         for low, high in ((below.mean, above.mean), (below.deviation, above.deviation))
     )
     return Point(batch_size, mean, deviation, min(below.runs, above.runs) + 2)
-
-
-def t_quantile(probability: float, freedom: int) -> float:
-    """Return the quantile of Student's t distribution, for a probability from 0.5 to 1."""
-    low, high = 0.0, 1.0
-    while _t_distribution(high, freedom) < probability:
-        high *= 2
-    while high - low > 1e-9:  # noqa: PLR2004 - as good as exact
-        middle = (low + high) / 2
-        low, high = (
-            (middle, high) if _t_distribution(middle, freedom) < probability else (low, middle)
-        )
-    return high
-
-
-def _t_distribution(t: float, freedom: int) -> float:
-    """Return P(T <= t) for t >= 0 (Abramowitz, Stegun: 26.7.3 and 26.7.4)."""
-    angle = math.atan2(t, math.sqrt(freedom))
-    odd = freedom % 2
-    term = math.cos(angle) if odd else 1.0
-    total = 0.0
-    for k in range(1 + odd, freedom, 2):
-        total += term
-        term *= math.cos(angle) ** 2 * k / (k + 1)
-    inside = math.sin(angle) * total
-    if odd:
-        inside = (angle + inside) * 2 / math.pi
-    return 0.5 + inside / 2

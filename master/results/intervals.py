@@ -9,27 +9,43 @@ bootstrap of three runs, in comparison, covers the mean with 75 %.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from random import Random
-from statistics import NormalDist, fmean, stdev, variance
+from statistics import fmean, stdev, variance
 
 CONFIDENCE = 0.95
-# Student's t for 1 to 30 degrees of freedom; beyond, two terms of its expansion are as good.
-_T = (
-    *(12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281),
-    *(2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860),
-    *(2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423),
-)
-_Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-
+_INSIDE = (1 + CONFIDENCE) / 2
 Interval = tuple[float | None, float | None]
 """Its ends; None for one that is not known."""
 
 
-def student_t(freedom: float) -> float:
-    """Return within how many standard errors 95 % lie, for at least one degree of freedom."""
-    if freedom < len(_T) + 1:
-        return _T[max(1, math.floor(freedom)) - 1]
-    return _Z + (_Z**3 + _Z) / (4 * freedom) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / 96 / freedom**2
+@cache
+def t_quantile(probability: float, freedom: int) -> float:
+    """Return the quantile of Student's t distribution, for a probability from 0.5 to 1."""
+    low, high = 0.0, 1.0
+    while _t_distribution(high, freedom) < probability:
+        high *= 2
+    while high - low > 1e-9:  # noqa: PLR2004 - as good as exact
+        middle = (low + high) / 2
+        low, high = (
+            (middle, high) if _t_distribution(middle, freedom) < probability else (low, middle)
+        )
+    return high
+
+
+def _t_distribution(t: float, freedom: int) -> float:
+    """Return P(T <= t) for t >= 0 (Abramowitz, Stegun: 26.7.3 and 26.7.4)."""
+    angle = math.atan2(t, math.sqrt(freedom))
+    odd = freedom % 2
+    term = math.cos(angle) if odd else 1.0
+    total = 0.0
+    for k in range(1 + odd, freedom, 2):
+        total += term
+        term *= math.cos(angle) ** 2 * k / (k + 1)
+    inside = math.sin(angle) * total
+    if odd:
+        inside = (angle + inside) * 2 / math.pi
+    return 0.5 + inside / 2
 
 
 @dataclass(frozen=True)
@@ -72,8 +88,8 @@ def of_mean(figures: Sequence[float]) -> Interval:
 def _of_known(figures: Sequence[float]) -> tuple[float, float]:
     if min(figures) > 0:
         found = log_mean(figures)
-        width = student_t(found.freedom) * found.error
+        width = t_quantile(_INSIDE, found.freedom) * found.error
         return math.exp(found.value - width), math.exp(found.value + width)
     # Of figures that may be negative, there are no logarithms.
-    width = student_t(len(figures) - 1) * stdev(figures) / math.sqrt(len(figures))
+    width = t_quantile(_INSIDE, len(figures) - 1) * stdev(figures) / math.sqrt(len(figures))
     return fmean(figures) - width, fmean(figures) + width

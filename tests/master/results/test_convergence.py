@@ -3,7 +3,8 @@
 import pytest
 from scipy import stats
 
-from master.results.convergence import Point, find, prune, t_quantile
+from master.results.convergence import Point, find, prune
+from master.results.intervals import t_quantile
 from master.results.official import score
 
 # Benchmark A, of which a submission has 5 runs.

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from master.results.frontier import Timed, Workload, crossings
-from master.results.intervals import of_mean, student_t
+from master.results.intervals import of_mean
 
 _SETS = 3000
 
@@ -48,15 +48,8 @@ def test_95_percent_of_crossings_are_in_their_interval(runs: int) -> None:
     assert covered / found >= 0.94
 
 
-@pytest.mark.parametrize(
-    ("freedom", "quantile"), [(1, 12.7062), (2, 4.3027), (30, 2.0423), (40, 2.0211), (1e9, 1.9600)]
-)
-def test_students_t(freedom: float, quantile: float) -> None:
-    assert student_t(freedom) == pytest.approx(quantile, abs=1e-4)
-
-
 def test_figures_that_may_be_negative_have_an_interval_too() -> None:
-    assert of_mean([-1.0, 0.0, 1.0]) == pytest.approx((-4.3027 / 3**0.5, 4.3027 / 3**0.5))
+    assert of_mean([-1.0, 0.0, 1.0]) == pytest.approx((-4.3027 / 3**0.5, 4.3027 / 3**0.5), rel=1e-4)
 
 
 def test_a_run_that_did_not_reach_its_goal_leaves_no_upper_end() -> None:

@@ -159,7 +159,8 @@ class PowerSGD(ErrorFeedback):
     the Q (m x r) of the step before, P = M Q is averaged, and its columns are made orthonormal;
     then Q = M^T P is averaged, and P Q^T stands for the gradient. What would not become smaller,
     such as biases, is averaged as it is, in one message with all P. Of k ranks, each sends
-    2 (k - 1) / k 4 r (n + m) bytes for each matrix.
+    2 (k - 1) / k 4 r (n + m) bytes for each matrix. Algorithm 2 steps by the momentum and the
+    decompressed gradient together; here the task's optimizer steps, by heavy ball alone.
     """
 
     def __init__(self, model: nn.Module, world: World, rank: int, seed: int) -> None:
