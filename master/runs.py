@@ -342,14 +342,16 @@ def end(run_id: int, **last: Any) -> None:
 def _delete(run: Run) -> None:
     if run.set_name is not None:
         _leave_trace(run)
-    for owner in (run_owner(run.id), added_owner(run.id)):
-        with exclusive(owner):
+    owners = run_owner(run.id), added_owner(run.id)
+    # Both before the run's row: who adds samples locks in this order.
+    with exclusive(owners[0]), exclusive(owners[1]):
+        for owner in owners:
             # Nothing of it waits to be delivered any more, and nothing can be added.
             Stream.update(owner=deleted_owner(owner), delivered=Stream.size).where(
                 Stream.owner == owner
             ).execute()
             Deletion.create(owner=owner, archived=run.archive is not None)
-            run.delete_instance()
+        run.delete_instance()
 
 
 def _leave_trace(run: Run) -> None:
