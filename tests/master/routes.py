@@ -21,6 +21,7 @@ USER_ROUTES: list[Route] = [
     ("POST", "/api/runs/{run_id:int}/verification"),
     ("GET", "/api/runs/{run_id:int}/logs"),
     ("GET", "/api/runs/{run_id:int}/events"),
+    ("GET", "/api/runs/{run_id:int}/alerts"),
     ("GET", "/api/runs/{run_id:int}/manifest"),
     ("GET", "/api/runs/{run_id:int}/result"),
     ("GET", "/api/runs/{run_id:int}/mllog"),
