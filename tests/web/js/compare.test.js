@@ -96,6 +96,17 @@ test("differences that break the comparison come first, and once", () => {
   ]);
 });
 
+test("a seed has a part in learning, and is told once, run by run", () => {
+  const values = [{ value: "1", run_ids: [1] }, { value: "8", run_ids: [2] }];
+  const stated = [1, 8].map((seed) => ({ ...manifest({ seed }), seed }));
+  for (const judged of [[], [{ name: "seed", breaks: "learning", values }]]) {
+    const found = rows(judged, ...stated);
+    deepEqual(found.map((row) => [row.name, row.breaks, ...row.values]), [
+      ["seed", "learning", "1", "8"],
+    ]);
+  }
+});
+
 test("a fact that one run does not state is a difference, an equal one is none", () => {
   const [row] = rows([], manifest({ momentum: 0.9 }), manifest({}));
   deepEqual(row.values, ["0.9", "not stated"]);

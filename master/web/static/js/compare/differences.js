@@ -19,6 +19,7 @@ const ORDERED = [
   ...["backend", "seed", "attempts"],
 ];
 const NOT_STATED = "not stated";
+const SEED = "seed";
 const MARKS = {
   ...{ yes: "Breaks the comparison", unknown: "Unknown" },
   ...{ scaling: "Breaks the scaling", learning: "Changes what is learned", no: "No part in learning" },
@@ -92,7 +93,7 @@ function fillValue(cell, row, i) {
  * @param {Pick<Comparison, "differences" | "results">} comparison
  * @param {Manifest[]} manifests
  * @returns {Row[]} the comparison's differences, then those that only the manifests state; they have
- *   no part in learning, as the comparison names all others
+ *   no part in learning but for the seed, as the comparison names all others
  */
 export function toRows(comparison, manifests) {
   const facts = manifests.map(toFacts);
@@ -105,7 +106,9 @@ export function toRows(comparison, manifests) {
 }
 
 function judged({ differences, results }, facts) {
-  return differences.map(({ name, breaks, values }) => ({
+  // The comparison has the seeds of groups; the manifests, those of each run.
+  const others = differences.filter(({ name }) => name !== SEED);
+  return others.map(({ name, breaks, values }) => ({
     key: `judged ${name}`,
     group: GROUPS.find((group) => facts.some((one) => name in one[group])) ?? "Run",
     name,
@@ -130,7 +133,7 @@ function stated(facts) {
         key: `${group} ${name}`,
         group,
         name,
-        breaks: "no",
+        breaks: name.split(".").at(-1) === SEED ? "learning" : "no",
         values: facts.map((one) => one[group][name] ?? NOT_STATED),
       }))
       .filter(({ values }) => new Set(values).size > 1);
