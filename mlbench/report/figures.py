@@ -14,7 +14,9 @@ _SIGNIFICANT = 4
 _MOST_DECIMALS = 2
 # Outside of this range, numbers are written as 1.23e-06.
 _LEAST_PLAIN, _MOST_PLAIN = 1e-5, 1e12
-_MINUTE, _HOUR = 60, 3600
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+# With three significant digits, from here on a duration is a second, or a minute.
+_LEAST_SECOND, _LEAST_MINUTE = 0.9995, 59.95
 
 
 def number(value: float | None, decimals: int | None = None) -> str:
@@ -34,12 +36,15 @@ def column(values: Sequence[float | int | str | None]) -> list[str]:
 
 
 def seconds(value: float | None) -> str:
-    """Return a duration such as ``5.12 s``, ``2 min 05 s`` or ``1 h 20 min``."""
+    """Return a duration as the web pages do: ``312 ms``, ``5.12 s``, ``2 min 05 s``, ``3 d 4 h``.
+
+    Columns of a table have seconds instead, all with the same number of decimals.
+    """
     if value is None:
         return NOTHING
-    if round(value) < _MINUTE:
-        return f"{number(value)} s"
-    return whole_seconds(value)
+    if 0 < value < _LEAST_SECOND:
+        return f"{value * 1000:.3g} ms"
+    return f"{value:.3g} s" if value < _LEAST_MINUTE else whole_seconds(value)
 
 
 def whole_seconds(value: float) -> str:
@@ -49,8 +54,11 @@ def whole_seconds(value: float) -> str:
     if round(value) < _HOUR:
         minutes, rest = divmod(round(value), _MINUTE)
         return f"{minutes} min {rest:02} s"
-    hours, minutes = divmod(round(value / _MINUTE), 60)
-    return f"{hours} h {minutes:02} min"
+    if round(value) < _DAY:
+        hours, minutes = divmod(round(value) // _MINUTE, 60)
+        return f"{hours} h {minutes:02} min"
+    days, rest = divmod(round(value), _DAY)
+    return f"{days} d {rest // _HOUR} h"
 
 
 def percent(share: float | None) -> str:

@@ -53,7 +53,7 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
         "run 7 (first): FINISHED",
         "division closed",
         "goal val_global_Prec@1 ≥ 97",
-        "time to accuracy 8.52 s of training, 11.00 s since the start",
+        "time to accuracy 8.52 s of training, 11 s since the start",
         "last value 97.46, at best 98.10",
         "after time 97.46 within 2 h 00 min of training",
         "epochs 12",

@@ -1,9 +1,14 @@
 """How figures are spelled."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from mlbench.records import Goal
 from mlbench.report import figures
+
+_DURATIONS = Path(__file__).parents[2] / "web" / "js" / "durations.json"
 
 
 @pytest.mark.parametrize(
@@ -32,21 +37,13 @@ def test_a_column_has_as_many_decimals_as_its_largest_number() -> None:
     assert figures.column([1000, "text", None]) == ["1,000", "text", "-"]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "-"),
-        (5.124, "5.12 s"),
-        (59.4, "59.40 s"),
-        (59.6, "1 min 00 s"),
-        (125.0, "2 min 05 s"),
-        (3599.6, "1 h 00 min"),
-        (7200.0, "2 h 00 min"),
-        (100000.0, "27 h 47 min"),
-    ],
-)
-def test_a_time_has_its_largest_units(value: float | None, text: str) -> None:
+@pytest.mark.parametrize(("value", "text"), json.loads(_DURATIONS.read_text()))
+def test_a_duration_is_written_as_on_the_web_pages(value: float, text: str) -> None:
     assert figures.seconds(value) == text
+
+
+def test_a_duration_that_is_not_known_is_a_dash() -> None:
+    assert figures.seconds(None) == "-"
 
 
 def test_shares_goals_and_sizes_have_their_units() -> None:
