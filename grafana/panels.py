@@ -140,9 +140,13 @@ PHASE_COLOURS: Final[Overrides] = {
 }
 
 
-# For series that are named after ranks: the same in every panel, and neighbours differ.
+# For series that are named after ranks, or end with the number of a run: the same in every panel
+# and on the web pages, and neighbours differ.
 RANK_COLOURS: Final[Overrides] = {
-    f"/^rank \\d*{digit}\\b/": fixed(colour) for digit, colour in enumerate(palette.RANK)
+    f"/^rank \\d*{digit}\\b/": fixed(colour) for digit, colour in enumerate(palette.SERIES)
+}
+RUN_COLOURS: Final[Overrides] = {
+    f"/#\\d*{digit}$/": fixed(colour) for digit, colour in enumerate(palette.SERIES)
 }
 
 

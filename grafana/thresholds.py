@@ -108,7 +108,7 @@ RUN_COLOURS: Final = [
     *value_map({"idle": ("idle", GREY)}),
     *(
         matching(f"run \\d*{digit} .*", colour, digit + 1)
-        for digit, colour in enumerate(palette.RANK)
+        for digit, colour in enumerate(palette.SERIES)
     ),
 ]
 

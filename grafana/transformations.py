@@ -45,29 +45,30 @@ def averaged_over(x: str, value: str, curve: str) -> list[DataTransformerConfig]
     ]
 
 
-def since_start(
-    values: Sequence[str], start: str, curve: str, x: str
+def over_clock(
+    values: Sequence[str], clocks: Sequence[str], curve: str, x: str
 ) -> list[DataTransformerConfig]:
-    """Turn samples into curves over the seconds since the start of their runs.
+    """Turn samples into curves over a clock that was recorded at the same moments.
 
-    ``values`` are queries of samples, and ``start``, after them, that of the start times in
-    milliseconds. The label ``curve`` tells to which curve a row belongs.
+    ``values`` are the queries of samples and of lines to compare with, and ``clocks``, after them,
+    those of where they are; the first of each are raw samples. A sample without a clock is left
+    out. The label ``curve``, of a last query, tells to which curve a row belongs.
     """
-    # Rows of all queries are merged by what they have in common, which must not be the time.
+    # Rows of all queries are merged by what they have in common: a time, if they are raw samples.
     at = _calculated("at", "Time", "*", "1")
-    at.filter_val = MatcherConfig(id_val="byRefId", options=f"/^({'|'.join(values)})$/")
-    either = {"reducer": "max", "include": [f"Value #{value}" for value in values]}
+    at.filter_val = MatcherConfig(id_val="byRefId", options=f"/^({values[0]}|{clocks[0]})$/")
+    apart = {"Time": True, "metric": True, "__name__": True}
     return [
         _converted("Time", "number"),
         at,
-        step("organize", excludeByName={"Time": True}, indexByName={}, renameByName={}),
+        step("organize", excludeByName=apart, indexByName={}, renameByName={}),
         step("merge"),
         # Without samples nothing was merged.
         step("concatenate", frameNameMode="drop"),
-        step("calculateField", mode="reduceRow", alias="sample", reduce=either),
+        _either("sample", values),
         _present("sample"),
-        _calculated("elapsed", "at", "-", f"Value #{start}"),
-        _calculated("seconds", "elapsed", "/", "1000"),
+        _either("seconds", clocks),
+        _present("seconds"),
         sorted_by("seconds"),
         *matrix("seconds", curve, "sample", x=x),
         _converted(x, "number"),
@@ -139,6 +140,12 @@ def _grouped(keys: Sequence[str], values: Sequence[str], keep: str) -> DataTrans
 def _calculated(name: str, left: str, operator: str, right: str) -> DataTransformerConfig:
     binary = {"left": left, "operator": operator, "right": right, "reducer": "sum"}
     return step("calculateField", mode="binary", alias=name, binary=binary, replaceFields=False)
+
+
+def _either(name: str, queries: Sequence[str]) -> DataTransformerConfig:
+    """Add a column with the value of whichever query has one in a row."""
+    reduce = {"reducer": "max", "include": [f"Value #{query}" for query in queries]}
+    return step("calculateField", mode="reduceRow", alias=name, reduce=reduce)
 
 
 def sorted_by(column: str) -> DataTransformerConfig:

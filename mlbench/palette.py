@@ -1,4 +1,4 @@
-"""The colours of states and phases, the same on the web pages and the dashboards.
+"""The colours of curves, states and phases: the same on web pages, reports and dashboards.
 
 Each stands out from white and from near-black paper (contrast 3:1 or more, as WCAG asks of
 graphics), and is never the only sign: the word stands beside.
@@ -16,11 +16,9 @@ ORANGE: Final = "#d97706"
 YELLOW: Final = "#ab8600"
 GREY: Final = "#808893"
 
-TRAINING: Final = BLUE
-VALIDATION: Final = ORANGE
-GOAL: Final = GREEN
-# By the last digit of a rank. None is red, which says that something is wrong.
-RANK: Final = (
+# Of curves in order; of ranks and of runs by their last digit. None is red, which says that
+# something is wrong.
+SERIES: Final = (
     BLUE,
     ORANGE,
     "#0d9488",
@@ -32,6 +30,10 @@ RANK: Final = (
     "#0891b2",
     "#7c8a1e",
 )
+
+TRAINING: Final = SERIES[0]
+VALIDATION: Final = SERIES[1]
+GOAL: Final = GREEN
 
 RUN_STATE: Final[Mapping[RunState, str]] = {
     "INITIALIZED": GREY,

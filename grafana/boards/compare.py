@@ -8,10 +8,10 @@ from grafana_foundation_sdk.models.dashboard import VariableSort
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
 from grafana.graphs import against, stacked_bars
-from grafana.panels import PHASE_COLOURS, Overrides, dashed, fixed
-from grafana.queries import Query, by, called, column, duration, latest, named, of_result, or_none
+from grafana.panels import PHASE_COLOURS, RUN_COLOURS, Overrides, dashed, fixed
+from grafana.queries import Query, by, called, column, latest, named, of_result, or_none
 from grafana.tables import Column, ranking, rows
-from grafana.transformations import averaged_over, in_parts, since_start
+from grafana.transformations import averaged_over, in_parts, over_clock
 from mlbench import names, palette
 
 _RUNS: Final = 'run_id=~"$run_id"'
@@ -33,6 +33,7 @@ _IS_RESULT: Final = f'metric!~"{_NO_RESULT}"'
 
 # All ranks record the same value for the whole validation set; posted values have no rank. An
 # address may ask for a metric of each step, which would keep a browser busy for minutes.
+_CLOCK: Final = f'mlbench_run_metric{{{_RUNS},metric="{names.TRAIN_SECONDS}",rank=~"0|"}}'
 _MEASURED: Final = f'mlbench_run_metric{{{_RUNS},metric="$metric",{_IS_RESULT},rank=~"0|"}}'
 
 # Each run with the labels "run" (name, workers, number) and "workers" (benchmark, workers). What is
@@ -102,12 +103,10 @@ _GOALS = (
     ' "run", " ", "line", "goal", "benchmark")'
 )
 # A graph over something has no words of ours where there are no values: the legend says them.
-_NO_VALUES: Final = "None of these runs records this metric"
+_NO_VALUES: Final = "None of these runs records this metric and its training time"
 _ONE_SIZE: Final = "Choose different numbers of workers"
 _UNSEEN: Final = fixed("transparent") | {"custom.axisSoftMax": 1}
 _WORDS: Final[Overrides] = dict.fromkeys((_NO_VALUES, _ONE_SIZE), _UNSEEN)
-_DURATION = duration(f"{{{_RUNS}}}")
-_LONGEST = f"scalar(max({_DURATION} and on (run_id) {latest(_MEASURED)}))"
 
 
 def _at_both_ends(left: str, right: str) -> str:
@@ -116,12 +115,17 @@ def _at_both_ends(left: str, right: str) -> str:
     return " or ".join(called("run_id", end, expr) for end, expr in ends.items())
 
 
-_GOAL_STARTS = _at_both_ends(f"{_GOALS} * 0 + time()", f"{_GOALS} * 0 + time() - {_LONGEST}")
+_GOAL_ENDS = _at_both_ends(f"{_GOALS} * 0", f"{_GOALS} * 0 + scalar(max({latest(_CLOCK)}))")
+
+
+def _or_nothing(expr: str) -> str:
+    """Add a row of no run: as answers are merged by the label of a run, each must have some."""
+    return f"{expr} or on () {called('run_id', 'none', 'vector(NaN)')}"
 
 
 def _if_values(expr: str) -> str:
     """Take an expression where runs record the metric, and else a single row that says so."""
-    there = f"on () (count({latest(_MEASURED)}) > 0)"
+    there = f"on () (count({latest(_MEASURED)} and on (run_id) {latest(_CLOCK)}) > 0)"
     return (
         f"({expr}) and {there} or on () ({called('run', _NO_VALUES, 'vector(0)')} unless {there})"
     )
@@ -180,28 +184,23 @@ _METRICS = f"{_GOAL_METRICS} or count by (metric) ({latest(_RESULTS)}) * 0"
 
 LEARNING: Final = (
     against(
-        "Metric since the start",
-        "The chosen metric of each run over the time since its start by the clock on the wall: "
-        "imports and evaluation count here, and not in the time to goal. Over the training time, "
-        "curves are on the web page, linked above. Dashed: the goals.",
+        "Metric over training time",
+        "The chosen metric of each run over its training time, evaluation left out, as in the time "
+        "to goal. What was recorded without the training time at the same moment, as by a client "
+        "that posts, is on the web page, linked above. Dashed: the goals.",
         Query(f"{_MEASURED}[$__range]", ref="value", instant=True, table=True),
-        # Queries are merged by the label of a run, so each must have some answer.
-        column(
-            "goal",
-            _if_values(
-                f"{_at_both_ends(_GOALS, _GOALS)}"
-                f" or on () {called('run_id', 'none', 'vector(NaN)')}"
-            ),
-        ),
-        column("start", _if_values(f"({_STARTED} or {_GOAL_STARTS}) * 1000")),
-        x="time since start",
+        column("goal", _if_values(_or_nothing(_at_both_ends(_GOALS, _GOALS)))),
+        Query(f"{_CLOCK}[$__range]", ref="clock", instant=True, table=True),
+        column("ends", _if_values(_or_nothing(_GOAL_ENDS))),
+        column("named", _STARTED),
+        x="training time",
         unit="short",
         x_unit="s",
         width=14,
         height=11,
         points=VisibilityMode.ALWAYS,
-        transformations=since_start(("value", "goal"), "start", "run", "time since start"),
-        overrides={"/^goal/": dashed(palette.GOAL), **_WORDS},
+        transformations=over_clock(("value", "goal"), ("clock", "ends"), "run", "training time"),
+        overrides={**RUN_COLOURS, "/^goal/": dashed(palette.GOAL), **_WORDS},
     ),
     ranking(
         "Time to goal",
@@ -372,7 +371,7 @@ BOARD: Final = Board(
             f"query_result(sort_desc({_METRICS}))",
             regex='/metric="(?<value>[^"]+)"/',
             sort=VariableSort.DISABLED,
-            description="What is drawn over the time since the start; first that of the goal.",
+            description="What is drawn over the training time; first that of the goal.",
         ),
         variables.choice(
             "group", "Bars", ("run", "workers"), "For each run, or the mean of as many workers."

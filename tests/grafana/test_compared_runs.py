@@ -77,6 +77,7 @@ class Boards:
         goal = {"metric": names.VAL_ACCURACY, "better": "higher"}
         yield level(names.RUN_GOAL, 90 + workers, always, **goal)
         yield level(names.RUN_METRIC, 10, running, metric=names.VAL_ACCURACY, rank="0")
+        yield level(names.RUN_METRIC, to_goal, running, metric=names.TRAIN_SECONDS, rank="0")
         yield level(names.RUN_BEST_VALUE, 98.6, after, metric=names.VAL_ACCURACY)
         yield level(names.RUN_SAMPLES_PER_SECOND, rate, after)
         yield level(names.RUN_TIME_TO_GOAL, to_goal, after)
@@ -149,5 +150,7 @@ def test_there_is_no_efficiency_without_another_number_of_workers(boards: Boards
 
 def test_each_goal_has_its_value(boards: Boards) -> None:
     found = boards.ask("mlbench-compare", "run", *boards.run_ids(1, 2))
-    goals = found["Metric since the start / goal"]
+    goals = found["Metric over training time / goal"]
     assert {name.split()[1]: value for name, value in goals.items()} == {"91": 91, "92": 92}
+    ends = boards.ask("mlbench-compare", "run_id", *boards.run_ids(1, 2))
+    assert ends["Metric over training time / ends"] == {"left": 0, "right": 10}
