@@ -397,7 +397,7 @@ class Difference(Record):
     breaks: Literal["yes", "no", "unknown", "scaling", "learning"]
     """Whether runs that differ in it cannot be compared; unknown where one does not state it.
 
-    `learning`: they can, but it has a part in what is learned, as a learning rate or a seed has.
+    `learning`: they can, but it may have a part in what is learned, as a learning rate has.
 
     `scaling`: they can, but as their workers had unequal means, such as cores, speed-up and
     efficiency are not those of the number of workers.

@@ -44,7 +44,7 @@ _MEANS = (
     *(NUM_CPUS, MAX_BANDWIDTH, LATENCY, LOSS, PROCESSES),
 )
 # What has no part in what is learned: where, on what and under which orders a run ran. All else is
-# settings of its task, which have.
+# settings of its task, which may have.
 _NOT_LEARNED = frozenset(
     {
         *_CODE,
@@ -68,6 +68,7 @@ _PLAUSIBLE_EFFICIENCY = 1.05
 
 # Of more runs, a sentence has the number only.
 _MOST_NAMED = 12
+_MOST_SEEDS = 3
 
 _NOT_STATED = "not stated"
 _NONE = "none"
@@ -157,18 +158,24 @@ def _is_learned(name: str) -> bool:
 def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[Difference]:
     """Return the difference of groups whose runs had other seeds: they did not do equal work."""
     known = {run_id: int(of_run[SEED]) for run_id, of_run in facts.items() if SEED in of_run}
-    by_group = {
-        group.label: sorted(known[run_id] for run_id in group.run_ids if run_id in known)
-        for group in groups
-    }
-    if len({tuple(seeds) for seeds in by_group.values()}) < 2 or len(known) < len(facts):  # noqa: PLR2004
+    having: dict[str, list[Group]] = {}
+    for group in groups:
+        seeds = sorted(known[run_id] for run_id in group.run_ids if run_id in known)
+        having.setdefault(", ".join(map(str, seeds)), []).append(group)
+    if len(having) == 1 or len(known) < len(facts):
         return []
-    values = [(", ".join(map(str, seeds)), label) for label, seeds in by_group.items()]
-    told = " and ".join(f"{seeds} for {label}" for seeds, label in values)
-    text = f"seed is {told}: not the same work"
-    by_label = {group.label: group.run_ids for group in groups}
-    found = tuple(Value(seeds, by_label[label]) for seeds, label in values)
-    return [Difference(SEED, "learning", found, text)]
+    told = [
+        f"{seeds} for {alike[0].label if len(alike) == 1 else f'{len(alike)} groups'}"
+        for seeds, alike in having.items()
+    ]
+    if len(told) > _MOST_SEEDS:
+        told[_MOST_SEEDS - 1 :] = ["others for the rest"]
+    values = tuple(
+        Value(seeds, tuple(run_id for group in alike for run_id in group.run_ids))
+        for seeds, alike in having.items()
+    )
+    text = f"seed is {' and '.join(told)}: not the same work"
+    return [Difference(SEED, "learning", values, text)]
 
 
 def are_comparable(differences: Sequence[Difference]) -> Answer:
@@ -219,10 +226,8 @@ def _describe(
         "yes": ": they cannot be compared",
         "unknown": ": whether they can be compared is not known",
         "scaling": ": speed-up and efficiency are not those of the number of workers",
-        "learning": ": they do not learn alike",
-        "no": "",
     }
-    return Difference(name, breaks, values, f"{name} is {told}{consequence[breaks]}")
+    return Difference(name, breaks, values, f"{name} is {told}{consequence.get(breaks, '')}")
 
 
 def _runs(run_ids: Sequence[int]) -> str:

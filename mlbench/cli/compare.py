@@ -130,17 +130,10 @@ def show_comparison(comparison: Comparison) -> None:
     said = statement(comparison)
     if said.sentence:
         out.print(said.sentence, style=_STYLES.get(said.comparable, "yellow"))
-    _show_list(said.reasons)
-    _show_list(said.notes)
-    if said.disturbed:
-        out.print("disturbed, so that figures are not those of the runs alone:", style="yellow")
-        _show_list(said.disturbed)
-    if said.departures:
-        out.print("departures from the rules of the task:", style="yellow")
-        _show_list(said.departures)
-    if said.differences:
-        out.print("what else differs:")
-        _show_list(said.differences)
+    for heading, texts in said.lists:
+        if heading:
+            out.print(heading, style="yellow")
+        _show_list(texts)
     found = tables.tables(comparison)
     for table in found[:1] if comparison.sweep else found:
         out.print()

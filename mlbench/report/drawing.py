@@ -18,8 +18,10 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mlbench import palette
+
 INK, FAINT = "#010203", "#040506"
-SERIES = tuple(f"#0a00{i:02x}" for i in range(7))
+SERIES = tuple(f"#0a00{i:02x}" for i in range(len(palette.SERIES)))
 DASHED = (0, (5, 3))
 
 _PAGES_NAMES = {INK: "currentColor", FAINT: "var(--faint)"} | {

@@ -107,15 +107,8 @@ def to_markdown(report: Report) -> str:
     parts = [f"# {escape(title(comparison))}", escape(subtitle(comparison))]
     if said.sentence:
         parts.append(f"**{escape(said.sentence)}**")
-    parts.append(markdown_list(said.reasons))
-    parts.append(markdown_list(said.notes))
-    if said.disturbed:
-        sentence = "Disturbed, so that figures are not those of the runs alone:"
-        parts += [sentence, markdown_list(said.disturbed)]
-    if said.departures:
-        parts += ["Departures from the rules of the task:", markdown_list(said.departures)]
-    if said.differences:
-        parts += ["What else differs:", markdown_list(said.differences)]
+    for heading, texts in said.lists:
+        parts += [heading, markdown_list(texts)]
     for table in tables(comparison):
         parts += [f"## {escape(table.title)}", escape(table.note), markdown_table(table)]
     if report.environment:

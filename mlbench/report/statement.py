@@ -30,14 +30,28 @@ class Statement:
     sentence: str
     reasons: tuple[str, ...]
     """Why they cannot be compared, why it is not known, or why speed-ups mislead."""
+    learning: tuple[str, ...]
+    """Differences that may have a part in what is learned, such as a learning rate."""
     differences: tuple[str, ...]
-    """Other differences."""
+    """Those that have none, such as the kind of processor."""
     departures: tuple[str, ...]
     """Where runs leave the rules of their task."""
     disturbed: tuple[str, ...]
     """Which runs were disturbed, and by what."""
     notes: tuple[str, ...]
     """What became of sets, scores, whether groups differ by more than chance, wrong clocks."""
+
+    @property
+    def lists(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """What follows the sentence: lists that are not empty, each with a heading, or none."""
+        lists = (
+            ("", (*self.reasons, *self.notes)),
+            ("Disturbed, so that figures are not those of the runs alone:", self.disturbed),
+            ("Departures from the rules of the task:", self.departures),
+            ("What is learned may differ by:", self.learning),
+            ("What else differs:", self.differences),
+        )
+        return tuple((heading, texts) for heading, texts in lists if texts)
 
 
 def title(comparison: Comparison) -> str:
@@ -61,8 +75,11 @@ def subtitle(comparison: Comparison) -> str:
 def statement(comparison: Comparison) -> Statement:
     """Return whether the runs can be compared; the sentence is empty for a single run."""
     of_order = ("yes", "unknown", "scaling")
-    differing = [(one.breaks, one.text) for one in comparison.differences]
-    reasons = [text for breaks in of_order for breaking, text in differing if breaking == breaks]
+
+    def differing(breaks: str) -> tuple[str, ...]:
+        return tuple(one.text for one in comparison.differences if one.breaks == breaks)
+
+    reasons = [text for breaks in of_order for text in differing(breaks)]
     reasons += [group.doubt for group in comparison.groups if group.doubt]
     disturbed = _said(comparison.results, lambda result: result.disturbed)
     verdict: Verdict = comparison.comparable
@@ -73,9 +90,8 @@ def statement(comparison: Comparison) -> Statement:
         comparable=verdict,
         sentence="" if alone else _SENTENCES[verdict],
         reasons=tuple(reasons),
-        differences=tuple(
-            one.text for one in comparison.differences if one.breaks in {"learning", "no"}
-        ),
+        learning=differing("learning"),
+        differences=differing("no"),
         departures=tuple(_departures(comparison.results)),
         disturbed=disturbed,
         notes=tuple(_notes(comparison)),

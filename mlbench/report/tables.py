@@ -188,7 +188,7 @@ def _time_to_accuracy(groups: Sequence[Group], caution: str) -> Table | None:
             "wall_seconds_to_accuracy.mean",
             "Since start: the mean by the wall clock.",
         ),
-        *_scaling(groups, "speedup", "efficiency"),
+        *_scaling(groups, "time", "speedup", "efficiency"),
     ]
     note = f"{_how_means_are_made(groups)} {caution}".rstrip()
     return _table("Time to accuracy", note, columns, groups)
@@ -205,7 +205,7 @@ def _throughput_and_cost(groups: Sequence[Group], limits: str, caution: str) -> 
             "samples_per_second.mean",
             "Throughput: of all workers, in training time.",
         ),
-        *_scaling(groups, "throughput_speedup", "throughput_efficiency"),
+        *_scaling(groups, "samples/s", "throughput_speedup", "throughput_efficiency"),
         _figure(
             "comm. share",
             "%",
@@ -232,10 +232,13 @@ def _throughput_and_cost(groups: Sequence[Group], limits: str, caution: str) -> 
     return _table("Throughput and cost", caution, columns, groups)
 
 
-def _scaling(groups: Sequence[Group], speedup: str, efficiency: str) -> list[_Column]:
+def _scaling(groups: Sequence[Group], by: str, speedup: str, efficiency: str) -> list[_Column]:
     if len(groups) == 1 or (groups[0].swept and not _differ_in_workers(groups)):
         return []
-    return [_figure("speed-up", figures.TIMES, speedup), _figure("efficiency", "%", efficiency)]
+    return [
+        _figure(f"speed-up by {by}", figures.TIMES, speedup),
+        _figure(f"efficiency by {by}", "%", efficiency),
+    ]
 
 
 def _frontier(frontier: Frontier) -> list[Table | None]:
@@ -283,27 +286,17 @@ def _phases(groups: Sequence[Group]) -> Table | None:
         "Seconds of a run in each phase, the mean over ranks and runs; evaluation is no training "
         "time."
     )
-    if groups[0].swept:
-        seconds = [_in_phase(name) for name in names]
-        return _table("Where the time went", note, [*_naming(groups), *seconds], groups)
-    totals = [
-        [*(group.phases.get(name) for name in names), sum(group.phases.values()) or None]
-        for group in groups
-    ]
-    # The same number of decimals in all columns.
-    flat = figures.column([seconds for group in totals for seconds in group])
-    cells = [flat[i : i + len(names) + 1] for i in range(0, len(flat), len(names) + 1)]
-    rows = zip([*names, "sum"], *cells, strict=True)
-    return Table(
-        "Where the time went",
-        note,
-        (Heading("phase", is_figure=False), *(Heading(group.label, "s") for group in groups)),
-        tuple(rows),
-    )
+    sums = _Column(Heading("sum", "s"), lambda group: sum(group.phases.values()) or None)
+    columns = [*_naming(groups), *map(_in_phase, names), sums]
+    return _table("Where the time went", note, columns, groups)
 
 
 def _in_phase(name: str) -> _Column:
-    return _Column(Heading(name, "s"), lambda group: group.phases.get(name))
+    # So short that all phases fit onto a terminal of 80 columns.
+    return _Column(
+        Heading("comm." if name == "communication" else name, "s"),
+        lambda group: group.phases.get(name),
+    )
 
 
 def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:

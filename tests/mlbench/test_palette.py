@@ -1,5 +1,7 @@
 """The colours of states and phases: complete, and such that they can be told from the paper."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from mlbench import palette
@@ -23,9 +25,17 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("paper", _PAPERS)
-@pytest.mark.parametrize("colours", [palette.RUN_STATE, palette.POD_PHASE, palette.PHASE])
-def test_colours_stand_out_from_the_paper(colours: dict[str, str], paper: str) -> None:
-    assert min(contrast(colour, paper) for colour in colours.values()) >= 3
+@pytest.mark.parametrize(
+    "colours",
+    [
+        palette.SERIES,
+        palette.RUN_STATE.values(),
+        palette.POD_PHASE.values(),
+        palette.PHASE.values(),
+    ],
+)
+def test_colours_stand_out_from_the_paper(colours: Iterable[str], paper: str) -> None:
+    assert min(contrast(colour, paper) for colour in colours) >= 3
 
 
 def test_no_phase_has_the_colour_of_a_curve() -> None:

@@ -90,7 +90,7 @@ def test_breaking_differences_come_first() -> None:
         ("learning_rate", "learning"),
         ("cpu", "no"),
     ]
-    assert found[2].text.endswith("0.1 in run 1 and 0.2 in run 2: they do not learn alike")
+    assert found[2].text.endswith("0.1 in run 1 and 0.2 in run 2")
     assert found[3].text == "cpu is a in run 1 and b in run 2"
     assert are_comparable(found) == "no"
 
@@ -269,3 +269,11 @@ def test_groups_that_had_other_seeds_did_not_do_the_same_work() -> None:
     assert found.text == "seed is 1, 2 for 1 worker and 1, 8 for 2 workers: not the same work"
     facts[3]["seed"] = "2"
     assert not compare(results, facts).differences
+
+
+def test_seeds_of_many_groups_are_told_in_one_line() -> None:
+    results = [reaching(run, run, 10.0) for run in range(1, 21)]
+    facts = {run: make_facts(run, seed="1" if run < 15 else str(run)) for run in range(1, 21)}
+    [found] = compare(results, facts).differences
+    told = "1 for 14 groups and 15 for 15 workers and others for the rest"
+    assert found.text == f"seed is {told}: not the same work"

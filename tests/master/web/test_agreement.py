@@ -3,24 +3,31 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from grafana import build
 from master.web.assets import load
-from mlbench import names, palette
+from mlbench import names, palette, report
 
 
 def read(path: str) -> str:
     return load().files[path].content.decode()
 
 
-def test_states_and_phases_are_coloured_as_on_the_dashboards() -> None:
+_OURS = r"--((?:state|phase|series)-[\w-]+): (#\w+);"
+
+
+def test_curves_states_and_phases_have_one_colour_on_pages_reports_and_dashboards() -> None:
     rule = read("style.css").partition(":root {")[2].partition("}")[0]
-    ours = dict(re.findall(r"--((?:state|phase)-[\w-]+): (?:light-dark\()?([^;,]+)[^;]*;", rule))
+    ours = dict(re.findall(_OURS, rule))
     states = {f"state-{state.lower()}": colour for state, colour in palette.RUN_STATE.items()}
     pods = {f"state-{phase.lower()}": colour for phase, colour in palette.POD_PHASE.items()}
     phases = {f"phase-{phase}": colour for phase, colour in palette.PHASE.items()}
-    assert ours == states | pods | phases
+    series = {f"series-{i}": colour for i, colour in enumerate(palette.SERIES)}
+    assert ours == states | pods | phases | series
+    of_reports = Path(report.__file__).with_name("templates") / "report.css"
+    assert dict(re.findall(_OURS, of_reports.read_text())) == series
 
 
 def test_heat_maps_have_the_colours_of_reports() -> None:

@@ -33,7 +33,7 @@ def test_every_figure_can_be_read_on_a_terminal_of_80_columns(
     cells = [" ".join(line.split()) for line in lines]
     assert "2 workers 5/5 4.51 4.26 4.76 0.196 8.96 1.74 87.1" in cells
     assert "4 workers 5 4,998 3.03 75.8 20.00 3,000 98.58 33.81" in cells
-    assert "communication 0.52 0.60 0.69" in cells
+    assert "4 workers 0.069 1.04 1.38 0.690 0.104 0.035 0.35 0.138 3.80" in cells, "phases"
     assert "15 digits-w4-r5 2.73 7.00 98.58 4,735 20.00 34.57" in cells
 
 
@@ -60,7 +60,7 @@ def test_on_a_narrow_terminal_each_row_is_a_list(
     lines = paper.getvalue().splitlines()
     assert max(map(len, lines)) <= columns
     cells = [" ".join(line.split()) for line in lines]
-    assert {"efficiency % 87.1", "slowest s 4.51", "comm. share % 10.00"} <= {*cells}
+    assert {"efficiency by time % 87.1", "slowest s 4.51", "comm. share % 10.00"} <= {*cells}
     assert "".join(cells).count("x") >= 2 * 80 * 3, "in each table of groups"
 
 
@@ -81,9 +81,9 @@ def test_why_runs_cannot_be_compared_comes_first(monkeypatch: pytest.MonkeyPatch
         "2 runs, goal: val_global_Prec@1 ≥ 97",
         "These runs cannot be compared:",
         "  batch_size is 32 [b] and 64",
-        "departures from the rules of the task:",
+        "Departures from the rules of the task:",
         "  run 1: its goal is 90",
-        "what else differs:",
+        "What else differs:",
         "  cpu is a and b",
         "",
     ]

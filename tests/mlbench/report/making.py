@@ -150,7 +150,7 @@ def make_sweep(workers: tuple[int, ...] = (2,), repeats: int = 3) -> Comparison:
 
 
 def make_difference(
-    name: str, breaks: Literal["yes", "no", "unknown", "scaling"], text: str
+    name: str, breaks: Literal["yes", "no", "unknown", "scaling", "learning"], text: str
 ) -> Difference:
     """Return a difference between runs 1 and 2."""
     return Difference(name, breaks, (Value("a", (1,)), Value("b", (2,))), text)

@@ -37,6 +37,7 @@ def test_reasons_come_before_what_else_differs() -> None:
         differences=(
             make_difference("batch_size", "yes", "batch_size is 32 for run 1 and 64 for run 2"),
             make_difference("data", "unknown", "run 2 does not state its data"),
+            make_difference("momentum", "learning", "momentum is 0 in run 1 and 0.9 in run 2"),
             make_difference("cpu", "no", "cpu is a for run 1 and b for run 2"),
         ),
     )
@@ -46,7 +47,11 @@ def test_reasons_come_before_what_else_differs() -> None:
         "batch_size is 32 for run 1 and 64 for run 2",
         "run 2 does not state its data",
     )
-    assert said.differences == ("cpu is a for run 1 and b for run 2",)
+    assert said.lists == (
+        ("", said.reasons),
+        ("What is learned may differ by:", ("momentum is 0 in run 1 and 0.9 in run 2",)),
+        ("What else differs:", ("cpu is a for run 1 and b for run 2",)),
+    )
 
 
 def test_a_departure_is_told_once_for_all_its_runs() -> None:

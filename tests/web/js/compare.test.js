@@ -4,12 +4,12 @@ import { test } from "node:test";
 import "./browser.js";
 import { parseRuns, toParams, toView } from "../../../master/web/static/js/compare/choice.js";
 import * as curves from "../../../master/web/static/js/compare/curves.js";
-import { matches, toRows } from "../../../master/web/static/js/compare/differences.js";
-import { toPhases, toSpeedups } from "../../../master/web/static/js/compare/scaling.js";
+import { MARKS, matches, toRows } from "../../../master/web/static/js/compare/differences.js";
+import { columnsOf, toPhases, toSpeedups } from "../../../master/web/static/js/compare/scaling.js";
 import * as sweeps from "../../../master/web/static/js/compare/sweep.js";
 import { toBars } from "../../../master/web/static/js/compare/times.js";
 import { toVerdict } from "../../../master/web/static/js/compare/verdict.js";
-import { styleOf } from "../../../master/web/static/js/plot.js";
+import { styleOfRun } from "../../../master/web/static/js/plot.js";
 
 test("runs are given by their ids", () => {
   deepEqual(parseRuns("3, 1 3,,2"), { ids: [3, 1, 2], wrong: "" });
@@ -24,8 +24,14 @@ test("an address describes the view that it was made of", () => {
 });
 
 test("no two of twenty runs look the same", () => {
-  const looks = Array.from({ length: 20 }, (_, i) => JSON.stringify(styleOf(i)));
+  const ids = Array.from({ length: 20 }, (_, i) => 3 * i + 1);
+  const looks = ids.map((id) => JSON.stringify(styleOfRun(id, ids)));
   equal(new Set(looks).size, 20);
+});
+
+test("a run has the colour of its id's last digit, whatever it is compared with", () => {
+  equal(styleOfRun(13, [13]).colour, "--series-3");
+  deepEqual(styleOfRun(13, [3, 8, 13]), { colour: "--series-3", dash: "dash" });
 });
 
 const LOSS = { times: [11_000, 12_000, 16_000], values: [3, 2, 1] };
@@ -59,9 +65,15 @@ test("without its clock there is no curve", () => {
 });
 
 test("hidden curves are empty, and the others keep their colours", () => {
-  const results = [1, 2].map((run_id) => ({ run_id, display_name: `r${run_id}` }));
+  const results = /** @type {any} */ ([
+    { run_id: 1, display_name: "a", swept: {} },
+    { run_id: 2, display_name: "b", swept: { exchange: "topk", bandwidth: "20" } },
+  ]);
   const lines = curves.toLines(results, [{ x: [1], y: [1] }, { x: [2], y: [2] }], new Set([1]));
-  deepEqual(lines.map(({ x, colour }) => [x, colour]), [[[], "--series-0"], [[2], "--series-1"]]);
+  deepEqual(lines.map(({ name, x, colour }) => [name, x, colour]), [
+    ["1 · a", [], "--series-1"],
+    ["2 · exchange topk, bandwidth 20", [2], "--series-2"],
+  ]);
 });
 
 test("each goal is marked once", () => {
@@ -107,6 +119,35 @@ test("a seed has a part in learning, and is told once, run by run", () => {
   }
 });
 
+test("what may change what is learned is not called harmless", () => {
+  deepEqual(MARKS, {
+    yes: "Breaks the comparison",
+    unknown: "Unknown",
+    scaling: "Breaks the scaling",
+    learning: "May change what is learned",
+    no: "No part in learning",
+  });
+});
+
+test("an efficiency says by which figure, and run ids are no counts", () => {
+  const groups = /** @type {any} */ ([{ run_ids: [1], swept: {} }]);
+  const titles = columnsOf(groups).map((column) => column.title);
+  for (const title of ["Run ids", "Efficiency by time", "Efficiency by samples/s"]) {
+    equal(titles.includes(title), true, title);
+  }
+  equal(titles.includes("Efficiency"), false);
+});
+
+test("what was ordered is not told beside what the runs had", () => {
+  const values = [{ value: "ddp", run_ids: [1] }, { value: "topk", run_ids: [2] }];
+  const ordered = ["ddp", "topk"].map((exchange, i) => ({
+    ...manifest({ exchange }),
+    args: i ? { exchange } : {},
+  }));
+  const found = rows([{ name: "exchange", breaks: "learning", values }], ...ordered);
+  deepEqual(found.map((row) => [row.group, row.name]), [["Settings", "exchange"]]);
+});
+
 test("a fact that one run does not state is a difference, an equal one is none", () => {
   const [row] = rows([], manifest({ momentum: 0.9 }), manifest({}));
   deepEqual(row.values, ["0.9", "not stated"]);
@@ -144,6 +185,7 @@ function bars(groups, ...seconds) {
   const results = seconds.map((training_seconds, i) => ({
     run_id: i + 1,
     display_name: "r",
+    swept: {},
     time_to_accuracy: training_seconds && { training_seconds, wall_seconds: 99 },
   }));
   return toBars(/** @type {any} */ ({ groups, results }));
@@ -159,6 +201,7 @@ test("groups of several runs have bars with whiskers", () => {
 test("single runs have a bar each, if they reached the goal", () => {
   const found = bars([group(1, 1, 9), group(2, 1, null)], 9, null);
   deepEqual(found.rows, ["1 · r", "2 · r (not reached)"]);
+  deepEqual(found.parts[0].colours, ["--series-1", "--series-2"]);
   deepEqual(found.parts[0].values, [9, null]);
   const none = bars([group(1, 1, null)], null);
   deepEqual([none.rows, none.note], [[], "No run has reached its goal."]);
@@ -225,6 +268,13 @@ test("runs that cannot be compared have reasons and no winner", () => {
   });
   const { answer, reasons, notes } = verdict("no", [1, 2], differences);
   deepEqual([answer, reasons, notes], ["no", ["a", "b"], ["group 1 is told apart", "Runs 0, 1: it is late"]]);
+});
+
+test("the verdict names what may change what is learned", () => {
+  const differences = ["momentum", "exchange"].map((name) => ({ breaks: "learning", name }));
+  const { answer, notes } = verdict("yes", [1, 1], [...differences, { breaks: "no", name: "cpu" }]);
+  equal(answer, "yes");
+  equal(notes[1], "What is learned may differ by: momentum, exchange.");
 });
 
 test("workers of unequal means are no measure of their number", () => {

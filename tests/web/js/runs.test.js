@@ -88,6 +88,7 @@ function run(/** @type {object} */ fields) {
   return {
     name: "digits",
     display_name: "digits",
+    swept: {},
     benchmark: "digits",
     args: {},
     image: "local",

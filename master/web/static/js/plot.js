@@ -2,7 +2,7 @@
 
 import * as theme from "./theme.js";
 
-const LINE_COLOURS = 7;
+const LINE_COLOURS = 10;
 const DASHES = /** @type {const} */ (["solid", "dash", "dot"]);
 const NAME_LENGTH = 28;
 // With more curves, hovering names one at a time.
@@ -50,6 +50,12 @@ export function styleOf(/** @type {number} */ i) {
     colour: `--series-${i % LINE_COLOURS}`,
     dash: DASHES[Math.floor(i / LINE_COLOURS) % DASHES.length],
   };
+}
+
+/** @returns the style of a run among those shown: its colour is that of its id's last digit. */
+export function styleOfRun(/** @type {number} */ id, /** @type {number[]} */ ids) {
+  const alike = ids.filter((one) => one % LINE_COLOURS === id % LINE_COLOURS);
+  return styleOf((id % LINE_COLOURS) + LINE_COLOURS * alike.indexOf(id));
 }
 
 /** @returns {{ data: object[], layout: object }} a figure of lines. */

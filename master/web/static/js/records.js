@@ -97,7 +97,12 @@ export function hasWords(/** @type {string} */ search, /** @type {unknown[]} */ 
   return search.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
-/** @returns {string} a run's id and name, where several runs are shown together. */
-export function labelOf(/** @type {{ run_id: number, display_name: string }} */ result) {
-  return `${result.run_id} · ${result.display_name}`;
+/** @returns {string} what tells a run of a sweep apart, such as `exchange topk, bandwidth 20`. */
+export function sweptOf(/** @type {{ swept: Record<string, string> }} */ { swept }) {
+  return Object.entries(swept).map(([key, value]) => `${key} ${value}`).join(", ");
+}
+
+/** @returns {string} a run's id and name, where several are shown together; or what it sweeps. */
+export function labelOf(/** @type {import("./records.js").Result} */ result) {
+  return `${result.run_id} · ${sweptOf(result) || result.display_name}`;
 }

@@ -3,7 +3,7 @@
 import { get, now } from "../api.js";
 import { byId, h, reconcile, setText } from "../dom.js";
 import { ago, count, plural } from "../format.js";
-import { hasWords } from "../records.js";
+import { hasWords, labelOf, sweptOf } from "../records.js";
 import { badge } from "../ui.js";
 import { AXES, sample } from "./curves.js";
 
@@ -53,7 +53,7 @@ export function parseRuns(/** @type {string} */ text) {
 /** The form: two fields, a chip for each run, and the list of recent runs. */
 export class Choice {
   #ids = [];
-  #names = new Map();
+  #labels = new Map();
   #runs = byId("runs");
   #goal = byId("goal");
 
@@ -78,8 +78,8 @@ export class Choice {
   }
 
   /** Show the names of the runs. */
-  setNames(/** @type {{ run_id: number, name: string }[]} */ results) {
-    for (const { run_id, name } of results) this.#names.set(run_id, name);
+  setNames(/** @type {import("../records.js").Result[]} */ results) {
+    for (const result of results) this.#labels.set(result.run_id, labelOf(result));
     this.#fillChips();
   }
 
@@ -119,17 +119,16 @@ export class Choice {
     const entries = this.#ids.map((id, i) => ({ id, i }));
     const keyOf = ({ id, i }) => `${id} ${i}`;
     reconcile(byId("chips"), entries, keyOf, (entry) => this.#makeChip(entry), (chip, { id }) => {
-      const name = this.#names.get(id);
-      setText(chip.querySelector("a"), name === undefined ? `Run ${id}` : `${id} · ${name}`);
+      setText(chip.querySelector("a"), this.#labels.get(id) ?? `Run ${id}`);
     });
   }
 
-  #makeChip({ id, i }) {
+  #makeChip({ id }) {
     const onclick = () => this.#choose(id, false);
     const title = `Leave out run ${id}`;
     const props = { type: "button", class: "quiet", "aria-label": title, title, onclick };
     const link = h("a", { href: `/runs/${id}` });
-    return h("li", { class: "chip" }, sample(i), link, h("button", props, "×"));
+    return h("li", { class: "chip" }, sample(id, this.#ids), link, h("button", props, "×"));
   }
 }
 
@@ -185,15 +184,15 @@ class Recent {
     const box = h("input", { type: "checkbox" });
     box.addEventListener("change", () => this.onChoice(run.id, box.checked));
     const workers = plural(run.num_workers, "worker");
-    const about = `${run.benchmark || "own code"}, ${workers}, ${ago(run.created_at, now())}`;
+    const about = [run.benchmark || "own code", workers, sweptOf(run), ago(run.created_at, now())];
     const name = h("span", { class: "picker-name" }, `${run.id} · ${run.display_name}`);
-    const detail = h("span", { class: "soft small-text" }, about);
+    const detail = h("span", { class: "soft small-text" }, about.filter(Boolean).join(", "));
     return h("li", {}, h("label", { class: "check" }, box, name, badge(run.state), detail));
   }
 }
 
 function wordsOf(/** @type {Run} */ run) {
-  return [run.id, run.display_name, run.benchmark, run.state, run.num_workers, "workers"];
+  return [run.id, run.display_name, run.benchmark, sweptOf(run), run.state, run.num_workers, "workers"];
 }
 
 function noteOn(all, found, shown) {

@@ -3,7 +3,7 @@
 import { Chart } from "../chart.js";
 import { byId, h, reconcile, setOptions, setText, svg } from "../dom.js";
 import { isPercent, metric as formatMetric } from "../format.js";
-import { styleOf } from "../plot.js";
+import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
 import { interpolate } from "../series.js";
 import { CLOCKS } from "./loader.js";
@@ -123,7 +123,8 @@ export class Curves {
 
   // The legend's entries hide and show curves.
   #showLegend(/** @type {Result[]} */ results) {
-    const entries = results.length > 1 ? results.map((result, i) => ({ result, i })) : [];
+    const ids = results.map((result) => result.run_id);
+    const entries = ids.length > 1 ? results.map((result, i) => ({ result, i, ids })) : [];
     const keyOf = ({ result, i }) => `${result.run_id} ${i}`;
     const make = (entry) => this.#makeEntry(entry);
     reconcile(byId("curves-legend"), entries, keyOf, make, (button, { result }) =>
@@ -131,12 +132,12 @@ export class Curves {
     );
   }
 
-  #makeEntry({ result, i }) {
+  #makeEntry({ result, ids }) {
     const title = labelOf(result);
     const button = h(
       "button",
       { type: "button", class: "quiet legend-entry", "aria-pressed": "true", title },
-      sample(i),
+      sample(result.run_id, ids),
       h("span"),
     );
     button.addEventListener("click", () => {
@@ -148,9 +149,9 @@ export class Curves {
   }
 }
 
-/** @returns {SVGElement} a sample of the i-th run's line. */
-export function sample(/** @type {number} */ i) {
-  const { colour, dash } = styleOf(i);
+/** @returns {SVGElement} a sample of a run's line, among those of all runs shown. */
+export function sample(/** @type {number} */ id, /** @type {number[]} */ ids) {
+  const { colour, dash } = styleOfRun(id, ids);
   const stroke = { stroke: `var(${colour})`, "stroke-width": 3, "stroke-dasharray": DASHES[dash] };
   return svg(
     "svg",
@@ -189,15 +190,17 @@ export function ofRecorded(recorded, metric, axis, startedAt) {
 
 /** @returns {import("../plot.js").Line[]} one per result; hidden ones are empty. */
 export function toLines(
-  /** @type {{ run_id: number, display_name: string }[]} */ results,
+  /** @type {import("../records.js").Result[]} */ results,
   /** @type {Columns[]} */ columns,
   /** @type {Set<number>} */ hidden,
 ) {
   const hasBands = columns.filter(({ x }) => x.length).length <= MAX_BANDS;
+  const ids = results.map((result) => result.run_id);
   return results.map((result, i) => {
     const shown = hidden.has(result.run_id) ? NO_COLUMNS : columns[i];
     const { x, y, lows, highs } = /** @type {Columns} */ (shown);
-    const line = { name: labelOf(result), x, y, ...styleOf(i), points: x.length < FEW_POINTS };
+    const style = styleOfRun(result.run_id, ids);
+    const line = { name: labelOf(result), x, y, ...style, points: x.length < FEW_POINTS };
     return hasBands ? { ...line, lows, highs } : line;
   });
 }

@@ -20,9 +20,10 @@ const ORDERED = [
 ];
 const NOT_STATED = "not stated";
 const SEED = "seed";
-const MARKS = {
+/** What a difference means to a comparison, in words. */
+export const MARKS = {
   ...{ yes: "Breaks the comparison", unknown: "Unknown" },
-  ...{ scaling: "Breaks the scaling", learning: "Changes what is learned", no: "No part in learning" },
+  ...{ scaling: "Breaks the scaling", learning: "May change what is learned", no: "No part in learning" },
 };
 
 /** The section "Differences". */
@@ -99,7 +100,6 @@ export function toRows(comparison, manifests) {
   const facts = manifests.map(toFacts);
   const rows = judged(comparison, facts);
   for (const row of stated(facts)) {
-    // A fact may be stated twice: as it was ordered, and as the run had it.
     if (!rows.some((one) => isSame(one, row))) rows.push(row);
   }
   return rows;
@@ -119,9 +119,11 @@ function judged({ differences, results }, facts) {
   }));
 }
 
+// A fact may be stated twice: as it was ordered, and as the run had it.
 function isSame(one, other) {
   const leaf = (name) => name.split(".").at(-1);
-  return leaf(one.name) === leaf(other.name) && String(one.values) === String(other.values);
+  const isOrdered = other.group === "Order" || String(one.values) === String(other.values);
+  return isOrdered && leaf(one.name) === leaf(other.name);
 }
 
 function stated(facts) {

@@ -93,7 +93,8 @@ function speedupNote(groups, lines) {
   return "No two groups have figures that can be compared.";
 }
 
-function columnsOf(/** @type {Group[]} */ groups) {
+/** @returns {import("../ui.js").Column<Group>[]} the columns of the table of groups. */
+export function columnsOf(/** @type {Group[]} */ groups) {
   const write = alignedDurations(groups.map((one) => one.training_seconds_to_accuracy?.maximum));
   const rate = alignedNumbers(groups.map((group) => group.samples_per_second?.mean));
   const sent = alignedNumbers(groups.map((group) => group.bytes_sent_per_step?.mean));

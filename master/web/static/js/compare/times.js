@@ -3,7 +3,7 @@
 import { Chart } from "../chart.js";
 import { byId, h, reconcile, setText } from "../dom.js";
 import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, percent } from "../format.js";
-import { styleOf } from "../plot.js";
+import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
 import { badge, fillTable, setBadge } from "../ui.js";
 import { sample } from "./curves.js";
@@ -65,7 +65,7 @@ export function toBars({ groups, results }) {
     values: bars.map((bar) => bar.value),
     lows: isGrouped ? bars.map((bar) => bar.low) : undefined,
     highs: isGrouped ? bars.map((bar) => bar.high) : undefined,
-    colours: isGrouped ? undefined : results.map((_, i) => styleOf(i).colour),
+    colours: isGrouped ? undefined : results.map(({ run_id: id }) => styleOfRun(id, [id]).colour),
   };
   return { rows: bars.map((bar) => bar.name), parts: [part], axis, note };
 }
@@ -93,8 +93,9 @@ function columnsOf(/** @type {Result[]} */ results) {
     results.map((one) => one.accuracy_after_time?.limit_seconds).filter(Boolean),
   );
   const after = limits.size === 1 ? `After ${duration([...limits][0])}` : "After time";
+  const ids = results.map((result) => result.run_id);
   return [
-    { title: "Run", isHead: true, fill: (cell, one) => fillName(cell, one, results.indexOf(one)) },
+    { title: "Run", isHead: true, fill: (cell, one) => fillName(cell, one, ids) },
     { title: "Workers", isFigure: true, text: (result) => count(result.num_workers) },
     { title: "State", fill: fillState },
     seconds("Time to accuracy", results, "training_seconds", TRAINING_HINT),
@@ -133,11 +134,10 @@ function waited(/** @type {Result} */ { waiting_share, disturbed }) {
   return percent(waiting_share, 1) + (disturbed.length ? ", disturbed" : "");
 }
 
-function fillName(cell, result, i) {
-  const make = () =>
-    h("a", { href: `/runs/${result.run_id}`, class: "run-link" }, sample(i), h("span"));
-  const keyOf = () => `${result.run_id} ${i}`;
-  reconcile(cell, [result], keyOf, make, (link) => setText(link.lastElementChild, labelOf(result)));
+function fillName(cell, result, ids) {
+  const id = result.run_id;
+  const make = () => h("a", { href: `/runs/${id}`, class: "run-link" }, sample(id, ids), h("span"));
+  reconcile(cell, [`${id} ${ids.indexOf(id)}`], String, make, (link) => setText(link.lastElementChild, labelOf(result)));
 }
 
 function fillState(cell, result) {

@@ -42,7 +42,7 @@ export function toVerdict(comparison) {
   const { groups, results, sets, sweep } = comparison;
   const evidence = sweep?.text ? [sweep.text] : groups.map((group) => group.evidence?.text);
   const disturbed = results.flatMap((one) => one.disturbed.map((t) => `Run ${one.run_id}: ${t}`));
-  const said = [fastest(comparison), ...sets, ...groups.flatMap(standing), ...evidence];
+  const said = [fastest(comparison), learning(comparison), ...sets, ...groups.flatMap(standing), ...evidence];
   const clocks = results.flatMap((one) => one.clock_faults.map((t) => `Run ${one.run_id}: ${t}`));
   said.push(...disturbed, ...clocks, ...violations(results));
   const notes = said.filter(Boolean);
@@ -80,6 +80,12 @@ function fastest(/** @type {Comparison} */ comparison) {
     `Fastest: ${first.group.label} reached ${[...goals][0]} after ${seconds} of ` +
     `training, ${times} times as fast as ${last.group.label}.`
   );
+}
+
+// The names of what differs and may have a part in learning: the table has their values.
+function learning(/** @type {Comparison} */ { differences }) {
+  const names = differences.filter((one) => one.breaks === "learning").map((one) => one.name);
+  return names.length ? `What is learned may differ by: ${names.join(", ")}.` : "";
 }
 
 function violations(/** @type {Result[]} */ results) {

@@ -163,7 +163,7 @@ export class Training {
     const curves = metrics.flatMap((metric) =>
       curvesOf(metric, this.recorded.series.get(metric) ?? new Map(), this.#shown.chosen),
     );
-    const styles = curves.length === metrics.length ? stylesOf(metrics) : curves.map((_, i) => i);
+    const styles = curves.length === metrics.length ? stylesOf(metrics) : curves.map(({ rank }, i) => rank ?? i);
     const lines = curves.map(({ name, rank, series }, i) => {
       const { times, values, lows, highs } = withGaps(series, this.#restarts.map(timeOf));
       const x = axis.place(times, rank);

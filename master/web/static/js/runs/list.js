@@ -2,7 +2,7 @@
 
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
-import { STATES, codeOf, elapsedSeconds, errorOf, hasWords, isActive, notFiniteOf, originOf, waitingFor } from "../records.js";
+import { STATES, codeOf, elapsedSeconds, errorOf, hasWords, isActive, notFiniteOf, originOf, sweptOf, waitingFor } from "../records.js";
 import { badge, setBadge } from "../ui.js";
 
 /** @typedef {import("../records.js").Run} Run */
@@ -34,7 +34,7 @@ export function merge(known, answer, fromId) {
 export function select(runs, text, state) {
   return runs
     .filter((run) => !state || run.state === state)
-    .filter((run) => hasWords(text, [run.id, run.display_name, run.name, codeOf(run), run.command, marksOf(run), run.state]))
+    .filter((run) => hasWords(text, [run.id, run.display_name, run.name, codeOf(run), sweptOf(run), run.command, marksOf(run), run.state]))
     .reverse();
 }
 
@@ -66,7 +66,8 @@ function createRow(/** @type {Run} */ run) {
   const box = h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}` });
   const time = h("time", { datetime: created, title: format.moment(created) });
   const link = h("a", { href: `/runs/${id}` }, name);
-  const aside = run.origin ? `#${id}, ${originOf(run.origin)}` : `#${id}`;
+  const from = run.origin && originOf(run.origin);
+  const aside = [`#${id}`, from, sweptOf(run)].filter(Boolean).join(", ");
   return h(
     "tr",
     {},
