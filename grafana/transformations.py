@@ -14,33 +14,21 @@ def step(kind: str, **options: object) -> DataTransformerConfig:
     return DataTransformerConfig(id_val=kind, options=options)
 
 
-def over(x: str, curves: Sequence[str]) -> list[DataTransformerConfig]:
-    """Turn the columns ``x`` and ``curves``, both over time, into curves over ``x``.
+def over(x: str, value: str, curve: str, keep: str) -> list[DataTransformerConfig]:
+    """Turn the queries ``value`` and ``x``, in this order and both over time, into curves over x.
 
-    Where a value of ``x`` comes twice, such as a step after a restart, the later value counts.
-    """
-    return [
-        step("joinByField", byField="Time", mode="outer"),
-        _present(f"Value #{x}"),
-        _grouped([f"Value #{x}"], [f"Value #{name}" for name in curves], "lastNotNull"),
-        sorted_by(f"Value #{x}"),
-        renamed({f"Value #{x}": x, **{f"Value #{name} (lastNotNull)": name for name in curves}}),
-    ]
-
-
-def averaged_over(x: str, value: str, curve: str) -> list[DataTransformerConfig]:
-    """Turn the queries ``value`` and ``x``, in this order, into curves of mean values over ``x``.
-
-    The label ``curve`` tells to which curve a row belongs.
+    The label ``curve`` tells to which curve a row belongs. Of several values at one ``x``, such as
+    of a step after a restart, ``keep`` tells which counts: ``lastNotNull``, or the ``mean``.
     """
     column = f"Value #{x}"
     return [
         step("merge"),
         _present(f"Value #{value}"),
-        _grouped([column, curve], [f"Value #{value}"], "mean"),
+        _present(column),
+        _grouped([column, curve], [f"Value #{value}"], keep),
         sorted_by(column),
         renamed({column: x}),
-        *matrix(x, curve, f"Value #{value} (mean)", x=x),
+        *matrix(x, curve, f"Value #{value} ({keep})", x=x),
         _converted(x, "number"),
     ]
 

@@ -11,7 +11,7 @@ from grafana.graphs import against, stacked_bars
 from grafana.panels import PHASE_COLOURS, RUN_COLOURS, Overrides, dashed, fixed
 from grafana.queries import Query, by, called, column, latest, named, of_result, or_none
 from grafana.tables import Column, ranking, rows
-from grafana.transformations import averaged_over, in_parts, over_clock
+from grafana.transformations import in_parts, over, over_clock
 from mlbench import names, palette
 
 _RUNS: Final = 'run_id=~"$run_id"'
@@ -234,7 +234,7 @@ SCALING: Final = (
         doubling=True,
         points=VisibilityMode.ALWAYS,
         least=0,
-        transformations=averaged_over("workers", "speed-up", "curve"),
+        transformations=over("workers", "speed-up", "curve", keep="mean"),
         overrides={"/: /": fixed(palette.GREY), "/^ideal/": dashed(palette.GREY), **_WORDS},
     ),
     against(
@@ -250,7 +250,7 @@ SCALING: Final = (
         doubling=True,
         points=VisibilityMode.ALWAYS,
         least=0,
-        transformations=averaged_over("workers", "efficiency", "curve"),
+        transformations=over("workers", "efficiency", "curve", keep="mean"),
         overrides={"/: /": fixed(palette.GREY), **_WORDS},
     ),
     ranking(

@@ -7,7 +7,9 @@ from typing import Final
 from grafana_foundation_sdk.models.dashboard import Panel
 
 from grafana.boards.run.queries import (
+    IS_TOO_SHORT,
     RUN,
+    TOO_SHORT,
     TRAIN_ACCURACY,
     TRAIN_LOSS,
     VAL_ACCURACY,
@@ -17,8 +19,8 @@ from grafana.boards.run.queries import (
     until_end,
 )
 from grafana.graphs import against, lines
-from grafana.panels import CURVE_COLOURS, Overrides, band
-from grafana.queries import RECORDED_INTERVAL, by, history, recorded
+from grafana.panels import CURVE_COLOURS, Overrides, band, fixed
+from grafana.queries import RECORDED_INTERVAL, by, called, history, recorded
 from grafana.transformations import over
 from mlbench import names
 
@@ -62,17 +64,21 @@ def _by_step(title: str, description: str, by_name: Mapping[str, str], metrics: 
         f'max by (run_id) (mlbench_run_metric{{{RUN},metric="{names.STEP}"}})'
         f' and on (run_id) mlbench_run_metric{{{RUN},metric=~"{metrics}"}}'
     )
+    # It has no words of its own where there is nothing to draw: the legend says them.
+    too_short = f"({IS_TOO_SHORT}) * 0"
+    values = " or ".join(called("curve", name, expr) for name, expr in by_name.items())
+    drawn = f"{until_end(values)} or {called('curve', TOO_SHORT, too_short)}"
     return against(
         title,
-        f"{description} Empty in a range that the run is too short for: open “Whole run”.",
-        history("step", until_end(steps), RECORDED_INTERVAL),
-        *(history(name, until_end(expr), RECORDED_INTERVAL) for name, expr in by_name.items()),
+        description,
+        history("value", drawn, RECORDED_INTERVAL),
+        history("step", f"{until_end(steps)} or {too_short}", RECORDED_INTERVAL),
         x="step",
         unit="short",
         x_unit="none",
         width=12,
-        transformations=over("step", list(by_name)),
-        overrides=_LOOK,
+        transformations=over("step", "value", "curve", keep="lastNotNull"),
+        overrides={**_LOOK, TOO_SHORT: fixed("transparent") | {"custom.axisSoftMax": 1}},
     )
 
 

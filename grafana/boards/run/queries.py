@@ -73,7 +73,7 @@ def result_or_value(value: str, figure: str, labels: str = "run_id", selector: s
 
 _STARTED, _FINISHED = (f"{name}{{{RUN}}}" for name in (names.RUN_STARTED, names.RUN_FINISHED))
 # Such a run may lie between two points of a graph. In a range of its own it is as it is.
-_SHORT = (
+IS_TOO_SHORT: Final = (
     f"({by('run_id', ever(_FINISHED))} - on (run_id) {by('run_id', ever(_STARTED))}"
     " < 2 * $__interval_ms / 1000 < $__range_s / 4)"
     f" or on (run_id) ({by('run_id', ever(_STARTED))}"
@@ -88,12 +88,12 @@ def until_end(expr: str) -> str:
     It lasts for a step of the graph longer, so that each run of some steps has points.
     """
     ended = f"max by (run_id) ({_FINISHED}) < time() - $__interval_ms / 1000"
-    return f"({expr}) unless on (run_id) ({ended}) unless on (run_id) ({_SHORT})"
+    return f"({expr}) unless on (run_id) ({ended}) unless on (run_id) ({IS_TOO_SHORT})"
 
 
 def while_running(expr: str, label: str) -> str:
     """Draw series up to the end of the run; where it is too short, a ``label`` says that."""
-    return f"{until_end(expr)} or {called(label, TOO_SHORT, f'({_SHORT}) * NaN')}"
+    return f"{until_end(expr)} or {called(label, TOO_SHORT, f'({IS_TOO_SHORT}) * NaN')}"
 
 
 def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
