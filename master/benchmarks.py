@@ -226,6 +226,7 @@ BENCHMARKS = {
             "A small ResNet on scikit-learn's handwritten digits, to 97 % validation accuracy "
             "(light: 90 %).",
             rules={
+                "recipe": ("standard",),
                 "goal": (97.0, 90.0),
                 "epochs": (30,),
                 "batch_size": (128,),

@@ -507,6 +507,9 @@ class Machine(Record):
     """The distribution and its kernel."""
     architecture: str | None = None
     cpu_model: str | None = None
+    processor: Mapping[str, str] = field(default_factory=dict)
+    """More of it, as far as the kernel tells: generation, clock, governor, turbo, smt, caches,
+    numa_nodes, hypervisor."""
     cpus: int | None = None
     """Cores that the worker may run on."""
     cpu_limit: float | None = None

@@ -31,6 +31,8 @@ PROCESSES = "processes_per_worker"
 BENCHMARK, IMAGE, COMMAND = "benchmark", "image", "command"
 WORKING_DIR = "working_dir"
 SEED = "seed"
+# Begins the names of what is known of processors.
+CPU_FACT = "cpu_"
 
 # Runs that differ in one of these are not comparable.
 _BREAKING = (GOAL, DATA, BATCH_SIZE)
@@ -51,7 +53,8 @@ _NOT_LEARNED = frozenset(
         *SHAPE,
         *_MEANS,
         *("cpu", "gpus", "gpu_driver", "device_name", "channels_last", "compile"),
-        *("python", "torch", "mlbench", "git_commit", "git_dirty", "jax", "tensorflow"),
+        *("os", "python", "torch", "numpy", "jax", "tensorflow", "blas"),
+        *("mlbench", "git_commit", "git_dirty"),
         *(
             "origin",
             "division",
@@ -152,7 +155,7 @@ def find_differences(
 
 
 def _is_learned(name: str) -> bool:
-    return name not in _NOT_LEARNED
+    return name not in _NOT_LEARNED and not name.startswith(CPU_FACT)
 
 
 def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[Difference]:

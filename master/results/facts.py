@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from master.models import Run
@@ -17,6 +18,11 @@ _ANY = "any"
 _NONE = "none"
 _HERE, _ELSEWHERE = "here", "elsewhere"
 
+
+def _package(name: str, machine: Machine) -> Any:
+    return (machine.get("packages") or {}).get(name)
+
+
 _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
     "cpu": lambda machine: machine.get("cpu_model"),
     "cpus": lambda machine: machine.get("cpus"),
@@ -24,8 +30,9 @@ _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
     "memory_limit": lambda machine: machine.get("memory_limit_bytes"),
     "gpus": lambda machine: machine.get("gpus"),
     "gpu_driver": lambda machine: machine.get("gpu_driver"),
+    "os": lambda machine: machine.get("os"),
     "python": lambda machine: machine.get("python"),
-    "torch": lambda machine: (machine.get("packages") or {}).get("torch"),
+    **{name: partial(_package, name) for name in ("torch", "numpy", "jax", "tensorflow")},
     "mlbench": lambda machine: machine.get("mlbench"),
     "git_commit": lambda machine: (machine.get("git") or {}).get("commit"),
     "git_dirty": lambda machine: (machine.get("git") or {}).get("dirty"),
@@ -72,9 +79,17 @@ def facts_of(
         "run_all_nodes": run.run_all_nodes,
         "oversubscribed": _oversubscribed(cores),
         **{name: _common(map(get, machines)) for name, get in _OF_MACHINES.items()},
+        **_of_processors(machines),
     }
     settings = {name: to_text(one) for name, one in settings.items() if known.get(name) is None}
     return {name: to_text(one) for name, one in (known | settings).items() if one is not None}
+
+
+def _of_processors(machines: Sequence[Machine]) -> dict[str, str | None]:
+    """Return what is known of the processors beside their model, such as ``cpu_caches``."""
+    stated = [machine.get("processor") or {} for machine in machines]
+    names = dict.fromkeys(name for one in stated for name in one)
+    return {f"{compare.CPU_FACT}{name}": _common(one.get(name) for one in stated) for name in names}
 
 
 def _settings(run: Run) -> dict[str, Any]:

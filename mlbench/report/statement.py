@@ -176,6 +176,7 @@ def machine_text(machine: Machine) -> str:
 def _machine_parts(machine: Machine) -> Iterable[str]:
     if machine.cpu_model:
         yield machine.cpu_model
+    yield from (f"{name.replace('_', ' ')} {fact}" for name, fact in machine.processor.items())
     if machine.cpus:
         limit = machine.cpu_limit
         cores = "1 core" if machine.cpus == 1 else f"{machine.cpus} cores"

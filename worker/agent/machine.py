@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import os
 import platform
-import re
 import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,8 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from mlbench.records import Machine
 from mlbench.shaping import Shaping, default_interface
-
-_CPU_MODEL = re.compile(r"(?:model name|cpu)\s*:\s*(.*\S)")
+from worker.agent.processor import read_model, read_processor
 
 # From linux/netlink.h, linux/rtnetlink.h and linux/pkt_sched.h, in the machine's byte order.
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
@@ -58,7 +56,8 @@ def read_machine(root: Path = Path("/"), shaping: Shaping | None = None) -> Mach
         hostname=platform.node(),
         os=_os(),
         architecture=platform.machine(),
-        cpu_model=_cpu_model(root),
+        cpu_model=read_model(root),
+        processor=read_processor(root),
         cpus=len(os.sched_getaffinity(0)),
         cpu_limit=cpu_limit(root),
         bandwidth_limit=shaping.max_bandwidth,
@@ -74,14 +73,6 @@ def _os() -> str:
     with contextlib.suppress(OSError):
         return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {kernel}"
     return kernel
-
-
-def _cpu_model(root: Path) -> str | None:
-    """Return the first core's model, where the kernel tells it, as on x86 and POWER."""
-    with contextlib.suppress(OSError), (root / "proc/cpuinfo").open(errors="replace") as lines:
-        # Not in full: with hundreds of cores that takes a while.
-        return next((found[1] for line in lines if (found := _CPU_MODEL.match(line))), None)
-    return None
 
 
 def cpu_limit(root: Path = Path("/")) -> float | None:

@@ -5,6 +5,7 @@ Whatever lets the ranks communicate raises a WorldError when a peer is gone or d
 
 import ctypes
 import os
+import re
 import shutil
 import socket
 import threading
@@ -29,6 +30,7 @@ _LOOK_SECONDS = 0.2
 # A lost peer's process may still be ending: who ends first is named as the rank that failed.
 _LATER_SECONDS = 2.0
 _PIECE = 32 * 1024  # values of a message to a neighbour
+_BLAS = re.compile(r"BLAS_INFO=(\w+)")
 _CPU = torch.device("cpu")
 
 T = TypeVar("T")
@@ -261,6 +263,7 @@ class Execution:
             "device_name": name,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
+            "blas": next(iter(_BLAS.findall(torch.__config__.show())), "none"),
         }
 
     @property
