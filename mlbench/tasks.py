@@ -39,9 +39,17 @@ _OF_RECIPE: dict[str, dict[str, Any]] = {
     "mlbench-2020": {"learning_rate": 0.02},
     "one-cycle": {"learning_rate": 0.2, "epochs": 8},
 }
-# Of each exchange, the learning rate and momentum that reach 90 % in the fewest epochs, on seeds that
-# nothing else uses: `python -m benchmarks.run exchange_tuning`.
-_TUNED: dict[str, tuple[float, float]] = {}
+# Learning rate and momentum of each exchange: what benchmarks/exchange_tuning.py found.
+_TUNED: dict[str, tuple[float, float]] = {
+    "ddp": (0.02, 0.9),
+    "local-sgd": (0.02, 0.9),
+    "decentralized": (0.02, 0.9),
+    "choco": (0.02, 0.9),
+    "signsgd": (0.1, 0.0),
+    "topk": (0.1, 0.0),
+    "powersgd": (0.01, 0.9),
+    "qsgd": (0.02, 0.9),
+}
 # What the size of an AWD-LSTM implies.
 _OF_SIZE = ("goal", "epochs", "batch_size")
 # PyTorch knows no MPI type for them.

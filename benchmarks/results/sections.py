@@ -123,14 +123,15 @@ SECTIONS = (
         "exchanges",
         "Eight algorithms over five bandwidths",
         "The ways in which two workers can exchange what they have learned, by the bandwidth in "
-        "Mbit/s that each may send, to the light goal of 90 %; without momentum, which error "
-        "feedback does not go with.",
+        "Mbit/s that each may send, to the light goal of 90 %. Each has the learning rate and the "
+        "momentum that a small search found for it, on other seeds "
+        "(`benchmarks/exchange_tuning.py`). Up to 3 kB pass at once, whatever the bandwidth.",
         (
             Bench(
                 "results-exchanges",
-                "digits --light --workers 2 --repeats 3 --set momentum=0 --set learning_rate=0.1 "
+                "digits --light --workers 2 --repeats 5 --set recipe=tuned "
                 f"--sweep exchange={_EXCHANGES} --sweep bandwidth=5,20,80,320,999",
-                90,
+                60,
             ),
         ),
         (of_report("Time to accuracy by", "Crossings", "Performance profiles"),),
