@@ -57,7 +57,7 @@ chart: install ## check the Helm chart: Helm 3 and 4, Kubernetes' schemas, Prome
 bench: install ## measure what the documentation claims
 	@$(BIN)/python -m benchmarks.run
 
-ARCHIVES ?= archives
+ARCHIVES ?= docs/archives
 
 results: install ## write docs/results.md and its pictures from the archives of runs in ARCHIVES=folder
 	@$(BIN)/python -m benchmarks.results --archives "$(ARCHIVES)" page

@@ -32,7 +32,8 @@ ADDED = "added.json"
 """Of what was posted after the run's end: how many samples, when they came, and for which run."""
 
 _SAMPLES, _DIGESTS = "samples.parquet", "digests.json"
-_DIGEST_BYTES = 64
+DIGEST_BYTES = 64
+"""Of the digest at the end of a file, as hexadecimal digits."""
 _GROUP_ROWS = 1 << 16
 _LOCAL_HEADER = struct.Struct("<26xHH")
 
@@ -148,10 +149,15 @@ def write(
             listed = [[*astuple(name), *astuple(one)] for name, one in sealed.items()]
             index = {"format": FORMAT, "members": digests, "series": listed}
             archive.writestr(zipfile.ZipInfo(_DIGESTS), json.dumps(index))
-            archive.comment = b"0" * _DIGEST_BYTES
-        digest = _digest_before_comment(file)
-        file.seek(-_DIGEST_BYTES, io.SEEK_END)
-        file.write(digest.encode())
+            archive.comment = b"0" * DIGEST_BYTES
+        return put_digest(file)
+
+
+def put_digest(file: BinaryIO) -> str:
+    """Replace the comment at the end of a zip file by the SHA-256 of what comes before it."""
+    digest = digest_before_comment(file)
+    file.seek(-DIGEST_BYTES, io.SEEK_END)
+    file.write(digest.encode())
     return digest
 
 
@@ -166,8 +172,9 @@ def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _digest_before_comment(file: BinaryIO) -> str:
-    left = file.seek(0, io.SEEK_END) - _DIGEST_BYTES
+def digest_before_comment(file: BinaryIO) -> str:
+    """Return the SHA-256 of a file without its last bytes, which are for the digest."""
+    left = file.seek(0, io.SEEK_END) - DIGEST_BYTES
     file.seek(0)
     digest = hashlib.sha256()
     while left > 0 and (data := file.read(min(left, 1 << 20))):
@@ -318,7 +325,7 @@ class Archive:
         """Compare all digests; return what differs, a sentence each."""
         found = [f"{name} is damaged" for name in self._members if self._differs(name)]
         found += [f"series {name} is damaged" for name in self.series if self._series_differs(name)]
-        if not found and _digest_before_comment(self._file) != self.digest:
+        if not found and digest_before_comment(self._file) != self.digest:
             return ["the file is damaged, outside of what was read from it"]
         return found
 

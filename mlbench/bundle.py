@@ -1,36 +1,110 @@
-"""Several archives in one file, such as those of a set: a zip file that holds them as they are."""
+"""Several archives in one file, such as those of a set: a zip file that holds them as they are.
+
+``set.json`` has the set with its ledger, and the SHA-256 of each archive; the zip file's comment is
+the SHA-256 of all that comes before it, as in an archive.
+"""
 
 import json
 import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from mlbench.archive import SUFFIX, ArchiveError
+from mlbench.archive import (
+    DIGEST_BYTES,
+    SUFFIX,
+    ArchiveError,
+    digest_before_comment,
+    opened,
+    put_digest,
+)
+from mlbench.records import RunSet
 
 _SET = "set.json"
+_DIGESTS = "archives"
+"""In ``set.json``: the digest of each archive, by its run's id."""
 
 
-def write(target: BinaryIO, archives: Sequence[Path], about: Mapping[str, Any]) -> None:
-    """Write a file that holds these archives, and what the set is that they are of."""
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as bundle:
-        bundle.writestr(_SET, json.dumps(about))
-        for file in archives:
-            bundle.write(file, file.name)
+def write(target: Path, archives: Mapping[int, Path], found: RunSet) -> None:
+    """Write a file that holds the archives of a set's runs, by the runs' ids."""
+    digests = {}
+    for run_id, file in archives.items():
+        with opened(file) as archive:
+            digests[run_id] = archive.digest
+    with target.open("w+b") as content:
+        with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as bundle:
+            bundle.writestr(_SET, json.dumps({"set": found.to_fields(), _DIGESTS: digests}))
+            for one in archives.values():
+                bundle.write(one, one.name)
+            bundle.comment = b"0" * DIGEST_BYTES
+        put_digest(content)
 
 
-def about(file: Path) -> Any:
+def read_set(file: Path) -> RunSet | None:
+    """Return the set of a file; None for an archive.
+
+    Raises:
+        ArchiveError: it is malformed.
+    """
+    told = _about(file)
+    try:
+        return RunSet.from_fields(told["set"]) if told else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArchiveError(f"{file}: its set: {error}") from None
+
+
+def digest(file: Path) -> str:
+    """Return the SHA-256 of a set's file, as it says itself."""
+    with zipfile.ZipFile(file) as bundle:
+        return bundle.comment.decode(errors="replace")
+
+
+def check(file: Path, archives: Sequence[Path]) -> list[str]:
+    """Check a set's file, given the archives in it; return what is wrong, a sentence each.
+
+    That nothing in it has changed, and that each run of the ledger that is not deleted is there.
+    """
+    told, found = _about(file), read_set(file)
+    if told is None or found is None:
+        return [f"{file} has no set"]
+    with file.open("rb") as content:
+        if digest_before_comment(content) != digest(file):
+            return ["the set's file has changed since it was written, or is of an earlier version"]
+    listed = {str(run_id): digest for run_id, digest in told.get(_DIGESTS, {}).items()}
+    there = []
+    for one in archives:
+        with opened(one) as archive:
+            there.append(archive.digest)
+    problems = [
+        f"the archive of run {run_id} is missing, or another one"
+        for run_id, digest in listed.items()
+        if digest not in there
+    ]
+    trials = [trial for place in found.places for trial in place.trials]
+    problems += [
+        f"run {trial.run_id} of place {trial.place} has no archive"
+        for trial in trials
+        if not trial.deleted and not trial.active and str(trial.run_id) not in listed
+    ]
+    if len(there) != len(listed):
+        problems.append(f"it has {len(there)} archives, and lists {len(listed)}")
+    return problems
+
+
+def _about(file: Path) -> Any:
     """Return what is said of a file's set; None for an archive.
 
     Raises:
-        ArchiveError: it is not JSON.
+        ArchiveError: it cannot be read.
     """
-    with zipfile.ZipFile(file) as bundle:
-        try:
+    try:
+        with zipfile.ZipFile(file) as bundle:
             return json.loads(bundle.read(_SET)) if _SET in bundle.namelist() else None
-        except (ValueError, zipfile.BadZipFile) as error:
-            raise ArchiveError(f"{file}: {_SET}: {error}") from None
+    except OSError as error:
+        raise ArchiveError(f"{file} cannot be read: {error.strerror or error}") from None
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise ArchiveError(f"{file} is no archive, or a damaged one: {error}") from None
 
 
 def archives_in(file: Path, folder: Path) -> list[Path]:

@@ -3,6 +3,8 @@
 The attributes are the JSON's, in its order. ``mlbench.results`` has the records of results.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self, TypedDict
@@ -174,9 +176,14 @@ class Origin(Record):
     run_id: int
     """Its id there."""
     imported_at: Time
+    set_name: str | None = None
+    """The benchmark set that it was run for there, if it was."""
+    place: int | None = None
+    """Its place in that set."""
 
     def __str__(self) -> str:
-        return f"run {self.run_id} of {self.installation or 'another installation'}"
+        where = self.installation or "another installation"
+        return f"run {self.run_id} of {where}{f', set {self.set_name}' if self.set_name else ''}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -423,6 +430,14 @@ class RunSet(Record):
     places: tuple[SetPlace, ...]
     text: str
     """What became of it so far, in words."""
+
+    @property
+    def plan_sha256(self) -> str:
+        """The SHA-256 of what was registered: whoever has it can tell that it was not changed."""
+        places = [[one.num_workers, one.seed, dict(one.swept)] for one in self.places]
+        plan = [self.name, self.official, self.until_percent, dict(self.order), places]
+        text = json.dumps(plan, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def counted(self) -> list[int]:

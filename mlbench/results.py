@@ -14,6 +14,10 @@ from mlbench.records import Disturbance, Division, Goal, Record
 DEFAULT_AFTER_SECONDS = 7200.0
 
 
+FEWEST_LOOKED_AT = 5
+"""Runs of a group from which on a set may end early."""
+
+
 @dataclass(frozen=True)
 class TimeToAccuracy(Record):
     """When the target was reached first."""
@@ -224,7 +228,10 @@ class Evidence(Record):
     """
 
     p: float
-    """Of a two-sided Mann-Whitney test: how often equal runs would differ as much."""
+    """Of a two-sided test: how often equal runs would differ as much.
+
+    If several groups are judged at once, it is corrected by Holm's method.
+    """
     distinguishable: bool
     """Whether that is less than 0.05."""
     detectable: float | None
@@ -233,13 +240,18 @@ class Evidence(Record):
     None where the spread is not known.
     """
     runs_needed: int | None
-    """How many runs of each group would show the difference seen, in four of five cases."""
+    """How many runs of each group would show the difference seen, if it were the true one, in four
+    of five cases."""
     text: str
     """The same in words."""
     than: str = ""
     """In what the other group differs, such as ``1 worker`` or ``exchange flat``."""
     times_as_fast: float | None = None
     """By their means; None where one has none."""
+    test: Literal["Mann-Whitney", "paired t"] = "Mann-Whitney"
+    """Paired, of the logarithms, where both groups had the same seeds."""
+    can_tell: bool = True
+    """Whether so few runs can differ significantly at all."""
 
 
 @dataclass(frozen=True)
@@ -323,6 +335,27 @@ class Group(Record):
     swept: Mapping[str, str] = field(default_factory=dict)
     """The values of what is swept, if all runs that are compared sweep the same; else empty."""
     bytes_sent_per_step: Summary | None = None
+    speedup_low: float | None = None
+    """The speed-up is between this and the next, with 95 % confidence (Welch's t of the
+    logarithms); so are the others. None where a group has one run, or one missed the goal."""
+    speedup_high: float | None = None
+    efficiency_low: float | None = None
+    efficiency_high: float | None = None
+    throughput_speedup_low: float | None = None
+    throughput_speedup_high: float | None = None
+    throughput_efficiency_low: float | None = None
+    throughput_efficiency_high: float | None = None
+
+    def is_known(self, percent: float) -> bool:
+        """Check if the mean time to accuracy, or the throughput, is known to within so much.
+
+        Of fewer runs than five it is not, however much they agree: that may be by chance.
+        """
+        found = self.training_seconds_to_accuracy or self.samples_per_second
+        if found is None or found.mean is None or found.mean_low is None or found.mean_high is None:
+            return False
+        narrow = (found.mean_high - found.mean_low) / 2 <= percent / 100 * found.mean
+        return narrow and len(self.run_ids) >= FEWEST_LOOKED_AT
 
 
 @dataclass(frozen=True)
@@ -461,3 +494,5 @@ class Comparison(Record):
     """None where the runs do not all sweep the same, or only one value of it is compared."""
     frontier: Frontier | None = None
     """Of a sweep over bandwidth and what tells algorithms apart; None for others."""
+    caution: str = ""
+    """That some groups have too few runs to be told apart, however much they differ; or empty."""

@@ -22,9 +22,9 @@ def main() -> None:
     parser.add_argument(
         "--archives",
         type=Path,
-        default=_ROOT / "archives",
+        default=_ROOT / "docs" / "archives",
         metavar="FOLDER",
-        help="where the archives of the sets lie; archives/ here by default",
+        help="where the archives of the sets lie; docs/archives by default, which is published",
     )
     commands = parser.add_subparsers(dest="command", metavar="list|measure|page")
     commands.add_parser("list", help="say what there is, and what lacks archives (the default)")
@@ -64,7 +64,8 @@ def _list(sections: Sequence[Section], archives: Path) -> None:
 def _state(file: Path) -> str:
     """Say what became of the set of a file."""
     try:
-        return str(bundle.about(file)["set"]["text"])
+        found = bundle.read_set(file)
+        return found.text if found else "it is of no set"
     except (ArchiveError, OSError, TypeError, zipfile.BadZipFile):
         return f"{file} is no export of a set"
 

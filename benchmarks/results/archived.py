@@ -1,19 +1,16 @@
 """What was measured: benchmark sets, computed from the archives of their runs and nothing else."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.results.measuring import Bench
-from master.archives.verifying import recompute
-from master.models import Rank, Run
-from master.results.compare import compare
-from master.results.facts import facts_of
-from master.results.query import ResultQuery, machines_of
+from master.archives.comparing import compare_archives
+from master.results.query import ResultQuery
 from mlbench import bundle, records
-from mlbench.archive import ROWS, RUN, Archive, ArchiveError, opened
+from mlbench.archive import RUN, ArchiveError, opened
 from mlbench.records import Goal, Manifest, RunSet
 from mlbench.results import Comparison
 
@@ -29,10 +26,19 @@ class Measured:
     runs: tuple[records.Run, ...]
     manifests: tuple[Manifest, ...]
     files: tuple[Path, ...]
+    file: Path
+    """All of them in one, as it is published."""
+    digest: str
+    """Of that file, as it says itself."""
+
+    @property
+    def plan(self) -> str:
+        """The SHA-256 of what was registered before the first run."""
+        return self.found.plan_sha256
 
     def judged_by(self, goal: Goal) -> Comparison:
         """Return the comparison by another goal."""
-        return _compare(self.files, self.found, ResultQuery(target=goal))
+        return compare_archives(self.files, self.found, ResultQuery(target=goal))
 
 
 @contextmanager
@@ -44,18 +50,21 @@ def read(bench: Bench, file: Path) -> Iterator[Measured]:
     """
     with TemporaryDirectory() as folder:
         files = tuple(bundle.archives_in(file, Path(folder)))
-        about = bundle.about(file)
-        if about is None or about["set"]["name"] != bench.name:
+        found = bundle.read_set(file)
+        if found is None or found.name != bench.name:
             raise ArchiveError(f"{file} is no export of the set {bench.name}")
-        found = RunSet.from_fields(about["set"])
-        documents = [_checked(one) for one in files]
+        if problems := bundle.check(file, files):
+            raise ArchiveError(f"{file}: {'; '.join(problems)}")
+        documents = [one for one in map(_checked, files) if one["run"]["id"] in found.counted]
         yield Measured(
             bench,
             found,
-            _compare(files, found, ResultQuery()),
+            compare_archives(files, found),
             tuple(records.Run.from_fields(one["run"]) for one in documents),
             tuple(Manifest.from_fields(one["manifest"]) for one in documents),
             files,
+            file,
+            bundle.digest(file),
         )
 
 
@@ -65,23 +74,3 @@ def _checked(file: Path) -> dict[str, dict[str, object]]:
             raise ArchiveError(f"{file}: {'; '.join(damaged)}")
         document: dict[str, dict[str, object]] = archive.document(RUN)
         return document
-
-
-def _compare(files: Sequence[Path], found: RunSet, query: ResultQuery) -> Comparison:
-    results, facts = [], {}
-    for file in files:
-        with opened(file) as archive:
-            run, ranks = _rows(archive)
-            result = recompute(archive, query)
-        cores = [rank.assignment.get("cpus", []) for rank in ranks]
-        results.append(result)
-        facts[run.id] = facts_of(run, result, machines_of(ranks), cores)
-    return compare(results, facts, [found])
-
-
-def _rows(archive: Archive) -> tuple[Run, list[Rank]]:
-    """Return a run with the ranks of its latest attempt."""
-    rows = archive.document(ROWS)
-    run, ranks = Run(**rows["run"][0]), [Rank(**row) for row in rows["rank"]]
-    latest = [rank for rank in ranks if rank.attempt == run.attempt]
-    return run, sorted(latest, key=lambda rank: rank.rank)

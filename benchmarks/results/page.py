@@ -83,9 +83,12 @@ def _set(measured: Measured) -> Iterator[str]:
     told += f" with the {'seeds' if seeds[1:] else 'seed'} {_ranges(seeds)}" if seeds else ""
     told += f", {days[0]}" if len(days) == 1 else f", {days[0]} to {days[-1]}"
     yield f"{told}. The set: {escape(measured.found.text)}."
+    link = f"[The archives of all of them](archives/{measured.file.name})"
+    yield f"{link}, SHA-256 `{measured.digest}`; the plan, registered first: `{measured.plan}`."
     if said.sentence:
         yield f"**{escape(said.sentence)}**"
-    yield from filter(None, [markdown_list([*said.reasons, *said.departures])])
+    said_first = [*filter(None, [measured.comparison.caution]), *said.reasons, *said.departures]
+    yield from filter(None, [markdown_list(said_first)])
     if said.disturbed:
         runs = sum(bool(result.disturbed) for result in measured.comparison.results)
         yield _details(f"What disturbed {runs} of the {count} runs", said.disturbed)

@@ -103,6 +103,7 @@ def _store(archive: Archive) -> tuple[Run, bool]:
     with exclusive(STATE):
         known = Run.get_or_none(Run.job_id == row["job_id"])
         if known is not None:
+            _check_same(known, archive)
             return known, False
         run = Run(**_columns(Run, row), settled_at=time.time(), sealed_at=time.time())
         if not NAME.fullmatch(run.name) or len(run.name) > LONGEST_NAME:
@@ -114,6 +115,8 @@ def _store(archive: Archive) -> tuple[Run, bool]:
             "installation": str(told.get("installation", ""))[:_LONGEST_ORIGIN],
             "run_id": int(row["id"]),
             "imported_at": time.time(),
+            # Of its set there, which this installation knows nothing else of.
+            **{name: row[name] for name in ("set_name", "place") if row.get(name) is not None},
         }
         run.save(force_insert=True)
         for rank in rows["rank"]:
@@ -123,6 +126,21 @@ def _store(archive: Archive) -> tuple[Run, bool]:
         Manifest.from_fields(manifest.build(run).to_fields())
         events.events_of(run)
     return run, True
+
+
+def _check_same(known: Run, archive: Archive) -> None:
+    """Make sure that a run that is here has this archive, not another one.
+
+    Raises:
+        BadFieldError: it has another one: one of the two was changed.
+    """
+    if known.archive_sha256 and known.archive_sha256 != archive.digest:
+        raise BadFieldError(
+            "body",
+            f"this run is here already as run {known.id}, with another archive (SHA-256 "
+            f"{known.archive_sha256}, and of this file {archive.digest}): one of them was "
+            "changed, or sealed anew; ask who ran it which is right, and delete the other",
+        )
 
 
 def _columns(table: Any, row: Mapping[str, Any]) -> dict[str, Any]:

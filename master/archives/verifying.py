@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from master import runs
+from master.archives.agreement import contradictions
 from master.archives.contents import to_piece
 from master.bell import ring
 from master.models import Rank, Run, run_owner
@@ -39,9 +40,14 @@ _SERIES = 100
 def check(archive: Archive) -> list[str]:
     """Check an archive by itself; return what is wrong, a sentence each.
 
-    Its digests, that no sample is missing, and that the samples give the result that it states.
+    Its digests, that no sample is missing, that the samples give the result that it states, and
+    that clocks, dates and the task's own words do not contradict each other.
     """
-    return archive.check() or _check_counts(archive) + _check_result(archive)
+    return archive.check() or [
+        *_check_counts(archive),
+        *_check_result(archive),
+        *contradictions(archive),
+    ]
 
 
 def recompute(archive: Archive, query: ResultQuery) -> Result:

@@ -51,6 +51,10 @@ def _words(measured: Disturbance) -> str:
         text += f" (top: {', '.join(named)})"
     if measured.stolen_seconds and measured.stolen_seconds > DISTURBED_SHARE * seconds:
         text += f"; its cores were stolen {_percent(measured.stolen_seconds / seconds)} of the time"
+    blocked = measured.node_pressure_seconds.get("io", 0.0)
+    # Whose it was is not known, so that it is told and not judged.
+    if blocked > DISTURBED_SHARE * seconds:
+        text += f"; on its machine, programs waited for disks {_percent(blocked / seconds)} of it"
     return text
 
 

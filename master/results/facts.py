@@ -7,7 +7,7 @@ from typing import Any
 
 from master.models import Run
 from master.recording.samples import spell
-from master.results import compare
+from master.results import differences as names
 from mlbench.records import Goal
 from mlbench.results import Result
 
@@ -40,7 +40,7 @@ _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
 # Stated by another name, and meant to differ.
 _LEFT_OUT = ("goal", "seed")
 # Every run has these, so None means that they are not known.
-_KNOWN_OR_NOT = (compare.DATA, compare.DATA_CHECKSUM, compare.BATCH_SIZE)
+_KNOWN_OR_NOT = (names.DATA, names.DATA_CHECKSUM, names.BATCH_SIZE)
 
 
 def facts_of(
@@ -56,22 +56,22 @@ def facts_of(
     """
     settings = _settings(run)
     known = {
-        compare.GOAL: _goal(result.target),
-        compare.DATA: settings.get(compare.DATA, settings.get("dataset")),
-        compare.NUM_WORKERS: run.num_workers,
-        compare.PROCESSES: f"{run.world_size / run.num_workers:g}",
-        compare.NUM_CPUS: _ANY if run.num_cpus is None else f"{run.num_cpus:g}",
-        compare.MAX_BANDWIDTH: _ANY if run.max_bandwidth is None else f"{run.max_bandwidth:g}",
-        compare.LATENCY: _NONE if run.latency_ms is None else f"{run.latency_ms:g}",
-        compare.LOSS: _NONE if run.loss_percent is None else f"{run.loss_percent:g}",
-        compare.BENCHMARK: run.benchmark or _NONE,
-        compare.IMAGE: run.image or _NONE,
-        compare.COMMAND: " ".join([run.command, *run.command_flags]) if run.command else _NONE,
-        compare.WORKING_DIR: run.working_dir or _NONE,
+        names.GOAL: _goal(result.target),
+        names.DATA: settings.get(names.DATA, settings.get("dataset")),
+        names.NUM_WORKERS: run.num_workers,
+        names.PROCESSES: f"{run.world_size / run.num_workers:g}",
+        names.NUM_CPUS: _ANY if run.num_cpus is None else f"{run.num_cpus:g}",
+        names.MAX_BANDWIDTH: _ANY if run.max_bandwidth is None else f"{run.max_bandwidth:g}",
+        names.LATENCY: _NONE if run.latency_ms is None else f"{run.latency_ms:g}",
+        names.LOSS: _NONE if run.loss_percent is None else f"{run.loss_percent:g}",
+        names.BENCHMARK: run.benchmark or _NONE,
+        names.IMAGE: run.image or _NONE,
+        names.COMMAND: " ".join([run.command, *run.command_flags]) if run.command else _NONE,
+        names.WORKING_DIR: run.working_dir or _NONE,
         "origin": run.origin["installation"] or _ELSEWHERE if run.origin else _HERE,
         "division": result.division,
-        compare.SEED: run.seed,
-        compare.OWN_GOAL: _goal(Goal(**run.goal)) if run.goal else None,
+        names.SEED: run.seed,
+        names.OWN_GOAL: _goal(Goal(**run.goal)) if run.goal else None,
         "deadline_seconds": _NONE if run.deadline_seconds is None else run.deadline_seconds,
         # Keeping checkpoints takes time.
         "max_restarts": run.max_restarts,
@@ -88,8 +88,8 @@ def facts_of(
 def _of_processors(machines: Sequence[Machine]) -> dict[str, str | None]:
     """Return what is known of the processors beside their model, such as ``cpu_caches``."""
     stated = [machine.get("processor") or {} for machine in machines]
-    names = dict.fromkeys(name for one in stated for name in one)
-    return {f"{compare.CPU_FACT}{name}": _common(one.get(name) for one in stated) for name in names}
+    known = dict.fromkeys(name for one in stated for name in one)
+    return {f"{names.CPU_FACT}{name}": _common(one.get(name) for one in stated) for name in known}
 
 
 def _settings(run: Run) -> dict[str, Any]:

@@ -29,14 +29,18 @@ def ratio(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
 
 
-def of_figures(figures: Iterable[float | None]) -> Summary | None:
+def of_figures(
+    figures: Iterable[float | None], confidence: float = intervals.CONFIDENCE
+) -> Summary | None:
     """Summarize a figure of each run; runs without it do not count."""
-    return _summarize(known(figures))
+    return _summarize(known(figures), confidence)
 
 
-def of_times(seconds: Iterable[float | None]) -> Summary | None:
+def of_times(
+    seconds: Iterable[float | None], confidence: float = intervals.CONFIDENCE
+) -> Summary | None:
     """Summarize times to accuracy; runs without one count as the slowest."""
-    return _summarize(missed_as_slowest(seconds))
+    return _summarize(missed_as_slowest(seconds), confidence)
 
 
 def mean_of_times(seconds: Iterable[float | None]) -> float:
@@ -54,7 +58,7 @@ def missed_as_slowest(seconds: Iterable[float | None]) -> list[float]:
     return [math.inf if one is None else one for one in seconds]
 
 
-def _summarize(figures: Sequence[float]) -> Summary | None:
+def _summarize(figures: Sequence[float], confidence: float) -> Summary | None:
     """Summarize figures; infinite ones count in the ranking alone."""
     ranked = sorted(figures)
     had = [one for one in ranked if math.isfinite(one)]
@@ -62,7 +66,8 @@ def _summarize(figures: Sequence[float]) -> Summary | None:
         return None
     counted = _counted(ranked)
     has_mean = math.isfinite(counted[-1])
-    low, high = intervals.of_mean(ranked) if has_mean and len(ranked) >= ENOUGH else (None, None)
+    has_interval = has_mean and len(ranked) >= ENOUGH
+    low, high = intervals.of_mean(ranked, confidence) if has_interval else (None, None)
     return Summary(
         count=len(had),
         mean=mean(counted) if has_mean else None,

@@ -117,9 +117,10 @@ def _in_short(evidence: Sequence[Evidence]) -> str:
     if len(evidence) <= _FEW:
         return ""
     differing = sum(one.distinguishable for one in evidence)
+    tests = " and ".join(sorted({one.test for one in evidence}))
     return (
         f"{differing} of {len(evidence)} groups differ from those that they are held against "
-        "(p < 0.05, Mann-Whitney; of equal ones, 1 in 20 would)"
+        f"(p < 0.05, {tests}, corrected for so many)"
     )
 
 

@@ -19,10 +19,11 @@ from mlbench.cli.sweep import plan_places, read_cores, read_sweeps
 from mlbench.client import ApiClient
 from mlbench.records import Benchmark, Info, Run, RunSet, SetPlace
 from mlbench.report import figures
-from mlbench.results import Group
+from mlbench.results import FEWEST_LOOKED_AT
 
 _REPEATS = 5
 _OFFICIAL_REPEATS = 10
+_MOST_REPEATS = 20  # with --until
 
 
 def bench(
@@ -33,14 +34,17 @@ def bench(
     ] = "1,2",
     repeats: Annotated[
         int | None,
-        typer.Option(min=1, help="Runs for each number of workers; 5, or 10 if official."),
+        typer.Option(
+            min=1,
+            help="Runs for each number of workers; 5, 10 if official, at most 20 with --until.",
+        ),
     ] = None,
     until: Annotated[
         float | None,
         typer.Option(
             parser=orders.read_percent,
             metavar="PERCENT",
-            help="Stop repeating once every mean is known to within so much, e.g. 5%.",
+            help="From five repeats on, stop once every mean is known to within so much, e.g. 5%.",
         ),
     ] = None,
     official: Annotated[
@@ -121,7 +125,9 @@ def bench(
             max_restarts=restarts,
             deadline_seconds=deadline,
         )
-        runs = repeats or (_OFFICIAL_REPEATS if official else _REPEATS)
+        runs = repeats or _usual_repeats(official=official, until=until)
+        if until is not None and runs <= FEWEST_LOOKED_AT:
+            raise UsageError(f"--until: may stop after {FEWEST_LOOKED_AT} repeats: order more")
         benchmark = benchmarks.get(code.benchmark)
         seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(runs)]
         places = plan_places(counts, seeds, sweeps)
@@ -134,8 +140,12 @@ def bench(
             until_percent=until,
             **order.fields(),
         )
+        found = registered.result().value
+        if not json:
+            told = f"set {found.name}: registered {found.created_at}, plan {found.plan_sha256}"
+            err.print(told, soft_wrap=True)
         try:
-            ended = _run_all(client, registered.result().value, queue=queue, quiet=json)
+            ended = _run_all(client, found, queue=queue, quiet=json)
         except KeyboardInterrupt:
             command = _command_to_go_on(set_name if name is None else None)
             err.print(f"interrupted: this run goes on; for the rest: {command}", soft_wrap=True)
@@ -191,7 +201,7 @@ def _run_all(client: ApiClient, found: RunSet, *, queue: bool, quiet: bool) -> R
         percent = found.until_percent
         is_whole = place.number % len(set(map(_kind, found.places))) == 0
         if percent is not None and is_whole and _are_known(client, found.counted, percent):
-            tell(f"every mean is known to within {percent:.3g}%")
+            tell(f"stopped early: every mean is known to within {percent:.3g}%")
             return found
     # Runs to stand in for disturbed ones may be left when each place has had one.
     while again := [one for one in found.places if one.is_open and one.finished]:
@@ -224,7 +234,7 @@ def _are_known(client: ApiClient, counted: Sequence[int], percent: float) -> boo
     if not counted:
         return False
     groups = client.compare(counted).result().value.groups
-    return all(is_known(group, percent) for group in groups)
+    return all(group.is_known(percent) for group in groups)
 
 
 def _command_to_go_on(name: str | None) -> str:
@@ -243,12 +253,10 @@ def read_workers(text: str) -> list[int]:
     return sorted({int(part) for part in text.split(",")})
 
 
-def is_known(group: Group, percent: float) -> bool:
-    """Check if a group's mean time to accuracy, or its throughput, has an interval as narrow."""
-    found = group.training_seconds_to_accuracy or group.samples_per_second
-    if found is None or found.mean is None or found.mean_low is None or found.mean_high is None:
-        return False
-    return (found.mean_high - found.mean_low) / 2 <= percent / 100 * found.mean
+def _usual_repeats(*, official: bool, until: float | None) -> int:
+    if until is not None:
+        return _MOST_REPEATS
+    return _OFFICIAL_REPEATS if official else _REPEATS
 
 
 def share_cores(info: Info, workers: int, wanted: float | None, *, oversubscribe: bool) -> float:

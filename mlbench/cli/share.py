@@ -5,15 +5,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlbench import bundle
+from mlbench import bundle, signature
 from mlbench.archive import SUFFIX, file_name
 from mlbench.cli.common import (
     JsonOption,
     UsageError,
+    ask_master,
     connected,
     errors_as_exit_codes,
     find_run,
@@ -26,6 +27,10 @@ from mlbench.distribution import how_to_install
 from mlbench.errors import ApiError
 from mlbench.home import replacing
 from mlbench.records import Run, RunSet
+from mlbench.results import Comparison
+
+if TYPE_CHECKING:
+    from mlbench.report.site import SetEntry
 
 FilesArgument = Annotated[
     list[Path], typer.Argument(metavar="FILE...", help="Files that `mlbench export` has written.")
@@ -41,6 +46,10 @@ def export(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help=f"By default NAME{SUFFIX}."),
     ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option("--sign", metavar="KEY", help="Sign the file with this SSH key: FILE.sig."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Write the archive of a run, or those of a set, to a file to take elsewhere."""
@@ -50,19 +59,23 @@ def export(
         files = [_download(client, run, Path(folder)) for run in runs]
         try:
             with replacing(target.resolve()) as file:
+                source = files[0]
                 if isinstance(found, RunSet):
-                    compared = client.compare(found.counted).result().value
-                    told = {"set": found.fields, "comparison": compared.fields}
-                    bundle.write(file, files, told)
-                else:
-                    with files[0].open("rb") as archive:
-                        shutil.copyfileobj(archive, file)
+                    source = Path(folder) / "set"
+                    archives = {run.id: one for run, one in zip(runs, files, strict=True)}
+                    bundle.write(source, archives, found)
+                with source.open("rb") as archive:
+                    shutil.copyfileobj(archive, file)
         except OSError as error:
             raise UsageError(f"-o {target}: {error.strerror or error}") from None
+        signed = signature.sign(target, key) if key else None
     if json:
-        print_json({"file": str(target), "runs": [run.id for run in runs]})
-    else:
-        out.print(f"{target}: {_count(len(runs))}", soft_wrap=True)
+        told = {"file": str(target), "runs": [run.id for run in runs]}
+        print_json(told | ({"signature": str(signed)} if signed else {}))
+        return
+    out.print(f"{target}: {_count(len(runs))}", soft_wrap=True)
+    if signed:
+        out.print(f"{signed}: its signature", soft_wrap=True)
 
 
 def import_(files: FilesArgument, json: JsonOption = False) -> None:
@@ -99,7 +112,7 @@ def publish(
             raise UsageError(f"needs {error.name}: {how_to_install('report')}") from None
         # By digest: the same archive twice is one result.
         entries = {entry.digest: entry for entry in map(site.read_entry, archives)}
-        sets = [found for file in files if (found := site.read_set(file))]
+        sets = [_read_set(file, found) for file in files if (found := bundle.read_set(file))]
         try:
             site.write([*entries.values()], sets, output)
         except OSError as error:
@@ -111,8 +124,16 @@ def publish(
         out.print(f"{page}: {_count(len(entries))}", soft_wrap=True)
 
 
+def _read_set(file: Path, found: RunSet) -> "SetEntry":
+    """Return a set with the comparison of its runs, computed anew from their archives."""
+    from mlbench.report.site import SetEntry  # noqa: PLC0415 - matplotlib takes a second to load
+
+    compared = Comparison.from_fields(ask_master("compare", file))
+    return SetEntry(file, found.name, found.created_at, found.text, compared)
+
+
 def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
-    """Return a run or a set, and its runs; those of a set are what counts of it."""
+    """Return a run or a set, and its runs: all that ended, also those that do not count."""
     try:
         run = find_run(client, wanted)
     except UsageError:
@@ -124,7 +145,9 @@ def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
             raise UsageError(f"there is neither a run nor a set {wanted!r}") from None
         if not found.counted:
             raise UsageError(f"set {wanted} has no run yet that counts") from None
-        return found, [client.get_run(run_id).result().value for run_id in found.counted]
+        trials = [trial for place in found.places for trial in place.trials]
+        ended = [one.run_id for one in trials if not one.deleted and not one.active]
+        return found, [client.get_run(run_id).result().value for run_id in ended]
     return run, [run]
 
 

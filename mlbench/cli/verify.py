@@ -1,23 +1,22 @@
-"""``mlbench verify``: whether an archive, and Prometheus, have all that a run has recorded."""
+"""``mlbench verify``: whether archives, and Prometheus, have all that runs have recorded."""
 
 import importlib.util
-import json as json_
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Annotated
 
 import typer
 
-from mlbench import names
+from mlbench import bundle, names, signature
 from mlbench.archive import RUN, Archive, opened
 from mlbench.cli.common import (
     FAILED,
     JsonOption,
     UsageError,
+    ask_master,
     connected,
     errors_as_exit_codes,
     find_run,
@@ -29,7 +28,8 @@ from mlbench.cli.common import (
 from mlbench.stack.services import find_prometheus
 
 WantedArgument = Annotated[
-    str, typer.Argument(metavar="RUN|FILE", help="Id or name of a run, or an archive.")
+    str,
+    typer.Argument(metavar="RUN|FILE", help="Id or name of a run, or a file of `mlbench export`."),
 ]
 RestoreOption = Annotated[
     bool,
@@ -47,26 +47,37 @@ BlocksOption = Annotated[
 ]
 
 
+SignersOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The file must be signed by one of these keys: a line `NAME KEYTYPE KEY` each.",
+    ),
+]
+
+
 def verify(
     wanted: WantedArgument,
     restore: RestoreOption = False,
     blocks: BlocksOption = None,
+    signers: SignersOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check the archive of a run: digests, counts, and the result that its samples give.
 
     A run's is compared with what Prometheus has, too. Exit code 1 if anything is wrong.
     """
-    file, added = Path(wanted), None
+    file, added, signer = Path(wanted), None, ""
     if file.is_file():
         if restore:
             raise typer.BadParameter("needs a run; --blocks takes a file", param_hint="--restore")
         with errors_as_exit_codes():
-            problems, restored = _check(file), 0
+            (problems, signer), restored = _check_signed(file, signers), 0
             if blocks and not problems:
                 restored = _write_blocks(file, blocks)
-    elif blocks:
-        raise typer.BadParameter(f"needs a file, and {wanted} is none", param_hint="--blocks")
+    elif blocks or signers:
+        option = "--blocks" if blocks else "--signers"
+        raise typer.BadParameter(f"needs a file, and {wanted} is none", param_hint=option)
     else:
         with connected() as client:
             run = find_run(client, wanted)
@@ -75,7 +86,7 @@ def verify(
         problems, restored, added = list(found.problems), found.restored, found.added
     if json:
         told = {"problems": problems, "restored": restored}
-        print_json(told | {"added": added.to_fields() if added else None})
+        print_json(told | {"added": added.to_fields() if added else None, "signed_by": signer})
     else:
         for problem in problems:
             warn(problem)
@@ -84,22 +95,45 @@ def verify(
         if added:
             when = f"{added.first_at} to {added.last_at}"
             out.print(f"no part of it: {added.samples:,} added after the end ({when})")
+        if signer:
+            out.print(f"signed by {signer}", soft_wrap=True)
         out.print("not verified" if problems else "verified: nothing is missing or damaged")
     if problems:
         raise typer.Exit(FAILED)
 
 
+def _check_signed(file: Path, signers: Path | None) -> tuple[list[str], str]:
+    """Check a file and its signature; return what is wrong, and who signed it, if anybody did."""
+    problems, signer = _check(file), ""
+    if signers or signature.signature_of(file).exists():
+        try:
+            signer = signature.check(file, signers)
+        except signature.SignatureError as error:
+            problems.append(str(error))
+    return problems, signer
+
+
 def _check(file: Path) -> list[str]:
-    """Check an archive by itself: with the result, where the master is installed to compute it."""
+    """Check an archive by itself, or a set's file and each archive in it."""
+    if bundle.read_set(file) is None:
+        return _check_archive(file)
+    with TemporaryDirectory() as folder:
+        archives = bundle.archives_in(file, Path(folder))
+        problems = bundle.check(file, archives)
+        return problems + [
+            f"archive {i}: {text}"
+            for i, one in enumerate(archives, 1)
+            for text in _check_archive(one)
+        ]
+
+
+def _check_archive(file: Path) -> list[str]:
+    """Check an archive: with the result, where the master is installed to compute it."""
     if importlib.util.find_spec("master") is None:
         warn("the result is not computed again, as the master is not installed here")
         with opened(file) as archive:
             return archive.check()
-    command = [sys.executable, "-m", "master.archives", str(file)]
-    checked = subprocess.run(command, capture_output=True, text=True, check=False)
-    if checked.returncode:
-        raise UsageError(f"{file} could not be checked: {checked.stderr.strip()[-500:]}")
-    problems: list[str] = json_.loads(checked.stdout)
+    problems: list[str] = ask_master("check", file)
     return problems
 
 

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mlbench import archive, bundle
+from mlbench import archive
 from mlbench.archive import ArchiveError
-from mlbench.records import Manifest, Run, RunSet
+from mlbench.records import Manifest, Run
 from mlbench.report import figures
 from mlbench.report.formats import Report, templates, to_html
 from mlbench.report.plots import plots
@@ -96,29 +96,13 @@ class SetEntry:
     text: str
     """What became of it, in words."""
     comparison: Comparison
-    """Of the runs that count, as the master computed it that exported them."""
+    """Of the runs that count, computed from their archives."""
 
     @property
     def stem(self) -> str:
         """The name of its files."""
         digest = hashlib.sha256(f"{self.name} {self.created_at}".encode()).hexdigest()
         return f"set-{_harmless(self.name)}-{digest[:_SHORT]}"
-
-
-def read_set(file: Path) -> SetEntry | None:
-    """Read the set of a file; None for an archive of one run.
-
-    Raises:
-        ArchiveError: it is malformed.
-    """
-    if (told := bundle.about(file)) is None:
-        return None
-    try:
-        found = RunSet.from_fields(told["set"])
-        compared = Comparison.from_fields(told["comparison"])
-        return SetEntry(file, found.name, found.created_at, found.text, compared)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArchiveError(f"{file}: its set: {error}") from None
 
 
 def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> None:

@@ -99,6 +99,8 @@ def statement(comparison: Comparison) -> Statement:
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:
+    if comparison.caution:
+        yield comparison.caution
     yield from comparison.sets
     for group in comparison.groups:
         if group.score:
@@ -185,7 +187,7 @@ def _machine_parts(machine: Machine) -> Iterable[str]:
         yield f"{figures.bytes_of_memory(machine.memory_bytes)} of memory"
     yield from machine.gpus
     if machine.bandwidth_limit:
-        yield f"{machine.bandwidth_limit:g} Mbit/s at most"
+        yield f"{machine.bandwidth_limit:g} Mbit/s at most, but for 3 kB at once"
     if machine.latency_ms:
         yield f"{machine.latency_ms:g} ms late"
     if machine.loss_percent:

@@ -25,7 +25,10 @@ _PROFILES = (
     "from 1 to 4 times (AlgoPerf, Dahl et al. 2023)."
 )
 _TIMES_OF_FASTEST = (1, 1.5, 2, 4)
-_CAUTION = "Speed-up and efficiency are not those of the number of workers alone: see above."
+_CAUTIONS = {
+    "scaling": "Speed-up and efficiency are not those of the number of workers alone: see above.",
+    "disturbed": "Some runs were disturbed: times, rates and speed-ups are not theirs alone.",
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def tables(comparison: Comparison) -> list[Table]:
     of_sweep = [_sweep(groups), *map(_heat, charts(comparison))] if comparison.sweep else []
     of_frontier = _frontier(comparison.frontier) if comparison.frontier else []
     # A single run is described by the table of runs.
-    caution = _CAUTION if statement(comparison).comparable == "scaling" else ""
+    caution = _CAUTIONS.get(statement(comparison).comparable, "")
     of_groups = (
         [
             _time_to_accuracy(groups, caution),
@@ -138,7 +141,9 @@ def _sweep(groups: Sequence[Group]) -> Table:
             Heading("as fast as", is_figure=False),
             lambda group: group.evidence.than if group.evidence else None,
         ),
-        _figure("p", "", "evidence.p", "p: of a Mann-Whitney test against that one."),
+        _figure(
+            "p", "", "evidence.p", "p: of a test against that one, corrected for all of these."
+        ),
     ]
     return _table("Sweep", "", columns, groups)
 
@@ -237,7 +242,11 @@ def _scaling(groups: Sequence[Group], by: str, speedup: str, efficiency: str) ->
         return []
     return [
         _figure(f"speed-up by {by}", figures.TIMES, speedup),
+        _figure("from", figures.TIMES, f"{speedup}_low", is_minor=True),
+        _figure("to", figures.TIMES, f"{speedup}_high", is_minor=True),
         _figure(f"efficiency by {by}", "%", efficiency),
+        _figure("from", "%", f"{efficiency}_low", is_minor=True),
+        _figure("to", "%", f"{efficiency}_high", is_minor=True),
     ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
 from peewee import Database
 
@@ -20,7 +21,7 @@ from mlbench import archive, bundle
 from mlbench.archive import ArchiveError, Piece, SeriesName
 from mlbench.names import TRAIN_SECONDS, VAL_ACCURACY
 from mlbench.options import read
-from mlbench.records import RunSet
+from mlbench.records import RunSet, SetPlace, Trial
 from tests.master.making import make_ranks, make_run
 from tests.mlbench.report.making import make_result
 
@@ -54,14 +55,26 @@ def _archives(folder: Path) -> Iterator[Path]:
         yield file
 
 
+def _place(number: int) -> SetPlace:
+    """Return a place whose run, of the same number, counts."""
+    trial = Trial(
+        number, number, number, "FINISHED", "", False, deleted=False, counts=True, remark=""
+    )
+    return SetPlace(number, f"pair-w1-r{number}", 1, number, False, (trial,))
+
+
 @pytest.fixture
 def archives(tmp_path: Path, database: Database) -> Path:
     """The folder of the archives of a set."""
-    found = RunSet("pair", "2026-01-02T03:04:05Z", False, None, {"args": {"a": "b"}}, (), "All ran")
+    files = {}
+    for file in _archives(tmp_path):
+        with archive.opened(file) as one:
+            files[one.document(archive.RUN)["run"]["id"]] = file
+    places, order = tuple(map(_place, files)), {"args": {"a": "b"}}
+    found = RunSet("pair", "2026-01-02T03:04:05Z", False, None, order, places, "Ran")
     folder = tmp_path / "archives"
     folder.mkdir()
-    with BENCH.file(folder).open("wb") as file:
-        bundle.write(file, [*_archives(tmp_path)], {"set": found.to_fields()})
+    bundle.write(BENCH.file(folder), files, found)
     return folder
 
 
@@ -73,7 +86,7 @@ def test_the_page_has_what_archives_tell_and_says_what_lacks(
     assert "```\nmlbench bench digits --workers 1 --repeats 2 --name pair\n```" in text
     assert "--name other\n```\n\n*Not measured yet.*" in text
     assert "2 runs with the seeds 1 to 2, " in text
-    assert ". The set: All ran." in text
+    assert ". The set: Ran." in text
     assert "- AMD EPYC; 2 cores" in text
     assert "| 90 % | 1 worker, a=b | 2/2 | - | - | - | 16.00 | - | - |" in text
     assert "| 97 % | 1 worker, a=b | 2/2 | - | - | - | 24.00 | - | - |" in text
@@ -108,3 +121,22 @@ def test_archives_of_another_set_are_refused(archives: Path, tmp_path: Path) -> 
     BENCH.file(archives).rename(OTHER.file(archives))
     with pytest.raises(ArchiveError, match="is no export of the set other"):
         page.write([SECTION], archives, tmp_path)
+
+
+def test_the_published_archives_give_the_published_page(tmp_path: Path) -> None:
+    """The smallest section that has its archives beside it, to the byte."""
+    docs = Path(__file__).parents[2] / "docs"
+    [section] = [one for one in SECTIONS if one.key == "scaling"]
+    (tmp_path / "images" / "results").mkdir(parents=True)
+    page.write([section], docs / "archives", tmp_path)
+    written = _section(tmp_path / "results.md", section.title)
+    assert written == _section(docs / "results.md", section.title)
+    for picture in (tmp_path / "images" / "results").glob("*.svg"):
+        there = (docs / "images" / "results" / picture.name).read_text()
+        # Another version of matplotlib draws the same otherwise.
+        if f"Matplotlib v{mpl.__version__}" in there:
+            assert picture.read_text() == there, picture.name
+
+
+def _section(file: Path, title: str) -> str:
+    return file.read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]

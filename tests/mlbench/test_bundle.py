@@ -1,4 +1,4 @@
-"""Several archives in one file."""
+"""Several archives in one file, and what is found of a change in it."""
 
 import zipfile
 from pathlib import Path
@@ -7,19 +7,73 @@ import pytest
 
 from mlbench import bundle
 from mlbench.archive import ArchiveError
+from mlbench.records import RunSet, SetPlace, Trial
 from tests.mlbench.report.making import make_archive, make_result
 
 
-def test_archives_come_out_as_they_went_in(tmp_path: Path) -> None:
-    archives = [make_archive(tmp_path, make_result(run_id)) for run_id in (1, 2)]
-    with (tmp_path / "file").open("wb") as file:
-        bundle.write(file, archives, {"set": "a"})
-    found = bundle.archives_in(tmp_path / "file", tmp_path)
-    assert [one.read_bytes() for one in found] == [one.read_bytes() for one in archives]
-    assert bundle.about(tmp_path / "file") == {"set": "a"}
+def _trial(run_id: int, *, counts: bool) -> Trial:
+    return Trial(1, run_id, 1, "FINISHED", "", not counts, deleted=False, counts=counts, remark="")
+
+
+_PLACE = SetPlace(1, "a-w1-r1", 1, 1, False, (_trial(1, counts=False), _trial(2, counts=True)))
+_SET = RunSet("a", "2018-08-03T09:21:29Z", False, None, {}, (_PLACE,), "1 of 1")
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> dict[int, Path]:
+    return {run_id: make_archive(tmp_path, make_result(run_id)) for run_id in (1, 2)}
+
+
+@pytest.fixture
+def file(tmp_path: Path, archives: dict[int, Path]) -> Path:
+    bundle.write(tmp_path / "file", archives, _SET)
+    return tmp_path / "file"
+
+
+def _problems(file: Path, tmp_path: Path) -> list[str]:
+    return bundle.check(file, bundle.archives_in(file, tmp_path))
+
+
+def test_archives_come_out_as_they_went_in(
+    file: Path, archives: dict[int, Path], tmp_path: Path
+) -> None:
+    found = bundle.archives_in(file, tmp_path)
+    assert [one.read_bytes() for one in found] == [one.read_bytes() for one in archives.values()]
+    assert bundle.read_set(file) == _SET
+    assert bundle.check(file, found) == []
     # An archive is one by itself.
-    assert bundle.archives_in(archives[0], tmp_path) == archives[:1]
-    assert bundle.about(archives[0]) is None
+    assert bundle.archives_in(archives[1], tmp_path) == [archives[1]]
+    assert bundle.read_set(archives[1]) is None
+
+
+def test_every_changed_bit_of_a_set_is_found(file: Path, tmp_path: Path) -> None:
+    whole = bytearray(file.read_bytes())
+    at = whole.index(b'"official": false')
+    whole[at + 12] ^= 1
+    file.write_bytes(whole)
+    with pytest.raises(ArchiveError, match="Bad CRC"):
+        _problems(file, tmp_path)
+
+
+def test_a_set_that_was_written_anew_is_found(
+    file: Path, archives: dict[int, Path], tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(file) as old:
+        said = old.read("set.json").replace(b"1 of 1", b"9 of 9")
+        comment = old.comment
+    with zipfile.ZipFile(file, "w") as new:
+        new.writestr("set.json", said)
+        for one in archives.values():
+            new.write(one, one.name)
+        new.comment = comment
+    assert "has changed since it was written" in _problems(file, tmp_path)[0]
+
+
+def test_a_run_that_was_left_out_or_exchanged_is_found(
+    archives: dict[int, Path], tmp_path: Path
+) -> None:
+    bundle.write(tmp_path / "less", {2: archives[2]}, _SET)
+    assert _problems(tmp_path / "less", tmp_path) == ["run 1 of place 1 has no archive"]
 
 
 def test_what_could_grow_to_any_size_is_refused(tmp_path: Path) -> None:

@@ -168,6 +168,23 @@ def test_what_describes_no_run_is_refused(master: Master, exported: bytes, tmp_p
     assert send(master, content).json["added"]
 
 
+def test_another_archive_of_a_known_run_is_refused_in_words(
+    master: Master, exported: bytes, tmp_path: Path
+) -> None:
+    forged = rewritten(exported, tmp_path, partial(change, "run", "energy_joules", 5.0))
+    first = send(master, forged)
+    assert first.json["added"]
+    genuine = send(master, exported)
+    assert genuine.status_code == 400
+    run_id = first.json["run"]["id"]
+    assert (
+        f"body: this run is here already as run {run_id}, with another" in genuine.json["message"]
+    )
+    with opened(tmp_path / "a") as one, opened(tmp_path / "b") as other:
+        assert one.digest in genuine.json["message"]
+        assert other.digest in genuine.json["message"]
+
+
 def test_damaged_files_are_refused_with_what_is_damaged(master: Master, exported: bytes) -> None:
     at = exported.index(b"PAR1") + 2000
     flipped = exported[:at] + bytes([exported[at] ^ 1]) + exported[at + 1 :]

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from master.results.compare import SHAPE, are_comparable, compare, find_differences, normalize
+from master.results.compare import compare
+from master.results.differences import SHAPE, are_comparable, find_differences, normalize
 from mlbench.results import Difference, Group, Result, Value
 from tests.master.results.making import make_facts, make_result, reaching
 

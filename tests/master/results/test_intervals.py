@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from master.results.frontier import Timed, Workload, crossings
-from master.results.intervals import of_mean
+from master.results.intervals import LOOKED_AT, Interval, of_mean, of_ratio
 
 _SETS = 3000
 
@@ -27,6 +27,40 @@ def test_95_percent_of_intervals_cover_the_mean(runs: int, cv: float) -> None:
         assert high is not None
         covered += low <= 100.0 <= high
     assert 0.94 <= covered / _SETS <= 0.96
+
+
+def _width(found: Interval) -> float:
+    return (found[1] or math.inf) - (found[0] or 0.0)
+
+
+@pytest.mark.parametrize("cv", [0.05, 0.1, 0.15, 0.3])
+def test_95_percent_are_covered_though_each_run_is_looked_at(cv: float) -> None:
+    """A set that stops as soon as its mean is known to within 5 %, from five runs to twenty."""
+    random, covered = Random(1), 0  # noqa: S311 - no secret
+    for _ in range(_SETS):
+        times = [lognormal(random, 100.0, cv) for _ in range(4)]
+        found: Interval = (0.0, math.inf)
+        while len(times) < 20 and _width(found) > 0.1 * sum(times) / len(times):
+            times.append(lognormal(random, 100.0, cv))
+            found = of_mean(times, LOOKED_AT)
+        covered += (found[0] or 0.0) <= 100.0 <= (found[1] or 0.0)
+    assert covered / _SETS >= 0.95
+
+
+@pytest.mark.parametrize("runs", [3, 5, 20])
+@pytest.mark.parametrize("cvs", [(0.05, 0.05), (0.1, 0.3), (0.3, 0.3)])
+def test_95_percent_of_speed_ups_are_in_their_interval(runs: int, cvs: tuple[float, float]) -> None:
+    random, covered = Random(runs), 0  # noqa: S311 - no secret
+    for _ in range(_SETS):
+        one, two = (
+            [lognormal(random, mean, cv) for _ in range(runs)]
+            for mean, cv in zip((100.0, 60.0), cvs, strict=True)
+        )
+        low, high = of_ratio(one, two)
+        assert low is not None
+        assert high is not None
+        covered += low <= 100 / 60 <= high
+    assert covered / _SETS >= 0.94
 
 
 @pytest.mark.parametrize("runs", [3, 5])

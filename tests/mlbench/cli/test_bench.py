@@ -164,7 +164,9 @@ def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_
     assert done.code == 0, done.err
     assert done.err.endswith("every mean is known to within 80%\n")
     # One that others disturbed is run again.
-    assert {run.name for run in runs_of(name)} == {f"{name}-w1-r{i}" for i in (1, 2, 3)}
+    assert {run.name for run in runs_of(name)} == {f"{name}-w1-r{i}" for i in range(1, 6)}
+    few = mlbench("bench", "steps", "--until=5%", "--repeats=5")
+    assert (few.code, "--until: may stop after 5 repeats: order more" in few.err) == (2, True)
     wrong = mlbench("bench", "steps", "--until=half")
     assert (wrong.code, "'half' is no share: write 5%" in wrong.err) == (2, True)
 

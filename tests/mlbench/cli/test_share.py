@@ -56,8 +56,12 @@ def test_a_set_leaves_with_the_runs_that_count(here: Mlbench, client: ApiClient)
     found = client.get_set("pair").result().value.counted
     for run_id in found:
         client.delete_run(run_id).result()
-    imported = here("import", "all.mlbench", "--json").json
+    brought = here("import", "all.mlbench", "--json")
+    assert brought.code == 0, brought.err
+    imported = brought.json
     assert [one["run"]["origin"]["run_id"] for one in imported] == found
+    assert [one["run"]["origin"]["place"] for one in imported] == [1, 2]
+    assert here("verify", "all.mlbench").code == 0
     assert here("publish", "all.mlbench", "-o", "site").out == "site/index.html: 2 runs\n"
     for one in imported:
         client.delete_run(one["run"]["id"]).result()

@@ -138,8 +138,8 @@ def test_the_facts_say_what_ran_and_on_what() -> None:
         "cores": "rank 0 on 0, 1",
         "clocks": "within 2.5 ms of the master's",
         "ranks 0, 1": (
-            "AMD EPYC; 2 cores (limit 1.5); 8.0 GiB of memory; NVIDIA H100; 20 Mbit/s at most; "
-            "Linux 6.1 x86_64; Python 3.11.2; torch 2.13.0; numpy 2.4; "
+            "AMD EPYC; 2 cores (limit 1.5); 8.0 GiB of memory; NVIDIA H100; "
+            "20 Mbit/s at most, but for 3 kB at once; Linux 6.1 x86_64; Python 3.11.2; torch 2.13.0; numpy 2.4; "
             "git 0123456789ab with uncommitted changes"
         ),
         "MLBench": "0.1.0",
@@ -164,11 +164,12 @@ def test_official_scores_and_runs_that_converge_too_fast_are_told() -> None:
 def test_what_a_sweep_tells_of_many_groups_is_one_sentence() -> None:
     many, few = make_sweep((1, 2), 3), make_sweep((2,), 2)
     assert subtitle(many) == "36 runs, goal: val_global_Prec@1 ≥ 97, swept: exchange, bandwidth"
-    [note] = statement(many).notes
+    caution, note = statement(many).notes
+    assert caution.startswith("with 3 runs of a group, the test can never tell: plan at least five")
     assert note.startswith("0 of 11 groups differ from those that they are held against (p < 0.05")
     notes = statement(few).notes
-    assert len(notes) == 5
-    assert notes[0].startswith("exchange flat, bandwidth 20 cannot be told from exchange flat, ")
+    assert len(notes) == 6
+    assert notes[1].startswith("exchange flat, bandwidth 20 cannot be told from exchange flat, ")
 
 
 def test_facts_that_are_not_known_are_left_out() -> None:

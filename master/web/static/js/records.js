@@ -66,7 +66,8 @@ export function elapsedSeconds(/** @type {Run} */ run, /** @type {number} */ now
 
 /** @returns {string} where an imported run comes from. */
 export function originOf(/** @type {Schemas["Origin"]} */ origin) {
-  return `run ${origin.run_id} of ${origin.installation || "another installation"}`;
+  const where = origin.installation || "another installation";
+  return `run ${origin.run_id} of ${where}${origin.set_name ? `, set ${origin.set_name}` : ""}`;
 }
 
 /** @returns {string} a run's benchmark, or else the script or module that its command runs. */

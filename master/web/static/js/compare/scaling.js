@@ -13,8 +13,8 @@ const WIDE_RANGE = 8;
 const PHASES_NOTE = "The mean over ranks and runs; evaluation is no training time.";
 const MEAN_HINT =
   "Time to accuracy in training time; of three or more runs, without the fastest and the slowest";
-const P_HINT = "Of a Mann-Whitney test against that one";
-const EFFICIENCY_HINT = "The speed-up divided by how many times more workers: 100 % is perfect";
+const P_HINT = "Of a test against that one, corrected for all of these";
+const EFFICIENCY_HINT = "The speed-up divided by how many times more workers: 100 % is perfect. In brackets, where it is with 95 % confidence";
 const SENT_HINT = "By a rank, to exchange gradients or weights: the mean over its steps";
 
 /** The section "Scaling". */
@@ -109,11 +109,11 @@ export function columnsOf(/** @type {Group[]} */ groups) {
     time("Median", "median"),
     time("Fastest", "minimum"),
     time("Slowest", "maximum"),
-    figure("Speed-up by time", (group) => times(group.speedup)),
-    figure("Efficiency by time", (group) => percent(group.efficiency), EFFICIENCY_HINT),
+    figure("Speed-up by time", (group) => scaled(group, "speedup", times)),
+    figure("Efficiency by time", (group) => scaled(group, "efficiency", percent), EFFICIENCY_HINT),
     figure("Samples/s", (group) => rate(group.samples_per_second?.mean)),
-    figure("Speed-up by samples/s", (group) => times(group.throughput_speedup)),
-    figure("Efficiency by samples/s", (group) => percent(group.throughput_efficiency)),
+    figure("Speed-up by samples/s", (group) => scaled(group, "throughput_speedup", times)),
+    figure("Efficiency by samples/s", (group) => scaled(group, "throughput_efficiency", percent)),
     figure(
       "Communication",
       (group) => percent(group.communication_share?.mean),
@@ -131,6 +131,12 @@ function evidence(figure) {
     { title: "As fast as", text: (group) => group.evidence?.than ?? NONE },
     figure("p", (group) => number(group.evidence?.p, 2), P_HINT),
   ];
+}
+
+function scaled(group, name, write) {
+  const [low, high] = [group[`${name}_low`], group[`${name}_high`]];
+  const interval = low == null || low === high ? "" : ` (${write(low)} to ${write(high)})`;
+  return write(group[name]) + interval;
 }
 
 function times(value) {

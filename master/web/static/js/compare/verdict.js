@@ -42,7 +42,7 @@ export function toVerdict(comparison) {
   const { groups, results, sets, sweep } = comparison;
   const evidence = sweep?.text ? [sweep.text] : groups.map((group) => group.evidence?.text);
   const disturbed = results.flatMap((one) => one.disturbed.map((t) => `Run ${one.run_id}: ${t}`));
-  const said = [fastest(comparison), learning(comparison), ...sets, ...groups.flatMap(standing), ...evidence];
+  const said = [disturbed.length ? "" : fastest(comparison), learning(comparison), comparison.caution, ...sets, ...groups.flatMap(standing), ...evidence];
   const clocks = results.flatMap((one) => one.clock_faults.map((t) => `Run ${one.run_id}: ${t}`));
   said.push(...disturbed, ...clocks, ...violations(results));
   const notes = said.filter(Boolean);

@@ -1,0 +1,181 @@
+"""Differences: in which facts runs differ, and what that means for their comparison.
+
+A fact is a name and a value, both texts. A run has no fact of what it does not state; workers,
+cores and bandwidth, its shape, are always known.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from mlbench.results import Difference, Value
+
+Facts = Mapping[str, str]
+
+Answer = Literal["yes", "no", "unknown"]
+
+GOAL, OWN_GOAL = "goal", "own_goal"
+DATA, DATA_CHECKSUM = "data", "data_sha256"
+BATCH_SIZE, WORKER_BATCH_SIZE = "batch_size", "worker_batch_size"
+NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH = "num_workers", "num_cpus", "max_bandwidth"
+LATENCY, LOSS = "latency_ms", "loss_percent"
+PROCESSES = "processes_per_worker"
+BENCHMARK, IMAGE, COMMAND = "benchmark", "image", "command"
+WORKING_DIR = "working_dir"
+SEED = "seed"
+# Begins the names of what is known of processors.
+CPU_FACT = "cpu_"
+
+# Runs that differ in one of these are not comparable.
+_BREAKING = (GOAL, DATA, BATCH_SIZE)
+# Runs of the same code that state no data have the same data.
+_CODE = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
+# What users vary in order to compare.
+SHAPE = (NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH, LATENCY, LOSS)
+# What a worker has to compute with. Scaling compares workers that have the same.
+_MEANS = (
+    *("cpus", "cpu_limit", "memory_limit", "threads", "device", "oversubscribed"),
+    *(NUM_CPUS, MAX_BANDWIDTH, LATENCY, LOSS, PROCESSES),
+)
+# What has no part in what is learned: where, on what and under which orders a run ran. All else is
+# settings of its task, which may have.
+_NOT_LEARNED = frozenset(
+    {
+        *_CODE,
+        *SHAPE,
+        *_MEANS,
+        *("cpu", "gpus", "gpu_driver", "device_name", "channels_last", "compile"),
+        *("os", "python", "torch", "numpy", "jax", "tensorflow", "blas"),
+        *("mlbench", "git_commit", "git_dirty"),
+        *(
+            "origin",
+            "division",
+            "own_goal",
+            "deadline_seconds",
+            "max_restarts",
+            "backend",
+            "run_all_nodes",
+        ),
+    }
+)
+
+# Of more runs, a sentence has the number only.
+_MOST_NAMED = 12
+
+_NOT_STATED = "not stated"
+
+
+def normalize(facts: Mapping[int, Facts]) -> dict[int, dict[str, str]]:
+    """Reduce facts to those by which all runs can be compared, each stated once.
+
+    Data is its checksum, or its name if a run has no checksum. The batch size is that of a worker
+    if all have the same: their task fixes it, and the total grows with the workers. A run's own
+    goal counts only if some runs are evaluated by another one.
+    """
+    runs = facts.values()
+    by_own_goals = all(of_run.get(OWN_GOAL) == of_run.get(GOAL) for of_run in runs)
+    by_worker = _all_state(facts, WORKER_BATCH_SIZE) and not _differ(facts, WORKER_BATCH_SIZE)
+    told_by = {
+        DATA: DATA_CHECKSUM if _all_state(facts, DATA_CHECKSUM) else DATA,
+        BATCH_SIZE: WORKER_BATCH_SIZE if by_worker else BATCH_SIZE,
+    }
+    spare = {
+        *told_by,
+        SEED,
+        DATA_CHECKSUM,
+        WORKER_BATCH_SIZE,
+        *([OWN_GOAL] if by_own_goals else ()),
+    }
+    found = {}
+    for run_id, of_run in facts.items():
+        others = {name: value for name, value in of_run.items() if name not in spare}
+        told = {name: of_run[source] for name, source in told_by.items() if source in of_run}
+        found[run_id] = others | told
+    return found
+
+
+def find_differences(
+    facts: Mapping[int, Facts], swept: Sequence[str] = ()
+) -> tuple[Difference, ...]:
+    """Return the differences between runs; those that break comparability come first.
+
+    What is swept is no difference, unless it breaks comparability.
+    """
+    meant = (*SHAPE, *(key.replace("-", "_") for key in swept))
+    same_code = not any(_differ(facts, name) for name in _CODE)
+    names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
+    found = [_breaking(facts, name, same_code) for name in _BREAKING]
+    found.sort(key=lambda one: one is not None and one.breaks == "unknown")
+    unequal = [name for name in _MEANS if _differs_by_workers(facts, name)]
+    differing = [
+        name
+        for name in names
+        if name not in (*_BREAKING, *meant, *unequal) and _differ(facts, name)
+    ]
+    learning = [_describe(facts, name, "learning") for name in differing if is_learned(name)]
+    others = [_describe(facts, name, "no") for name in differing if not is_learned(name)]
+    scaling = (_describe(facts, name, "scaling") for name in unequal)
+    return (*(one for one in found if one is not None), *scaling, *learning, *others)
+
+
+def is_learned(name: str) -> bool:
+    """Check if a fact may have a part in what is learned."""
+    return name not in _NOT_LEARNED and not name.startswith(CPU_FACT)
+
+
+def are_comparable(differences: Sequence[Difference]) -> Answer:
+    """Judge by the differences of runs if they can be compared."""
+    breaks = {one.breaks for one in differences}
+    if "yes" in breaks:
+        return "no"
+    return "unknown" if "unknown" in breaks else "yes"
+
+
+def _breaking(facts: Mapping[int, Facts], name: str, same_code: bool) -> Difference | None:
+    stating = [name in of_run for of_run in facts.values()]
+    if _differ(facts, name):
+        return _describe(facts, name, "yes")
+    if all(stating) or (same_code and not any(stating)):
+        return None
+    return _describe(facts, name, "unknown")
+
+
+def _all_state(facts: Mapping[int, Facts], name: str) -> bool:
+    return all(name in of_run for of_run in facts.values())
+
+
+def _differ(facts: Mapping[int, Facts], name: str) -> bool:
+    return len({of_run[name] for of_run in facts.values() if name in of_run}) > 1
+
+
+def _differs_by_workers(facts: Mapping[int, Facts], name: str) -> bool:
+    """Check if runs on one number of workers have other values than those on another."""
+    by_workers: dict[str, set[str]] = {}
+    for of_run in facts.values():
+        if name in of_run:
+            by_workers.setdefault(of_run[NUM_WORKERS], set()).add(of_run[name])
+    return len({frozenset(values) for values in by_workers.values()}) > 1
+
+
+def _describe(
+    facts: Mapping[int, Facts],
+    name: str,
+    breaks: Literal["yes", "no", "unknown", "scaling", "learning"],
+) -> Difference:
+    by_value: dict[str, list[int]] = {}
+    for run_id, of_run in facts.items():
+        by_value.setdefault(of_run.get(name, _NOT_STATED), []).append(run_id)
+    values = tuple(Value(value, tuple(run_ids)) for value, run_ids in by_value.items())
+    told = " and ".join(f"{one.value} in {_runs(one.run_ids)}" for one in values)
+    consequence = {
+        "yes": ": they cannot be compared",
+        "unknown": ": whether they can be compared is not known",
+        "scaling": ": speed-up and efficiency are not those of the number of workers",
+    }
+    return Difference(name, breaks, values, f"{name} is {told}{consequence.get(breaks, '')}")
+
+
+def _runs(run_ids: Sequence[int]) -> str:
+    if len(run_ids) > _MOST_NAMED:
+        return f"{len(run_ids)} runs"
+    plural = "runs" if len(run_ids) > 1 else "run"
+    return f"{plural} {', '.join(map(str, run_ids))}"

@@ -1,0 +1,74 @@
+"""Signatures of files by SSH keys, as git has them: who it was that wrote a file.
+
+A signature lies beside its file, as ``FILE.sig``. All is done by OpenSSH's ``ssh-keygen -Y``.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from mlbench.errors import MLBenchError
+
+_NAMESPACE = "mlbench"
+"""A signature for anything else does not hold for a file of ours."""
+
+
+class SignatureError(MLBenchError):
+    """A file could not be signed, or its signature is not right."""
+
+
+def signature_of(file: Path) -> Path:
+    """Return where the signature of a file lies, if it has one."""
+    return file.with_name(f"{file.name}.sig")
+
+
+def sign(file: Path, key: Path) -> Path:
+    """Sign a file with a private key, or the public one of a key that an agent holds.
+
+    Raises:
+        SignatureError: it could not be signed.
+    """
+    target = signature_of(file)
+    target.unlink(missing_ok=True)
+    _ssh_keygen("sign", "-f", str(key), str(file))
+    return target
+
+
+def check(file: Path, signers: Path | None = None) -> str:
+    """Check the signature beside a file, and return whose it is.
+
+    Args:
+        file: what was signed.
+        signers: the keys that are trusted, a line ``NAME KEYTYPE KEY`` each (allowed signers of
+            ssh-keygen); without, any key will do, and its fingerprint is returned.
+
+    Raises:
+        SignatureError: there is none, the file has changed since, or the key is not trusted.
+    """
+    signature = ("-s", str(signature_of(file)))
+    if signers is None:
+        said = _ssh_keygen("check-novalidate", *signature, content=file)
+        return said.partition(" with ")[2].strip() or said.strip()
+    principals = _ssh_keygen("find-principals", *signature, "-f", str(signers)).split()
+    if not principals:
+        raise SignatureError(f"{signature_of(file)}: the key is none of {signers}")
+    _ssh_keygen("verify", *signature, "-f", str(signers), "-I", principals[0], content=file)
+    return principals[0]
+
+
+def _ssh_keygen(what: str, *arguments: str, content: Path | None = None) -> str:
+    program = shutil.which("ssh-keygen")
+    if program is None:
+        raise SignatureError("ssh-keygen is missing: install OpenSSH's client")
+    namespace = [] if what == "find-principals" else ["-n", _NAMESPACE]
+    done = subprocess.run(
+        [program, "-Y", what, *namespace, *arguments],
+        input=content.read_bytes() if content else b"",
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SignatureError(
+            f"ssh-keygen -Y {what}: {done.stderr.decode(errors='replace').strip()}"
+        )
+    return done.stdout.decode(errors="replace")

@@ -1,0 +1,53 @@
+"""Signatures by SSH keys: whose a file is, and that it has not changed since."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mlbench import signature
+from mlbench.signature import SignatureError
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("ssh-keygen") is None, reason="there is no ssh-keygen: OpenSSH's client has it"
+)
+
+
+def _key(folder: Path, name: str) -> Path:
+    key = folder / name
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(key)]
+    subprocess.run(command, check=True)
+    return key
+
+
+@pytest.fixture
+def signed(tmp_path: Path) -> Path:
+    file = tmp_path / "runs.mlbench"
+    file.write_bytes(b"what was measured")
+    assert signature.sign(file, _key(tmp_path, "ada")) == signature.signature_of(file)
+    return file
+
+
+def test_a_signature_tells_who_signed(signed: Path, tmp_path: Path) -> None:
+    trusted = tmp_path / "signers"
+    trusted.write_text(f"ada@example.org {(tmp_path / 'ada.pub').read_text()}")
+    assert signature.check(signed, trusted) == "ada@example.org"
+    assert signature.check(signed).startswith("ED25519 key SHA256:")
+    trusted.write_text(f"eve@example.org {_key(tmp_path, 'eve').with_suffix('.pub').read_text()}")
+    with pytest.raises(SignatureError):
+        signature.check(signed, trusted)
+
+
+def test_a_changed_file_is_not_signed(signed: Path) -> None:
+    signed.write_bytes(b"what was better")
+    with pytest.raises(SignatureError, match="check-novalidate"):
+        signature.check(signed)
+
+
+def test_what_cannot_be_signed_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SignatureError, match="ssh-keygen -Y sign"):
+        signature.sign(tmp_path / "file", tmp_path / "no-key")
+    with pytest.raises(SignatureError):
+        signature.check(tmp_path / "file")
