@@ -9,6 +9,7 @@ from mlbench.results import RankDisturbance
 
 # Programs that used less of a core are not worth a word.
 _LEAST_CORES = 0.05
+_MUCH_WAITING = 0.5
 
 
 def disturbances(ranks: Sequence[Rank]) -> tuple[RankDisturbance, ...]:
@@ -52,8 +53,8 @@ def _words(measured: Disturbance) -> str:
     if measured.stolen_seconds and measured.stolen_seconds > DISTURBED_SHARE * seconds:
         text += f"; its cores were stolen {_percent(measured.stolen_seconds / seconds)} of the time"
     blocked = measured.node_pressure_seconds.get("io", 0.0)
-    # Whose it was is not known, so that it is told and not judged.
-    if blocked > DISTURBED_SHARE * seconds:
+    # Whose it was is not known, so that it is told and not judged. The stack itself waits for some.
+    if blocked > _MUCH_WAITING * seconds:
         text += f"; on its machine, programs waited for disks {_percent(blocked / seconds)} of it"
     return text
 

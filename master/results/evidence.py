@@ -24,6 +24,8 @@ _POWER = 0.8
 _EFFICIENCY = 3 / math.pi
 # Of fewer runs each, not even complete separation has p < 0.05 by ranks; a spread takes three.
 _FEWEST: Mapping[str, int] = {"Mann-Whitney": 4, "paired t": 3}
+# What is less is not computed well, and means the same.
+_LEAST = 1e-9
 # Nobody would run more for a difference that small.
 _MOST = 100
 # Up to so many pairs of runs, all rankings are counted; beyond, they are as good as normal.
@@ -93,7 +95,7 @@ def hold_against(
     if quotients := _by_seed(first, other, seeds):
         spread, runs = stdev(quotients), len(quotients)
         t = abs(fmean(quotients)) * math.sqrt(runs) / spread if spread else math.inf
-        p = 2 * (1 - t_probability(t, runs - 1)) if any(quotients) else 1.0
+        p = max(2 * (1 - t_probability(t, runs - 1)), _LEAST) if any(quotients) else 1.0
         return Comparison(names, "paired t", p, runs, spread, difference, times_as_fast, 0.0)
     p, runs = mann_whitney(first, other), min(len(first), len(other))
     of_runs = None if difference is None else _spread(first, other)

@@ -108,3 +108,11 @@ def test_limits_that_are_not_in_force_are_violations(database: Database) -> None
         "what workers sent was not 5 ms late, but 0",
         "what workers sent was not 1 % lost, but 0.5",
     ]
+
+
+def test_a_run_from_before_there_was_an_option_keeps_the_rules(database: Database) -> None:
+    rules = BENCHMARKS["digits"].rules
+    usual = {name: permitted[0] for name, permitted in rules.items() if name != "recipe"}
+    assert violations(usual, benchmark="digits") == []
+    tuned = violations(usual | {"recipe": "tuned"}, benchmark="digits")
+    assert tuned == ["recipe is tuned; the task's rules say standard"]

@@ -139,8 +139,8 @@ def test_the_facts_say_what_ran_and_on_what() -> None:
         "clocks": "within 2.5 ms of the master's",
         "ranks 0, 1": (
             "AMD EPYC; 2 cores (limit 1.5); 8.0 GiB of memory; NVIDIA H100; "
-            "20 Mbit/s at most, but for 3 kB at once; Linux 6.1 x86_64; Python 3.11.2; torch 2.13.0; numpy 2.4; "
-            "git 0123456789ab with uncommitted changes"
+            "20 Mbit/s at most, but for 3 kB at once; Linux 6.1 x86_64; Python 3.11.2; "
+            "torch 2.13.0; numpy 2.4; git 0123456789ab with uncommitted changes"
         ),
         "MLBench": "0.1.0",
     }
