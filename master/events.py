@@ -8,6 +8,7 @@ from master.models import Rank, Run
 from master.runs import STOPPED_BY, reason_of
 from master.times import seconds_to_text
 from mlbench.records import EventKind, RunEvent
+from mlbench.report import figures
 
 _ORDER = {kind: place for place, kind in enumerate(get_args(EventKind))}
 _ENDS: dict[str, EventKind] = {"FINISHED": "finished", "FAILED": "failed", "STOPPED": "stopped"}
@@ -100,7 +101,7 @@ def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
         return
     text = "The goal was reached"
     if run.goal_train_seconds is not None:
-        text += f" after {run.goal_train_seconds:.1f} s of training"
+        text += f" after {figures.seconds(run.goal_train_seconds)} of training"
     if goal := run.goal:
         sign = "≤" if goal["lower_is_better"] else "≥"
         text += f": {goal['metric']} {sign} {goal['value']:.15g}"
