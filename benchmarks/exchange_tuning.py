@@ -1,6 +1,6 @@
 """Which learning rate and momentum suit each exchange: a small search on seeds of its own.
 
-``digits`` on two ranks to its light goal, with every rate and momentum below and two seeds that
+``digits`` on two ranks to its light goal, with every rate and momentum below and three seeds that
 nothing else uses. The best reaches the goal in the fewest epochs; which is no matter of bandwidth
 or of other programs, so that it may run beside them. What it finds is the task's recipe ``tuned``.
 
@@ -12,6 +12,7 @@ import io
 import os
 import re
 
+from mlbench.options import read
 from mlbench.tasks import DigitsOptions
 from worker.tasks.digits import main as train
 
@@ -45,16 +46,15 @@ def _epochs(exchange: str, rate: float, momentum: float, seed: int) -> int:
     os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1)
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        train(
-            DigitsOptions(
-                exchange=exchange,  # type: ignore[arg-type]
-                learning_rate=rate,
-                momentum=momentum,
-                seed=seed,
-                goal=_GOAL,
-                epochs=_MOST_EPOCHS,
-            )
-        )
+        given = {
+            "exchange": exchange,
+            "learning_rate": str(rate),
+            "momentum": str(momentum),
+            "seed": str(seed),
+            "goal": str(_GOAL),
+            "epochs": str(_MOST_EPOCHS),
+        }
+        train(read(DigitsOptions, given))
     last = max(map(int, re.findall(r"^epoch (\d+)", said.getvalue(), re.MULTILINE)))
     return last + (1 if "goal reached" in said.getvalue() else 2)
 

@@ -28,13 +28,6 @@ class Measured:
     files: tuple[Path, ...]
     file: Path
     """All of them in one, as it is published."""
-    digest: str
-    """Of that file, as it says itself."""
-
-    @property
-    def plan(self) -> str:
-        """The SHA-256 of what was registered before the first run."""
-        return self.found.plan_sha256
 
     def judged_by(self, goal: Goal) -> Comparison:
         """Return the comparison by another goal."""
@@ -64,7 +57,6 @@ def read(bench: Bench, file: Path) -> Iterator[Measured]:
             tuple(Manifest.from_fields(one["manifest"]) for one in documents),
             files,
             file,
-            bundle.digest(file),
         )
 
 

@@ -10,6 +10,7 @@ from benchmarks.results.archived import Measured
 from benchmarks.results.measuring import Bench
 from benchmarks.results.parts import Block
 from benchmarks.results.sections import Section
+from mlbench import bundle, palette
 from mlbench.report.formats import escape, markdown_list, markdown_table
 from mlbench.report.plots import Plot
 from mlbench.report.statement import machine_text, statement
@@ -84,7 +85,8 @@ def _set(measured: Measured) -> Iterator[str]:
     told += f", {days[0]}" if len(days) == 1 else f", {days[0]} to {days[-1]}"
     yield f"{told}. The set: {escape(measured.found.text)}."
     link = f"[The archives of all of them](archives/{measured.file.name})"
-    yield f"{link}, SHA-256 `{measured.digest}`; the plan, registered first: `{measured.plan}`."
+    digest, plan = bundle.digest(measured.file), measured.found.plan_sha256
+    yield f"{link}, SHA-256 `{digest}`; the plan, registered first: `{plan}`."
     if said.sentence:
         yield f"**{escape(said.sentence)}**"
     said_first = [*filter(None, [measured.comparison.caution]), *said.reasons, *said.departures]
@@ -130,6 +132,7 @@ def to_file(plot: Plot) -> str:
     root = re.search(r":root \{(.*?)\}", _STYLE.read_text(), re.DOTALL)
     assert root
     colours = dict(re.findall(r"(--[\w-]+): (#\w+);", root[1]))
+    colours |= {f"--series-{i}": colour for i, colour in enumerate(palette.SERIES)}
     svg = plot.svg.replace("currentColor", colours["--ink"])
     for name, colour in colours.items():
         svg = svg.replace(f"var({name})", colour)

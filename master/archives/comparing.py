@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from master.archives.verifying import recompute
-from master.models import Rank, Run
+from master.archives.verifying import recompute, rows_of
 from master.results.compare import compare
 from master.results.facts import facts_of
 from master.results.query import ResultQuery, machines_of
-from mlbench.archive import ROWS, Archive, opened
+from mlbench.archive import opened
 from mlbench.records import RunSet
 from mlbench.results import Comparison
 
@@ -24,19 +23,13 @@ def compare_archives(
     results, facts = {}, {}
     for file in files:
         with opened(file) as archive:
-            run, ranks = _rows(archive)
+            run, ranks = rows_of(archive)
             if run.id not in found.counted:
                 continue
             result = recompute(archive, query or ResultQuery())
+        ranks = [rank for rank in ranks if rank.attempt == run.attempt]
+        ranks.sort(key=lambda rank: rank.rank)
         cores = [rank.assignment.get("cpus", []) for rank in ranks]
         results[run.id] = result
         facts[run.id] = facts_of(run, result, machines_of(ranks), cores)
     return compare([results[run_id] for run_id in found.counted], facts, [found])
-
-
-def _rows(archive: Archive) -> tuple[Run, list[Rank]]:
-    """Return a run with the ranks of its latest attempt."""
-    rows = archive.document(ROWS)
-    run, ranks = Run(**rows["run"][0]), [Rank(**row) for row in rows["rank"]]
-    latest = [rank for rank in ranks if rank.attempt == run.attempt]
-    return run, sorted(latest, key=lambda rank: rank.rank)

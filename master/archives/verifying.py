@@ -54,11 +54,16 @@ def check(archive: Archive) -> list[str]:
 
 def recompute(archive: Archive, query: ResultQuery) -> Result:
     """Compute the result of an archive's run from its samples and rows, and nothing else."""
-    rows = archive.document(ROWS)
-    run, ranks = Run(**rows["run"][0]), [Rank(**row) for row in rows["rank"]]
+    run, ranks = rows_of(archive)
     machines = machines_of([rank for rank in ranks if rank.attempt == run.attempt])
     context = context_of(run, ranks, query, run.energy_joules, machines)
     return evaluate(context, columns_of(context, partial(archived.series_of, archive)))
+
+
+def rows_of(archive: Archive) -> tuple[Run, list[Rank]]:
+    """Return the rows of an archive's run and of its ranks, of all attempts."""
+    rows = archive.document(ROWS)
+    return Run(**rows["run"][0]), [Rank(**row) for row in rows["rank"]]
 
 
 def _check_counts(archive: Archive) -> list[str]:

@@ -17,8 +17,7 @@ from master.results.differences import (
     find_differences,
     normalize,
 )
-from master.results.evidence import Comparison as Held
-from master.results.evidence import hold_against, judge
+from master.results.evidence import Held, hold_against, judge
 from master.results.frontier import frontier, timed
 from master.results.intervals import of_ratio
 from master.results.kinds import Kind, count, labels_of, same_task, sort_into_kinds

@@ -37,7 +37,7 @@ Seeds = Sequence[Hashable]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Held:
     """Two groups, held against each other by a test."""
 
     names: tuple[str, str]
@@ -79,7 +79,7 @@ def hold_against(
     names: tuple[str, str],
     times_as_fast: float | None = None,
     seeds: tuple[Seeds, Seeds] = ((), ()),
-) -> Comparison | None:
+) -> Held | None:
     """Compare two groups by a figure; None if one of them has fewer than two runs.
 
     Args:
@@ -96,14 +96,14 @@ def hold_against(
         spread, runs = stdev(quotients), len(quotients)
         t = abs(fmean(quotients)) * math.sqrt(runs) / spread if spread else math.inf
         p = max(2 * (1 - t_probability(t, runs - 1)), _LEAST) if any(quotients) else 1.0
-        return Comparison(names, "paired t", p, runs, spread, difference, times_as_fast, 0.0)
+        return Held(names, "paired t", p, runs, spread, difference, times_as_fast, 0.0)
     p, runs = mann_whitney(first, other), min(len(first), len(other))
     of_runs = None if difference is None else _spread(first, other)
     least = 2 / math.comb(len(first) + len(other), len(first))
-    return Comparison(names, "Mann-Whitney", p, runs, of_runs, difference, times_as_fast, least)
+    return Held(names, "Mann-Whitney", p, runs, of_runs, difference, times_as_fast, least)
 
 
-def judge(comparisons: Sequence[Comparison]) -> list[Evidence]:
+def judge(comparisons: Sequence[Held]) -> list[Evidence]:
     """Judge comparisons that are made at once, so that of equal groups 1 set in 20 is told."""
     found = []
     for one, p in zip(comparisons, _corrected([one.p for one in comparisons]), strict=True):
@@ -201,7 +201,7 @@ def _spread(first: Sequence[float], other: Sequence[float]) -> float:
     return math.sqrt(fmean((stdev(group) / fmean(group)) ** 2 for group in (first, other)))
 
 
-def _describe(one: Comparison, p: float, comparisons: int) -> str:
+def _describe(one: Held, p: float, comparisons: int) -> str:
     first, other = one.names
     corrected = f", corrected for {comparisons} comparisons" if comparisons > 1 else ""
     by = f"(p = {p:.2g}, {one.test}{corrected})"

@@ -176,4 +176,5 @@ def templates() -> "Environment":
         lstrip_blocks=True,
     )
     environment.globals["heat"] = palette.HEAT
+    environment.globals["series"] = palette.SERIES
     return environment

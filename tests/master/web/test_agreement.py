@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from grafana import build
 from master.web.assets import load
-from mlbench import names, palette, report
+from mlbench import names, palette
+from mlbench.report.formats import templates
 
 
 def read(path: str) -> str:
@@ -26,8 +26,8 @@ def test_curves_states_and_phases_have_one_colour_on_pages_reports_and_dashboard
     phases = {f"phase-{phase}": colour for phase, colour in palette.PHASE.items()}
     series = {f"series-{i}": colour for i, colour in enumerate(palette.SERIES)}
     assert ours == states | pods | phases | series
-    of_reports = Path(report.__file__).with_name("templates") / "report.css"
-    assert dict(re.findall(_OURS, of_reports.read_text())) == series
+    of_reports = templates().get_template("layout.html.jinja").render(title="")
+    assert dict(re.findall(_OURS, of_reports)) == series
 
 
 def test_heat_maps_have_the_colours_of_reports() -> None:
