@@ -59,8 +59,16 @@ StreamName = Literal["stdout", "stderr", "metrics"]
 STREAMS: Final[tuple[StreamName, ...]] = get_args(StreamName)
 
 # --- Where the time of a step goes. Phases do not nest. ---
+# "compute" is a step in one piece: a framework's program, which exchanges gradients as well.
 Phase = Literal[
-    "data", "forward", "backward", "communication", "optimizer", "metrics", "evaluation"
+    "data",
+    "forward",
+    "backward",
+    "communication",
+    "optimizer",
+    "compute",
+    "metrics",
+    "evaluation",
 ]
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 
@@ -77,6 +85,10 @@ EPOCH: Final = "epoch"
 STEP: Final = "step"
 SAMPLES: Final = "samples"
 TRAIN_SECONDS: Final = "train_seconds"  # training time, evaluation left out
+
+# Metrics that an agent records of a rank at its end, where its network is its own: bytes.
+NETWORK_SENT: Final = "network_sent_bytes"
+NETWORK_RECEIVED: Final = "network_received_bytes"
 
 # Metrics that the benchmark tasks record.
 TRAIN_LOSS: Final = "train_loss"

@@ -62,6 +62,7 @@ PHASE: Final[Mapping[Phase, str]] = {
     "backward": "#0d9488",
     "communication": "#b4552d",
     "optimizer": "#7c8a1e",
+    "compute": "#3f7d9c",
     "metrics": "#c2418c",
     "evaluation": GREY,
 }

@@ -53,6 +53,10 @@ def test_two_workers_have_the_losses_of_pytorchs(
         losses, expected = (one.series(names.TRAIN_LOSS)[:_STEPS] for one in (rank, other))
         assert losses == pytest.approx(expected, abs=1e-4)
         assert rank.series(names.SAMPLES) == other.series(names.SAMPLES)
+        *_, computing = rank.series(names.phase_metric("compute"))
+        *_, training = rank.series(names.TRAIN_SECONDS)
+        assert 0.3 * training < computing < training
+        assert not rank.series(names.phase_metric("forward"))
     [settings] = ranks[0].stated("settings")
     assert settings["framework"] == framework
     assert settings[framework][0].isdecimal(), "its version"

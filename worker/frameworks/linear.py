@@ -26,6 +26,7 @@ class LinearSteps:
         sgd: Sgd,
     ) -> None:
         """Join the other ranks, and compile the step."""
+        self._session = session
         self._weights = weights
         self._share = math.ceil(sgd.batch_size / session.world.size)
         begun = Model(scores, loss, {_WEIGHTS: weights.numpy().copy()}, {})
@@ -42,7 +43,9 @@ class LinearSteps:
 
     def step(self, rows: torch.Tensor, targets: torch.Tensor, rate: float) -> torch.Tensor:
         """Take a step with all ranks; return the scores of this rank's rows before it."""
-        return torch.tensor(self._compiled.step(self._batch(rows, targets), rate)[: len(rows)])
+        with self._session.phase("compute"):
+            found = self._compiled.step(self._batch(rows, targets), rate)
+        return torch.tensor(found[: len(rows)])
 
     def end(self) -> None:
         """Hand the weights back."""

@@ -58,8 +58,8 @@ def make_trainer(
 class CompiledTrainer(ImageTrainer):
     """Trains by steps that are one program of the framework each.
 
-    Nothing can tell from outside what a program is at, so its time is of no phase. Compiling it is
-    no training time.
+    Nothing can tell from outside what a program is at, so all its time is of the phase "compute".
+    Compiling it is no training time.
     """
 
     def __init__(
@@ -97,7 +97,8 @@ class CompiledTrainer(ImageTrainer):
     def step(self, batch: Images, batch_size: int) -> tuple[Outcome[ImageScore], float]:
         """Take a step with all ranks."""
         rate = self.rate(batch)
-        scores = self._compiled.step(self._batch(batch), rate)
+        with self.session.phase("compute"):
+            scores = self._compiled.step(self._batch(batch), rate)
         self.exchange.mix()
         return _outcome(scores, batch), rate
 

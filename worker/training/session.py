@@ -127,7 +127,7 @@ class Session:
         phases = self.tracker.phase_seconds()
         parts = [f"{result} reached in {seconds:.3f} seconds"]
         for name, included in _MLBENCH_TIMES.items():
-            # A framework that computes and communicates in one piece shows no phases of it.
+            # A framework's step in one piece is neither computing nor communication alone.
             found = [phases[one] for one in included if one in phases]
             parts += [f"{name}: {sum(found):.3f} seconds"] if found else []
         self.tracker.log({names.TASK_RESULT: ", ".join(parts)})

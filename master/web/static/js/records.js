@@ -30,6 +30,7 @@ export const PHASES = [
   "backward",
   "communication",
   "optimizer",
+  "compute",
   "metrics",
   "evaluation",
 ];
