@@ -105,6 +105,9 @@ class RankResult(Record):
     """Seconds in each phase; ``other`` is training time in none."""
     waiting_share: float | None
     """Of the time of the latest attempt, from 0 to 1: it waited for a core that others had."""
+    network_sent_bytes: float | None = None
+    """All that its namespace, or its pod, has sent in the latest attempt, headers included."""
+    network_received_bytes: float | None = None
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ TOTALS = (
     names.SAMPLES,
     names.EPOCH,
     names.BYTES_PER_STEP,
+    names.NETWORK_SENT,
+    names.NETWORK_RECEIVED,
     *(names.phase_metric(phase) for phase in PHASES),
 )
 """The metrics that a result is computed from, besides its target's."""

@@ -11,6 +11,7 @@ from mlbench.results import RankDisturbance, RankResult, Slowest
 
 _OTHER = "other"
 _PHASES: Mapping[str, str] = {phase: names.phase_metric(phase) for phase in PHASES}
+_NETWORK = (names.NETWORK_SENT, names.NETWORK_RECEIVED)
 # A rank that is slower than the others by less than this is not named.
 _SLOWER = 1.02
 
@@ -38,7 +39,7 @@ def rank_results(
 
     ``disturbances`` are in order of attempts.
     """
-    metrics = (names.SAMPLES, names.TRAIN_SECONDS, names.STEP, *_PHASES.values())
+    metrics = (names.SAMPLES, names.TRAIN_SECONDS, names.STEP, *_PHASES.values(), *_NETWORK)
     totals = {metric: finite_by_rank(series, metric) for metric in metrics}
     waiting = {one.rank: one.waiting_share for one in disturbances}
     last_us = {rank: at for rank, at in last_totals_us(series).items() if rank.isdecimal()}
@@ -69,7 +70,13 @@ def _rank_result(
         communication_share=ratio(communication, seconds),
         phases=with_other({phase: one for phase, one in found.items() if one}, seconds),
         waiting_share=waiting_share,
+        network_sent_bytes=_last(totals[names.NETWORK_SENT].get(rank)),
+        network_received_bytes=_last(totals[names.NETWORK_RECEIVED].get(rank)),
     )
+
+
+def _last(column: Column | None) -> float | None:
+    return column.values[-1] if column else None
 
 
 def with_other(phases: Mapping[str, float], seconds: float | None) -> dict[str, float]:

@@ -9,6 +9,7 @@ from tests.e2e.release import CORES, ENDLESS, Release
 
 _MBIT = 20.0
 _BYTES_PER_SECOND = _MBIT * 1e6 / 8
+_LONGEST = 4 << 20
 _BANDWIDTH = "all_reduce_float32_bus_bandwidth_bytes_per_second @ 0"
 
 
@@ -64,26 +65,35 @@ def test_a_worker_sends_as_fast_as_it_may(release: Release) -> None:
     assert _facts(release, unlimited, "bandwidth_limit") == {None}
     assert _facts(release, limited, "bandwidth_limit") == {_MBIT}
 
-    fast, slow = _bandwidth(release, unlimited), _bandwidth(release, limited)
-    print(f"bus bandwidth: {fast * 8e-6:.1f} Mbit/s unlimited, {slow * 8e-6:.2f} with {_MBIT:g}")
-    assert _BYTES_PER_SECOND * 0.6 < slow < _BYTES_PER_SECOND * 1.05
-    assert fast > 3 * _BYTES_PER_SECOND
+    fast, slow = _bandwidths(release, unlimited), _bandwidths(release, limited)
+    print(f"bus bandwidth: {max(fast) * 8e-6:.1f} Mbit/s unlimited, with {_MBIT:g}:")
+    print(*(f"{one * 8e-6:.2f}" for one in slow))
+    assert len(slow) == len(fast) == 8, "one for each size"
+    # Two packets pass at once, which are a tenth of the shortest message.
+    assert max(slow) < _BYTES_PER_SECOND * 1.15
+    assert _BYTES_PER_SECOND * 0.6 < slow[-1] < _BYTES_PER_SECOND * 1.05
+    assert fast[-1] > 3 * _BYTES_PER_SECOND
+
+    for rank in release.client.get_result(limited.id).result().value.ranks:
+        assert rank.network_sent_bytes is not None
+        print(f"rank {rank.rank}: {rank.network_sent_bytes:,.0f} bytes sent by its pod")
+        assert rank.network_sent_bytes > 2 * _LONGEST
 
 
 def _communicate(release: Release, name: str, max_bandwidth: float | None) -> Run:
-    """Measure all-reduce on a message that takes 1.7 s where the limit is in force."""
-    size = str(4 << 20)
-    args = {"operations": "all_reduce", "min_bytes": size, "max_bytes": size, "warmup": "1"}
+    """Measure all-reduce on messages that take up to 1.7 s where the limit is in force."""
+    sizes = {"min_bytes": str(32 << 10), "max_bytes": str(_LONGEST)}
+    args = {"operations": "all_reduce", **sizes, "warmup": "1"}
     ordered = release.client.create_run(
         name, 2, None, max_bandwidth, benchmark="communication", args=args, queue=True
     )
     return release.finish(ordered.result().value)
 
 
-def _bandwidth(release: Release, run: Run) -> float:
-    """Return the bus bandwidth that a run measured, in bytes per second."""
+def _bandwidths(release: Release, run: Run) -> list[float]:
+    """Return the bus bandwidth that a run measured for each size, in bytes per second."""
     series = release.client.get_run_metrics(run.id, metric_filter=_BANDWIDTH).result().value
-    return next(iter(series.values()))[-1].number
+    return [point.number for point in next(iter(series.values()))]
 
 
 def _facts(release: Release, run: Run, name: str) -> set[object]:

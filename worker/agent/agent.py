@@ -18,6 +18,7 @@ from worker.agent.link import Backoff, Link, LinkError, RefusedError, Reply
 from worker.agent.network import Network, plug_in
 from worker.agent.scraped import WorkerCollector
 from worker.agent.shipper import Shipper
+from worker.agent.traffic import Traffic, traffic_from_now
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +159,7 @@ class Agent:
                 on_exit=self._wake.set,
                 network=network,
                 clock_offset_seconds=offset.seconds if offset else 0.0,
+                traffic=self._counter(network),
                 # In a cluster, whose pods have uids, others are none of its users' business.
                 name_others=not self._pod_uid,
             )
@@ -166,6 +168,12 @@ class Agent:
             if network is not None:
                 network.close()
             attempt.fail(f"its agent cannot start it: {error}")
+
+    def _counter(self, network: Network | None) -> Callable[[], Traffic] | None:
+        """Return what counts a rank's traffic; None where it shares a machine's network."""
+        if network is not None:
+            return network.traffic
+        return traffic_from_now() if self._pod_uid else None
 
     def _state_machine(self, attempt: Attempt, network: Network | None) -> None:
         try:

@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import os
+import subprocess
 import tempfile
 import threading
 import time
@@ -32,6 +33,7 @@ from worker.agent.files import (
 from worker.agent.machine import killed_for_memory, memory_limit
 from worker.agent.network import NETWORK_VARIABLES, Network
 from worker.agent.process import NOT_STARTED, Exit, TrainingProcess
+from worker.agent.traffic import Traffic
 
 log = logging.getLogger(__name__)
 
@@ -150,16 +152,26 @@ class Attempt:
         """State the machine's facts in the metrics stream's first line, or raise an OSError."""
         self._append({"machine": machine})
 
-    def _state_disturbance(self, found: Disturbance | None) -> None:
-        """State what was measured in the last line, which no process can replace any more."""
-        if found is not None:
+    def _state_measured(
+        self, at: float, disturbance: Disturbance | None, traffic: Traffic | None
+    ) -> None:
+        """State what was measured in the last lines, which no process can replace any more."""
+        found: list[Mapping[str, object]] = []
+        if traffic is not None:
+            sent = {names.NETWORK_SENT: traffic.sent, names.NETWORK_RECEIVED: traffic.received}
+            found.append({"metrics": sent})
+        if disturbance is not None:
+            found.append({"disturbance": asdict(disturbance)})
+        if found:
             with suppress(OSError):
                 # The process's last line may have been cut.
-                self._append({"disturbance": asdict(found)}, before="\n")
+                self._append(*found, at=at, before="\n")
 
-    def _append(self, *statements: Mapping[str, object], before: str = "") -> None:
-        now = time.time()
-        lines = (json.dumps({"time": now, **one}, ensure_ascii=False) for one in statements)
+    def _append(
+        self, *statements: Mapping[str, object], at: float | None = None, before: str = ""
+    ) -> None:
+        at = time.time() if at is None else at
+        lines = (json.dumps({"time": at, **one}, ensure_ascii=False) for one in statements)
         data = before + "".join(f"{line}\n" for line in lines)
         # Linux allows names that are not text; the other facts must get through.
         self._metrics.append(data.encode(errors="replace"))
@@ -171,6 +183,7 @@ class Attempt:
         clock_offset_seconds: float = 0.0,
         *,
         network: Network | None = None,
+        traffic: Callable[[], Traffic] | None = None,
         name_others: bool = False,
     ) -> None:
         """Start the process; ``on_exit`` is called, from another thread, when it has ended.
@@ -178,7 +191,7 @@ class Attempt:
         ``clock_offset_seconds`` is the lead of this machine's clock over the master's. What keeps
         it from starting, apart from its command, is an OSError, RuntimeError or ValueError. If
         ``name_others``, the names of programs that use the rank's cores are stated. ``network`` is
-        one of its own, which is closed at its end.
+        one of its own, which is closed at its end; ``traffic`` counts what it carries.
         """
         killed_before = killed_for_memory()
         cores = set(self.assignment.cpus) or os.sched_getaffinity(0)
@@ -192,9 +205,13 @@ class Attempt:
 
         def note(ended: Exit) -> None:
             sources.close()
+            carried = None
+            if traffic is not None:
+                with suppress(OSError, ValueError, subprocess.SubprocessError):
+                    carried = traffic()
             if network is not None:
                 network.close()
-            self._state_disturbance(watch.end())
+            self._state_measured(ended.at, watch.end(), carried)
             if killed_for_memory() > killed_before:
                 self._say_out_of_memory()
             self._note_exit(ended, self._why(ended))

@@ -19,6 +19,7 @@ from pathlib import Path
 from mlbench.assignment import Plug
 from mlbench.shaping import SWITCH, Shaping, ShapingError, run_tool, shape, with_tools
 from worker.agent.machine import read_shaping
+from worker.agent.traffic import TABLE, Traffic, parse_traffic
 
 INTERFACE = "eth0"
 # The host's own name stands for no address in it, so libraries are led to the interface. NCCL would
@@ -59,6 +60,15 @@ class Network:
             user, group = f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"
             entering += [_tool("unshare"), "--user", user, group]
         return [*entering, "--", *command]
+
+    def traffic(self) -> Traffic:
+        """Return what it has carried since it was made.
+
+        Raises:
+            OSError, SubprocessError: it cannot be entered.
+        """
+        read = self.inside(["cat", str(TABLE)])
+        return parse_traffic(subprocess.check_output(read, text=True))
 
     def close(self) -> None:
         """Let go of it."""

@@ -123,6 +123,11 @@ def test_a_rank_sends_as_fast_as_it_may(switch: Path, size: int, least: float, m
         send = second.inside([sys.executable, "-c", _SEND, addresses[0], str(size)])
         told = subprocess.run(send, capture_output=True, text=True, check=True)
         assert least < float(told.stdout) < most
+        # With the headers of packets of 1,500 bytes at most, and of those that make a connection.
+        sent = second.traffic().sent
+        assert 1.04 * size < sent < 1.08 * size + 1000
+        # The two are not read at once: the last packets may be on their way.
+        assert sent - 2000 < first.traffic().received < sent + 2000
         assert ports(switch) == 2
     wait_for(lambda: ports(switch) == 0, what="nothing is left")
 

@@ -10,7 +10,7 @@ export const ALL = "all";
 /** The choice of all ranks as a line each. */
 export const EACH = "each";
 
-const TOTALS = /^(step|epoch|samples|train_seconds)$/;
+const TOTALS = /^(step|epoch|samples|train_seconds|network_(sent|received)_bytes)$/;
 const PHASE_TOTALS = new Set(PHASES.map((phase) => `${phase}_seconds`));
 const ACCURACY = /(^|_)(Prec@\d+|R2|acc|accuracy)$/;
 const UNITS = [

@@ -1,7 +1,7 @@
 // What each rank has done: the sections "Where the time goes" and "Ranks".
 
 import { byId, h, reconcile, setText } from "../dom.js";
-import { NONE, count, duration, percent } from "../format.js";
+import { NONE, bytes, count, duration, percent } from "../format.js";
 import { PHASES } from "../records.js";
 import { sum } from "../series.js";
 
@@ -131,6 +131,7 @@ const COLUMNS = [
   { text: ({ figures }) => duration(figures?.compute_seconds), class: "figure" },
   { text: ({ figures }) => percent(figures?.communication_share, 1), class: "figure" },
   { text: ({ figures }) => count(figures?.samples), class: "figure" },
+  { text: ({ figures }) => bytes(figures?.network_sent_bytes), class: "figure" },
 ];
 
 /** The section "Ranks": where each rank ran, how it ended, and how fast it is. */

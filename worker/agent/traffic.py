@@ -1,0 +1,39 @@
+"""Counts what a rank has sent and received: all of its network namespace, or of its pod.
+
+The exporter's counters are read every few seconds, so most of a short run is between two readings.
+These are read when the rank's process has ended.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+TABLE = Path("/proc/net/dev")
+# In the table's columns, behind the name.
+_RECEIVED, _SENT = 0, 8
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes on all interfaces but loopback, headers and Ethernet frames included."""
+
+    sent: int
+    received: int
+
+
+def parse_traffic(table: str) -> Traffic:
+    """Add up the rows of ``/proc/net/dev`` (proc_net(5)), which has two lines of headers."""
+    rows = [line.partition(":") for line in table.splitlines()[2:]]
+    counts = [fields.split() for name, _, fields in rows if name.strip() != "lo"]
+    return Traffic(*(sum(int(row[column]) for row in counts) for column in (_SENT, _RECEIVED)))
+
+
+def traffic_from_now() -> Callable[[], Traffic]:
+    """Return a function that tells what this network namespace has carried since this call."""
+    begun = parse_traffic(TABLE.read_text())
+
+    def since() -> Traffic:
+        now = parse_traffic(TABLE.read_text())
+        return Traffic(now.sent - begun.sent, now.received - begun.received)
+
+    return since
