@@ -52,9 +52,10 @@ function ordered(manifest) {
 }
 
 function ofMachine(machine) {
-  const { packages, git, ranks: _, hostname: __, gpus, ...rest } = machine;
+  const { packages, git, ranks: _, hostname: __, gpus, processor, ...rest } = machine;
   const known = {
     ...rest,
+    ...processor,
     memory_bytes: bytes(rest.memory_bytes),
     memory_limit_bytes: rest.memory_limit_bytes && bytes(rest.memory_limit_bytes),
     gpus: gpus?.length ? gpus.map(textOf).join("\n") : null,
