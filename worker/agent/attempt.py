@@ -156,16 +156,16 @@ class Attempt:
         self, at: float, disturbance: Disturbance | None, traffic: Traffic | None
     ) -> None:
         """State what was measured in the last lines, which no process can replace any more."""
-        found: list[Mapping[str, object]] = []
+        statements: list[Mapping[str, object]] = []
         if traffic is not None:
-            sent = {names.NETWORK_SENT: traffic.sent, names.NETWORK_RECEIVED: traffic.received}
-            found.append({"metrics": sent})
+            carried = {names.NETWORK_SENT: traffic.sent, names.NETWORK_RECEIVED: traffic.received}
+            statements.append({"metrics": carried})
         if disturbance is not None:
-            found.append({"disturbance": asdict(disturbance)})
-        if found:
+            statements.append({"disturbance": asdict(disturbance)})
+        if statements:
             with suppress(OSError):
                 # The process's last line may have been cut.
-                self._append(*found, at=at, before="\n")
+                self._append(*statements, at=at, before="\n")
 
     def _append(
         self, *statements: Mapping[str, object], at: float | None = None, before: str = ""

@@ -30,6 +30,8 @@ NETWORK_VARIABLES = {
 }
 # A peer may come later: its address is asked for so often, once a second.
 _ASKED = "60"
+# The end of a run waits for it.
+_TRAFFIC_SECONDS = 5.0
 _ANSWER_BYTES = 4096
 _DESCRIPTORS = 3
 
@@ -65,10 +67,11 @@ class Network:
         """Return what it has carried since it was made.
 
         Raises:
-            OSError, SubprocessError: it cannot be entered.
+            OSError, SubprocessError: it cannot be entered, or not soon.
         """
         read = self.inside(["cat", str(TABLE)])
-        return parse_traffic(subprocess.check_output(read, text=True))
+        told = subprocess.check_output(read, text=True, timeout=_TRAFFIC_SECONDS)
+        return parse_traffic(told)
 
     def close(self) -> None:
         """Let go of it."""

@@ -44,8 +44,8 @@ class LinearSteps:
     def step(self, rows: torch.Tensor, targets: torch.Tensor, rate: float) -> torch.Tensor:
         """Take a step with all ranks; return the scores of this rank's rows before it."""
         with self._session.phase("compute"):
-            found = self._compiled.step(self._batch(rows, targets), rate)
-        return torch.tensor(found[: len(rows)])
+            computed = self._compiled.step(self._batch(rows, targets), rate)
+        return torch.tensor(computed[: len(rows)])
 
     def end(self) -> None:
         """Hand the weights back."""
