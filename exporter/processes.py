@@ -24,6 +24,7 @@ import psutil
 from exporter import series
 from exporter.series import WORKER, Sample, Series
 from mlbench import names
+from mlbench.traffic import parse_traffic
 
 PROC = Path("/proc")
 NAMESPACE = "local"
@@ -209,14 +210,6 @@ def read_network(pids: Iterable[int]) -> Usage:
 
 
 def parse_network(table: str) -> Usage:
-    """Add up all interfaces but ``lo``.
-
-    ``table`` is as /proc/<pid>/net/dev holds it (proc_pid_net(5)): two lines of heading, then
-    for each interface eight columns received and eight transmitted, bytes first in each.
-    """
-    columns = [line.replace(":", " ").split() for line in table.splitlines()[2:]]
-    others = [one for one in columns if one[0] != "lo"]
-    return {
-        series.NETWORK_RECEIVE: sum(int(one[1]) for one in others),
-        series.NETWORK_TRANSMIT: sum(int(one[9]) for one in others),
-    }
+    """Return the counters of a table as /proc/<pid>/net/dev holds it."""
+    carried = parse_traffic(table)
+    return {series.NETWORK_RECEIVE: carried.received, series.NETWORK_TRANSMIT: carried.sent}

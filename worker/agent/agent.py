@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mlbench.assignment import Assignment
 from mlbench.home import Home
+from mlbench.traffic import Traffic, traffic_from_now
 from worker.agent.attempt import Attempt
 from worker.agent.facts import Facts
 from worker.agent.files import remove
@@ -18,7 +19,6 @@ from worker.agent.link import Backoff, Link, LinkError, RefusedError, Reply
 from worker.agent.network import Network, plug_in
 from worker.agent.scraped import WorkerCollector
 from worker.agent.shipper import Shipper
-from worker.agent.traffic import Traffic, traffic_from_now
 
 log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from mlbench import names
 from mlbench.assignment import Assignment
 from mlbench.names import StreamName
 from mlbench.records import Disturbance
+from mlbench.traffic import Traffic
 from worker.agent import torchrun
 from worker.agent.disturbance import Watch
 from worker.agent.files import (
@@ -33,7 +34,6 @@ from worker.agent.files import (
 from worker.agent.machine import killed_for_memory, memory_limit
 from worker.agent.network import NETWORK_VARIABLES, Network
 from worker.agent.process import NOT_STARTED, Exit, TrainingProcess
-from worker.agent.traffic import Traffic
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from mlbench.assignment import Plug
 from mlbench.shaping import SWITCH, Shaping, ShapingError, run_tool, shape, with_tools
+from mlbench.traffic import TABLE, Traffic, parse_traffic
 from worker.agent.machine import read_shaping
-from worker.agent.traffic import TABLE, Traffic, parse_traffic
 
 INTERFACE = "eth0"
 # The host's own name stands for no address in it, so libraries are led to the interface. NCCL would

@@ -1,7 +1,7 @@
-"""Counts what a rank has sent and received: all of its network namespace, or of its pod.
+"""Counts what a network namespace has sent and received, by the kernel's table of interfaces.
 
-The exporter's counters are read every few seconds, so most of a short run is between two readings.
-These are read when the rank's process has ended.
+The exporter reads it every few seconds, so most of a short run is between two readings. Agents read
+it when a rank's process has ended.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,10 @@ class Traffic:
 
 
 def parse_traffic(table: str) -> Traffic:
-    """Add up the rows of ``/proc/net/dev`` (proc_net(5)), which has two lines of headers."""
+    """Add up the rows of ``/proc/net/dev`` (proc_pid_net(5)), after two lines of heading.
+
+    Each has eight columns received and eight sent, bytes first in each.
+    """
     rows = [line.partition(":") for line in table.splitlines()[2:]]
     counts = [fields.split() for name, _, fields in rows if name.strip() != "lo"]
     return Traffic(*(sum(int(row[column]) for row in counts) for column in (_SENT, _RECEIVED)))
