@@ -155,8 +155,8 @@ SECTIONS = (
         "Perplexity of the addresses on the State of the Union: an LSTM and a Transformer, both of "
         "a size that a laptop trains in minutes.",
         (
-            Bench("results-lstm", "sotu-lstm --workers 2 --repeats 1", 12),
-            Bench("results-gpt", "sotu-gpt --workers 2 --repeats 1", 12),
+            Bench("results-lstm", "sotu-lstm --workers 2 --repeats 1", 7),
+            Bench("results-gpt", "sotu-gpt --workers 2 --repeats 1", 3),
         ),
         (of_report("Runs", "val_"),),
     ),
