@@ -13,6 +13,8 @@ _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 # No scalar takes more; pictures do, and are passed over.
 _LONGEST_EVENT = 64 << 10
+# No file is longer.
+_LONGEST_FILE = (1 << 63) - 1
 _SCALARS = b"scalars"
 _VERSION = b"brain.Event:2"
 
@@ -53,6 +55,8 @@ def read_scalars(file: BinaryIO) -> Iterator[Scalar]:
         length, checksum = _HEADER.unpack(header)
         if checksum != masked_checksum(header[:8]):
             raise DamagedError(f"at byte {start}")
+        if length > _LONGEST_FILE - start - _HEADER.size - _CHECKSUM.size:
+            raise DamagedError(f"at byte {start}: a record of {length:,} bytes")
         if length > _LONGEST_EVENT:
             end = file.seek(length + _CHECKSUM.size, 1)
             if file.seek(0, 2) < end:

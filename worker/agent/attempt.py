@@ -214,7 +214,7 @@ class Attempt:
             self._state_measured(ended.at, watch.end(), carried)
             if killed_for_memory() > killed_before:
                 self._say_out_of_memory()
-            self._note_exit(ended, self._why(ended))
+            self._note_exit(ended, self._why(ended) or sources.failure)
             on_exit()
 
         # Not before the first run: an agent at rest has no need of them.

@@ -45,6 +45,11 @@ class Sources:
         self.variables = out | past_proxies({**environ, **out}, *peers) | libraries
         """What leads the process to the sources; what the user has set stays."""
 
+    @property
+    def failure(self) -> str:
+        """Why values that the process told are lost; "" if none are."""
+        return self._follower.failure
+
     def close(self) -> None:
         """Take what the process, which has ended, has still told."""
         self._loopback.close()

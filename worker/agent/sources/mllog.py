@@ -5,7 +5,7 @@ github.com/mlcommons/logging has the keys; ``master/results/mllog.py`` writes su
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ _STEPS = ("step_num", "step", "global_step")
 # Of stdout at once, and of a line.
 _PIECE_BYTES = 1 << 20
 _LONGEST_LINE = 64 << 10
+_SHOWN_BYTES = 200
 
 
 class MLLog:
@@ -125,17 +126,28 @@ class Stdout:
         self._position = 0
         self._rest = b""
 
-    def read(self) -> list[Line]:
-        """Return what its next whole lines say; nothing at its end."""
+    def read(self) -> Iterator[Line]:
+        """Yield what its next whole lines say, to its end of now.
+
+        One that says what no number can hold becomes a line that the master keeps as malformed.
+        """
         if self._file is None:
-            return []
-        if os.fstat(self._file).st_size < self._position:  # cut short by the command
+            return
+        size = os.fstat(self._file).st_size
+        if size < self._position:  # cut short by the command
             self._position, self._rest = 0, b""
-        data = os.pread(self._file, _PIECE_BYTES, self._position)
-        self._position += len(data)
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        self._rest = self._rest[-_LONGEST_LINE:]
-        return [made for line in whole if _MARK in line for made in self._log.lines(line)]
+        while self._position < size:
+            data = os.pread(self._file, _PIECE_BYTES, self._position)
+            self._position += len(data)
+            *whole, rest = (self._rest + data).split(b"\n")
+            self._rest = rest[-_LONGEST_LINE:]
+            for line in whole:
+                if _MARK not in line:
+                    continue
+                try:
+                    yield from self._log.lines(line)
+                except OverflowError:
+                    yield {"time": None, "text": line[:_SHOWN_BYTES].decode(errors="replace")}
 
     def close(self) -> None:
         """Close the file."""

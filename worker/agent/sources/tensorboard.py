@@ -9,6 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -33,9 +34,9 @@ Line = dict[str, object]
 _NAME = "events.out.tfevents."
 _RUN = "MLBENCH_RUN_ID"
 # What is looked at in a folder and below it, and followed.
-_MOST_ENTRIES = 2000
+_MOST_ENTRIES = 20_000
 _DEEPEST = 6
-_MOST_FILES = 256
+_MOST_OPEN_FILES = 256
 _MOST_NAMES_BYTES = 1 << 20
 # Looking takes at most a five-hundredth of the time, and comes less and less often.
 _LOOKS = 500
@@ -54,6 +55,7 @@ class EventFiles:
         self._followed: dict[Path, _EventFile] = {}
         self._bases: dict[int, Path] = {}
         self._began = time.monotonic()
+        self._began_at = int(time.time()) - 1
         self._look_at = 0.0
 
     def read(self) -> Iterator[Line]:
@@ -68,10 +70,15 @@ class EventFiles:
         for file in self._followed.values():
             yield from file.read()
 
-    def read_rest(self) -> Iterator[Line]:
-        """Yield the same to the end, once the processes have ended."""
+    def look_now(self) -> None:
+        """Let the next reading look for files, however long ago the last look was."""
         self._look_at = 0.0
-        yield from self.read()
+
+    @property
+    def failure(self) -> str:
+        """Why values in event files are lost; "" if none are."""
+        failures = (file.failure for file in self._followed.values())
+        return next((failure for failure in failures if failure), "")
 
     def close(self) -> None:
         """Close the files."""
@@ -94,7 +101,7 @@ class EventFiles:
         if not self._processes:
             return
         for path in sorted(_event_files(self._folder), key=lambda found: found.name):
-            if path in self._followed or len(self._followed) >= _MOST_FILES:
+            if path in self._followed:
                 continue
             pid = self._writer(path)
             file = open_regular(path) if pid is not None else None
@@ -104,48 +111,83 @@ class EventFiles:
             prefix = _prefix(self._bases.setdefault(pid, path.parent), path.parent)
             of_other: Line = {} if process.rank == self._worker.rank else {"rank": process.rank}
             self._followed[path] = _EventFile(
-                os.fdopen(file, "rb"), path, prefix, of_other, self._own_names[pid]
+                os.fdopen(file, "rb"),
+                path,
+                prefix,
+                of_other,
+                self._own_names[pid],
+                stays_open=len(self._followed) < _MOST_OPEN_FILES,
             )
             if process != self._worker:
                 yield {"time": time.time(), "process": asdict(process)}
 
     def _writer(self, path: Path) -> int | None:
         """Return the process that writes a file; None if it is none of this worker's."""
-        _, found, rest = path.name.partition(f".{socket.gethostname()}.")
+        began, found, rest = path.name.partition(f".{socket.gethostname()}.")
         number = rest.partition(".")[0]
         if found and number.isdecimal():
+            began = began.removeprefix(_NAME)
+            if began.isdecimal() and int(began) < self._began_at:
+                return None  # of an earlier process with the same number
             return int(number) if int(number) in self._processes else None
         return next((pid for pid in self._processes if has_open(pid, path)), None)
 
 
 class _EventFile:
     def __init__(
-        self, file: BinaryIO, path: Path, prefix: str, of_other: Line, own_names: Path
+        self,
+        file: BinaryIO,
+        path: Path,
+        prefix: str,
+        of_other: Line,
+        own_names: Path,
+        *,
+        stays_open: bool,
     ) -> None:
-        self._file = file
+        self._file: BinaryIO | None = file
+        self._inode = os.fstat(file.fileno()).st_ino
+        self._position = 0
+        self._stays_open = stays_open
         self._path = path
         self._prefix = prefix
         self._of_other = of_other
         self._own_names = own_names
-        self._damaged = False
+        self.failure = ""
 
     def read(self) -> Iterator[Line]:
-        if self._damaged:
+        file = self._file or self._open_again()
+        if self.failure or file is None:
             return
         try:
             own: set[str] | None = None
-            for one in read_scalars(self._file):
+            for one in read_scalars(file):
                 own = _lines(self._own_names) if own is None else own
                 name = self._prefix + one.tag
                 if name not in own:
                     fields: Line = {"step": one.step, "metrics": {name: one.value}}
                     yield {"time": one.time, **self._of_other, **fields}
         except (DamagedError, OSError) as error:
-            self._damaged = True
-            log.warning("no more of %s is read: it is damaged %s", self._path, error)
+            self.failure = f"the event file {self._path} is damaged {error}"
+            log.warning("%s", self.failure)
+        if not self._stays_open:
+            self._position = file.tell()
+            self.close()
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open_again(self) -> BinaryIO | None:
+        """Open the file once more; None if it has nothing new, or is another one now."""
+        with suppress(OSError):
+            found = self._path.lstat()
+            if found.st_ino == self._inode and found.st_size > self._position:
+                descriptor = open_regular(self._path)
+                if descriptor is not None:
+                    self._file = os.fdopen(descriptor, "rb")
+                    self._file.seek(self._position)
+        return self._file
 
 
 def _prefix(base: Path, folder: Path) -> str:

@@ -90,10 +90,10 @@ def test_stdout_is_read_by_whole_lines_wherever_the_mark_stands(tmp_path: Path) 
     text = f"[rank0]: {line('a', value=1)}\nother\n{line('b', value=2)}\n"
     path.write_text(text[:50])
     stdout = Stdout(path)
-    assert stdout.read() == []
+    assert not list(stdout.read())
     path.write_text(text)
     assert [one["settings"] for one in stdout.read()] == [{"a": 1}, {"a": 1, "b": 2}]
-    assert stdout.read() == []
+    assert not list(stdout.read())
     path.write_text(f"{line('c', value=3)}\n")
     assert [one["settings"] for one in stdout.read()] == [{"a": 1, "b": 2, "c": 3}]
     stdout.close()
