@@ -18,6 +18,7 @@ from mlbench.stack.network import Network as Ability
 from mlbench.stack.network import probe
 from tests.conftest import wait_for
 from worker.agent.network import NetworkError, plug_in
+from worker.agent.sources import way_out
 from worker.agent.sources.loopback import Answer, Loopback
 
 pytestmark = pytest.mark.slow
@@ -132,16 +133,25 @@ def test_a_rank_sends_as_fast_as_it_may(switch: Path, size: int, least: float, m
     wait_for(lambda: ports(switch) == 0, what="nothing is left")
 
 
+def port_of(server: Loopback) -> int:
+    return int(server.url.rpartition(":")[2])
+
+
 def serve(**options: Any) -> Loopback:
     return Loopback([lambda _: Answer({})], lambda _: None, lambda _: None, **options)
 
 
-def test_what_speaks_to_the_agent_is_heard_and_let_out(switch: Path) -> None:
+def test_what_speaks_to_the_agent_is_heard_and_let_out(
+    switch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(way_out, "_is_elsewhere", lambda _: True)
     network = plug_in(Plug("198.18.1.1", 15, Shaping(max_bandwidth=20.0)), switch)
     with (
         closing(network),
         closing(serve()) as outside,
-        closing(serve(sockets=network.sockets, lets_out=True)) as server,
+        closing(
+            serve(sockets=network.sockets, lets_out_to=frozenset({port_of(outside)}))
+        ) as server,
     ):
         urls = server.url, server.token, outside.url, outside.token
         ask = network.inside([sys.executable, "-c", _ASK, *urls])

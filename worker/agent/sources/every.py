@@ -8,6 +8,7 @@ from mlbench.assignment import Assignment
 from worker.agent.sources import mlflow, original
 from worker.agent.sources.files import Follower
 from worker.agent.sources.loopback import Line, Loopback, Sockets, past_proxies
+from worker.agent.sources.way_out import ports_of
 
 
 class Sources:
@@ -29,11 +30,12 @@ class Sources:
 
         Raises:
             OSError, RuntimeError: no socket, or no thread, is left.
+            ValueError: MLBENCH_LET_OUT is wrong.
         """
+        let_out = environ.get(names.ENV_LET_OUT, "")
+        ports = ports_of(let_out) if sockets and let_out else frozenset()
         routes = [mlflow.Tracking(assignment.run_id).answer, original.Reports(assignment).answer]
-        self._loopback = server = Loopback(
-            routes, append, say, sockets, lets_out=bool(sockets and environ.get(names.ENV_LET_OUT))
-        )
+        self._loopback = server = Loopback(routes, append, say, sockets, lets_out_to=ports)
         try:
             self._follower = Follower(stdout, Path(assignment.working_dir or "."), append)
         except RuntimeError:

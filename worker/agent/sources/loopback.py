@@ -4,10 +4,10 @@ It costs nothing while nobody speaks to it: one thread waits for connections, on
 """
 
 import hmac
+import io
 import json
 import logging
 import secrets
-import selectors
 import socket
 import threading
 import time
@@ -23,6 +23,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from mlbench.process import Process
 from worker.agent.sources import processes
+from worker.agent.sources.way_out import connect, join
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +32,11 @@ _HOST = "127.0.0.1"
 _MOST_CONNECTIONS = 256
 _MOST_BODY_BYTES = 8 << 20
 _PIECE_BYTES = 64 << 10
-# For whoever has not shown the token; and for what an ended process had still sent.
+# For whoever has yet to show the token; and for what an ended process had still sent.
 _PATIENCE_SECONDS = 5.0
 # Until there may be a file descriptor again.
 _PAUSE_SECONDS = 0.1
+_LONGEST_LENGTH = 18  # digits of a body's length
 
 Line = Mapping[str, object]
 """A line of the metrics file; one without a time has the time now."""
@@ -112,18 +114,19 @@ class Loopback:
         say: Callable[[str], None],
         sockets: Sockets | None = None,
         *,
-        lets_out: bool = False,
+        lets_out_to: frozenset[int] = frozenset(),
     ) -> None:
         """Serve on the network that ``sockets`` are of; by default on that of this process.
 
-        ``append`` writes lines, or raises an OSError; ``say`` writes words to stderr. If it
-        ``lets_out``, it is a proxy as well, from that network into this process's.
+        ``append`` writes lines, or raises an OSError; ``say`` writes words to stderr. To the ports
+        ``lets_out_to`` of other machines, it is a proxy as well.
 
         Raises:
             OSError, RuntimeError: no socket, or no thread, is left.
         """
         self.token = secrets.token_urlsafe(24)
-        self.lets_out = lets_out
+        self.lets_out_to = lets_out_to
+        self._refused = 0
         self._routes = routes
         self._append = append
         self._say = say
@@ -132,6 +135,7 @@ class Loopback:
         self._open: dict[threading.Thread, socket.socket] = {}
         self._callers: set[Process] = set()
         self._last_caller: object = None
+        self._is_shared = sockets is None  # with other users of the machine
         self._listener, self._last = sockets or (socket.socket(), socket.socket())
         self._listener.bind((_HOST, 0))
         self._listener.listen(_MOST_CONNECTIONS)
@@ -151,7 +155,7 @@ class Loopback:
     @property
     def way_out(self) -> dict[str, str]:
         """The variables that lead clients of HTTPS through this proxy; none if it is none."""
-        if not self.lets_out:
+        if not self.lets_out_to:
             return {}
         proxy = self.url.replace("//", f"//mlbench:{self.token}@")
         return {"https_proxy": proxy, "HTTPS_PROXY": proxy}
@@ -171,6 +175,9 @@ class Loopback:
             thread.join(max(0.0, deadline - time.monotonic()))
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+        if self._refused:
+            words = f"{self._refused:,} connections to the server of this run were refused"
+            self._say(f"{words}: what they would have told is not recorded")
 
     def answer(self, request: Request, caller: Process | None = None) -> Answer:
         """Answer a request, once what it adds is written.
@@ -215,6 +222,9 @@ class Loopback:
             if caller == self._last_caller:
                 connection.close()
                 return
+            if self._is_shared and processes.is_of_another_user(caller[1]):
+                connection.close()
+                continue
             thread = threading.Thread(target=self._serve, args=(connection, caller), daemon=True)
             try:
                 if len(self._open) == _MOST_CONNECTIONS:
@@ -223,6 +233,7 @@ class Loopback:
                 thread.start()
             except RuntimeError as error:
                 log.warning("one more connection is refused: %s", error)
+                self._refused += 1
                 self._open.pop(thread, None)
                 connection.close()
 
@@ -251,18 +262,28 @@ def refusal(status: int, words: str, code: str = "") -> Answer:
     return Answer({"error_code": code or HTTPStatus(status).name, "message": words}, status)
 
 
-def _join(one: socket.socket, other: socket.socket) -> None:
-    """Pass on what either of two connections sends, until one of them ends."""
-    with other, selectors.DefaultSelector() as ready:
-        for source, target in ((one, other), (other, one)):
-            source.settimeout(None)
-            ready.register(source, selectors.EVENT_READ, target)
-        while True:
-            for key, _ in ready.select():
-                piece = key.fileobj.recv(_PIECE_BYTES)  # type: ignore[union-attr]
-                if not piece:
-                    return
-                key.data.sendall(piece)
+class _Patience(io.RawIOBase):
+    """What a connection receives; a TimeoutError once a deadline is over, however it drips."""
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self._connection = connection
+        self._deadline: float | None = time.monotonic() + seconds
+
+    def have_any(self) -> None:
+        """Wait for as long as it takes from now on."""
+        self._deadline = None
+        self._connection.settimeout(None)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._deadline is not None:
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
 
 
 class _Conversation(BaseHTTPRequestHandler):
@@ -272,11 +293,16 @@ class _Conversation(BaseHTTPRequestHandler):
     # An answer is one packet, sent at once.
     wbufsize = -1
     disable_nagle_algorithm = True
-    timeout = _PATIENCE_SECONDS
     server: Loopback  # type: ignore[assignment]
 
     def __init__(self, connection: socket.socket, caller: object, server: Loopback) -> None:
         super().__init__(connection, caller, server)  # type: ignore[arg-type]
+
+    def setup(self) -> None:
+        """Read what the client sends with some patience."""
+        super().setup()
+        self._patience = _Patience(self.connection, _PATIENCE_SECONDS)
+        self.rfile = io.BufferedReader(self._patience)
 
     def _respond(self) -> None:
         answer = self._answer()
@@ -295,14 +321,19 @@ class _Conversation(BaseHTTPRequestHandler):
     def do_CONNECT(self) -> None:
         """Connect a client of the proxy with where it wants to go."""
         self.close_connection = True
-        if not self.server.lets_out or not self._shows(self.server.token, "Proxy-Authorization"):
+        ports = self.server.lets_out_to
+        if not ports or not self._shows(self.server.token, "Proxy-Authorization"):
             self.send_response_only(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED)
             self.end_headers()
             return
         host, _, port = self.path.rpartition(":")
+        if port not in map(str, ports):
+            self.send_response_only(HTTPStatus.FORBIDDEN)
+            self.end_headers()
+            return
         try:
-            there = socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_SECONDS)
-        except (OSError, ValueError, OverflowError) as error:
+            there = connect(host.strip("[]"), int(port), _PATIENCE_SECONDS)
+        except (OSError, UnicodeError) as error:
             log.warning("a process cannot be let out to %s: %s", self.path, error)
             self.send_response_only(HTTPStatus.BAD_GATEWAY)
             self.end_headers()
@@ -310,14 +341,14 @@ class _Conversation(BaseHTTPRequestHandler):
         self.send_response_only(HTTPStatus.OK)
         self.end_headers()
         self.wfile.flush()
-        _join(self.connection, there)
+        join(self.connection, there)
 
     def log_message(self, *_: object) -> None:
         """Keep what processes ask out of the agent's log."""
 
     def _answer(self) -> Answer:
         length = self.headers.get("Content-Length", "0")
-        if "Transfer-Encoding" in self.headers or not length.isdecimal():
+        if "Transfer-Encoding" in self.headers or not _is_length(length):
             self.close_connection = True
             return refusal(HTTPStatus.LENGTH_REQUIRED, "a request must have a Content-Length")
         if not self._shows(self.server.token):
@@ -325,7 +356,7 @@ class _Conversation(BaseHTTPRequestHandler):
             words = "this server needs the token that the agent has put into the environment"
             return refusal(HTTPStatus.UNAUTHORIZED, words)
         # Who has it may be silent for as long as it likes.
-        self.connection.settimeout(None)
+        self._patience.have_any()
         url = urlsplit(self.path)
         body = self._read(int(length), at_most=_MOST_BODY_BYTES)
         request = Request(self.command, url.path, dict(parse_qsl(url.query)), body)
@@ -349,3 +380,7 @@ class _Conversation(BaseHTTPRequestHandler):
         while length > 0 and (piece := self.rfile.read(min(length, _PIECE_BYTES))):
             length -= len(piece)
         return None
+
+
+def _is_length(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) <= _LONGEST_LENGTH

@@ -10,6 +10,8 @@ from mlbench.process import Process, of_worker, this_process
 
 MOST_PROCESSES = 1024
 _MOST_OPEN_FILES = 256
+# In the lines of /proc/net/tcp, as proc_net(5) has them.
+_USER, _INODE = 7, 9
 
 
 def descendants(pid: str = "self") -> Iterator[int]:
@@ -57,6 +59,16 @@ def caller(port: int) -> Process | None:
     return None
 
 
+def is_of_another_user(port: int) -> bool:
+    """Tell if a local TCP port, in the agent's own network, is of neither its user nor root."""
+    try:
+        table = Path("/proc/thread-self/net/tcp").read_text()
+    except OSError:
+        return False
+    user = _field_in(table, port, _USER)
+    return user != "" and int(user) not in (os.geteuid(), 0)
+
+
 def _inode(port: int, pid: int, known: dict[str, str]) -> str:
     """Return the inode of a port's socket in a process's network; "" if it is not there.
 
@@ -65,14 +77,15 @@ def _inode(port: int, pid: int, known: dict[str, str]) -> str:
     with suppress(OSError):
         network = str(Path(f"/proc/{pid}/ns/net").readlink())
         if network not in known:
-            known[network] = _inode_in(Path(f"/proc/{pid}/net/tcp").read_text(), port)
+            table = Path(f"/proc/{pid}/net/tcp").read_text()
+            known[network] = _field_in(table, port, _INODE)
         return known[network]
     return ""
 
 
-def _inode_in(table: str, port: int) -> str:
-    for line in table.splitlines()[1:]:  # as proc_net(5) has it
+def _field_in(table: str, port: int, field: int) -> str:
+    for line in table.splitlines()[1:]:
         fields = line.split()
         if int(fields[1].rpartition(":")[2], 16) == port:
-            return fields[9]
+            return fields[field]
     return ""

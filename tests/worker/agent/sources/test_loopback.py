@@ -2,15 +2,20 @@
 
 import http.client
 import json
+import os
 import socket
+import subprocess
+import sys
+import time
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import httpx
 import pytest
 
+from worker.agent.sources import way_out
 from worker.agent.sources.loopback import Answer, Line, Loopback, Request, past_proxies
 
 
@@ -139,20 +144,92 @@ def tunnel(server: Loopback, to: str, token: str) -> http.client.HTTPConnection:
     return through
 
 
-def test_a_process_is_let_out_by_the_token_where_it_may(told: Told, loopback: Loopback) -> None:
-    door = Loopback([], told.append, told.words.append, lets_out=True)
+def test_a_process_is_let_out_by_the_token_where_it_may(
+    told: Told, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = frozenset({1, int(loopback.url.rpartition(":")[2])})
+    door = Loopback([], told.append, told.words.append, lets_out_to=ports)
     assert door.way_out["https_proxy"] == door.url.replace("//", f"//mlbench:{door.token}@")
     outside = loopback.url.removeprefix("http://")
+    with pytest.raises(OSError, match="502"):  # this machine
+        tunnel(door, outside, door.token).connect()
+    monkeypatch.setattr(way_out, "_is_elsewhere", lambda _: True)
     with closing(tunnel(door, outside, door.token)) as through:
         assert call(through, loopback.token) == (200, {"heard": 1})
     with pytest.raises(OSError, match="407"):
         tunnel(door, outside, "wrong").connect()
     with pytest.raises(OSError, match="502"):
         tunnel(door, "127.0.0.1:1", door.token).connect()
+    with pytest.raises(OSError, match="403"):
+        tunnel(door, "127.0.0.1:2", door.token).connect()
     assert loopback.way_out == {}
     with pytest.raises(OSError, match="407"):
         tunnel(loopback, outside, loopback.token).connect()
     door.close()
+
+
+def test_connections_that_drip_are_ended_and_others_are_heard(
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = ("127.0.0.1", int(loopback.url.rpartition(":")[2]))
+    with ExitStack() as dripping:
+        slow = [dripping.enter_context(socket.create_connection(address)) for _ in range(250)]
+        began = time.monotonic()
+        while time.monotonic() < began + 6:
+            for one in slow:
+                with suppress(OSError):
+                    one.send(b"G")
+            time.sleep(0.5)
+        assert all(not one.recv(1) for one in slow[:10]), "they are ended"
+        with closing(connect(loopback)) as connection:
+            assert call(connection, loopback.token)[0] == 200
+
+
+def test_too_many_connections_are_told_in_the_log(told: Told) -> None:
+    server = Loopback([told.route], told.append, told.words.append)
+    address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+    with ExitStack() as silent:
+        for _ in range(300):
+            silent.enter_context(socket.create_connection(address))
+        time.sleep(0.5)
+        server.close()
+    [words] = told.words
+    assert words.startswith("44 connections to the server of this run were refused")
+
+
+_HOLD = """
+import os, socket, sys
+os.setuid(65534)
+held = [socket.socket() for _ in range(300)]
+refused = 0
+for one in held:
+    one.connect(("127.0.0.1", int(sys.argv[1])))
+for one in held:
+    try:
+        refused += not one.recv(1)
+    except ConnectionResetError:
+        refused += 1
+print(refused)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_of_the_machine_is_not_heard(loopback: Loopback, told: Told) -> None:
+    hold = [sys.executable, "-c", _HOLD, loopback.url.rpartition(":")[2]]
+    done = subprocess.run(hold, capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout == "300\n"
+    with closing(connect(loopback)) as connection:
+        assert call(connection, loopback.token)[0] == 200
+    loopback.close()
+    assert told.words == ["heard"]
+
+
+def test_a_length_of_5000_digits_is_refused_in_words(loopback: Loopback) -> None:
+    with closing(connect(loopback)) as connection:
+        connection.putrequest("POST", "/say")
+        connection.putheader("Content-Length", "1" * 5000)
+        connection.endheaders()
+        assert connection.getresponse().status == 411
 
 
 def test_a_proxy_is_not_asked_for_this_machine() -> None:
