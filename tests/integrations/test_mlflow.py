@@ -1,6 +1,7 @@
 """MLflow's own client, in runs whose code knows nothing of MLBench."""
 
 import json
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -14,6 +15,23 @@ from tests.integrations.pages import script_of
 from tests.stacks import assert_counted, kill_service, order_command, reload, run_to_end
 
 _OBSERVED = Path(__file__).with_name("observed_mlflow.py")
+_BEYOND = """
+import mlflow
+
+with mlflow.start_run() as run:
+    for rate in (0.1, 0.2):
+        with mlflow.start_run(nested=True, run_name="trial"):
+            mlflow.log_param("rate", rate)
+            mlflow.log_metric("loss", rate)
+    mlflow.set_tag("team", "blue")
+    mlflow.delete_tag("team")
+    client = mlflow.MlflowClient()
+    assert client.list_artifacts(run.info.run_id) == []
+    mlflow.log_table({"a": [1, 2]}, "table.json")
+    client.create_registered_model("net")
+    client.create_model_version("net", "here")
+    print(mlflow.get_tracking_uri())
+"""
 _LIBRARIES = Path(__file__).with_name("mlflow_libraries.py")
 
 Said = tuple[str, float, int, int]
@@ -87,3 +105,19 @@ def test_libraries_that_log_to_mlflow_are_recorded(
     assert run.settings.items() >= {"epochs": 2, "max_steps": 4, "model_type": "tiny"}.items()
     stderr = client.get_logs(run.id, stream="stderr").result().value
     assert str(stderr).count("keeps no artifacts") == 1
+
+
+@pytest.mark.slow
+def test_what_code_does_beyond_logging_does_not_end_it(
+    client: ApiClient, integrations: str, tmp_path: Path
+) -> None:
+    (tmp_path / "beyond.py").write_text(_BEYOND)
+    command = f"{integrations} beyond.py"
+    run = order_command(client, "beyond", command, num_workers=1, working_dir=str(tmp_path))
+    run = run_to_end(client, run)
+    assert run.state == "FINISHED", run.reason
+    assert run.settings == {"trial/rate": 0.1, "trial-2/rate": 0.2}
+    values = {(name, value) for name, value, _ in recorded(client, run, 0)}
+    assert values >= {("trial/loss", 0.1), ("trial-2/loss", 0.2)}
+    stdout = str(client.get_logs(run.id).result().value)
+    assert re.search(r"http://mlbench:\*+@127\.0\.0\.1:", stdout)

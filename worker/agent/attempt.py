@@ -66,11 +66,13 @@ class Attempt:
         self.exit: Exit | None = None
         stdout, stderr, metrics = (self.file(stream) for stream in names.STREAMS)
         self._metrics = MetricsFile(metrics, open_stream(metrics))
+        self._logs = LogFile(stdout, open_stream(stdout)), LogFile(stderr, open_stream(stderr))
         self.streams: Mapping[StreamName, StreamFile] = {
-            "stdout": LogFile(stdout, open_stream(stdout)),
-            "stderr": LogFile(stderr, open_stream(stderr)),
+            "stdout": self._logs[0],
+            "stderr": self._logs[1],
             "metrics": self._metrics,
         }
+        self._secret = ""
         self._process: TrainingProcess | None = None
         self.watch: Watch | None = None
         self._failure = ""
@@ -129,7 +131,10 @@ class Attempt:
     @property
     def failure(self) -> str:
         """Why the rank has failed, however its process ends; "" if it has not."""
-        words = (self._failure or self._metrics.failure)[:_LONGEST_FAILURE]
+        words = self._failure or self._metrics.failure
+        if self._secret:
+            words = words.replace(self._secret, "*" * len(self._secret))
+        words = words[:_LONGEST_FAILURE]
         return "".join(letter if letter.isprintable() else " " for letter in words)
 
     def remove_old_checkpoints(self) -> None:
@@ -232,6 +237,9 @@ class Attempt:
                 network.sockets if network else None,
             )
             undoing.callback(sources.close)
+            self._secret = sources.token
+            for file in self._logs:
+                file.hide(sources.token)
             watch.start()
             undoing.callback(watch.end)
             variables = {

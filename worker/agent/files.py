@@ -241,13 +241,30 @@ class LogFile(StreamFile):
     """The output of a command.
 
     If it cuts the file short, as a shell's ``> /dev/stderr`` does, the stream goes on with what the
-    file holds from then on.
+    file holds from then on. A secret in it is shown as asterisks.
     """
+
+    _secret = b""
+
+    def hide(self, secret: str) -> None:
+        """Show asterisks for a secret from now on."""
+        self._secret = secret.encode()
 
     def _survives(self, damage: str, offset: int) -> bool:
         log.warning("%s %s by the command: the stream goes on from there", self.path, damage)
         self._begin_at(offset)
         return True
+
+    def _take(self, position: int, length: int) -> bytes:
+        data = super()._take(position, length)
+        if not (data and self._secret):
+            return data
+        # The secret may begin before, and end behind.
+        reach = len(self._secret) - 1
+        before = os.pread(self._descriptor, min(reach, position), max(0, position - reach))
+        after = os.pread(self._descriptor, reach, position + len(data))
+        shown = (before + data + after).replace(self._secret, b"*" * len(self._secret))
+        return shown[len(before) : len(before) + len(data)]
 
 
 class MetricsFile(StreamFile):

@@ -44,6 +44,8 @@ class Sources:
         libraries = mlflow.variables(environ, server) | original.variables(environ, server)
         plug, out = assignment.plug, server.way_out
         peers = (assignment.master_addr, plug.network) if plug else ()
+        self.token = server.token
+        """What only the process may know; it is a part of addresses among ``variables``."""
         self.variables = out | past_proxies({**environ, **out}, *peers) | libraries
         """What leads the process to the sources; what the user has set stays."""
 

@@ -112,6 +112,78 @@ def test_what_cannot_be_recorded_is_refused_in_words(call: str, fields: object, 
         ask(Tracking(7), f"POST runs/{call}", fields)
 
 
+def test_a_nested_run_has_its_name_before_what_it_logs() -> None:
+    tracking = Tracking(7)
+
+    def nested(name: str) -> str:
+        tags = [{"key": "mlflow.parentRunId", "value": "7"}]
+        made: Any = ask(tracking, "POST runs/create", {"run_name": name, "tags": tags}).body["run"]
+        return str(made["info"]["run_id"])
+
+    ask(tracking, "POST runs/log-parameter", {"run_id": "7", "key": "trials", "value": "2"})
+    first, second = nested("trial"), nested("trial")
+    told = {**metric("loss", 0.5, 3), "run_id": first}
+    [line] = ask(tracking, "POST runs/log-metric", told).lines
+    assert line["metrics"] == {"trial/loss": 0.5}
+    [line] = ask(tracking, "POST runs/log-metric", {**told, "run_id": second}).lines
+    assert line["metrics"] == {"trial-2/loss": 0.5}
+    ask(tracking, "POST runs/log-parameter", {"run_id": first, "key": "lr", "value": "0.1"})
+    rate = {"run_id": second, "key": "lr", "value": "0.2"}
+    [line] = ask(tracking, "POST runs/log-parameter", rate).lines
+    assert line == {"settings": {"trials": 2, "trial/lr": 0.1, "trial-2/lr": 0.2}}
+    own: Any = ask(tracking, "GET runs/get", run_id="7").body["run"]
+    assert own["data"]["params"] == [{"key": "trials", "value": "2"}]
+    system = {**metric("system/cpu", 1, 4), "run_id": first}
+    assert "step" not in ask(tracking, "POST runs/log-metric", system).lines[0]
+
+
+def test_settings_of_nested_runs_that_are_too_many_are_left_out_in_words() -> None:
+    tracking = Tracking(7)
+    for number in range(30):
+        tags = [{"key": "mlflow.parentRunId", "value": "7"}]
+        made: Any = ask(tracking, "POST runs/create", {"tags": tags}).body["run"]
+        params = [{"key": f"p{one}", "value": "1"} for one in range(20)]
+        batch = {"run_id": made["info"]["run_id"], "params": params}
+        answer = ask(tracking, "POST runs/log-batch", batch)
+        assert ("at most 500 settings" in answer.words) == (number >= 25)
+
+
+def test_one_run_after_another_is_said() -> None:
+    tracking = Tracking(7)
+    assert not ask(tracking, "POST runs/create", {}).words
+    assert not ask(tracking, "POST runs/create", {}).words, "another process of the worker"
+    ask(tracking, "POST runs/update", {"run_id": "7", "status": "FINISHED"})
+    assert "one MLflow run after another" in ask(tracking, "POST runs/create", {}).words
+
+
+def test_a_tag_that_is_deleted_is_no_setting() -> None:
+    tracking = Tracking(7)
+    ask(tracking, "POST runs/set-tag", {"key": "team", "value": "blue"})
+    [line] = ask(tracking, "POST runs/delete-tag", {"key": "team"}).lines
+    assert line == {"settings": {}}
+
+
+def test_long_tags_are_remembered_in_part() -> None:
+    tracking = Tracking(7)
+    for number in range(2000):
+        key = f"mlflow.{number}" + "k" * 10_000
+        ask(tracking, "POST runs/set-tag", {"key": key, "value": "v" * 100_000})
+    tags: Any = ask(tracking, "GET runs/get", run_id="7").body["run"]
+    assert len(json.dumps(tags)) < 17 << 20
+
+
+def test_what_code_lists_or_registers_does_not_end_it() -> None:
+    tracking = Tracking(7)
+    for path in ("mlflow/artifacts/list", "mlflow-artifacts/artifacts"):
+        answer = tracking.answer(Request("GET", f"/api/2.0/{path}", {}, b""))
+        assert answer is not None
+        assert answer.body == {"files": []}
+    answer = ask(tracking, "POST registered-models/create", {"name": "net"})
+    assert answer.body["registered_model"] == {"name": "net"}
+    answer = ask(tracking, "POST model-versions/create", {"name": "net"})
+    assert "no registry of models" in answer.words
+
+
 def test_artifacts_are_thrown_away_in_words() -> None:
     path = "/api/2.0/mlflow-artifacts/artifacts/7/model.pkl"
     answer = Tracking(7).answer(Request("PUT", path, {}, None))
@@ -123,7 +195,7 @@ def test_artifacts_are_thrown_away_in_words() -> None:
     ("path", "status", "said"),
     [
         ("mlflow-artifacts/artifacts/7/model.pt", 501, "keeps no artifacts"),
-        ("mlflow/registered-models/create", 404, "has no registered-models/create"),
+        ("mlflow/webhooks/create", 404, "has no webhooks/create"),
     ],
 )
 def test_what_mlbench_does_not_have_is_refused_in_words(path: str, status: int, said: str) -> None:
