@@ -17,6 +17,7 @@ from worker.agent.facts import Facts
 from worker.agent.files import remove
 from worker.agent.link import Backoff, Link, LinkError, RefusedError, Reply
 from worker.agent.network import Network, plug_in
+from worker.agent.process import end_left
 from worker.agent.scraped import WorkerCollector
 from worker.agent.shipper import Shipper
 
@@ -54,6 +55,7 @@ class Agent:
 
     def run(self) -> None:
         """Poll until ``quit`` is called; then end the training process, if there is one."""
+        end_left(self._folder)
         if found := Attempt.resume(self._folder):
             log.info("resuming what a former agent left: %s", found.folder.name)
             self._take(found)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbench import names
 from mlbench.clock import SteadyClock
 
 # Between SIGTERM and SIGKILL.
@@ -26,7 +27,20 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
 # Kills the process group when its own standard input ends: when the agent does, however it ends.
-_GUARD = 'read -r _; kill -KILL "-$1"'
+# Then what has left the group, as torchrun's ranks do: it still has the attempt's variable.
+_GUARD = """
+read -r _
+kill -KILL "-$1"
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    found=$(grep -lszxF "$2" /proc/[0-9]*/environ)
+    [ "$found" ] || exit
+    for one in $found; do
+        one=${one#/proc/}
+        kill -KILL "${one%/environ}"
+    done
+    sleep 0.1
+done 2>/dev/null
+"""
 
 
 @dataclass(frozen=True)
@@ -80,7 +94,8 @@ class TrainingProcess:
             return
         try:
             # As the first process of a container, the agent needs no guard: all end with it.
-            self._guard = None if os.getpid() == 1 else _start_guard(self._process.pid)
+            mark = _mark(environ.get(names.ENV_METRICS_FILE, ""))
+            self._guard = None if os.getpid() == 1 else _start_guard(self._process.pid, mark)
             threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
         except (OSError, RuntimeError):
             self._signal_group(signal.SIGKILL)
@@ -118,10 +133,35 @@ class TrainingProcess:
                 os.killpg(self._process.pid, number)
 
 
-def _start_guard(group: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        ["sh", "-c", _GUARD, "guard", str(group)], stdin=subprocess.PIPE, start_new_session=True
-    )
+def _start_guard(group: int, mark: str) -> subprocess.Popen[bytes]:
+    command = ["sh", "-c", _GUARD, "guard", str(group), mark]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+
+def _mark(metrics_file: str) -> str:
+    """Return the variable that all processes of an attempt have, and no others."""
+    return f"{names.ENV_METRICS_FILE}={metrics_file}"
+
+
+def end_left(folder: Path) -> None:
+    """Kill what an earlier agent, and its guard, left of the attempts that are kept in a folder."""
+    mark = _mark(f"{folder}/").encode()
+    deadline = time.monotonic() + _REAP_SECONDS
+    while (left := _marked(mark)) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _marked(mark: bytes) -> set[int]:
+    """Return the processes with a variable that begins so."""
+    found: set[int] = set()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            if any(one.startswith(mark) for one in path.read_bytes().split(b"\0")):
+                found.add(int(path.parent.name))
+    return found
 
 
 def _why_not(program: str, working_dir: str | None, error: OSError) -> str:

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import worker.agent.process
+from mlbench.names import ENV_METRICS_FILE
 from worker.agent.process import Exit, TrainingProcess, adopt_orphans
 
 
@@ -33,7 +34,7 @@ def main() -> None:
     working_dirs = [flag.removeprefix("in=") for flag in flags if flag.startswith("in=")]
     process = TrainingProcess(
         sys.argv[split + 1 :],
-        environ=os.environ,
+        environ={**os.environ, ENV_METRICS_FILE: f"{folder}/metrics"},
         working_dir=working_dirs[0] if working_dirs else None,
         stdout=stdout,
         stderr=Path(folder) / "stderr",

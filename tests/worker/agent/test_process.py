@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,7 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from mlbench.names import ENV_METRICS_FILE
 from tests.conftest import wait_for
+from worker.agent.process import end_left
 
 _SLEEP = "import time; time.sleep(60)"
 _SAY_PID = "import os; print(os.getpid(), flush=True)"
@@ -122,6 +125,58 @@ def test_an_agent_that_is_killed_takes_the_group_with_it(tmp_path: Path) -> None
     agent.kill()
     agent.wait()
     wait_for(lambda: all(gone(pid) for pid in pids(tmp_path)), 5, "both are gone")
+
+
+_LEAVING = f"""
+import os, subprocess, sys
+{_SAY_PID}
+subprocess.Popen([sys.executable, "-c", {_SAY_PID + "; " + _SLEEP!r}], start_new_session=True)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        {_SAY_PID}
+        {_SLEEP}
+    os._exit(0)
+{_SLEEP}
+"""
+
+
+def kill_agent_of(folder: Path, command: list[str], count: int) -> list[int]:
+    """Kill an agent whose process has so many of them; return what it had as descendants."""
+    agent = subprocess.Popen(
+        [sys.executable, "-m", "tests.worker.agent.run_process", str(folder), *command]
+    )
+    stdout = folder / "stdout"
+    wait_for(lambda: stdout.exists() and len(pids(folder)) == count, 60, "all have begun")
+    agent.kill()
+    agent.wait()
+    return pids(folder)
+
+
+@pytest.mark.parametrize("kill", range(5))
+def test_an_agent_that_is_killed_takes_what_left_the_group(tmp_path: Path, kill: int) -> None:
+    left = kill_agent_of(tmp_path, python(_LEAVING), 3)
+    wait_for(lambda: all(gone(pid) for pid in left), 5, f"all are gone after kill {kill}")
+
+
+@pytest.mark.slow
+def test_an_agent_that_is_killed_takes_torchruns_ranks_with_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"{_SAY_PID}\n{_SLEEP}\n")
+    command = ["--", "torchrun", "--nproc-per-node=2", str(tmp_path / "train.py")]
+    left = kill_agent_of(tmp_path, command, 2)
+    wait_for(lambda: all(gone(pid) for pid in left), 5, "the ranks are gone")
+
+
+def test_the_next_agent_ends_what_is_left_of_its_attempts_and_nothing_else(tmp_path: Path) -> None:
+    def start(folder: Path) -> subprocess.Popen[bytes]:
+        environ = {**os.environ, ENV_METRICS_FILE: str(folder / "run-1" / "metrics.jsonl")}
+        return subprocess.Popen(["sleep", "60"], env=environ, start_new_session=True)
+
+    with start(tmp_path / "worker-0") as left, start(tmp_path / "worker-00") as other:
+        end_left(tmp_path / "worker-0")
+        assert left.wait(5) == -signal.SIGKILL
+        assert other.poll() is None
+        other.kill()
 
 
 def test_the_first_process_of_a_container_needs_no_shell(tmp_path: Path) -> None:
