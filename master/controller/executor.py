@@ -114,7 +114,8 @@ def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> Sequence[
     """
     if run.benchmark:
         options = [part for key, value in run.args.items() for part in (f"--{key}", value)]
-        return [python, "-m", BENCHMARKS[run.benchmark].module, *options]
+        # -P: a worker.py in the working folder is not ours.
+        return [python, "-P", "-m", BENCHMARKS[run.benchmark].module, *options]
     if rank > 0 and not run.run_all_nodes:
         return _NOTHING
     # Other braces stay as they are.

@@ -1,6 +1,7 @@
 """Shared by all commands: the client, finding a run, errors as exit codes, printing."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -35,6 +36,8 @@ _HINTS = {
 
 # A run is sealed within a few seconds of its end.
 _SEALING_SECONDS = 30.0
+# All but the ends of lines and tabs, and what turns the direction of writing.
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # Wide enough that no line is cut in a pipe.
 _PIPE_WIDTH = 1000
 
@@ -139,6 +142,11 @@ def print_pairs(pairs: Iterable[tuple[str, str | Text]]) -> None:
     out.print(table)
 
 
+def visible(text: str) -> str:
+    """Write out the control characters, which could do anything to a terminal."""
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
 def print_json(content: object) -> None:
     """Print JSON, for programs."""
     typer.echo(json.dumps(content, indent=2))
@@ -150,7 +158,7 @@ def ask_master(what: str, file: Path) -> Any:
     Raises:
         UsageError: it is not installed here, or cannot.
     """
-    command = [sys.executable, "-m", "master.archives", what, str(file)]
+    command = [sys.executable, "-P", "-m", "master.archives", what, str(file)]
     asked = subprocess.run(command, capture_output=True, text=True, check=False)
     if asked.returncode:
         raise UsageError(f"{file}: could not {what}: {asked.stderr.strip()[-500:]}")

@@ -128,7 +128,7 @@ def test_an_attempt_begins_once(executor: Executor, ordered: Run) -> None:
         world_size=2,
         master_addr="10.0.0.1",
         master_port=29500,
-        command=("python3", "-m", "worker.tasks.steps", "--steps", "5"),
+        command=("python3", "-P", "-m", "worker.tasks.steps", "--steps", "5"),
         keeps_checkpoints=False,
         cpus=(1,),
         working_dir="/home/me",
@@ -160,7 +160,7 @@ TEMPLATE = "train --run_id {run_id} 'a b' --rank={rank} {hosts} {backend} {x} {}
         (
             {"benchmark": "steps", "args": {"steps": "20", "rate": "10"}},
             1,
-            ["python", "-m", "worker.tasks.steps", "--steps", "20", "--rate", "10"],
+            ["python", "-P", "-m", "worker.tasks.steps", "--steps", "20", "--rate", "10"],
         ),
         (
             {"id": 8, "backend": "nccl", "command": TEMPLATE},
