@@ -1,6 +1,7 @@
 """``mlbench status``, ``benchmarks``, ``logs``, ``metrics``, ``manifest`` and ``open``."""
 
 import html
+import sys
 import time
 import webbrowser
 from typing import Annotated, Literal
@@ -19,6 +20,7 @@ from mlbench.cli.common import (
     out,
     print_json,
     print_pairs,
+    visible,
     warn,
 )
 from mlbench.cli.live import AWAY_SECONDS, patiently
@@ -146,9 +148,12 @@ def logs(
         int | None, typer.Option(min=1, help="Of a run that was restarted; else the latest one.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run ends.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Let a terminal act on control characters.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Print what a rank writes to stdout or stderr."""
+    """Print what a rank writes to stdout or stderr; a terminal shows control characters."""
     with connected() as client:
         run = find_run(client, wanted)
 
@@ -161,7 +166,9 @@ def logs(
             if json:
                 pieces.append(page.text)
             else:
-                typer.echo(page.text, nl=False)
+                shown = page.text if raw or not sys.stdout.isatty() else visible(page.text)
+                sys.stdout.write(shown)  # as it is: typer.echo takes colours away in a pipe
+                sys.stdout.flush()
             # Asked before reading: what is read after the end is complete.
             going_on = follow and not json and client.get_run(run.id).result().value.active
             offset, page = page.offset, read(page.offset)

@@ -15,7 +15,7 @@ from mlbench.records import Run
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
-from tests.stacks import order_steps
+from tests.stacks import order_command, order_steps, run_to_end
 
 _DATE = "2018-08-03T09:21:29.347000Z"
 
@@ -57,6 +57,22 @@ def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClien
     whole = client.get_logs(run.id).result().value.text
     assert terminal.raw.replace("\r\n", "\n") == whole
     client.delete_run(wait_for_end(client, run).id).result()
+
+
+def test_a_terminal_shows_control_characters_unless_it_shall_act_on_them(
+    mlbench: Mlbench, client: ApiClient
+) -> None:
+    command = r"printf '\033]0;title\007\033[2J\tcol\342\200\256\n'"
+    run = run_to_end(client, order_command(client, "escapes", command))
+    assert run.state == "FINISHED", run.reason
+    told = "\033]0;title\007\033[2J\tcol\u202e\n"
+    assert mlbench("logs", "escapes").out == told
+    shown = "\\x1b]0;title\\x07\\x1b[2J\tcol\\u202e\r\n"
+    for arguments, expected in (((), shown), (("--raw",), told.replace("\n", "\r\n"))):
+        with mlbench.on_terminal("logs", "escapes", *arguments) as terminal:
+            assert terminal.wait() == 0
+        assert terminal.raw == expected
+    client.delete_run(run.id).result()
 
 
 def test_metrics_are_an_overview_or_every_value_of_one(
