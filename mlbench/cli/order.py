@@ -22,6 +22,8 @@ from mlbench.records import Run
 # Kubernetes takes this many characters, and so do the names that sets give to their runs.
 LONGEST_NAME = 40
 _OWN_BACKEND = "gloo"
+# Typer has no public name for it, and click's is not its own.
+_WRONG_CALL: type[Exception] = typer.BadParameter.__base__  # type: ignore[assignment]
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
@@ -194,7 +196,8 @@ class Order:
 class CodeCommand(TyperCommand):
     """A command whose TASK may be a program, such as torchrun: what follows that is the program's.
 
-    A file's arguments come after a --, as options of MLBench's may follow it.
+    A file's arguments come after a --, as options of MLBench's may follow it. So may a program's,
+    if nothing but such options is before the --.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -204,9 +207,19 @@ class CodeCommand(TyperCommand):
         found, _, _ = parser.parse_args(args=list(args))
         task, rest = found.get("task"), list(found.get("arguments") or ())
         place = len(args) - len(rest)
-        if task and rest and "--" not in args[: place + 1] and _is_program(task):
-            args = [*args[:place], "--", *args[place:]]
+        if task and rest and "--" not in args[:place] and _is_program(task):
+            args = args if self._are_options(ctx, rest) else [*args[:place], "--", *args[place:]]
         return super().parse_args(ctx, args)
+
+    def _are_options(self, ctx: Any, rest: list[str]) -> bool:
+        """Tell if MLBench's options, and nothing else, are before a --."""
+        if "--" not in rest:
+            return False
+        try:
+            found, _, _ = self.make_parser(ctx).parse_args(args=rest[: rest.index("--")])
+        except _WRONG_CALL:
+            return False
+        return found.get("task") is None
 
 
 def find_program(name: str) -> str | None:

@@ -78,6 +78,15 @@ def test_a_program_gets_all_that_follows_it(folder: Path) -> None:
         ),
         (["--workers", "3", "python", "-m", "a"], ["--workers", "3", "python", "--", "-m", "a"]),
         (["python", "--", "-m", "a"], ["python", "--", "-m", "a"]),
+        (
+            ["env", "--workers", "3", "--name=a", "--", "A=b", "python"],
+            ["--workers", "3", "--name=a", "env", "--", "A=b", "python"],
+        ),
+        (
+            ["env", "--workers", "3", "train.py", "--", "b"],
+            ["env", "--", "--workers", "3", "train.py", "--", "b"],
+        ),
+        (["env", "--own", "--", "b"], ["env", "--", "--own", "--", "b"]),
         (["./a.py", "--workers", "3"], ["./a.py", "--workers", "3"]),
         (["digits", "--workers", "3"], ["digits", "--workers", "3"]),
     ],
