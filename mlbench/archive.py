@@ -35,6 +35,12 @@ _SAMPLES, _DIGESTS = "samples.parquet", "digests.json"
 DIGEST_BYTES = 64
 """Of the digest at the end of a file, as hexadecimal digits."""
 _GROUP_ROWS = 1 << 16
+# What others give one may be made to fill memory: of a document, of what is read at once, and of a
+# group of rows as its Parquet file says itself.
+_MOST_DOCUMENT_BYTES = 64 << 20
+_PIECE_BYTES = 1 << 20
+_BATCH_ROWS = 1 << 12
+_MOST_GROUP_BYTES = 1 << 30
 _LOCAL_HEADER = struct.Struct("<26xHH")
 
 
@@ -276,11 +282,12 @@ class Archive:
         self._name = name
         try:
             self._zip = zipfile.ZipFile(file)
-            index = json.loads(self._zip.read(_DIGESTS))
+            index = json.loads(self._read_bounded(_DIGESTS))
             version = int(index["format"])
             if version <= FORMAT:
                 self.series = {SeriesName(*one[:3]): Sealed(*one[3:]) for one in index["series"]}
                 self._members: Mapping[str, str] = dict(index["members"])
+                self._check_members()
         except Exception as error:
             raise ArchiveError(
                 f"{name} is no archive of a run, or a damaged one: {error}"
@@ -302,7 +309,10 @@ class Archive:
 
     def document(self, name: str) -> Any:
         """Return a member that is JSON, such as ``RUN``."""
-        return json.loads(self._read(name))
+        try:
+            return json.loads(self._read_bounded(name))
+        except Exception as error:
+            raise ArchiveError(f"{self._name}: {name} is damaged: {error}") from None
 
     def texts(self) -> list[str]:
         """Return the names of the other members, such as ``logs/1/0.stdout``."""
@@ -329,11 +339,30 @@ class Archive:
             return ["the file is damaged, outside of what was read from it"]
         return found
 
+    def _check_members(self) -> None:
+        """Make sure that there is each member once, and nothing else; raise a ValueError if not."""
+        found = self._zip.infolist()
+        if sorted(one.filename for one in found) != sorted([*self._members, _DIGESTS, _SAMPLES]):
+            raise ValueError("its members are not those that it lists")
+        for one in found:
+            if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{one.filename} is compressed in another way")
+
+    def _read_bounded(self, name: str) -> bytes:
+        size = self._zip.getinfo(name).file_size
+        if size > _MOST_DOCUMENT_BYTES:
+            raise ValueError(f"{name} has {size:,} bytes")
+        return self._zip.read(name)
+
     def _differs(self, name: str) -> bool:
+        digest = hashlib.sha256()
         try:
-            return hashlib.sha256(self._zip.read(name)).hexdigest() != self._members[name]
+            with self._zip.open(name) as member:
+                while piece := member.read(_PIECE_BYTES):
+                    digest.update(piece)
         except Exception:
             return True
+        return digest.hexdigest() != self._members[name]
 
     def _series_differs(self, name: SeriesName) -> bool:
         try:
@@ -355,7 +384,8 @@ class Archive:
             low, high = max(first, start), min(last, end)
             if low < high:
                 table = self._read_group(number).slice(low - start, high - low)
-                yield _to_piece(table, kept=kept)
+                for at in range(0, len(table), _BATCH_ROWS):
+                    yield _to_piece(table.slice(at, _BATCH_ROWS), kept=kept)
             start = end
 
     def _read_group(self, number: int) -> Any:
@@ -379,12 +409,27 @@ class Archive:
                 name, extra = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
                 start = info.header_offset + _LOCAL_HEADER.size + name + extra
                 part = _Part(self._file, start, info.file_size)
-                self._parquet = pq.ParquetFile(
-                    pa.PythonFile(part, "r"), page_checksum_verification=True
+                parquet = pq.ParquetFile(
+                    pa.PythonFile(part, "r"),
+                    page_checksum_verification=True,
+                    read_dictionary=["text", "metadata"],
                 )
-            except (OSError, KeyError, pa.ArrowException, struct.error) as error:
+                self._check_rows(parquet.metadata)
+                self._parquet = parquet
+            except (OSError, KeyError, ValueError, pa.ArrowException, struct.error) as error:
                 raise self._damaged_samples(error) from None
         return self._parquet
+
+    def _check_rows(self, told: Any) -> None:
+        """Make sure that no group of rows is larger than one is written; raise a ValueError."""
+        listed = sum(one.samples + one.kept for one in self.series.values())
+        if told.num_rows != listed:
+            raise ValueError(f"it has {told.num_rows:,} rows, and {listed:,} are listed")
+        for group in map(told.row_group, range(told.num_row_groups)):
+            if group.num_rows > 2 * _GROUP_ROWS or group.total_byte_size > _MOST_GROUP_BYTES:
+                raise ValueError(
+                    f"a group of {group.num_rows:,} rows has {group.total_byte_size:,} bytes"
+                )
 
     def _damaged_samples(self, error: Exception) -> ArchiveError:
         return ArchiveError(f"{self._name}: {_SAMPLES} is damaged: {error}")

@@ -4,10 +4,13 @@ An imported run is read only. Its samples stay in its archive, which Prometheus 
 nothing can be added to it.
 """
 
+import json
 import shutil
+import subprocess
+import sys
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,6 +33,9 @@ from mlbench.records import Manifest
 from mlbench.records import Run as RunRecord
 
 _MOST_BYTES = 64 << 20
+_MOST_BYTES_IN_ALL = 1 << 30
+_MOST_CHECK_SECONDS = 120.0
+_POLL_SECONDS = 0.2
 _LONGEST_ORIGIN = 100
 # What is not so here, whatever it was there.
 _LEFT_BEHIND = {
@@ -54,8 +60,12 @@ _TYPES: tuple[tuple[type[Field], tuple[type, ...]], ...] = (
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, DatabaseError)
 
 
-def take(reader: SeriesReader, file: BinaryIO) -> tuple[Run, bool]:
+def take(
+    reader: SeriesReader, file: BinaryIO, is_gone: Callable[[], bool] = lambda: False
+) -> tuple[Run, bool]:
     """Store the run of an archive, and return it, and whether it is new here.
+
+    ``is_gone`` tells when nobody waits for that any more.
 
     Raises:
         BadFieldError: the file is no archive, damaged, newer, or describes no run (400).
@@ -65,7 +75,7 @@ def take(reader: SeriesReader, file: BinaryIO) -> tuple[Run, bool]:
     try:
         _check_size(file)
         archive = Archive(file, "it")
-        if damaged := archive.check():
+        if damaged := _damage(file, is_gone):
             raise BadFieldError("body", "; ".join(damaged))
         run, is_new = _store(archive)
     except ArchiveError as error:
@@ -89,11 +99,47 @@ def _check_size(file: BinaryIO) -> None:
         members = zipfile.ZipFile(file).infolist()
     except zipfile.BadZipFile:
         return  # opening it as an archive tells more
-    for one in members:
-        if one.compress_type != zipfile.ZIP_STORED and one.file_size > _MOST_BYTES:
+    compressed = [one for one in members if one.compress_type != zipfile.ZIP_STORED]
+    for one in compressed:
+        if one.file_size > _MOST_BYTES:
             raise falcon.HTTPContentTooLarge(
                 description=f"body: {one.filename} has more than {_MOST_BYTES} bytes"
             )
+    if sum(one.file_size for one in compressed) > _MOST_BYTES_IN_ALL:
+        raise falcon.HTTPContentTooLarge(
+            description=f"body: its members have more than {_MOST_BYTES_IN_ALL} bytes in all"
+        )
+
+
+def _damage(file: BinaryIO, is_gone: Callable[[], bool]) -> list[str]:
+    """Check all digests in a process of its own, whose memory and time are limited.
+
+    Raises:
+        BadFieldError: it takes too much of either.
+    """
+    file.flush()
+    path = f"/dev/fd/{file.fileno()}"
+    checking = subprocess.Popen(
+        [sys.executable, "-P", "-m", "master.archives", "damage", path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pass_fds=[file.fileno()],
+    )
+    with checking:
+        deadline = time.monotonic() + _MOST_CHECK_SECONDS
+        while True:
+            try:
+                told, _ = checking.communicate(timeout=_POLL_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                if is_gone() or time.monotonic() > deadline:
+                    checking.kill()
+                    told = b""
+                    break
+    if checking.returncode:
+        raise BadFieldError("body", "it cannot be checked within the memory and time for that")
+    problems: list[str] = json.loads(told)
+    return problems
 
 
 def _store(archive: Archive) -> tuple[Run, bool]:

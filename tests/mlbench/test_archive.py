@@ -1,18 +1,22 @@
 """Archives: what is written is read again to the bit, and no bit of a file changes unseen."""
 
+import json
 import math
 import random
 import subprocess
 import sys
+import zipfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mlbench import archive
-from mlbench.archive import RUN, ArchiveError, More, Piece, SeriesName, opened
+from mlbench.archive import RUN, ArchiveError, More, Piece, SeriesName, opened, put_digest
 
 _LOSS, _TEXT, _POD = SeriesName("loss", "0"), SeriesName("note"), SeriesName("cpu", pod="w-0")
 _LONG = 150_000
@@ -104,6 +108,64 @@ def test_what_is_no_archive_or_newer_is_refused(
     newer = pytest.raises(ArchiveError, match=r"format 2, .* reads up to 1: install a newer")
     with newer, opened(tmp_path / "x"):
         pass
+
+
+def _rewrite(path: Path, change: Callable[[zipfile.ZipFile], None]) -> None:
+    """Let a file be changed, and give it the digest that it then has."""
+    with zipfile.ZipFile(path, "a") as file:
+        change(file)
+    with path.open("r+b") as content:
+        put_digest(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("more", zipfile.ZIP_STORED, "its members are not those that it lists"),
+        (RUN, zipfile.ZIP_STORED, "its members are not those that it lists"),
+        ("logs/1/0.stdout", zipfile.ZIP_BZIP2, "compressed in another way"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_archive_has_its_members_and_no_more(
+    tmp_path: Path, name: str, kind: int, said: str
+) -> None:
+    path = tmp_path / "x"
+    texts = [] if kind == zipfile.ZIP_BZIP2 else [("logs/1/0.stdout", [b"a"])]
+    archive.write(path, {RUN: {}}, [(_LOSS, _pieces(2))], texts)
+
+    def add(file: zipfile.ZipFile) -> None:
+        file.writestr(name, b"a" * 1000, kind)
+        if not texts:
+            index = json.loads(file.read("digests.json"))
+            index["members"][name] = ""
+            at = next(i for i, one in enumerate(file.filelist) if one.filename == "digests.json")
+            del file.filelist[at], file.NameToInfo["digests.json"]
+            file.writestr("digests.json", json.dumps(index))
+
+    _rewrite(path, add)
+    with pytest.raises(ArchiveError, match=said), opened(path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"), [(1_000_000, "a group of 1,000,000 rows"), (7, "7 rows, and")]
+)
+def test_groups_of_rows_are_as_large_as_they_are_written(
+    tmp_path: Path, rows: int, said: str
+) -> None:
+    """A small file could fill memory otherwise."""
+    path, samples = tmp_path / "x", tmp_path / "samples"
+    columns = {name: pa.nulls(rows, pa.string()) for name in ("text", "metadata")}
+    pq.write_table(pa.table(columns), samples, row_group_size=rows)
+    with zipfile.ZipFile(path, "w") as file:
+        file.write(samples, "samples.parquet")
+        index = {"format": 1, "members": {}, "series": [["loss", "0", "", 1_000_000, 0, ""]]}
+        file.writestr("digests.json", json.dumps(index))
+        file.comment = b"0" * 64
+    assert path.stat().st_size < 1 << 20
+    with opened(path) as found, pytest.raises(ArchiveError, match=said):
+        list(found.read(_LOSS))
 
 
 def test_pyarrow_is_imported_for_archives_alone() -> None:

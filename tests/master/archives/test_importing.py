@@ -2,17 +2,23 @@
 
 import io
 import json
+import time
 import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
 from falcon.testing import Result
 
 from master import runs
+from master.archives import importing
+from master.archives.store import ArchiveStore
+from master.errors import BadFieldError
 from master.models import Rank, Run
+from master.reading.series import SeriesReader
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, opened
 from tests.master.archives.conftest import POD, Master
@@ -203,6 +209,27 @@ def test_damaged_files_are_refused_with_what_is_damaged(master: Master, exported
     assert grown.json["message"].startswith("body: digests.json has more than 67108864 bytes")
     too_large = master.api.simulate_post("/api/archives/", headers={"Content-Length": str(2 << 30)})
     assert (too_large.status_code, Run.select().count()) == (413, 0)
+
+
+def test_what_is_compressed_is_bounded_in_all(master: Master) -> None:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as bomb:
+        for number in range(18):
+            bomb.writestr(f"logs/1/{number}.stdout", bytes(60 << 20))
+    answer = send(master, held.getvalue())
+    assert answer.status_code == 413
+    assert "its members have more than 1073741824 bytes in all" in answer.json["message"]
+
+
+def test_checking_ends_with_its_client(master: Master, exported: bytes) -> None:
+    began = time.monotonic()
+    reader = SeriesReader(master.prometheus, ArchiveStore("/nowhere"))
+    with TemporaryFile() as file:
+        file.write(exported)
+        with pytest.raises(BadFieldError) as refused:
+            importing.take(reader, file, lambda: True)
+    assert "it cannot be checked" in str(refused.value.description)
+    assert time.monotonic() - began < 10
 
 
 def test_a_run_without_an_archive_has_none_to_export(master: Master) -> None:
