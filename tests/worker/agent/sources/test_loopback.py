@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from worker.agent.sources import loopback as loopbacks
 from worker.agent.sources import way_out
 from worker.agent.sources.loopback import Answer, Line, Loopback, Request, past_proxies
 
@@ -171,15 +172,16 @@ def test_a_process_is_let_out_by_the_token_where_it_may(
 def test_connections_that_drip_are_ended_and_others_are_heard(
     loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 1.0)
     address = ("127.0.0.1", int(loopback.url.rpartition(":")[2]))
     with ExitStack() as dripping:
         slow = [dripping.enter_context(socket.create_connection(address)) for _ in range(250)]
         began = time.monotonic()
-        while time.monotonic() < began + 6:
+        while time.monotonic() < began + 1.5:
             for one in slow:
                 with suppress(OSError):
                     one.send(b"G")
-            time.sleep(0.5)
+            time.sleep(0.1)
         assert all(not one.recv(1) for one in slow[:10]), "they are ended"
         with closing(connect(loopback)) as connection:
             assert call(connection, loopback.token)[0] == 200
