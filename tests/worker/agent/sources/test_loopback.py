@@ -187,7 +187,10 @@ def test_connections_that_drip_are_ended_and_others_are_heard(
             assert call(connection, loopback.token)[0] == 200
 
 
-def test_too_many_connections_are_told_in_the_log(told: Told) -> None:
+def test_too_many_connections_are_told_in_the_log(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 2.0)
     server = Loopback([told.route], told.append, told.words.append)
     address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
     with ExitStack() as silent:
