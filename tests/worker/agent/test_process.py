@@ -162,7 +162,8 @@ def test_an_agent_that_is_killed_takes_what_left_the_group(tmp_path: Path, kill:
 @pytest.mark.slow
 def test_an_agent_that_is_killed_takes_torchruns_ranks_with_it(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"{_SAY_PID}\n{_SLEEP}\n")
-    command = ["--", "torchrun", "--nproc-per-node=2", str(tmp_path / "train.py")]
+    torchrun = str(Path(sys.executable).with_name("torchrun"))
+    command = ["--", torchrun, "--nproc-per-node=2", str(tmp_path / "train.py")]
     left = kill_agent_of(tmp_path, command, 2)
     wait_for(lambda: all(gone(pid) for pid in left), 5, "the ranks are gone")
 
