@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mlbench import names
 from mlbench.clock import SteadyClock
+from worker.agent.sources.processes import environ_of
 
 # Between SIGTERM and SIGKILL.
 GRACE_SECONDS = 5.0
@@ -94,7 +95,7 @@ class TrainingProcess:
             return
         try:
             # As the first process of a container, the agent needs no guard: all end with it.
-            mark = _mark(environ.get(names.ENV_METRICS_FILE, ""))
+            mark = f"{names.ENV_METRICS_FILE}={environ.get(names.ENV_METRICS_FILE, '')}"
             self._guard = None if os.getpid() == 1 else _start_guard(self._process.pid, mark)
             threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
         except (OSError, RuntimeError):
@@ -138,30 +139,21 @@ def _start_guard(group: int, mark: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
 
-def _mark(metrics_file: str) -> str:
-    """Return the variable that all processes of an attempt have, and no others."""
-    return f"{names.ENV_METRICS_FILE}={metrics_file}"
-
-
 def end_left(folder: Path) -> None:
     """Kill what an earlier agent, and its guard, left of the attempts that are kept in a folder."""
-    mark = _mark(f"{folder}/").encode()
     deadline = time.monotonic() + _REAP_SECONDS
-    while (left := _marked(mark)) and time.monotonic() < deadline:
+    while (left := _of_attempts_in(folder)) and time.monotonic() < deadline:
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
 
 
-def _marked(mark: bytes) -> set[int]:
-    """Return the processes with a variable that begins so."""
-    found: set[int] = set()
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):  # it has ended, or is another user's
-            if any(one.startswith(mark) for one in path.read_bytes().split(b"\0")):
-                found.add(int(path.parent.name))
-    return found
+def _of_attempts_in(folder: Path) -> set[int]:
+    """Return the processes of attempts that are kept in a folder."""
+    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    metrics_files = ((pid, environ_of(pid).get(names.ENV_METRICS_FILE, "")) for pid in pids)
+    return {pid for pid, file in metrics_files if file.startswith(f"{folder}/")}
 
 
 def _why_not(program: str, working_dir: str | None, error: OSError) -> str:
