@@ -155,8 +155,8 @@ class _EventFile:
         self.failure = ""
 
     def read(self) -> Iterator[Line]:
-        file = self._file or self._open_again()
-        if self.failure or file is None:
+        file = None if self.failure else self._file or self._open_again()
+        if file is None:
             return
         try:
             own: set[str] | None = None
