@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from http import HTTPStatus
+from itertools import count
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -26,6 +27,8 @@ _MOST_REMEMBERED = 10_000
 _MOST_TAGS = 1000
 _MOST_NESTED = 1000
 _MOST_MODELS = 100
+# So that there is room for the names of what it logs.
+_LONGEST_NESTED_NAME = LONGEST_NAME // 2
 _LONGEST_REMEMBERED = 8000
 _PARENT_TAG = "mlflow.parentRunId"
 # What MLflow's clients say of themselves.
@@ -44,8 +47,8 @@ _NO_REGISTRY = (
     "MLFLOW_TRACKING_URI to a server of MLflow's own to keep it."
 )
 _SETTINGS_FULL = (
-    f"A run has at most {MOST_SETTINGS} settings: further parameters of nested MLflow runs are not "
-    "recorded."
+    f"A run has at most {MOST_SETTINGS} settings, those of its nested MLflow runs among them: "
+    "further parameters are not recorded."
 )
 _ONE_AFTER_ANOTHER = (
     "The code has begun one MLflow run after another: all of them are recorded as this one run, "
@@ -176,7 +179,7 @@ class Tracking:
             "POST runs/update": self._update,
             "GET runs/get": lambda fields: Answer({"run": self._told(self._of(fields))}),
             "POST runs/search": lambda _: Answer(
-                {"runs": [self._told(one) for one in self._all()]}
+                {"runs": [self._told(one) for one in self._runs.values()]}
             ),
             "POST runs/log-metric": lambda one: self._log(self._of(one), {"metrics": [one]}),
             "POST runs/log-batch": lambda fields: self._log(self._of(fields), fields),
@@ -212,9 +215,6 @@ class Tracking:
             return refusal(HTTPStatus.NOT_FOUND, words, "ENDPOINT_NOT_FOUND")
         return call(request.query if request.method == "GET" else request.fields())
 
-    def _all(self) -> list[_Run]:
-        return list(self._runs.values())
-
     def _of(self, fields: Fields) -> _Run:
         """Return the run that a request is about; the worker's own, if it is another's."""
         return self._runs.get(str(fields.get("run_id") or fields.get("run_uuid")), self._own)
@@ -234,11 +234,11 @@ class Tracking:
         return replace(answer, words=_ONE_AFTER_ANOTHER) if ended else answer
 
     def _nested(self, name: str) -> _Run:
-        """Remember a new run, which has a name of its own."""
-        name = name[:LONGEST_NAME] or "nested"
-        taken = {run.name for run in self._all() if run is not self._own}
-        number = next(n for n in range(1, len(taken) + 2) if _numbered(name, n) not in taken)
-        name = _numbered(name, number)
+        """Remember a new run, with a prefix of its own, whatever the others are called by now."""
+        name = name[:_LONGEST_NESTED_NAME] or "nested"
+        taken = {run.prefix for run in self._runs.values()}
+        names = (name if n == 1 else f"{name}-{n}" for n in count(1))
+        name = next(one for one in names if f"{one}/" not in taken)
         run = _Run(f"{self._own.id}-{len(self._runs)}", name, f"{name}/")
         self._runs[run.id] = run
         return run
@@ -261,7 +261,8 @@ class Tracking:
         words = ""
         if params or any(not key.startswith(_OWN_TAG) for key in tags):
             settings = self._settings(run, params, tags)
-            if run is not self._own and len(settings) > MOST_SETTINGS:
+            if len(self._runs) > 1 and len(settings) > MOST_SETTINGS:
+                tags = {key: text for key, text in tags.items() if key.startswith(_OWN_TAG)}
                 params, words = {}, _SETTINGS_FULL
             else:
                 check_settings(settings)
@@ -276,7 +277,7 @@ class Tracking:
     ) -> dict[str, Setting]:
         """Return the settings of all runs, with these of one as well."""
         settings: dict[str, Setting] = {}
-        for run in self._all():
+        for run in self._runs.values():
             settings |= run.settings(params, tags) if run is changed else run.settings({}, {})
         return settings
 
@@ -350,10 +351,6 @@ def _remember(all_: dict[str, T], new: Mapping[str, T], most: int) -> None:
 def _shortened(texts: Mapping[str, str]) -> dict[str, str]:
     """Return what is remembered of parameters or tags."""
     return {key[:_LONGEST_REMEMBERED]: text[:_LONGEST_REMEMBERED] for key, text in texts.items()}
-
-
-def _numbered(name: str, number: int) -> str:
-    return name if number == 1 else f"{name}-{number}"
 
 
 def _registered(fields: Fields) -> Fields:

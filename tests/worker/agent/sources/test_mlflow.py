@@ -148,6 +148,32 @@ def test_settings_of_nested_runs_that_are_too_many_are_left_out_in_words() -> No
         assert ("at most 500 settings" in answer.words) == (number >= 25)
 
 
+def test_neither_nested_parameters_nor_tags_end_the_run_around_them() -> None:
+    tracking = Tracking(7)
+    tags = [{"key": "mlflow.parentRunId", "value": "7"}]
+    made: Any = ask(tracking, "POST runs/create", {"tags": tags}).body["run"]
+    for number in range(600):
+        told = {"run_id": made["info"]["run_id"], "key": f"k{number}", "value": "1"}
+        ask(tracking, "POST runs/set-tag", told)
+    answer = ask(tracking, "POST runs/log-parameter", {"run_id": "7", "key": "a", "value": "1"})
+    assert (answer.lines, "at most 500 settings" in answer.words) == ([], True)
+
+
+def test_nested_runs_that_are_renamed_or_long_stay_apart() -> None:
+    tracking = Tracking(7)
+    prefixes = []
+    for _ in range(2):
+        tags = [{"key": "mlflow.parentRunId", "value": "7"}]
+        order = {"run_name": "t" * 200, "tags": tags}
+        made: Any = ask(tracking, "POST runs/create", order).body["run"]
+        told = {"run_id": made["info"]["run_id"], **metric("m" * 90, 1)}
+        [line] = ask(tracking, "POST runs/log-metric", told).lines
+        metrics: Any = line["metrics"]
+        prefixes += [name.partition("/")[0] for name in metrics]
+        ask(tracking, "POST runs/update", {"run_id": told["run_id"], "run_name": "renamed"})
+    assert prefixes == ["t" * 100, "t" * 100 + "-2"]
+
+
 def test_one_run_after_another_is_said() -> None:
     tracking = Tracking(7)
     assert not ask(tracking, "POST runs/create", {}).words
