@@ -6,8 +6,9 @@ one of two with which it converges faster, all settings are those of the closed 
 goal's epochs are those of the same runs. The seeds are none that a set has by itself. As many runs
 as there are cores go on at once: epochs are counted here, not seconds.
 
-It writes ``master/references/TASK.json``. The tasks on CIFAR-10, ImageNet and LIBSVM's data, and
-the LSTM, have no points yet: who has the data and the machines adds them to the table below.
+It writes ``master/references/TASK.json`` anew after each run: who interrupts it loses those that
+are going on, and the next call makes what is missing. The tasks on ImageNet and on LIBSVM's
+data have no points yet: who has the data and the machines adds them to the table below.
 """
 
 import json
@@ -15,11 +16,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import machine
 from master.benchmarks import BENCHMARKS, Benchmark
@@ -28,65 +29,81 @@ from mlbench.stated import reaches
 
 _SEEDS = range(1000, 1020)
 _MOST_EPOCHS = 100
-# The learning rate by batch size.
-_TASKS: Mapping[str, Mapping[int, float]] = {
-    "digits": {64: 0.05, 128: 0.05, 256: 0.05},
-    "digits-linear": {64: 0.5, 128: 0.5, 256: 1.0, 512: 2.0},
-    "sotu-gpt": {32: 3e-3},
+# The options of each batch size. Where the learning rate depends on how many epochs there are, they
+# are those of the task's rules.
+_TASKS: Mapping[str, Mapping[int, Mapping[str, Any]]] = {
+    "digits": {size: {"batch_size": size, "learning_rate": 0.05} for size in (64, 128, 256)},
+    "digits-linear": {
+        size: {"batch_size": size, "learning_rate": rate}
+        for size, rate in ((64, 0.5), (128, 0.5), (256, 1.0), (512, 2.0))
+    },
+    "sotu-gpt": {32: {"batch_size": 32, "learning_rate": 3e-3, "epochs": 20}},
+    "sotu-lstm": {20: {"batch_size": 20, "learning_rate": 30.0, "epochs": 10}},
+    "cifar10-resnet": {
+        128: {
+            "recipe": "one-cycle",
+            "worker_batch_size": 128,
+            "learning_rate": 0.2,
+            "epochs": 8,
+        }
+    },
 }
-# Where the learning rate depends on how many epochs there are, they are those of the task's rules.
-_EPOCHS = {"sotu-gpt": 20}
 _FOLDER = Path(__file__).parents[1] / "master" / "references"
 
 
 def main() -> None:
-    """Train, and write a file for each task."""
+    """Train each task with each batch size."""
     for name in sys.argv[1:] or _TASKS:
-        made = {
-            "task": name,
-            "made_by": "python -m benchmarks.convergence",
-            "made_on": f"{machine()}, PyTorch {version('torch')}, one thread, seeds "
-            f"{_SEEDS[0]} to {_SEEDS[-1]}",
-            "points": list(_points(BENCHMARKS[name], _TASKS[name])),
-        }
-        (_FOLDER / f"{name}.json").write_text(json.dumps(made, indent=2) + "\n")
+        for batch_size, options in _TASKS[name].items():
+            _make_points(BENCHMARKS[name], batch_size, options)
 
 
-def _points(task: Benchmark, rates: Mapping[int, float]) -> Iterator[dict[str, object]]:
+def _make_points(task: Benchmark, batch_size: int, options: Mapping[str, Any]) -> None:
+    """Train with the seeds that the points of a batch size lack, and add each run to its file."""
     assert task.goal
     assert task.light_goal
-    for batch_size, rate in rates.items():
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            curves = list(pool.map(partial(_train, task, batch_size, rate), _SEEDS))
-        lower = task.goal.lower_is_better
-        for goal in (task.goal.value, task.light_goal.value):
-            reached = [[reaches(x, goal, lower_is_better=lower) for x in one] for one in curves]
-            epochs = [1 + one.index(True) for one in reached]
-            print(task.name, goal, batch_size, rate, epochs, flush=True)
-            yield {
-                "goal": goal,
-                "batch_size": batch_size,
-                "learning_rate": rate,
-                "epochs": epochs,
-            }
+    file = _FOLDER / f"{task.name}.json"
+    points = json.loads(file.read_text())["points"] if file.exists() else []
+    for goal in (task.goal.value, task.light_goal.value):
+        if not any((one["goal"], one["batch_size"]) == (goal, batch_size) for one in points):
+            rate = options["learning_rate"]
+            points.append(
+                {"goal": goal, "batch_size": batch_size, "learning_rate": rate, "epochs": []}
+            )
+    own = [one for one in points if one["batch_size"] == batch_size]
+    missing = _SEEDS[min(len(one["epochs"]) for one in own) :]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for curve in pool.map(lambda seed: _train(task, {**options, "seed": seed}), missing):
+            for point in own:
+                reached = [
+                    reaches(one, point["goal"], lower_is_better=task.goal.lower_is_better)
+                    for one in curve
+                ]
+                point["epochs"].append(1 + reached.index(True))
+                print(task.name, point["goal"], batch_size, point["epochs"], flush=True)
+            file.write_text(json.dumps(_describe(task) | {"points": points}, indent=2) + "\n")
 
 
-def _train(task: Benchmark, batch_size: int, rate: float, seed: int) -> list[float]:
+def _describe(task: Benchmark) -> dict[str, str]:
+    """Return where the points of a task come from."""
+    return {
+        "task": task.name,
+        "made_by": "python -m benchmarks.convergence",
+        "made_on": f"{machine()}, PyTorch {version('torch')}, one thread, seeds "
+        f"{_SEEDS[0]} to {_SEEDS[-1]}",
+    }
+
+
+def _train(task: Benchmark, options: Mapping[str, Any]) -> list[float]:
     """Return the value of the goal's metric after each epoch, until it is reached."""
     assert task.goal
-    metric = task.goal.metric
-    options = {
-        "batch-size": batch_size,
-        "learning-rate": rate,
-        "seed": seed,
-        "epochs": _EPOCHS.get(task.name, _MOST_EPOCHS),
-    }
+    given = {"epochs": _MOST_EPOCHS} | dict(options)
     with tempfile.TemporaryDirectory() as folder:
         metrics = Path(folder) / "metrics.jsonl"
         subprocess.run(
             [
                 *(sys.executable, "-m", task.module),
-                *(f"--{name}={value}" for name, value in options.items()),
+                *(f"--{name.replace('_', '-')}={value}" for name, value in given.items()),
             ],
             env={**os.environ, "OMP_NUM_THREADS": "1", names.ENV_METRICS_FILE: str(metrics)},
             stdout=subprocess.DEVNULL,
@@ -94,7 +111,7 @@ def _train(task: Benchmark, batch_size: int, rate: float, seed: int) -> list[flo
         )
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
     recorded = [line["metrics"] for line in lines if "metrics" in line]
-    return [one[metric] for one in recorded if metric in one]
+    return [one[task.goal.metric] for one in recorded if task.goal.metric in one]
 
 
 if __name__ == "__main__":
