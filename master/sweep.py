@@ -12,15 +12,7 @@ from master.errors import BadFieldError, describe
 from master.orders import RunOrder
 from mlbench.names import UNASKED_BANDWIDTH
 from mlbench.records import Planned
-
-# The fields of an order that are swept by the names of their options; any other key is an option of
-# the task. A value may have the unit; one of them leaves the field out.
-_FIELDS: Mapping[str, tuple[str, str, str]] = {
-    "bandwidth": ("max_bandwidth", "", "none"),
-    "cpus": ("num_cpus", "", ""),
-    "latency": ("latency_ms", "ms", "0"),
-    "loss": ("loss_percent", "%", "0"),
-}
+from mlbench.runspec import SWEPT
 
 
 def order_of(shared: Mapping[str, Any], place: Planned, name: str) -> RunOrder:
@@ -30,11 +22,11 @@ def order_of(shared: Mapping[str, Any], place: Planned, name: str) -> RunOrder:
         pydantic.ValidationError, BadFieldError: it is wrong (400).
     """
     fields = {}
-    for key in place.swept.keys() & _FIELDS:
-        field, unit, nothing = _FIELDS[key]
-        value = place.swept[key].removesuffix(unit)
-        fields[field] = None if value == nothing else value
-    options = {key: value for key, value in place.swept.items() if key not in _FIELDS}
+    for key in place.swept.keys() & SWEPT:
+        field, option = SWEPT[key]
+        value = place.swept[key].removesuffix(option.unit)
+        fields[field] = None if value == option.swept_out else value
+    options = {key: value for key, value in place.swept.items() if key not in SWEPT}
     own = {"name": name, "num_workers": place.num_workers, "seed": place.seed}
     order = RunOrder.model_validate(
         {**shared, **fields, "args": shared.get("args", {}) | options, **own}
@@ -81,7 +73,7 @@ def naming(swept: Mapping[str, str]) -> Iterator[None]:
 
 
 def _field(key: str) -> str:
-    return _FIELDS[key][0] if key in _FIELDS else f"args.{key}"
+    return SWEPT[key][0] if key in SWEPT else f"args.{key}"
 
 
 def _option(key: str) -> str:

@@ -34,12 +34,12 @@ from mlbench.records import (
     Run,
     RunAlert,
     RunEvent,
-    RunOptions,
     RunSet,
     Series,
     Verification,
 )
 from mlbench.results import Comparison, Result
+from mlbench.runspec import RunOptions
 from mlbench.transport import Address, Answer, HttpClient, OnProgress, Params, parse_address
 
 __all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]

@@ -7,9 +7,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Self, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from mlbench.names import ACTIVE_STATES, RunState
+from mlbench.runspec import Resources, RunSpec
 from mlbench.stated import Setting
 
 
@@ -187,14 +188,20 @@ class Origin(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(Record):
-    """A run."""
+class _RunHead(Record):
+    """What comes first in the JSON of a run."""
 
     id: int
     name: str
     """As Kubernetes takes names; of a run whose own is no such name, made from that."""
     display_name: str = ""
     """Its own name, as it was ordered; empty in archives from before there were any."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(RunSpec, _RunHead):
+    """A run: what it was ordered with, and what became of it."""
+
     created_at: Time
     started_at: Time | None
     finished_at: Time | None
@@ -208,32 +215,14 @@ class Run(Record):
     """What MLBench's dashboard told of it: `command`, `master_name` (the pod of rank 0), `pods`."""
     benchmark: str = ""
     """The official task; empty where the run brought its own command."""
-    args: Mapping[str, str] = field(default_factory=dict)
     image: str = ""
     """The run's own image; empty for an official task."""
     command: str = ""
     """What the run's own image runs."""
-    working_dir: str | None = None
-    """The folder that the command starts in; None: the worker's own."""
     backend: str = ""
     run_all_nodes: bool = True
-    num_workers: int
     world_size: int = 0
     """How many processes train, a rank each: one in each worker, unless they state more."""
-    num_cpus: float | None = None
-    """Cores of each worker; None if they are not limited."""
-    max_bandwidth: float | None = None
-    """Mbit/s that each worker may send; None if it is not limited."""
-    latency_ms: float | None = None
-    """By how many ms more all that a worker sends is late; None: by none."""
-    loss_percent: float | None = None
-    """The share of what a worker sends that is lost; None: none."""
-    gpu_enabled: bool = False
-    light_target: bool = False
-    seed: int | None = None
-    deadline_seconds: float | None = None
-    """When training ends, in seconds after the start of the run; None: never."""
-    max_restarts: int = 0
     set_name: str | None = None
     """The benchmark set that it was run for; None: none."""
     place: int | None = None
@@ -324,29 +313,6 @@ class Imported(Record):
     """The run that it is of."""
     added: bool
     """False if the run was here already."""
-
-
-class RunOptions(TypedDict, total=False):
-    """Options of an order that MLBench's original client does not have."""
-
-    benchmark: str | None
-    """Name of an official benchmark; ``get_benchmarks`` lists them."""
-    args: Mapping[str, str] | None
-    """Options of the benchmark, e.g. ``{"epochs": "3"}``."""
-    seed: int | None
-    """Of every random choice; a custom image finds it as ``MLBENCH_SEED``."""
-    working_dir: str | None
-    """Folder on the workers in which the custom image's command starts."""
-    deadline_seconds: float | None
-    """When training ends, in seconds after the start of the run."""
-    max_restarts: int
-    """How often to start again after a failure."""
-    latency_ms: float | None
-    """By how many ms more all that a worker sends is late."""
-    loss_percent: float | None
-    """The share of what a worker sends that is lost."""
-    queue: bool
-    """Wait while another run is active; otherwise that is a refusal (409)."""
 
 
 # --- Benchmark sets ---
@@ -621,23 +587,14 @@ class RankOnMachine(Record):
     """The offset is right to within this: half the shortest round trip."""
 
 
-@dataclass(frozen=True)
-class Limits(Record):
+@dataclass(frozen=True, kw_only=True)
+class Limits(Resources, Record):
     """The resources and limits of a run."""
 
     num_workers: int
-    num_cpus: float | None
-    """Cores of each worker; None if they are not limited."""
-    max_bandwidth: float | None
-    """Mbit/s that each worker may send; None if it is not limited."""
-    gpu_enabled: bool
     light_target: bool
     max_restarts: int
     deadline_seconds: float | None
-    latency_ms: float | None = None
-    """By how many ms more all that a worker sends is late; None: by none."""
-    loss_percent: float | None = None
-    """The share of what a worker sends that is lost; None: none."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.errors import MLBenchError
+from mlbench.runspec import Network
 
 # What Kubernetes shows of a container that failed; elsewhere there is no such file.
 _REASON = Path("/dev/termination-log")
@@ -40,15 +41,8 @@ class ShapingError(MLBenchError):
 
 
 @dataclass(frozen=True)
-class Shaping:
-    """How what a worker sends is held back; None is as the network has it."""
-
-    max_bandwidth: float | None = None
-    """Mbit/s."""
-    latency_ms: float | None = None
-    """How much later than without it everything arrives."""
-    loss_percent: float | None = None
-    """The share of packets that do not arrive."""
+class Shaping(Network):
+    """How what a worker sends is held back, and how an init container is told."""
 
     def __bool__(self) -> bool:
         """Tell whether anything is held back."""

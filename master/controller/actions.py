@@ -4,7 +4,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
-from master.pools.base import Shape
+from mlbench.runspec import WorkerSpec
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Scale:
     """Bring the pool to this many worker pods of a shape."""
 
     workers: int
-    shape: Shape = Shape()  # noqa: RUF009 - it is frozen
+    shape: WorkerSpec = WorkerSpec()  # noqa: RUF009 - it is frozen
     busy: AbstractSet[str] = frozenset()
     """The uids of the run's pods, which stay as they are."""
 

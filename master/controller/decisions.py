@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from master.controller.actions import Action, Assign, Count, End, MarkLost, Scale, StopRanks, Wait
 from master.controller.world import RankView, RunView, World
 from master.events import describe_exit
-from master.pools.base import Shape
 from master.reading.counting import SampleCounts
+from mlbench.runspec import WorkerSpec
 
 # A worker that was silent for this long, while the master could hear it, is lost.
 LOST_SECONDS = 30.0
@@ -56,7 +56,7 @@ def size_pool(world: World) -> Scale:
         return Scale(max(fewest, run.num_workers, highest), run.shape, busy)
     if world.warm is not None and world.idle < world.policy.idle_seconds:
         return Scale(max(fewest, world.warm.num_workers), world.warm.shape)
-    return Scale(fewest, Shape())
+    return Scale(fewest, WorkerSpec())
 
 
 def _begin(run: RunView, world: World) -> list[Action]:

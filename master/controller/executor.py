@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from master import run_time, runs
 from master.benchmarks import BENCHMARKS
 from master.controller.actions import Action, Assign, Count, End, MarkLost, Scale, StopRanks, Wait
-from master.controller.observer import shape_of
 from master.controller.settling import Settler
 from master.database import STATE, exclusive
 from master.models import Rank, Run
@@ -18,6 +17,7 @@ from master.reading import logs
 from master.recording import streams
 from mlbench.assignment import Assignment
 from mlbench.names import ACTIVE_STATES
+from mlbench.runspec import WorkerSpec, part
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Executor:
 
     def _assign(self, action: Assign) -> None:
         run = Run.get_by_id(action.run_id)
-        placement = self.pool.place(action.workers, shape_of(run))
+        placement = self.pool.place(action.workers, part(WorkerSpec, run))
         if placement is None:
             return
         now = run_time.now(run)

@@ -3,13 +3,13 @@
 import math
 import time
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from master.controller.world import PoolPolicy, RankView, RunView, WarmPool, WorkerView, World
 from master.database import snapshot
 from master.hearing import Heard, heard
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
-from master.pools.base import RUNNING, PodStatus, Shape
+from master.pools.base import RUNNING, PodStatus
 from master.reading.counting import SampleCounts
 from master.recording.limits import has_room
 from master.recording.streams import METRICS
@@ -17,16 +17,14 @@ from master.runs import deadline_at, find_active
 from master.workers import is_same_pod
 from mlbench.clock import steady_seconds
 from mlbench.names import STREAMS
+from mlbench.runspec import WorkerSpec, part
 
 # After a pause this long the controller was killed or its laptop slept: stopwatches begin anew.
 _PAUSE_SECONDS = 10.0
 # A rank's streams make progress in steps of this size: a trickle must not delay its end.
 _STEP_BYTES = 1 << 20
 # This is read ten times a second, with thousands of runs stored: no column more than needed.
-_SHAPE = (
-    *(Run.num_workers, Run.num_cpus, Run.max_bandwidth, Run.gpu_enabled, Run.image),
-    *(Run.latency_ms, Run.loss_percent),
-)
+_SHAPE = (Run.num_workers, *(getattr(Run, field.name) for field in fields(WorkerSpec)))
 
 
 class Stopwatch:
@@ -89,7 +87,7 @@ class Observer:
                 stopped_in_queue=_stopped_in_queue(run) if run else (),
                 workers=tuple(_view_workers(pods, workers, run, hearing)),
                 waits_for=waits_for,
-                warm=WarmPool(last.num_workers, shape_of(last)) if last and last.attempt else None,
+                warm=_warm_pool(last) if last and last.attempt else None,
                 waited=waited,
                 # Right even if the system clock was set back, or the controller has just started.
                 idle=max(idle, now - last.finished_at) if last and not run else 0.0,
@@ -122,6 +120,10 @@ def store_pods(pods: list[PodStatus]) -> None:
     for name, row in rows.items():
         if row != stored.get(name):
             Pod.insert(row).on_conflict(conflict_target=[Pod.name], update=row).execute()
+
+
+def _warm_pool(last: Run) -> WarmPool:
+    return WarmPool(last.num_workers, part(WorkerSpec, last))
 
 
 def _phase(run: RunView | None) -> Hashable:
@@ -159,12 +161,6 @@ def _view_workers(
             yield WorkerView(pod.name, pod.number, busy, silent)
 
 
-def shape_of(run: Run) -> Shape:
-    """Return what a run asks of each pod."""
-    asked = run.num_cpus, run.max_bandwidth, run.gpu_enabled, run.image
-    return Shape(*asked, run.latency_ms, run.loss_percent)
-
-
 def _stopped_in_queue(run: Run) -> tuple[int, ...]:
     queue = Run.select(Run.id).where(Run.id > run.id, Run.state == "INITIALIZED")
     return tuple(one.id for one in queue.where(Run.stop_requested).order_by(Run.id))
@@ -180,7 +176,7 @@ def _view_run(
         id=run.id,
         attempt=run.attempt,
         num_workers=run.num_workers,
-        shape=shape_of(run),
+        shape=part(WorkerSpec, run),
         max_restarts=run.max_restarts,
         stop_requested=run.stop_requested,
         deadline_seconds=run.deadline_seconds,

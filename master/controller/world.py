@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from master.pools.base import Shape
 from master.reading.counting import SampleCounts
+from mlbench.runspec import WorkerSpec
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class RunView:
     id: int
     attempt: int
     num_workers: int
-    shape: Shape
+    shape: WorkerSpec
     max_restarts: int
     stop_requested: bool
     deadline_seconds: float | None
@@ -114,7 +114,7 @@ class WarmPool:
     """The workers that the last run had."""
 
     num_workers: int
-    shape: Shape
+    shape: WorkerSpec
 
 
 @dataclass(frozen=True)

@@ -9,32 +9,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mlbench.assignment import Plug
-from mlbench.shaping import Shaping
+from mlbench.runspec import WorkerSpec
 
 RUNNING = "Running"
 TERMINATING = "Terminating"
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a run asks of each worker pod; by default, what the pool gives without being asked."""
-
-    num_cpus: float | None = None
-    """Cores."""
-    max_bandwidth: float | None = None
-    """Mbit/s that the pod may send."""
-    gpu_enabled: bool = False
-    image: str = ""
-    """The image that has the run's command; empty for the pool's own."""
-    latency_ms: float | None = None
-    """By how much all that the pod sends is late."""
-    loss_percent: float | None = None
-    """The share of what it sends that is lost."""
-
-    @property
-    def shaping(self) -> Shaping:
-        """How what a pod sends is held back."""
-        return Shaping(self.max_bandwidth, self.latency_ms, self.loss_percent)
 
 
 @dataclass(frozen=True)
@@ -99,13 +77,13 @@ class Pool(Protocol):
     def pods(self) -> list[PodStatus] | None:
         """Return the worker pods in the order of their numbers; None while they are not known."""
 
-    def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
+    def scale(self, workers: int, worker: WorkerSpec, busy: AbstractSet[str]) -> None:
         """Ask for this many worker pods of a shape; they come and go in their own time.
 
         ``busy`` has the uids of the active run's pods, which stay as they are.
         """
 
-    def place(self, workers: Sequence[str], shape: Shape) -> Placement | None:
+    def place(self, workers: Sequence[str], worker: WorkerSpec) -> Placement | None:
         """Decide where these workers, in order of rank, meet; None if one of them has to go."""
 
     def explain(self) -> str:

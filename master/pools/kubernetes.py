@@ -16,12 +16,13 @@ from typing import TypeVar
 from prometheus_client import CollectorRegistry, Counter
 
 from master.pools.api import Api, ApiError
-from master.pools.base import TERMINATING, Placement, PodStatus, Shape
+from master.pools.base import TERMINATING, Placement, PodStatus
 from master.pools.manifests import Manifest, Object, PodDefaults, add_owner, load, make_stateful_set
 from master.pools.plan import Apply, Delete, Step, Wanted, explain_pods, is_usable, plan, surplus
 from master.pools.reflector import Reflector
 from master.pools.status import SeenPod, read_pod
 from master.settings import ClusterSettings, Limits
+from mlbench.runspec import WorkerSpec
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class KubernetesPool:
         )
         # Held while it is decided which pods end, and which are usable: no pod is both.
         self._lock = threading.Lock()
-        self._asked: tuple[int, Shape] | None = None
+        self._asked: tuple[int, WorkerSpec] | None = None
         self._wanted: Wanted | None = None
         # The uids of pods whose end was decided; None before the first decision.
         self._doomed: frozenset[str] | None = None
@@ -106,7 +107,7 @@ class KubernetesPool:
         seen = self._pods.seen
         return None if seen is None else sorted(seen.values(), key=lambda pod: pod.number)
 
-    def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
+    def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
         """Ask for workers; the cluster is changed soon, if it has anything else."""
         with self._lock:
             if self._wanted is None or self._asked != (workers, shape):
@@ -119,7 +120,7 @@ class KubernetesPool:
                 return
         self._changed.set()
 
-    def place(self, workers: Sequence[str], shape: Shape) -> Placement | None:
+    def place(self, workers: Sequence[str], shape: WorkerSpec) -> Placement | None:
         """Let the workers meet at the pod of rank 0; the pods themselves are limited."""
         by_name = {pod.name: pod for pod in self.pods() or []}
         pods = tuple(by_name[name] for name in workers if name in by_name and by_name[name].usable)

@@ -14,9 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from master.pools.base import Placement, PodStatus, Shape
+from master.pools.base import Placement, PodStatus
 from mlbench.assignment import Plug
 from mlbench.pool import PoolFiles
+from mlbench.runspec import WorkerSpec, part
 from mlbench.shaping import Shaping
 
 _LOOPBACK = "127.0.0.1"
@@ -49,11 +50,11 @@ class LocalPool:
             for number, worker in enumerate(self.files.read_status())
         ]
 
-    def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
+    def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
         """Tell the supervisor how many workers to run; they are all of one shape."""
         self.files.write_wanted(workers)
 
-    def place(self, workers: Sequence[str], shape: Shape) -> Placement | None:
+    def place(self, workers: Sequence[str], shape: WorkerSpec) -> Placement | None:
         """Let the workers meet at a free port, and share the cores out among them.
 
         If what they send is to be shaped, they meet in a network of their own.
@@ -66,7 +67,8 @@ class LocalPool:
             return None
         pods = tuple(by_name[name] for name in workers)
         shares = share_cores(cores, len(workers), whole)
-        plugs = plug_in(len(workers), shape.shaping) if shape.shaping else ()
+        shaping = part(Shaping, shape)
+        plugs = plug_in(len(workers), shaping) if shaping else ()
         meet_at = plugs[0].address if plugs else _LOOPBACK
         return Placement(meet_at, _free_port(), shares, pods, plugs, sys.executable)
 

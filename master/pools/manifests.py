@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from master.pools.base import Shape
 from mlbench.errors import MLBenchError
+from mlbench.runspec import WorkerSpec, part
+from mlbench.shaping import Shaping
 
 Object = dict[str, Any]
 """A Kubernetes object as JSON, of which we look at some fields."""
@@ -88,7 +89,7 @@ def load(path: Path) -> Manifest:
 
 
 def make_stateful_set(
-    manifest: Manifest, defaults: PodDefaults, shape: Shape, workers: int
+    manifest: Manifest, defaults: PodDefaults, shape: WorkerSpec, workers: int
 ) -> Object:
     """Make the StatefulSet with so many pods of a shape."""
     made = copy.deepcopy(manifest.stateful_set)
@@ -99,7 +100,7 @@ def make_stateful_set(
         worker.setdefault("resources", {}).setdefault("limits", {})[_GPUS] = str(defaults.gpus)
     first = []
     bandwidth = shape.max_bandwidth or defaults.bandwidth or None
-    if shaping := replace(shape.shaping, max_bandwidth=bandwidth):
+    if shaping := replace(part(Shaping, shape), max_bandwidth=bandwidth):
         shaper = copy.deepcopy(manifest.shape_network)
         for name, value in shaping.variables.items():
             _set_env(shaper, name, value)

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from mlbench.distribution import DISTRIBUTION
 from mlbench.names import THIS_MACHINE
 from mlbench.records import Manifest, Run
+from mlbench.runspec import CommonSpec, options_of
 
-_USUAL_BACKEND = "gloo"
+# What an option that was not given is stored as.
+_LEFT_OUT = (None, False, 0, "", "gloo")
 
 
 def commands(run: Run, manifest: Manifest, archive: str) -> tuple[str, ...]:
@@ -30,26 +32,16 @@ def _order(run: Run, manifest: Manifest) -> Iterator[str]:
     seed = stated if run.seed is None and isinstance(stated, int) else run.seed
     if run.benchmark:
         yield run.benchmark
-    numbers = {
-        "--workers": run.num_workers,
-        "--cpus": run.num_cpus,
-        "--bandwidth": run.max_bandwidth,
-        "--latency": run.latency_ms,
-        "--loss": run.loss_percent,
-        "--seed": seed,
-        "--restarts": run.max_restarts or None,
-        "--deadline": run.deadline_seconds,
-    }
-    for name, value in numbers.items():
-        if value is not None:
-            yield from (name, f"{value:.15g}")
+    yield from ("--workers", str(run.num_workers))
+    for name, option in options_of(CommonSpec).items():
+        value = getattr(run, name)
+        if option.flag and value not in _LEFT_OUT:
+            yield option.flag
+            if value is not True:
+                yield value if isinstance(value, str) else f"{value:.15g}"
+    if seed is not None:
+        yield from ("--seed", str(seed))
     for key, text in run.args.items():
         yield from ("--set", f"{key}={text}")
-    if run.backend != _USUAL_BACKEND:
-        yield from ("--backend", run.backend)
-    if run.light_target:
-        yield "--light"
-    if run.gpu_enabled:
-        yield "--gpu"
     if not run.benchmark:
         yield from ("--image", run.image or THIS_MACHINE, "--", *shlex.split(run.command))

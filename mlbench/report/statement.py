@@ -154,7 +154,7 @@ def facts(manifest: Manifest) -> tuple[Fact, ...]:
         Fact("settings", _pairs(manifest.settings or {})),
         Fact("seed", "" if manifest.seed is None else str(manifest.seed)),
         Fact("backend", manifest.backend),
-        Fact("limits", _pairs(asdict(manifest.limits))),
+        Fact("limits", _pairs({"num_workers": 0} | asdict(manifest.limits))),
         Fact("image ids", ", ".join(sorted({rank.image for rank in manifest.ranks if rank.image}))),
         Fact("cores", _cores(manifest.ranks)),
         Fact("clocks", _clocks(manifest.ranks)),

@@ -39,7 +39,9 @@ def test_the_order(run: Run) -> None:
         3,
     )
     assert said.run_all_nodes is False
-    assert said.limits == Limits(2, 1.5, None, False, False, 1, 60.0)
+    assert said.limits == Limits(
+        num_workers=2, num_cpus=1.5, light_target=False, max_restarts=1, deadline_seconds=60.0
+    )
     assert (said.started_at, said.finished_at) == (None, None)
 
 

@@ -10,8 +10,8 @@ import pytest
 from master.controller.actions import Action, Assign, Count, End, MarkLost, Scale, StopRanks, Wait
 from master.controller.decisions import decide, size_pool
 from master.controller.world import RankView, RunView, WarmPool, WorkerView, World
-from master.pools.base import Shape
 from master.reading.counting import SampleCounts
+from mlbench.runspec import WorkerSpec
 from tests.master.controller.worlds import (
     ALONE,
     COUNTED,
@@ -335,7 +335,7 @@ def test_the_end_of_a_run_past_its_deadline(run: RunView, end: End) -> None:
 
 # --- The size of the pool. ---
 
-SMALL = Shape(num_cpus=0.5)
+SMALL = WorkerSpec(num_cpus=0.5)
 
 
 def test_the_pool_grows_stays_warm_for_a_while_and_shrinks() -> None:
@@ -364,4 +364,4 @@ def test_the_pool_never_shrinks_below_a_worker_with_a_rank() -> None:
     )
     policy = replace(POLICY, min_workers=1)
     world = replace(WORLD, run=replace(RUN, ranks=ranks), policy=policy)
-    assert size_pool(world) == Scale(4, Shape(), frozenset({"uid-2", "uid-3"}))
+    assert size_pool(world) == Scale(4, WorkerSpec(), frozenset({"uid-2", "uid-3"}))

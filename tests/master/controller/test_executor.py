@@ -17,12 +17,13 @@ from master.controller.executor import Executor, command
 from master.controller.observer import Observer, store_pods
 from master.controller.settling import Settler
 from master.models import Hearing, Rank, Run
-from master.pools.base import Placement, PodStatus, Shape
+from master.pools.base import Placement, PodStatus
 from master.reading.promql import PrometheusClient
 from master.recording import streams
 from master.recording.delivery import Delivery
 from master.workers import Report, poll
 from mlbench.assignment import Assignment
+from mlbench.runspec import WorkerSpec
 from tests.master.controller.worlds import POLICY
 from tests.master.making import key, make_ranks, make_run, record, reload
 
@@ -31,17 +32,17 @@ from tests.master.making import key, make_ranks, make_run, record, reload
 class FakePool:
     """A pool that gives every rank the core of its number."""
 
-    scaled: list[tuple[int, Shape, AbstractSet[str]]] = field(default_factory=list)
+    scaled: list[tuple[int, WorkerSpec, AbstractSet[str]]] = field(default_factory=list)
     gone: bool = False
     port: int = 0
 
     def pods(self) -> list[PodStatus]:
         return [self.pod(f"w-{i}") for i in range(3)]
 
-    def scale(self, workers: int, shape: Shape, busy: AbstractSet[str]) -> None:
+    def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
         self.scaled.append((workers, shape, busy))
 
-    def place(self, workers: Sequence[str], shape: Shape) -> Placement | None:
+    def place(self, workers: Sequence[str], shape: WorkerSpec) -> Placement | None:
         if self.gone:
             return None
         cores = tuple((i,) for i in range(len(workers)))
@@ -81,8 +82,8 @@ def ranks(run: Run) -> list[Rank]:
 def test_a_run_says_what_it_waits_for_until_it_begins(
     executor: Executor, pool: FakePool, ordered: Run
 ) -> None:
-    executor.perform(Scale(3, Shape(0.5), frozenset({"uid-0"})))
-    assert pool.scaled == [(3, Shape(0.5), {"uid-0"})]
+    executor.perform(Scale(3, WorkerSpec(num_cpus=0.5), frozenset({"uid-0"})))
+    assert pool.scaled == [(3, WorkerSpec(num_cpus=0.5), {"uid-0"})]
     executor.perform(Wait(ordered.id, "no room"))
     assert reload(ordered).waiting == "no room"
     pool.gone = True

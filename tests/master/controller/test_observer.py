@@ -10,10 +10,11 @@ import pytest
 from master.controller.observer import Observer, Stopwatch, store_pods
 from master.controller.world import RankView, RunView, WarmPool, WorkerView
 from master.models import Hearing, Pod, Rank, Run
-from master.pools.base import PodStatus, Shape
+from master.pools.base import PodStatus
 from master.recording import streams
 from master.recording.samples import Sample
 from mlbench.names import STREAMS
+from mlbench.runspec import WorkerSpec
 from tests.master.conftest import Clock
 from tests.master.controller.worlds import POLICY
 from tests.master.making import key, line, make_ranks, make_run, make_worker, post, record
@@ -88,7 +89,7 @@ def test_an_agent_that_reports_what_is_still_to_come_is_busy(observer: Observer)
 
 def test_the_workers_of_the_last_run_are_warm(observer: Observer) -> None:
     make_run(5, state="FINISHED", finished_at=10.0, num_cpus=0.5, image="me/train:1")
-    made = Shape(num_cpus=0.5, image="me/train:1")
+    made = WorkerSpec(num_cpus=0.5, image="me/train:1")
     assert observer.observe([]).warm == WarmPool(5, made)
     make_run(9, state="STOPPED", attempt=0, finished_at=20.0)
     assert observer.observe([]).warm is None
@@ -126,7 +127,7 @@ def test_the_active_run_and_when_the_last_one_ended(observer: Observer) -> None:
         id=ordered.id,
         attempt=0,
         num_workers=5,
-        shape=Shape(**shape),
+        shape=WorkerSpec(**shape),
         max_restarts=3,
         stop_requested=False,
         deadline_seconds=None,

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from master.controller.world import PoolPolicy, RankView, RunView, WorkerView, World
-from master.pools.base import Shape
 from master.reading.counting import SampleCounts
+from mlbench.runspec import WorkerSpec
 
 NOW = 1_000_000.0
 
@@ -33,7 +33,7 @@ RUN = RunView(
     id=7,
     attempt=1,
     num_workers=2,
-    shape=Shape(),
+    shape=WorkerSpec(),
     max_restarts=0,
     stop_requested=False,
     deadline_seconds=None,

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from master.pools.api import Api
-from master.pools.base import Shape
 from master.pools.kubernetes import KubernetesPool
 from master.pools.manifests import Manifest, PodDefaults, add_owner, load, make_stateful_set
 from master.pools.plan import Wanted
 from master.pools.status import SeenPod
 from master.settings import ClusterSettings
+from mlbench.runspec import WorkerSpec
 
 Object = dict[str, Any]
 
@@ -18,7 +18,7 @@ NAME = "r-mlbench-worker"
 OWNER_NAME = "r-mlbench-master"
 LABELS = {"app": "mlbench", "component": "worker", "release": "r"}
 IMAGE = "docker.io/library/debian:bookworm-slim"
-DEFAULT_SHAPE = Shape()
+DEFAULT_SHAPE = WorkerSpec()
 DEFAULTS = PodDefaults(cpus=64.0, bandwidth=0.0, gpus=2)
 OWNER: Object = {"metadata": {"name": OWNER_NAME, "uid": "5ec9f286"}}
 
@@ -79,7 +79,7 @@ def make_manifest(namespace: str = "here") -> Object:
     }
 
 
-def make_wanted(manifest: Manifest, workers: int = 2, shape: Shape = DEFAULT_SHAPE) -> Wanted:
+def make_wanted(manifest: Manifest, workers: int = 2, shape: WorkerSpec = DEFAULT_SHAPE) -> Wanted:
     """Return what there should be, owned."""
     made = make_stateful_set(manifest, DEFAULTS, shape, workers)
     return Wanted(add_owner(manifest.service, OWNER), add_owner(made, OWNER), frozenset())

@@ -10,16 +10,16 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from master.pools import kubernetes
-from master.pools.base import Shape
 from master.pools.kubernetes import KubernetesPool
 from master.pools.manifests import Manifest, load, make_stateful_set
 from master.settings import Limits
+from mlbench.runspec import WorkerSpec
 from tests.conftest import wait_for
 from tests.master.pools.made import DEFAULTS, NAME, OWNER, OWNER_NAME, make_pool
 from tests.master.pools.proxy import Fault, Proxy, Request, serve
 from tests.master.pools.standin import StandIn
 
-SMALL = Shape(num_cpus=0.5)
+SMALL = WorkerSpec(num_cpus=0.5)
 CHANGES = {"PATCH", "DELETE"}
 
 
@@ -40,7 +40,7 @@ def pool(proxy: Proxy, manifest_path: Path, stop: threading.Event) -> Kubernetes
     return make_pool(manifest_path, "here", stop)
 
 
-def settle(pool: KubernetesPool, workers: int, shape: Shape = SMALL) -> list[str]:
+def settle(pool: KubernetesPool, workers: int, shape: WorkerSpec = SMALL) -> list[str]:
     """Have so many workers of a shape, wait until they are there, and return their uids."""
 
     def is_there() -> bool:
@@ -76,7 +76,7 @@ def test_it_opens_as_the_environment_says(
 def test_pods_come_and_where_ranks_meet(pool: KubernetesPool, proxy: Proxy) -> None:
     settle(pool, 2)
     assert set(changes(proxy)) == {("PATCH", "services"), ("PATCH", "statefulsets")}
-    placement = pool.place([f"{NAME}-1", f"{NAME}-0"], Shape(0.5))
+    placement = pool.place([f"{NAME}-1", f"{NAME}-0"], WorkerSpec(num_cpus=0.5))
     assert placement is not None
     assert [pod.name for pod in placement.pods] == [f"{NAME}-1", f"{NAME}-0"]
     assert (placement.master_addr, placement.master_port) == (placement.pods[0].ip, 29500)
@@ -98,21 +98,23 @@ def test_nothing_is_asked_where_nothing_differs(pool: KubernetesPool, proxy: Pro
 
 def test_another_shape_replaces_the_pods(pool: KubernetesPool, cluster: StandIn) -> None:
     before = settle(pool, 2)
-    pool.scale(3, Shape(), frozenset())
-    assert pool.place([f"{NAME}-0", f"{NAME}-1"], Shape()) is None, "they are of the shape before"
-    assert pool.place([f"{NAME}-7"], Shape()) is None
-    assert not set(settle(pool, 3, Shape())) & set(before)
-    settle(pool, 1, Shape())
+    pool.scale(3, WorkerSpec(), frozenset())
+    assert pool.place([f"{NAME}-0", f"{NAME}-1"], WorkerSpec()) is None, (
+        "they are of the shape before"
+    )
+    assert pool.place([f"{NAME}-7"], WorkerSpec()) is None
+    assert not set(settle(pool, 3, WorkerSpec())) & set(before)
+    settle(pool, 1, WorkerSpec())
     assert list(cluster.objects["pods"]) == [f"{NAME}-0"]
 
 
 def test_pods_with_a_rank_stay_until_it_is_over(pool: KubernetesPool) -> None:
     busy, idle = settle(pool, 2)
-    pool.scale(2, Shape(), frozenset({busy}))
+    pool.scale(2, WorkerSpec(), frozenset({busy}))
     wait_for(lambda: idle not in uids(pool))
     assert uids(pool)[0] == busy
     wait_for(lambda: [pod.usable for pod in pool.pods() or []] == [True, True])
-    assert busy not in settle(pool, 2, Shape())
+    assert busy not in settle(pool, 2, WorkerSpec())
 
 
 def test_pods_that_were_too_many_are_not_given_to_a_larger_run(
@@ -191,7 +193,7 @@ def test_nothing_is_known_before_it_was_seen(pool: KubernetesPool) -> None:
     pool = KubernetesPool(pool._api, pool._settings, pool._manifest, pool._defaults)
     assert pool.pods() is None
     assert pool.explain() == "the cluster's pods are not known yet"
-    assert pool.place([f"{NAME}-0"], Shape()) is None
+    assert pool.place([f"{NAME}-0"], WorkerSpec()) is None
 
 
 @pytest.mark.parametrize(("nth", "after"), [(1, False), (1, True), (2, True), (3, False)])
@@ -211,7 +213,7 @@ def test_the_next_controller_goes_on_where_one_was_killed(
             return Fault(after=after)
 
         proxy.spoil = spoil if kill_at else lambda request: None
-        shape = Shape(num_cpus=cores)
+        shape = WorkerSpec(num_cpus=cores)
         made = make_stateful_set(load(manifest_path), DEFAULTS, shape, workers)
         make_pool(manifest_path, "here", killed).scale(workers, shape, frozenset())
         wait_for(killed.is_set if kill_at else lambda: cluster.has_exactly(made))
@@ -233,7 +235,7 @@ def test_whatever_fails_on_the_way_it_ends_with_exactly_the_right_pods(
     faults += [Fault(after=True), Fault(500, after=True)] * 3
     proxy.spoil = lambda request: dice.choice(faults) if dice.random() < 0.4 else None
     for workers, cores in ((2, 0.5), (3, 0.25), (1, 0.5)):
-        shape = Shape(num_cpus=cores)
+        shape = WorkerSpec(num_cpus=cores)
         settle(pool, workers, shape)
         made = make_stateful_set(manifest, DEFAULTS, shape, workers)
         wait_for(lambda: cluster.has_exactly(made))  # noqa: B023

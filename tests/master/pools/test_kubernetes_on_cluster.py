@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from master.pools.base import Shape
 from master.pools.kubernetes import KubernetesPool
+from mlbench.runspec import WorkerSpec
 from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER_NAME, make_manifest, make_pool
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 # Fits on one small node several times.
-SMALL = Shape(num_cpus=0.02)
+SMALL = WorkerSpec(num_cpus=0.02)
 
 Object = dict[str, Any]
 
@@ -84,7 +84,7 @@ def until(held: Callable[[], bool], what: Callable[[], object] = lambda: "") -> 
         time.sleep(0.1)
 
 
-def settle(pool: KubernetesPool, workers: int, shape: Shape) -> list[str]:
+def settle(pool: KubernetesPool, workers: int, shape: WorkerSpec) -> list[str]:
     """Have so many workers of a shape, wait until they are there, and return their uids."""
 
     def is_there() -> bool:
@@ -114,7 +114,7 @@ def test_from_nothing_through_shapes_to_nothing(pool: KubernetesPool, namespace:
     check_exactly(namespace, 2, 0.02)
     assert settle(pool, 3, SMALL)[:2] == first, "those that fit stay"
     assert settle(pool, 2, SMALL) == first
-    assert not set(settle(pool, 2, Shape(num_cpus=0.01))) & set(first)
+    assert not set(settle(pool, 2, WorkerSpec(num_cpus=0.01))) & set(first)
     check_exactly(namespace, 2, 0.01)
     namespace.kubectl("delete", "deployment", OWNER_NAME)
     kinds = ("services", "statefulsets", "pods")
@@ -122,7 +122,7 @@ def test_from_nothing_through_shapes_to_nothing(pool: KubernetesPool, namespace:
     until(lambda: "cannot make worker pods (404)" in pool.explain(), pool.explain)
 
 
-def waits_for(pool: KubernetesPool, words: str, workers: int, shape: Shape) -> None:
+def waits_for(pool: KubernetesPool, words: str, workers: int, shape: WorkerSpec) -> None:
     """Ask for workers that cannot come, and wait until the pool says why."""
 
     def says() -> bool:
@@ -133,7 +133,7 @@ def waits_for(pool: KubernetesPool, words: str, workers: int, shape: Shape) -> N
 
 
 def test_no_room(pool: KubernetesPool, namespace: Namespace) -> None:
-    huge = Shape(num_cpus=500.0)
+    huge = WorkerSpec(num_cpus=500.0)
     words = "the cluster has room for 0 of 2 workers: 0/1 nodes are available: 1 Insufficient cpu."
     waits_for(pool, words, 2, huge)
     settle(pool, 1, SMALL)
@@ -150,7 +150,7 @@ def test_no_room(pool: KubernetesPool, namespace: Namespace) -> None:
     ],
 )
 def test_images_that_do_not_run(pool: KubernetesPool, image: str, words: str) -> None:
-    waits_for(pool, words, 1, Shape(image=image))
+    waits_for(pool, words, 1, WorkerSpec(image=image))
 
 
 Spoil = Callable[[Object], object]
@@ -163,7 +163,7 @@ Spoil = Callable[[Object], object]
             lambda stated: stated["initContainers"]["network"].update(
                 command=["sh", "-c", "echo no NET_ADMIN; exit 2"]
             ),
-            Shape(max_bandwidth=20.0),
+            WorkerSpec(max_bandwidth=20.0),
             "shaping what it sends failed: Error, exit code 2: no NET_ADMIN",
         ),
         (
@@ -192,7 +192,7 @@ def test_reasons_why_pods_do_not_run(
     namespace: Namespace,
     tmp_path: Path,
     spoil: Spoil,
-    shape: Shape,
+    shape: WorkerSpec,
     words: str,
     stop: threading.Event,
 ) -> None:

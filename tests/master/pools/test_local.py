@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from master.pools.base import PodStatus, Shape
+from master.pools.base import PodStatus
 from master.pools.local import LocalPool, share_cores
 from master.settings import Settings
 from mlbench.pool import LocalWorker, PoolFiles
+from mlbench.runspec import WorkerSpec
 from mlbench.shaping import Shaping
 
 
@@ -39,11 +40,11 @@ def test_pods_are_what_the_supervisor_says(pool: LocalPool) -> None:
 
 
 def test_ranks_meet_at_a_free_port_of_this_machine(pool: LocalPool) -> None:
-    pool.scale(2, Shape(), frozenset())
+    pool.scale(2, WorkerSpec(), frozenset())
     assert pool.files.read_wanted() == 2, "the supervisor is told"
     pool.files.write_status([LocalWorker("w-0", alive=True), LocalWorker("w-1", alive=True)])
-    assert pool.place(["w-0", "w-2"], Shape(1)) is None
-    placement = pool.place(["w-1", "w-0"], Shape(1))
+    assert pool.place(["w-0", "w-2"], WorkerSpec(num_cpus=1)) is None
+    placement = pool.place(["w-1", "w-0"], WorkerSpec(num_cpus=1))
     assert placement is not None
     assert [pod.name for pod in placement.pods] == ["w-1", "w-0"]
     with socket.socket() as listener:
@@ -58,7 +59,7 @@ def test_ranks_meet_at_a_free_port_of_this_machine(pool: LocalPool) -> None:
 
 def test_ranks_whose_network_is_shaped_meet_in_one_of_their_own(pool: LocalPool) -> None:
     pool.files.write_status([LocalWorker("w-0", alive=True), LocalWorker("w-1", alive=True)])
-    placement = pool.place(["w-0", "w-1"], Shape(max_bandwidth=20.0))
+    placement = pool.place(["w-0", "w-1"], WorkerSpec(max_bandwidth=20.0))
     assert placement is not None
     assert placement.hosts == [plug.address for plug in placement.plugs]
     assert placement.master_addr == placement.hosts[0]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from master.pools.base import Shape
 from master.pools.manifests import (
     APPLIED,
     Manifest,
@@ -19,6 +18,7 @@ from master.pools.manifests import (
     make_stateful_set,
     shape_of,
 )
+from mlbench.runspec import WorkerSpec
 from tests.master.pools.made import DEFAULTS, IMAGE, LABELS, NAME, OWNER, make_manifest
 
 Object = dict[str, Any]
@@ -27,7 +27,7 @@ Object = dict[str, Any]
 def make(
     manifest: Manifest, workers: int = 1, defaults: PodDefaults = DEFAULTS, **shape: Any
 ) -> Object:
-    return make_stateful_set(manifest, defaults, Shape(**shape), workers)
+    return make_stateful_set(manifest, defaults, WorkerSpec(**shape), workers)
 
 
 def pod_of(made: Object) -> Any:

@@ -171,7 +171,9 @@ def make_manifest(run: Run, result: Result) -> Manifest:
         settings={"batch_size": 128},
         goal=result.target,
         data={},
-        limits=Limits(run.num_workers, None, None, False, False, 0, None),
+        limits=Limits(
+            num_workers=run.num_workers, light_target=False, max_restarts=0, deadline_seconds=None
+        ),
         attempts=1,
         created_at=run.created_at,
         started_at=run.started_at,

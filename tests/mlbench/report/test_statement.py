@@ -110,7 +110,9 @@ _MANIFEST = Manifest(
     settings={"device": "cpu", "compile": False, "rate": 0.1, "folder": None},
     goal=None,
     data={},
-    limits=Limits(2, None, None, True, False, 0, None),
+    limits=Limits(
+        num_workers=2, gpu_enabled=True, light_target=False, max_restarts=0, deadline_seconds=None
+    ),
     attempts=1,
     created_at="",
     started_at=None,

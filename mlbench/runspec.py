@@ -1,0 +1,242 @@
+"""What a run may be ordered with: name, type, bounds, unit and sentence of each option, once.
+
+Requests and their errors, records, what a pool gives, the command line, sweeps, comparisons and the
+form of the page derive theirs from these classes. Standard library only: agents use it too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Annotated, Any, TypedDict, TypeVar, get_type_hints
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is to be said of an option beside its name, type and default."""
+
+    help: str
+    """A sentence."""
+    label: str = ""
+    """The same in a word or two, for a form; empty: it is in none."""
+    flag: str = ""
+    """Of the command line."""
+    unit: str = ""
+    """Of its number."""
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+    sweep: str = ""
+    """Its key in sweeps; empty: it cannot be swept."""
+    swept_out: str = ""
+    """The value in sweeps that leaves it out; empty: none does."""
+    unasked: str = "none"
+    """How comparisons write that it was not given."""
+
+    def problem(self, value: float) -> str:
+        """Return what would be right, if a number is out of bounds; else an empty text."""
+        if self.least is not None and value < self.least:
+            return f"at least {self.least:.15g}"
+        if self.above is not None and value <= self.above:
+            return f"more than {self.above:.15g}"
+        if self.most is not None and value > self.most:
+            return f"at most {self.most:.15g}"
+        if self.below is not None and value >= self.below:
+            return f"less than {self.below:.15g}"
+        return ""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        """Describe the option in the OpenAPI document."""
+        bounds = {
+            "minimum": self.least,
+            "exclusiveMinimum": self.above,
+            "maximum": self.most,
+            "exclusiveMaximum": self.below,
+        }
+        given = {name: bound for name, bound in bounds.items() if bound is not None}
+        return {**handler(schema), **given, "description": self.help}
+
+
+@dataclass(frozen=True)
+class Network:
+    """How all that a worker sends is held back; None is as the network has it."""
+
+    max_bandwidth: Annotated[
+        float | None,
+        Option(
+            "What each worker may send, in Mbit/s; two packets (3 kB) pass at once.",
+            label="Bandwidth (Mbit/s)",
+            flag="--bandwidth",
+            unit="Mbit/s",
+            above=0,
+            sweep="bandwidth",
+            swept_out="none",
+            unasked="any",
+        ),
+    ] = None
+    latency_ms: Annotated[
+        float | None,
+        Option(
+            "Extra latency of what each worker sends, in ms.",
+            label="Latency (ms)",
+            flag="--latency",
+            unit="ms",
+            above=0,
+            most=10_000,
+            sweep="latency",
+            swept_out="0",
+        ),
+    ] = None
+    loss_percent: Annotated[
+        float | None,
+        Option(
+            "Packet loss of what each worker sends, in percent.",
+            label="Loss (%)",
+            flag="--loss",
+            unit="%",
+            above=0,
+            below=100,
+            sweep="loss",
+            swept_out="0",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources(Network):
+    """What each worker has; None is what the pool gives without being asked."""
+
+    num_cpus: Annotated[
+        float | None,
+        Option(
+            "Cores of each worker; by default its share of them.",
+            label="CPUs per worker",
+            flag="--cpus",
+            above=0,
+            sweep="cpus",
+            unasked="any",
+        ),
+    ] = None
+    gpu_enabled: Annotated[
+        bool, Option("Train on GPUs; own code gets it as --gpu.", label="GPU", flag="--gpu")
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSpec(Resources):
+    """What a run asks of each worker."""
+
+    image: Annotated[
+        str, Option("The image that has the run's command; empty for the pool's own.")
+    ] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonSpec(Resources):
+    """What to run and how: what all runs of a set share."""
+
+    benchmark: Annotated[str | None, Option("An official task.")] = None
+    args: Annotated[
+        Mapping[str, str], Option('Options of the official task, such as `{"epochs": "3"}`.')
+    ] = field(default_factory=dict)
+    working_dir: Annotated[
+        str | None,
+        Option("The folder, on the workers, that the command starts in; by default their own."),
+    ] = None
+    backend: Annotated[
+        str | None,
+        Option("What the workers communicate with.", label="Backend", flag="--backend"),
+    ] = None
+    run_all_nodes: Annotated[
+        bool, Option("With a custom backend: whether all ranks run the command, or rank 0 alone.")
+    ] = False
+    light_target: Annotated[
+        bool,
+        Option(
+            "Aim for the easier goal; own code gets it as --light.",
+            label="Light target",
+            flag="--light",
+        ),
+    ] = False
+    deadline_seconds: Annotated[
+        float | None,
+        Option(
+            "When training ends, in seconds after the start of the run.",
+            label="Deadline (seconds)",
+            flag="--deadline",
+            unit="s",
+            above=0,
+        ),
+    ] = None
+    max_restarts: Annotated[
+        int,
+        Option(
+            "How often to start again after a failure.",
+            label="Restarts",
+            flag="--restarts",
+            least=0,
+            most=100,
+        ),
+    ] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec(CommonSpec):
+    """What a run may be ordered with."""
+
+    num_workers: Annotated[
+        int, Option("Worker pods, one rank each.", label="Workers", flag="--workers", least=1)
+    ] = 2
+    seed: Annotated[
+        int | None,
+        Option(
+            "Seed of what is random; own code finds it as $MLBENCH_SEED.",
+            label="Seed",
+            flag="--seed",
+            least=0,
+            most=2**32 - 1,
+        ),
+    ] = None
+
+
+class RunOptions(TypedDict, total=False):
+    """The options that MLBench's original client lacks, as keyword arguments of ours.
+
+    Type checkers cannot make these of a dataclass; a test holds them against ``RunSpec``.
+    """
+
+    benchmark: str | None
+    args: Mapping[str, str] | None
+    seed: int | None
+    working_dir: str | None
+    deadline_seconds: float | None
+    max_restarts: int
+    latency_ms: float | None
+    loss_percent: float | None
+    queue: bool
+    """Wait while another run is active; otherwise that is a refusal (409)."""
+
+
+@cache
+def options_of(spec: type) -> Mapping[str, Option]:
+    """Return what is said of the fields of a class, by name; nothing of those without an Option."""
+    described = {}
+    for name, hint in get_type_hints(spec, include_extras=True).items():
+        for note in getattr(hint, "__metadata__", ()):
+            if isinstance(note, Option):
+                described[name] = note
+    return described
+
+
+SWEPT: Mapping[str, tuple[str, Option]] = {
+    option.sweep: (name, option) for name, option in options_of(RunSpec).items() if option.sweep
+}
+"""What any run can be swept by: field and option by key."""
+
+
+def part(spec: type[S], whole: object) -> S:
+    """Return the part of a record or a row that a class of options describes."""
+    names = (one.name for one in fields(spec))  # type: ignore[arg-type]
+    return spec(**{name: getattr(whole, name) for name in names})
