@@ -17,11 +17,13 @@ log = logging.getLogger(__name__)
 _RIGHT = {
     "missing": "it is missing",
     "extra_forbidden": "there is no such field",
+    "unexpected_keyword_argument": "there is no such field",
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "datetime_from_date_parsing": "a time like 2018-08-03T09:21:29.347Z",
     "datetime_parsing": "a time like 2018-08-03T09:21:29.347Z",
     "datetime_type": "a time like 2018-08-03T09:21:29.347Z",
+    "dataclass_type": "a JSON object",
     "dict_type": "a JSON object",
     "finite_number": "a finite number",
     "float_parsing": "a number",
@@ -42,7 +44,7 @@ _RIGHT = {
     "string_type": "a text",
     "too_long": "at most {max_length} entries",
 }
-_NOTHING_GIVEN = frozenset({"missing", "extra_forbidden"})
+_NOTHING_GIVEN = frozenset({"missing", "extra_forbidden", "unexpected_keyword_argument"})
 
 
 class BadFieldError(falcon.HTTPBadRequest):

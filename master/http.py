@@ -5,7 +5,7 @@ body that is too large, 415 for a compressed one.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, BinaryIO, TypeVar
@@ -15,7 +15,7 @@ import falcon
 import orjson
 from falcon import Request, Response
 from falcon.media import JSONHandler
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from master import exact_json, times
 from master.errors import BadFieldError
@@ -32,7 +32,7 @@ _MAX_DIGITS = 18
 # JSON by another name.
 JAVASCRIPT = "text/javascript"
 
-_Model = TypeVar("_Model", bound=BaseModel)
+_Model = TypeVar("_Model")
 
 
 def read_body(req: Request, model: type[_Model]) -> _Model:
@@ -40,19 +40,19 @@ def read_body(req: Request, model: type[_Model]) -> _Model:
     fields = _read_fields(req, _MAX_BODY_BYTES)
     if not isinstance(fields, dict):
         raise BadFieldError("body", "it must be a JSON object")
-    return model.model_validate(fields)
+    return _validate(model, fields)
 
 
 def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | _Model:
     """Return the body as a model, or as a list of at most ``most`` of them."""
     fields = _read_fields(req, _MAX_LIST_BYTES)
     if isinstance(fields, dict):
-        return model.model_validate(fields)
+        return _validate(model, fields)
     if not isinstance(fields, list):
         raise BadFieldError("body", "it must be a JSON object or a list of them")
     if not 0 < len(fields) <= most:
         raise BadFieldError("body", f"a list has 1 to {most} entries (not {len(fields)})")
-    return _list_of(model).validate_python(fields)
+    return _validate(list[model], fields)  # type: ignore[valid-type]
 
 
 def _read_fields(req: Request, limit: int) -> Any:
@@ -85,9 +85,12 @@ def _read_form(req: Request) -> dict[str, str]:
     return fields
 
 
-@cache
-def _list_of(model: type[_Model]) -> TypeAdapter[list[_Model]]:
-    return TypeAdapter(list[model])  # type: ignore[valid-type]
+def _validate(model: type[_Model], fields: object) -> _Model:
+    adapter: TypeAdapter[_Model] = _ADAPTERS(model)
+    return adapter.validate_python(fields)
+
+
+_ADAPTERS: Callable[[Any], Any] = cache(TypeAdapter)
 
 
 def read_bytes(req: Request, limit: int) -> bytes:

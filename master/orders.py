@@ -6,17 +6,20 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from importlib.util import find_spec
 from typing import Annotated, Any, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    TypeAdapter,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
+from pydantic.dataclasses import dataclass as request
 
 from master.benchmarks import (
     BENCHMARKS,
@@ -33,6 +36,7 @@ from master.results.official import OFFICIAL_RUNS
 from master.settings import Limits
 from mlbench.names import THIS_MACHINE, UNASKED_BANDWIDTH
 from mlbench.options import OptionError, read
+from mlbench.runspec import IMPAIRMENTS, CommonSpec, Repeat, RunSpec, options_of
 
 LONGEST_NAME = 40
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -54,7 +58,6 @@ Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_leng
 Task = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS]})]
 _IMAGES_SCHEMA = [{"enum": [*BENCHMARKS, _CUSTOM_IMAGE]}, {"pattern": f"^{IMAGE_PATTERN}$"}]
 ImageName = Annotated[str, Field(json_schema_extra={"anyOf": _IMAGES_SCHEMA})]
-Workers = Annotated[int, BeforeValidator(refuse_truth_value), Field(ge=1)]
 DisplayName = Annotated[
     str,
     Field(
@@ -62,7 +65,6 @@ DisplayName = Annotated[
         json_schema_extra={"pattern": f"^{_DISPLAY_NAME.pattern}$"},
     ),
 ]
-Seed = Annotated[Annotated[int, Field(ge=0, lt=2**32)] | None, BeforeValidator(refuse_truth_value)]
 
 MOST_RUNS = 200
 """Of a set, and of a comparison."""
@@ -76,41 +78,42 @@ _STRICT = ConfigDict(
 )
 
 
-class CodeOrder(BaseModel):
-    """What to run and how: what all runs of a set share."""
+class Checked:
+    """The checks of the fields that ``mlbench/runspec.py`` describes."""
 
-    model_config = _STRICT
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_value(cls, value: object, info: ValidationInfo) -> object:
+        option = options_of(cls).get(info.field_name or "")
+        return refuse_truth_value(value) if option and option.is_number else value
+
+    @field_validator("*")
+    @classmethod
+    def _within_bounds(cls, value: object, info: ValidationInfo) -> object:
+        option = options_of(cls).get(info.field_name or "")
+        if option and isinstance(value, float | int) and (problem := option.problem(value)):
+            raise ValueError(problem)
+        return value
+
+
+@request(frozen=True, kw_only=True, config=_STRICT)
+class CommonRequest(CommonSpec, Checked):
+    """What to run and how: what all runs of a set share."""
 
     name: DisplayName
     """Any text; see `display_name` of a run."""
-    num_cpus: float | None = Field(default=None, gt=0)
-    """Cores of each worker; by default its share of them."""
-    max_bandwidth: float | None = Field(default=None, gt=0)
-    """Mbit/s that each worker may send."""
-    latency_ms: float | None = Field(default=None, gt=0, le=10_000)
-    """By how many ms more all that a worker sends is late."""
-    loss_percent: float | None = Field(default=None, gt=0, lt=100)
-    """The share of what a worker sends that is lost."""
-    gpu_enabled: bool = False
-
     benchmark: Task | None = None
     """An official task. ``digits`` where no other field says what to run."""
     image_name: ImageName | None = None
     """An official task too, by its name or by that of MLBench's image, or ``custom_image``."""
     custom_image_name: Word | None = None
-    custom_image_command: str | None = Field(default=None, pattern=NO_NUL, max_length=4096)
+    custom_image_command: Annotated[str, Field(pattern=NO_NUL, max_length=4096)] | None = None
     working_dir: Folder | None = None
     """The folder, on the workers, that the command starts in; by default one of the worker's."""
     backend: Word | None = None
     """What the ranks communicate with; of an official task, what ``GET /api/benchmarks/`` says."""
     custom_backend: Word | None = None
-    run_all_nodes: bool = False
-    """With ``custom_backend``: whether all ranks run the command, or rank 0 alone."""
-    light_target: bool = False
     args: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=100)
-    deadline_seconds: float | None = Field(default=None, gt=0)
-    """When training ends, in seconds after the start of the run."""
-    max_restarts: int = Field(default=0, ge=0, le=100)
 
     @property
     def is_custom(self) -> bool:
@@ -180,12 +183,6 @@ class CodeOrder(BaseModel):
         unasked = self.max_bandwidth == UNASKED_BANDWIDTH > limits.bandwidth
         asked = None if unasked else self.max_bandwidth
         return asked or limits.bandwidth or None
-
-    _no_truth_value = field_validator(
-        *("num_cpus", "max_bandwidth", "latency_ms", "loss_percent"),
-        *("deadline_seconds", "max_restarts"),
-        mode="before",
-    )(refuse_truth_value)
 
     @field_validator("name")
     @classmethod
@@ -265,12 +262,10 @@ def kubernetes_name(name: str) -> str:
     return f"{stem or 'run'}-{digest}"
 
 
-class RunOrder(CodeOrder):
+@request(frozen=True, kw_only=True, config=_STRICT)
+class RunRequest(CommonRequest, RunSpec):
     """The body of ``POST /api/runs/``."""
 
-    num_workers: Workers = 2
-    seed: Seed = None
-    """Of an official task that takes one; a command of one's own finds it as MLBENCH_SEED."""
     queue: bool = False
     """Whether to wait for the active run, instead of being refused."""
 
@@ -281,24 +276,21 @@ class RunOrder(CodeOrder):
         return super().stated_args | said
 
 
-class PlaceOrder(BaseModel):
-    """A place of a set."""
+@request(frozen=True, kw_only=True, config=_STRICT)
+class PlaceRequest(Repeat, Checked):
+    """A place of a set: what is run there, and its seed, which no other on as many workers has."""
 
-    model_config = _STRICT
-
-    num_workers: Workers
-    seed: Seed = None
-    """Of its first run; another one on as many workers may not have it."""
     swept: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=_MOST_SWEPT)
     """What this place varies, by option of the task, or ``bandwidth``, ``cpus``, and so on."""
 
 
-class SetOrder(CodeOrder):
+@request(frozen=True, kw_only=True, config=_STRICT)
+class SetRequest(CommonRequest):
     """The body of ``POST /api/sets/``."""
 
     name: str = Field(max_length=LONGEST_NAME, json_schema_extra={"pattern": f"^{NAME.pattern}$"})
     """What the names of its runs begin with."""
-    places: list[PlaceOrder] = Field(min_length=1, max_length=MOST_RUNS)
+    places: list[PlaceRequest] = Field(min_length=1, max_length=MOST_RUNS)
     """What is to be run, in this order."""
     official: bool = False
     """Whether to follow MLPerf's rules."""
@@ -344,14 +336,16 @@ class SetOrder(CodeOrder):
 
     def shared(self) -> dict[str, Any]:
         """Return what all runs are ordered with, as JSON; what has its default is left out."""
-        own = {"name", *SetOrder.model_fields.keys() - CodeOrder.model_fields.keys()}
-        return self.model_dump(mode="json", exclude=own, exclude_defaults=True)
+        shared = {field.name for field in fields(CommonRequest)} - {"name"}
+        given: dict[str, Any] = TypeAdapter(SetRequest).dump_python(
+            self, mode="json", include=shared, exclude_defaults=True
+        )
+        return given
 
 
-class NextOrder(BaseModel):
+@request(frozen=True, kw_only=True, config=_STRICT)
+class NextRunRequest(Checked):
     """The body of ``POST /api/sets/{name}/runs/``."""
-
-    model_config = _STRICT
 
     place: Annotated[int, BeforeValidator(refuse_truth_value)] = Field(ge=1)
     queue: bool = False
@@ -365,7 +359,7 @@ def _what_there_is(kind: str, known: Iterable[str]) -> str:
     )
 
 
-def check_feasible(order: RunOrder, limits: Limits) -> None:
+def check_feasible(order: RunRequest, limits: Limits) -> None:
     """Make sure that the pool can give what an order asks for.
 
     Raises:
@@ -377,7 +371,7 @@ def check_feasible(order: RunOrder, limits: Limits) -> None:
         _check_cpus(order.num_cpus, limits)
     if wanted := order.wanted_bandwidth(limits):
         _check_bandwidth(wanted, limits)
-    for name in ("latency_ms", "loss_percent"):
+    for name in IMPAIRMENTS:
         if limits.no_latency and getattr(order, name) is not None:
             raise BadFieldError(name, f"{limits.no_latency}; leave it out")
     if order.custom_image_name == THIS_MACHINE and limits.pool == "kubernetes":
@@ -418,7 +412,7 @@ def _check_bandwidth(wanted: float, limits: Limits) -> None:
         raise BadFieldError("max_bandwidth", problem)
 
 
-def _check_task(order: RunOrder, task: Benchmark) -> None:
+def _check_task(order: RunRequest, task: Benchmark) -> None:
     if order.num_workers < task.least_workers:
         right = f"{task.name} needs at least {task.least_workers} (not {order.num_workers})"
         raise BadFieldError("num_workers", right)
@@ -452,7 +446,7 @@ def _check_framework(framework: str, limits: Limits) -> None:
         raise BadFieldError("args.framework", f"{problem} (not {framework})")
 
 
-def _check_backend(order: RunOrder, limits: Limits) -> None:
+def _check_backend(order: RunRequest, limits: Limits) -> None:
     wanted, task = order.backend_name, order.task
     if task is None:
         is_named = order.backend not in {None, _CUSTOM_BACKEND}

@@ -26,7 +26,7 @@ from master.models import (
     deleted_owner,
     run_owner,
 )
-from master.orders import RunOrder, check_feasible, kubernetes_name
+from master.orders import RunRequest, check_feasible, kubernetes_name
 from master.reading.counting import delivered_so_far
 from master.recording.limits import describe_refused, waiting_bytes
 from master.results.disturbance import disturbances
@@ -36,6 +36,7 @@ from mlbench import records
 from mlbench.names import ACTIVE_STATES
 
 _COLUMNS = frozenset(Run._meta.fields)
+_ORDERED = _COLUMNS & {field.name for field in fields(RunRequest)}
 _HAS_ACTIVE = "SELECT 1 FROM run WHERE state IN (?, ?) LIMIT 1"
 _UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
 
@@ -51,7 +52,7 @@ Its code can record in three lines:
     t.log(train_loss=loss)"""
 
 
-def create(order: RunOrder, limits: Limits, in_set: Mapping[str, Any] | None = None) -> Run:
+def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None = None) -> Run:
     """Store a new run, for the controller to start; ``master/sets.py`` says where in a set it is.
 
     Raises:
@@ -78,7 +79,7 @@ def create(order: RunOrder, limits: Limits, in_set: Mapping[str, Any] | None = N
             "max_bandwidth": order.wanted_bandwidth(limits),
         }
         created: Run = Run.create(
-            **order.model_dump(include=set(_COLUMNS)) | resolved,
+            **{name: getattr(order, name) for name in _ORDERED} | resolved,
             **in_set or {},
             job_id=str(uuid.uuid4()),
             state="INITIALIZED",

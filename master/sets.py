@@ -13,21 +13,21 @@ from master.database import STATE, exclusive, snapshot
 from master.errors import BadFieldError
 from master.ledger import Trace
 from master.models import Run, RunSet
-from master.orders import LONGEST_NAME, NextOrder, SetOrder, check_feasible
+from master.orders import LONGEST_NAME, NextRunRequest, SetRequest, check_feasible
 from master.settings import Limits
 from master.times import seconds_to_text
 from mlbench import records
 from mlbench.records import Planned
 
 
-def register(order: SetOrder, limits: Limits) -> RunSet:
+def register(order: SetRequest, limits: Limits) -> RunSet:
     """Store what is to be run; the same once more changes nothing.
 
     Raises:
         falcon.HTTPBadRequest: one of its runs could not be ordered.
         falcon.HTTPConflict: a set of this name is registered otherwise.
     """
-    plan = [Planned(**place.model_dump()) for place in order.places]
+    plan = [Planned(**asdict(place)) for place in order.places]
     shared = order.shared()
     for name, place in zip(ledger.run_names(order.name, plan), plan, strict=True):
         if len(name) > LONGEST_NAME:
@@ -76,7 +76,7 @@ def find(name: str) -> RunSet:
     return found
 
 
-def order_run(name: str, wanted: NextOrder, limits: Limits) -> Run:
+def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
     """Order a run for a place of a set, just as it was registered.
 
     Raises:

@@ -9,13 +9,13 @@ import falcon
 from pydantic import ValidationError
 
 from master.errors import BadFieldError, describe
-from master.orders import RunOrder
+from master.orders import RunRequest
 from mlbench.names import UNASKED_BANDWIDTH
 from mlbench.records import Planned
 from mlbench.runspec import SWEPT
 
 
-def order_of(shared: Mapping[str, Any], place: Planned, name: str) -> RunOrder:
+def order_of(shared: Mapping[str, Any], place: Planned, name: str) -> RunRequest:
     """Return the order of a place's run, given what all runs of the set are ordered with.
 
     Raises:
@@ -28,9 +28,7 @@ def order_of(shared: Mapping[str, Any], place: Planned, name: str) -> RunOrder:
         fields[field] = None if value == option.swept_out else value
     options = {key: value for key, value in place.swept.items() if key not in SWEPT}
     own = {"name": name, "num_workers": place.num_workers, "seed": place.seed}
-    order = RunOrder.model_validate(
-        {**shared, **fields, "args": shared.get("args", {}) | options, **own}
-    )
+    order = RunRequest(**{**shared, **fields, "args": shared.get("args", {}) | options, **own})
     if "max_bandwidth" in fields and order.max_bandwidth == UNASKED_BANDWIDTH:
         raise BadFieldError(
             "max_bandwidth",

@@ -5,11 +5,18 @@ form of the page derive theirs from these classes. Standard library only: agents
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import Annotated, Any, TypedDict, TypeVar, get_type_hints
+from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_type_hints
 
 S = TypeVar("S")
+
+_IN_SCHEMAS = {
+    "least": "minimum",
+    "above": "exclusiveMinimum",
+    "most": "maximum",
+    "below": "exclusiveMaximum",
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,30 @@ class Option:
     swept_out: str = ""
     """The value in sweeps that leaves it out; empty: none does."""
     unasked: str = "none"
-    """How comparisons write that it was not given."""
+    """How it is shown that it was not given."""
+    kind: type = str
+    """The type of its values; ``options_of`` fills it in."""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values are numbers."""
+        return self.kind in (int, float)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether they are whole numbers."""
+        return self.kind is int
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is on or off."""
+        return self.kind is bool
+
+    @property
+    def bounds(self) -> Mapping[str, float]:
+        """The bounds that it has, by name."""
+        bounds = {name: getattr(self, name) for name in ("least", "above", "most", "below")}
+        return {name: bound for name, bound in bounds.items() if bound is not None}
 
     def problem(self, value: float) -> str:
         """Return what would be right, if a number is out of bounds; else an empty text."""
@@ -49,14 +79,8 @@ class Option:
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
         """Describe the option in the OpenAPI document."""
-        bounds = {
-            "minimum": self.least,
-            "exclusiveMinimum": self.above,
-            "maximum": self.most,
-            "exclusiveMaximum": self.below,
-        }
-        given = {name: bound for name, bound in bounds.items() if bound is not None}
-        return {**handler(schema), **given, "description": self.help}
+        bounds = {_IN_SCHEMAS[name]: bound for name, bound in self.bounds.items()}
+        return {**handler(schema), **bounds, "description": self.help}
 
 
 @dataclass(frozen=True)
@@ -182,13 +206,16 @@ class CommonSpec(Resources):
     ] = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunSpec(CommonSpec):
-    """What a run may be ordered with."""
+Workers = Annotated[
+    int, Option("Worker pods, one rank each.", label="Workers", flag="--workers", least=1)
+]
 
-    num_workers: Annotated[
-        int, Option("Worker pods, one rank each.", label="Workers", flag="--workers", least=1)
-    ] = 2
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat:
+    """What the runs of a set differ in, beside what it sweeps."""
+
+    num_workers: Workers
     seed: Annotated[
         int | None,
         Option(
@@ -199,6 +226,13 @@ class RunSpec(CommonSpec):
             most=2**32 - 1,
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec(CommonSpec, Repeat):
+    """What a run may be ordered with."""
+
+    num_workers: Workers = 2
 
 
 class RunOptions(TypedDict, total=False):
@@ -219,16 +253,24 @@ class RunOptions(TypedDict, total=False):
     """Wait while another run is active; otherwise that is a refusal (409)."""
 
 
-@cache
 def options_of(spec: type) -> Mapping[str, Option]:
     """Return what is said of the fields of a class, by name; nothing of those without an Option."""
+    return _options_of(spec)
+
+
+@cache
+def _options_of(spec: Any) -> Mapping[str, Option]:
     described = {}
     for name, hint in get_type_hints(spec, include_extras=True).items():
         for note in getattr(hint, "__metadata__", ()):
             if isinstance(note, Option):
-                described[name] = note
+                kind, *_ = get_args(hint.__origin__) or (hint.__origin__,)  # of float | None, float
+                described[name] = replace(note, kind=kind)
     return described
 
+
+IMPAIRMENTS = tuple(name for name in options_of(Network) if name != "max_bandwidth")
+"""What is done to packets by netem, which not every kernel has."""
 
 SWEPT: Mapping[str, tuple[str, Option]] = {
     option.sweep: (name, option) for name, option in options_of(RunSpec).items() if option.sweep

@@ -9,7 +9,7 @@ from master import manifest, runs
 from master.events import events_of
 from master.http import read_body, whole_number
 from master.openapi.operation import WHOLE, Parameter, operation
-from master.orders import RunOrder
+from master.orders import RunRequest
 from master.original import is_original, listed, with_its_name
 from master.settings import Limits
 from mlbench.records import Manifest, OriginalRun, Run, RunEvent
@@ -46,13 +46,13 @@ class RunsResource:
         "create_run",
         "The new run, which the controller starts.",
         Run,
-        body=RunOrder,
-        form=RunOrder,
+        body=RunRequest,
+        form=RunRequest,
         errors=(409, 413),
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Order a run."""
-        created = runs.describe(runs.create(read_body(req, RunOrder), self.limits))
+        created = runs.describe(runs.create(read_body(req, RunRequest), self.limits))
         resp.media = with_its_name(created) if is_original(req) else created
 
 

@@ -7,7 +7,7 @@ from falcon import Request, Response
 from master import runs, sets
 from master.http import read_body
 from master.openapi.operation import operation
-from master.orders import NextOrder, SetOrder
+from master.orders import NextRunRequest, SetRequest
 from master.settings import Limits
 from mlbench.records import Run, RunSet
 
@@ -27,12 +27,12 @@ class SetsResource:
         "create_set",
         "The set, whose runs can now be ordered; the same registered again is the same set.",
         RunSet,
-        body=SetOrder,
+        body=SetRequest,
         errors=(409, 413),
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Register what is to be run, before any of it is."""
-        resp.media = sets.describe(sets.register(read_body(req, SetOrder), self.limits))
+        resp.media = sets.describe(sets.register(read_body(req, SetRequest), self.limits))
 
 
 class SetResource:
@@ -54,9 +54,11 @@ class SetRunsResource:
         "create_set_run",
         "The new run, as the set has it registered for the place.",
         Run,
-        body=NextOrder,
+        body=NextRunRequest,
         errors=(404, 409, 413),
     )
     def on_post(self, req: Request, resp: Response, name: str) -> None:
         """Order the run of a place."""
-        resp.media = runs.describe(sets.order_run(name, read_body(req, NextOrder), self.limits))
+        resp.media = runs.describe(
+            sets.order_run(name, read_body(req, NextRunRequest), self.limits)
+        )

@@ -10,6 +10,7 @@ from falcon import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from master import errors
+from mlbench.runspec import IMPAIRMENTS, RunSpec, options_of
 
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9._-]+(:[0-9]+)?|https?://\[[0-9A-Fa-f:.]+\](:[0-9]+)?")
 
@@ -94,10 +95,12 @@ def origin_of(url: str) -> str | None:
 
 @cache
 def _templates() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("master.web"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals.update(options=options_of(RunSpec), impairments=IMPAIRMENTS)
+    return environment

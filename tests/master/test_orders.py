@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from master.errors import BadFieldError
-from master.orders import RunOrder, check_feasible, kubernetes_name
+from master.orders import RunRequest, check_feasible, kubernetes_name
 from master.settings import Limits
 
 LIMITS = Limits(workers=4, cpus=2)
@@ -20,8 +20,8 @@ CUSTOM = {
 MINE = {"backend": "custom_backend", "custom_backend": "mine"}
 
 
-def order(**fields: Any) -> RunOrder:
-    return RunOrder.model_validate({"name": "a"} | fields)
+def order(**fields: Any) -> RunRequest:
+    return RunRequest(**{"name": "a"} | fields)
 
 
 def test_a_name_is_enough() -> None:

@@ -24,7 +24,7 @@ from master.models import (
     Stream,
     run_owner,
 )
-from master.orders import RunOrder
+from master.orders import RunRequest
 from master.recording.samples import Sample
 from master.settings import Limits
 from tests.master.making import line, make_ranks, make_run, post, record
@@ -34,8 +34,8 @@ pytestmark = pytest.mark.both_databases
 LIMITS = Limits(workers=4, cpus=2)
 
 
-def order(**fields: Any) -> RunOrder:
-    return RunOrder.model_validate({"name": "a", "benchmark": "steps"} | fields)
+def order(**fields: Any) -> RunRequest:
+    return RunRequest(**{"name": "a", "benchmark": "steps"} | fields)
 
 
 def end(run: Run) -> None:

@@ -33,6 +33,8 @@ _ORDERED = (
 def dialog(user: Page, connection: Connection) -> Locator:
     """The dialog, opened, with everything it needs to know."""
     user.goto(f"{connection.url}/runs")
+    # The list has the button in another place where there is no run.
+    expect(user.locator("#loading")).to_be_hidden()
     user.get_by_role("button", name="New run").first.click()
     dialog = user.get_by_role("dialog", name="New run")
     expect(dialog.get_by_label("Benchmark")).to_be_visible()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -9,14 +10,14 @@ from peewee import Database
 
 from master import sets
 from master.models import Pod, Run
-from master.orders import SetOrder
+from master.orders import SetRequest
 from master.recording import streams
 from master.settings import Limits
 from tests.conftest import PrometheusServer, free_port
 from tests.master.making import key, line, make_ranks, make_run, record
 from tests.serving import serve_master
 
-_SET = {
+_SET: dict[str, Any] = {
     "name": "scaling",
     "benchmark": "digits",
     "num_cpus": 1,
@@ -30,7 +31,7 @@ def example_run(database: Database) -> Run:
     """Run 1 of the examples: active, of a set, with a log and a sample; others have ended."""
     for name in _PODS:
         Pod.create(name=name, phase="Running", ip="127.0.0.1", node="here", labels={})
-    sets.register(SetOrder.model_validate(_SET), Limits())
+    sets.register(SetRequest(**_SET), Limits())
     run = make_run(id=1, set_name="scaling", place=1)
     make_ranks(run, _PODS)
     streams.append(key(run, 1, "stdout"), 0, b"text\n")

@@ -7,7 +7,21 @@ import { codeOf, errorOf, notFiniteOf } from "../../../master/web/static/js/reco
 import * as list from "../../../master/web/static/js/runs/list.js";
 import * as order from "../../../master/web/static/js/runs/order.js";
 
-const LIMITS = { num_workers: { most: 16 }, num_cpus: { most: 2, whole: true } };
+const BOUNDS = {
+  num_workers: { least: 1, most: 16, whole: true, needed: true },
+  num_cpus: { above: 0, most: 2, whole: true },
+  loss_percent: { above: 0, below: 100 },
+  seed: { least: 0, whole: true },
+  deadline_seconds: { above: 0 },
+  max_restarts: { least: 0, most: 100, whole: true },
+};
+const FLAGS = {
+  num_workers: "--workers",
+  light_target: "--light",
+  deadline_seconds: "--deadline",
+};
+
+const FIELDS = ["num_workers", "seed", "num_cpus", "gpu_enabled", "backend", "max_restarts"];
 
 /** What the form says. @returns {any} */
 function form(/** @type {object} */ fields) {
@@ -25,6 +39,8 @@ for (const [fields, problems] of /** @type {[object, object][]} */ ([
   [{ num_workers: 0 }, { num_workers: "at least 1 (not 0)" }],
   [{ num_workers: 17 }, { num_workers: "at most 16 here (not 17)" }],
   [{ num_cpus: 1.5 }, { num_cpus: "a whole number (not 1.5)" }],
+  [{ loss_percent: 99.5 }, {}],
+  [{ loss_percent: 100 }, { loss_percent: "less than 100 (not 100)" }],
   [{ seed: -1 }, { seed: "at least 0 (not -1)" }],
   [{ deadline_seconds: 0 }, { deadline_seconds: "more than 0 (not 0)" }],
   [{ max_restarts: 101 }, { max_restarts: "at most 100 here (not 101)" }],
@@ -41,7 +57,7 @@ for (const [fields, problems] of /** @type {[object, object][]} */ ([
   ],
 ])) {
   test(`${JSON.stringify(fields)} has the problems ${JSON.stringify(problems)}`, () =>
-    deepEqual(order.problemsOf(form(fields), LIMITS), problems));
+    deepEqual(order.problemsOf(form(fields), BOUNDS), problems));
 }
 
 test("an order leaves out defaults", () => {
@@ -67,9 +83,9 @@ test("an order is written as commands", () => {
   const args = [{ key: "learning_rate", value: "1e-2" }, { key: "note", value: "it's" }];
   const found = order.toOrder(form({ light_target: true, deadline_seconds: 1e-7, args }));
   const line =
-    "mlbench run digits --name mine --workers 2 --set learning_rate=1e-2 " +
-    `--set 'note=it'"'"'s' --light --deadline 0.0000001`;
-  equal(order.toCommandLine(found), line);
+    "mlbench run digits --name mine --workers 2 --light --deadline 0.0000001 " +
+    `--set learning_rate=1e-2 --set 'note=it'"'"'s'`;
+  equal(order.toCommandLine(found, FLAGS), line);
   equal(
     order.toCurl({ name: "a", num_workers: 1 }, "http://h:1"),
     `curl -u me:$MLBENCH_TOKEN http://h:1/api/runs/ --json '{"name":"a","num_workers":1}'`,
@@ -110,10 +126,10 @@ function run(/** @type {object} */ fields) {
 
 test("a benchmark is run again with its options", () => {
   const again = { name: "digits-2", num_workers: 2, benchmark: "digits", queue: true };
-  deepEqual(toNextOrder(run({})), again);
+  deepEqual(toNextOrder(run({}), FIELDS), again);
   const args = { epochs: "3", backend: "mpi", seed: "0", device: "cuda" };
   const given = { seed: 0, gpu_enabled: true, num_cpus: 0.5, max_restarts: 1 };
-  deepEqual(toNextOrder(run({ args, ...given })), {
+  deepEqual(toNextOrder(run({ args, ...given }), FIELDS), {
     ...again,
     ...given,
     args: { epochs: "3" },
@@ -121,7 +137,7 @@ test("a benchmark is run again with its options", () => {
   });
   // Options that are no fields of the order stay options.
   const options = { seed: "7", device: "cuda" };
-  deepEqual(toNextOrder(run({ args: options })).args, options);
+  deepEqual(toNextOrder(run({ args: options }), FIELDS).args, options);
 });
 
 for (const [backend, isOnAll, expected] of /** @type {[string, boolean, object][]} */ ([
@@ -132,7 +148,7 @@ for (const [backend, isOnAll, expected] of /** @type {[string, boolean, object][
 ])) {
   test(`a command is run again with ${JSON.stringify(expected)}`, () => {
     const own = { benchmark: "", image: "me/code:1", command: "python 'a b.py'" };
-    deepEqual(toNextOrder(run({ ...own, backend, run_all_nodes: isOnAll })), {
+    deepEqual(toNextOrder(run({ ...own, backend, run_all_nodes: isOnAll }), FIELDS), {
       name: "digits-2",
       num_workers: 2,
       image_name: "custom_image",

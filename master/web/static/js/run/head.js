@@ -60,7 +60,7 @@ export class Head {
   }
 
   async #runAgain() {
-    const run = await post("/api/runs/", toOrder(this.run));
+    const run = await post("/api/runs/", toOrder(this.run, this.#again.dataset.fields.split(" ")));
     location.assign(`/runs/${run.id}`);
   }
 
@@ -100,21 +100,14 @@ function about(/** @type {Run} */ run, description) {
 
 /**
  * @param {Run} run
+ * @param {string[]} fields that an order and a run have alike
  * @returns {Record<string, unknown>} the order of the same run under the next name, without
  *   defaults; it waits if a run is active
  */
-export function toOrder(run) {
+export function toOrder(run, fields) {
   const order = {
     name: nextName(run.display_name),
-    num_workers: run.num_workers,
-    num_cpus: run.num_cpus,
-    max_bandwidth: run.max_bandwidth,
-    latency_ms: run.latency_ms,
-    loss_percent: run.loss_percent,
-    gpu_enabled: run.gpu_enabled,
-    light_target: run.light_target,
-    seed: run.seed,
-    deadline_seconds: run.deadline_seconds,
+    ...Object.fromEntries(fields.map((name) => [name, run[name]])),
     max_restarts: run.max_restarts || null,
     ...(run.benchmark ? orderOfTask(run) : orderOfCommand(run)),
     queue: true,

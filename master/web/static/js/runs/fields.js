@@ -2,7 +2,7 @@
 
 import { byId, h, setOptions, setText } from "../dom.js";
 import * as format from "../format.js";
-import { CUSTOM, MAX_NAME_LENGTH, NUMBERS } from "./order.js";
+import { CUSTOM, MAX_NAME_LENGTH } from "./order.js";
 
 /**
  * @typedef {import("../records.js").Benchmark} Benchmark
@@ -43,15 +43,11 @@ export function offerBenchmarks(/** @type {Benchmark[]} */ benchmarks) {
 
 /** Show what an installation allows. */
 export function setLimits(/** @type {Info} */ { limits, pool }) {
-  control("num_workers").max = limits.workers;
   control("num_workers").value = Math.min(2, limits.workers);
-  hint("num_workers", `One rank each, at most ${limits.workers} here.`);
-  control("num_cpus").max = limits.cpus;
   control("num_cpus").step = limits.whole_cpus ? "1" : "any";
-  const whole = limits.whole_cpus ? ", whole ones" : "";
-  hint("num_cpus", `At most ${format.number(limits.cpus)} here${whole}.`);
-  const most = limits.bandwidth?.most;
-  hint("max_bandwidth", `What each may send${most ? `, at most ${format.number(most)}` : ""}.`);
+  limit("num_workers", limits.workers);
+  limit("num_cpus", limits.cpus, limits.whole_cpus ? ", whole ones" : "");
+  limit("max_bandwidth", limits.bandwidth?.most);
   if (pool === "local") control("custom_image_name").value = "local";
   hint(
     "custom_image_name",
@@ -74,7 +70,7 @@ export function adapt(/** @type {Benchmark | null} */ benchmark, /** @type {Info
   show("backend", backends.length > 0);
   show("gpu_enabled", takes.takes_gpu && limits.gpus > 0);
   show("max_bandwidth", limits.bandwidth !== null);
-  for (const name of ["latency_ms", "loss_percent"]) show(name, limits.latency);
+  for (const box of boxes()) if ("impairment" in box.dataset) box.hidden = !limits.latency;
   const others = backends.filter((name) => name !== "gloo");
   setOptions(control("backend"), ["", ...others], (name) => name || "gloo (default)");
   const hints = isCustom ? OWN_HINTS : hintsOf(benchmark);
@@ -90,10 +86,34 @@ export function read() {
     const input = control(name);
     if (input === null || box.hidden) continue;
     if (input.type === "checkbox") values[name] = input.checked;
-    else if (name in NUMBERS) values[name] = readNumber(input);
+    else if (input.type === "number") values[name] = readNumber(input);
     else values[name] = input.value.trim();
   }
   return values;
+}
+
+/** @returns {Record<string, import("./order.js").Bounds>} the bounds of the numbers, by field. */
+export function bounds() {
+  /** @type {[string, HTMLInputElement][]} */
+  const inputs = names().map((name) => [name, control(name)]);
+  const numbers = inputs.filter(([, input]) => input?.type === "number");
+  return Object.fromEntries(
+    numbers.map(([name, { dataset, max, step, required }]) => [
+      name,
+      {
+        ...JSON.parse(dataset.bounds),
+        ...(max && { most: Number(max) }),
+        whole: step === "1",
+        needed: required,
+      },
+    ]),
+  );
+}
+
+/** @returns {Record<string, string>} the options of the command line, by field. */
+export function flags() {
+  const given = boxes().filter(({ dataset }) => dataset.flag);
+  return Object.fromEntries(given.map(({ dataset }) => [dataset.field, dataset.flag]));
 }
 
 /** Show or hide a field. */
@@ -129,6 +149,13 @@ function hintsOf(/** @type {Benchmark} */ { description, goal, light_goal: light
 function readNumber(input) {
   if (input.validity.badInput) return NaN;
   return input.value === "" ? null : Number(input.value);
+}
+
+function limit(name, most, addition = "") {
+  if (most == null) return;
+  control(name).max = most;
+  const { textContent: help } = byId(`hint-${name}`);
+  hint(name, `${help} At most ${format.number(most)} here${addition}.`);
 }
 
 function hint(name, text) {

@@ -110,18 +110,13 @@ export class NewRun {
   }
 
   #problems(values) {
-    const { limits } = this.#info;
-    return problemsOf(values, {
-      num_workers: { most: limits.workers },
-      num_cpus: { most: limits.cpus, whole: limits.whole_cpus },
-      max_bandwidth: { most: limits.bandwidth?.most },
-    });
+    return problemsOf(values, fields.bounds());
   }
 
   #refresh() {
     const values = this.#values();
     const order = toOrder(values);
-    setText(byId("command-line"), toCommandLine(order));
+    setText(byId("command-line"), toCommandLine(order, fields.flags()));
     setText(byId("curl"), toCurl(order, location.origin));
     fields.showLength(values.name);
     const touched = Object.entries(this.#problems(values)).filter(([field]) =>

@@ -10,41 +10,25 @@ export const CUSTOM = "custom_image";
 /**
  * What a number may be.
  * @typedef {{
- *   least?: number, above?: number, most?: number | null, whole?: boolean, needed?: boolean
+ *   least?: number, above?: number, most?: number | null, below?: number, whole?: boolean,
+ *   needed?: boolean
  * }} Bounds
  */
 
-/**
- * The bounds of the number fields, beside the limits of an installation.
- * @type {Record<string, Bounds>}
- */
-export const NUMBERS = {
-  num_workers: { least: 1, whole: true, needed: true },
-  num_cpus: { above: 0 },
-  max_bandwidth: { above: 0 },
-  latency_ms: { above: 0, most: 10000 },
-  loss_percent: { above: 0, most: 99 },
-  seed: { least: 0, most: 2 ** 32 - 1, whole: true },
-  deadline_seconds: { above: 0 },
-  max_restarts: { least: 0, most: 100, whole: true },
-};
-const TEXTS = ["custom_image_name", "backend"];
-const CHECKS = ["gpu_enabled", "light_target", "queue"];
+// What an order has in a form of its own.
+const SPECIAL = ["benchmark", "custom_image_command", "args"];
 // Words that need no quotes.
 const SAFE = /^[\w@%+=:,./-]+$/;
 
 /**
  * The values of the form, without hidden fields. An empty number is null, a malformed one NaN.
  * @typedef {{
- *   name: string, benchmark: string, num_workers: number | null, num_cpus?: number | null,
- *   max_bandwidth?: number | null, latency_ms?: number | null, loss_percent?: number | null,
- *   gpu_enabled?: boolean, light_target?: boolean, seed?: number | null, backend?: string,
- *   deadline_seconds?: number | null, max_restarts?: number | null, custom_image_name?: string,
- *   custom_image_command?: string, args?: { key: string, value: string }[], queue?: boolean
- * }} Values
+ *   name: string, benchmark: string, custom_image_name?: string, custom_image_command?: string,
+ *   args?: { key: string, value: string }[]
+ * } & Record<string, any>} Values
  *
  * The body of `POST /api/runs/`.
- * @typedef {Partial<import("../records.js").Schemas["RunOrder"]>} Order
+ * @typedef {Partial<import("../records.js").Schemas["RunRequest"]>} Order
  */
 
 /** @returns {Order} the order that a form describes, without defaults. */
@@ -52,12 +36,13 @@ export function toOrder(/** @type {Values} */ values) {
   const isCustom = values.benchmark === CUSTOM;
   /** @type {Record<string, any>} */
   const order = { name: values.name, [isCustom ? "image_name" : "benchmark"]: values.benchmark };
-  for (const name of TEXTS) if (values[name]) order[name] = values[name];
   // Normalized, so that the form and `mlbench run` order the same.
   const command = normalize(values.custom_image_command ?? "");
   if (command) order.custom_image_command = command;
-  for (const name of Object.keys(NUMBERS)) if (values[name] != null) order[name] = values[name];
-  for (const name of CHECKS) if (values[name]) order[name] = true;
+  for (const [name, value] of Object.entries(values)) {
+    const isGiven = value != null && value !== "" && value !== false;
+    if (isGiven && !SPECIAL.includes(name)) order[name] = value;
+  }
   if (order.max_restarts === 0) delete order.max_restarts;
   const args = filledOptions(values).map(({ key, value }) => [key, value]);
   if (args.length) order.args = Object.fromEntries(args);
@@ -66,13 +51,13 @@ export function toOrder(/** @type {Values} */ values) {
 
 /**
  * @param {Values} values
- * @param {Record<string, Bounds>} limits of the installation
+ * @param {Record<string, Bounds>} bounds of the numbers, and the limits of the installation
  * @returns {Record<string, string>} the problems by field; that of an option is under `args.KEY`
  */
-export function problemsOf(values, limits) {
+export function problemsOf(values, bounds) {
   const found = { name: nameProblem(values.name) };
-  for (const [name, bounds] of Object.entries(NUMBERS)) {
-    if (name in values) found[name] = numberProblem(values[name], { ...bounds, ...limits[name] });
+  for (const name of Object.keys(bounds)) {
+    if (name in values) found[name] = numberProblem(values[name], bounds[name]);
   }
   if (values.benchmark === CUSTOM) {
     if (!values.custom_image_name) found.custom_image_name = "name an image";
@@ -94,12 +79,13 @@ function nameProblem(name) {
 }
 
 function numberProblem(/** @type {number | null} */ value, /** @type {Bounds} */ bounds) {
-  const { least, above, most, whole, needed } = bounds;
+  const { least, above, most, below, whole, needed } = bounds;
   if (value == null) return needed ? "a number is needed" : "";
   if (Number.isNaN(value)) return whole ? "a whole number" : "a number";
   if (whole && !Number.isInteger(value)) return `a whole number (not ${value})`;
   if (least != null && value < least) return `at least ${least} (not ${value})`;
   if (above != null && value <= above) return `more than ${above} (not ${value})`;
+  if (below != null && value >= below) return `less than ${below} (not ${value})`;
   return most != null && value > most ? `at most ${most} here (not ${value})` : "";
 }
 
@@ -138,26 +124,23 @@ function titleOf(/** @type {Values} */ { benchmark, custom_image_command: comman
   return program.replace(/^.*\//, "").replace(/(?<=.)\.[^.]+$/, "");
 }
 
-/** @returns {string} the `mlbench run` that orders the same. */
-export function toCommandLine(/** @type {Order} */ order) {
+/**
+ * @param {Order} order
+ * @param {Record<string, string>} flags the options of the command line, by field
+ * @returns {string} the `mlbench run` that orders the same.
+ */
+export function toCommandLine(order, flags) {
   const words = ["mlbench", "run"];
   const option = (name, value) => {
     if (value != null) words.push(name, quote(typeof value === "number" ? decimal(value) : value));
   };
   if (order.benchmark) words.push(quote(order.benchmark));
   option("--name", order.name);
-  option("--workers", order.num_workers);
-  option("--cpus", order.num_cpus);
-  option("--bandwidth", order.max_bandwidth);
-  option("--latency", order.latency_ms);
-  option("--loss", order.loss_percent);
+  for (const [name, flag] of Object.entries(flags)) {
+    if (order[name] === true) words.push(flag);
+    else option(flag, order[name]);
+  }
   for (const [key, value] of Object.entries(order.args ?? {})) option("--set", `${key}=${value}`);
-  option("--seed", order.seed);
-  if (order.light_target) words.push("--light");
-  option("--backend", order.backend);
-  if (order.gpu_enabled) words.push("--gpu");
-  option("--restarts", order.max_restarts);
-  option("--deadline", order.deadline_seconds);
   option("--image", order.custom_image_name);
   if (order.queue) words.push("--queue");
   if (order.custom_image_command) words.push("--", order.custom_image_command); // quoted already
