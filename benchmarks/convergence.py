@@ -6,9 +6,9 @@ one of two with which it converges faster, all settings are those of the closed 
 goal's epochs are those of the same runs. The seeds are none that a set has by itself. As many runs
 as there are cores go on at once: epochs are counted here, not seconds.
 
-It writes ``master/references/TASK.json`` anew after each run: who interrupts it loses those that
-are going on, and the next call makes what is missing. The tasks on ImageNet and on LIBSVM's
-data have no points yet: who has the data and the machines adds them to the table below.
+It writes ``mlbench/evaluation/references/TASK.json`` anew after each run: who interrupts it loses
+those that are going on, and the next call makes what is missing. The tasks on ImageNet and on
+LIBSVM's data have no points yet: who has the data and the machines adds them to the table below.
 """
 
 import json
@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import machine
-from master.benchmarks import BENCHMARKS, Benchmark
 from mlbench import names
+from mlbench.benchmarks import BENCHMARKS, Benchmark
 from mlbench.stated import reaches
 
 _SEEDS = range(1000, 1020)
@@ -48,7 +48,7 @@ _TASKS: Mapping[str, Mapping[int, Mapping[str, Any]]] = {
         }
     },
 }
-_FOLDER = Path(__file__).parents[1] / "master" / "references"
+_FOLDER = Path(__file__).parents[1] / "mlbench" / "evaluation" / "references"
 
 
 def main() -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from master import runs
 from master.models import Rank, Run
-from master.results.division import division, rule_violations
 from master.times import seconds_to_text
 from mlbench.distribution import own_version
+from mlbench.evaluation.division import division, rule_violations
 from mlbench.records import Limits, Machine, Manifest, RankOnMachine, Versions
 
 

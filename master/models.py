@@ -148,7 +148,7 @@ class Run(_Table):
     """``{"samples", "first_at", "last_at", "archive", "sha256", "sealed"}``: what was posted after
     its end, when that came, its archive, and how many samples that has."""
     figures = JSONField(null=True)
-    """What its result says in numbers, computed at its end (``master/results/figures.py``)."""
+    """What its result says in numbers, computed at its end (``mlbench/evaluation/figures.py``)."""
     settled_at = DoubleField(null=True, index=True)
     """When its samples were counted for the last time, an hour after its end."""
     energy_joules = DoubleField(null=True)

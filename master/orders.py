@@ -21,7 +21,10 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as request
 
-from master.benchmarks import (
+from master.errors import BadFieldError
+from master.http import NO_NUL, refuse_truth_value
+from master.settings import Limits
+from mlbench.benchmarks import (
     BENCHMARKS,
     DEFAULT,
     IMAGE_PATTERN,
@@ -30,10 +33,7 @@ from master.benchmarks import (
     Image,
     find_image,
 )
-from master.errors import BadFieldError
-from master.http import NO_NUL, refuse_truth_value
-from master.results.official import OFFICIAL_RUNS
-from master.settings import Limits
+from mlbench.evaluation.official import OFFICIAL_RUNS
 from mlbench.names import THIS_MACHINE, UNASKED_BANDWIDTH
 from mlbench.options import OptionError, read
 from mlbench.runspec import IMPAIRMENTS, CommonSpec, Repeat, RunSpec, options_of

@@ -15,7 +15,6 @@ from peewee import Expression, fn
 
 from master.bell import ring
 from master.database import STATE, database, exclusive, run_sql, snapshot
-from master.ledger import Trace
 from master.models import (
     Deletion,
     Rank,
@@ -29,10 +28,11 @@ from master.models import (
 from master.orders import RunRequest, check_feasible, kubernetes_name
 from master.reading.counting import delivered_so_far
 from master.recording.limits import describe_refused, waiting_bytes
-from master.results.disturbance import disturbances
 from master.settings import Limits
 from master.times import seconds_to_text
 from mlbench import records
+from mlbench.evaluation.disturbance import disturbances
+from mlbench.evaluation.ledger import Trace
 from mlbench.names import ACTIVE_STATES
 
 _COLUMNS = frozenset(Run._meta.fields)

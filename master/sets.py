@@ -7,16 +7,17 @@ from typing import Any
 
 import falcon
 
-from master import ledger, runs, sweep
+from master import runs, sweep
 from master.bell import ring
 from master.database import STATE, exclusive, snapshot
 from master.errors import BadFieldError
-from master.ledger import Trace
 from master.models import Run, RunSet
 from master.orders import LONGEST_NAME, NextRunRequest, SetRequest, check_feasible
 from master.settings import Limits
 from master.times import seconds_to_text
 from mlbench import records
+from mlbench.evaluation import ledger
+from mlbench.evaluation.ledger import Trace
 from mlbench.records import Planned
 
 

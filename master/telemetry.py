@@ -17,10 +17,10 @@ from master.database import find_room, run_sql
 from master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from master.reading.counting import delivered_so_far
 from master.recording.limits import waiting_bytes
-from master.results.figures import Figures
 from master.runs import reason_of
 from mlbench import names
 from mlbench.distribution import own_version
+from mlbench.evaluation.figures import Figures
 from mlbench.names import ACTIVE_STATES, RunState
 
 # The newest runs only, so that the number of series is bounded.

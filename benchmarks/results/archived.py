@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.results.measuring import Bench
-from master.archives.comparing import compare_archives
 from master.results.query import ResultQuery
 from mlbench import bundle, records
 from mlbench.archive import RUN, ArchiveError, opened
+from mlbench.evaluation.comparing import compare_archives
 from mlbench.records import Goal, Manifest, RunSet
 from mlbench.results import Comparison
 

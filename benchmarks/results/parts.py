@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.results.archived import Measured
-from master.results.statistics import of_figures
+from mlbench.evaluation.statistics import of_figures
 from mlbench.report import figures, plots, tables
 from mlbench.report.plots import Plot
 from mlbench.report.tables import Heading, Table

@@ -36,7 +36,7 @@ def _problems(file: Path, what: str) -> list[str]:
 
 
 def _compare(file: Path) -> dict[str, Any]:
-    from master.archives.comparing import compare_archives  # noqa: PLC0415 - as above
+    from mlbench.evaluation.comparing import compare_archives  # noqa: PLC0415 - as above
 
     found = bundle.read_set(file)
     if found is None:

@@ -25,9 +25,9 @@ from master.errors import BadFieldError
 from master.models import JSONField, Rank, Run
 from master.orders import LONGEST_NAME, NAME, check_display_name
 from master.reading.series import SeriesReader
-from master.results.figures import figures_of
 from master.results.query import ResultQuery, result_of
 from mlbench.archive import ROWS, RUN, Archive, ArchiveError, file_name
+from mlbench.evaluation.figures import figures_of
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Manifest
 from mlbench.records import Run as RunRecord

@@ -24,10 +24,10 @@ from master.reading.delivered import LostSamplesError
 from master.reading.selection import Selection
 from master.reading.series import SeriesReader
 from master.recording import streams
-from master.results.figures import figures_of
 from master.results.query import ResultQuery, energy_of, result_of
 from mlbench import archive
 from mlbench.errors import MLBenchError
+from mlbench.evaluation.figures import figures_of
 from mlbench.results import Result
 
 log = logging.getLogger(__name__)

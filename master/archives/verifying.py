@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from master import runs
-from master.archives.agreement import contradictions
 from master.archives.contents import to_piece
 from master.bell import ring
 from master.models import Rank, Run, run_owner
@@ -19,7 +18,6 @@ from master.reading.selection import Selection
 from master.reading.series import SeriesReader
 from master.recording.remote_write import RemoteWriter, TimeSeries
 from master.recording.samples import SeriesKey, prometheus_labels, series_key
-from master.results.evaluate import evaluate
 from master.results.query import (
     ResultQuery,
     columns_of,
@@ -28,6 +26,8 @@ from master.results.query import (
 )
 from mlbench import names
 from mlbench.archive import ROWS, RUN, Archive, ArchiveError, SeriesName, digest_of
+from mlbench.evaluation.agreement import contradictions
+from mlbench.evaluation.evaluate import evaluate
 from mlbench.records import Verification
 from mlbench.results import Result
 

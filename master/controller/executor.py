@@ -7,7 +7,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 
 from master import run_time, runs
-from master.benchmarks import BENCHMARKS
 from master.controller.actions import Action, Assign, Count, End, MarkLost, Scale, StopRanks, Wait
 from master.controller.settling import Settler
 from master.database import STATE, exclusive
@@ -16,6 +15,7 @@ from master.pools.base import Placement, Pool, wake
 from master.reading import logs
 from master.recording import streams
 from mlbench.assignment import Assignment
+from mlbench.benchmarks import BENCHMARKS
 from mlbench.names import ACTIVE_STATES
 from mlbench.runspec import WorkerSpec, part
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from falcon import Request, Response
 
-from master.benchmarks import BENCHMARKS, IMAGES, Benchmark
 from master.openapi.operation import operation
 from master.settings import Limits, Settings
 from mlbench import records
+from mlbench.benchmarks import BENCHMARKS, IMAGES, Benchmark
 from mlbench.distribution import own_version
 from mlbench.options import describe
 from mlbench.records import BandwidthLimit, Info, Place, RunLimits

@@ -9,13 +9,13 @@ from master.models import Rank, Run
 from master.reading.promql import PrometheusClient, select
 from master.reading.selection import NamedSeries, Selection
 from master.reading.series import SeriesReader
-from master.results import compare, mllog, original
-from master.results.columns import Columns, to_columns
-from master.results.division import rule_violations
-from master.results.evaluate import TOTALS, RunContext, evaluate
-from master.results.facts import Machine, facts_of
-from master.results.ranks import last_totals_us
 from mlbench import names
+from mlbench.evaluation import compare, mllog, original
+from mlbench.evaluation.columns import Columns, to_columns
+from mlbench.evaluation.division import rule_violations
+from mlbench.evaluation.evaluate import TOTALS, RunContext, evaluate
+from mlbench.evaluation.facts import Machine, facts_of
+from mlbench.evaluation.ranks import last_totals_us
 from mlbench.records import Goal
 from mlbench.results import DEFAULT_AFTER_SECONDS, Comparison, Result
 

@@ -16,9 +16,9 @@ from benchmarks.results.measuring import Bench
 from benchmarks.results.parts import Published, of_report, to_goals
 from benchmarks.results.sections import SECTIONS, Section
 from master.archives.contents import documents
-from master.benchmarks import BENCHMARKS
 from mlbench import archive, bundle
 from mlbench.archive import ArchiveError, Piece, SeriesName
+from mlbench.benchmarks import BENCHMARKS
 from mlbench.names import TRAIN_SECONDS, VAL_ACCURACY
 from mlbench.options import read
 from mlbench.records import RunSet, SetPlace, Trial

@@ -15,9 +15,9 @@ from master.reading.promql import PrometheusClient
 from master.recording import streams
 from master.recording.delivery import Delivery
 from master.recording.samples import Sample
-from master.results.figures import Figures
 from master.settings import Settings
 from mlbench.distribution import own_version
+from mlbench.evaluation.figures import Figures
 from tests.master.making import line, make_pod, make_ranks, make_run, make_worker, post, record
 
 

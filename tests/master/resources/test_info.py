@@ -7,9 +7,9 @@ import pytest
 from falcon.testing import TestClient
 
 from master.app import create_app
-from master.benchmarks import BENCHMARKS
 from master.reading.promql import PrometheusClient
 from master.settings import Limits, Settings
+from mlbench.benchmarks import BENCHMARKS
 from mlbench.distribution import own_version
 from tests.conftest import USER_TOKEN
 

@@ -6,9 +6,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-from master.results.compare import compare, to_groups
 from mlbench import archive
 from mlbench.archive import Piece, SeriesName
+from mlbench.evaluation.compare import compare, to_groups
 from mlbench.records import GitState, Goal, Limits, Machine, Manifest, Record, Run, Versions
 from mlbench.results import (
     AccuracyAfterTime,

@@ -1,6 +1,6 @@
 """MLPerf's logging: lines ``:::MLLOG {…}`` on stdout become values, goal, settings and epochs.
 
-github.com/mlcommons/logging has the keys; ``master/results/mllog.py`` writes such lines of a run.
+github.com/mlcommons/logging has the keys; ``mlbench.evaluation.mllog`` writes such lines.
 """
 
 import json

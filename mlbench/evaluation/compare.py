@@ -1,0 +1,292 @@
+"""Comparing runs: how much faster each group of them is, and whether that is more than chance.
+
+Runs that share all facts form a group: they differ in nothing but their seed, name and moment.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mlbench.evaluation import intervals, scoring, statistics, sweeps
+from mlbench.evaluation.differences import (
+    BATCH_SIZE,
+    SEED,
+    Facts,
+    are_comparable,
+    find_differences,
+    normalize,
+)
+from mlbench.evaluation.evidence import Held, hold_against, judge
+from mlbench.evaluation.frontier import frontier, timed
+from mlbench.evaluation.intervals import of_ratio
+from mlbench.evaluation.kinds import Kind, count, labels_of, same_task, sort_into_kinds
+from mlbench.evaluation.statistics import mean, ratio
+from mlbench.evaluation.sweeps import Spot
+from mlbench.records import RunSet
+from mlbench.results import Comparison, Difference, Group, Result, Summary, Value
+
+# More than as many times as fast as there are times as many workers, by this factor, is doubtful.
+_PLAUSIBLE_EFFICIENCY = 1.05
+
+_MOST_SEEDS = 3
+
+
+def compare(
+    results: Sequence[Result], facts: Mapping[int, Facts], sets: Sequence[RunSet] = ()
+) -> Comparison:
+    """Compare runs, at least one, whose facts are given by their ids, and the sets they are of."""
+    known = normalize(facts)
+    seeds = {run_id: of_run[SEED] for run_id, of_run in facts.items() if SEED in of_run}
+    groups = to_groups(results, known, sets, seeds)
+    differences = (
+        *find_differences(known, sweeps.keys_of(results)),
+        *_unequal_seeds(groups, facts),
+    )
+    return Comparison(
+        are_comparable(differences),
+        differences,
+        groups,
+        tuple(results),
+        tuple(f"set {one.name}: {one.text}{_stopped_early(one, groups)}" for one in sets),
+        sweeps.lay_out(
+            [Spot(group.num_workers, group.swept) for group in groups],
+            [group.evidence for group in groups if group.evidence],
+        ),
+        frontier(timed(results)),
+        _caution(groups),
+    )
+
+
+def _stopped_early(found: RunSet, groups: Sequence[Group]) -> str:
+    """Say that a set ended before all was run that was registered, as its means were known."""
+    tried = sum(bool(place.trials) for place in found.places)
+    percent, runs = found.until_percent, set(found.counted)
+    mine = [group for group in groups if runs & set(group.run_ids)]
+    if percent is None or tried == len(found.places) or not all(g.is_known(percent) for g in mine):
+        return ""
+    return (
+        f"; stopped early after {tried} of {len(found.places)} places, as every mean was known to "
+        f"within {percent:g} %"
+    )
+
+
+def _caution(groups: Sequence[Group]) -> str:
+    """Say that some groups have too few runs for the test ever to tell them apart."""
+    few = [one for one in groups if one.evidence and not one.evidence.can_tell]
+    if not few:
+        return ""
+    runs = min(len(one.run_ids) for one in few)
+    return (
+        f"with {count(runs, 'run')} of a group, the test can never tell: plan at least five, and "
+        "give all groups the same seeds"
+    )
+
+
+def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[Difference]:
+    """Return the difference of groups whose runs had other seeds: they did not do equal work."""
+    known = {run_id: int(of_run[SEED]) for run_id, of_run in facts.items() if SEED in of_run}
+    having: dict[str, list[Group]] = {}
+    for group in groups:
+        seeds = sorted(known[run_id] for run_id in group.run_ids if run_id in known)
+        having.setdefault(", ".join(map(str, seeds)), []).append(group)
+    if len(having) == 1 or len(known) < len(facts):
+        return []
+    told = [
+        f"{seeds} for {alike[0].label if len(alike) == 1 else f'{len(alike)} groups'}"
+        for seeds, alike in having.items()
+    ]
+    if len(told) > _MOST_SEEDS:
+        told[_MOST_SEEDS - 1 :] = ["others for the rest"]
+    values = tuple(
+        Value(seeds, tuple(run_id for group in alike for run_id in group.run_ids))
+        for seeds, alike in having.items()
+    )
+    text = f"seed is {' and '.join(told)}: not the same work"
+    return [Difference(SEED, "learning", values, text)]
+
+
+def to_groups(
+    results: Sequence[Result],
+    facts: Mapping[int, Facts],
+    sets: Sequence[RunSet] = (),
+    seeds: Mapping[int, str] | None = None,
+) -> tuple[Group, ...]:
+    """Group runs in order of workers, or of what they sweep, and compare the groups.
+
+    ``seeds`` are those of the runs that state one, by their ids.
+    """
+    keys = sweeps.keys_of(results)
+    found = sort_into_kinds(results, facts)
+    kinds = [found[i] for i in sweeps.in_order([kind.spot(keys) for kind in found])]
+    spots = [kind.spot(keys) for kind in kinds]
+    groups = [
+        replace(_group(kind, label, sets), swept=spot.swept)
+        for kind, label, spot in zip(kinds, labels_of(kinds, spots), spots, strict=True)
+    ]
+    scaled = [_scaled(groups, kinds, spots, i) for i in range(len(groups))]
+    held = {
+        i: one for i in range(len(groups)) if (one := _held(scaled, kinds, spots, i, seeds or {}))
+    }
+    judged = dict(zip(held, judge([*held.values()]), strict=True))
+    return tuple(
+        replace(group, evidence=replace(judged[i], than=_than(groups, spots, i)))
+        if i in judged
+        else group
+        for i, group in enumerate(scaled)
+    )
+
+
+def _scaled(groups: Sequence[Group], kinds: Sequence[Kind], spots: Sequence[Spot], i: int) -> Group:
+    """Return a group with its speed-ups over its origin."""
+    first = sweeps.origin(spots, i)
+    if not same_task(kinds[first], kinds[i]):
+        return groups[i]
+    alike = [one for one in spots if one.swept == spots[i].swept]
+    has_efficiency = len({one.num_workers for one in alike}) > 1
+    return _against((kinds[first], groups[first]), (kinds[i], groups[i]), scaled=has_efficiency)
+
+
+def _held(
+    groups: Sequence[Group],
+    kinds: Sequence[Kind],
+    spots: Sequence[Spot],
+    i: int,
+    seeds: Mapping[int, str],
+) -> Held | None:
+    """Hold a group against its rival; None if it has none with the same data and goal."""
+    rival = sweeps.rival(spots, i).index
+    if rival == i or not same_task(kinds[rival], kinds[i]):
+        return None
+    return _evidence((kinds[rival], groups[rival]), (kinds[i], groups[i]), seeds)
+
+
+def _than(groups: Sequence[Group], spots: Sequence[Spot], i: int) -> str:
+    rival = sweeps.rival(spots, i)
+    other = groups[rival.index]
+    fewer = count(other.num_workers, "worker") if groups[i].swept else other.label
+    return rival.than or fewer
+
+
+def _group(kind: Kind, label: str, sets: Sequence[RunSet]) -> Group:
+    runs = kind.results
+    reference = scoring.reference_of(runs[0], kind.facts.get(BATCH_SIZE))
+    reached = [one.time_to_accuracy for one in runs]
+    looked_at = {run_id for one in sets if one.until_percent for run_id in one.counted}
+    is_looked_at = any(one.run_id in looked_at for one in runs)
+    confidence = intervals.LOOKED_AT if is_looked_at else intervals.CONFIDENCE
+    after = [one.accuracy_after_time for one in runs]
+    return Group(
+        label=label,
+        num_workers=kind.num_workers,
+        run_ids=tuple(one.run_id for one in runs),
+        reached=sum(one is not None for one in reached),
+        disturbed=sum(bool(one.disturbed) for one in runs),
+        training_seconds_to_accuracy=statistics.of_times(_training_seconds(kind), confidence),
+        wall_seconds_to_accuracy=statistics.of_times(
+            one.wall_seconds if one else None for one in reached
+        ),
+        accuracy_after_time=statistics.of_figures(one.value if one else None for one in after),
+        samples_per_second=statistics.of_figures(_rates(kind), confidence),
+        communication_share=statistics.of_figures(one.communication_share for one in runs),
+        bytes_sent_per_step=statistics.of_figures(one.bytes_sent_per_step for one in runs),
+        worker_seconds=statistics.of_figures(
+            one.cost.worker_seconds if one.cost else None for one in runs
+        ),
+        energy_joules=statistics.of_figures(one.energy_joules for one in runs),
+        phases=_phases(runs),
+        speedup=None,
+        efficiency=None,
+        throughput_speedup=None,
+        throughput_efficiency=None,
+        evidence=None,
+        convergence=reference.judge(runs) if reference else None,
+        score=scoring.score(runs, sets, reference),
+        doubt="",
+    )
+
+
+def _phases(runs: Sequence[Result]) -> dict[str, float]:
+    """Return the mean seconds over runs with phases; a phase that one lacks took it no time."""
+    found = [one.phases for one in runs if one.phases]
+    names = dict.fromkeys(name for phases in found for name in phases)
+    return {name: mean(phases.get(name, 0.0) for phases in found) for name in names}
+
+
+def _against(first: tuple[Kind, Group], other: tuple[Kind, Group], *, scaled: bool) -> Group:
+    """Return the other group with its speed-ups over the first one.
+
+    Efficiency is of more workers: there is none if no groups, or not these, differ in their number.
+    """
+    (base, origin), (kind, group) = first, other
+    faster = ratio(
+        _mean(origin.training_seconds_to_accuracy), _mean(group.training_seconds_to_accuracy)
+    )
+    more = ratio(_mean(group.samples_per_second), _mean(origin.samples_per_second))
+    of_times = [statistics.missed_as_slowest(_training_seconds(one)) for one in (base, kind)]
+    of_rates = [statistics.known(_rates(one)) for one in (kind, base)]
+    speedup = (faster, *(of_ratio(*of_times) if kind is not base else (faster, faster)))
+    throughput = (more, *(of_ratio(*of_rates) if kind is not base else (more, more)))
+    times = group.num_workers / origin.num_workers
+    has_efficiency = scaled and (times > 1 or group is origin)
+    efficiency, of_throughput = (
+        [one / times if one is not None and has_efficiency else None for one in figures]
+        for figures in (speedup, throughput)
+    )
+    by = {"time to accuracy": efficiency[0], "samples/s": of_throughput[0]}
+    found: dict[str, Any] = {
+        f"{name}{end}": figure
+        for name, figures in (
+            ("speedup", speedup),
+            ("efficiency", efficiency),
+            ("throughput_speedup", throughput),
+            ("throughput_efficiency", of_throughput),
+        )
+        for end, figure in zip(("", "_low", "_high"), figures, strict=True)
+    }
+    return replace(group, **found, doubt=_doubt(group, by, origin))
+
+
+def _evidence(
+    first: tuple[Kind, Group], other: tuple[Kind, Group], seeds: Mapping[int, str]
+) -> Held | None:
+    """Hold two kinds' times to accuracy against each other, or throughput if none has a goal."""
+    (kind, group), (other_kind, other_group) = first, other
+    labels = (group.label, other_group.label)
+    own = tuple([seeds.get(run.run_id) for run in one.results] for one in (kind, other_kind))
+    times = [statistics.missed_as_slowest(_training_seconds(one)) for one in (kind, other_kind)]
+    if any(map(math.isfinite, [*times[0], *times[1]])):
+        means = [_mean(one.training_seconds_to_accuracy) for one in (group, other_group)]
+        return hold_against(times[0], times[1], labels, ratio(means[0], means[1]), (own[0], own[1]))
+    rates = [statistics.known(_rates(one)) for one in (kind, other_kind)]
+    means = [_mean(one.samples_per_second) for one in (group, other_group)]
+    return hold_against(rates[0], rates[1], labels, ratio(means[1], means[0]), (own[0], own[1]))
+
+
+def _training_seconds(kind: Kind) -> list[float | None]:
+    """Return the training time to accuracy of each run; None for one that did not reach it."""
+    reached = (one.time_to_accuracy for one in kind.results)
+    return [one.training_seconds if one else None for one in reached]
+
+
+def _rates(kind: Kind) -> list[float | None]:
+    return [one.samples_per_second for one in kind.results]
+
+
+def _doubt(group: Group, efficiencies: Mapping[str, float | None], first: Group) -> str:
+    by, efficiency = max(efficiencies.items(), key=lambda one: one[1] or 0.0)
+    if efficiency is None or efficiency <= _PLAUSIBLE_EFFICIENCY:
+        return ""
+    of = f"the efficiency of {group.label} by {by}, {efficiency:.0%}"
+    text = f"{of}, is hardly that of its workers: "
+    if first.disturbed:
+        runs = count(len(first.run_ids), "run")
+        return f"{text}{first.label} was disturbed in {first.disturbed} of {runs}"
+    return text + (
+        "likely causes are unequal cores or threads, too few runs, or data that fits into the "
+        "caches of more workers"
+    )
+
+
+def _mean(summary: Summary | None) -> float | None:
+    return summary.mean if summary else None

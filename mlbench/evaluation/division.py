@@ -1,0 +1,91 @@
+"""The division of a run, and its violations of the rules of the closed division."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from master.models import Run
+from mlbench.benchmarks import BENCHMARKS
+from mlbench.evaluation.facts import to_text
+from mlbench.names import ACTIVE_STATES
+from mlbench.records import Division
+from mlbench.stated import Setting
+
+# Kernels round limits.
+_TOLERANCE = 1.01
+# Options that tasks had not at first: a run that does not state one had no choice.
+_LATER = {"recipe"}
+# What a setting means that does not say so by its name.
+_MEANS = {"data_sha256": "the data is not the standard data: "}
+
+
+def division(run: Run) -> Division:
+    """Return the division: closed for an official task, open for a user's own command."""
+    return "closed" if run.benchmark else "open"
+
+
+def rule_violations(run: Run, machines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each violation of the task's rules; the open division has none.
+
+    Args:
+        run: the run; while it is active, settings that it has not stated yet are no violation.
+        machines: the machines of its ranks, as far as they are known.
+    """
+    if not run.benchmark:
+        return []
+    return [*_of_settings(run), *_of_code(machines), *_of_limits(run, machines)]
+
+
+def _of_settings(run: Run) -> list[str]:
+    rules = BENCHMARKS[run.benchmark].rules_for(run.settings or {})
+    if run.settings is None:
+        ended = run.state not in ACTIVE_STATES
+        return ["the run has not stated its settings"] if ended and rules else []
+    return [
+        f"{_MEANS.get(name, '')}{name} {_describe(run.settings, name)}; the task's rules say "
+        + " or ".join(map(to_text, permitted))
+        for name, permitted in rules.items()
+        if run.settings.get(name) not in permitted and (name in run.settings or name not in _LATER)
+    ]
+
+
+def _of_code(machines: Sequence[Mapping[str, Any]]) -> list[str]:
+    changed = any((machine.get("git") or {}).get("dirty") for machine in machines)
+    return ["the code that ran has changes that are not committed"] if changed else []
+
+
+def _of_limits(run: Run, machines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return which of the ordered limits are not in force on every machine.
+
+    A machine without a CPU limit may be bound to fewer cores, which only its rank knows.
+    """
+    bandwidths = [machine.get("bandwidth_limit") for machine in machines]
+    cores = [limit for machine in machines if (limit := machine.get("cpu_limit")) is not None]
+    return [
+        *_exceeding("the bandwidth of workers", run.max_bandwidth, bandwidths, "Mbit/s"),
+        *_lacking("ms late", run.latency_ms, [one.get("latency_ms") for one in machines]),
+        *_lacking("% lost", run.loss_percent, [one.get("loss_percent") for one in machines]),
+        *_exceeding("the time of workers", run.num_cpus, cores, "cores"),
+    ]
+
+
+def _exceeding(
+    what: str, ordered: float | None, in_force: Sequence[float | None], unit: str
+) -> list[str]:
+    if ordered is None:
+        return []
+    weaker = {limit for limit in in_force if limit is None or limit > ordered * _TOLERANCE}
+    return [
+        f"{what} was not limited to {ordered:g} {unit}, but to {limit:g}"
+        if limit is not None
+        else f"{what} was not limited to {ordered:g} {unit}"
+        for limit in sorted(weaker, key=lambda limit: limit or 0.0)
+    ]
+
+
+def _lacking(unit: str, ordered: float | None, in_force: Sequence[float | None]) -> list[str]:
+    found = {more or 0.0 for more in in_force if (more or 0.0) * _TOLERANCE < (ordered or 0.0)}
+    return [f"what workers sent was not {ordered:g} {unit}, but {more:g}" for more in sorted(found)]
+
+
+def _describe(settings: Mapping[str, Setting], name: str) -> str:
+    return f"is {to_text(settings[name])}" if name in settings else "is not stated"

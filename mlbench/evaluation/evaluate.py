@@ -1,0 +1,193 @@
+"""Computing the result of a run from its stored series. Pure; ``mlbench.results`` has the terms."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from master.models import Rank, Run
+from mlbench import names
+from mlbench.evaluation.accuracy import Accuracy, Evaluation
+from mlbench.evaluation.columns import ByRank, Columns, by_rank, finite_by_rank
+from mlbench.evaluation.dates import dates_of
+from mlbench.evaluation.disturbance import disturbances
+from mlbench.evaluation.division import division
+from mlbench.evaluation.ranks import rank_results, slowest_of, value_at, with_other
+from mlbench.evaluation.statistics import mean_or_none, ratio
+from mlbench.names import ACTIVE_STATES, PHASES
+from mlbench.records import Goal
+from mlbench.results import Cost, Result
+
+# A larger number is no count of epochs.
+_LARGEST_COUNT = 2**53
+
+TOTALS = (
+    names.TRAIN_SECONDS,
+    names.SAMPLES,
+    names.EPOCH,
+    names.BYTES_PER_STEP,
+    names.NETWORK_SENT,
+    names.NETWORK_RECEIVED,
+    *(names.phase_metric(phase) for phase in PHASES),
+)
+"""The metrics that a result is computed from, besides its target's."""
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """A run, what is known of it besides its series, and the criteria to evaluate it by."""
+
+    run: Run
+    target: Goal | None
+    after_seconds: float
+    """The time of "accuracy after time"."""
+    price: float | None
+    """The price of a worker-second."""
+    rule_violations: tuple[str, ...]
+    ended_at: float
+    """Unix seconds; now, for a run that has not ended."""
+    ranks: Sequence[Rank]
+    """Of all attempts."""
+    energy_joules: float | None
+
+    def worker_seconds(self, until: float) -> float:
+        """Return for how long ranks have occupied workers up to a time, in Unix seconds."""
+        return sum(
+            max(0.0, min(rank.exited_at or self.ended_at, until) - rank.assigned_at)
+            for rank in self.ranks
+        )
+
+
+def evaluate(context: RunContext, series: Columns) -> Result:
+    """Compute the result of a run from its series, which begin with its start."""
+    run, target, started_at = context.run, context.target, context.run.started_at
+    accuracy = None
+    if target is not None and started_at is not None:
+        accuracy = accuracy_of(context, target, round(started_at * 1e6), series)
+    reached = accuracy.reached() if accuracy else None
+    clocks = finite_by_rank(series, names.TRAIN_SECONDS)
+    done = finite_by_rank(series, names.SAMPLES)
+    # The samples of some ranks would pass for those of all.
+    samples = _last_values(done) if "" in done or done.keys() >= clocks.keys() else []
+    phases, communication_share = _phases(series, clocks)
+    disturbed = disturbances(context.ranks)
+    ranks = rank_results(series, disturbed)
+    return Result(
+        run_id=run.id,
+        name=run.name,
+        display_name=run.title,
+        benchmark=run.benchmark,
+        state=run.state,
+        num_workers=run.num_workers,
+        division=division(run),
+        departures=context.rule_violations,
+        target=target,
+        time_to_accuracy=(
+            replace(accuracy.time_to(reached), epochs=_epochs(series, reached.time_us))
+            if accuracy and reached
+            else None
+        ),
+        accuracy_after_time=accuracy.after(context.after_seconds) if accuracy else None,
+        last_value=accuracy.last() if accuracy else None,
+        best_value=accuracy.best() if accuracy else None,
+        epochs=_epochs(series),
+        samples=sum(samples) if samples else None,
+        training_seconds=mean_or_none(_last_values(clocks)),
+        wall_seconds=None if started_at is None else context.ended_at - started_at,
+        samples_per_second=ratio(sum(samples), _clocked([done], clocks)) if samples else None,
+        phases=phases,
+        communication_share=communication_share,
+        cost=_cost(context, reached),
+        energy_joules=context.energy_joules,
+        disturbed=tuple(one.text for one in disturbed if one.disturbed),
+        waiting_share=max((one.waiting_share for one in disturbed), default=None),
+        disturbances=disturbed,
+        curve=accuracy.curve(reached) if accuracy else None,
+        clock_faults=tuple(_clock_faults(context)),
+        world_size=run.world_size,
+        bytes_sent_per_step=mean_or_none(
+            _last_values(finite_by_rank(series, names.BYTES_PER_STEP))
+        ),
+        swept=run.swept,
+        step_seconds=mean_or_none([one.step_seconds for one in ranks if one.step_seconds]),
+        ranks=ranks,
+        slowest=slowest_of(ranks, series, has_ended=run.state not in ACTIVE_STATES),
+    )
+
+
+def _clock_faults(context: RunContext) -> Iterator[str]:
+    """Yield what was wrong with clocks, a sentence each."""
+    if context.run.clock_set_seconds:
+        by = f"{context.run.clock_set_seconds:+,.0f} s"
+        yield f"the master's clock was set by {by} meanwhile: times are as if it had not been"
+    most: dict[tuple[int, str], float] = {}
+    for one in context.ranks:
+        offs = {"after they came": one.dated_ahead, "before it began": one.dated_before}
+        for how, seconds in offs.items():
+            if seconds:
+                most[one.rank, how] = max(seconds, most.get((one.rank, how), 0.0))
+    for (rank, how), seconds in sorted(most.items()):
+        dated = f"rank {rank} dated values up to {seconds:,.0f} s {how}"
+        yield f"{dated}: they count as recorded at the end of the run"
+
+
+def accuracy_of(context: RunContext, target: Goal, started_us: int, series: Columns) -> Accuracy:
+    """Return the values of the target's metric, with the clocks and attempts that time them."""
+    return Accuracy(
+        target,
+        by_rank(series, target.metric),
+        finite_by_rank(series, names.TRAIN_SECONDS),
+        started_us,
+        dates_of(context.ranks, started_us / 1e6, context.ended_at),
+    )
+
+
+def _phases(series: Columns, clocks: ByRank) -> tuple[dict[str, float], float | None]:
+    """Return the mean seconds in each phase and in none, and the share of communication.
+
+    A rank that recorded some phases spent no time in the others.
+    """
+    totals = {phase: finite_by_rank(series, names.phase_metric(phase)) for phase in PHASES}
+    ranks = {rank for ranks in totals.values() for rank in ranks}
+    phases: dict[str, float] = {
+        phase: sum(_last_values(found)) / len(ranks) for phase, found in totals.items() if found
+    }
+    training_seconds = _clocked(list(totals.values()), clocks)
+    share = ratio(phases.get("communication"), training_seconds)
+    return with_other(phases, training_seconds), share
+
+
+def _clocked(totals: Sequence[ByRank], clocks: ByRank) -> float | None:
+    """Return the mean training time of the ranks at the time of their last totals.
+
+    Ranks record their clock more often than totals, so the last clock may be too late.
+    """
+    last_us: dict[str, int] = {}
+    for ranks in totals:
+        for rank, column in ranks.items():
+            last_us[rank] = max(column.times_us[-1], last_us.get(rank, column.times_us[-1]))
+    at_totals = [value_at(clocks[rank], at) for rank, at in last_us.items() if rank in clocks]
+    return mean_or_none(at_totals or _last_values(clocks))
+
+
+def _epochs(series: Columns, until_us: int | None = None) -> int | None:
+    """Count the epochs that the first rank has begun, in all or until a time."""
+    begun = next(iter(finite_by_rank(series, names.EPOCH).values()), None)
+    count = begun and (begun.first_from(until_us + 1) if until_us else len(begun.values))
+    if not begun or not count or abs(begun.values[count - 1]) >= _LARGEST_COUNT:
+        return None
+    return round(begun.values[count - 1]) + 1
+
+
+def _cost(context: RunContext, reached: Evaluation | None) -> Cost | None:
+    if context.run.started_at is None:
+        return None
+    total, price = context.worker_seconds(context.ended_at), context.price
+    to_target = None if reached is None else context.worker_seconds(reached.at_us / 1e6)
+    return Cost(total, to_target, price, _product(total, price), _product(to_target, price))
+
+
+def _last_values(columns: ByRank) -> list[float]:
+    return [column.values[-1] for column in columns.values()]
+
+
+def _product(seconds: float | None, price: float | None) -> float | None:
+    return None if seconds is None or price is None else seconds * price

@@ -1,0 +1,145 @@
+"""A run in the lines of MLPerf's logging, ``:::MLLOG {…}``, which its compliance checker reads.
+
+github.com/mlcommons/logging has the keys, docs/mllog.yaml the rules that a run's lines keep to.
+Pure. A key whose value the run has not stated is left out.
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any, Literal, NamedTuple
+
+from mlbench import names
+from mlbench.evaluation.accuracy import Accuracy
+from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
+from mlbench.evaluation.division import division
+from mlbench.evaluation.evaluate import RunContext, accuracy_of
+from mlbench.evaluation.facts import Machine
+
+_TARGET = "target_accuracy"
+_SETTINGS = {
+    "batch_size": "global_batch_size",
+    "train_samples": "train_samples",
+    "validation_samples": "eval_samples",
+    "learning_rate": "opt_base_learning_rate",
+    "momentum": "opt_momentum",
+    "weight_decay": "opt_weight_decay",
+}
+"""MLPerf's keys by the names of settings."""
+
+
+class _Event(NamedTuple):
+    time_us: int
+    kind: Literal["INTERVAL_START", "INTERVAL_END", "POINT_IN_TIME"]
+    key: str
+    value: Any = None
+    metadata: Mapping[str, Any] = {}
+
+    def __str__(self) -> str:
+        fields = {
+            "namespace": "",
+            "time_ms": self.time_us // 1000,
+            "event_type": self.kind,
+            "key": self.key,
+            "value": self.value,
+            "metadata": self.metadata,
+        }
+        return f":::MLLOG {json.dumps(fields)}\n"
+
+
+def write(context: RunContext, machines: Sequence[Machine], series: Columns) -> Iterator[str]:
+    """Yield the lines of a run so far, in order of time."""
+    run, target = context.run, context.target
+    started_us = round((run.started_at or run.created_at) * 1e6)
+    for key, value in _facts(context, machines).items():
+        lower = target and target.lower_is_better and key == _TARGET
+        about = {"lower_is_better": True} if lower else {}
+        yield str(_Event(started_us, "POINT_IN_TIME", key, value, about))
+    if run.started_at is None:
+        return
+    yield str(_Event(started_us, "INTERVAL_START", "init_start"))
+    accuracy = accuracy_of(context, target, started_us, series) if target else None
+    reached = accuracy.reached() if accuracy else None
+    rank = reached.rank if reached else "0"
+    begun = _of(rank, finite_by_rank(series, names.EPOCH))
+    if begun is None:
+        return
+    ended = run.finished_at is not None
+    succeeded = reached is not None and run.state == "FINISHED"
+    last_us = reached.at_us if reached and succeeded else round(context.ended_at * 1e6)
+    yield str(_Event(begun.times_us[0], "INTERVAL_END", "init_stop"))
+    yield str(_Event(begun.times_us[0], "INTERVAL_START", "run_start"))
+    # At the same time, an evaluation ends before its epoch, which ends before the next one begins.
+    events = [*_evaluations(accuracy, rank, begun, last_us), *_epochs(begun, last_us, ended)]
+    yield from map(str, sorted(events, key=lambda event: event.time_us))
+    if ended:
+        status = {"status": "success" if succeeded else "aborted"}
+        yield str(_Event(last_us, "INTERVAL_END", "run_stop", None, status))
+
+
+def _facts(context: RunContext, machines: Sequence[Machine]) -> dict[str, Any]:
+    run, target = context.run, context.target
+    settings = run.settings or {}
+    cpus = sorted({str(one["cpu_model"]) for one in machines if one.get("cpu_model")})
+    workers = f"{run.num_workers} worker{'s' if run.num_workers > 1 else ''}"
+    facts = {
+        "submission_benchmark": run.benchmark or run.name,
+        "submission_division": division(run),
+        "submission_org": "MLBench",
+        "submission_platform": ", ".join([workers, *cpus]),
+        "submission_status": "research",
+        "seed": settings.get("seed", run.seed),
+        _TARGET: target.value if target else None,
+        "opt_name": settings.get("optimizer", "sgd") if "learning_rate" in settings else None,
+    }
+    facts |= {key: settings.get(name) for name, key in _SETTINGS.items()}
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def _epochs(begun: Column, last_us: int, ended: bool) -> Iterator[_Event]:
+    """Yield the starts of epochs, each but the last stopped by the next one."""
+    starts = [at for at in zip(begun.times_us, begun.values, strict=True) if at[0] <= last_us]
+    ends = [*(time_us for time_us, _ in starts[1:]), *([last_us] if ended else [])]
+    for i, (time_us, number) in enumerate(starts):
+        which = {"epoch_num": round(number) + 1}
+        yield _Event(time_us, "INTERVAL_START", "epoch_start", None, which)
+        if i < len(ends):
+            yield _Event(ends[i], "INTERVAL_END", "epoch_stop", None, which)
+
+
+def _evaluations(
+    accuracy: Accuracy | None, rank: str, begun: Column, last_us: int
+) -> Iterator[_Event]:
+    """Yield the evaluations of a rank, within epochs.
+
+    The training time at an evaluation's end tells when it began, as it leaves evaluations out.
+    """
+    found = _of(rank, accuracy.values) if accuracy else None
+    if accuracy is None or found is None:
+        return
+    former_us = 0
+    for time_us, value in zip(found.times_us, found.values, strict=True):
+        epoch = bisect_right(begun.times_us, time_us) - 1
+        if epoch < 0 or time_us > last_us:
+            continue
+        since_us = max(begun.times_us[epoch], former_us)
+        before, after = (accuracy.training_seconds(rank, at) for at in (since_us, time_us))
+        start_us = time_us
+        if before is not None and after is not None:
+            start_us = min(time_us, since_us + max(0, round((after - before) * 1e6)))
+        which = {"epoch_num": round(begun.values[epoch]) + 1}
+        yield _Event(start_us, "INTERVAL_START", "eval_start", None, which)
+        yield _Event(time_us, "POINT_IN_TIME", "eval_accuracy", _finite_or_none(value), which)
+        yield _Event(time_us, "INTERVAL_END", "eval_stop", None, which)
+        former_us = time_us
+
+
+def _finite_or_none(value: float) -> float | None:
+    """JSON has no other numbers."""
+    return value if isfinite(value) else None
+
+
+def _of(rank: str, columns: ByRank) -> Column | None:
+    """Return the column of a rank, or else of the first one that has any."""
+    return columns.get(rank) or next(iter(columns.values()), None)

@@ -1,0 +1,114 @@
+"""What each rank of a run did by its own last totals, and which one held up the others. Pure."""
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from mlbench import names
+from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
+from mlbench.evaluation.statistics import ratio
+from mlbench.names import PHASES
+from mlbench.results import RankDisturbance, RankResult, Slowest
+
+_OTHER = "other"
+_PHASES: Mapping[str, str] = {phase: names.phase_metric(phase) for phase in PHASES}
+_NETWORK = (names.NETWORK_SENT, names.NETWORK_RECEIVED)
+# A rank that is slower than the others by less than this is not named.
+_SLOWER = 1.02
+
+
+def last_totals_us(series: Columns) -> Mapping[str, int]:
+    """Return when each rank recorded its last samples or phases; else its last training time."""
+    last: dict[str, int] = {}
+    for metric in (names.SAMPLES, *_PHASES.values()):
+        for rank, column in finite_by_rank(series, metric).items():
+            last[rank] = max(column.times_us[-1], last.get(rank, column.times_us[-1]))
+    clocks = finite_by_rank(series, names.TRAIN_SECONDS)
+    return {rank: column.times_us[-1] for rank, column in clocks.items()} | last
+
+
+def value_at(column: Column, time_us: int) -> float:
+    """Return a total in a millisecond or the next value; the last one if none follows."""
+    position = column.first_from(time_us // 1000 * 1000)
+    return column.values[min(position, len(column.values) - 1)]
+
+
+def rank_results(
+    series: Columns, disturbances: Sequence[RankDisturbance]
+) -> tuple[RankResult, ...]:
+    """Return what each rank did. Its totals are of one moment: what came later is left out.
+
+    ``disturbances`` are in order of attempts.
+    """
+    metrics = (names.SAMPLES, names.TRAIN_SECONDS, names.STEP, *_PHASES.values(), *_NETWORK)
+    totals = {metric: finite_by_rank(series, metric) for metric in metrics}
+    waiting = {one.rank: one.waiting_share for one in disturbances}
+    last_us = {rank: at for rank, at in last_totals_us(series).items() if rank.isdecimal()}
+    return tuple(
+        _rank_result(totals, rank, last_us[rank], waiting.get(int(rank)))
+        for rank in sorted(last_us, key=int)
+    )
+
+
+def _rank_result(
+    totals: Mapping[str, ByRank], rank: str, at_us: int, waiting_share: float | None
+) -> RankResult:
+    def total(metric: str) -> float | None:
+        column = totals[metric].get(rank)
+        return value_at(column, at_us) if column else None
+
+    seconds, steps = total(names.TRAIN_SECONDS), _step_at(totals[names.STEP].get(rank), at_us)
+    found = {phase: total(metric) for phase, metric in _PHASES.items()}
+    communication = found["communication"] if seconds else None
+    compute = None if seconds is None or communication is None else seconds - communication
+    return RankResult(
+        rank=int(rank),
+        steps=steps,
+        samples=total(names.SAMPLES),
+        training_seconds=seconds,
+        step_seconds=ratio(seconds, steps),
+        compute_seconds=ratio(compute, steps),
+        communication_share=ratio(communication, seconds),
+        phases=with_other({phase: one for phase, one in found.items() if one}, seconds),
+        waiting_share=waiting_share,
+        network_sent_bytes=_last(totals[names.NETWORK_SENT].get(rank)),
+        network_received_bytes=_last(totals[names.NETWORK_RECEIVED].get(rank)),
+    )
+
+
+def _last(column: Column | None) -> float | None:
+    return column.values[-1] if column else None
+
+
+def with_other(phases: Mapping[str, float], seconds: float | None) -> dict[str, float]:
+    """Add the part of the training time that is in no phase; evaluation is no training time."""
+    if not phases or seconds is None:
+        return dict(phases)
+    known = sum(one for phase, one in phases.items() if phase != "evaluation")
+    return {**phases, _OTHER: max(0.0, seconds - known)}
+
+
+def _step_at(steps: Column | None, at_us: int) -> int | None:
+    """Return the step that was recorded together with totals."""
+    if steps is None:
+        return None
+    position = steps.first_from(at_us // 1000 * 1000)
+    is_there = position < len(steps.times_us) and steps.times_us[position] // 1000 == at_us // 1000
+    return round(steps.values[position]) if is_there else None
+
+
+def slowest_of(ranks: Sequence[RankResult], series: Columns, *, has_ended: bool) -> Slowest | None:
+    """Return the rank with the longest steps, if they are longer than those of the others.
+
+    In a run that has ended, only if all ranks have ended their last step: a rank that was stopped
+    in the middle, as another one failed, is not to blame for anything.
+    """
+    steps = finite_by_rank(series, names.STEP)
+    last = {int(rank): column.values[-1] for rank, column in steps.items() if rank}
+    is_whole = all(one.steps == last.get(one.rank) == ranks[0].steps for one in ranks)
+    seconds = {one.rank: one.compute_seconds or one.step_seconds for one in ranks}
+    known = {rank: one for rank, one in seconds.items() if one}
+    if len(known) < 2 or (has_ended and not is_whole):  # noqa: PLR2004 - one has no others
+        return None
+    slowest = max(known, key=lambda rank: known[rank])
+    factor = known.pop(slowest) / median(known.values())
+    return Slowest(slowest, factor) if factor > _SLOWER else None

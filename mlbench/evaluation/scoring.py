@@ -1,0 +1,118 @@
+"""Scoring the runs of a group: beside their task's reference, and by MLPerf's rules."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from mlbench.evaluation.convergence import Point, find
+from mlbench.evaluation.official import OFFICIAL_RUNS, choose, is_valid
+from mlbench.evaluation.official import score as mean_of_runs
+from mlbench.records import RunSet
+from mlbench.results import Convergence, Result, Score
+
+_FOLDER = Path(__file__).parent / "references"
+# The mean of fewer leaves nothing.
+_FEWEST_RUNS = 3
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The reference convergence points of a task and a goal, for runs with a batch size."""
+
+    batch_size: int
+    points: tuple[Point, ...]
+
+    def judge(self, runs: Sequence[Result | None]) -> Convergence | None:
+        """Compare the epochs that runs took with the reference's; None for too few.
+
+        A run that did not reach the goal, or is not there, took infinitely many.
+        """
+        if len(runs) < _FEWEST_RUNS:
+            return None
+        epochs = mean_of_runs([_epochs(run) for run in runs])
+        if not math.isfinite(epochs):
+            return None
+        point = find(self.points, self.batch_size)
+        took = f"they took {epochs:.3g} epochs to the goal with a batch of {self.batch_size}"
+        if point is None:
+            text = f"{took}, larger than any that the reference has"
+            return Convergence(self.batch_size, epochs, None, None, False, 1.0, text)
+        least = point.least_epochs(len(runs) - 2)
+        too_fast = epochs < least
+        text = f"{took}, the reference {point.mean:.3g}"
+        if too_fast:
+            text += f": fewer than it allows for so many runs ({least:.3g}; t-test, p < 0.05)"
+        return Convergence(
+            self.batch_size,
+            epochs,
+            point.mean,
+            least,
+            too_fast,
+            max(1.0, point.mean / epochs),
+            text,
+        )
+
+
+def reference_of(run: Result, batch_size: str | None) -> Reference | None:
+    """Return the reference for a run of a batch size; None where its task and goal have none."""
+    if run.target is None or batch_size is None or not batch_size.isdecimal():
+        return None
+    points = _points(run.benchmark, run.target.value)
+    return Reference(int(batch_size), points) if points else None
+
+
+@cache
+def _points(task: str, goal: float) -> tuple[Point, ...]:
+    file = _FOLDER / f"{task}.json"
+    found = json.loads(file.read_text())["points"] if task and file.exists() else []
+    return tuple(Point.of(one["batch_size"], one["epochs"]) for one in found if one["goal"] == goal)
+
+
+def _epochs(run: Result | None) -> float:
+    reached = run.time_to_accuracy if run else None
+    return math.inf if reached is None or reached.epochs is None else reached.epochs
+
+
+def score(
+    runs: Sequence[Result], sets: Sequence[RunSet], reference: Reference | None
+) -> Score | None:
+    """Score runs by MLPerf's rules, if they are those of an official set."""
+    ids = {run.run_id for run in runs}
+    found = next((one for one in sets if one.official and ids & {*one.counted}), None)
+    if found is None:
+        return None
+    places = [place for place in found.places if place.num_workers == runs[0].num_workers]
+    trials = [trial for place in places for trial in place.trials if trial.counts]
+    by_id = {run.run_id: run for run in runs}
+    # What crashed early may have stated too little to be in the group.
+    absent = [one for one in trials if one.run_id not in by_id and one.state == "FINISHED"]
+    if len(trials) < len(places) or any(not one.deleted for one in absent):
+        there = len(trials) - sum(not one.deleted for one in absent)
+        return _none(found, f"{there} of its {len(places)} runs are compared")
+    trials.sort(key=lambda one: one.run_id)
+    seconds = [
+        _seconds(by_id.get(one.run_id) if one.state == "FINISHED" else None) for one in trials
+    ]
+    window = choose(seconds)
+    chosen = [one.run_id for one in trials[window.first : window.first + OFFICIAL_RUNS]]
+    if not is_valid(window):
+        missed = sum(map(math.isinf, seconds))
+        return _none(found, f"invalid: {missed} of {len(seconds)} runs did not reach the goal")
+    judged = reference and reference.judge([by_id.get(one) for one in chosen])
+    factor = judged.factor if judged else 1.0
+    text = f"official score of set {found.name}: {window.score:.4g} s"
+    if factor > 1:
+        text += f", normalized {window.score * factor:.4g} s, as it converged faster"
+    return Score(found.name, tuple(chosen), window.score, window.score * factor, text)
+
+
+def _seconds(run: Result | None) -> float:
+    reached = run.time_to_accuracy if run else None
+    return reached.wall_seconds if reached else math.inf
+
+
+def _none(found: RunSet, why: str) -> Score:
+    return Score(found.name, (), None, None, f"no official score of set {found.name}: {why}")

@@ -1,0 +1,93 @@
+"""Means, ratios, and summaries of a figure over several runs of a kind, as MLPerf has them."""
+
+import math
+from collections.abc import Iterable, Sequence
+from statistics import fmean, median, stdev
+
+from mlbench.evaluation import intervals
+from mlbench.results import Summary
+
+ENOUGH = 3
+"""From so many runs on, the mean leaves out the fastest and the slowest, and has an interval."""
+
+
+def mean(values: Iterable[float]) -> float:
+    """Return the mean; NaN if the sum is too large for a float."""
+    try:
+        return fmean(values)
+    except (OverflowError, ValueError):  # infinite sums, or infinities of both signs
+        return math.nan
+
+
+def mean_or_none(values: Sequence[float]) -> float | None:
+    """Return the mean; None if there are no values."""
+    return mean(values) if values else None
+
+
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """Return the quotient; None if one of the two is missing, or the whole is 0."""
+    return part / whole if part is not None and whole else None
+
+
+def of_figures(
+    figures: Iterable[float | None], confidence: float = intervals.CONFIDENCE
+) -> Summary | None:
+    """Summarize a figure of each run; runs without it do not count."""
+    return _summarize(known(figures), confidence)
+
+
+def of_times(
+    seconds: Iterable[float | None], confidence: float = intervals.CONFIDENCE
+) -> Summary | None:
+    """Summarize times to accuracy; runs without one count as the slowest."""
+    return _summarize(missed_as_slowest(seconds), confidence)
+
+
+def mean_of_times(seconds: Iterable[float | None]) -> float:
+    """Return the mean time to accuracy of runs; infinite if one without any has to be counted."""
+    return mean(_counted(sorted(missed_as_slowest(seconds))))
+
+
+def known(figures: Iterable[float | None]) -> list[float]:
+    """Return the figures that runs have, without those that are no finite number."""
+    return [one for one in figures if one is not None and math.isfinite(one)]
+
+
+def missed_as_slowest(seconds: Iterable[float | None]) -> list[float]:
+    """Return times to accuracy, infinite for the runs without one."""
+    return [math.inf if one is None else one for one in seconds]
+
+
+def _summarize(figures: Sequence[float], confidence: float) -> Summary | None:
+    """Summarize figures; infinite ones count in the ranking alone."""
+    ranked = sorted(figures)
+    had = [one for one in ranked if math.isfinite(one)]
+    if not had:
+        return None
+    counted = _counted(ranked)
+    has_mean = math.isfinite(counted[-1])
+    has_interval = has_mean and len(ranked) >= ENOUGH
+    low, high = intervals.of_mean(ranked, confidence) if has_interval else (None, None)
+    return Summary(
+        count=len(had),
+        mean=mean(counted) if has_mean else None,
+        mean_low=low,
+        mean_high=high,
+        left_out=len(ranked) - len(counted) if has_mean else 0,
+        median=median(had),
+        minimum=had[0],
+        maximum=had[-1],
+        standard_deviation=_deviation(had) if len(had) > 1 else None,
+    )
+
+
+def _counted(ranked: Sequence[float]) -> Sequence[float]:
+    return ranked[1:-1] if len(ranked) >= ENOUGH else ranked
+
+
+def _deviation(figures: Sequence[float]) -> float:
+    """Return the standard deviation of a sample; NaN if it is too large for a float."""
+    try:
+        return stdev(figures)
+    except OverflowError:
+        return math.nan

@@ -1,0 +1,72 @@
+"""Making columns, results and facts of runs."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from mlbench.evaluation.columns import Column, Columns
+from mlbench.records import Goal
+from mlbench.results import Cost, Result, TimeToAccuracy
+
+START = 1_700_000_000.0
+"""The start of the run that columns are of, in Unix seconds."""
+
+SAME = {
+    "goal": "acc >= 97",
+    "data": "digits",
+    "data_sha256": "d1",
+    "batch_size": "128",
+    "num_cpus": "any",
+    "max_bandwidth": "any",
+    "latency_ms": "none",
+    "loss_percent": "none",
+    "benchmark": "digits",
+    "image": "none",
+    "command": "none",
+}
+
+
+def at_us(seconds: float) -> int:
+    """Return microseconds since 1970 of a time after the start."""
+    return round((START + seconds) * 1e6)
+
+
+def columns(**series: Mapping[float, float]) -> Columns:
+    """Make columns of values by second; ``acc_0`` is ``acc`` of rank 0, ``acc`` of no rank."""
+    found = {}
+    for name, values in series.items():
+        metric, _, rank = name.rpartition("_")
+        column = Column([at_us(seconds) for seconds in values], [float(v) for v in values.values()])
+        found[(metric, rank) if rank.isdecimal() else (name, "")] = column
+    return found
+
+
+def make_result(run_id: int, num_workers: int = 1, **given: Any) -> Result:
+    """Return the result of a run that reached nothing, but for what is given."""
+    result: dict[str, Any] = dict.fromkeys(field.name for field in fields(Result))
+    result |= {"run_id": run_id, "num_workers": num_workers, "name": "made", "benchmark": "digits"}
+    result |= {"state": "FINISHED", "division": "closed", "departures": (), "phases": {}}
+    result |= {
+        "target": Goal("acc", 97.0),
+        "disturbed": (),
+        "disturbances": (),
+        "swept": {},
+        "ranks": (),
+    }
+    return Result(**(result | given))
+
+
+def reaching(run_id: int, num_workers: int, seconds: float, **given: Any) -> Result:
+    """Return the result of a run that reached its target after so much training time."""
+    return make_result(
+        run_id,
+        num_workers,
+        time_to_accuracy=TimeToAccuracy(seconds, seconds + 5),
+        cost=Cost(num_workers * seconds, num_workers * seconds, None, None, None),
+        **given,
+    )
+
+
+def make_facts(num_workers: int = 1, **others: str) -> dict[str, str]:
+    """Return facts of a run."""
+    return {**SAME, "num_workers": str(num_workers), **others}

@@ -1,0 +1,186 @@
+"""Time to accuracy and accuracy after time, with figures that were worked out by hand."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from master.reading.points import Points
+from mlbench.evaluation.accuracy import Accuracy
+from mlbench.evaluation.columns import by_rank, to_columns
+from mlbench.evaluation.dates import Dates
+from mlbench.records import Goal
+from mlbench.results import AccuracyAfterTime, TimeToAccuracy
+from tests.mlbench.evaluation.making import at_us, columns
+
+_TARGET = Goal("acc", 97.0)
+_LOSS = Goal("loss", 0.1, lower_is_better=True)
+
+Values = Mapping[float, float]
+
+
+def accuracy(
+    target: Goal = _TARGET,
+    attempts: tuple[float, ...] = (0.0,),
+    anew: tuple[float, ...] = (),
+    **series: Values,
+) -> Accuracy:
+    found = columns(**series)
+    return Accuracy(
+        target,
+        by_rank(found, target.metric),
+        by_rank(found, "train_seconds"),
+        at_us(0),
+        Dates(
+            [at_us(seconds) for seconds in attempts],
+            [at_us(seconds) for seconds in (*attempts, *anew)],
+            at_us(1e6),
+            {},
+        ),
+    )
+
+
+def time_to(judged: Accuracy) -> TimeToAccuracy | None:
+    reached = judged.reached()
+    return judged.time_to(reached) if reached else None
+
+
+@pytest.mark.parametrize(
+    ("series", "expected"),
+    [
+        # The training time of the same moment.
+        (
+            {
+                "acc_0": {10: 90, 20: 97, 30: 95, 40: 99},
+                "train_seconds_0": {5: 1, 10: 4, 20: 8.5, 21: 9, 30: 12},
+            },
+            (8.5, 20.0),
+        ),
+        # The earliest rank counts, with its own clock.
+        (
+            {
+                "acc_0": {20: 97.5, 30: 98},
+                "acc_1": {19: 97.1, 29: 96},
+                "train_seconds_0": {19: 7.0, 20: 8.0},
+                "train_seconds_1": {19: 7.5, 29: 12},
+            },
+            (7.5, 19.0),
+        ),
+        # Where there is no clock at that moment, the next one counts.
+        ({"acc_0": {20: 98}, "train_seconds_0": {19: 8, 25: 13, 30: 17}}, (13.0, 20.0)),
+        # One moment is one millisecond, and its last clock counts: of what comes in it,
+        # Prometheus has the first, cut to it; the rest is kept.
+        (
+            {"acc_0": {20.0007: 98}, "train_seconds_0": {20.000: 8.5, 20.0004: 8.6, 25: 13}},
+            (8.6, 20.0007),
+        ),
+        # What has no rank is of all ranks.
+        ({"acc": {20: 98}, "train_seconds": {20: 8}}, (8.0, 20.0)),
+        ({"acc": {20: 98}, "train_seconds_1": {20: 8}}, (8.0, 20.0)),
+        ({"acc_0": {20: 98}, "train_seconds": {20: 8}}, (8.0, 20.0)),
+        ({"acc_0": {20: 98}}, (None, 20.0)),
+    ],
+)
+def test_time_to_accuracy(series: Any, expected: tuple[float | None, float]) -> None:
+    assert time_to(accuracy(**series)) == TimeToAccuracy(*expected)
+
+
+def test_a_goal_may_be_a_low_value() -> None:
+    judged = accuracy(
+        _LOSS, loss_0={10: 0.5, 20: 0.1, 30: 0.05, 40: 0.2}, train_seconds_0={20: 8.5, 30: 12}
+    )
+    assert time_to(judged) == TimeToAccuracy(8.5, 20.0)
+    assert (judged.last(), judged.best()) == (0.2, 0.05)
+    # NaN reaches nothing and is not the best.
+    diverged = accuracy(_LOSS, loss_0={10: math.nan, 20: 0.3, 30: math.nan})
+    assert time_to(diverged) is None
+    assert diverged.best() == 0.3
+    assert math.isnan(diverged.last() or 0.0)
+
+
+def test_nothing_recorded_is_nothing_reached() -> None:
+    judged = accuracy()
+    assert time_to(judged) is None
+    assert (judged.last(), judged.best(), judged.curve(None)) == (None, None, None)
+    assert judged.after(60.0) == AccuracyAfterTime(60.0, None, None, "wall")
+
+
+@pytest.mark.parametrize(
+    "begun", [{"attempts": (0, 22)}, {"anew": (22,)}], ids=["attempt", "torchrun"]
+)
+def test_the_next_process_s_clock_which_began_anew_does_not_count(begun: Any) -> None:
+    judged = accuracy(**begun, acc_0={20: 98}, train_seconds_0={19: 8, 25: 0.5, 30: 4})
+    assert time_to(judged) == TimeToAccuracy(None, 20.0)
+    within = accuracy(**begun, acc_0={23: 98}, train_seconds_0={19: 8, 25: 0.5})
+    assert time_to(within) == TimeToAccuracy(0.5, 23.0)
+
+
+def test_accuracy_after_time_is_the_last_value_within_it() -> None:
+    judged = accuracy(
+        acc_0={10: 90, 20: 94, 40: 92, 50: 97}, train_seconds_0={10: 4, 20: 8, 40: 12, 50: 16}
+    )
+    assert judged.after(12.0) == AccuracyAfterTime(12.0, 92.0, 12.0, "training")
+    assert judged.after(11.9) == AccuracyAfterTime(11.9, 94.0, 8.0, "training")
+    assert judged.after(7200.0) == AccuracyAfterTime(7200.0, 97.0, 16.0, "training")
+    assert judged.after(3.0) == AccuracyAfterTime(3.0, None, None, "training")
+
+
+def test_without_a_clock_the_wall_time_of_a_value_bounds_it() -> None:
+    judged = accuracy(acc_0={10: 90, 20: 94}, train_seconds_0={10: 4})
+    assert judged.after(20.0) == AccuracyAfterTime(20.0, 94.0, 20.0, "wall")
+    assert judged.after(19.0) == AccuracyAfterTime(19.0, 90.0, 4.0, "training")
+
+
+def test_accuracy_after_time_looks_at_all_ranks() -> None:
+    judged = accuracy(
+        acc_0={10: 90, 30: 96},
+        acc_1={11: 91, 29: 95},
+        train_seconds_0={10: 5, 30: 15},
+        train_seconds_1={11: 6, 29: 14},
+    )
+    assert judged.after(14.5).value == 95.0
+    assert judged.after(13.0).value == 91.0
+
+
+def test_a_curve_has_every_value_of_one_rank() -> None:
+    judged = accuracy(acc_0={10: 90, 20: 95}, acc_1={15: 97}, train_seconds_1={15: 6})
+    curve = judged.curve(judged.reached())
+    assert curve is not None
+    assert (curve.wall_seconds, curve.training_seconds, curve.values) == ((15.0,), (6.0,), (97.0,))
+    first = judged.curve(None)
+    assert first is not None
+    assert (first.wall_seconds, first.values) == ((10.0, 20.0), (90.0, 95.0))
+    assert first.training_seconds == (None, None)
+
+
+def test_a_long_curve_is_thinned_out_from_its_first_to_its_last_value() -> None:
+    curve = accuracy(acc_0={i: i for i in range(10_000)}).curve(None)
+    assert curve is not None
+    assert len(curve.values) == len(curve.wall_seconds) == len(curve.training_seconds) == 300
+    assert (curve.values[0], curve.values[-1]) == (0.0, 9999.0)
+    steps = {b - a for a, b in zip(curve.wall_seconds, curve.wall_seconds[1:], strict=False)}
+    assert steps <= {33.0, 34.0}
+
+
+def test_texts_are_left_out_and_numbers_are_read_as_they_were_recorded() -> None:
+    def series() -> Iterator[tuple[str, Iterator[Points]]]:
+        yield "acc @ 0", iter([Points([1, 2], ["90", "diverged"]), Points([3], ["9.7e1"])])
+        yield "note", iter([Points([1], ["text"])])
+        # What Python would take for a number, and nobody else.
+        yield "odd", iter([Points([1, 2, 3, 4], ["1_000", "1e999", "NaN", "+Inf"])])
+
+    found = to_columns(series())
+    assert set(found) == {("acc", "0"), ("odd", "")}
+    assert list(found["acc", "0"].times_us) == [1, 3]
+    assert list(found["acc", "0"].values) == [90.0, 97.0]
+    assert list(found["odd", ""].times_us) == [3, 4]
+    assert math.isnan(found["odd", ""].values[0])
+    assert found["odd", ""].values[1] == math.inf
+
+
+def test_ranks_are_in_order_of_their_numbers() -> None:
+    found = columns(acc_10={1: 1}, acc_2={1: 1}, acc={1: 1}, acc_0={1: 1}, other_1={1: 1})
+    assert list(by_rank(found, "acc")) == ["", "0", "2", "10"]
+    assert list(by_rank(found, "acc @ 2")) == ["2"]
+    assert by_rank(found, "absent") == {}

@@ -1,0 +1,280 @@
+"""Whether runs can be compared, and their groups and speed-ups, worked out by hand."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from mlbench.evaluation.compare import compare
+from mlbench.evaluation.differences import SHAPE, are_comparable, find_differences, normalize
+from mlbench.results import Difference, Group, Result, Value
+from tests.mlbench.evaluation.making import make_facts, make_result, reaching
+
+
+def without(facts: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: value for name, value in facts.items() if name not in names}
+
+
+def differences(*facts: dict[str, str]) -> tuple[Difference, ...]:
+    """Return the differences of runs that are numbered from 1 on."""
+    return find_differences(normalize(dict(enumerate(facts, 1))))
+
+
+def test_data_is_compared_by_its_checksum_or_else_by_its_name() -> None:
+    assert differences(make_facts()) == differences(make_facts(), make_facts()) == ()
+    assert are_comparable(()) == "yes"
+    assert differences(make_facts(), make_facts(data="the same")) == ()
+    nameless = without(make_facts(), "data_sha256")
+    assert differences(make_facts(), nameless) == ()
+    for other, values in (
+        (make_facts(data_sha256="d2"), ["d1", "d2"]),
+        (nameless | {"data": "cifar10"}, ["digits", "cifar10"]),
+    ):
+        [found] = differences(make_facts(), other)
+        assert (found.name, found.breaks) == ("data", "yes")
+        assert [one.value for one in found.values] == values
+
+
+@pytest.mark.parametrize("name", ["goal", "batch_size"])
+def test_another_goal_or_batch_size_cannot_be_compared(name: str) -> None:
+    found = differences(make_facts(), make_facts() | {name: "other"}, make_facts())
+    usual = make_facts()[name]
+    assert found == (
+        Difference(
+            name,
+            "yes",
+            (Value(usual, (1, 3)), Value("other", (2,))),
+            f"{name} is {usual} in runs 1, 3 and other in run 2: they cannot be compared",
+        ),
+    )
+    assert are_comparable(found) == "no"
+
+
+def test_a_batch_that_is_fixed_for_a_worker_grows_with_the_workers() -> None:
+    one = make_facts(batch_size="128", worker_batch_size="128")
+    two = make_facts(batch_size="256", worker_batch_size="128", num_workers=2)
+    assert are_comparable(differences(one, two)) == "yes"
+    smaller = make_facts(batch_size="128", worker_batch_size="64", num_workers=2)
+    assert differences(one, smaller) == ()
+    assert are_comparable(differences(one, two, smaller)) == "no"
+
+
+@pytest.mark.parametrize("name", ["goal", "data", "batch_size"])
+def test_a_fact_that_one_run_does_not_state_leaves_it_unknown(name: str) -> None:
+    found = differences(make_facts(), without(make_facts(), name, "data_sha256"))
+    assert [(one.name, one.breaks) for one in found] == [(name, "unknown")]
+    assert found[0].text == (
+        f"{name} is {make_facts()[name]} in run 1 and not stated in run 2: "
+        "whether they can be compared is not known"
+    )
+    assert are_comparable(found) == "unknown"
+
+
+def test_runs_of_the_same_code_share_unstated_facts() -> None:
+    bare = without(make_facts(), "data", "data_sha256", "batch_size")
+    assert differences(bare, bare) == ()
+    found = differences(bare, bare | {"command": "python other.py"})
+    assert [(one.name, one.breaks) for one in found] == [
+        ("data", "unknown"),
+        ("batch_size", "unknown"),
+        ("command", "no"),
+    ]
+
+
+def test_breaking_differences_come_first() -> None:
+    found = differences(
+        without(make_facts(cpu="a", learning_rate="0.1"), "goal"),
+        make_facts(cpu="b", learning_rate="0.2", batch_size="64"),
+    )
+    assert [(one.name, one.breaks) for one in found] == [
+        ("batch_size", "yes"),
+        ("goal", "unknown"),
+        ("learning_rate", "learning"),
+        ("cpu", "no"),
+    ]
+    assert found[2].text.endswith("0.1 in run 1 and 0.2 in run 2")
+    assert found[3].text == "cpu is a in run 1 and b in run 2"
+    assert are_comparable(found) == "no"
+
+
+def test_facts_of_one_run_alone_are_no_differences() -> None:
+    assert not differences(make_facts(1), make_facts(4, learning_rate="0.1"))
+
+
+def test_workers_of_unequal_means_say_nothing_of_their_number() -> None:
+    two_each = make_facts(1, threads="2", num_cpus="2")
+    found = differences(two_each, make_facts(2, threads="1", num_cpus="1", cpu="b"))
+    assert [(one.name, one.breaks) for one in found] == [
+        ("threads", "scaling"),
+        ("num_cpus", "scaling"),
+    ]
+    assert found[0].text == (
+        "threads is 2 in run 1 and 1 in run 2: "
+        "speed-up and efficiency are not those of the number of workers"
+    )
+    assert are_comparable(found) == "yes"
+
+
+def test_means_that_vary_alike_for_each_number_of_workers_are_no_flaw() -> None:
+    every = [make_facts(n, threads=cores, num_cpus=cores) for n in (1, 2) for cores in ("1", "2")]
+    assert [(one.name, one.breaks) for one in differences(*every)] == [("threads", "no")]
+
+
+def test_the_goals_that_runs_had_are_told_where_they_are_judged_by_another() -> None:
+    own = [make_facts(own_goal="acc >= 97"), make_facts(own_goal="acc >= 90", goal="acc >= 90")]
+    assert [one.name for one in differences(*own)] == ["goal"]
+    asked = [facts | {"goal": "acc >= 80"} for facts in own]
+    assert [(one.name, one.breaks) for one in differences(*asked)] == [("own_goal", "no")]
+
+
+def group(results: Sequence[Result], **facts: dict[str, str]) -> tuple[Group, ...]:
+    """Return the groups of runs; ``run_7`` has other facts than the usual ones."""
+    return compare(
+        results,
+        {
+            one.run_id: make_facts(one.num_workers, **facts.get(f"run_{one.run_id}", {}))
+            for one in results
+        },
+    ).groups
+
+
+def test_runs_of_one_kind_are_one_group_in_order_of_workers() -> None:
+    found = group([reaching(5, 4, 3.0), reaching(1, 1, 10.0), reaching(2, 4, 3.5)])
+    assert [(one.label, one.num_workers, one.run_ids) for one in found] == [
+        ("1 worker", 1, (1,)),
+        ("4 workers", 4, (5, 2)),
+    ]
+
+
+def test_speed_up_and_efficiency_are_against_the_first_group() -> None:
+    one, two, four = group(
+        [
+            *(reaching(i, 1, s, samples_per_second=100.0) for i, s in enumerate([9, 10, 20])),
+            *(reaching(i, 2, s, samples_per_second=180.0) for i, s in enumerate([5, 6.25, 7], 3)),
+            *(reaching(i, 4, s, samples_per_second=300.0) for i, s in enumerate([4, 5, 6], 6)),
+        ]
+    )
+    assert (one.speedup, one.efficiency) == (1.0, 1.0)
+    assert (one.throughput_speedup, one.throughput_efficiency) == (1.0, 1.0)
+    assert (two.speedup, two.efficiency) == (10 / 6.25, 0.8)
+    assert (four.speedup, four.efficiency) == (2.0, 0.5)
+    assert (two.throughput_speedup, two.throughput_efficiency) == (1.8, 0.9)
+    assert (four.throughput_speedup, four.throughput_efficiency) == (3.0, 0.75)
+
+
+def test_a_run_that_did_not_reach_the_target_is_counted_as_the_slowest() -> None:
+    [found] = group([reaching(1, 1, 10.0), make_result(2), reaching(3, 1, 12.0)])
+    assert (found.reached, found.run_ids) == (2, (1, 2, 3))
+    assert found.training_seconds_to_accuracy is not None
+    assert found.training_seconds_to_accuracy.mean == 12.0
+    assert found.wall_seconds_to_accuracy is not None
+    assert found.wall_seconds_to_accuracy.mean == 17.0
+    assert found.worker_seconds is not None
+    assert (found.worker_seconds.count, found.worker_seconds.mean) == (2, 11.0)
+
+
+def test_phases_are_the_mean_of_the_runs_that_have_them() -> None:
+    [found] = group(
+        [
+            make_result(1, phases={"forward": 2.0, "communication": 1.0}),
+            make_result(2, phases={"forward": 4.0}),
+            make_result(3),
+        ]
+    )
+    assert found.phases == {"forward": 3.0, "communication": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("facts", "labels"),
+    [
+        # As few facts as tell the groups apart.
+        (
+            [{"backend": "gloo", "cpu": "x"}, {"backend": "nccl", "cpu": "x"}],
+            ["1 worker, backend gloo", "1 worker, backend nccl"],
+        ),
+        (
+            [{"backend": "nccl", "cpu": "x"}, {"backend": "nccl", "cpu": "y"}],
+            ["1 worker, cpu x", "1 worker, cpu y"],
+        ),
+        # A setting rather than the command that sets it.
+        (
+            [{"command": f"train.py --rate {rate}", "learning_rate": rate} for rate in "12"],
+            ["1 worker, learning rate 1", "1 worker, learning rate 2"],
+        ),
+        (
+            [{"num_cpus": "1"}, {"max_bandwidth": "100"}],
+            ["1 worker, 1 core each, any Mbit/s", "1 worker, any cores each, 100 Mbit/s"],
+        ),
+        (
+            [{"loss_percent": "1"}, {"latency_ms": "5"}],
+            ["1 worker, 1 % lost", "1 worker, 5 ms late"],
+        ),
+    ],
+)
+def test_labels_tell_groups_apart(facts: list[dict[str, str]], labels: list[str]) -> None:
+    of_runs = {f"run_{i}": one for i, one in enumerate(facts)}
+    found = group([make_result(i) for i in range(len(facts))], **of_runs)
+    assert [one.label for one in found] == labels
+
+
+def test_a_run_that_failed_early_is_of_the_kind_that_it_does_not_contradict() -> None:
+    results = [make_result(1, state="FAILED"), reaching(2, 1, 10.0), reaching(3, 2, 6.0)]
+    facts = {one.run_id: make_facts(one.num_workers, learning_rate="0.1") for one in results}
+    facts[1] = {name: facts[1][name] for name in SHAPE}
+    found = compare(results, facts).groups
+    assert [one.run_ids for one in found] == [(1, 2), (3,)]
+    assert found[0].reached == 1
+
+
+def test_as_many_workers_have_a_speed_up_and_no_efficiency() -> None:
+    slow, fast = group(
+        [reaching(1, 2, 10.0), reaching(2, 2, 5.0)],
+        run_1={"learning_rate": "0.1"},
+        run_2={"learning_rate": "0.2"},
+    )
+    assert (slow.speedup, fast.speedup) == (1.0, 2.0)
+    assert (slow.efficiency, fast.efficiency, fast.doubt) == (None, None, "")
+
+
+def test_an_efficiency_above_105_percent_is_doubted() -> None:
+    one, usual, odd = group([reaching(1, 1, 21.0), reaching(2, 2, 10.0), reaching(3, 3, 2.0)])
+    assert (one.doubt, usual.doubt) == ("", "")
+    assert odd.doubt.startswith(
+        "the efficiency of 3 workers by time to accuracy, 350%, is hardly that of its workers"
+    )
+    slow = reaching(1, 1, 21.0, disturbed=("rank 0 waited",))
+    one, odd = group([slow, reaching(3, 3, 2.0)])
+    assert one.disturbed == 1
+    assert odd.doubt.endswith("workers: 1 worker was disturbed in 1 of 1 run")
+
+
+@pytest.mark.parametrize(("name", "value"), [("goal", "acc >= 90"), ("data_sha256", "d2")])
+def test_nothing_is_faster_with_other_data_or_to_another_goal(name: str, value: str) -> None:
+    one, two = group(
+        [
+            reaching(1, 1, 10.0, samples_per_second=100.0),
+            reaching(2, 2, 5.0, samples_per_second=200.0),
+        ],
+        run_2={name: value},
+    )
+    assert one.speedup == 1.0
+    assert (two.speedup, two.efficiency) == (None, None)
+    assert (two.throughput_speedup, two.throughput_efficiency) == (None, None)
+
+
+def test_groups_that_had_other_seeds_did_not_do_the_same_work() -> None:
+    results = [reaching(run, 1 + run % 2, 10.0) for run in range(1, 5)]
+    seeds = {1: "1", 2: "1", 3: "8", 4: "2"}
+    facts = {run: make_facts(1 + run % 2, seed=seed) for run, seed in seeds.items()}
+    [found] = compare(results, facts).differences
+    assert (found.name, found.breaks) == ("seed", "learning")
+    assert found.text == "seed is 1, 2 for 1 worker and 1, 8 for 2 workers: not the same work"
+    facts[3]["seed"] = "2"
+    assert not compare(results, facts).differences
+
+
+def test_seeds_of_many_groups_are_told_in_one_line() -> None:
+    results = [reaching(run, run, 10.0) for run in range(1, 21)]
+    facts = {run: make_facts(run, seed="1" if run < 15 else str(run)) for run in range(1, 21)}
+    [found] = compare(results, facts).differences
+    told = "1 for 14 groups and 15 for 15 workers and others for the rest"
+    assert found.text == f"seed is {told}: not the same work"

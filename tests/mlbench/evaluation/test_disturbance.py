@@ -1,0 +1,52 @@
+"""A run is disturbed if a rank waited for others, or had its cores stolen, for too long."""
+
+from typing import Any
+
+import pytest
+
+from master.models import Rank
+from mlbench.evaluation.disturbance import disturbances
+from tests.master.making import QUIET
+
+
+@pytest.mark.parametrize(
+    ("measured", "disturbed", "text"),
+    [
+        ({}, False, "rank 1 waited for a core 1 % of the time; others used 0.1 of 2 cores"),
+        (
+            {"waiting_seconds": 4.1, "others_core_seconds": 11.0, "top": {"a": 8.0, "b": 2.9}},
+            True,
+            "rank 1 waited for a core 41 % of the time; others used 1.1 of 2 cores "
+            "(top: a 0.8, b 0.3)",
+        ),
+        (
+            {"own_waiting_seconds": 7.5, "others_core_seconds": None, "cores": 1},
+            False,
+            "rank 1 waited for a core 1 % of the time, 75 % more by its own doing",
+        ),
+        (
+            {"stolen_seconds": 0.6, "cores": 1},
+            True,
+            "rank 1 waited for a core 1 % of the time; others used 0.1 of 1 core; "
+            "its cores were stolen 6 % of the time",
+        ),
+    ],
+)
+def test_waiting_and_stealing_disturb(measured: Any, disturbed: bool, text: str) -> None:
+    [found] = disturbances([Rank(rank=1, attempt=1, disturbance=QUIET | measured)])
+    assert (found.disturbed, found.text) == (disturbed, text)
+
+
+def test_every_attempt_counts_as_far_as_it_was_measured() -> None:
+    found = disturbances(
+        [
+            Rank(rank=0, attempt=2, disturbance=QUIET),
+            Rank(rank=1, attempt=1, disturbance=QUIET | {"waiting_seconds": 5.0}),
+            Rank(rank=0, attempt=1),
+        ]
+    )
+    assert [(one.attempt, one.rank, one.disturbed) for one in found] == [
+        (1, 1, True),
+        (2, 0, False),
+    ]
+    assert found[0].text.startswith("rank 1, attempt 1, waited for a core 50 % of the time")

@@ -1,0 +1,223 @@
+"""A run's figures from its series: each from the values that it is defined by."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from master.models import Rank, Run
+from mlbench.evaluation.evaluate import RunContext, evaluate
+from mlbench.records import Goal
+from mlbench.results import Result, TimeToAccuracy
+from tests.mlbench.evaluation.making import START, columns
+
+_RUN = {"id": 7, "name": "a", "benchmark": "digits", "state": "FINISHED", "num_workers": 2}
+
+
+def rank(attempt: int, assigned_at: float, exited_at: float) -> Rank:
+    """Make a rank that had a worker from a second after the start of the run to another."""
+    return Rank(
+        rank=0, attempt=attempt, assigned_at=START + assigned_at, exited_at=START + exited_at
+    )
+
+
+_CONTEXT = RunContext(
+    run=Run(**_RUN, started_at=START),
+    target=Goal("acc", 97.0),
+    after_seconds=7200.0,
+    price=None,
+    rule_violations=("batch_size is 1",),
+    ended_at=START + 60,
+    ranks=(rank(1, -1, 59), rank(1, -1, 60)),
+    energy_joules=12.5,
+)
+
+Values = Mapping[float, float]
+
+
+def evaluated(context: RunContext = _CONTEXT, **series: Values) -> Result:
+    return evaluate(context, columns(**series))
+
+
+def test_a_run_that_recorded_nothing() -> None:
+    found = evaluated().to_fields()
+    after = {"limit_seconds": 7200.0, "value": None, "at_seconds": None, "clock": "wall"}
+    known = {**_RUN, "run_id": 7, "division": "closed", "departures": ["batch_size is 1"]}
+    del known["id"]
+    known |= {"target": Goal("acc", 97.0).to_fields(), "wall_seconds": 60.0, "phases": {}}
+    known |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": found["cost"]}
+    known |= {"disturbed": [], "disturbances": [], "clock_faults": [], "display_name": "a"}
+    known |= {"world_size": 2, "swept": {}, "ranks": []}
+    assert found == dict.fromkeys(found) | known
+
+
+def test_code_that_records_its_accuracy_alone() -> None:
+    found = evaluated(acc={10: 90, 20: 98})
+    assert found.time_to_accuracy == TimeToAccuracy(None, 20.0)
+    assert (found.last_value, found.training_seconds, found.phases) == (98.0, None, {})
+
+
+def test_without_a_target_the_other_figures_stand() -> None:
+    context = replace(_CONTEXT, target=None, price=0.5)
+    found = evaluated(context, acc_0={20: 98}, train_seconds_0={20: 8})
+    assert (found.target, found.time_to_accuracy, found.accuracy_after_time) == (None, None, None)
+    assert (found.last_value, found.best_value, found.curve) == (None, None, None)
+    assert found.training_seconds == 8.0
+    assert found.cost is not None
+    assert (found.cost.total, found.cost.to_target) == (60.5, None)
+
+
+def test_a_run_that_never_started_has_no_figures() -> None:
+    found = evaluated(replace(_CONTEXT, run=Run(**_RUN), ranks=()))
+    assert (found.wall_seconds, found.cost, found.time_to_accuracy) == (None, None, None)
+    assert found.accuracy_after_time is None
+
+
+def test_training_time_is_the_mean_of_the_ranks_and_samples_their_sum() -> None:
+    found = evaluated(
+        train_seconds_0={10: 4, 50: 40},
+        train_seconds_1={10: 5, 50: 44},
+        samples_0={50: 2000},
+        samples_1={50: 2200},
+        epoch_0={0: 0, 40: 4},
+        epoch_1={0: 0, 40: 3},
+        bytes_sent_per_step_0={10: 90, 50: 100},
+        bytes_sent_per_step_1={50: 60},
+    )
+    assert (found.training_seconds, found.samples, found.epochs) == (42.0, 4200.0, 5)
+    assert found.bytes_sent_per_step == 80.0
+    assert found.samples_per_second == 100.0
+
+
+def test_totals_are_divided_by_the_clock_of_their_time_not_by_later_clocks() -> None:
+    # Killed after its third evaluation: the totals since the epoch began were lost.
+    found = evaluated(
+        acc_0={10: 50, 20: 60, 30: 70},
+        train_seconds_0={0: 0, 10: 9, 10.001: 9, 20: 18, 20.002: 18, 30: 27},
+        samples_0={0: 0, 10.001: 900, 20.002: 1800},
+        communication_seconds_0={10.001: 3, 20.002: 6},
+    )
+    assert (found.training_seconds, found.samples) == (27.0, 1800.0)
+    assert found.samples_per_second == 100.0
+    assert found.communication_share == pytest.approx(1 / 3)
+    assert found.phases == {"communication": 6.0, "other": 12.0}
+
+
+# Two ranks do 32 samples in each step of 0.1 s, of which one communicates for 0.04 s and the other,
+# slower one for 0.02 s. Both record their totals after steps 10 and 20.
+_TOTALS: dict[str, Values] = {
+    "samples_0": {1: 320, 2: 640},
+    "train_seconds_0": {1: 1, 2: 2},
+    "communication_seconds_0": {1: 0.4, 2: 0.8},
+    "step_0": {2: 20},
+    "samples_1": {1: 320, 2: 640},
+    "train_seconds_1": {1: 1, 2: 2},
+    "communication_seconds_1": {1: 0.2, 2: 0.4},
+    "step_1": {2: 20},
+}
+
+
+def test_each_rank_has_figures_of_its_last_totals() -> None:
+    found = evaluated(_CONTEXT, **_TOTALS)
+    zero, one = found.ranks
+    assert (zero.rank, zero.steps, zero.samples, zero.training_seconds) == (0, 20, 640.0, 2.0)
+    assert (zero.step_seconds, zero.communication_share) == (0.1, 0.4)
+    assert (zero.compute_seconds, one.compute_seconds) == pytest.approx((0.06, 0.08))
+    assert zero.phases == {"communication": 0.8, "other": 1.2}
+    assert found.slowest is not None
+    assert found.slowest.rank == 1
+    assert found.slowest.factor == pytest.approx(0.08 / 0.06)
+    assert (found.step_seconds, found.samples_per_second) == (0.1, 640.0)
+
+
+def test_a_rank_that_was_stopped_is_measured_by_its_own_steps_and_blames_nobody() -> None:
+    # Rank 1 raised after step 20, and rank 0, killed at step 20, had recorded its totals at 10.
+    killed = dict(_TOTALS)
+    for metric in ("samples", "train_seconds", "communication_seconds"):
+        killed[f"{metric}_0"] = {1: _TOTALS[f"{metric}_0"][1]}
+    killed["step_0"] = {1 + i / 10: 10 + i for i in range(11)}
+
+    def of(state: str) -> Result:
+        run = Run(**_RUN | {"state": state}, started_at=START)
+        return evaluated(replace(_CONTEXT, run=run), **killed)
+
+    found = of("FAILED")
+    assert [one.steps for one in found.ranks] == [10, 20]
+    assert [one.step_seconds for one in found.ranks] == [0.1, 0.1]
+    assert found.samples_per_second == pytest.approx(640.0)
+    assert found.slowest is None
+    assert of("STARTED").slowest is not None
+
+
+def test_the_samples_of_some_ranks_do_not_pass_for_those_of_all() -> None:
+    some = dict(_TOTALS)
+    del some["samples_0"]
+    found = evaluated(_CONTEXT, **some)
+    assert (found.samples, found.samples_per_second) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("rank", "clock"), [("", {50: 40}), ("_0", {40: 30, 51: 40}), ("_0", {40: 40})]
+)
+def test_totals_without_a_clock_of_their_time_take_the_next_or_last(
+    rank: str, clock: Values
+) -> None:
+    series = columns(**{f"samples{rank}": {50.0: 800.0}, "train_seconds_0": clock})
+    assert evaluate(_CONTEXT, series).samples_per_second == 20.0
+
+
+def test_no_samples_and_no_time() -> None:
+    found = evaluated(samples_0={50: 0}, train_seconds_0={50: 40})
+    assert (found.samples, found.samples_per_second) == (0.0, 0.0)
+    assert evaluated(samples_0={50: 9}, train_seconds_0={50: 0}).samples_per_second is None
+
+
+def test_numbers_that_are_not_finite_do_not_count() -> None:
+    found = evaluated(
+        train_seconds_0={40: 20, 50: math.nan},
+        samples_0={40: 10, 50: math.inf},
+        forward_seconds_0={50: math.nan},
+        epoch_0={50: 1e300},
+    )
+    assert (found.training_seconds, found.samples, found.epochs) == (20.0, 10.0, None)
+    assert found.phases == {}
+    huge = evaluated(train_seconds_0={50: 1.6e308}, train_seconds_1={50: 1.6e308})
+    assert huge.to_fields()["training_seconds"] is None, "no float holds the sum"
+
+
+def test_phases_are_the_mean_of_the_ranks_and_other_is_the_rest_of_the_training_time() -> None:
+    found = evaluated(
+        train_seconds_0={50: 40},
+        train_seconds_1={50: 44},
+        forward_seconds_0={10: 1, 50: 12},
+        forward_seconds_1={50: 14},
+        communication_seconds_0={50: 10},
+        communication_seconds_1={50: 11},
+        # Rank 1 evaluates nothing, which takes no time.
+        evaluation_seconds_0={50: 6},
+    )
+    assert found.phases == {
+        "forward": 13.0,
+        "communication": 10.5,
+        "evaluation": 3.0,
+        "other": 42.0 - 13.0 - 10.5,
+    }
+    assert found.communication_share == 0.25
+
+
+def test_phases_with_too_little_recorded() -> None:
+    found = evaluated(train_seconds_0={50: 4}, forward_seconds_0={50: 4.1})
+    assert (found.phases["other"], found.communication_share) == (0.0, None)
+    alone = evaluated(forward_seconds_0={50: 4.0}, communication_seconds_0={50: 1.0})
+    assert alone.phases == {"forward": 4.0, "communication": 1.0}
+    assert alone.communication_share is None
+
+
+def test_the_cost_is_that_of_every_worker_of_every_attempt() -> None:
+    ranks = [rank(1, -2, 20), rank(1, -1, 18), rank(2, 21, 60), rank(2, 22, 58)]
+    cost = evaluated(replace(_CONTEXT, ranks=ranks, price=0.25), acc_0={30: 98}).cost
+    assert cost is not None
+    assert cost.worker_seconds == 22 + 19 + 39 + 36
+    assert cost.worker_seconds_to_target == 22 + 19 + 9 + 8
+    assert (cost.price, cost.total, cost.to_target) == (0.25, 29.0, 14.5)

@@ -1,0 +1,107 @@
+"""The facts of a run: from its order, its settings, and the machines that it ran on."""
+
+from typing import Any
+
+import pytest
+
+from master.models import Run
+from mlbench.evaluation.facts import Machine, facts_of
+from mlbench.records import Goal
+from tests.master.making import make_run
+from tests.mlbench.evaluation.making import make_result
+
+_GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
+_MACHINE = {
+    "cpu_model": "EPYC",
+    "gpus": ["H100", "H100"],
+    "gpu_driver": "570",
+    "python": "3.11.7",
+    "mlbench": "0.1.0",
+    "packages": {"torch": "2.13.0"},
+    "git": {"commit": "c0ffee", "dirty": True, "root": "/src"},
+}
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+def facts(run: Run, *machines: Machine, **fields: Any) -> dict[str, str]:
+    return facts_of(run, make_result(run.id, run.num_workers, **fields), machines)
+
+
+def test_a_run_that_stated_nothing() -> None:
+    run = make_run(num_cpus=2.0, benchmark="digits", args={"batch-size": "64", "seed": "3"})
+    assert facts(run, target=None) == {
+        "num_workers": "2",
+        "processes_per_worker": "1",
+        "num_cpus": "2",
+        "max_bandwidth": "any",
+        "latency_ms": "none",
+        "loss_percent": "none",
+        "benchmark": "digits",
+        "image": "none",
+        "command": "none",
+        "working_dir": "none",
+        "origin": "here",
+        "division": "closed",
+        "deadline_seconds": "none",
+        "max_restarts": "0",
+        "backend": "gloo",
+        "run_all_nodes": "true",
+        "batch_size": "64",
+    }
+
+
+def test_stated_settings_replace_those_of_the_order() -> None:
+    run = make_run(
+        args={"batch_size": "64"},
+        goal=_GOAL,
+        settings={
+            "batch_size": 128,
+            "compile": False,
+            "compression": None,
+            "learning_rate": 1e-4,
+            "goal": 97.0,
+            "seed": 1,
+            "data": "digits",
+            "data_sha256": "d1",
+        },
+    )
+    found = facts(run, target=Goal("val_loss", 0.1, lower_is_better=True))
+    assert (found["goal"], found["own_goal"]) == ("val_loss <= 0.1", "acc >= 97")
+    assert (found["batch_size"], found["data"], found["data_sha256"]) == ("128", "digits", "d1")
+    assert (found["compile"], found["compression"]) == ("false", "none")
+    assert found["learning_rate"] == "0.0001"
+    assert "seed" not in found
+    other = {"batch_size": 128.0, "dataset": "epsilon", "data_sha256": None}
+    found = facts(make_run(settings=other))
+    assert (found["batch_size"], found["data"]) == ("128", "epsilon")
+    assert "data_sha256" not in found
+
+
+def test_machines_state_each_value_once() -> None:
+    other = {**_MACHINE, "cpu_model": "Xeon", "gpus": ["A100"], "git": None}
+    found = facts(make_run(), _MACHINE, _MACHINE, other)
+    assert (found["cpu"], found["gpus"]) == ("EPYC; Xeon", "A100; H100")
+    assert (found["torch"], found["python"], found["mlbench"]) == ("2.13.0", "3.11.7", "0.1.0")
+    assert (found["git_commit"], found["git_dirty"]) == ("c0ffee", "true")
+    little = facts(make_run(), {"gpus": [], "packages": {}, "git": None, "cpu_model": None})
+    assert little["gpus"] == "none"
+    assert not {"cpu", "torch", "git_commit", "git_dirty"} & set(little)
+
+
+@pytest.mark.parametrize(
+    ("cores", "said"),
+    [([], None), ([[], []], None), ([[0], [1]], "no"), ([[0], [1], [0]], "3 workers on 2 cores")],
+)
+def test_workers_that_share_cores_are_oversubscribed(
+    cores: list[list[int]], said: str | None
+) -> None:
+    found = facts_of(make_run(), make_result(1), [], cores)
+    assert found.get("oversubscribed") == said
+
+
+def test_options_of_mlbench_are_part_of_a_command() -> None:
+    own: dict[str, Any] = {"benchmark": "", "image": "local", "command": "./train"}
+    assert facts(make_run(**own))["command"] == "./train"
+    told = facts(make_run(**own, light_target=True, gpu_enabled=True))
+    assert told["command"] == "./train --gpu --light"

@@ -1,0 +1,116 @@
+"""Runs as MLPerf's logging: what is said, and when."""
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from master.models import Run
+from mlbench.evaluation import mllog
+from mlbench.evaluation.evaluate import RunContext
+from mlbench.records import Goal
+from tests.mlbench.evaluation.making import START, columns
+
+_RUN: dict[str, Any] = {
+    "id": 7,
+    "name": "a",
+    "benchmark": "digits",
+    "num_workers": 2,
+    "state": "FINISHED",
+    "created_at": START - 1,
+    "started_at": START,
+    "finished_at": START + 60,
+    "settings": {"seed": 3, "batch_size": 128, "train_samples": 1433, "validation_samples": 364},
+}
+_CONTEXT = RunContext(Run(**_RUN), Goal("acc", 97.0), 7200.0, None, (), START + 60, (), None)
+_SERIES: dict[str, Any] = {
+    "epoch_0": {2: 0, 12: 1, 25: 2},
+    "acc_0": {11: 90, 24: 97, 36: 98},
+    # The evaluations took 1, 3 and 2 s.
+    "train_seconds_0": {2: 0, 11: 8, 12: 8.5, 24: 17.5, 25: 18, 36: 27},
+}
+
+
+def written(context: RunContext = _CONTEXT, **series: Any) -> list[dict[str, Any]]:
+    lines = mllog.write(context, [{"cpu_model": "A CPU"}] * 2, columns(**series))
+    return [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
+
+
+def timed(context: RunContext = _CONTEXT, **series: Any) -> list[tuple[float, str, Any]]:
+    """Return seconds, key, and epoch, accuracy or status of what is no setting."""
+    keys = ("init", "run", "epoch", "eval")
+    return [
+        (one["time_ms"] / 1000 - START, one["key"], one["value"] or [*one["metadata"].values()])
+        for one in written(context, **series)
+        if one["key"].partition("_")[0] in keys and one["key"] != "eval_samples"
+    ]
+
+
+def test_a_run_that_reached_its_goal_stops_there() -> None:
+    assert timed(**_SERIES) == [
+        (0, "init_start", []),
+        (2, "init_stop", []),
+        (2, "run_start", []),
+        (2, "epoch_start", [1]),
+        (10, "eval_start", [1]),
+        (11, "eval_accuracy", 90),
+        (11, "eval_stop", [1]),
+        (12, "epoch_stop", [1]),
+        (12, "epoch_start", [2]),
+        (21, "eval_start", [2]),
+        (24, "eval_accuracy", 97),
+        (24, "eval_stop", [2]),
+        (24, "epoch_stop", [2]),
+        (24, "run_stop", ["success"]),
+    ]
+
+
+def test_a_goal_that_is_reached_from_above_says_so() -> None:
+    context = replace(_CONTEXT, target=Goal("acc", 95.0, lower_is_better=True))
+    [target] = [one for one in written(context, **_SERIES) if one["key"] == "target_accuracy"]
+    assert (target["value"], target["metadata"]) == (95.0, {"lower_is_better": True})
+    assert timed(context, **_SERIES)[-1] == (11, "run_stop", ["success"])
+
+
+def test_one_that_did_not_is_aborted_at_its_end() -> None:
+    short = _SERIES | {"acc_0": {11: math.nan, 24: 96}}
+    *_, epoch, run = timed(**short)
+    assert (epoch, run) == ((60, "epoch_stop", [3]), (60, "run_stop", ["aborted"]))
+    assert [one["value"] for one in written(**short) if one["key"] == "eval_accuracy"] == [None, 96]
+    failed = replace(_CONTEXT, run=Run(**_RUN | {"state": "FAILED"}))
+    assert timed(failed, **_SERIES)[-1] == (60, "run_stop", ["aborted"])
+
+
+def test_one_that_goes_on_has_not_stopped() -> None:
+    active = Run(**_RUN | {"state": "STARTED", "finished_at": None})
+    last = timed(replace(_CONTEXT, run=active), **_SERIES | {"acc_0": {11: 90}})[-1]
+    assert last == (25, "epoch_start", [3])
+
+
+def test_what_was_not_recorded_or_stated_is_left_out() -> None:
+    facts = {one["key"]: one["value"] for one in written() if one["value"] is not None}
+    assert facts == {
+        "submission_benchmark": "digits",
+        "submission_division": "closed",
+        "submission_org": "MLBench",
+        "submission_platform": "2 workers, A CPU",
+        "submission_status": "research",
+        "seed": 3,
+        "global_batch_size": 128,
+        "train_samples": 1433,
+        "eval_samples": 364,
+        "target_accuracy": 97.0,
+    }
+    assert timed() == [(0, "init_start", [])]
+    ordered = Run(**_RUN | {"started_at": None, "finished_at": None, "settings": None})
+    assert timed(replace(_CONTEXT, run=ordered)) == []
+    without_clock = timed(epoch_0={2: 0}, acc_0={11: 98})
+    assert (11, "eval_start", [1]) in without_clock
+
+
+@pytest.mark.parametrize("values", [{11: 90, 24: 97}, {11: math.nan, 24: 96}])
+def test_epochs_of_a_restarted_attempt_come_twice(values: dict[float, float]) -> None:
+    again = timed(**_SERIES | {"epoch_0": {2: 0, 12: 1, 20: 1}, "acc_0": values})
+    assert [what for _, key, what in again if key == "epoch_start"] == [[1], [2], [2]]

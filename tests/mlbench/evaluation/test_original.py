@@ -1,0 +1,77 @@
+"""The result of a run that MLBench's original tracker reported."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from master.models import Run
+from mlbench.evaluation.evaluate import RunContext, evaluate
+from mlbench.evaluation.original import add_totals
+from mlbench.records import Goal
+from mlbench.results import Result, TimeToAccuracy
+from tests.mlbench.evaluation.making import START, columns
+
+_CONTEXT = RunContext(
+    run=Run(id=7, name="a", benchmark="", state="FINISHED", num_workers=2, started_at=START),
+    target=Goal("val_global_Prec@1", 80.0),
+    after_seconds=7200.0,
+    price=None,
+    rule_violations=(),
+    ended_at=START + 60,
+    ranks=(),
+    energy_joules=None,
+)
+
+
+Values = Mapping[float, float]
+
+
+def evaluated(**series: Values) -> Result:
+    accuracy: dict[str, Values] = {"val_global_Prec@1_0": {12: 70, 22: 81}}
+    return evaluate(_CONTEXT, add_totals(columns(**accuracy, **series)))
+
+
+def test_training_time_and_phases_are_the_sums_of_the_epochs() -> None:
+    found = evaluated(
+        CumulativeTrainTimeEpoch_0={10: 8, 20: 7},
+        CumulativeTrainTimeEpoch_1={10: 8, 20: 9},
+        fwd_pass_0={10: 2, 20: 2},
+        comp_loss_0={10: 0.5, 20: 0.5},
+        fwd_pass_1={10: 3, 20: 4},
+        backprop_0={10: 1, 20: 1},
+        backprop_1={10: 1, 20: 1},
+        agg_0={10: 4, 20: 3},
+        agg_1={10: 2, 20: 1},
+    )
+    assert found.training_seconds == pytest.approx((15 + 17) / 2)
+    phases = {"forward": 6.0, "backward": 2.0, "communication": 5.0, "other": 3.0}
+    assert found.phases == pytest.approx(phases)
+    assert found.communication_share == pytest.approx(5 / 16)
+
+
+def test_the_goal_is_reached_after_the_training_time_that_rank_0_reports_with_it() -> None:
+    """Not after that of the epoch, which may end later, in which evaluation is done."""
+    found = evaluated(
+        CumulativeTrainTimeEpoch_0={10: 8, 30: 9},
+        TotalCumulativeTrainTime_0={25: 15.5},
+        global_cum_agg_0={26: 3},
+        agg_0={10: 2, 30: 2},
+    )
+    assert found.time_to_accuracy == TimeToAccuracy(15.5, 22.0)
+    assert found.training_seconds == 17.0
+    assert found.phases["communication"] == 4.0
+
+
+def test_steps_that_nobody_knows_are_other_time() -> None:
+    found = evaluated(CumulativeTrainTimeEpoch_0={10: 8}, agg_0={10: 3}, mine_0={10: 4})
+    assert found.phases == {"communication": 3.0, "other": 5.0}
+
+
+def test_what_is_recorded_under_our_names_stays() -> None:
+    found = evaluated(CumulativeTrainTimeEpoch_0={10: 8}, train_seconds_0={10: 3})
+    assert found.training_seconds == 3.0
+
+
+def test_the_same_names_in_other_code_mean_nothing() -> None:
+    found = evaluated(backward_0={10: 8}, forward_0={10: 3})
+    assert (found.phases, found.training_seconds) == ({}, None)

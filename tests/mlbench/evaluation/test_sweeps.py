@@ -1,0 +1,137 @@
+"""What the groups of a sweep are compared with."""
+
+from itertools import product
+
+from mlbench.evaluation.compare import compare
+from mlbench.evaluation.sweeps import Rival, Spot, in_order, lay_out, origin, rival
+from mlbench.results import Axis, Comparison, Group, Panel, Sweep
+from tests.mlbench.evaluation.making import make_facts, reaching
+
+SPOTS = [
+    Spot(workers, {"exchange": exchange, "bandwidth": bandwidth})
+    for exchange, bandwidth in product(("flat", "topk"), ("20", "5"))
+    for workers in (1, 2)
+]
+
+
+def test_spots_are_in_the_order_in_which_their_values_come_first() -> None:
+    mixed = [SPOTS[i] for i in (1, 3, 5, 4, 0, 7, 6, 2)]
+    assert [mixed[i] for i in in_order(mixed)] == SPOTS
+    assert in_order([Spot(2, {}), Spot(1, {}), Spot(2, {})]) == [1, 0, 2]
+
+
+def test_each_differs_from_its_rival_in_one_thing() -> None:
+    assert [rival(SPOTS, i) for i in range(8)] == [
+        Rival(0, ""),
+        Rival(0, ""),
+        Rival(0, "bandwidth 20"),
+        Rival(1, "bandwidth 20"),
+        Rival(0, "exchange flat"),
+        Rival(1, "exchange flat"),
+        Rival(2, "exchange flat"),
+        Rival(3, "exchange flat"),
+    ]
+    assert [origin(SPOTS, i) for i in range(8)] == [0, 0, 2, 2, 4, 4, 6, 6]
+    holed = [spot for spot in SPOTS if spot != SPOTS[2]]
+    assert rival(holed, 5) == Rival(3, "bandwidth 20")
+
+
+def test_limits_of_the_network_go_across_and_what_else_varies_has_rows_and_panels() -> None:
+    assert lay_out(SPOTS[:-1]) == Sweep(
+        Axis("bandwidth", "Mbit/s", ("5", "20"), (5.0, 20.0), is_wide=False),
+        Axis("exchange", "", ("flat", "topk"), None, is_wide=False),
+        (Panel("1 worker", ((2, 0), (6, 4))), Panel("2 workers", ((3, 1), (None, 5)))),
+    )
+
+
+def test_other_numbers_go_across_where_no_network_is_limited_and_names_as_the_last() -> None:
+    frameworks = [Spot(workers, {"framework": name}) for name in ("b", "a") for workers in (1, 16)]
+    assert lay_out(frameworks) == Sweep(
+        Axis("workers", "", ("1", "16"), (1.0, 16.0), is_wide=True),
+        Axis("framework", "", ("b", "a"), None, is_wide=False),
+        (Panel("", ((0, 1), (2, 3))),),
+    )
+    names = lay_out(frameworks[::2])
+    assert names is not None
+    assert (names.across.values, names.by, names.panels) == (
+        ("b", "a"),
+        None,
+        (Panel("", ((0, 1),)),),
+    )
+    latency = [Spot(2, {"latency": text}) for text in ("5ms", "0ms", "none")]
+    for spots, numbers in ((latency[:2], (0.0, 5.0)), (latency, None)):
+        found = lay_out(spots)
+        assert found is not None
+        assert found.across.numbers == numbers
+    assert lay_out(latency[:1]) is None
+    assert lay_out([Spot(1, {}), Spot(2, {})]) is None
+
+
+def compared(*swept: tuple[int, str, float], key: str = "exchange") -> Comparison:
+    """Compare four runs on so many workers with each value, that took about so long."""
+    runs = [
+        (reaching(10 * i + n, workers, seconds + n, swept={key: value}), value)
+        for i, (workers, value, seconds) in enumerate(swept)
+        for n in range(4)
+    ]
+    facts = {
+        one.run_id: make_facts(
+            one.num_workers, exchange=value, epochs="1", seed=str(one.run_id % 10)
+        )
+        for one, value in runs
+    }
+    return compare([one for one, _ in runs], facts)
+
+
+def test_speed_ups_stay_within_a_value_and_evidence_is_of_one_step() -> None:
+    found = compared((1, "flat", 100), (2, "flat", 50), (1, "topk", 200), (2, "topk", 49.5))
+    assert found.differences == ()
+    assert [(one.label, dict(one.swept)) for one in found.groups] == [
+        ("1 worker, exchange flat", {"exchange": "flat"}),
+        ("2 workers, exchange flat", {"exchange": "flat"}),
+        ("1 worker, exchange topk", {"exchange": "topk"}),
+        ("2 workers, exchange topk", {"exchange": "topk"}),
+    ]
+    speedups = [round(one.speedup or 0, 2) for one in found.groups]
+    assert speedups == [1.0, 1.97, 1.0, 3.95]
+    assert [_told(one) for one in found.groups] == [
+        None,
+        ("1 worker", True, 1.97),
+        ("exchange flat", True, 0.5),
+        ("exchange flat", True, 1.01),
+    ]
+    assert found.groups[2].evidence is not None
+    assert found.groups[2].evidence.text == (
+        "1 worker, exchange topk differ from 1 worker, exchange flat: 0.504 times as fast "
+        "(p = 6.5e-07, paired t, corrected for 3 comparisons)"
+    )
+
+
+def test_many_judgements_are_told_in_short() -> None:
+    few = compared((1, "a", 100), (2, "a", 50))
+    assert few.sweep is None
+    many = compared(*((1, name, 100 + 30 * i) for i, name in enumerate("abcdefg")))
+    assert many.sweep is not None
+    assert many.sweep.text == (
+        "6 of 6 groups differ from those that they are held against "
+        "(p < 0.05, paired t, corrected for so many)"
+    )
+
+
+def test_runs_that_do_not_all_sweep_the_same_are_compared_as_any() -> None:
+    other = reaching(99, 1, 100.0)
+    swept = compared((1, "flat", 100), (1, "topk", 200))
+    facts = {one.run_id: make_facts(1, exchange=one.swept["exchange"]) for one in swept.results}
+    found = compare([*swept.results, other], facts | {99: make_facts(1, exchange="flat")})
+    assert [(one.label, one.swept) for one in found.groups] == [
+        ("1 worker, exchange flat", {}),
+        ("1 worker, exchange topk", {}),
+    ]
+    assert [one.name for one in found.differences] == ["exchange"]
+
+
+def _told(group: Group) -> tuple[str, bool, float] | None:
+    found = group.evidence
+    if found is None:
+        return None
+    return found.than, found.distinguishable, round(found.times_as_fast or 0, 2)
