@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from master.models import Run
-from mlbench.clock import steady_seconds
+from mlbench.clock import SLACK_SECONDS, steady_seconds
 
-# Clocks of well-kept machines agree better than this.
-SLACK_SECONDS = 2.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 

@@ -4,6 +4,8 @@ import time
 
 # Goes on while the machine sleeps, and nobody can set it. macOS has one clock less.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+SLACK_SECONDS = 2.0
+"""Clocks of well-kept machines agree better than this."""
 
 
 def steady_seconds() -> float:

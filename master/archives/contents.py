@@ -11,10 +11,10 @@ from master.models import Chunk, Rank, Run, Series, Stream, run_owner
 from master.reading.points import Points, Read
 from master.reading.selection import NamedSeries
 from master.reading.stored import Stored
-from master.recording.samples import SeriesKey, number_or_text, spell
 from master.recording.streams import METRICS, POSTED
 from mlbench.archive import ROWS, RUN, More, Piece, SeriesName
 from mlbench.results import Result
+from mlbench.series import SeriesKey, number_or_text, spell
 
 # Columns that tell of the archive itself, or may change without the run.
 _NOT_SEALED = {

@@ -17,7 +17,7 @@ from master.reading.promql import PrometheusClient, select
 from master.reading.selection import Selection
 from master.reading.series import SeriesReader
 from master.recording.remote_write import RemoteWriter, TimeSeries
-from master.recording.samples import SeriesKey, prometheus_labels, series_key
+from master.recording.samples import prometheus_labels, series_key
 from master.results.query import (
     ResultQuery,
     columns_of,
@@ -30,6 +30,7 @@ from mlbench.evaluation.agreement import contradictions
 from mlbench.evaluation.evaluate import evaluate
 from mlbench.records import Verification
 from mlbench.results import Result
+from mlbench.series import SeriesKey
 
 # Prometheus takes samples that are 24 hours older than its newest one.
 _YOUNG_SECONDS = 23 * 3600.0

@@ -10,8 +10,9 @@ from master.reading.promql import PrometheusClient, select
 from master.reading.selection import NamedSeries, Selection
 from master.reading.stored import Delivered, Stored
 from master.reading.windows import Span
-from master.recording.samples import SeriesKey, prometheus_labels, series_name, spell
+from master.recording.samples import prometheus_labels
 from mlbench.archive import Archive, Piece, Sealed, SeriesName
+from mlbench.series import SeriesKey, series_name, spell
 
 _NOTHING = Sealed(0, 0, "")
 

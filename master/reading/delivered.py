@@ -12,8 +12,9 @@ from master.reading.promql import PrometheusClient, PrometheusError, select
 from master.reading.selection import Selection
 from master.reading.stored import Stored
 from master.reading.windows import Span
-from master.recording.samples import SeriesKey, prometheus_labels, series_key
+from master.recording.samples import prometheus_labels, series_key
 from mlbench.names import ACTIVE_STATES
+from mlbench.series import SeriesKey
 
 # Up to so many samples are read in one query, much faster than in one for each series.
 _AT_ONCE = 200_000

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from master import times
 from master.reading.points import NO_NOTE, Note, Pieces, Point, Points, Read, from_points, merge
-from master.recording.samples import number_or_text, spell, split_name
+from mlbench.series import number_or_text, spell, split_name
 
 NamedSeries = Iterator[tuple[str, Pieces]]
 """Series in order of their names, none of them empty; each is read before the next."""

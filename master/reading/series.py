@@ -26,8 +26,8 @@ from master.reading.points import Read, as_added
 from master.reading.promql import PrometheusClient
 from master.reading.selection import NamedSeries, Selection
 from master.reading.stored import Stored
-from master.recording.samples import SeriesKey, series_name
 from mlbench.archive import ArchiveError
+from mlbench.series import SeriesKey, series_name
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from master.reading.selection import BEFORE_ALL_US
 from master.reading.windows import Span
 from master.recording.delivery import BATCH_BYTES
 from master.recording.plan import plan
-from master.recording.samples import MALFORMED, Sample, SeriesKey, spell
+from master.recording.samples import MALFORMED, Sample
 from master.recording.streams import POSTED, parse, read_batch, waiting
+from mlbench.series import SeriesKey, spell
 
 # Rows of one query, each of up to 64 KiB. No query stays open between two pieces of an answer.
 _ROWS = 1_000

@@ -27,15 +27,14 @@ from master.recording.run_facts import store_facts
 from master.recording.samples import (
     MALFORMED,
     Sample,
-    SeriesKey,
     prometheus_labels,
     series_key,
     show,
-    spell,
     whole_lines,
 )
 from master.recording.streams import POSTED, advance, forget_delivered, parse, read_batch, waiting
 from master.settings import Limits
+from mlbench.series import SeriesKey, spell
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,9 @@ from peewee import chunked, fn
 from master.database import NoRoomError, check_room, database, exclusive
 from master.errors import BadFieldError, ServiceUnavailableError
 from master.models import Run, SeriesName, Stream
-from master.recording.samples import MALFORMED, Sample, SeriesKey, series_name
+from master.recording.samples import MALFORMED, Sample
 from master.recording.streams import OF_SAMPLES
+from mlbench.series import SeriesKey, series_name
 
 # Rows in one statement: databases limit its parameters.
 _ROWS = 500

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from master.recording.samples import Sample, SeriesKey
+from master.recording.samples import Sample
+from mlbench.series import SeriesKey
 
 # After a sample from the future, Prometheus refuses every sample of today.
 FUTURE_MS = 60_000

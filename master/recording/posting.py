@@ -23,15 +23,8 @@ from master.http import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank, Stream, added_owner, pod_owner, run_owner
 from master.recording.limits import SeriesLimit
 from master.recording.posted import RunEndedError, append_posted, has_posted, open_posted
-from master.recording.samples import (
-    MAX_METADATA_BYTES,
-    MAX_NAME_LENGTH,
-    MAX_TEXT_LENGTH,
-    Sample,
-    number_or_text,
-    split_name,
-    to_posted_lines,
-)
+from master.recording.samples import MAX_METADATA_BYTES, Sample, to_posted_lines
+from mlbench.series import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, number_or_text, split_name
 
 MAX_SAMPLES = 10_000
 

@@ -10,6 +10,7 @@ from master.models import Rank, Run, Stream
 from master.recording.samples import Began, Sample, Settings
 from master.recording.streams import POSTED
 from mlbench import names
+from mlbench.clock import SLACK_SECONDS
 from mlbench.records import Disturbance, Goal, StatedMachine
 from mlbench.stated import reaches
 
@@ -136,7 +137,7 @@ def _placing(run: Run, stream: Stream, samples: Sequence[Sample]) -> Callable[[S
 
 
 def _wrong(seconds: float) -> float:
-    return seconds if seconds > run_time.SLACK_SECONDS else 0.0
+    return seconds if seconds > SLACK_SECONDS else 0.0
 
 
 def _store_goal(

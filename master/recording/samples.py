@@ -1,9 +1,8 @@
-"""Samples: parsing the lines of a stream, and the names and values of series."""
+"""Samples: parsing the lines of a stream, and the labels of their series."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,13 +13,11 @@ from master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
 from mlbench import names
 from mlbench.process import Process
 from mlbench.records import Disturbance, Goal, StatedMachine
+from mlbench.series import MAX_NAME_LENGTH, SeriesKey, number_or_text, spell, storable_text
 from mlbench.stated import Setting, check_settings
 
 # Lines that cannot be parsed are kept as samples of this metric, so that their author sees them.
 MALFORMED = "malformed"
-
-SeriesKey = tuple[str, str]
-"""Metric and rank of one of an owner's series. The rank may be empty."""
 
 
 class Sample(NamedTuple):
@@ -59,12 +56,7 @@ _EARLIEST, _LATEST = times.EARLIEST_US // 10**6, times.LATEST_US // 10**6
 # The names of what a line may state instead of samples.
 _STATED = frozenset({"goal", "settings", "process", "machine", "disturbance"})
 
-# Outside of these, Prometheus writes a power of ten.
-_TINY, _HUGE = 1e-6, 1e21
-
-MAX_NAME_LENGTH = 200
 MOST_RANKS = 100_000
-MAX_TEXT_LENGTH = 64 << 10
 MAX_METADATA_BYTES = 64 << 10
 MAX_MACHINE_BYTES = 64 << 10
 # Of each malformed line, and of a batch, so much is kept.
@@ -72,9 +64,6 @@ _SHOWN_CHARACTERS = 4096
 _SHOWN_LINES = 100
 # Of a machine.
 _LONGEST_FACT = 1024
-# Floats hold every whole number up to here, and so of up to so many digits.
-_EXACT_INTEGERS = 2**53
-_EXACT_DIGITS = 15
 
 
 def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Statement]:
@@ -146,17 +135,6 @@ def to_posted_lines(samples: Iterable[Sample]) -> bytes:
     return b"".join(line + b"\n" for line in dict.fromkeys(lines))
 
 
-def series_name(metric: str, rank: str) -> str:
-    """Return the name of a series on the API: ``train_loss @ 0``, or ``train_loss``."""
-    return f"{metric} @ {rank}" if rank else metric
-
-
-def split_name(name: str) -> tuple[str, str]:
-    """Split the name of a series on the API into metric and rank, which may be empty."""
-    metric, separator, rank = name.rpartition(" @ ")
-    return (metric, rank) if separator and rank.isdecimal() and metric else (name, "")
-
-
 def prometheus_labels(owner: str, key: SeriesKey) -> dict[str, str]:
     """Return the labels of a series in Prometheus."""
     kind, _, name = owner.partition("/")
@@ -176,54 +154,6 @@ def series_key(labels: Mapping[str, str]) -> SeriesKey:
 def whole_lines(data: bytes) -> bytes:
     """Return the data up to its last line end."""
     return data[: data.rfind(b"\n") + 1]
-
-
-def number_or_text(value: object) -> float | str:
-    """Return a number, or the text of one, as a float; any other text as it is.
-
-    A number that no float holds exactly (too large, too small, too many digits) stays a text.
-
-    Raises:
-        ValueError: the value is neither a number nor a text.
-    """
-    if type(value) is float:  # nearly all of them
-        return value
-    if isinstance(value, str):
-        return _float_or_text(_text(value))
-    if isinstance(value, int) and not isinstance(value, bool):
-        return float(value) if abs(value) <= _EXACT_INTEGERS else _float_or_text(str(value))
-    raise ValueError("a value must be a number or a text")
-
-
-def _float_or_text(text: str) -> float | str:
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    # float() also reads 1_000, blanks and the digits of any script.
-    plain = text.isascii() and "_" not in text and text == text.strip()
-    return number if plain and _is_exact(text, number) else text
-
-
-def _is_exact(text: str, number: float) -> bool:
-    if not math.isfinite(number):
-        return "n" in text.lower()  # inf, infinity and nan, but not 1e400
-    if not number:
-        return not text.lower().partition("e")[0].strip("+-0.")
-    # int() refuses thousands of digits, but a finite float has 309 at most.
-    digits = text.lstrip("+-").lstrip("0")
-    return len(digits) <= _EXACT_DIGITS or not digits.isdecimal() or int(digits) == abs(int(number))
-
-
-def spell(value: float | str) -> str:
-    """Return a value as Prometheus writes it: ``200``, ``1e-07``, ``+Inf``; a text as it is."""
-    if isinstance(value, str):
-        return value
-    if not math.isfinite(value):
-        return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
-    if value and not _TINY <= abs(value) < _HUGE:
-        return repr(value)
-    return format(Decimal(repr(value)).normalize(), "f")
 
 
 def _time_us(fields: object) -> int:
@@ -262,7 +192,7 @@ def _goal(goal: Any) -> Goal:
 
 @lru_cache(4096)
 def _name(value: object) -> str:
-    name = _text(value)
+    name = storable_text(value)
     if not 0 < len(name) <= MAX_NAME_LENGTH:
         raise ValueError(f"a name has 1 to {MAX_NAME_LENGTH} characters")
     return name
@@ -283,15 +213,6 @@ def _rank(stated: object) -> str:
     if type(number) is not int or not 0 <= number < MOST_RANKS:
         raise ValueError(f"whole numbers of ranks are from 0 to {MOST_RANKS - 1}")
     return str(number)
-
-
-def _text(value: object) -> str:
-    """Check that a value is a text that Prometheus and every database can store."""
-    if not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH or "\0" in value:
-        raise ValueError(f"a text of at most {MAX_TEXT_LENGTH} characters, without NUL")
-    # Fails for half of a surrogate pair.
-    value.encode()
-    return value
 
 
 def show(data: bytes) -> str:

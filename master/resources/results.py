@@ -12,10 +12,10 @@ from master.models import Run
 from master.openapi.operation import Parameter, operation
 from master.orders import MOST_RUNS
 from master.reading.series import SeriesReader
-from master.recording.samples import MAX_NAME_LENGTH
 from master.results.query import ResultQuery, comparison_of, mllog_of, result_of
 from mlbench.records import Goal
 from mlbench.results import Comparison, Result
+from mlbench.series import MAX_NAME_LENGTH
 
 # Of seconds, and of the price of one.
 LARGEST = 1e12

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from master.reading.selection import NamedSeries
-from master.recording.samples import SeriesKey, number_or_text, series_name, split_name
+from mlbench.series import SeriesKey, number_or_text, series_name, split_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from master.models import Rank
-from master.run_time import SLACK_SECONDS
+from mlbench.clock import SLACK_SECONDS
 
 _SLACK_US = round(SLACK_SECONDS * 1e6)
 

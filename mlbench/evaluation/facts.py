@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from master.models import Run
-from master.recording.samples import spell
 from mlbench.evaluation import differences as names
 from mlbench.records import Goal
 from mlbench.results import Result
+from mlbench.series import spell
 
 Machine = Mapping[str, Any]
 """The machine of a rank, as its agent states it."""

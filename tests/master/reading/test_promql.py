@@ -17,7 +17,7 @@ from master.reading.promql import (
     select,
 )
 from master.recording.remote_write import RemoteWriter
-from master.recording.samples import spell
+from mlbench.series import spell
 from tests.conftest import free_port
 from tests.master.conftest import Clock
 from tests.master.making import time_series

@@ -10,7 +10,8 @@ from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
-from master.recording.samples import Sample, spell
+from master.recording.samples import Sample
+from mlbench.series import spell
 from tests.master.making import deliver_all, line, make_run, post, record
 from tests.master.recording.places import (
     Place,

@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 from master.recording.plan import FUTURE_MS, PAST_MS, Plan, plan
-from master.recording.samples import Sample, SeriesKey
+from master.recording.samples import Sample
+from mlbench.series import SeriesKey
 
 NOW_MS = 1_763_683_200_000
 DAY_MS = 24 * 3600 * 1000

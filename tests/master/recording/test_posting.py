@@ -11,8 +11,9 @@ from master.models import PostedBody, Run, Stream, pod_owner, run_owner
 from master.recording import posting
 from master.recording.limits import SeriesLimit
 from master.recording.posting import PostedSample
-from master.recording.samples import MAX_METADATA_BYTES, MAX_TEXT_LENGTH, Sample, parse_posted
+from master.recording.samples import MAX_METADATA_BYTES, Sample, parse_posted
 from master.recording.streams import POSTED, read
+from mlbench.series import MAX_TEXT_LENGTH
 from tests.master.making import make_pod, make_run
 
 OLD = "2018-08-03T09:21:29.347960Z"
