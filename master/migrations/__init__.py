@@ -17,7 +17,7 @@ from master.database import exclusive
 from mlbench.errors import MLBenchError
 
 FOLDER = Path(__file__).parent
-BASELINE = "0001_baseline"
+BASELINE = "0012_baseline"
 # The key of `exclusive` that migrations run under.
 SCHEMA = "schema"
 

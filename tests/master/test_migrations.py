@@ -103,24 +103,24 @@ def applied() -> list[str]:
 
 
 def test_a_migration_runs_once(released: Database, folder: Path) -> None:
-    (folder / "0002_second.py").write_text(ADD)
+    (folder / "0013_second.py").write_text(ADD)
     for _ in range(2):
         bring_up_to_date(released, [_Kept], folder)
     assert run_sql("SELECT first, second FROM kept").fetchall() == [(1, 2)]
-    assert applied() == [BASELINE, "0002_second"]
+    assert applied() == [BASELINE, "0013_second"]
 
 
 def test_a_new_database_needs_none(released: Database, folder: Path) -> None:
     released.drop_tables([_Kept])
-    (folder / "0002_second.py").write_text(ADD)
+    (folder / "0013_second.py").write_text(ADD)
     bring_up_to_date(released, [_Kept], folder)
     assert [column.name for column in released.get_columns("kept")] == ["id", "first"]
-    assert applied() == [BASELINE, "0002_second"]
+    assert applied() == [BASELINE, "0013_second"]
 
 
 def test_all_or_nothing(released: Database, folder: Path) -> None:
-    (folder / "0002_second.py").write_text(ADD)
-    (folder / "0003_fails.py").write_text(FAIL)
+    (folder / "0013_second.py").write_text(ADD)
+    (folder / "0014_fails.py").write_text(FAIL)
     with pytest.raises(ZeroDivisionError):
         bring_up_to_date(released, [_Kept], folder)
     assert run_sql("SELECT * FROM kept").fetchall() == [(1, 1)]
@@ -132,7 +132,7 @@ def test_a_newer_database_is_refused(released: Database, folder: Path) -> None:
     newer.write_text(ADD)
     bring_up_to_date(released, [_Kept], folder)
     newer.unlink()
-    (folder / "0002_fails.py").write_text(FAIL)
+    (folder / "0013_fails.py").write_text(FAIL)
     with pytest.raises(NewerSchemaError, match=r"9999_of_tomorrow: install the version"):
         bring_up_to_date(released, [_Kept], folder)
 
@@ -170,7 +170,7 @@ def _columns(opened: Database) -> dict[str, list[tuple[str, str, bool]]]:
     }
 
 
-@pytest.mark.parametrize("had", [["0001_baseline"], ["0001_posted_samples", "0011_series_limit"]])
+@pytest.mark.parametrize("had", [["0012_baseline"], ["0001_baseline", "0011_figures"]])
 def test_a_database_of_the_first_release_comes_to_have_what_a_new_one_has(
     first_release: Database, had: list[str]
 ) -> None:
@@ -195,7 +195,7 @@ def _indexes(opened: Database) -> set[tuple[str, tuple[str, ...], bool]]:
     }
 
 
-@pytest.mark.parametrize("had", [[], ["0001_posted_samples"]])
+@pytest.mark.parametrize("had", [[], ["0001_baseline"]])
 def test_an_older_one_is_refused(database: Database, had: list[str]) -> None:
     run_sql("DELETE FROM schema_migration")
     for name in had:

@@ -1,6 +1,6 @@
 """The schema of 0.1.0, the first release: a new database has it without a migration.
 
-So has one from the last days before the release, which came there by eleven migrations.
+So has one from the last days before the release, which came there by migrations of its own.
 """
 
 from peewee import Database
@@ -8,7 +8,7 @@ from playhouse.migrate import SchemaMigrator
 
 from mlbench.errors import MLBenchError
 
-_LAST_BEFORE = "0011_series_limit"
+_LAST_BEFORE = "0011_figures"
 
 
 def up(migrator: SchemaMigrator, db: Database) -> None:

@@ -1,9 +1,0 @@
-"""Runs of other installations can be imported."""
-
-from peewee import Database, TextField
-from playhouse.migrate import SchemaMigrator
-
-
-def up(migrator: SchemaMigrator, db: Database) -> None:
-    """Add the column."""
-    migrator.migrate(migrator.add_column("run", "origin", TextField(null=True)))
