@@ -1,5 +1,6 @@
 """The names that the parts share: environment variables, series, labels, phases and states."""
 
+from collections.abc import Collection
 from typing import Final, Literal, get_args
 
 # --- Set by the user. ---
@@ -190,6 +191,11 @@ GPU_ENERGY: Final = "mlbench_gpu_energy_joules_total"  # {node, gpu, uuid, pod}
 THIS_MACHINE: Final = "local"  # the image of a command that runs on the local worker's machine
 UNASKED_BANDWIDTH: Final = 1000  # Mbit/s that MLBench's clients send where nothing is asked for
 LOCAL_POD_PREFIX: Final = "local-mlbench-worker-"
+
+
+def loss_among(metrics: Collection[str]) -> str | None:
+    """Return the loss among the metrics of a run, that of its training first; None without one."""
+    return next((name for name in LOSSES if name in metrics), None)
 
 
 def message_metric(operation: str, dtype: str, figure: MessageFigure) -> str:

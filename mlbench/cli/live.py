@@ -80,13 +80,13 @@ def progress(run: Run, series: Series, now: datetime) -> Progress:
     def first_rank(metric: str | None) -> float | None:
         return last[metric][0] if metric in last else None
 
-    epoch = first_rank(names.EPOCH)
+    epoch, loss = first_rank(names.EPOCH), first_rank(names.loss_among(last))
     train_seconds, samples = last.get(names.TRAIN_SECONDS, []), sum(last.get(names.SAMPLES, []))
     measured = samples and sum(train_seconds)
     began = datetime.fromisoformat(run.started_at or run.created_at)
     return Progress(
         epoch=None if epoch is None or not math.isfinite(epoch) else round(epoch),
-        loss=first_rank(names.TRAIN_LOSS),
+        loss=loss,
         accuracy=first_rank(run.goal.metric if run.goal else None),
         samples_per_second=samples * len(train_seconds) / sum(train_seconds) if measured else None,
         seconds=(now - began).total_seconds(),
@@ -125,7 +125,8 @@ def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
             run = patiently(lambda: client.get_run(run_id).result().value)
             if quiet:
                 continue
-            now, alerts = _progress(client, run), watch.read()
+            now = progress(run, read_last_values(client, run), datetime.now(UTC))
+            alerts = watch.read()
             if in_place:
                 texts = (Text(_alert_line(alert), style="red") for alert in alerts)
                 live.update(Group(_draw(run, now, spinner), *texts))
@@ -150,12 +151,12 @@ def patiently(ask: Callable[[], Value], seconds: float = AWAY_SECONDS) -> Value:
         time.sleep(_REFRESH_SECONDS)
 
 
-def _progress(client: ApiClient, run: Run) -> Progress:
+def read_last_values(client: ApiClient, run: Run) -> Series:
+    """Return the last value of each of a run's series; none while they cannot be read."""
     try:
-        series = client.get_run_metrics(run.id, last_n=1).result().value
+        return client.get_run_metrics(run.id, last_n=1).result().value
     except (NoAnswerError, ApiError):
-        series = {}  # they cannot be read now; the run goes on
-    return progress(run, series, datetime.now(UTC))
+        return {}
 
 
 @dataclass
@@ -210,8 +211,9 @@ def _phase(run: Run, now: Progress) -> str:
 
 
 def _cells(run: Run, now: Progress) -> list[str]:
-    loss = "-" if now.loss is None else f"{now.loss:.4f}"
-    cells = [f"epoch {'-' if now.epoch is None else now.epoch}", f"loss {loss}"]
+    cells = [f"epoch {'-' if now.epoch is None else now.epoch}"]
+    if now.loss is not None:
+        cells.append(f"loss {now.loss:.4f}")
     if run.goal:
         cells.append(f"{run.goal.metric} {figures.number(now.accuracy)} (goal {run.goal.value:g})")
     if now.samples_per_second is not None:

@@ -23,7 +23,7 @@ from mlbench.cli.common import (
     visible,
     warn,
 )
-from mlbench.cli.live import AWAY_SECONDS, patiently
+from mlbench.cli.live import AWAY_SECONDS, last_numbers, patiently, read_last_values
 from mlbench.cli.output import (
     page_url,
     run_page_url,
@@ -87,7 +87,7 @@ def show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bo
         web_url = run_page_url(connection, run)
         print_json({**run.fields, "web_url": web_url, "result": fields})
     else:
-        show_result(run, result, connection)
+        show_result(run, result, connection, last_numbers(read_last_values(client, run)))
     if problem:
         err.print(f"mlbench: the result is not available: {problem}", style="red", soft_wrap=True)
     return result is not None

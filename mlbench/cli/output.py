@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -52,8 +52,13 @@ def prometheus_url(connection: Connection) -> str | None:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def show_result(run: Run, result: Result | None, connection: Connection) -> None:
-    """Print how a run went, its result if that is available, and where to look further."""
+def show_result(
+    run: Run, result: Result | None, connection: Connection, metrics: Collection[str]
+) -> None:
+    """Print how a run went, its result if that is available, and where to look further.
+
+    ``metrics`` are those that it has recorded numbers of.
+    """
     out.print(f"run {run.id} ({run.title}):", _state(run))
     if run.waiting:
         out.print(f"waiting: {run.waiting}", style="yellow", soft_wrap=True)
@@ -64,7 +69,7 @@ def show_result(run: Run, result: Result | None, connection: Connection) -> None
     print_pairs([*(_facts(run, result) if result else ()), *_delivery(run)])
     if result and result.phases:
         out.print(_phase_table(result))
-    _show_links(run, connection)
+    _show_links(run, connection, _metric_to_look_at(run, metrics))
 
 
 def show_runs(runs: list[Run], pods: list[Pod]) -> None:
@@ -216,18 +221,27 @@ def _time_ranges(run: Run) -> tuple[str, str]:
     return graph, f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
 
 
-def _show_links(run: Run, connection: Connection) -> None:
-    # The user's own code may record no loss, but it records the metric of its goal.
-    metric = run.goal.metric if run.goal and not run.benchmark else names.TRAIN_LOSS
-    quoted = json.dumps(metric, ensure_ascii=False)
-    promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
+def _metric_to_look_at(run: Run, metrics: Collection[str]) -> str | None:
+    """Return what own code is judged by, or else the loss, or else any metric that is there."""
+    if run.goal and not run.benchmark and run.goal.metric in metrics:
+        return run.goal.metric
+    return names.loss_among(metrics) or next(iter(metrics), None)
+
+
+def _show_links(run: Run, connection: Connection, metric: str | None) -> None:
+    # Prometheus never sees the samples of an imported run.
+    promql = None
+    if metric and not run.origin:
+        quoted = json.dumps(metric, ensure_ascii=False)
+        promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
     out.print(f"Web page    {run_page_url(connection, run, out)}", soft_wrap=True)
     out.print(f"API         {connection.url}/api/runs/{run.id}/", soft_wrap=True)
     graph_range, board_range = _time_ranges(run)
-    if out.is_terminal and connection.prometheus_url:
+    if promql and out.is_terminal and connection.prometheus_url:
         graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{graph_range}"
         out.print(f"Prometheus  {graph}", soft_wrap=True)
     if connection.grafana_url:
         board = f"{connection.grafana_url}/d/mlbench-run?var-run_id={run.id}{board_range}"
         out.print(f"Grafana     {board}", soft_wrap=True)
-    out.print(f"PromQL      {promql}", soft_wrap=True)
+    if promql:
+        out.print(f"PromQL      {promql}", soft_wrap=True)

@@ -44,6 +44,22 @@ def test_progress_is_read_off_the_last_values(run: Run) -> None:
     assert progress(run, series, _NOW) == Progress(2, 0.25, 91.5, 200.0, seconds=10.0)
 
 
+@pytest.mark.parametrize(
+    ("losses", "shown"),
+    [
+        ({"loss": 0.3}, 0.3),  # Keras, MLLOG
+        ({"train/loss": 0.2, "val/loss": 0.4}, 0.2),  # Lightning
+        ({"eval_loss": 0.5, "global_cum_comp_loss": 7.0}, 0.5),
+        ({"global_cum_comp_loss": 7.0}, None),
+    ],
+)
+def test_a_loss_is_known_by_the_name_that_a_library_gives_it(
+    run: Run, losses: dict[str, float], shown: float | None
+) -> None:
+    series = {f"{name} @ 0": points(str(value)) for name, value in losses.items()}
+    assert progress(run, series, _NOW).loss == shown
+
+
 def test_the_last_numbers_are_in_order_of_ranks_and_texts_are_passed_over() -> None:
     series: Series = {
         "loss @ 10": points("3"),

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from mlbench.cli import common, output
 from mlbench.home import Connection
-from mlbench.records import Delivery, Disturbance, Goal, Pod
+from mlbench.records import Delivery, Disturbance, Goal, Origin, Pod
 from mlbench.results import AccuracyAfterTime, Cost, RankDisturbance, TimeToAccuracy
 from tests.master.making import QUIET
 from tests.mlbench.report.making import make_aimless, make_result, make_run
@@ -29,6 +29,7 @@ _RESULT = replace(
     cost=Cost(24.0, 22.0, None, None, None),
     energy_joules=1234.5,
 )
+_METRICS = ("epoch", "train_loss", "val_global_loss")
 _DELIVERY = Delivery(recorded=12345, in_prometheus=12344, kept=1)
 _RUN = make_run(benchmark="digits", goal=_GOAL, delivery=_DELIVERY)
 
@@ -48,7 +49,7 @@ def shown(paper: io.StringIO) -> list[str]:
 
 
 def test_a_result_has_every_figure(paper: io.StringIO) -> None:
-    output.show_result(_RUN, _RESULT, _CONNECTION)
+    output.show_result(_RUN, _RESULT, _CONNECTION, _METRICS)
     assert shown(paper)[:-4] == [
         "run 7 (first): FINISHED",
         "division closed",
@@ -73,14 +74,14 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
 
 def test_a_result_says_what_disturbed_it_or_how_long_it_waited(paper: io.StringIO) -> None:
     marked = "rank 0 waited for a core 41 % of the time; others used 0.9 of 1 core"
-    output.show_result(_RUN, replace(_RESULT, disturbed=(marked,)), _CONNECTION)
+    output.show_result(_RUN, replace(_RESULT, disturbed=(marked,)), _CONNECTION, _METRICS)
     assert f"disturbed: {marked}" in " ".join(shown(paper))
     quiet = "rank 1 waited for a core 2 % of the time"
     ranks = [
         RankDisturbance(0, 1, False, 0.01, None, "rank 0", Disturbance(**QUIET)),
         RankDisturbance(1, 1, False, 0.02, None, quiet, Disturbance(**QUIET)),
     ]
-    output.show_result(_RUN, replace(_RESULT, disturbances=tuple(ranks)), _CONNECTION)
+    output.show_result(_RUN, replace(_RESULT, disturbances=tuple(ranks)), _CONNECTION, _METRICS)
     assert f"waiting {quiet}" in shown(paper)
 
 
@@ -92,18 +93,18 @@ def test_the_settings_are_one_line_that_ends_with_the_terminal(paper: io.StringI
         "folder": None,
         "text": "a\nb",
     }
-    output.show_result(replace(_RUN, settings=settings), _RESULT, _CONNECTION)
+    output.show_result(replace(_RUN, settings=settings), _RESULT, _CONNECTION, _METRICS)
     assert shown(paper)[2] == ("settings device=cpu rate=0.1 compile=false folder=null text=a b")
     assert shown(paper)[3] == "goal val_global_Prec@1 ≥ 97"
     long = {f"setting_{i}": i for i in range(100)}
-    output.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION)
+    output.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION, _METRICS)
     [line] = [line for line in shown(paper) if "setting_0=0" in line]
     assert line.endswith("…")
 
 
 def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> None:
     connection = replace(_CONNECTION, grafana_url="http://127.0.0.1:3000")
-    output.show_result(_RUN, _RESULT, connection)
+    output.show_result(_RUN, _RESULT, connection, _METRICS)
     api, graph, board, promql = shown(paper)[-4:]
     assert api == "API http://127.0.0.1:8000/api/runs/7/"
     # Until its last figures are there.
@@ -118,16 +119,29 @@ def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> No
 
 def test_the_link_of_own_code_leads_to_what_it_is_judged_by(paper: io.StringIO) -> None:
     goal = Goal('val "loss"', 0.5, lower_is_better=True)
-    output.show_result(replace(_RUN, benchmark="", goal=goal), _RESULT, _CONNECTION)
+    own = replace(_RUN, benchmark="", goal=goal)
+    output.show_result(own, _RESULT, _CONNECTION, [*_METRICS, goal.metric])
     *_, graph, promql = shown(paper)
     assert promql == r'PromQL mlbench_run_metric{run_id="7",metric="val \"loss\""}'
     assert "metric%3D%22val%20%5C%22loss%5C%22%22%7D&" in graph
 
 
+def test_there_is_a_query_of_what_the_run_has_recorded_and_else_none(paper: io.StringIO) -> None:
+    own = replace(_RUN, benchmark="", goal=Goal("never_recorded", 1.0))
+    output.show_result(own, _RESULT, _CONNECTION, ["epoch", "train/loss"])
+    assert shown(paper)[-1] == 'PromQL mlbench_run_metric{run_id="7",metric="train/loss"}'
+    output.show_result(own, _RESULT, _CONNECTION, ["epoch", "step"])
+    assert shown(paper)[-1] == 'PromQL mlbench_run_metric{run_id="7",metric="epoch"}'
+    imported = replace(own, origin=Origin("there", 3, own.created_at))
+    for run, metrics in ((own, ()), (imported, _METRICS)):
+        output.show_result(run, _RESULT, _CONNECTION, metrics)
+        assert shown(paper)[-1] == "API http://127.0.0.1:8000/api/runs/7/"
+
+
 def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
     late = AccuracyAfterTime(60.0, None, None, "wall")
     missed = replace(_RESULT, time_to_accuracy=None, accuracy_after_time=late)
-    output.show_result(_RUN, missed, _CONNECTION)
+    output.show_result(_RUN, missed, _CONNECTION, _METRICS)
     assert "time to accuracy not reached" in shown(paper)
     assert "after time" not in paper.getvalue()
 
@@ -136,7 +150,7 @@ def test_missing_figures_are_left_out(paper: io.StringIO) -> None:
     nothing = replace(make_aimless(7), epochs=None, samples_per_second=None, phases={})
     nothing = replace(nothing, communication_share=None, bytes_sent_per_step=None, cost=None)
     run = replace(_RUN, state="FAILED", reason="rank 1 [is] lost\nbye", goal=None, delivery=None)
-    output.show_result(run, nothing, _CONNECTION)
+    output.show_result(run, nothing, _CONNECTION, _METRICS)
     assert shown(paper)[:-4] == [
         "run 7 (first): FAILED",
         "rank 1 [is] lost",
@@ -147,7 +161,7 @@ def test_missing_figures_are_left_out(paper: io.StringIO) -> None:
 
 def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) -> None:
     far = Connection("https://example.com/bench", "secret", None, "http://g:2", elsewhere=True)
-    output.show_result(_RUN, _RESULT, far)
+    output.show_result(_RUN, _RESULT, far, _METRICS)
     assert shown(paper)[-4:] == [
         "Web page https://example.com/bench/runs/7",
         "API https://example.com/bench/api/runs/7/",
@@ -162,6 +176,6 @@ def test_the_list_says_what_a_run_waits_for_and_how_to_start_the_first(paper: io
     assert shown(paper)[-1] == "w-0 Running 7 -"
     run = replace(_RUN, state="INITIALIZED", waiting="the cluster has room for 3 of 4 workers")
     output.show_runs([run], [])
-    output.show_result(run, None, _CONNECTION)
+    output.show_result(run, None, _CONNECTION, _METRICS)
     assert "run 7 waits: the cluster has room for 3 of 4 workers" in shown(paper)
     assert "waiting: the cluster has room for 3 of 4 workers" in shown(paper)
