@@ -295,7 +295,7 @@ class SetRequest(CommonRequest):
     official: bool = False
     """Whether to follow MLPerf's rules."""
     until_percent: Annotated[float | None, BeforeValidator(refuse_truth_value)] = Field(
-        default=None, gt=0
+        default=None, gt=0, lt=100
     )
     """End repeating once every mean is known to within so much."""
 
@@ -386,6 +386,7 @@ def check_feasible(order: RunRequest, limits: Limits) -> None:
     if order.task is not None:
         _check_task(order, order.task)
         _check_framework(order.framework, limits)
+        _check_device(order, limits)
 
 
 def _check_cpus(wanted: float, limits: Limits) -> None:
@@ -439,11 +440,22 @@ def _check_framework(framework: str, limits: Limits) -> None:
         return
     problem = ""
     if limits.pool == "kubernetes" and framework not in limits.framework_images:
-        problem = f"the chart names no image for it: --set worker.frameworkImages.{framework}=IMAGE"
+        problem = f"the chart names no image of it: --set worker.frameworkImages.{framework}=IMAGE"
     elif limits.pool == "local" and not find_spec(framework):  # workers run in our own Python
         problem = f"it is not installed here: pip install 'mlbench-stack[{framework}]'"
     if problem:
-        raise BadFieldError("args.framework", f"{problem} (not {framework})")
+        raise BadFieldError("args.framework", f"{framework}: {problem}")
+
+
+def _check_device(order: RunOrder, limits: Limits) -> None:
+    # In a cluster, a worker has GPUs only where the order asks for them.
+    has_gpu = limits.gpus and (order.gpu_enabled or limits.pool == "local")
+    if order.all_args.get("device") == "cuda" and not has_gpu:
+        raise BadFieldError("args.device", f"cuda needs GPUs: {_how_to_have_gpus(limits, 'cpu')}")
+
+
+def _how_to_have_gpus(limits: Limits, instead: str) -> str:
+    return "say gpu_enabled=true too" if limits.gpus else f"workers here have none; use {instead}"
 
 
 def _check_backend(order: RunRequest, limits: Limits) -> None:
@@ -464,5 +476,4 @@ def _check_backend(order: RunRequest, limits: Limits) -> None:
             "backend", f"{task.name} runs with {', '.join(possible)} here (not {wanted})"
         )
     if wanted == "nccl" and not order.gpu_enabled:
-        right = "say gpu_enabled=true too" if limits.gpus else "workers here have none; use gloo"
-        raise BadFieldError("backend", f"nccl needs GPUs: {right}")
+        raise BadFieldError("backend", f"nccl needs GPUs: {_how_to_have_gpus(limits, 'gloo')}")

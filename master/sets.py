@@ -12,12 +12,20 @@ from master.bell import ring
 from master.database import STATE, exclusive, snapshot
 from master.errors import BadFieldError
 from master.models import Run, RunSet
-from master.orders import LONGEST_NAME, NextRunRequest, SetRequest, check_feasible
+from master.orders import (
+    LONGEST_NAME,
+    NextRunRequest,
+    RunRequest,
+    SetRequest,
+    check_feasible,
+)
 from master.settings import Limits
 from master.times import seconds_to_text
 from mlbench import records
 from mlbench.evaluation import ledger
+from mlbench.evaluation.facts import to_text
 from mlbench.evaluation.ledger import Trace
+from mlbench.options import read
 from mlbench.records import Planned
 
 
@@ -25,7 +33,7 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
     """Store what is to be run; the same once more changes nothing.
 
     Raises:
-        falcon.HTTPBadRequest: one of its runs could not be ordered.
+        falcon.HTTPBadRequest: one of its runs could not be ordered, or not be scored.
         falcon.HTTPConflict: a set of this name is registered otherwise.
     """
     plan = [Planned(**asdict(place)) for place in order.places]
@@ -35,7 +43,10 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
             raise BadFieldError("name", f"at most {LONGEST_NAME} characters (not {name!r})")
         sweep.check_keys(shared, place.swept)
         with sweep.naming(place.swept):
-            check_feasible(sweep.order_of(shared, place, name), limits)
+            run = sweep.order_of(shared, place, name)
+            check_feasible(run, limits)
+        if order.official:
+            _check_can_be_scored(run)
     wanted = {
         "official": order.official,
         "until_percent": order.until_percent,
@@ -54,6 +65,20 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
             "choose another name"
         )
     return known
+
+
+def _check_can_be_scored(order: RunRequest) -> None:
+    """Refuse a run that its task's rules keep from being scored, as far as its order tells that."""
+    task = order.task
+    if task is None:
+        return
+    if task.goal is None:
+        raise BadFieldError("official", f"{task.name} has no goal, so it cannot be scored")
+    settings = vars(read(task.options, order.all_args))
+    for name, right in task.broken_rules(settings).items():
+        if name in settings:  # the others are stated by the run alone
+            rule = f"an official set keeps the task's rules: {' or '.join(map(to_text, right))}"
+            raise BadFieldError(f"args.{name}", f"{rule} (not {to_text(settings[name])})")
 
 
 def _difference(known: RunSet, wanted: Mapping[str, object], name: str) -> str:

@@ -54,12 +54,12 @@ class Benchmark:
     variants: Mapping[tuple[str, Setting], Rules] = field(default_factory=dict)
     """By a setting and its value: the rules that hold instead where a run has that."""
 
-    def rules_for(self, settings: Mapping[str, Setting]) -> Rules:
-        """Return the rules that hold for a run with these settings."""
+    def broken_rules(self, settings: Mapping[str, Setting]) -> Rules:
+        """Return the rules that a run with these settings breaks, also by lacking a setting."""
         rules = dict(self.rules)
         for (name, value), others in self.variants.items():
             rules |= others if settings.get(name) == value else {}
-        return rules
+        return {name: right for name, right in rules.items() if settings.get(name) not in right}
 
     @property
     def goal(self) -> Goal | None:

@@ -36,15 +36,15 @@ def rule_violations(run: Run, machines: Sequence[Mapping[str, Any]]) -> list[str
 
 
 def _of_settings(run: Run) -> list[str]:
-    rules = BENCHMARKS[run.benchmark].rules_for(run.settings or {})
+    broken = BENCHMARKS[run.benchmark].broken_rules(run.settings or {})
     if run.settings is None:
         ended = run.state not in ACTIVE_STATES
-        return ["the run has not stated its settings"] if ended and rules else []
+        return ["the run has not stated its settings"] if ended and broken else []
     return [
         f"{_MEANS.get(name, '')}{name} {_describe(run.settings, name)}; the task's rules say "
         + " or ".join(map(to_text, permitted))
-        for name, permitted in rules.items()
-        if run.settings.get(name) not in permitted and (name in run.settings or name not in _LATER)
+        for name, permitted in broken.items()
+        if name in run.settings or name not in _LATER
     ]
 
 

@@ -253,12 +253,12 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
         (
             LIMITS,
             {"args": {"framework": "jax"}},
-            r"args.framework: it is not installed here: pip i",
+            r"args.framework: jax: it is not installed here: pip i",
         ),
         (
             CLUSTER,
             {"args": {"framework": "jax"}},
-            "args.framework: the chart names no image for it",
+            "args.framework: jax: the chart names no image of it",
         ),
         (
             LIMITS,
@@ -280,6 +280,8 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
             "args.exchange: image_name says ddp (not flat)",
         ),
         (LARGE, {"gpu_enabled": True, "args": {"device": "cpu"}}, "args.device: gpu_enabled says"),
+        (LIMITS, {"args": {"device": "cuda"}}, "args.device: cuda needs GPUs: workers here have n"),
+        (LARGE, {"args": {"device": "cuda"}}, "args.device: cuda needs GPUs: say gpu_enabled=true"),
         # A file of the user's machine is not in a cluster.
         (CLUSTER, SCRIPT, "custom_image_name: the workers are in a cluster"),
     ],
@@ -301,6 +303,7 @@ def test_orders_beyond_the_limits_are_refused(
         *((CLUSTER, {"max_bandwidth": bandwidth}) for bandwidth in (20, 1e5)),
         (LIMITS, {"max_bandwidth": 0.5, "latency_ms": 0.1, "loss_percent": 0.1}),
         (LIMITS, SCRIPT),
+        (Limits(gpus=1), {"args": {"device": "cuda"}}),
         (Limits(backends=("mpi",)), CUSTOM | {"backend": "MPI"}),
         (Limits(backends=("mpi",)), CUSTOM),
     ],

@@ -94,10 +94,49 @@ def test_what_could_not_be_run_is_not_registered(api: TestClient) -> None:
         ({"num_workers": 2}, "num_workers: there is no such field"),
         ({"official": True}, "official: at least 10 places with each number of workers (not 1"),
         ({"official": True, "until_percent": 5}, "until_percent: an official set runs all"),
+        ({"until_percent": 100}, "until_percent: less than 100 (not '100')"),
     ):
         answer = register(api, **fields)
         assert (answer.status_code, answer.json["message"][: len(message)]) == (400, message)
     assert api.simulate_get("/api/sets/").json == []
+
+
+TEN = [{"num_workers": 1, "seed": i} for i in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"benchmark": "communication", "places": [{"num_workers": 2}] * 10},
+            "official: communication has no goal, so it cannot be scored",
+        ),
+        (
+            {"args": {"learning-rate": "1"}},
+            "args.learning_rate: an official set keeps the task's rules: 0.05 (not 1)",
+        ),
+        ({"args": {"goal": "95"}}, "args.goal: an official set keeps the task's rules: 97 or 90"),
+        (
+            {"benchmark": "cifar10-resnet", "args": {"recipe": "one-cycle", "epochs": "164"}},
+            "args.epochs: an official set keeps the task's rules: 8 (not 164)",
+        ),
+    ],
+)
+def test_what_could_not_be_scored_is_no_official_set(
+    api: TestClient, fields: dict[str, Any], message: str
+) -> None:
+    told = register(api, **{"official": True, "args": {}, "places": TEN} | fields)
+    assert (told.status_code, told.json["message"][: len(message)]) == (400, message)
+    assert register(api, **{"args": {}, "places": TEN} | fields).status_code == 200
+
+
+def test_an_official_set_may_choose_what_its_rules_leave_free(api: TestClient) -> None:
+    chosen = {"exchange": "flat", "backend": "gloo"}
+    light = register(api, official=True, args=chosen, places=TEN, light_target=True)
+    assert light.json["order"]["args"] == chosen
+    own = {"image_name": "custom_image", "custom_image_name": "a", "custom_image_command": "b"}
+    body = {"name": "own", "official": True, "places": TEN, **own}
+    assert api.simulate_post("/api/sets/", json=body).status_code == 200
 
 
 def test_what_there_is_not(api: TestClient) -> None:
