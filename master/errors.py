@@ -42,9 +42,11 @@ _RIGHT = {
     "string_too_long": "at most {max_length} characters",
     "string_too_short": "at least {min_length} characters",
     "string_type": "a text",
-    "too_long": "at most {max_length} entries",
+    "too_long": "at most {max_length} entries (not {actual_length})",
 }
-_NOTHING_GIVEN = frozenset({"missing", "extra_forbidden", "unexpected_keyword_argument"})
+_WITHOUT_INPUT = frozenset(
+    {"missing", "extra_forbidden", "unexpected_keyword_argument", "too_long"}
+)
 
 
 class BadFieldError(falcon.HTTPBadRequest):
@@ -112,7 +114,7 @@ def _sentence(problem: object) -> str:
         # About several fields at once, which the message names.
         return f"{place}.{message}" if place else message
     right = _RIGHT[kind].format(**problem.get("ctx", {})) if kind in _RIGHT else message
-    given = "" if kind in _NOTHING_GIVEN else f" (not {str(problem['input'])[:80]!r})"
+    given = "" if kind in _WITHOUT_INPUT else f" (not {str(problem['input'])[:80]!r})"
     return f"{place or 'body'}: {right}{given}"
 
 

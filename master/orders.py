@@ -440,11 +440,12 @@ def _check_framework(framework: str, limits: Limits) -> None:
         return
     problem = ""
     if limits.pool == "kubernetes" and framework not in limits.framework_images:
-        problem = f"the chart names no image of it: --set worker.frameworkImages.{framework}=IMAGE"
+        image = f"--set worker.frameworkImages.{framework}=IMAGE"
+        problem = f"the chart names no image of {framework}: {image}"
     elif limits.pool == "local" and not find_spec(framework):  # workers run in our own Python
-        problem = f"it is not installed here: pip install 'mlbench-stack[{framework}]'"
+        problem = f"{framework} is not installed here: pip install 'mlbench-stack[{framework}]'"
     if problem:
-        raise BadFieldError("args.framework", f"{framework}: {problem}")
+        raise BadFieldError("args.framework", problem)
 
 
 def _check_device(order: RunOrder, limits: Limits) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from mlbench.cli import bench, compare, download, grafana, look, run, share, stack, verify
+from mlbench.cli.command import Command
 from mlbench.cli.order import CodeCommand
 from mlbench.distribution import own_version
 
@@ -44,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for name, command in _COMMANDS.items():
-    app.command(name, cls=CodeCommand if name in ("run", "bench") else None)(command)
+    app.command(name, cls=CodeCommand if name in ("run", "bench") else Command)(command)
 grafana.add_to(app)
 
 

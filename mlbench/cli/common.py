@@ -1,4 +1,4 @@
-"""Shared by all commands: the client, finding a run, errors as exit codes, printing."""
+"""Shared by all commands: the client, finding a run, exit codes, printing."""
 
 import json
 import re
@@ -67,34 +67,22 @@ class UsageError(MLBenchError):
 
 
 @contextmanager
-def errors_as_exit_codes() -> Iterator[None]:
-    """Print an error in one line, and exit with 2."""
-    try:
-        yield
-    except MLBenchError as error:
-        err.print(f"mlbench: {error}", style="red", soft_wrap=True)
-        raise typer.Exit(WRONG_CALL) from None
-
-
-@contextmanager
 def connected(connection: Connection | None = None) -> Iterator[ApiClient]:
     """Connect to a master: by default the one that the environment names, or the local stack.
 
-    Errors in the block end the command. If a master elsewhere refuses, they say what may be wrong
-    in the environment.
+    If a master elsewhere refuses, the error says what may be wrong in the environment.
     """
-    with errors_as_exit_codes():
-        place = connection or find_connection()
-        try:
-            with ApiClient.from_connection(place) as client:
-                yield client
-        except ApiError as error:
-            if not place.elsewhere or error.status not in _HINTS:
-                raise
-            # The master's own text would tell where a local stack keeps the token.
-            refused = "the token" if error.status == _UNAUTHORIZED else f"({error})"
-            hint = _HINTS[error.status]
-            raise MLBenchError(f"the master at {place.url} refuses {refused}: {hint}") from error
+    place = connection or find_connection()
+    try:
+        with ApiClient.from_connection(place) as client:
+            yield client
+    except ApiError as error:
+        if not place.elsewhere or error.status not in _HINTS:
+            raise
+        # The master's own text would tell where a local stack keeps the token.
+        refused = "the token" if error.status == _UNAUTHORIZED else f"({error})"
+        hint = _HINTS[error.status]
+        raise MLBenchError(f"the master at {place.url} refuses {refused}: {hint}") from error
 
 
 def find_run(client: ApiClient, wanted: str) -> Run:

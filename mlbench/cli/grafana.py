@@ -8,7 +8,8 @@ import typer
 
 from mlbench import names
 from mlbench.assets import grafana_folder
-from mlbench.cli.common import JsonOption, errors_as_exit_codes, out, print_json
+from mlbench.cli.command import Command
+from mlbench.cli.common import JsonOption, out, print_json
 from mlbench.discovery import find_connection
 from mlbench.distribution import how_to_install
 from mlbench.errors import MLBenchError, NotConnectedError
@@ -24,7 +25,7 @@ class NotPushedError(MLBenchError):
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     grafana = typer.Typer(help="Bring dashboards to a Grafana.", no_args_is_help=True)
-    grafana.command()(push)
+    grafana.command(cls=Command)(push)
     # With one command alone, typer would leave its name out.
     grafana.callback()(lambda: None)
     app.add_typer(grafana, name="grafana")
@@ -56,8 +57,7 @@ def push(
 
     $MLBENCH_SCRAPE_INTERVAL is that Prometheus's scrape interval, 2s by default.
     """
-    with errors_as_exit_codes():
-        pushed = _push(url, token, prometheus_url or _stack_prometheus())
+    pushed = _push(url, token, prometheus_url or _stack_prometheus())
     if json:
         print_json(asdict(pushed))
     else:
@@ -69,11 +69,10 @@ def push(
             out.print("Nothing was changed: all of it was up to date.")
     left = [uid for uid, outcome in pushed.dashboards.items() if outcome == "provisioned"]
     if left:
-        with errors_as_exit_codes():
-            raise NotPushedError(
-                f"not pushed: {', '.join(left)}: they come from Grafana's provisioning files: "
-                "update these files, or take the dashboards out of them"
-            )
+        raise NotPushedError(
+            f"not pushed: {', '.join(left)}: they come from Grafana's provisioning files: "
+            "update these files, or take the dashboards out of them"
+        )
 
 
 def _stack_prometheus() -> str:

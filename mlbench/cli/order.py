@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
+from mlbench.cli.command import Command
 from mlbench.cli.common import UsageError
 from mlbench.client import ApiClient
 from mlbench.names import THIS_MACHINE, UNASKED_BANDWIDTH
@@ -23,7 +23,7 @@ from mlbench.records import Run
 LONGEST_NAME = 40
 _OWN_BACKEND = "gloo"
 # Typer has no public name for it, and click's is not its own.
-_WRONG_CALL: type[Exception] = typer.BadParameter.__base__  # type: ignore[assignment]
+_WRONG_CALL: Any = typer.BadParameter.__base__
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
@@ -193,7 +193,7 @@ class Order:
         }
 
 
-class CodeCommand(TyperCommand):
+class CodeCommand(Command):
     """A command whose TASK may be a program, such as torchrun: what follows that is the program's.
 
     A file's arguments come after a --, as options of MLBench's may follow it. So may a program's,
@@ -209,7 +209,13 @@ class CodeCommand(TyperCommand):
         place = len(args) - len(rest)
         if task and rest and "--" not in args[:place] and _is_program(task):
             args = args if self._are_options(ctx, rest) else [*args[:place], "--", *args[place:]]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except _WRONG_CALL as error:
+            if task and hasattr(error, "possibilities"):  # it is an option that there is not
+                is_own = _is_file(task) or "image" in found
+                error.message += f"; {_where_options_go(task, error.option_name, is_own=is_own)}"
+            raise
 
     def _are_options(self, ctx: Any, rest: list[str]) -> bool:
         """Tell if MLBench's options, and nothing else, are before a --."""
@@ -220,6 +226,12 @@ class CodeCommand(TyperCommand):
         except _WRONG_CALL:
             return False
         return found.get("task") is None
+
+
+def _where_options_go(task: str, option: str, *, is_own: bool) -> str:
+    if is_own:
+        return f"write your script's own options after --: {task} -- {option}"
+    return f"write the options of {task} as --set {option.lstrip('-')}=VALUE"
 
 
 def find_program(name: str) -> str | None:

@@ -16,7 +16,6 @@ from mlbench.cli.common import (
     UsageError,
     ask_master,
     connected,
-    errors_as_exit_codes,
     find_run,
     out,
     print_json,
@@ -105,7 +104,7 @@ def publish(
 
     Any web server can serve it. To add to a site, name its own archives too: SITE/archives/*.
     """
-    with errors_as_exit_codes(), _archives(files) as archives:
+    with _archives(files) as archives:
         try:
             from mlbench.report import site  # noqa: PLC0415 - matplotlib takes a second to load
         except ImportError as error:

@@ -18,7 +18,6 @@ from mlbench.cli.common import (
     UsageError,
     connected,
     err,
-    errors_as_exit_codes,
     out,
     print_json,
     warn,
@@ -51,24 +50,23 @@ def up(
 ) -> None:
     """Start Prometheus, master, controller, exporter, workers, and Grafana if there is one."""
     home = Home.from_environ()
-    with errors_as_exit_codes():
-        if os.environ.get(names.ENV_URL):
-            warn(
-                f"${names.ENV_URL} is set: the other commands talk to the master there, "
-                "not to this stack"
-            )
-        if launch.running_supervisor(home) is not None:
-            connection = launch.wait_until_ready(home)
-            _check_same(connection, workers, port)
-            _show("already running", connection, as_json=json)
-            return
-        idle = workers or _IDLE_WORKERS
-        if detach:
-            _show("running", launch.start_detached(home, idle, port), as_json=json)
-            return
-        launch.run_in_front(
-            home, idle, port, on_ready=lambda found: _show("running", found, as_json=json)
+    if os.environ.get(names.ENV_URL):
+        warn(
+            f"${names.ENV_URL} is set: the other commands talk to the master there, "
+            "not to this stack"
         )
+    if launch.running_supervisor(home) is not None:
+        connection = launch.wait_until_ready(home)
+        _check_same(connection, workers, port)
+        _show("already running", connection, as_json=json)
+        return
+    idle = workers or _IDLE_WORKERS
+    if detach:
+        _show("running", launch.start_detached(home, idle, port), as_json=json)
+        return
+    launch.run_in_front(
+        home, idle, port, on_ready=lambda found: _show("running", found, as_json=json)
+    )
 
 
 def _check_same(connection: Connection, workers: int | None, port: int | None) -> None:
@@ -88,8 +86,7 @@ def _check_same(connection: Connection, workers: int | None, port: int | None) -
 
 def down(json: JsonOption = False) -> None:
     """Stop the local stack."""
-    with errors_as_exit_codes():
-        was_running = launch.stop(Home.from_environ())
+    was_running = launch.stop(Home.from_environ())
     if json:
         print_json({"stopped": was_running})
     else:
@@ -110,14 +107,13 @@ def demo(
         signal.signal(number, signal.default_int_handler)  # so that the stack is stopped
     home = Home.from_environ()
     was_running = launch.running_supervisor(home) is not None
-    with errors_as_exit_codes():
-        if was_running:
-            connection = launch.wait_until_ready(home)
-        else:
-            err.print("Starting Prometheus, master, controller, exporter and workers…")
-            connection = launch.start_detached(home, workers, None)
-        err.print(_pages_line(connection, err), soft_wrap=True)
-        err.print(_grafana_line(connection), soft_wrap=True)
+    if was_running:
+        connection = launch.wait_until_ready(home)
+    else:
+        err.print("Starting Prometheus, master, controller, exporter and workers…")
+        connection = launch.start_detached(home, workers, None)
+    err.print(_pages_line(connection, err), soft_wrap=True)
+    err.print(_grafana_line(connection), soft_wrap=True)
     code = 1
     try:
         with connected(connection) as client:
@@ -134,8 +130,7 @@ def demo(
     finally:
         if not was_running:
             err.print("Stopping the stack…")
-            with errors_as_exit_codes():
-                launch.stop(home)
+            launch.stop(home)
     raise typer.Exit(code)
 
 

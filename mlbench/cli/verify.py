@@ -18,7 +18,6 @@ from mlbench.cli.common import (
     UsageError,
     ask_master,
     connected,
-    errors_as_exit_codes,
     find_run,
     out,
     print_json,
@@ -71,10 +70,9 @@ def verify(
     if file.is_file():
         if restore:
             raise typer.BadParameter("needs a run; --blocks takes a file", param_hint="--restore")
-        with errors_as_exit_codes():
-            (problems, signer), restored = _check_signed(file, signers), 0
-            if blocks and not problems:
-                restored = _write_blocks(file, blocks)
+        (problems, signer), restored = _check_signed(file, signers), 0
+        if blocks and not problems:
+            restored = _write_blocks(file, blocks)
     elif blocks or signers:
         option = "--blocks" if blocks else "--signers"
         raise typer.BadParameter(f"needs a file, and {wanted} is none", param_hint=option)

@@ -253,12 +253,12 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
         (
             LIMITS,
             {"args": {"framework": "jax"}},
-            r"args.framework: jax: it is not installed here: pip i",
+            r"args.framework: jax is not installed here: pip i",
         ),
         (
             CLUSTER,
             {"args": {"framework": "jax"}},
-            "args.framework: jax: the chart names no image of it",
+            "args.framework: the chart names no image of jax: --set",
         ),
         (
             LIMITS,

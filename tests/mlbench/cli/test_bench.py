@@ -92,7 +92,7 @@ def test_a_set_is_run_in_turn_and_compared(
     other = mlbench("bench", *arguments, "--set", "steps=60", "--set", "rate=1000")
     assert other.code == 2
     assert (
-        f"name: set {name} is registered with args={{'steps': '50', 'rate': '1000'}}" in other.err
+        f"--name: set {name} is registered with args={{'steps': '50', 'rate': '1000'}}" in other.err
     )
 
 
@@ -228,16 +228,19 @@ def test_a_run_beside_a_hog_is_run_again_and_both_stay_in_the_ledger(
     ("arguments", "message"),
     [
         (("steps", "--workers", "1,99"), "99 workers want 99 cores, and this machine has "),
-        (("steps", "--workers", "1,99", "--oversubscribe"), "num_workers: at most 16"),
+        (("steps", "--workers", "1,99", "--oversubscribe"), "--workers: at most 16"),
         (
             ("steps", "--workers", "1,x"),
             "--workers 1,x: give numbers separated by",
         ),
-        (("steps", "--name", "x" * 35), f"name: at most 40 characters (not '{'x' * 35}-w2-r1')"),
-        (("steps", "--repeats=101"), "places: at most 200 entries"),
-        (("steps", "--official", "--repeats=9"), "official: at least 10 places with each number"),
-        (("steps", "--official", "--sweep=rate=1,2"), "official: a score is that of one order"),
-        (("steps", "--sweep=rate=100,fast"), "swept.rate: must be a number (not 'fast')"),
+        (("steps", "--name", "x" * 35), f"--name: at most 40 characters (not '{'x' * 35}-w2-r1')"),
+        (("steps", "--repeats=101"), "--repeats: at most 200 entries (not 202)"),
+        (("steps", "--official", "--repeats=9"), "--official: at least 10 places with each number"),
+        (("steps", "--official", "--sweep=rate=1,2"), "--official: a score is that of one order"),
+        (
+            ("steps", "--sweep=rate=100,fast"),
+            "--sweep rate=100,fast: must be a number (not 'fast')",
+        ),
         (("steps", "--sweep=cpus=1,99"), "2 workers want 198 cores, and this machine has"),
     ],
 )

@@ -114,8 +114,8 @@ def test_a_comparison_is_printed_even_if_its_file_cannot_be_written(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("4711",), "mlbench: run_id: there is no run 4711\n"),
-        (("finished", "--goal", "nonsense"), "mlbench: goal: "),
+        (("4711",), "mlbench: there is no run 4711\n"),
+        (("finished", "--goal", "nonsense"), "mlbench: --goal: "),
         (("finished", "-o", "report.pdf"), "mlbench: -o report.pdf: its name must end with one of"),
     ],
 )

@@ -38,8 +38,8 @@ def test_a_log_is_printed_as_it_was_written(
     assert (done.code, len(done.out.splitlines())) == (0, 2)
     assert done.out == client.get_logs(finished.id, rank=1).result().value.text
     for arguments, message in (
-        (("--rank", "2"), "mlbench: rank: run"),
-        (("--attempt", "2"), "mlbench: attempt: run"),
+        (("--rank", "2"), "mlbench: --rank: run"),
+        (("--attempt", "2"), "mlbench: --attempt: run"),
         (("--stream", "metrics"), "Invalid value for '--stream'"),
     ):
         refused = mlbench("logs", "finished", *arguments)

@@ -99,6 +99,20 @@ def test_what_follows_a_program_is_none_of_mlbenchs_options(
     assert found == wanted
 
 
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (["./a.py", "--rate", "3"], "write your script's own options after --: ./a.py -- --rate"),
+        (["--image=b", "nowhere", "--rate"], "options after --: nowhere -- --rate"),
+        (["digits", "--rate=3"], "write the options of digits as --set rate=VALUE"),
+    ],
+)
+def test_an_option_that_there_is_not_may_be_meant_for_the_code(words: list[str], cure: str) -> None:
+    command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    with pytest.raises(Exception, match=f"No such option: --rate; .*{re.escape(cure)}"):
+        command.make_context("run", words)
+
+
 def test_another_script_is_run_itself(folder: Path) -> None:
     (folder / "bin").mkdir()
     script = folder / "bin" / "train"

@@ -124,7 +124,7 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     deleted = mlbench("delete", run_id)
     assert (deleted.code, deleted.out) == (0, f"run {run_id} (detached) is deleted\n")
     gone = mlbench("delete", run_id)
-    assert (gone.code, gone.err) == (2, f"mlbench: run_id: there is no run {run_id}\n")
+    assert (gone.code, gone.err) == (2, f"mlbench: there is no run {run_id}\n")
 
     # One that is active is stopped first.
     ordered = mlbench("run", "steps", "--name", "Not for long", *_ENDLESS, "--detach", "--json")
@@ -140,9 +140,9 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     [
         (("steps", "--set", "rate"), "--set rate: it must be KEY=VALUE, e.g. epochs=3"),
         (("7", "--name", "7"), "--name 7: a number would be taken for the id of a run"),
-        (("steps", "--workers", "99"), "num_workers: at most 16"),
-        (("steps", "--bandwidth", "0.01"), "max_bandwidth: "),
-        (("steps", "--latency", "60s"), "latency_ms: "),
+        (("steps", "--workers", "99"), "--workers: at most 16"),
+        (("steps", "--bandwidth", "0.01"), "--bandwidth: "),
+        (("steps", "--latency", "60s"), "--latency, in ms: at most 10000"),
     ],
 )
 def test_a_wrong_order_is_refused(

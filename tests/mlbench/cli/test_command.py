@@ -1,0 +1,43 @@
+"""Refusals of the API in the words of the call."""
+
+import pytest
+import typer
+
+from mlbench.cli import app
+from mlbench.cli.command import in_words_of_call
+
+_RUN = ["digits", "--set", "learning-rate=0", "--set", "framework=jax"]
+_BENCH = ["digits", "--sweep", "exchang=a,b", "--sweep", "bandwidth=5,10"]
+
+
+@pytest.mark.parametrize(
+    ("call", "refusal", "shown"),
+    [
+        (["run", *_RUN], "num_cpus: whole cores only", "--cpus: whole cores only"),
+        (["run", *_RUN], "backend: digits runs with gloo", "--backend: digits runs with gloo"),
+        (["run", *_RUN], "latency_ms: at most 10000", "--latency, in ms: at most 10000"),
+        (["run", *_RUN], "latency_ms: no sch_netem", "--latency: no sch_netem"),
+        (["run", *_RUN], "args.framework: jax is", "--set framework=jax: jax is"),
+        (["run", *_RUN], "args.learning_rate: must be", "--set learning-rate=0: must be"),
+        (["run", *_RUN], "args.epochs: must be", "--set epochs=: must be"),
+        (["run", *_RUN], "args.goal: light_target says 90", "--set goal=: --light says 90"),
+        (["run", *_RUN], "backend: say gpu_enabled=true", "--backend: say --gpu"),
+        (["run", *_RUN], "name: a; num_workers: b", "--name: a; --workers: b"),
+        (["run", *_RUN], "custom_image_command: it must", "it must"),
+        (["run", *_RUN], "run 5 (name: a) is active", "run 5 (name: a) is active"),
+        (["bench", *_BENCH], "swept.exchang: is no option", "--sweep exchang=a,b: is no option"),
+        (
+            ["bench", *_BENCH],
+            "swept.bandwidth: max_bandwidth is given for all runs",
+            "--sweep bandwidth=5,10: --bandwidth is given for all runs",
+        ),
+        (["bench", *_BENCH], "until_percent: less than 100", "--until, in %: less than 100"),
+        (["status", "9999"], "run_id: there is no run 9999", "there is no run 9999"),
+        (["logs", "7"], "rank: run 7 has", "--rank: run 7 has"),
+        (["compare", "7"], "runs: at most 200; goal: a", "at most 200; --goal: a"),
+    ],
+)
+def test_a_refusal_names_what_was_typed(call: list[str], refusal: str, shown: str) -> None:
+    command = typer.main.get_command(app).commands[call[0]]  # type: ignore[attr-defined]
+    context = command.make_context(call[0], call[1:])
+    assert in_words_of_call(refusal, context) == shown
