@@ -24,33 +24,37 @@ LONGEST_NAME = 40
 _OWN_BACKEND = "gloo"
 # Typer has no public name for it, and click's is not its own.
 _WRONG_CALL: Any = typer.BadParameter.__base__
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_DURATIONS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_BANDWIDTHS = {"": 1, "kbit": 0.001, "Mbit": 1, "Gbit": 1000}
 
 
 def read_duration(text: str) -> float:
     """Return the seconds of ``90``, ``90s``, ``15m`` or ``2h``; raise BadParameter for others."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
-    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
-    if not seconds:
-        raise typer.BadParameter(f"{text!r} is not a duration: write 3600, 90s, 15m or 2h")
-    return seconds
+    return _read(text, _DURATIONS, "is not a duration: write 3600, 90s, 15m or 2h")
 
 
 def read_milliseconds(text: str) -> float:
     """Return the milliseconds of ``5ms``, ``0.1s`` or ``5``; raise BadParameter for others."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|)", text)
-    milliseconds = float(found[1]) * (1000 if found[2] == "s" else 1) if found else 0.0
-    if not milliseconds:
-        raise typer.BadParameter(f"{text!r} is no latency: write 5ms")
-    return milliseconds
+    return _read(text, {"": 1, "ms": 1, "s": 1000}, "is no latency: write 5ms")
 
 
 def read_percent(text: str) -> float:
     """Return the number of ``5%`` or ``5``; raise BadParameter for others."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)%?", text)
-    if not found or not float(found[1]):
-        raise typer.BadParameter(f"{text!r} is no share: write 5%")
-    return float(found[1])
+    return _read(text, {"": 1, "%": 1}, "is no share: write 5%")
+
+
+def read_bandwidth(text: str) -> float:
+    """Return the Mbit/s of ``20``, ``20Mbit``, ``20Mbit/s`` or ``2Gbit``; raise BadParameter."""
+    return _read(text.removesuffix("/s"), _BANDWIDTHS, "is no bandwidth: write 20Mbit or 2Gbit")
+
+
+def _read(text: str, units: Mapping[str, float], problem: str) -> float:
+    """Return how many of the first unit a text says; more than 0, or else raise BadParameter."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z%]*)", text)
+    number = float(found[1]) * units.get(found[2], 0) if found else 0.0
+    if not number:
+        raise typer.BadParameter(f"{text!r} {problem}")
+    return number
 
 
 def refuse_unasked(mbit: float | None) -> float | None:
@@ -87,10 +91,10 @@ CpusOption = Annotated[
 BandwidthOption = Annotated[
     float | None,
     typer.Option(
-        min=0.001,
-        metavar="MBIT",
+        parser=read_bandwidth,
+        metavar="RATE",
         callback=refuse_unasked,
-        help="What each worker may send, in Mbit/s; two packets (3 kB) pass at once.",
+        help="What each worker may send, e.g. 20Mbit; two packets (3 kB) pass at once.",
     ),
 ]
 LatencyOption = Annotated[

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from mlbench.cli.common import UsageError
+from mlbench.cli.order import read_bandwidth
 from mlbench.names import NETWORK_UNITS
 from mlbench.records import Planned
 
@@ -20,6 +21,8 @@ def read_sweeps(sweeps: Sequence[str] | None, *, is_own_code: bool = False) -> V
     for sweep in sweeps or ():
         key, _, listed = sweep.partition("=")
         values = listed.split(",")
+        if key == "bandwidth":
+            values = [_in_mbit(value) for value in values]
         if not key or not all(values):
             raise UsageError(f"--sweep {sweep}: it must be KEY=V1,V2, e.g. bandwidth=20,100")
         if key in found:
@@ -42,6 +45,15 @@ def read_cores(sweeps: Values) -> list[float]:
         return [float(one) for one in cores]
     except ValueError:
         raise UsageError(f"--sweep cpus={','.join(cores)}: give numbers of cores") from None
+
+
+def _in_mbit(bandwidth: str) -> str:
+    """Return a bandwidth as the API takes it."""
+    try:
+        float(bandwidth)
+    except ValueError:
+        return bandwidth if bandwidth in ("", "none") else f"{read_bandwidth(bandwidth):g}"
+    return bandwidth
 
 
 def plan_places(

@@ -15,6 +15,7 @@ from mlbench.cli.order import (
     LONGEST_NAME,
     Order,
     make_name,
+    read_bandwidth,
     read_code,
     read_duration,
     read_settings,
@@ -170,6 +171,14 @@ def test_a_duration_has_a_unit_or_is_in_seconds() -> None:
     for text in ("", "h", "5x", "-5", "0", "0h", "1h30m", "٣"):
         with pytest.raises(typer.BadParameter, match="is not a duration: write 3600, 90s, 15m or"):
             read_duration(text)
+
+
+def test_a_bandwidth_has_a_unit_or_is_in_mbit() -> None:
+    read = {text: read_bandwidth(text) for text in ("20", "0.5Mbit", "20Mbit/s", "2Gbit", "64kbit")}
+    assert [*read.values()] == [20.0, 0.5, 20.0, 2000.0, 0.064]
+    for text in ("", "0", "-3", "20mb", "20MB/s", "fast", "20 Mbit", "/s"):
+        with pytest.raises(typer.BadParameter, match=r"is no bandwidth: write 20Mbit or 2Gbit"):
+            read_bandwidth(text)
 
 
 # --- names ---

@@ -1,6 +1,7 @@
 """``--sweep``: its form, and the order of a sweep's runs."""
 
 import pytest
+import typer
 
 from mlbench.cli.common import UsageError
 from mlbench.cli.sweep import plan_places, read_cores, read_sweeps
@@ -13,6 +14,13 @@ def test_values_keep_their_order_and_spelling() -> None:
     assert [*found] == ["exchange", "bandwidth"]
     assert read_cores(read_sweeps(["cpus=1,0.5"])) == [1.0, 0.5]
     assert read_sweeps(None) == {}
+
+
+def test_a_bandwidth_is_swept_in_mbit() -> None:
+    values = read_sweeps(["bandwidth=none,20,0.5Mbit,40Mbit/s,2Gbit"])["bandwidth"]
+    assert values == ["none", "20", "0.5", "40", "2000"]
+    with pytest.raises(typer.BadParameter, match="'20MB' is no bandwidth"):
+        read_sweeps(["bandwidth=20MB"])
 
 
 @pytest.mark.parametrize(
