@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mlbench.cli.common import JsonOption, UsageError, connected, find_run, out, print_json
+from mlbench.cli.common import JsonOption, UsageError, connected, find_run, out, print_json, warn
 from mlbench.cli.order import read_duration
 from mlbench.client import ApiClient
 from mlbench.distribution import how_to_install
@@ -69,6 +69,9 @@ def compare(
         check_files(files)
         ids = [find_run(client, run).id for run in wanted]
         found = client.compare(ids, goal=goal, after_seconds=after, price=price).result().value
+        target = found.results[0].target
+        if goal and target and all(result.best_value is None for result in found.results):
+            warn(f"--goal: no run here has recorded {target.metric}")
         write_and_show(client, found, files, as_json=json)
 
 

@@ -24,6 +24,9 @@ from mlbench.cli.common import (
     wait_until_sealed,
     warn,
 )
+from mlbench.discovery import find_connection
+from mlbench.errors import NotConnectedError
+from mlbench.records import Verification
 from mlbench.stack.services import find_prometheus
 
 WantedArgument = Annotated[
@@ -77,10 +80,7 @@ def verify(
         option = "--blocks" if blocks else "--signers"
         raise typer.BadParameter(f"needs a file, and {wanted} is none", param_hint=option)
     else:
-        with connected() as client:
-            run = find_run(client, wanted)
-            wait_until_sealed(client, run)
-            found = client.verify_run(run.id, restore=restore).result().value
+        found = _verify_run(wanted, restore=restore)
         problems, restored, added = list(found.problems), found.restored, found.added
     if json:
         told = {"problems": problems, "restored": restored}
@@ -98,6 +98,21 @@ def verify(
         out.print("not verified" if problems else "verified: nothing is missing or damaged")
     if problems:
         raise typer.Exit(FAILED)
+
+
+def _verify_run(wanted: str, *, restore: bool) -> Verification:
+    """Have the master verify a run, which is not the name of a file that is there."""
+    try:
+        connection = find_connection()
+    except NotConnectedError as error:
+        raise UsageError(f"there is no file {wanted!r}, and for a run {error}") from None
+    with connected(connection) as client:
+        try:
+            run = find_run(client, wanted)
+        except UsageError:
+            raise UsageError(f"there is neither a run nor a file {wanted!r}") from None
+        wait_until_sealed(client, run)
+        return client.verify_run(run.id, restore=restore).result().value
 
 
 def _check_signed(file: Path, signers: Path | None) -> tuple[list[str], str]:

@@ -102,6 +102,12 @@ def test_runs_are_compared_by_id_and_name(mlbench: Mlbench, finished: Run) -> No
     assert result["cost"]["total"] == pytest.approx(0.5 * result["cost"]["worker_seconds"])
 
 
+def test_a_goal_that_no_run_can_reach_is_told(mlbench: Mlbench, finished: Run) -> None:
+    done = mlbench("compare", "finished", "--goal", "foo>=3")
+    assert (done.code, done.err) == (0, "--goal: no run here has recorded foo\n")
+    assert mlbench("compare", "finished", "--goal", "train_loss<=1e-9").err == ""
+
+
 def test_a_comparison_is_printed_even_if_its_file_cannot_be_written(
     mlbench: Mlbench, finished: Run
 ) -> None:
