@@ -448,7 +448,7 @@ def _check_framework(framework: str, limits: Limits) -> None:
         raise BadFieldError("args.framework", problem)
 
 
-def _check_device(order: RunOrder, limits: Limits) -> None:
+def _check_device(order: RunRequest, limits: Limits) -> None:
     # In a cluster, a worker has GPUs only where the order asks for them.
     has_gpu = limits.gpus and (order.gpu_enabled or limits.pool == "local")
     if order.all_args.get("device") == "cuda" and not has_gpu:
