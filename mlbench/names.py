@@ -73,9 +73,6 @@ Phase = Literal[
 ]
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 
-# --- What limits the network, as it is swept, and in which units. ---
-NETWORK_UNITS: Final = {"bandwidth": "Mbit/s", "latency": "ms", "loss": "%"}
-
 # --- Recorded series: exact, every value with its own time. ---
 RUN_METRIC: Final = "mlbench_run_metric"  # {run_id, metric, rank}
 RUN_ADDED: Final = "mlbench_run_added"  # the same: what was posted after the run's end

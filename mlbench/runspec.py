@@ -24,7 +24,9 @@ class Option:
     """What is to be said of an option beside its name, type and default."""
 
     help: str
-    """A sentence."""
+    """A sentence, without its full stop and its unit."""
+    example: str = ""
+    """A value of the command line, with its unit."""
     label: str = ""
     """The same in a word or two, for a form; empty: it is in none."""
     flag: str = ""
@@ -43,6 +45,21 @@ class Option:
     """How it is shown that it was not given."""
     kind: type = str
     """The type of its values; ``options_of`` fills it in."""
+
+    @property
+    def sentence(self) -> str:
+        """What it is, and in which unit."""
+        return f"{self.help}{f', in {self.unit}' if self.unit else ''}."
+
+    @property
+    def sentence_with_example(self) -> str:
+        """The same for the command line, which takes several units."""
+        return f"{self.help}{f', e.g. {self.example}' if self.example else ''}."
+
+    @property
+    def parameter(self) -> str:
+        """The name of the command's parameter."""
+        return self.flag.removeprefix("--")
 
     @property
     def is_number(self) -> bool:
@@ -80,7 +97,7 @@ class Option:
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
         """Describe the option in the OpenAPI document."""
         bounds = {_IN_SCHEMAS[name]: bound for name, bound in self.bounds.items()}
-        return {**handler(schema), **bounds, "description": self.help}
+        return {**handler(schema), **bounds, "description": self.sentence}
 
 
 @dataclass(frozen=True)
@@ -90,7 +107,8 @@ class Network:
     max_bandwidth: Annotated[
         float | None,
         Option(
-            "What each worker may send, in Mbit/s; two packets (3 kB) pass at once.",
+            "What each worker may send, but for two packets (3 kB) that pass at once",
+            example="20Mbit",
             label="Bandwidth (Mbit/s)",
             flag="--bandwidth",
             unit="Mbit/s",
@@ -103,7 +121,8 @@ class Network:
     latency_ms: Annotated[
         float | None,
         Option(
-            "Extra latency of what each worker sends, in ms.",
+            "Extra latency of what each worker sends",
+            example="5ms",
             label="Latency (ms)",
             flag="--latency",
             unit="ms",
@@ -116,7 +135,8 @@ class Network:
     loss_percent: Annotated[
         float | None,
         Option(
-            "Packet loss of what each worker sends, in percent.",
+            "Packet loss of what each worker sends",
+            example="1%",
             label="Loss (%)",
             flag="--loss",
             unit="%",
@@ -135,7 +155,8 @@ class Resources(Network):
     num_cpus: Annotated[
         float | None,
         Option(
-            "Cores of each worker; by default its share of them.",
+            "Cores of each worker, in a cluster also fractions; by default its share",
+            example="2",
             label="CPUs per worker",
             flag="--cpus",
             above=0,
@@ -144,7 +165,7 @@ class Resources(Network):
         ),
     ] = None
     gpu_enabled: Annotated[
-        bool, Option("Train on GPUs; own code gets it as --gpu.", label="GPU", flag="--gpu")
+        bool, Option("Train on GPUs; own code gets it as --gpu", label="GPU", flag="--gpu")
     ] = False
 
 
@@ -153,7 +174,7 @@ class WorkerSpec(Resources):
     """What a run asks of each worker."""
 
     image: Annotated[
-        str, Option("The image that has the run's command; empty for the pool's own.")
+        str, Option("The image that has the run's command; empty for the pool's own")
     ] = ""
 
 
@@ -161,25 +182,27 @@ class WorkerSpec(Resources):
 class CommonSpec(Resources):
     """What to run and how: what all runs of a set share."""
 
-    benchmark: Annotated[str | None, Option("An official task.")] = None
+    benchmark: Annotated[str | None, Option("An official task")] = None
     args: Annotated[
-        Mapping[str, str], Option('Options of the official task, such as `{"epochs": "3"}`.')
+        Mapping[str, str], Option('Options of the official task, such as `{"epochs": "3"}`')
     ] = field(default_factory=dict)
     working_dir: Annotated[
         str | None,
-        Option("The folder, on the workers, that the command starts in; by default their own."),
+        Option("The folder, on the workers, that the command starts in; by default their own"),
     ] = None
     backend: Annotated[
         str | None,
-        Option("What the workers communicate with.", label="Backend", flag="--backend"),
+        Option(
+            "What the workers communicate with", label="Backend", flag="--backend", example="gloo"
+        ),
     ] = None
     run_all_nodes: Annotated[
-        bool, Option("With a custom backend: whether all ranks run the command, or rank 0 alone.")
+        bool, Option("With a custom backend: whether all ranks run the command, or rank 0 alone")
     ] = False
     light_target: Annotated[
         bool,
         Option(
-            "Aim for the easier goal; own code gets it as --light.",
+            "Aim for the easier goal; own code gets it as --light",
             label="Light target",
             flag="--light",
         ),
@@ -187,8 +210,9 @@ class CommonSpec(Resources):
     deadline_seconds: Annotated[
         float | None,
         Option(
-            "When training ends, in seconds after the start of the run.",
+            "End training this long after the start of the run",
             label="Deadline (seconds)",
+            example="90s, 15m or 2h",
             flag="--deadline",
             unit="s",
             above=0,
@@ -197,7 +221,7 @@ class CommonSpec(Resources):
     max_restarts: Annotated[
         int,
         Option(
-            "How often to start again after a failure.",
+            "How often to start again after a failure",
             label="Restarts",
             flag="--restarts",
             least=0,
@@ -207,7 +231,7 @@ class CommonSpec(Resources):
 
 
 Workers = Annotated[
-    int, Option("Worker pods, one rank each.", label="Workers", flag="--workers", least=1)
+    int, Option("Worker pods, one rank each", label="Workers", flag="--workers", least=1)
 ]
 
 
@@ -219,7 +243,7 @@ class Repeat:
     seed: Annotated[
         int | None,
         Option(
-            "Seed of what is random; own code finds it as $MLBENCH_SEED.",
+            "Seed of what is random; own code finds it as $MLBENCH_SEED",
             label="Seed",
             flag="--seed",
             least=0,
@@ -271,6 +295,9 @@ def _options_of(spec: Any) -> Mapping[str, Option]:
 
 IMPAIRMENTS = tuple(name for name in options_of(Network) if name != "max_bandwidth")
 """What is done to packets by netem, which not every kernel has."""
+
+NETWORK_UNITS = {option.sweep: option.unit for option in options_of(Network).values()}
+"""The units of what is swept of a network, by key."""
 
 SWEPT: Mapping[str, tuple[str, Option]] = {
     option.sweep: (name, option) for name, option in options_of(RunSpec).items() if option.sweep

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from statistics import mean
 from typing import Annotated
 
@@ -15,17 +16,24 @@ from mlbench.cli import order as orders
 from mlbench.cli.common import FAILED, INTERRUPTED, JsonOption, UsageError, connected, err
 from mlbench.cli.compare import OutputsOption, check_files, write_and_show
 from mlbench.cli.live import follow
+from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
 from mlbench.cli.sweep import plan_places, read_cores, read_sweeps
 from mlbench.client import ApiClient
 from mlbench.records import Benchmark, Info, Run, RunSet, SetPlace
 from mlbench.report import figures
 from mlbench.results import FEWEST_LOOKED_AT
+from mlbench.runspec import CommonSpec
 
 _REPEATS = 5
 _OFFICIAL_REPEATS = 10
 _MOST_REPEATS = 20  # with --until
 
 
+@takes(
+    CommonSpec,
+    num_cpus="Cores of each worker; by default the same for all runs of the set, as many as the "
+    "largest number of workers leaves to each.",
+)
 def bench(
     task: orders.TaskArgument,
     arguments: orders.ArgumentsArgument = None,
@@ -42,7 +50,7 @@ def bench(
     until: Annotated[
         float | None,
         typer.Option(
-            parser=orders.read_percent,
+            parser=partial(read_quantity, option=PERCENT),
             metavar="PERCENT",
             help="From five repeats on, stop once every mean is known to within so much, e.g. 5%.",
         ),
@@ -55,22 +63,12 @@ def bench(
     ] = False,
     name: Annotated[
         str | None,
-        typer.Option(help="Name of the set; with that of an interrupted set, it goes on."),
+        typer.Option(help="Name of the set; an existing name resumes that set."),
     ] = None,
-    cpus: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001,
-            help="Cores of each worker; by default the same for all runs of the set, as many as "
-            "the largest number of workers leaves to each.",
-        ),
-    ] = None,
+    spec: CommonSpec = FILLED_IN,
     oversubscribe: Annotated[
         bool, typer.Option("--oversubscribe", help="Let workers share cores; the report says so.")
     ] = False,
-    bandwidth: orders.BandwidthOption = None,
-    latency: orders.LatencyOption = None,
-    loss: orders.LossOption = None,
     sweep: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,13 +80,8 @@ def bench(
     settings: orders.SettingsOption = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Seed of the first repeat; each other one has the next."),
+        typer.Option(min=0, help="Seed of the first repeat; each further repeat adds 1."),
     ] = None,
-    light: orders.LightOption = False,
-    backend: orders.BackendOption = None,
-    gpu: orders.GpuOption = False,
-    restarts: orders.RestartsOption = 0,
-    deadline: orders.DeadlineOption = None,
     image: orders.ImageOption = None,
     queue: orders.QueueOption = False,
     output: OutputsOption = None,
@@ -110,25 +103,14 @@ def bench(
         sweeps = read_sweeps(sweep, is_own_code=bool(code.command))
         cores = [
             share_cores(info, max(counts), each, oversubscribe=oversubscribe)
-            for each in (read_cores(sweeps) if "cpus" in sweeps else [cpus])
+            for each in (read_cores(sweeps) if "cpus" in sweeps else [spec.num_cpus])
         ]
-        order = replace(
-            code,
-            args=orders.read_settings(code, settings),
-            num_cpus=cpus if "cpus" in sweeps else cores[0],
-            max_bandwidth=bandwidth,
-            latency_ms=latency,
-            loss_percent=loss,
-            backend=backend or code.backend,
-            gpu_enabled=gpu,
-            light_target=light,
-            max_restarts=restarts,
-            deadline_seconds=deadline,
-        )
+        spec = replace(spec, num_cpus=spec.num_cpus if "cpus" in sweeps else cores[0])
+        order = code.ordered_with(spec, settings)
         runs = repeats or _usual_repeats(official=official, until=until)
         if until is not None and runs <= FEWEST_LOOKED_AT:
             raise UsageError(f"--until: may stop after {FEWEST_LOOKED_AT} repeats: order more")
-        benchmark = benchmarks.get(code.benchmark)
+        benchmark = benchmarks.get(code.benchmark or "")
         seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(runs)]
         places = plan_places(counts, seeds, sweeps)
         room = len(f"-w{max(counts)}-c{len(places)}-r{runs}")
@@ -138,7 +120,7 @@ def bench(
             places,
             official=official,
             until_percent=until,
-            **order.fields(),
+            **order,
         )
         found = registered.result().value
         if not json:

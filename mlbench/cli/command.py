@@ -9,18 +9,11 @@ from typer.core import TyperCommand, TyperOption
 
 from mlbench.cli.common import WRONG_CALL, err
 from mlbench.errors import ApiError, MLBenchError
+from mlbench.runspec import RunSpec, options_of
 
 # The parameter of commands that becomes a field of the API, where it has another name there.
 _PARAMETERS = {
-    "num_workers": "workers",
-    "num_cpus": "cpus",
-    "max_bandwidth": "bandwidth",
-    "latency_ms": "latency",
-    "loss_percent": "loss",
-    "gpu_enabled": "gpu",
-    "light_target": "light",
-    "max_restarts": "restarts",
-    "deadline_seconds": "deadline",
+    **{name: option.parameter for name, option in options_of(RunSpec).items() if option.flag},
     "until_percent": "until",
     "custom_image_name": "image",
     "custom_image_command": "task",
@@ -31,9 +24,6 @@ _PARAMETERS = {
     "runs": "wanted",
     "body": "files",
 }
-# Of a bound, by the end of a field's name, which options have not.
-_UNITS = {"ms": ", in ms", "percent": ", in %", "seconds": ", in seconds"}
-_BOUNDS = ("at most ", "at least ", "less than ", "more than ")
 # What is wrong begins with its field. Further on, only what is no English word is one.
 _FIELD = re.compile(r"(?P<before>^|; )(?P<name>[a-z_]+)(\.(?P<key>[\w-]+))?: ")
 _MENTIONED = re.compile(
@@ -72,9 +62,7 @@ def in_words_of_call(message: str, ctx: typer.Context) -> str:
         if _PARAMETERS.get(field, field) in arguments:
             return found["before"]
         option = option_of(field, found["key"])
-        is_bound = message.startswith(_BOUNDS, found.end())
-        unit = _UNITS.get(field.rpartition("_")[2], "") if is_bound else ""
-        return f"{found['before']}{option}{unit}: " if option else found[0]
+        return f"{found['before']}{option}: " if option else found[0]
 
     def mention(found: re.Match[str]) -> str:
         return option_of(found["name"] or found["of"], found["key"]) or found[0]

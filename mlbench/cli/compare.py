@@ -1,6 +1,7 @@
 """``mlbench compare``: any runs beside each other; and how a comparison is printed and written."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mlbench.cli.common import JsonOption, UsageError, connected, find_run, out, print_json, warn
-from mlbench.cli.order import read_duration
+from mlbench.cli.spec import DURATION, read_quantity
 from mlbench.client import ApiClient
 from mlbench.distribution import how_to_install
 from mlbench.report import formats, tables
@@ -51,14 +52,14 @@ def compare(
     after: Annotated[
         float | None,
         typer.Option(
-            parser=read_duration,
+            parser=partial(read_quantity, option=DURATION),
             metavar="TIME",
             help="Time of `accuracy after time`, e.g. 10m; the deadline or 2h by default.",
         ),
     ] = None,
     price: Annotated[
         float | None,
-        typer.Option(min=0.0, help="What a worker costs for a second, for the price of each run."),
+        typer.Option(min=0.0, help="Price of a worker-second."),
     ] = None,
     output: OutputsOption = None,
     json: JsonOption = False,

@@ -1,4 +1,4 @@
-"""The common options of ``run`` and ``bench``, and the order that they become."""
+"""What ``run`` and ``bench`` run: TASK and its arguments, and the order that they become."""
 
 import os
 import re
@@ -6,8 +6,8 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,56 +15,14 @@ import typer
 
 from mlbench.cli.command import Command
 from mlbench.cli.common import UsageError
-from mlbench.client import ApiClient
 from mlbench.names import THIS_MACHINE, UNASKED_BANDWIDTH
-from mlbench.records import Run
+from mlbench.runspec import CommonSpec, part
 
 # Kubernetes takes this many characters, and so do the names that sets give to their runs.
 LONGEST_NAME = 40
 _OWN_BACKEND = "gloo"
 # Typer has no public name for it, and click's is not its own.
 _WRONG_CALL: Any = typer.BadParameter.__base__
-_DURATIONS = {"": 1, "s": 1, "m": 60, "h": 3600}
-_BANDWIDTHS = {"": 1, "kbit": 0.001, "Mbit": 1, "Gbit": 1000}
-
-
-def read_duration(text: str) -> float:
-    """Return the seconds of ``90``, ``90s``, ``15m`` or ``2h``; raise BadParameter for others."""
-    return _read(text, _DURATIONS, "is not a duration: write 3600, 90s, 15m or 2h")
-
-
-def read_milliseconds(text: str) -> float:
-    """Return the milliseconds of ``5ms``, ``0.1s`` or ``5``; raise BadParameter for others."""
-    return _read(text, {"": 1, "ms": 1, "s": 1000}, "is no latency: write 5ms")
-
-
-def read_percent(text: str) -> float:
-    """Return the number of ``5%`` or ``5``; raise BadParameter for others."""
-    return _read(text, {"": 1, "%": 1}, "is no share: write 5%")
-
-
-def read_bandwidth(text: str) -> float:
-    """Return the Mbit/s of ``20``, ``20Mbit``, ``20Mbit/s`` or ``2Gbit``; raise BadParameter."""
-    return _read(text.removesuffix("/s"), _BANDWIDTHS, "is no bandwidth: write 20Mbit or 2Gbit")
-
-
-def _read(text: str, units: Mapping[str, float], problem: str) -> float:
-    """Return how many of the first unit a text says; more than 0, or else raise BadParameter."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z%]*)", text)
-    number = float(found[1]) * units.get(found[2], 0) if found else 0.0
-    if not number:
-        raise typer.BadParameter(f"{text!r} {problem}")
-    return number
-
-
-def refuse_unasked(mbit: float | None) -> float | None:
-    """Return a bandwidth; raise BadParameter for the one that clients send unasked."""
-    if mbit == UNASKED_BANDWIDTH:
-        raise typer.BadParameter(
-            f"{mbit:g} is what clients send where nothing is asked for, so it limits nothing: "
-            f"write {mbit - 1:g}"
-        )
-    return mbit
 
 
 TaskArgument = Annotated[
@@ -84,57 +42,12 @@ ArgumentsArgument = Annotated[
         "{rank}, {hosts}, {run_id} and {backend} are filled in.",
     ),
 ]
-CpusOption = Annotated[
-    float | None,
-    typer.Option(min=0.001, help="Cores of each worker, e.g. 2; in a cluster also 0.5."),
-]
-BandwidthOption = Annotated[
-    float | None,
-    typer.Option(
-        parser=read_bandwidth,
-        metavar="RATE",
-        callback=refuse_unasked,
-        help="What each worker may send, e.g. 20Mbit; two packets (3 kB) pass at once.",
-    ),
-]
-LatencyOption = Annotated[
-    float | None,
-    typer.Option(
-        parser=read_milliseconds,
-        metavar="TIME",
-        help="By how much more all that a worker sends is late, e.g. 5ms.",
-    ),
-]
-LossOption = Annotated[
-    float | None,
-    typer.Option(
-        parser=read_percent, metavar="PERCENT", help="What is lost of all that is sent, e.g. 1%."
-    ),
-]
 SettingsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
         help="Option of a benchmark, e.g. epochs=3; can be given several times.",
-    ),
-]
-LightOption = Annotated[
-    bool, typer.Option("--light", help="Aim for the easier goal; own code gets it as --light.")
-]
-BackendOption = Annotated[
-    str | None, typer.Option(help="What the workers communicate with, e.g. gloo.")
-]
-GpuOption = Annotated[bool, typer.Option("--gpu", help="Train on GPUs; own code gets it as --gpu.")]
-RestartsOption = Annotated[
-    int, typer.Option(min=0, help="How often to start again after a failure.")
-]
-DeadlineOption = Annotated[
-    float | None,
-    typer.Option(
-        parser=read_duration,
-        metavar="TIME",
-        help="End training this long after its start, e.g. 90s, 15m, 2h.",
     ),
 ]
 ImageOption = Annotated[
@@ -149,51 +62,34 @@ QueueOption = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
-    """What to run and how, as the fields of a run; without name, number of workers and seed."""
+class Code:
+    """What TASK and ARGUMENTS name."""
 
     title: str
     """What the name of a run begins with by default."""
-    benchmark: str = ""
-    image: str = ""
-    command: str = ""
+    benchmark: str | None = None
+    image: str | None = None
+    command: str | None = None
     working_dir: str | None = None
-    args: Mapping[str, str] = field(default_factory=dict)
-    num_cpus: float | None = None
-    max_bandwidth: float | None = None
-    latency_ms: float | None = None
-    loss_percent: float | None = None
     backend: str | None = None
     """None for that of the benchmark."""
-    gpu_enabled: bool = False
-    light_target: bool = False
-    max_restarts: int = 0
-    deadline_seconds: float | None = None
 
-    def place(
-        self, client: ApiClient, name: str, num_workers: int, seed: int | None, *, queue: bool
-    ) -> Run:
-        """Create the run, and return it."""
-        placed = client.create_run(name, num_workers, seed=seed, queue=queue, **self.fields())
-        return placed.result().value
+    def ordered_with(self, spec: CommonSpec, settings: Sequence[str] | None) -> dict[str, Any]:
+        """Return the arguments of ``create_run`` and ``create_set`` that say what to run and how.
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of an order as clients give them; None for those that are not set."""
-        return {
-            "num_cpus": self.num_cpus,
-            "max_bandwidth": self.max_bandwidth,
-            "latency_ms": self.latency_ms,
-            "loss_percent": self.loss_percent,
-            "custom_image_name": self.image or None,
-            "custom_image_command": self.command or None,
-            "backend": self.backend,
-            "gpu_enabled": self.gpu_enabled,
-            "light_target": self.light_target,
-            "benchmark": self.benchmark or None,
-            "working_dir": self.working_dir,
-            "args": self.args,
-            "max_restarts": self.max_restarts,
-            "deadline_seconds": self.deadline_seconds,
+        Raises:
+            UsageError: ``settings``, of --set, have another form, or are for one's own code.
+        """
+        if spec.max_bandwidth == UNASKED_BANDWIDTH:
+            raise UsageError(
+                f"--bandwidth: {UNASKED_BANDWIDTH} is what clients send where nothing is asked "
+                f"for, so it limits nothing: write {UNASKED_BANDWIDTH - 1}"
+            )
+        named = {name: value for name, value in vars(self).items() if name in vars(spec) and value}
+        own = {"custom_image_name": self.image, "custom_image_command": self.command}
+        backend = spec.backend or self.backend
+        return {**vars(part(CommonSpec, spec)), **named, **own, "backend": backend} | {
+            "args": read_settings(self, settings)
         }
 
 
@@ -259,8 +155,8 @@ def read_code(
     benchmarks: Collection[str],
     *,
     local: bool,
-) -> Order:
-    """Return an order of what TASK and ARGUMENTS name, and of nothing else.
+) -> Code:
+    """Return what TASK and ARGUMENTS name.
 
     On a ``local`` stack, the command of an image starts where the user is, as a file does.
 
@@ -270,7 +166,7 @@ def read_code(
     """
     if image is not None:
         command = shlex.join([task, *arguments])
-        return Order(
+        return Code(
             title=Path(task).stem,
             image=image,
             command=command,
@@ -292,15 +188,15 @@ def read_code(
             f"there is neither a benchmark nor a file {task!r} here; "
             f"the benchmarks are {', '.join(benchmarks)}"
         )
-    return Order(title=task, benchmark=task)
+    return Code(title=task, benchmark=task)
 
 
-def read_settings(order: Order, settings: Sequence[str] | None) -> dict[str, str]:
+def read_settings(code: Code, settings: Sequence[str] | None) -> dict[str, str]:
     """Return the values of ``--set KEY=VALUE`` by key.
 
     Another form, or settings for one's own code, raise UsageError.
     """
-    if settings and order.command:
+    if settings and code.command:
         raise UsageError("--set is for benchmarks; write the arguments of your own code after --")
     parsed = {}
     for setting in settings or ():
@@ -318,7 +214,7 @@ def make_name(title: str, room: int = 0) -> str:
     return stem[: LONGEST_NAME - len(moment) - room].rstrip("-") + moment
 
 
-def _read_script(path: Path, arguments: Sequence[str]) -> Order:
+def _read_script(path: Path, arguments: Sequence[str]) -> Code:
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name the file to run")
     if not path.is_file():
@@ -331,8 +227,8 @@ def _read_script(path: Path, arguments: Sequence[str]) -> Order:
     return _of_this_machine(path.stem, words)
 
 
-def _of_this_machine(title: str, words: Sequence[str]) -> Order:
-    return Order(
+def _of_this_machine(title: str, words: Sequence[str]) -> Code:
+    return Code(
         title=title,
         image=THIS_MACHINE,
         command=shlex.join(words),

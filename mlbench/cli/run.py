@@ -1,7 +1,6 @@
 """``mlbench run``, ``stop`` and ``delete``."""
 
 import time
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated
 
@@ -23,34 +22,24 @@ from mlbench.cli.common import (
 from mlbench.cli.live import follow
 from mlbench.cli.look import show_run
 from mlbench.cli.output import run_page_url
+from mlbench.cli.spec import FILLED_IN, takes
 from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
 from mlbench.errors import ApiError
 from mlbench.home import Connection
 from mlbench.records import Run
+from mlbench.runspec import RunSpec
 
 
+@takes(RunSpec)
 def run(
     task: orders.TaskArgument,
     arguments: orders.ArgumentsArgument = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the run; by default TASK's with date and time.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Worker pods, one rank each.")] = 2,
-    cpus: orders.CpusOption = None,
-    bandwidth: orders.BandwidthOption = None,
-    latency: orders.LatencyOption = None,
-    loss: orders.LossOption = None,
+    spec: RunSpec = FILLED_IN,
     settings: orders.SettingsOption = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Seed of what is random; own code finds it as $MLBENCH_SEED."),
-    ] = None,
-    light: orders.LightOption = False,
-    backend: orders.BackendOption = None,
-    gpu: orders.GpuOption = False,
-    restarts: orders.RestartsOption = 0,
-    deadline: orders.DeadlineOption = None,
     image: orders.ImageOption = None,
     queue: orders.QueueOption = False,
     detach: Annotated[bool, typer.Option("--detach", help="Do not wait for its end.")] = False,
@@ -66,21 +55,10 @@ def run(
         benchmarks = [one.name for one in client.get_benchmarks().result().value]
         is_local = image is not None and client.get_info().result().value.pool == "local"
         code = orders.read_code(task, arguments or [], image, benchmarks, local=is_local)
-        order = replace(
-            code,
-            args=orders.read_settings(code, settings),
-            num_cpus=cpus,
-            max_bandwidth=bandwidth,
-            latency_ms=latency,
-            loss_percent=loss,
-            backend=backend or code.backend,
-            gpu_enabled=gpu,
-            light_target=light,
-            max_restarts=restarts,
-            deadline_seconds=deadline,
-        )
         name = orders.make_name(code.title) if name is None else name
-        ordered = order.place(client, name, workers, seed, queue=queue)
+        order = code.ordered_with(spec, settings)
+        sent = client.create_run(name, spec.num_workers, seed=spec.seed, queue=queue, **order)
+        ordered = sent.result().value
         connection = find_connection()
         if not detach:
             raise typer.Exit(run_and_show(client, connection, ordered, as_json=json))

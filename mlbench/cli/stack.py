@@ -22,7 +22,7 @@ from mlbench.cli.common import (
     print_json,
     warn,
 )
-from mlbench.cli.order import Order, make_name
+from mlbench.cli.order import make_name
 from mlbench.cli.output import page_url, prometheus_url
 from mlbench.cli.run import run_and_show
 from mlbench.client import ApiClient
@@ -117,9 +117,10 @@ def demo(
     code = 1
     try:
         with connected(connection) as client:
-            order = Order(title=benchmark, benchmark=benchmark)
-            ordered = order.place(client, make_name(benchmark), workers, None, queue=False)
-            code = run_and_show(client, connection, ordered, stack_stays=was_running)
+            ordered = client.create_run(
+                make_name(benchmark), workers, None, None, benchmark=benchmark
+            ).result()
+            code = run_and_show(client, connection, ordered.value, stack_stays=was_running)
         if not was_running and sys.stdout.isatty() and code == 0:
             end = threading.Event()
             on_termination(end.set)

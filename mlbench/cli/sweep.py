@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from mlbench.cli.common import UsageError
-from mlbench.cli.order import read_bandwidth
-from mlbench.names import NETWORK_UNITS
-from mlbench.records import Planned
+import typer
 
-# What any order can be swept by; other keys are options of a benchmark.
-OF_ORDERS = (*NETWORK_UNITS, "cpus")
+from mlbench.cli.common import UsageError
+from mlbench.cli.spec import read_quantity
+from mlbench.records import Planned
+from mlbench.runspec import SWEPT, Option
 
 Values = Mapping[str, Sequence[str]]
 """What is swept, by key, in the order of the command line."""
@@ -21,39 +20,36 @@ def read_sweeps(sweeps: Sequence[str] | None, *, is_own_code: bool = False) -> V
     for sweep in sweeps or ():
         key, _, listed = sweep.partition("=")
         values = listed.split(",")
-        if key == "bandwidth":
-            values = [_in_mbit(value) for value in values]
+        if key in SWEPT:
+            values = [_plain(value, SWEPT[key][1], sweep) for value in values]
         if not key or not all(values):
             raise UsageError(f"--sweep {sweep}: it must be KEY=V1,V2, e.g. bandwidth=20,100")
         if key in found:
             raise UsageError(f"--sweep {sweep}: {key} is swept already; give all values at once")
         if len({*values}) < len(values):
             raise UsageError(f"--sweep {sweep}: give each value once")
-        if is_own_code and key not in OF_ORDERS:
+        if is_own_code and key not in SWEPT:
             raise UsageError(
                 f"--sweep {sweep}: options are a benchmark's; "
-                f"code of your own can be swept by {', '.join(OF_ORDERS)}"
+                f"code of your own can be swept by {', '.join(SWEPT)}"
             )
         found[key] = values
     return found
 
 
 def read_cores(sweeps: Values) -> list[float]:
-    """Return the numbers of cores that are swept; raise UsageError for what is no number."""
-    cores = sweeps.get("cpus", ())
-    try:
-        return [float(one) for one in cores]
-    except ValueError:
-        raise UsageError(f"--sweep cpus={','.join(cores)}: give numbers of cores") from None
+    """Return the numbers of cores that are swept."""
+    return [float(cores) for cores in sweeps.get("cpus", ())]
 
 
-def _in_mbit(bandwidth: str) -> str:
-    """Return a bandwidth as the API takes it."""
+def _plain(value: str, option: Option, sweep: str) -> str:
+    """Return a value without its unit, as the API takes it."""
+    if value in ("", option.swept_out):
+        return value
     try:
-        float(bandwidth)
-    except ValueError:
-        return bandwidth if bandwidth in ("", "none") else f"{read_bandwidth(bandwidth):g}"
-    return bandwidth
+        return f"{read_quantity(value, option):.15g}"
+    except typer.BadParameter as error:
+        raise UsageError(f"--sweep {sweep}: {error.message}") from None
 
 
 def plan_places(

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mlbench.names import NETWORK_UNITS
 from mlbench.results import Axis, Evidence, Panel, Result, Sweep
+from mlbench.runspec import NETWORK_UNITS
 
 _WORKERS = "workers"
 # A range of as many times the first value is seen better on a logarithmic axis.

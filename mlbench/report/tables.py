@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlbench.names import NETWORK_UNITS, PHASES
+from mlbench.names import PHASES
 from mlbench.report import figures
 from mlbench.report.statement import statement
 from mlbench.report.sweeps import Chart, axis_title, charts
 from mlbench.results import Comparison, Frontier, Group, Result
+from mlbench.runspec import NETWORK_UNITS
 
 Cell = float | int | str | None
 

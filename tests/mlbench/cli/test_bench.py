@@ -167,8 +167,9 @@ def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_
     assert {run.name for run in runs_of(name)} == {f"{name}-w1-r{i}" for i in range(1, 6)}
     few = mlbench("bench", "steps", "--until=5%", "--repeats=5")
     assert (few.code, "--until: may stop after 5 repeats: order more" in few.err) == (2, True)
-    wrong = mlbench("bench", "steps", "--until=half")
-    assert (wrong.code, "'half' is no share: write 5%" in wrong.err) == (2, True)
+    for wrong, problem in (("half", "is not of the form 5%"), ("200%", "less than 100%")):
+        refused = mlbench("bench", "steps", f"--until={wrong}")
+        assert (refused.code, problem in refused.err) == (2, True)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ _BENCH = ["digits", "--sweep", "exchang=a,b", "--sweep", "bandwidth=5,10"]
     [
         (["run", *_RUN], "num_cpus: whole cores only", "--cpus: whole cores only"),
         (["run", *_RUN], "backend: digits runs with gloo", "--backend: digits runs with gloo"),
-        (["run", *_RUN], "latency_ms: at most 10000", "--latency, in ms: at most 10000"),
+        (["run", *_RUN], "latency_ms: at most 10000", "--latency: at most 10000"),
         (["run", *_RUN], "latency_ms: no sch_netem", "--latency: no sch_netem"),
         (["run", *_RUN], "args.framework: jax is", "--set framework=jax: jax is"),
         (["run", *_RUN], "args.learning_rate: must be", "--set learning-rate=0: must be"),
@@ -31,7 +31,7 @@ _BENCH = ["digits", "--sweep", "exchang=a,b", "--sweep", "bandwidth=5,10"]
             "swept.bandwidth: max_bandwidth is given for all runs",
             "--sweep bandwidth=5,10: --bandwidth is given for all runs",
         ),
-        (["bench", *_BENCH], "until_percent: less than 100", "--until, in %: less than 100"),
+        (["bench", *_BENCH], "until_percent: less than 100", "--until: less than 100"),
         (["status", "9999"], "run_id: there is no run 9999", "there is no run 9999"),
         (["logs", "7"], "rank: run 7 has", "--rank: run 7 has"),
         (["compare", "7"], "runs: at most 200; goal: a", "at most 200; --goal: a"),

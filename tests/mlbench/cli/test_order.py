@@ -13,14 +13,12 @@ from mlbench.cli import app
 from mlbench.cli.common import UsageError
 from mlbench.cli.order import (
     LONGEST_NAME,
-    Order,
+    Code,
     make_name,
-    read_bandwidth,
     read_code,
-    read_duration,
     read_settings,
-    refuse_unasked,
 )
+from mlbench.runspec import CommonSpec
 
 _BENCHMARKS = ("digits", "steps")
 
@@ -34,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def read(task: str, *arguments: str, image: str | None = None, local: bool = False) -> Order:
+def read(task: str, *arguments: str, image: str | None = None, local: bool = False) -> Code:
     return read_code(task, arguments, image, _BENCHMARKS, local=local)
 
 
@@ -42,14 +40,15 @@ def read(task: str, *arguments: str, image: str | None = None, local: bool = Fal
 
 
 def test_a_limit_that_limits_nothing_is_refused() -> None:
-    assert refuse_unasked(999) == 999
-    with pytest.raises(typer.BadParameter, match="it limits nothing: write 999"):
-        refuse_unasked(1000)
+    code = Code(title="digits", benchmark="digits")
+    assert code.ordered_with(CommonSpec(max_bandwidth=999), None)["max_bandwidth"] == 999
+    with pytest.raises(UsageError, match=r"--bandwidth: .* it limits nothing: write 999"):
+        code.ordered_with(CommonSpec(max_bandwidth=1000), None)
 
 
 def test_a_benchmark_is_called_by_its_name(folder: Path) -> None:
     (folder / "digits").touch()
-    assert read("digits") == Order(title="digits", benchmark="digits")
+    assert read("digits") == Code(title="digits", benchmark="digits")
 
 
 def test_a_python_script_runs_with_this_python(folder: Path) -> None:
@@ -57,8 +56,8 @@ def test_a_python_script_runs_with_this_python(folder: Path) -> None:
     script.touch()
     awkward = ("--my-arg", "3", "a b", '{"x": 1}', "it's", "$HOME", "", "--")
     code = read("./train it.py", *awkward)
-    assert shlex.split(code.command) == [sys.executable, str(script), *awkward]
-    assert (code.title, code.benchmark, code.backend) == ("train it", "", "gloo")
+    assert shlex.split(code.command or "") == [sys.executable, str(script), *awkward]
+    assert (code.title, code.benchmark, code.backend) == ("train it", None, "gloo")
     assert (code.image, code.working_dir) == ("local", str(folder))
     assert read("train it.py", *awkward) == code
 
@@ -66,7 +65,10 @@ def test_a_python_script_runs_with_this_python(folder: Path) -> None:
 def test_a_program_gets_all_that_follows_it(folder: Path) -> None:
     words = ("--nproc-per-node", "2", "train.py")
     code = read("python", *words)
-    assert shlex.split(code.command) == [str(Path(sys.executable).with_name("python")), *words]
+    assert shlex.split(code.command or "") == [
+        str(Path(sys.executable).with_name("python")),
+        *words,
+    ]
     assert (code.title, code.image, code.working_dir) == ("python", "local", str(folder))
 
 
@@ -146,7 +148,7 @@ def test_an_impossible_task_is_refused(folder: Path, task: str, message: str) ->
 def test_an_image_runs_all_the_words(folder: Path) -> None:
     code = read("python", "train.py", "--rate", "0.1 {rank}", image="me/train:1")
     command = "python train.py --rate '0.1 {rank}'"
-    assert code == Order(title="python", image="me/train:1", command=command, backend="gloo")
+    assert code == Code(title="python", image="me/train:1", command=command, backend="gloo")
 
 
 def test_a_benchmark_takes_no_arguments() -> None:
@@ -158,27 +160,11 @@ def test_a_benchmark_takes_no_arguments() -> None:
 
 
 def test_a_benchmark_has_settings_and_own_code_has_arguments() -> None:
-    code = Order(title="digits", benchmark="digits")
+    code = Code(title="digits", benchmark="digits")
     assert read_settings(code, ["epochs=3", "a=b=c", "d="]) == {"epochs": "3", "a": "b=c", "d": ""}
-    own = Order(title="train", image="local", command="train")
+    own = Code(title="train", image="local", command="train")
     with pytest.raises(UsageError, match=r"write the arguments of your own code after --"):
         read_settings(own, ["epochs=3"])
-
-
-def test_a_duration_has_a_unit_or_is_in_seconds() -> None:
-    read = {text: read_duration(text) for text in ("3600", "90s", "15m", "2h", "1.5h")}
-    assert [*read.values()] == [3600.0, 90.0, 900.0, 7200.0, 5400.0]
-    for text in ("", "h", "5x", "-5", "0", "0h", "1h30m", "٣"):
-        with pytest.raises(typer.BadParameter, match="is not a duration: write 3600, 90s, 15m or"):
-            read_duration(text)
-
-
-def test_a_bandwidth_has_a_unit_or_is_in_mbit() -> None:
-    read = {text: read_bandwidth(text) for text in ("20", "0.5Mbit", "20Mbit/s", "2Gbit", "64kbit")}
-    assert [*read.values()] == [20.0, 0.5, 20.0, 2000.0, 0.064]
-    for text in ("", "0", "-3", "20mb", "20MB/s", "fast", "20 Mbit", "/s"):
-        with pytest.raises(typer.BadParameter, match=r"is no bandwidth: write 20Mbit or 2Gbit"):
-            read_bandwidth(text)
 
 
 # --- names ---

@@ -142,7 +142,6 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
         (("7", "--name", "7"), "--name 7: a number would be taken for the id of a run"),
         (("steps", "--workers", "99"), "--workers: at most 16"),
         (("steps", "--bandwidth", "0.01"), "--bandwidth: "),
-        (("steps", "--latency", "60s"), "--latency, in ms: at most 10000"),
     ],
 )
 def test_a_wrong_order_is_refused(

@@ -1,0 +1,54 @@
+"""The options that commands have of the spec of a run."""
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from mlbench.cli.spec import DURATION, read_quantity, takes
+from mlbench.runspec import RunSpec, options_of
+
+OPTIONS = options_of(RunSpec)
+
+
+def test_a_duration_has_a_unit_or_is_in_seconds() -> None:
+    read = {text: read_quantity(text, DURATION) for text in ("3600", "90s", "15m", "2h", "1.5h")}
+    assert [*read.values()] == [3600.0, 90.0, 900.0, 7200.0, 5400.0]
+    for text in ("", "h", "5x", "0.", "1h30m", "\N{ARABIC-INDIC DIGIT THREE}"):
+        with pytest.raises(typer.BadParameter, match="is not of the form 90s, 15m or 2h"):
+            read_quantity(text, DURATION)
+    for text in ("-5", "0", "0h"):
+        with pytest.raises(typer.BadParameter, match=rf"more than 0 s \(not {text}\)"):
+            read_quantity(text, DURATION)
+
+
+def test_a_bandwidth_has_a_unit_or_is_in_mbit() -> None:
+    option = OPTIONS["max_bandwidth"]
+    texts = ("20", "0.5Mbit", "20Mbit/s", "2Gbit", "64kbit")
+    assert [read_quantity(text, option) for text in texts] == [20.0, 0.5, 20.0, 2000.0, 0.064]
+    for text in ("", "20mb", "20MB/s", "fast", "20 Mbit", "/s"):
+        with pytest.raises(typer.BadParameter, match="is not of the form 20Mbit"):
+            read_quantity(text, option)
+
+
+def test_a_whole_number_is_whole() -> None:
+    assert read_quantity("3", OPTIONS["num_workers"]) == 3
+    with pytest.raises(typer.BadParameter, match=r"a whole number \(not 1\.5\)"):
+        read_quantity("1.5", OPTIONS["num_workers"])
+
+
+def test_a_command_gets_the_spec_of_its_options() -> None:
+    app = typer.Typer()
+    seen: list[RunSpec] = []
+
+    @app.command()
+    @takes(RunSpec)
+    def order(spec: RunSpec) -> None:
+        seen.append(spec)
+
+    words = ["--workers=3", "--latency=0.1s", "--loss=1%", "--gpu", "--backend=nccl"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert CliRunner().invoke(app).exit_code == 0
+    given = RunSpec(
+        num_workers=3, latency_ms=100.0, loss_percent=1.0, gpu_enabled=True, backend="nccl"
+    )
+    assert seen == [given, RunSpec()]
