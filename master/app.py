@@ -6,7 +6,7 @@ import falcon
 from falcon import Request, Response
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-from master import errors, http
+from master import http, http_errors
 from master.access import OriginMiddleware, TokenMiddleware
 from master.archives.store import ArchiveStore
 from master.archives.verifying import Verifier
@@ -67,7 +67,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     http.write_json(app)
     static = assets.load()
     renderer = PageRenderer(static.prefix, page_headers(settings.grafana_public_url))
-    errors.install(app, explain)
+    http_errors.install(app, explain)
     app.set_error_serializer(renderer.render_error)
 
     spool = Spool(settings.spool_bytes)

@@ -19,16 +19,13 @@ from pydantic import TypeAdapter
 
 from master import exact_json, times
 from master.errors import BadFieldError
+from master.fields import parse_whole_number
 from master.openapi.operation import operation_of
 
-# A text without NUL: neither PostgreSQL nor a command line takes it.
-NO_NUL = r"^[^\x00]*$"
 # The largest body of a request that is no stream, and of a list of samples.
 _MAX_BODY_BYTES = 1 << 20
 _MAX_LIST_BYTES = 16 << 20
 _PIECE_BYTES = 64 << 10
-# More do not fit a database's 64 bits.
-_MAX_DIGITS = 18
 # JSON by another name.
 JAVASCRIPT = "text/javascript"
 
@@ -154,12 +151,6 @@ def whole_number(req: Request, name: str, least: int = 0) -> int | None:
     return number
 
 
-def parse_whole_number(text: str) -> int | None:
-    """Return the whole number that a text spells; None for any other text, or a huge one."""
-    plain = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
-    return int(text) if plain else None
-
-
 def moment(req: Request, name: str, default: int) -> int:
     """Return a query parameter that is a time, in microseconds since 1970."""
     text = req.get_param(name)
@@ -169,13 +160,6 @@ def moment(req: Request, name: str, default: int) -> int:
         return times.parse(text)
     except ValueError:
         raise BadFieldError(name, f"a time like 2018-08-03T09:21:29.347Z (not {text!r})") from None
-
-
-def refuse_truth_value(value: object) -> object:
-    """Refuse True as the value of a field that holds a number; pydantic would take it for 1."""
-    if isinstance(value, bool):
-        raise ValueError("a number, not a truth value")
-    return value
 
 
 def write_json(app: falcon.App[Request, Response]) -> None:

@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic.dataclasses import dataclass as request
 
 from master.errors import BadFieldError
-from master.http import NO_NUL, refuse_truth_value
+from master.fields import NO_NUL, refuse_truth_value
 from master.settings import Limits
 from mlbench.benchmarks import (
     BENCHMARKS,

@@ -10,11 +10,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-import falcon
 from peewee import Expression, fn
 
 from master.bell import ring
 from master.database import STATE, database, exclusive, run_sql, snapshot
+from master.errors import ConflictError, NotFoundError
 from master.models import (
     Deletion,
     Rank,
@@ -57,14 +57,14 @@ def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None =
 
     Raises:
         BadFieldError: it asks for more than the pool can give (400).
-        falcon.HTTPConflict: a run is active, and this one is not to be queued (409).
+        ConflictError: a run is active, and this one is not to be queued (409).
     """
     check_feasible(order, limits)
     with exclusive(STATE):
         active = find_active()
         if active is not None and not (order.queue or limits.always_queue):
-            raise falcon.HTTPConflict(
-                description=f"run {active.id} ({active.title}) is active: wait until it has ended, "
+            raise ConflictError(
+                f"run {active.id} ({active.title}) is active: wait until it has ended, "
                 "stop it, or let this one wait: queue=true, or `mlbench run --queue`"
             )
         resolved = {
@@ -264,11 +264,11 @@ def find(run_id: int) -> Run:
     """Return a run.
 
     Raises:
-        falcon.HTTPNotFound: there is no such run.
+        NotFoundError: there is no such run.
     """
     known = Run.rows("id = ?", run_id) if abs(run_id) < 2**63 else []
     if not known:
-        raise falcon.HTTPNotFound(description=f"run_id: there is no run {run_id}")
+        raise NotFoundError(f"run_id: there is no run {run_id}")
     return known[0]
 
 
@@ -286,10 +286,10 @@ def check_own(run: Run) -> None:
     """Make sure that a run is one of this installation.
 
     Raises:
-        falcon.HTTPConflict: it was imported, and is read only.
+        ConflictError: it was imported, and is read only.
     """
     if run.origin is not None:
-        raise falcon.HTTPConflict(description=f"run {run.id} was imported: it is read only")
+        raise ConflictError(f"run {run.id} was imported: it is read only")
 
 
 def stop(run: Run) -> None:

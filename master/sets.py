@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import falcon
-
 from master import runs, sweep
 from master.bell import ring
 from master.database import STATE, exclusive, snapshot
-from master.errors import BadFieldError
+from master.errors import BadFieldError, ConflictError, NotFoundError
 from master.models import Run, RunSet
 from master.orders import (
     LONGEST_NAME,
@@ -33,8 +31,8 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
     """Store what is to be run; the same once more changes nothing.
 
     Raises:
-        falcon.HTTPBadRequest: one of its runs could not be ordered, or not be scored.
-        falcon.HTTPConflict: a set of this name is registered otherwise.
+        RefusedError: one of its runs could not be ordered, or not be scored.
+        ConflictError: a set of this name is registered otherwise.
     """
     plan = [Planned(**asdict(place)) for place in order.places]
     shared = order.shared()
@@ -59,8 +57,8 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
             return RunSet.create(name=order.name, created_at=time.time(), **wanted)
     differing = [name for name, value in wanted.items() if getattr(known, name) != value]
     if differing:
-        raise falcon.HTTPConflict(
-            description=f"name: set {order.name} is registered with "
+        raise ConflictError(
+            f"name: set {order.name} is registered with "
             f"{' and '.join(_difference(known, wanted, name) for name in differing)}: "
             "choose another name"
         )
@@ -94,11 +92,11 @@ def find(name: str) -> RunSet:
     """Return a set.
 
     Raises:
-        falcon.HTTPNotFound: there is none of this name.
+        NotFoundError: there is none of this name.
     """
     found = RunSet.get_or_none(RunSet.name == name)
     if found is None:
-        raise falcon.HTTPNotFound(description=f"name: there is no set {name[:80]!r}")
+        raise NotFoundError(f"name: there is no set {name[:80]!r}")
     return found
 
 
@@ -106,20 +104,18 @@ def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
     """Order a run for a place of a set, just as it was registered.
 
     Raises:
-        falcon.HTTPNotFound: there is no such set or place.
-        falcon.HTTPConflict: the place wants none, or another run is active.
+        NotFoundError: there is no such set or place.
+        ConflictError: the place wants none, or another run is active.
     """
     with exclusive(STATE):
         found = find(name)
         places = _places(found, _traces(found))
         if wanted.place > len(places):
-            raise falcon.HTTPNotFound(
-                description=f"place: set {name} has {len(places)} places (not {wanted.place})"
-            )
+            raise NotFoundError(f"place: set {name} has {len(places)} places (not {wanted.place})")
         place = places[wanted.place - 1]
         if not place.is_open:
-            raise falcon.HTTPConflict(
-                description=f"place: {place.number} of set {name} wants no other run: "
+            raise ConflictError(
+                f"place: {place.number} of set {name} wants no other run: "
                 f"{', '.join(f'run {one.run_id}' for one in place.trials)} took it"
             )
         planned = Planned(place.num_workers, ledger.next_seed(place, places), place.swept)

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import falcon
 from pydantic import ValidationError
 
-from master.errors import BadFieldError, describe
+from master.errors import BadFieldError, RefusedError
+from master.fields import describe
 from master.orders import RunRequest
 from mlbench.names import UNASKED_BANDWIDTH
 from mlbench.records import Planned
@@ -58,16 +58,16 @@ def naming(swept: Mapping[str, str]) -> Iterator[None]:
     """Have errors name a swept value as ``swept.KEY``, not as the field that it becomes.
 
     Raises:
-        falcon.HTTPBadRequest: one was raised.
+        RefusedError: one was raised.
     """
     try:
         yield
     except (ValidationError, BadFieldError) as error:
-        text = describe(error) if isinstance(error, ValidationError) else str(error.description)
+        text = describe(error) if isinstance(error, ValidationError) else str(error)
         for key in swept:
             field = re.sub("[-_]", "[-_]", _field(key))
             text = re.sub(rf"(^|; ){field}: ", rf"\1swept.{key}: ", text)
-        raise falcon.HTTPBadRequest(description=text) from None
+        raise RefusedError(text) from None
 
 
 def _field(key: str) -> str:

@@ -17,7 +17,7 @@ from pydantic import (
 from master import run_time, times
 from master.bell import ring
 from master.database import STATE, exclusive, run_sql
-from master.http import NO_NUL, refuse_truth_value
+from master.fields import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank
 from master.recording import streams
 from mlbench.names import ACTIVE_STATES, StreamName

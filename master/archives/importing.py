@@ -15,13 +15,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import falcon
 from peewee import BooleanField, DatabaseError, DoubleField, Field, IntegerField
 
 from master import events, manifest, runs
 from master.archives.store import ArchiveStore
 from master.database import STATE, exclusive
-from master.errors import BadFieldError
+from master.errors import BadFieldError, TooLargeError
 from master.models import JSONField, Rank, Run
 from master.orders import LONGEST_NAME, NAME, check_display_name
 from master.reading.series import SeriesReader
@@ -69,7 +68,7 @@ def take(
 
     Raises:
         BadFieldError: the file is no archive, damaged, newer, or describes no run (400).
-        falcon.HTTPContentTooLarge: what it describes the run with is too large (413).
+        TooLargeError: what it describes the run with is too large (413).
         ArchiveError: it cannot be stored.
     """
     try:
@@ -102,13 +101,9 @@ def _check_size(file: BinaryIO) -> None:
     compressed = [one for one in members if one.compress_type != zipfile.ZIP_STORED]
     for one in compressed:
         if one.file_size > _MOST_BYTES:
-            raise falcon.HTTPContentTooLarge(
-                description=f"body: {one.filename} has more than {_MOST_BYTES} bytes"
-            )
+            raise TooLargeError(f"body: {one.filename} has more than {_MOST_BYTES} bytes")
     if sum(one.file_size for one in compressed) > _MOST_BYTES_IN_ALL:
-        raise falcon.HTTPContentTooLarge(
-            description=f"body: its members have more than {_MOST_BYTES_IN_ALL} bytes in all"
-        )
+        raise TooLargeError(f"body: its members have more than {_MOST_BYTES_IN_ALL} bytes in all")
 
 
 def _damage(file: BinaryIO, is_gone: Callable[[], bool]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from master.http import parse_whole_number
+from master.fields import parse_whole_number
 from master.models import Run
 from master.reading.promql import PrometheusClient, QueryResult, select
 from master.times import seconds_to_text

@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import falcon
-
 from master.database import exclusive, run_sql
+from master.errors import NotFoundError
 from master.models import run_owner
 from mlbench.errors import MLBenchError
 
@@ -56,7 +55,7 @@ def append_posted(owner: str, lines: bytes) -> None:
     """Append a body's lines to the stream of an owner's posted samples, unless it has them.
 
     Raises:
-        falcon.HTTPNotFound: there is no such stream, or no more (404).
+        NotFoundError: there is no such stream, or no more (404).
         RunEndedError: the owner is a run that has ended.
     """
     _group.write((owner, lines))
@@ -132,7 +131,7 @@ def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
             return
         grown = run_sql(_GROW, len(new), owner).fetchone()
         if grown is None:
-            raise falcon.HTTPNotFound(description=f"there is no {owner.replace('/', ' ')} any more")
+            raise NotFoundError(f"there is no {owner.replace('/', ' ')} any more")
         stream_id, size = grown
         run_sql(_ADD_CHUNK, stream_id, size - len(new), new)
         if kind == "added" and ended is not None:

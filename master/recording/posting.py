@@ -4,7 +4,6 @@ from collections.abc import Container, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-import falcon
 import orjson
 from pydantic import (
     BaseModel,
@@ -19,7 +18,8 @@ from pydantic import (
 from master import runs, times
 from master.bell import ring
 from master.database import exclusive
-from master.http import NO_NUL, refuse_truth_value
+from master.errors import NotFoundError
+from master.fields import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank, Stream, added_owner, pod_owner, run_owner
 from master.recording.limits import SeriesLimit
 from master.recording.posted import RunEndedError, append_posted, has_posted, open_posted
@@ -104,8 +104,8 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
 
     Raises:
         BadFieldError: a run or pod would have too many series; nothing is stored (400).
-        falcon.HTTPNotFound: there is no such run or pod; nothing is stored (404).
-        falcon.HTTPConflict: a run was imported; nothing is stored (409).
+        NotFoundError: there is no such run or pod; nothing is stored (404).
+        ConflictError: a run was imported; nothing is stored (409).
     """
     try:
         _store(posted, limit)
@@ -145,7 +145,7 @@ def find_pod(name: str) -> str:
     """Return the name, if there is or was a pod of it.
 
     Raises:
-        falcon.HTTPNotFound: no such pod exists, has run a rank or has samples (404).
+        NotFoundError: no such pod exists, has run a rank or has samples (404).
     """
     known = (
         Stream.select().where(Stream.owner == pod_owner(name)),
@@ -154,7 +154,7 @@ def find_pod(name: str) -> str:
     )
     if "\0" not in name and any(query.exists() for query in known):
         return name
-    raise falcon.HTTPNotFound(description=f"pod_name: there is no pod {name!r}")
+    raise NotFoundError(f"pod_name: there is no pod {name!r}")
 
 
 def _check_known(sample: PostedSample) -> None:

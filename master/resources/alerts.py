@@ -8,7 +8,7 @@ from typing import Any
 from falcon import Request, Response
 
 from master import runs, times
-from master.http import parse_whole_number
+from master.fields import parse_whole_number
 from master.openapi.operation import operation
 from master.reading.alerts import alerts_of
 from master.reading.promql import PrometheusClient

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from master import runs, times
 from master.errors import BadFieldError
-from master.http import NO_NUL, choice, moment, parse_whole_number, read_bodies, whole_number
+from master.fields import NO_NUL, parse_whole_number
+from master.http import choice, moment, read_bodies, whole_number
 from master.models import Run
 from master.openapi.operation import ABOVE_0, Parameter, Schema, operation
 from master.original import is_original

@@ -7,7 +7,7 @@ from falcon import Request, Response
 
 from master import runs
 from master.errors import BadFieldError
-from master.http import parse_whole_number
+from master.fields import parse_whole_number
 from master.models import Run
 from master.openapi.operation import Parameter, operation
 from master.orders import MOST_RUNS

@@ -36,7 +36,7 @@ def result_of(reader: SeriesReader, run: Run, query: ResultQuery) -> Result:
     """Return the result of a run so far.
 
     Raises:
-        falcon.HTTPNotFound: the run was deleted meanwhile.
+        NotFoundError: the run was deleted meanwhile.
         PrometheusError: Prometheus gives no answer.
     """
     return _evaluate(reader, run, query, machines_of(_ranks(run)))
@@ -57,7 +57,7 @@ def comparison_of(reader: SeriesReader, wanted: Sequence[Run], query: ResultQuer
     """Compare runs, at least one.
 
     Raises:
-        falcon.HTTPNotFound: a run was deleted meanwhile.
+        NotFoundError: a run was deleted meanwhile.
         PrometheusError: Prometheus gives no answer.
     """
     results, facts = [], {}

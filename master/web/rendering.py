@@ -9,7 +9,7 @@ import falcon
 from falcon import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from master import errors
+from master import http_errors
 from mlbench.runspec import IMPAIRMENTS, RunSpec, options_of
 
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9._-]+(:[0-9]+)?|https?://\[[0-9A-Fa-f:.]+\](:[0-9]+)?")
@@ -55,9 +55,9 @@ class PageRenderer:
     def render_error(self, req: Request, resp: Response, error: falcon.HTTPError) -> None:
         """Answer with an error: a page for a browser outside the API, otherwise JSON."""
         if "text/html" not in req.accept or req.path.startswith("/api/"):
-            errors.serialize(req, resp, error)
+            http_errors.serialize(req, resp, error)
             return
-        self.render(resp, "error", status=error.status_code, message=errors.message_of(error))
+        self.render(resp, "error", status=error.status_code, message=http_errors.message_of(error))
         resp.append_header("Vary", "Accept")
 
 

@@ -289,10 +289,9 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
 def test_orders_beyond_the_limits_are_refused(
     limits: Limits, fields: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(BadFieldError, match="400") as refused:
+    with pytest.raises(BadFieldError) as refused:
         check_feasible(order(**fields), limits)
-    assert refused.value.description is not None
-    assert refused.value.description.startswith(message)
+    assert str(refused.value).startswith(message)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-import falcon
 import pytest
 from peewee import Database
 
 from master import runs, sweeping
+from master.errors import ConflictError, NotFoundError
 from master.models import (
     OWNED,
     Chunk,
@@ -46,7 +46,7 @@ def test_of_orders_at_the_same_time_one_is_taken(database: Database) -> None:
     def create(_: int) -> int:
         try:
             return int(runs.create(order(), LIMITS).id)
-        except falcon.HTTPConflict:
+        except ConflictError:
             return 0
         finally:
             database.close()  # this thread's connection
@@ -69,13 +69,13 @@ def test_ids_are_never_used_again(database: Database) -> None:
 
 def test_an_unknown_run_is_not_found(database: Database) -> None:
     for run_id in (0, -1, 12345, 2**63 - 1, 2**63, -(2**63) - 1, 10**30):
-        with pytest.raises(falcon.HTTPNotFound):
+        with pytest.raises(NotFoundError):
             runs.find(run_id)
 
 
 def test_a_run_may_wait_for_the_active_one(database: Database) -> None:
     first = runs.create(order(), LIMITS)
-    with pytest.raises(falcon.HTTPConflict, match="409"):
+    with pytest.raises(ConflictError, match="is active"):
         runs.create(order(), LIMITS)
     second = runs.create(order(queue=True), LIMITS)
     assert runs.find_active() == first
@@ -96,7 +96,7 @@ def test_an_active_run_is_stopped_and_deleted_as_it_ends(run: Run) -> None:
     assert runs.find(run.id).delete_requested
     for _ in range(2):  # a controller may be killed after it did
         runs.end(run.id, state="STOPPED", finished_at=time.time())
-        with pytest.raises(falcon.HTTPNotFound):
+        with pytest.raises(NotFoundError):
             runs.find(run.id)
     ended = make_run(state="FINISHED")
     runs.stop(ended)
@@ -127,7 +127,7 @@ def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database
         assert table.select().count() == count // 2, table
     assert {row.run_id for row in Rank.select()} == {other.id}
     assert {row.owner for row in Stream.select()} == {run_owner(other.id)}
-    with pytest.raises(falcon.HTTPNotFound):
+    with pytest.raises(NotFoundError):
         runs.find(doomed.id)
 
 

@@ -46,8 +46,8 @@ def test_all_series_of_a_request_or_none(run: Run) -> None:
     for _ in range(2):
         with pytest.raises(BadFieldError) as refused:
             limit.check(owner, KEYS)
-        assert f"name: run {run.id} has more than 4 series" in str(refused.value.description)
-        assert "'b @ 1'" in str(refused.value.description)
+        assert f"name: run {run.id} has more than 4 series" in str(refused.value)
+        assert "'b @ 1'" in str(refused.value)
         assert SeriesName.select().count() == 0
     limit.check(owner, KEYS[:4])
     limit.check(owner, KEYS[:4])

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import falcon
 import pytest
 from pydantic import ValidationError
 
 from master import runs, sweeping
+from master.errors import NotFoundError
 from master.models import PostedBody, Run, Stream, pod_owner, run_owner
 from master.recording import posting
 from master.recording.limits import SeriesLimit
@@ -62,7 +62,7 @@ def test_a_list_for_several_owners(run: Run) -> None:
 @pytest.mark.both_databases
 @pytest.mark.parametrize("unknown", [{"run_id": 10**15}, {"run_id": None, "pod_name": "nobody"}])
 def test_an_unknown_owner_takes_the_whole_list_with_it(run: Run, unknown: dict[str, Any]) -> None:
-    with pytest.raises(falcon.HTTPNotFound):
+    with pytest.raises(NotFoundError):
         store(sample(run), sample(run, **unknown), sample(make_run()))
     assert not Stream.select().exists()
     assert not PostedBody.select().exists()
@@ -74,7 +74,7 @@ def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
     store(sample(run))
     runs.delete(run)
     for _ in range(2):
-        with pytest.raises(falcon.HTTPNotFound):
+        with pytest.raises(NotFoundError):
             store(sample(run))
     while sweeping.sweep():
         pass

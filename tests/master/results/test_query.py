@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from fnmatch import fnmatch
 from typing import Any
 
-import falcon
 import pytest
 from peewee import Database
 
 from master import runs
+from master.errors import NotFoundError
 from master.models import Run, run_owner
 from master.reading.promql import PrometheusClient
 from master.reading.series import SeriesReader
@@ -193,7 +193,7 @@ def test_a_run_that_is_deleted_meanwhile_has_no_result(
     record_accuracy(run, {10: 98})
     loaded = Run.get_by_id(run.id)
     runs.delete(run)
-    with pytest.raises(falcon.HTTPNotFound):
+    with pytest.raises(NotFoundError):
         result_of(reader, loaded, ResultQuery())
 
 

@@ -12,7 +12,7 @@ from falcon.testing import TestClient
 from peewee import InterfaceError, OperationalError
 from pydantic import BaseModel, Field
 
-from master import errors
+from master import errors, http_errors
 from master.reading.promql import PrometheusError
 
 
@@ -34,7 +34,7 @@ class Fails:
 
 def answer_to(error: BaseException) -> Any:
     app = falcon.App()
-    errors.install(app, str)
+    http_errors.install(app, str)
     app.add_route("/", Fails(error))
     answer = TestClient(app).simulate_get("/")
     assert answer.headers["Content-Type"] == "application/json"
@@ -61,7 +61,10 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     ("error", "status", "message"),
     [
         (errors.BadFieldError("rank", "too high"), 400, "rank: too high"),
-        (falcon.HTTPNotFound(description="run_id: there is no run 3"), 404, "there is no run 3"),
+        (errors.NotFoundError("run_id: there is no run 3"), 404, "there is no run 3"),
+        (errors.ConflictError("run 3 is active"), 409, "run 3 is active"),
+        (errors.TooLargeError("body: at most 3 bytes"), 413, "at most 3 bytes"),
+        (errors.RefusedError("swept.rate: a number"), 400, "swept.rate: a number"),
         (falcon.HTTPNotFound(), 404, "404 Not Found"),
         (falcon.HTTPConflict(title="Taken"), 409, "Taken"),
         (PrometheusError("it is away"), 503, "it is away"),

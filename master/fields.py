@@ -1,0 +1,74 @@
+"""Fields of requests: what several of them share, and what is said of those that are wrong."""
+
+from pydantic import ValidationError
+
+NO_NUL = r"^[^\x00]*$"
+"""A text without NUL: neither PostgreSQL nor a command line takes it."""
+
+# More do not fit a database's 64 bits.
+_MAX_DIGITS = 18
+# What a field must be, by the type of pydantic's error; filled in with the error's context.
+_RIGHT = {
+    "missing": "it is missing",
+    "extra_forbidden": "there is no such field",
+    "unexpected_keyword_argument": "there is no such field",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "datetime_from_date_parsing": "a time like 2018-08-03T09:21:29.347Z",
+    "datetime_parsing": "a time like 2018-08-03T09:21:29.347Z",
+    "datetime_type": "a time like 2018-08-03T09:21:29.347Z",
+    "dataclass_type": "a JSON object",
+    "dict_type": "a JSON object",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "greater_than": "more than {gt:.15g}",
+    "greater_than_equal": "at least {ge:.15g}",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "int_type": "a whole number",
+    "less_than": "less than {lt:.15g}",
+    "less_than_equal": "at most {le:.15g}",
+    "list_type": "a list",
+    "model_type": "a JSON object",
+    "string_pattern_mismatch": "a text of the form {pattern}",
+    "string_too_long": "at most {max_length} characters",
+    "string_too_short": "at least {min_length} characters",
+    "string_type": "a text",
+    "too_long": "at most {max_length} entries (not {actual_length})",
+}
+_WITHOUT_INPUT = frozenset(
+    {"missing", "extra_forbidden", "unexpected_keyword_argument", "too_long"}
+)
+
+
+def refuse_truth_value(value: object) -> object:
+    """Refuse True as the value of a field that holds a number; pydantic would take it for 1."""
+    if isinstance(value, bool):
+        raise ValueError("a number, not a truth value")
+    return value
+
+
+def parse_whole_number(text: str) -> int | None:
+    """Return the whole number that a text spells; None for any other text, or a huge one."""
+    plain = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+    return int(text) if plain else None
+
+
+def describe(error: ValidationError) -> str:
+    """Say what is wrong with which fields."""
+    return "; ".join(_sentence(one) for one in error.errors())
+
+
+def _sentence(problem: object) -> str:
+    assert isinstance(problem, dict)
+    kind, place = problem["type"], ".".join(map(str, problem["loc"]))
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    is_about_a_field = bool(problem["loc"]) and isinstance(problem["loc"][-1], str)
+    if kind == "value_error" and not is_about_a_field:
+        # About several fields at once, which the message names.
+        return f"{place}.{message}" if place else message
+    right = _RIGHT[kind].format(**problem.get("ctx", {})) if kind in _RIGHT else message
+    given = "" if kind in _WITHOUT_INPUT else f" (not {str(problem['input'])[:80]!r})"
+    return f"{place or 'body'}: {right}{given}"
