@@ -10,18 +10,19 @@ from mlbench.tracker import Tracker
 
 if TYPE_CHECKING:
     from mlbench.client import ApiClient
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import the client only when it is used: a training process needs no HTTP."""
+        if name == "ApiClient":
+            from mlbench.client import ApiClient  # noqa: PLC0415
+
+            return ApiClient
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = ["ApiClient", "MLBenchError", "Tracker"]
 
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def __getattr__(name: str) -> object:
-    """Import the client only when it is used: a training process needs no HTTP."""
-    if name == "ApiClient":
-        from mlbench.client import ApiClient  # noqa: PLC0415
-
-        return ApiClient
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

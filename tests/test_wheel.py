@@ -12,6 +12,27 @@ from pathlib import Path
 import pytest
 
 _REPOSITORY = Path(__file__).parents[1]
+# What a type checker is to know of a script that is typed. Nothing of it is an object or Any.
+_TYPED_SCRIPT = """
+from typing import assert_type
+
+from mlbench import ApiClient, Tracker
+from mlbench.records import Run
+
+with Tracker() as t, t.phase("forward"):
+    assert_type(t, Tracker)
+    assert_type(t.train_seconds, float)
+    t.step(samples=8, train_loss=0.5)
+with ApiClient(url="127.0.0.1:8000", token="a") as client:
+    run = client.create_run("mine", 2, benchmark="digits").result().value
+    assert_type(run, Run)
+    assert_type(client.get_runs().result().value, list[Run])
+"""
+_WRONG_SCRIPT = """
+from mlbench import Tracker, Trakcer
+
+Tracker().step(samples="8")
+"""
 
 
 @dataclass(frozen=True)
@@ -34,6 +55,22 @@ class Installed:
         )
         assert done.returncode == 0, f"mlbench {' '.join(words)}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def check_types(self, script: str) -> list[str]:
+        """Return the errors that mypy finds in a script."""
+        (self.folder / "script.py").write_text(script)
+        python = self.command.with_name("python")
+        how = ("--strict", "--no-error-summary", "--hide-error-codes", "--python-executable")
+        done = subprocess.run(
+            [sys.executable, "-m", "mypy", *how, python, "script.py"],
+            cwd=self.folder,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert not done.stderr
+        return done.stdout.splitlines()
 
 
 @pytest.fixture
@@ -74,3 +111,10 @@ def test_up_run_and_bench(installed: Installed) -> None:
     assert run["state"] == "FINISHED"
     assert manifest["versions"]["mlbench"] in installed.call("--version")
     assert "digits-linear" in report.read_text()
+
+
+@pytest.mark.slow
+def test_type_checkers_see_the_types_of_client_and_tracker(installed: Installed) -> None:
+    assert installed.check_types(_TYPED_SCRIPT) == []
+    wrong = installed.check_types(_WRONG_SCRIPT)
+    assert [line.partition(": ")[0] for line in wrong] == ["script.py:2", "script.py:4"]
