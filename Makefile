@@ -4,13 +4,18 @@
 
 BIN := .venv/bin
 
-.PHONY: help run install data test test-all check chart bench results images screenshots e2e clean
+.PHONY: help run dev install data test test-all check chart bench results images screenshots e2e clean
 
 help: ## show this list (the default)
 	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
 
 run: install ## start everything on this machine and watch a first run
 	@$(BIN)/mlbench demo
+
+# Gunicorn watches the modules that it has imported, and these files. Static files are read once.
+dev: install ## start everything; the API and the pages follow each change of a file
+	@export GUNICORN_CMD_ARGS="--reload $$(find "$(CURDIR)/master/web" -type f ! -name '*.py*' \
+		-printf "--reload-extra-file '%p' ")" && $(BIN)/mlbench up
 
 install: .venv/.installed ## make .venv, install mlbench into it, and fetch Prometheus if there is none
 	@scripts/get-prometheus.sh >/dev/null
@@ -30,8 +35,8 @@ PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" NODE="$$(scripts/get-node.sh)" \
 	$(BIN)/pytest -n 2 --dist worksteal
 
-test: install ## run the tests that are done in five minutes
-	$(PYTEST) -m 'not slow and not cluster'
+test: install ## run the tests that are done in five minutes; TESTS='tests/web -k chart': some of them
+	$(PYTEST) -m 'not slow and not cluster' $(TESTS)
 
 test-all: install ## run all tests but those on a cluster, the slow ones too
 	INTEGRATIONS="$$(scripts/get-integrations.sh)" && export INTEGRATIONS && $(PYTEST) $(AGAIN)
