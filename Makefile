@@ -41,7 +41,7 @@ test: install ## run the tests that are done in five minutes; TESTS='tests/web -
 test-all: install ## run all tests but those on a cluster, the slow ones too
 	INTEGRATIONS="$$(scripts/get-integrations.sh)" && export INTEGRATIONS && $(PYTEST) $(AGAIN)
 
-check: install ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, shell syntax
+check: install ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, workflows, shell syntax
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -49,6 +49,7 @@ check: install ## lint, formatting, types, imports, pages' modules, dashboards, 
 	$(BIN)/python -m grafana.build --check
 	scripts/check-javascript.sh
 	scripts/check-size.sh
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	promtool="$$(scripts/get-prometheus.sh promtool)" && \
 		"$$promtool" check config --lint=all --lint-fatal prometheus/prometheus.yml && \
 		"$$promtool" test rules prometheus/tests/*.yml
