@@ -30,7 +30,7 @@ def test_mlbenchs_programs_report_everything(
     own_stack: Home, original_python: str, tmp_path: Path
 ) -> None:
     """First the tutorial's, while the master is killed; then one that does as task 1a's."""
-    (tmp_path / "task.py").write_text(script_of("mlbench-core"))
+    (tmp_path / "train.py").write_text(script_of("mlbench-core"))
     for name in ("train_dist.py", "torchvision.py"):
         shutil.copy(_PROGRAMS / name, tmp_path)
     with (
@@ -49,7 +49,7 @@ def test_mlbenchs_programs_report_everything(
         assert original.call("get_run_metrics", tutorial).status == 404
 
         backend = ("--backend", "{backend}")
-        task = _order(original, original_python, "task.py", tmp_path, *backend)
+        task = _order(original, original_python, "train.py", tmp_path, *backend)
         _, metrics, result = _finish(original, client, task)
         _check_task(metrics, result, own_stack.workers)
 

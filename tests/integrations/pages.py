@@ -1,20 +1,17 @@
-"""The scripts of the pages in docs/integrations, and what was recorded of them."""
+"""The scripts that the pages in docs/integrations show, and what was recorded of them."""
 
-import re
 from datetime import datetime
 from pathlib import Path
 
 from mlbench import ApiClient
 from mlbench.records import Run
 
-_PAGES = Path(__file__).parents[2] / "docs/integrations"
+_EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def script_of(page: str) -> str:
-    """Return the script of a page, which has one."""
-    text = (_PAGES / f"{page}.md").read_text()
-    [script] = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return str(script)
+    """Return the script that a page shows."""
+    return (_EXAMPLES / page / "train.py").read_text()
 
 
 def values(client: ApiClient, run: Run, metric: str, rank: int) -> list[tuple[int, float]]:
