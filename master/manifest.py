@@ -19,11 +19,12 @@ def build(run: Run) -> Manifest:
     """
     found = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt)
     ranks = list(found.order_by(Rank.rank))
+    row, machines = run.row, [one.machine for one in (rank.row for rank in ranks) if one.machine]
     settings = run.settings or {}
     others = {
         "run_id": run.id,
-        "division": division(run),
-        "departures": tuple(rule_violations(run, [rank.machine for rank in ranks if rank.machine])),
+        "division": division(row),
+        "departures": tuple(rule_violations(row, machines)),
         "goal": runs.goal_of(run),
         "data": {name: value for name, value in settings.items() if name.startswith("data")},
         "limits": Limits(**runs.columns_of(run, Limits)),

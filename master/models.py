@@ -33,6 +33,7 @@ from master.database import (
     raise_if_damaged,
 )
 from master.migrations import bring_up_to_date
+from mlbench.evaluation.rows import RankRow, RunRow
 
 
 class LastingIdField(AutoField):
@@ -165,6 +166,11 @@ class Run(_Table):
     """``{"installation", "run_id", "imported_at"}`` of an imported run; null for one's own."""
 
     @property
+    def row(self) -> RunRow:
+        """What it is evaluated by."""
+        return RunRow.from_fields(self.__data__)
+
+    @property
     def world_size(self) -> int:
         """How many processes train, a rank each."""
         return self.stated_world_size or self.num_workers
@@ -235,6 +241,11 @@ class Rank(_Table):
     """What kept it from its cores, as its agent has stated it."""
     processes = JSONField(null=True)
     """``{"ranks": [2, 3], "restarts": {"1": AT}}`` of a worker that has stated several."""
+
+    @property
+    def row(self) -> RankRow:
+        """What it is evaluated by."""
+        return RankRow.from_fields(self.__data__)
 
     @property
     def ranks(self) -> list[int]:

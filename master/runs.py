@@ -31,9 +31,10 @@ from master.recording.limits import describe_refused, waiting_bytes
 from master.settings import Limits
 from master.times import seconds_to_text
 from mlbench import records
-from mlbench.evaluation.disturbance import disturbances
+from mlbench.evaluation.disturbance import is_disturbed
 from mlbench.evaluation.ledger import Trace
 from mlbench.names import ACTIVE_STATES
+from mlbench.records import Disturbance
 
 _COLUMNS = frozenset(Run._meta.fields)
 _ORDERED = _COLUMNS & {field.name for field in fields(RunRequest)}
@@ -371,6 +372,7 @@ def trace_of(run: Run, *, disturbed: bool) -> Trace:
 
 def disturbed_among(wanted: Expression) -> set[int]:
     """Return the ids of those runs that were disturbed."""
-    columns = Rank.select(Rank.run, Rank.attempt, Rank.rank, Rank.disturbance)
+    columns = Rank.select(Rank.run, Rank.disturbance)
     ranks = columns.join(Run).where(wanted, Rank.disturbance.is_null(False))
-    return {rank.run_id for rank in ranks if any(one.disturbed for one in disturbances([rank]))}
+    measured = [(rank.run_id, Disturbance.from_fields(rank.disturbance)) for rank in ranks]
+    return {run_id for run_id, of_rank in measured if is_disturbed(of_rank)}

@@ -41,6 +41,8 @@ class Option:
     """Its key in sweeps; empty: it cannot be swept."""
     swept_out: str = ""
     """The value in sweeps that leaves it out; empty: none does."""
+    effect: str = ""
+    """What it does to packets, in a word after its unit."""
     unasked: str = "none"
     """How it is shown that it was not given."""
     kind: type = str
@@ -55,6 +57,11 @@ class Option:
     def sentence_with_example(self) -> str:
         """The same for the command line, which takes several units."""
         return f"{self.help}{f', e.g. {self.example}' if self.example else ''}."
+
+    @property
+    def unit_in_words(self) -> str:
+        """The unit and the effect, such as ``ms late``."""
+        return f"{self.unit} {self.effect}".strip()
 
     @property
     def parameter(self) -> str:
@@ -128,6 +135,7 @@ class Network:
             unit="ms",
             above=0,
             most=10_000,
+            effect="late",
             sweep="latency",
             swept_out="0",
         ),
@@ -142,6 +150,7 @@ class Network:
             unit="%",
             above=0,
             below=100,
+            effect="lost",
             sweep="loss",
             swept_out="0",
         ),

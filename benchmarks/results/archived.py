@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.results.measuring import Bench
-from master.results.query import ResultQuery
 from mlbench import bundle, records
 from mlbench.archive import RUN, ArchiveError, opened
 from mlbench.evaluation.comparing import compare_archives
+from mlbench.evaluation.evaluate import Criteria
 from mlbench.records import Goal, Manifest, RunSet
 from mlbench.results import Comparison
 
@@ -31,7 +31,7 @@ class Measured:
 
     def judged_by(self, goal: Goal) -> Comparison:
         """Return the comparison by another goal."""
-        return compare_archives(self.files, self.found, ResultQuery(target=goal))
+        return compare_archives(self.files, self.found, Criteria(target=goal))
 
 
 @contextmanager

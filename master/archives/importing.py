@@ -4,10 +4,7 @@ An imported run is read only. Its samples stay in its archive, which Prometheus 
 nothing can be added to it.
 """
 
-import json
 import shutil
-import subprocess
-import sys
 import time
 import zipfile
 from collections.abc import Callable, Mapping
@@ -24,8 +21,9 @@ from master.errors import BadFieldError, TooLargeError
 from master.models import JSONField, Rank, Run
 from master.orders import LONGEST_NAME, NAME, check_display_name
 from master.reading.series import SeriesReader
-from master.results.query import ResultQuery, result_of
+from master.results.query import result_of
 from mlbench.archive import ROWS, RUN, Archive, ArchiveError, file_name
+from mlbench.evaluation import limited
 from mlbench.evaluation.figures import figures_of
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Manifest
@@ -34,7 +32,6 @@ from mlbench.records import Run as RunRecord
 _MOST_BYTES = 64 << 20
 _MOST_BYTES_IN_ALL = 1 << 30
 _MOST_CHECK_SECONDS = 120.0
-_POLL_SECONDS = 0.2
 _LONGEST_ORIGIN = 100
 # What is not so here, whatever it was there.
 _LEFT_BEHIND = {
@@ -74,7 +71,8 @@ def take(
     try:
         _check_size(file)
         archive = Archive(file, "it")
-        if damaged := _damage(file, is_gone):
+        file.flush()
+        if damaged := limited.damage(file.fileno(), _MOST_CHECK_SECONDS, is_gone):
             raise BadFieldError("body", "; ".join(damaged))
         run, is_new = _store(archive)
     except ArchiveError as error:
@@ -84,7 +82,7 @@ def take(
     if run.origin and run.archive is None:  # also if this was cut short before
         _keep(reader.archives, run, file, archive.digest)
         try:
-            run.figures = asdict(figures_of(result_of(reader, run, ResultQuery())))
+            run.figures = asdict(figures_of(result_of(reader, run)))
             run.save(only=[Run.figures])
         except _MALFORMED as error:
             runs.delete(run)
@@ -104,37 +102,6 @@ def _check_size(file: BinaryIO) -> None:
             raise TooLargeError(f"body: {one.filename} has more than {_MOST_BYTES} bytes")
     if sum(one.file_size for one in compressed) > _MOST_BYTES_IN_ALL:
         raise TooLargeError(f"body: its members have more than {_MOST_BYTES_IN_ALL} bytes in all")
-
-
-def _damage(file: BinaryIO, is_gone: Callable[[], bool]) -> list[str]:
-    """Check all digests in a process of its own, whose memory and time are limited.
-
-    Raises:
-        BadFieldError: it takes too much of either.
-    """
-    file.flush()
-    path = f"/dev/fd/{file.fileno()}"
-    checking = subprocess.Popen(
-        [sys.executable, "-P", "-m", "master.archives", "damage", path],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        pass_fds=[file.fileno()],
-    )
-    with checking:
-        deadline = time.monotonic() + _MOST_CHECK_SECONDS
-        while True:
-            try:
-                told, _ = checking.communicate(timeout=_POLL_SECONDS)
-                break
-            except subprocess.TimeoutExpired:
-                if is_gone() or time.monotonic() > deadline:
-                    checking.kill()
-                    told = b""
-                    break
-    if checking.returncode:
-        raise BadFieldError("body", "it cannot be checked within the memory and time for that")
-    problems: list[str] = json.loads(told)
-    return problems
 
 
 def _store(archive: Archive) -> tuple[Run, bool]:

@@ -24,7 +24,7 @@ from master.reading.delivered import LostSamplesError
 from master.reading.selection import Selection
 from master.reading.series import SeriesReader
 from master.recording import streams
-from master.results.query import ResultQuery, energy_of, result_of
+from master.results.query import energy_of, result_of
 from mlbench import archive
 from mlbench.errors import MLBenchError
 from mlbench.evaluation.figures import figures_of
@@ -91,7 +91,7 @@ class Sealer:
         if counted and counted.disagreement:
             raise NotSealedError(counted.disagreement)
         run.energy_joules = energy_of(self.reader.prometheus, run)
-        result = result_of(self.reader, run, ResultQuery())
+        result = result_of(self.reader, run)
         run.figures = asdict(figures_of(result))
         run.save(only=[Run.energy_joules, Run.figures])
         _note_goal(run, result)

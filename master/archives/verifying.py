@@ -1,16 +1,15 @@
-"""Verifying archives: alone, and against what Prometheus has; restoring what it has no more."""
+"""Verifying archives against what Prometheus has; restoring what it has no more."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from master import runs
 from master.archives.contents import to_piece
 from master.bell import ring
-from master.models import Rank, Run, run_owner
+from master.models import Run, run_owner
 from master.reading import archived, stored, windows
 from master.reading.counting import span_of
 from master.reading.promql import PrometheusClient, select
@@ -18,85 +17,16 @@ from master.reading.selection import Selection
 from master.reading.series import SeriesReader
 from master.recording.remote_write import RemoteWriter, TimeSeries
 from master.recording.samples import prometheus_labels, series_key
-from master.results.query import (
-    ResultQuery,
-    columns_of,
-    context_of,
-    machines_of,
-)
 from mlbench import names
-from mlbench.archive import ROWS, RUN, Archive, ArchiveError, SeriesName, digest_of
-from mlbench.evaluation.agreement import contradictions
-from mlbench.evaluation.evaluate import evaluate
+from mlbench.archive import Archive, ArchiveError, SeriesName, digest_of
+from mlbench.evaluation.checking import check
 from mlbench.records import Verification
-from mlbench.results import Result
 from mlbench.series import SeriesKey
 
 # Prometheus takes samples that are 24 hours older than its newest one.
 _YOUNG_SECONDS = 23 * 3600.0
-# Lists of a result that are told in words.
-_SENTENCES = {"departures", "disturbed", "clock_faults"}
 # Series that are read at once.
 _SERIES = 100
-
-
-def check(archive: Archive) -> list[str]:
-    """Check an archive by itself; return what is wrong, a sentence each.
-
-    Its digests, that no sample is missing, that the samples give the result that it states, and
-    that clocks, dates and the task's own words do not contradict each other.
-    """
-    return archive.check() or [
-        *_check_counts(archive),
-        *_check_result(archive),
-        *contradictions(archive),
-    ]
-
-
-def recompute(archive: Archive, query: ResultQuery) -> Result:
-    """Compute the result of an archive's run from its samples and rows, and nothing else."""
-    run, ranks = rows_of(archive)
-    machines = machines_of([rank for rank in ranks if rank.attempt == run.attempt])
-    context = context_of(run, ranks, query, run.energy_joules, machines)
-    return evaluate(context, columns_of(context, partial(archived.series_of, archive)))
-
-
-def rows_of(archive: Archive) -> tuple[Run, list[Rank]]:
-    """Return the rows of an archive's run and of its ranks, of all attempts."""
-    rows = archive.document(ROWS)
-    return Run(**rows["run"][0]), [Rank(**row) for row in rows["rank"]]
-
-
-def _check_counts(archive: Archive) -> list[str]:
-    recorded = sum(stream["recorded"] for stream in archive.document(ROWS)["stream"])
-    sealed = [one for name, one in archive.series.items() if not name.pod]
-    found = sum(one.samples + one.kept for one in sealed)
-    return [] if found == recorded else [f"{recorded} samples were recorded, and it has {found}"]
-
-
-def _check_result(archive: Archive) -> list[str]:
-    stated = archive.document(RUN)["result"]
-    computed = recompute(archive, ResultQuery()).to_fields()
-    return [
-        f"its samples give another result: {name} is {computed[name]}, not {stated[name]}"
-        for name in stated
-        if not _agree(stated, computed, name)
-    ]
-
-
-def _agree(stated: Mapping[str, Any], computed: Mapping[str, Any], name: str) -> bool:
-    """Compare a figure; one that this version has, and the one that sealed had not, is no other.
-
-    Sentences may be worded otherwise: of these, there must be as many.
-    """
-    was, found = stated[name], computed.get(name, stated[name])
-    if isinstance(was, Mapping) and isinstance(found, Mapping):
-        return all(_agree(was, found, part) for part in was)
-    if isinstance(was, list) and isinstance(found, list):
-        pairs = [({"": one}, {"": other}) for one, other in zip(was, found, strict=False)]
-        said = name in _SENTENCES
-        return len(was) == len(found) and (said or all(_agree(*pair, "") for pair in pairs))
-    return name == "text" or bool(was == found)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from master.models import Run
 from master.openapi.operation import Parameter, operation
 from master.orders import MOST_RUNS
 from master.reading.series import SeriesReader
-from master.results.query import ResultQuery, comparison_of, mllog_of, result_of
+from master.results.query import comparison_of, mllog_of, result_of
+from mlbench.evaluation.evaluate import Criteria
 from mlbench.records import Goal
 from mlbench.results import Comparison, Result
 from mlbench.series import MAX_NAME_LENGTH
@@ -131,11 +132,11 @@ def _runs(req: Request) -> list[Run]:
     return [runs.find(run_id) for run_id in known]
 
 
-def _query(req: Request) -> ResultQuery:
+def _query(req: Request) -> Criteria:
     after_seconds = _number(req, "after")
     if after_seconds == 0:
         raise BadFieldError("after", "more than 0 seconds (not '0')")
-    return ResultQuery(_target(req), after_seconds, _number(req, "price"))
+    return Criteria(_target(req), after_seconds, _number(req, "price"))
 
 
 def _target(req: Request) -> Goal | None:

@@ -1,7 +1,8 @@
-"""Gathering what results and comparisons are computed from, and computing them."""
+"""Gathering what results and comparisons are computed from, and having them computed."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from master import run_time, runs, sets
@@ -10,36 +11,23 @@ from master.reading.promql import PrometheusClient, select
 from master.reading.selection import NamedSeries, Selection
 from master.reading.series import SeriesReader
 from mlbench import names
-from mlbench.evaluation import compare, mllog, original
-from mlbench.evaluation.columns import Columns, to_columns
-from mlbench.evaluation.division import rule_violations
-from mlbench.evaluation.evaluate import TOTALS, RunContext, evaluate
-from mlbench.evaluation.facts import Machine, facts_of
-from mlbench.evaluation.ranks import last_totals_us
-from mlbench.records import Goal
-from mlbench.results import DEFAULT_AFTER_SECONDS, Comparison, Result
+from mlbench.evaluation import compare, mllog
+from mlbench.evaluation.columns import Column, Columns
+from mlbench.evaluation.evaluate import OWN_CRITERIA, Criteria, RunContext, evaluate, read_series
+from mlbench.evaluation.facts import facts_of
+from mlbench.evaluation.rows import RankRow
+from mlbench.results import Comparison, Result
+from mlbench.series import number_or_text, split_name
 
 
-@dataclass(frozen=True)
-class ResultQuery:
-    """The criteria of a client; None for a run's own."""
-
-    target: Goal | None = None
-    """By default, each run's goal."""
-    after_seconds: float | None = None
-    """By default, each run's deadline, else two hours."""
-    price: float | None = None
-    """The price of a worker-second."""
-
-
-def result_of(reader: SeriesReader, run: Run, query: ResultQuery) -> Result:
+def result_of(reader: SeriesReader, run: Run, criteria: Criteria = OWN_CRITERIA) -> Result:
     """Return the result of a run so far.
 
     Raises:
         NotFoundError: the run was deleted meanwhile.
         PrometheusError: Prometheus gives no answer.
     """
-    return _evaluate(reader, run, query, machines_of(_ranks(run)))
+    return _evaluate(reader, run, criteria)[0]
 
 
 def mllog_of(reader: SeriesReader, run: Run) -> Iterator[str]:
@@ -48,12 +36,11 @@ def mllog_of(reader: SeriesReader, run: Run) -> Iterator[str]:
     Raises:
         PrometheusError: Prometheus gives no answer.
     """
-    machines = machines_of(_ranks(run))
-    context = _context(reader.prometheus, run, ResultQuery(), machines)
-    return mllog.write(context, machines, _series(reader, context))
+    context = _context(reader.prometheus, run, OWN_CRITERIA)
+    return mllog.write(context, read_series(context, partial(_read, reader, run.id)))
 
 
-def comparison_of(reader: SeriesReader, wanted: Sequence[Run], query: ResultQuery) -> Comparison:
+def comparison_of(reader: SeriesReader, wanted: Sequence[Run], criteria: Criteria) -> Comparison:
     """Compare runs, at least one.
 
     Raises:
@@ -62,60 +49,46 @@ def comparison_of(reader: SeriesReader, wanted: Sequence[Run], query: ResultQuer
     """
     results, facts = [], {}
     for run in wanted:
-        ranks = _ranks(run)
-        machines = machines_of(ranks)
-        result = _evaluate(reader, run, query, machines)
+        result, context = _evaluate(reader, run, criteria)
         results.append(result)
-        cores = [rank.assignment.get("cpus", []) for rank in ranks]
-        facts[run.id] = facts_of(run, result, machines, cores)
+        facts[run.id] = facts_of(context.run, context.latest, result)
     of_sets = {run.set_name: None for run in wanted if run.set_name is not None}
     found = [sets.describe(sets.find(name)) for name in of_sets]
     return compare.compare(results, facts, found)
 
 
-def _evaluate(
-    reader: SeriesReader, run: Run, query: ResultQuery, machines: Sequence[Machine]
-) -> Result:
+def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Result, RunContext]:
     try:
-        context = _context(reader.prometheus, run, query, machines)
-        return evaluate(context, _series(reader, context))
+        context = _context(reader.prometheus, run, criteria)
+        series = read_series(context, partial(_read, reader, run.id))
+        return evaluate(context, series), context
     finally:
         # A deleted run is not found, whatever error its missing series caused.
         runs.find(run.id)
 
 
-def _context(
-    prometheus: PrometheusClient, run: Run, query: ResultQuery, machines: Sequence[Machine]
-) -> RunContext:
-    # Only these columns: a thousand restarted ranks are many rows.
-    times = (Rank.assigned_at, Rank.exited_at, Rank.disturbance, Rank.processes)
-    clocks = (Rank.clock_ahead, Rank.dated_before, Rank.dated_ahead)
-    columns = Rank.select(Rank.worker, Rank.attempt, Rank.rank, *times, *clocks)
-    ranks = list(columns.where(Rank.run == run.id))
-    return context_of(run, ranks, query, energy_of(prometheus, run), machines)
+def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunContext:
+    row = replace(run.row, energy_joules=energy_of(prometheus, run))
+    return RunContext(row, _ranks(run), run.finished_at or run_time.now(run), criteria)
 
 
-def context_of(
-    run: Run,
-    ranks: Sequence[Rank],
-    query: ResultQuery,
-    energy_joules: float | None,
-    machines: Sequence[Machine],
-) -> RunContext:
-    """Return what the result of a run is computed from, besides its series. Pure.
+def _ranks(run: Run) -> list[RankRow]:
+    """Return the ranks of all attempts; those before the latest without what is large.
 
-    ``ranks`` are those of all attempts, ``machines`` those of the latest.
+    A thousand restarted ranks are many rows.
     """
-    return RunContext(
-        run=run,
-        target=query.target or runs.goal_of(run),
-        after_seconds=query.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS,
-        price=query.price,
-        rule_violations=tuple(rule_violations(run, machines)),
-        ended_at=run.finished_at or run_time.now(run),
-        ranks=ranks,
-        energy_joules=energy_joules,
+    small = (
+        *(Rank.rank, Rank.attempt, Rank.worker, Rank.assigned_at, Rank.exited_at),
+        *(Rank.disturbance, Rank.processes),
+        *(Rank.clock_ahead, Rank.dated_before, Rank.dated_ahead),
     )
+    earlier = Rank.select(*small).where(Rank.run == run.id, Rank.attempt != run.attempt)
+    latest = Rank.select(*small, Rank.machine, Rank.assignment).where(
+        Rank.run == run.id, Rank.attempt == run.attempt
+    )
+    return [
+        RankRow.from_fields(row) for ranks in (earlier, latest) for row in ranks.dicts().execute()
+    ]
 
 
 def energy_of(prometheus: PrometheusClient, run: Run) -> float | None:
@@ -153,41 +126,21 @@ def used_joules(
     return sum(used) if len(used) == len(pods) else None
 
 
-def _series(reader: SeriesReader, context: RunContext) -> Columns:
-    return columns_of(context, partial(reader.run, context.run.id))
+def _read(reader: SeriesReader, run_id: int, wanted: Collection[str], since_us: int) -> Columns:
+    return to_columns(reader.run(run_id, Selection(since_us - 1, names=tuple(wanted))))
 
 
-def columns_of(context: RunContext, read: Callable[[Selection], NamedSeries]) -> Columns:
-    """Read the series that the result of a run is computed from."""
-    if context.run.started_at is None:
-        return {}
-    columns = original.add_totals(to_columns(read(_selection_of(context))))
-    # Of the steps, which are many, only those from the last totals on.
-    last_us = min(last_totals_us(columns).values(), default=None)
-    if last_us is None:
-        return columns
-    steps = Selection(last_us // 1000 * 1000 - 1, names=(names.STEP,))
-    return {**columns, **to_columns(read(steps))}
-
-
-def _selection_of(context: RunContext) -> Selection:
-    run, target = context.run, context.target
-    assert run.started_at is not None
-    metrics = {*TOTALS, *original.NAMES, *([target.metric] if target else ())}
-    # Samples from before the start, which clients may post, are no merit of this run; but those of
-    # a rank whose clock is wrong are.
-    early = max((one.dated_before - one.clock_ahead for one in context.ranks), default=0.0)
-    since_us = int((run.started_at - max(0.0, early)) * 1000) * 1000
-    return Selection(since_us - 1, names=tuple(sorted(metrics)))
-
-
-def _ranks(run: Run) -> list[Rank]:
-    """Return the ranks of the latest attempt, with their machines and assignments."""
-    columns = Rank.select(Rank.machine, Rank.assignment)
-    latest = columns.where(Rank.run == run.id, Rank.attempt == run.attempt)
-    return list(latest.order_by(Rank.rank))
-
-
-def machines_of(ranks: Sequence[Rank]) -> list[Machine]:
-    """Return the machines of ranks, as far as they are known."""
-    return [rank.machine for rank in ranks if rank.machine]
+def to_columns(series: NamedSeries) -> Columns:
+    """Read the numbers of series; texts are left out."""
+    columns = {}
+    for name, pieces in series:
+        times, values = array("q"), array("d")
+        for points in pieces:
+            for time_us, text in zip(points.times_us, points.values, strict=True):
+                number = number_or_text(text)
+                if isinstance(number, float):
+                    times.append(time_us)
+                    values.append(number)
+        if times:
+            columns[split_name(name)] = Column(times, values)
+    return columns

@@ -2,13 +2,10 @@
 
 import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -138,16 +135,3 @@ def visible(text: str) -> str:
 def print_json(content: object) -> None:
     """Print JSON, for programs."""
     typer.echo(json.dumps(content, indent=2))
-
-
-def ask_master(what: str, file: Path) -> Any:
-    """Have the master's code compute something of a file, in a process of its own.
-
-    Raises:
-        UsageError: it is not installed here, or cannot.
-    """
-    command = [sys.executable, "-P", "-m", "master.archives", what, str(file)]
-    asked = subprocess.run(command, capture_output=True, text=True, check=False)
-    if asked.returncode:
-        raise UsageError(f"{file}: could not {what}: {asked.stderr.strip()[-500:]}")
-    return json.loads(asked.stdout)

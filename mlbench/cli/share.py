@@ -14,7 +14,6 @@ from mlbench.archive import SUFFIX, file_name
 from mlbench.cli.common import (
     JsonOption,
     UsageError,
-    ask_master,
     connected,
     find_run,
     out,
@@ -24,9 +23,9 @@ from mlbench.cli.common import (
 from mlbench.client import ApiClient
 from mlbench.distribution import how_to_install
 from mlbench.errors import ApiError
+from mlbench.evaluation import limited
 from mlbench.home import replacing
 from mlbench.records import Run, RunSet
-from mlbench.results import Comparison
 
 if TYPE_CHECKING:
     from mlbench.report.site import SetEntry
@@ -127,8 +126,7 @@ def _read_set(file: Path, found: RunSet) -> "SetEntry":
     """Return a set with the comparison of its runs, computed anew from their archives."""
     from mlbench.report.site import SetEntry  # noqa: PLC0415 - matplotlib takes a second to load
 
-    compared = Comparison.from_fields(ask_master("compare", file))
-    return SetEntry(file, found.name, found.created_at, found.text, compared)
+    return SetEntry(file, found.name, found.created_at, found.text, limited.compare([file])[0])
 
 
 def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:

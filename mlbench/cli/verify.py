@@ -1,6 +1,5 @@
 """``mlbench verify``: whether archives, and Prometheus, have all that runs have recorded."""
 
-import importlib.util
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -11,12 +10,11 @@ from typing import Annotated
 import typer
 
 from mlbench import bundle, names, signature
-from mlbench.archive import RUN, Archive, opened
+from mlbench.archive import RUN, Archive, ArchiveError, opened
 from mlbench.cli.common import (
     FAILED,
     JsonOption,
     UsageError,
-    ask_master,
     connected,
     find_run,
     out,
@@ -26,6 +24,7 @@ from mlbench.cli.common import (
 )
 from mlbench.discovery import find_connection
 from mlbench.errors import NotConnectedError
+from mlbench.evaluation import limited
 from mlbench.records import Verification
 from mlbench.stack.services import find_prometheus
 
@@ -141,13 +140,10 @@ def _check(file: Path) -> list[str]:
 
 
 def _check_archive(file: Path) -> list[str]:
-    """Check an archive: with the result, where the master is installed to compute it."""
-    if importlib.util.find_spec("master") is None:
-        warn("the result is not computed again, as the master is not installed here")
-        with opened(file) as archive:
-            return archive.check()
-    problems: list[str] = ask_master("check", file)
-    return problems
+    try:
+        return limited.check(file)
+    except ArchiveError as error:
+        return [str(error)]
 
 
 def _write_blocks(file: Path, folder: Path) -> int:

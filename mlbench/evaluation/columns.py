@@ -1,13 +1,11 @@
 """The numbers of series as columns, for computing with them."""
 
 import math
-from array import array
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from master.reading.selection import NamedSeries
-from mlbench.series import SeriesKey, number_or_text, series_name, split_name
+from mlbench.series import SeriesKey, series_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +23,11 @@ class Column:
 Columns = Mapping[SeriesKey, Column]
 """By metric and rank; none is empty."""
 
+Read = Callable[[Collection[str], int], Columns]
+"""Reads the series of these names, or of these metrics with any rank, from a time on."""
+
 ByRank = Mapping[str, Column]
 """The columns of a metric in order of ranks; the one without a rank comes first."""
-
-
-def to_columns(series: NamedSeries) -> Columns:
-    """Read the numbers of series; texts are left out."""
-    columns: dict[SeriesKey, Column] = {}
-    for name, pieces in series:
-        times, values = array("q"), array("d")
-        for points in pieces:
-            for time_us, text in zip(points.times_us, points.values, strict=True):
-                number = number_or_text(text)
-                if isinstance(number, float):
-                    times.append(time_us)
-                    values.append(number)
-        if times:
-            columns[split_name(name)] = Column(times, values)
-    return columns
 
 
 def by_rank(columns: Columns, metric: str) -> ByRank:

@@ -1,35 +1,114 @@
-"""Comparing the runs of a set by their archives alone, and by nothing that the set says of them."""
+"""Comparing runs by their archives alone, and by nothing that these say of their results."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from master.archives.verifying import recompute, rows_of
-from master.results.query import ResultQuery, machines_of
-from mlbench.archive import opened
+from mlbench import bundle
+from mlbench.archive import ArchiveError, opened
+from mlbench.evaluation.archived import context_of, installation_of, manifest_of, recompute
 from mlbench.evaluation.compare import compare
+from mlbench.evaluation.differences import ORIGIN, Facts
+from mlbench.evaluation.evaluate import OWN_CRITERIA, Criteria
 from mlbench.evaluation.facts import facts_of
-from mlbench.records import RunSet
-from mlbench.results import Comparison
+from mlbench.records import Manifest, RunSet
+from mlbench.results import Comparison, Result
 
 
 def compare_archives(
-    files: Sequence[Path], found: RunSet, query: ResultQuery | None = None
+    files: Sequence[Path], found: RunSet, criteria: Criteria = OWN_CRITERIA
 ) -> Comparison:
     """Compare the runs of a set that count, given the archives of all of its runs.
 
     Raises:
-        ArchiveError: one cannot be read.
+        ArchiveError: one cannot be read, or is missing.
     """
-    results, facts = {}, {}
+    return _compare([_read(files, found, criteria)])
+
+
+def compare_files(
+    files: Sequence[Path], criteria: Criteria = OWN_CRITERIA
+) -> tuple[Comparison, Manifest]:
+    """Compare the runs of archives, and of sets' files those that count.
+
+    Of two files that have runs of the same ids, those of the later one get larger ids. Also returns
+    the manifest of the first run.
+
+    Raises:
+        ArchiveError: a file cannot be read, is damaged, or has a run that an earlier one has.
+    """
+    parts: list[_Runs] = []
+    seen: set[str] = set()
+    for file in files:
+        with TemporaryDirectory() as folder:
+            archives, found = bundle.archives_in(file, Path(folder)), bundle.read_set(file)
+            problems = bundle.check(file, archives) if found else []
+            for one in archives:
+                with opened(one) as archive:
+                    problems += archive.check()
+                    if archive.digest in seen:
+                        problems.append("another file has its run, too")
+                    seen.add(archive.digest)
+            if problems:
+                raise ArchiveError(f"{file}: {'; '.join(problems)}")
+            part = _read(archives, found, criteria)
+        taken = {run_id for other in parts for run_id in other.results}
+        parts.append(part if taken.isdisjoint(part.results) else part.numbered(max(taken)))
+    return _compare(parts), parts[0].manifest
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """The runs of a file that are compared, in order, by their ids."""
+
+    results: Mapping[int, Result]
+    facts: Mapping[int, Facts]
+    found: RunSet | None
+    """The set that they are of."""
+    installation: str
+    manifest: Manifest
+    """Of the first."""
+
+    def numbered(self, more: int) -> "_Runs":
+        """Return the same runs with ids that are so much larger."""
+        return replace(
+            self,
+            results={i + more: replace(one, run_id=i + more) for i, one in self.results.items()},
+            facts={i + more: one for i, one in self.facts.items()},
+            found=_numbered(self.found, more) if self.found else None,
+        )
+
+
+def _numbered(found: RunSet, more: int) -> RunSet:
+    places = [
+        replace(place, trials=tuple(replace(o, run_id=o.run_id + more) for o in place.trials))
+        for place in found.places
+    ]
+    return replace(found, places=tuple(places))
+
+
+def _read(files: Sequence[Path], found: RunSet | None, criteria: Criteria) -> _Runs:
+    """Compute the results of archives, of a set those that count."""
+    results, facts, about = {}, {}, {}
     for file in files:
         with opened(file) as archive:
-            run, ranks = rows_of(archive)
-            if run.id not in found.counted:
-                continue
-            result = recompute(archive, query or ResultQuery())
-        ranks = [rank for rank in ranks if rank.attempt == run.attempt]
-        ranks.sort(key=lambda rank: rank.rank)
-        cores = [rank.assignment.get("cpus", []) for rank in ranks]
-        results[run.id] = result
-        facts[run.id] = facts_of(run, result, machines_of(ranks), cores)
-    return compare([results[run_id] for run_id in found.counted], facts, [found])
+            context = context_of(archive, criteria)
+            run_id = context.run.id
+            if found is None or run_id in found.counted:
+                results[run_id] = recompute(archive, context)
+                facts[run_id] = facts_of(context.run, context.latest, results[run_id])
+                about[run_id] = installation_of(archive), manifest_of(archive)
+    order = found.counted if found else [*results]
+    if not order or results.keys() != {*order}:
+        raise ArchiveError(f"not all runs that count are there: {', '.join(map(str, order))}")
+    return _Runs({i: results[i] for i in order}, facts, found, *about[order[0]])
+
+
+def _compare(parts: Sequence[_Runs]) -> Comparison:
+    facts: dict[int, Facts] = {}
+    for part in parts:
+        origin = {ORIGIN: part.installation} if len(parts) > 1 else {}
+        facts |= {run_id: {**of_run, **origin} for run_id, of_run in part.facts.items()}
+    results = [one for part in parts for one in part.results.values()]
+    return compare(results, facts, [part.found for part in parts if part.found])

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from master.models import Rank
 from mlbench.clock import SLACK_SECONDS
+from mlbench.evaluation.rows import RankRow
 
 _SLACK_US = round(SLACK_SECONDS * 1e6)
 
@@ -44,14 +44,14 @@ def _within(first_us: int, last_us: int, bounds: Sequence[int]) -> bool:
     return bounds[0] - _SLACK_US <= first_us and last_us <= bounds[-1] + _SLACK_US
 
 
-def dates_of(ranks: Iterable[Rank], started_at: float, ended_at: float) -> Dates:
+def dates_of(ranks: Iterable[RankRow], started_at: float, ended_at: float) -> Dates:
     """Return the dates of a run from the ranks of all its attempts."""
     began: dict[int, float] = {}
     anew: list[float] = []
     ahead: dict[str, dict[int, float]] = {}
     for rank in ranks:
         began[rank.attempt] = min(rank.assigned_at, began.get(rank.attempt, rank.assigned_at))
-        anew += rank.processes["restarts"].values() if rank.processes else ()
+        anew += rank.processes.restarts.values() if rank.processes else ()
         for one in rank.ranks if rank.clock_ahead else ():
             ahead.setdefault(str(one), {})[rank.attempt] = rank.clock_ahead
     attempts = sorted(began) or [1]

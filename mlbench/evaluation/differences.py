@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from mlbench.results import Difference, Value
+from mlbench.runspec import SWEPT
 
 Facts = Mapping[str, str]
 
@@ -16,11 +17,11 @@ Answer = Literal["yes", "no", "unknown"]
 GOAL, OWN_GOAL = "goal", "own_goal"
 DATA, DATA_CHECKSUM = "data", "data_sha256"
 BATCH_SIZE, WORKER_BATCH_SIZE = "batch_size", "worker_batch_size"
-NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH = "num_workers", "num_cpus", "max_bandwidth"
-LATENCY, LOSS = "latency_ms", "loss_percent"
+NUM_WORKERS, NUM_CPUS = "num_workers", "num_cpus"
 PROCESSES = "processes_per_worker"
 BENCHMARK, IMAGE, COMMAND = "benchmark", "image", "command"
 WORKING_DIR = "working_dir"
+ORIGIN = "origin"
 SEED = "seed"
 # Begins the names of what is known of processors.
 CPU_FACT = "cpu_"
@@ -30,11 +31,12 @@ _BREAKING = (GOAL, DATA, BATCH_SIZE)
 # Runs of the same code that state no data have the same data.
 _CODE = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
 # What users vary in order to compare.
-SHAPE = (NUM_WORKERS, NUM_CPUS, MAX_BANDWIDTH, LATENCY, LOSS)
+_RESOURCES = tuple(name for name, _ in SWEPT.values())
+SHAPE = (NUM_WORKERS, *_RESOURCES)
 # What a worker has to compute with. Scaling compares workers that have the same.
 _MEANS = (
     *("cpus", "cpu_limit", "memory_limit", "threads", "device", "oversubscribed"),
-    *(NUM_CPUS, MAX_BANDWIDTH, LATENCY, LOSS, PROCESSES),
+    *(*_RESOURCES, PROCESSES),
 )
 # What has no part in what is learned: where, on what and under which orders a run ran. All else is
 # settings of its task, which may have.
@@ -47,7 +49,7 @@ _NOT_LEARNED = frozenset(
         *("os", "python", "torch", "numpy", "jax", "tensorflow", "blas"),
         *("mlbench", "git_commit", "git_dirty"),
         *(
-            "origin",
+            ORIGIN,
             "division",
             "own_goal",
             "deadline_seconds",

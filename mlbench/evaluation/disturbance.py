@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from master.models import Rank
+from mlbench.evaluation.rows import RankRow
 from mlbench.names import DISTURBED_SHARE
 from mlbench.records import Disturbance
 from mlbench.results import RankDisturbance
@@ -12,26 +12,32 @@ _LEAST_CORES = 0.05
 _MUCH_WAITING = 0.5
 
 
-def disturbances(ranks: Sequence[Rank]) -> tuple[RankDisturbance, ...]:
+def disturbances(ranks: Sequence[RankRow]) -> tuple[RankDisturbance, ...]:
     """Judge the ranks of all attempts, as far as something was measured."""
-    known = sorted((one for one in ranks if one.disturbance), key=lambda o: (o.attempt, o.rank))
-    return tuple(_judge(one, restarted=len({one.attempt for one in ranks}) > 1) for one in known)
+    restarted = len({rank.attempt for rank in ranks}) > 1
+    return tuple(
+        _judge(rank, rank.disturbance, restarted=restarted)
+        for rank in sorted(ranks, key=lambda rank: (rank.attempt, rank.rank))
+        if rank.disturbance
+    )
 
 
-def _judge(rank: Rank, *, restarted: bool) -> RankDisturbance:
-    measured = Disturbance.from_fields(rank.disturbance)
-    waiting = measured.waiting_seconds / measured.seconds
-    stolen = None
-    if measured.stolen_seconds is not None:
-        stolen = measured.stolen_seconds / measured.seconds
+def is_disturbed(measured: Disturbance) -> bool:
+    """Judge whether a rank waited for others, or had its cores stolen, for too long."""
+    lost = max(measured.waiting_seconds, measured.stolen_seconds or 0.0)
+    return lost / measured.seconds > DISTURBED_SHARE
+
+
+def _judge(rank: RankRow, measured: Disturbance, *, restarted: bool) -> RankDisturbance:
+    stolen = measured.stolen_seconds
     place = rank.worker if rank.processes else f"rank {rank.rank}"
     place += f", attempt {rank.attempt}," if restarted else ""
     return RankDisturbance(
         rank=rank.rank,
         attempt=rank.attempt,
-        disturbed=max(waiting, stolen or 0.0) > DISTURBED_SHARE,
-        waiting_share=waiting,
-        stolen_share=stolen,
+        disturbed=is_disturbed(measured),
+        waiting_share=measured.waiting_seconds / measured.seconds,
+        stolen_share=None if stolen is None else stolen / measured.seconds,
         text=f"{place} {_words(measured)}",
         measured=measured,
     )

@@ -1,13 +1,13 @@
 """The division of a run, and its violations of the rules of the closed division."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from master.models import Run
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.evaluation.facts import to_text
+from mlbench.evaluation.rows import RunRow
 from mlbench.names import ACTIVE_STATES
-from mlbench.records import Division
+from mlbench.records import Division, Machine
+from mlbench.runspec import IMPAIRMENTS, options_of
 from mlbench.stated import Setting
 
 # Kernels round limits.
@@ -18,12 +18,12 @@ _LATER = {"recipe"}
 _MEANS = {"data_sha256": "the data is not the standard data: "}
 
 
-def division(run: Run) -> Division:
+def division(run: RunRow) -> Division:
     """Return the division: closed for an official task, open for a user's own command."""
     return "closed" if run.benchmark else "open"
 
 
-def rule_violations(run: Run, machines: Sequence[Mapping[str, Any]]) -> list[str]:
+def rule_violations(run: RunRow, machines: Sequence[Machine]) -> list[str]:
     """Return a sentence for each violation of the task's rules; the open division has none.
 
     Args:
@@ -35,7 +35,7 @@ def rule_violations(run: Run, machines: Sequence[Mapping[str, Any]]) -> list[str
     return [*_of_settings(run), *_of_code(machines), *_of_limits(run, machines)]
 
 
-def _of_settings(run: Run) -> list[str]:
+def _of_settings(run: RunRow) -> list[str]:
     broken = BENCHMARKS[run.benchmark].broken_rules(run.settings or {})
     if run.settings is None:
         ended = run.state not in ACTIVE_STATES
@@ -48,22 +48,29 @@ def _of_settings(run: Run) -> list[str]:
     ]
 
 
-def _of_code(machines: Sequence[Mapping[str, Any]]) -> list[str]:
-    changed = any((machine.get("git") or {}).get("dirty") for machine in machines)
+def _of_code(machines: Sequence[Machine]) -> list[str]:
+    changed = any(machine.git and machine.git.dirty for machine in machines)
     return ["the code that ran has changes that are not committed"] if changed else []
 
 
-def _of_limits(run: Run, machines: Sequence[Mapping[str, Any]]) -> list[str]:
+def _of_limits(run: RunRow, machines: Sequence[Machine]) -> list[str]:
     """Return which of the ordered limits are not in force on every machine.
 
     A machine without a CPU limit may be bound to fewer cores, which only its rank knows.
     """
-    bandwidths = [machine.get("bandwidth_limit") for machine in machines]
-    cores = [limit for machine in machines if (limit := machine.get("cpu_limit")) is not None]
+    bandwidths = [machine.bandwidth_limit for machine in machines]
+    cores = [machine.cpu_limit for machine in machines if machine.cpu_limit is not None]
     return [
         *_exceeding("the bandwidth of workers", run.max_bandwidth, bandwidths, "Mbit/s"),
-        *_lacking("ms late", run.latency_ms, [one.get("latency_ms") for one in machines]),
-        *_lacking("% lost", run.loss_percent, [one.get("loss_percent") for one in machines]),
+        *(
+            problem
+            for name in IMPAIRMENTS
+            for problem in _lacking(
+                options_of(RunRow)[name].unit_in_words,
+                getattr(run, name),
+                [getattr(machine, name) for machine in machines],
+            )
+        ),
         *_exceeding("the time of workers", run.num_cpus, cores, "cores"),
     ]
 

@@ -2,19 +2,27 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from master.models import Rank, Run
 from mlbench import names
+from mlbench.evaluation import original
 from mlbench.evaluation.accuracy import Accuracy, Evaluation
-from mlbench.evaluation.columns import ByRank, Columns, by_rank, finite_by_rank
+from mlbench.evaluation.columns import ByRank, Columns, Read, by_rank, finite_by_rank
 from mlbench.evaluation.dates import dates_of
 from mlbench.evaluation.disturbance import disturbances
-from mlbench.evaluation.division import division
-from mlbench.evaluation.ranks import rank_results, slowest_of, value_at, with_other
+from mlbench.evaluation.division import division, rule_violations
+from mlbench.evaluation.ranks import (
+    last_totals_us,
+    rank_results,
+    slowest_of,
+    value_at,
+    with_other,
+)
+from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.names import ACTIVE_STATES, PHASES
-from mlbench.records import Goal
-from mlbench.results import Cost, Result
+from mlbench.records import Goal, Machine, Record
+from mlbench.results import DEFAULT_AFTER_SECONDS, Cost, Result
 
 # A larger number is no count of epochs.
 _LARGEST_COUNT = 2**53
@@ -32,21 +40,46 @@ TOTALS = (
 
 
 @dataclass(frozen=True)
-class RunContext:
-    """A run, what is known of it besides its series, and the criteria to evaluate it by."""
+class Criteria(Record):
+    """What runs are evaluated by; None for a run's own."""
 
-    run: Run
-    target: Goal | None
-    after_seconds: float
-    """The time of "accuracy after time"."""
-    price: float | None
+    target: Goal | None = None
+    """By default, each run's goal."""
+    after_seconds: float | None = None
+    """The time of "accuracy after time": by default, each run's deadline, else two hours."""
+    price: float | None = None
     """The price of a worker-second."""
-    rule_violations: tuple[str, ...]
+
+
+OWN_CRITERIA = Criteria()
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """A run, all that is known of it besides its series, and what it is evaluated by."""
+
+    run: RunRow
+    ranks: Sequence[RankRow]
+    """Of all attempts; those of the latest with their machines and assignments."""
     ended_at: float
     """Unix seconds; now, for a run that has not ended."""
-    ranks: Sequence[Rank]
-    """Of all attempts."""
-    energy_joules: float | None
+    criteria: Criteria = OWN_CRITERIA
+
+    @property
+    def target(self) -> Goal | None:
+        """The goal that it is judged by."""
+        return self.criteria.target or self.run.goal
+
+    @cached_property
+    def latest(self) -> list[RankRow]:
+        """The ranks of its latest attempt, in order."""
+        latest = (rank for rank in self.ranks if rank.attempt == self.run.attempt)
+        return sorted(latest, key=lambda rank: rank.rank)
+
+    @property
+    def machines(self) -> list[Machine]:
+        """The machines of its latest attempt, as far as they are known."""
+        return [rank.machine for rank in self.latest if rank.machine]
 
     def worker_seconds(self, until: float) -> float:
         """Return for how long ranks have occupied workers up to a time, in Unix seconds."""
@@ -56,6 +89,24 @@ class RunContext:
         )
 
 
+def read_series(context: RunContext, read: Read) -> Columns:
+    """Read the series that the result of a run is computed from."""
+    run, target = context.run, context.target
+    if run.started_at is None:
+        return {}
+    metrics = {*TOTALS, *original.NAMES, *([target.metric] if target else ())}
+    # Samples from before the start, which clients may post, are no merit of this run; but those of
+    # a rank whose clock is wrong are.
+    early = max((one.dated_before - one.clock_ahead for one in context.ranks), default=0.0)
+    since_ms = int((run.started_at - max(0.0, early)) * 1000)
+    columns = original.add_totals(read(sorted(metrics), since_ms * 1000))
+    # Of the steps, which are many, only those from the last totals on.
+    last_us = min(last_totals_us(columns).values(), default=None)
+    if last_us is None:
+        return columns
+    return {**columns, **read((names.STEP,), last_us // 1000 * 1000)}
+
+
 def evaluate(context: RunContext, series: Columns) -> Result:
     """Compute the result of a run from its series, which begin with its start."""
     run, target, started_at = context.run, context.target, context.run.started_at
@@ -63,6 +114,7 @@ def evaluate(context: RunContext, series: Columns) -> Result:
     if target is not None and started_at is not None:
         accuracy = accuracy_of(context, target, round(started_at * 1e6), series)
     reached = accuracy.reached() if accuracy else None
+    after_seconds = context.criteria.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS
     clocks = finite_by_rank(series, names.TRAIN_SECONDS)
     done = finite_by_rank(series, names.SAMPLES)
     # The samples of some ranks would pass for those of all.
@@ -78,14 +130,14 @@ def evaluate(context: RunContext, series: Columns) -> Result:
         state=run.state,
         num_workers=run.num_workers,
         division=division(run),
-        departures=context.rule_violations,
+        departures=tuple(rule_violations(run, context.machines)),
         target=target,
         time_to_accuracy=(
             replace(accuracy.time_to(reached), epochs=_epochs(series, reached.time_us))
             if accuracy and reached
             else None
         ),
-        accuracy_after_time=accuracy.after(context.after_seconds) if accuracy else None,
+        accuracy_after_time=accuracy.after(after_seconds) if accuracy else None,
         last_value=accuracy.last() if accuracy else None,
         best_value=accuracy.best() if accuracy else None,
         epochs=_epochs(series),
@@ -96,7 +148,7 @@ def evaluate(context: RunContext, series: Columns) -> Result:
         phases=phases,
         communication_share=communication_share,
         cost=_cost(context, reached),
-        energy_joules=context.energy_joules,
+        energy_joules=run.energy_joules,
         disturbed=tuple(one.text for one in disturbed if one.disturbed),
         waiting_share=max((one.waiting_share for one in disturbed), default=None),
         disturbances=disturbed,
@@ -180,7 +232,7 @@ def _epochs(series: Columns, until_us: int | None = None) -> int | None:
 def _cost(context: RunContext, reached: Evaluation | None) -> Cost | None:
     if context.run.started_at is None:
         return None
-    total, price = context.worker_seconds(context.ended_at), context.price
+    total, price = context.worker_seconds(context.ended_at), context.criteria.price
     to_target = None if reached is None else context.worker_seconds(reached.at_us / 1e6)
     return Cost(total, to_target, price, _product(total, price), _product(to_target, price))
 

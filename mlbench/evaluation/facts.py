@@ -5,37 +5,34 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from master.models import Run
 from mlbench.evaluation import differences as names
-from mlbench.records import Goal
+from mlbench.evaluation.rows import RankRow, RunRow
+from mlbench.records import Goal, Machine
 from mlbench.results import Result
+from mlbench.runspec import SWEPT
 from mlbench.series import spell
 
-Machine = Mapping[str, Any]
-"""The machine of a rank, as its agent states it."""
-
-_ANY = "any"
 _NONE = "none"
 _HERE, _ELSEWHERE = "here", "elsewhere"
 
 
-def _package(name: str, machine: Machine) -> Any:
-    return (machine.get("packages") or {}).get(name)
+def _package(name: str, machine: Machine) -> str | None:
+    return machine.packages.get(name)
 
 
 _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
-    "cpu": lambda machine: machine.get("cpu_model"),
-    "cpus": lambda machine: machine.get("cpus"),
-    "cpu_limit": lambda machine: machine.get("cpu_limit"),
-    "memory_limit": lambda machine: machine.get("memory_limit_bytes"),
-    "gpus": lambda machine: machine.get("gpus"),
-    "gpu_driver": lambda machine: machine.get("gpu_driver"),
-    "os": lambda machine: machine.get("os"),
-    "python": lambda machine: machine.get("python"),
+    "cpu": lambda machine: machine.cpu_model,
+    "cpus": lambda machine: machine.cpus,
+    "cpu_limit": lambda machine: machine.cpu_limit,
+    "memory_limit": lambda machine: machine.memory_limit_bytes,
+    "gpus": lambda machine: machine.gpus,
+    "gpu_driver": lambda machine: machine.gpu_driver,
+    "os": lambda machine: machine.os,
+    "python": lambda machine: machine.python,
     **{name: partial(_package, name) for name in ("torch", "numpy", "jax", "tensorflow")},
-    "mlbench": lambda machine: machine.get("mlbench"),
-    "git_commit": lambda machine: (machine.get("git") or {}).get("commit"),
-    "git_dirty": lambda machine: (machine.get("git") or {}).get("dirty"),
+    "mlbench": lambda machine: machine.mlbench,
+    "git_commit": lambda machine: machine.git and machine.git.commit,
+    "git_dirty": lambda machine: machine.git and machine.git.dirty,
 }
 # Stated by another name, and meant to differ.
 _LEFT_OUT = ("goal", "seed")
@@ -43,41 +40,39 @@ _LEFT_OUT = ("goal", "seed")
 _KNOWN_OR_NOT = (names.DATA, names.DATA_CHECKSUM, names.BATCH_SIZE)
 
 
-def facts_of(
-    run: Run, result: Result, machines: Sequence[Machine], cores: Sequence[Sequence[int]] = ()
-) -> dict[str, str]:
+def facts_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict[str, str]:
     """Return the facts of a run by name.
 
     Args:
         run: the run.
+        ranks: those of its latest attempt.
         result: its result, with the target that it was evaluated by.
-        machines: the machines of its ranks, as far as they are known.
-        cores: the cores of one machine that each rank was bound to; empty if it was to none.
     """
+    machines = [rank.machine for rank in ranks if rank.machine]
     settings = _settings(run)
     known = {
         names.GOAL: _goal(result.target),
         names.DATA: settings.get(names.DATA, settings.get("dataset")),
         names.NUM_WORKERS: run.num_workers,
         names.PROCESSES: f"{run.world_size / run.num_workers:g}",
-        names.NUM_CPUS: _ANY if run.num_cpus is None else f"{run.num_cpus:g}",
-        names.MAX_BANDWIDTH: _ANY if run.max_bandwidth is None else f"{run.max_bandwidth:g}",
-        names.LATENCY: _NONE if run.latency_ms is None else f"{run.latency_ms:g}",
-        names.LOSS: _NONE if run.loss_percent is None else f"{run.loss_percent:g}",
+        **{
+            name: option.unasked if (value := getattr(run, name)) is None else f"{value:g}"
+            for name, option in SWEPT.values()
+        },
         names.BENCHMARK: run.benchmark or _NONE,
         names.IMAGE: run.image or _NONE,
-        names.COMMAND: " ".join([run.command, *run.command_flags]) if run.command else _NONE,
+        names.COMMAND: run.whole_command or _NONE,
         names.WORKING_DIR: run.working_dir or _NONE,
-        "origin": run.origin["installation"] or _ELSEWHERE if run.origin else _HERE,
+        names.ORIGIN: run.origin.installation or _ELSEWHERE if run.origin else _HERE,
         "division": result.division,
         names.SEED: run.seed,
-        names.OWN_GOAL: _goal(Goal(**run.goal)) if run.goal else None,
+        names.OWN_GOAL: _goal(run.goal),
         "deadline_seconds": _NONE if run.deadline_seconds is None else run.deadline_seconds,
         # Keeping checkpoints takes time.
         "max_restarts": run.max_restarts,
         "backend": run.backend,
         "run_all_nodes": run.run_all_nodes,
-        "oversubscribed": _oversubscribed(cores),
+        "oversubscribed": _oversubscribed([rank.cores for rank in ranks]),
         **{name: _common(map(get, machines)) for name, get in _OF_MACHINES.items()},
         **_of_processors(machines),
     }
@@ -87,18 +82,17 @@ def facts_of(
 
 def _of_processors(machines: Sequence[Machine]) -> dict[str, str | None]:
     """Return what is known of the processors beside their model, such as ``cpu_caches``."""
-    stated = [machine.get("processor") or {} for machine in machines]
+    stated = [machine.processor for machine in machines]
     known = dict.fromkeys(name for one in stated for name in one)
     return {f"{names.CPU_FACT}{name}": _common(one.get(name) for one in stated) for name in known}
 
 
-def _settings(run: Run) -> dict[str, Any]:
+def _settings(run: RunRow) -> dict[str, Any]:
     """Return the settings that the task stated; before it has, those of the order."""
-    told = {name.replace("-", "_"): value for name, value in run.args.items()}
-    stated = told | (run.settings or {})
+    ordered = {name.replace("-", "_"): value for name, value in run.args.items()}
     return {
         name: _NONE if value is None else value
-        for name, value in stated.items()
+        for name, value in {**ordered, **(run.settings or {})}.items()
         if name not in _LEFT_OUT and not (value is None and name in _KNOWN_OR_NOT)
     }
 
@@ -122,7 +116,7 @@ def _common(stated: Iterable[Any]) -> str | None:
     """Return the distinct values that machines state; None if none states any."""
     known = [one for one in stated if one is not None]
     things = {
-        to_text(thing) for one in known for thing in (one if isinstance(one, list) else [one])
+        to_text(thing) for one in known for thing in (one if isinstance(one, tuple) else [one])
     }
     return ("; ".join(sorted(things)) or _NONE) if known else None
 

@@ -7,15 +7,13 @@ from mlbench.evaluation.differences import (
     COMMAND,
     DATA,
     GOAL,
-    LATENCY,
-    LOSS,
-    MAX_BANDWIDTH,
     NUM_CPUS,
     Facts,
     is_learned,
 )
 from mlbench.evaluation.sweeps import Spot
 from mlbench.results import Result
+from mlbench.runspec import Network, options_of
 
 _NONE = "none"
 
@@ -108,9 +106,9 @@ def _shape(kind: Kind, kinds: Sequence[Kind]) -> str:
     if len({one.facts[NUM_CPUS] for one in kinds}) > 1:
         cores = kind.facts[NUM_CPUS]
         parts.append(f"{cores} {'core' if cores == '1' else 'cores'} each")
-    for name, unit in ((MAX_BANDWIDTH, "Mbit/s"), (LATENCY, "ms late"), (LOSS, "% lost")):
+    for name, option in options_of(Network).items():
         if len({one.facts[name] for one in kinds}) > 1 and kind.facts[name] != _NONE:
-            parts.append(f"{kind.facts[name]} {unit}")
+            parts.append(f"{kind.facts[name]} {option.unit_in_words}")
     return ", ".join(parts)
 
 

@@ -6,7 +6,7 @@ Pure. A key whose value the run has not stated is left out.
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +15,6 @@ from mlbench.evaluation.accuracy import Accuracy
 from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
 from mlbench.evaluation.division import division
 from mlbench.evaluation.evaluate import RunContext, accuracy_of
-from mlbench.evaluation.facts import Machine
 
 _TARGET = "target_accuracy"
 _SETTINGS = {
@@ -48,11 +47,11 @@ class _Event(NamedTuple):
         return f":::MLLOG {json.dumps(fields)}\n"
 
 
-def write(context: RunContext, machines: Sequence[Machine], series: Columns) -> Iterator[str]:
+def write(context: RunContext, series: Columns) -> Iterator[str]:
     """Yield the lines of a run so far, in order of time."""
     run, target = context.run, context.target
     started_us = round((run.started_at or run.created_at) * 1e6)
-    for key, value in _facts(context, machines).items():
+    for key, value in _facts(context).items():
         lower = target and target.lower_is_better and key == _TARGET
         about = {"lower_is_better": True} if lower else {}
         yield str(_Event(started_us, "POINT_IN_TIME", key, value, about))
@@ -78,10 +77,10 @@ def write(context: RunContext, machines: Sequence[Machine], series: Columns) -> 
         yield str(_Event(last_us, "INTERVAL_END", "run_stop", None, status))
 
 
-def _facts(context: RunContext, machines: Sequence[Machine]) -> dict[str, Any]:
+def _facts(context: RunContext) -> dict[str, Any]:
     run, target = context.run, context.target
     settings = run.settings or {}
-    cpus = sorted({str(one["cpu_model"]) for one in machines if one.get("cpu_model")})
+    cpus = sorted({one.cpu_model for one in context.machines if one.cpu_model})
     workers = f"{run.num_workers} worker{'s' if run.num_workers > 1 else ''}"
     facts = {
         "submission_benchmark": run.benchmark or run.name,

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from mlbench.records import Machine, Manifest, RankOnMachine
 from mlbench.report import figures
 from mlbench.results import Comparison, Result
+from mlbench.runspec import IMPAIRMENTS, Network, options_of
 
 _SENTENCES = {
     "yes": "These runs can be compared: the same data, goal and batch size, as far as stated.",
@@ -188,10 +189,9 @@ def _machine_parts(machine: Machine) -> Iterable[str]:
     yield from machine.gpus
     if machine.bandwidth_limit:
         yield f"{machine.bandwidth_limit:g} Mbit/s at most, but for 3 kB at once"
-    if machine.latency_ms:
-        yield f"{machine.latency_ms:g} ms late"
-    if machine.loss_percent:
-        yield f"{machine.loss_percent:g} % lost"
+    for name in IMPAIRMENTS:
+        if value := getattr(machine, name):
+            yield f"{value:g} {options_of(Network)[name].unit_in_words}"
     if machine.os:
         yield f"{machine.os} {machine.architecture or ''}".strip()
     if machine.python:

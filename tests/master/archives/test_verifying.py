@@ -10,12 +10,12 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from master.archives.verifying import check, recompute
 from master.models import Run
-from master.results.query import ResultQuery
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, Archive, opened
 from mlbench.cli import app
+from mlbench.evaluation.archived import context_of, recompute
+from mlbench.evaluation.checking import check
 from tests.conftest import PrometheusServer
 from tests.master.archives.conftest import Master
 from tests.master.making import reload
@@ -104,7 +104,7 @@ def test_an_archive_alone_gives_the_result_and_counts(
     told = CliRunner().invoke(app, ["verify", str(file)])
     assert (told.exit_code, told.stdout) == (0, "verified: nothing is missing or damaged\n")
     with opened(file) as found:
-        assert recompute(found, ResultQuery()).to_fields() == found.document(RUN)["result"]
+        assert recompute(found, context_of(found)).to_fields() == found.document(RUN)["result"]
         documents = {name: found.document(name) for name in (RUN, ROWS)}
         del documents[RUN]["result"]["accuracy_after_time"]  # as an older version had sealed it
         documents[RUN]["result"]["best_value"] = 99.5

@@ -1,9 +1,10 @@
 """Results and comparisons of stored runs, with a real Prometheus."""
 
 import json
+import math
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from typing import Any
 
@@ -13,12 +14,14 @@ from peewee import Database
 from master import runs
 from master.errors import NotFoundError
 from master.models import Run, run_owner
+from master.reading.points import Points
 from master.reading.promql import PrometheusClient
 from master.reading.series import SeriesReader
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample
-from master.results.query import ResultQuery, result_of, used_joules
+from master.results.query import result_of, to_columns, used_joules
+from mlbench.evaluation.evaluate import OWN_CRITERIA, Criteria
 from mlbench.records import Goal
 from mlbench.results import TimeToAccuracy
 from tests.master.making import (
@@ -72,7 +75,7 @@ def test_a_result_is_the_same_before_and_after_delivery(
         record(run, line(started_at + 31, samples=700, forward_seconds=9), rank)
     results = []
     for _ in range(2):
-        results.append(result_of(reader, run, ResultQuery(price=0.5)))
+        results.append(result_of(reader, run, Criteria(price=0.5)))
         delivery.deliver_waiting()
     assert results[0] == results[1]
     found = results[0]
@@ -107,7 +110,7 @@ def test_kept_samples_count_too(
         + line(at + 2, acc="97_000", train_seconds=11),
     )
     for _ in range(2):
-        found = result_of(reader, run, ResultQuery())
+        found = result_of(reader, run)
         assert found.time_to_accuracy is not None
         assert found.time_to_accuracy.training_seconds == 10.0
         assert found.time_to_accuracy.wall_seconds == pytest.approx(20.0004)
@@ -124,11 +127,11 @@ def test_values_from_before_the_start_do_not_count(
     post(run_owner(run.id), [Sample("acc", "", round(at * 1e6), 99.0) for at in early])
     Run.update(finished_at=run.finished_at).execute()
     for _ in range(2):
-        found = result_of(reader, run, ResultQuery())
+        found = result_of(reader, run)
         assert (found.time_to_accuracy, found.best_value) == (None, None)
         delivery.deliver_waiting()
     record(run, line(started_at, acc=99))
-    reached = result_of(reader, run, ResultQuery()).time_to_accuracy
+    reached = result_of(reader, run).time_to_accuracy
     assert reached is not None
     assert reached.wall_seconds == 0.0
 
@@ -148,7 +151,7 @@ def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
     at = started_at + 20 + hours * 3600
     record(run, line(at, train_seconds=9.5, acc=98), rank=1)
     deliver_all(delivery)
-    found = result_of(reader, runs.find(run.id), ResultQuery(price=1.0))
+    found = result_of(reader, runs.find(run.id), Criteria(price=1.0))
     assert found.time_to_accuracy == TimeToAccuracy(9.5, 50.0)
     assert found.cost is not None
     assert (found.cost.to_target, found.curve.wall_seconds if found.curve else ()) == (
@@ -170,20 +173,20 @@ def test_a_clock_that_is_known_to_be_wrong_is_put_right(
     stated = json.dumps({"time": started_at + ahead, "machine": machine}).encode() + b"\n"
     record(run, stated + line(started_at + 20 + ahead, acc=98), rank=1)
     deliver_all(delivery)
-    found = result_of(reader, runs.find(run.id), ResultQuery())
+    found = result_of(reader, runs.find(run.id))
     assert (found.time_to_accuracy, found.clock_faults) == (TimeToAccuracy(None, 20.0), ())
     assert runs.find(run.id).goal_reached_at == started_at + 20
 
 
 def test_a_run_has_its_own_criteria(started_at: float, reader: SeriesReader) -> None:
-    def limit(run: Run, query: ResultQuery) -> float | None:
+    def limit(run: Run, query: Criteria) -> float | None:
         after = result_of(reader, run, query).accuracy_after_time
         return after.limit_seconds if after else None
 
-    assert limit(make_ended(started_at, deadline_seconds=12.0), ResultQuery()) == 12.0
+    assert limit(make_ended(started_at, deadline_seconds=12.0), OWN_CRITERIA) == 12.0
     without = make_ended(started_at, goal=None)
-    assert limit(without, ResultQuery()) is None
-    assert limit(without, ResultQuery(Goal("acc", 97.0))) == 7200.0
+    assert limit(without, OWN_CRITERIA) is None
+    assert limit(without, Criteria(Goal("acc", 97.0))) == 7200.0
 
 
 def test_a_run_that_is_deleted_meanwhile_has_no_result(
@@ -194,7 +197,7 @@ def test_a_run_that_is_deleted_meanwhile_has_no_result(
     loaded = Run.get_by_id(run.id)
     runs.delete(run)
     with pytest.raises(NotFoundError):
-        result_of(reader, loaded, ResultQuery())
+        result_of(reader, loaded)
 
 
 def measure(writer: RemoteWriter, pod: str, uuid_: str, began_at: float, watts: float) -> None:
@@ -217,3 +220,19 @@ def test_energy_is_what_the_gpus_of_all_pods_used(
     assert used_joules(prometheus, [*pods, "without-a-gpu"], *during) is None
     assert used_joules(prometheus, [], *during) is None
     assert used_joules(prometheus, pods, began_at, began_at) is None
+
+
+def test_texts_are_left_out_and_numbers_are_read_as_they_were_recorded() -> None:
+    def series() -> Iterator[tuple[str, Iterator[Points]]]:
+        yield "acc @ 0", iter([Points([1, 2], ["90", "diverged"]), Points([3], ["9.7e1"])])
+        yield "note", iter([Points([1], ["text"])])
+        # What Python would take for a number, and nobody else.
+        yield "odd", iter([Points([1, 2, 3, 4], ["1_000", "1e999", "NaN", "+Inf"])])
+
+    found = to_columns(series())
+    assert set(found) == {("acc", "0"), ("odd", "")}
+    assert list(found["acc", "0"].times_us) == [1, 3]
+    assert list(found["acc", "0"].values) == [90.0, 97.0]
+    assert list(found["odd", ""].times_us) == [3, 4]
+    assert math.isnan(found["odd", ""].values[0])
+    assert found["odd", ""].values[1] == math.inf

@@ -1,14 +1,13 @@
 """Time to accuracy and accuracy after time, with figures that were worked out by hand."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from master.reading.points import Points
 from mlbench.evaluation.accuracy import Accuracy
-from mlbench.evaluation.columns import by_rank, to_columns
+from mlbench.evaluation.columns import by_rank
 from mlbench.evaluation.dates import Dates
 from mlbench.records import Goal
 from mlbench.results import AccuracyAfterTime, TimeToAccuracy
@@ -161,22 +160,6 @@ def test_a_long_curve_is_thinned_out_from_its_first_to_its_last_value() -> None:
     assert (curve.values[0], curve.values[-1]) == (0.0, 9999.0)
     steps = {b - a for a, b in zip(curve.wall_seconds, curve.wall_seconds[1:], strict=False)}
     assert steps <= {33.0, 34.0}
-
-
-def test_texts_are_left_out_and_numbers_are_read_as_they_were_recorded() -> None:
-    def series() -> Iterator[tuple[str, Iterator[Points]]]:
-        yield "acc @ 0", iter([Points([1, 2], ["90", "diverged"]), Points([3], ["9.7e1"])])
-        yield "note", iter([Points([1], ["text"])])
-        # What Python would take for a number, and nobody else.
-        yield "odd", iter([Points([1, 2, 3, 4], ["1_000", "1e999", "NaN", "+Inf"])])
-
-    found = to_columns(series())
-    assert set(found) == {("acc", "0"), ("odd", "")}
-    assert list(found["acc", "0"].times_us) == [1, 3]
-    assert list(found["acc", "0"].values) == [90.0, 97.0]
-    assert list(found["odd", ""].times_us) == [3, 4]
-    assert math.isnan(found["odd", ""].values[0])
-    assert found["odd", ""].values[1] == math.inf
 
 
 def test_ranks_are_in_order_of_their_numbers() -> None:

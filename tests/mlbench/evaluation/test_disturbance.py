@@ -4,9 +4,15 @@ from typing import Any
 
 import pytest
 
-from master.models import Rank
 from mlbench.evaluation.disturbance import disturbances
+from mlbench.evaluation.rows import RankRow
+from mlbench.records import Disturbance
 from tests.master.making import QUIET
+
+
+def make_rank(rank: int, attempt: int, **measured: Any) -> RankRow:
+    disturbance = Disturbance.from_fields(QUIET | measured)
+    return RankRow(rank=rank, attempt=attempt, disturbance=disturbance)
 
 
 @pytest.mark.parametrize(
@@ -33,16 +39,16 @@ from tests.master.making import QUIET
     ],
 )
 def test_waiting_and_stealing_disturb(measured: Any, disturbed: bool, text: str) -> None:
-    [found] = disturbances([Rank(rank=1, attempt=1, disturbance=QUIET | measured)])
+    [found] = disturbances([make_rank(1, 1, **measured)])
     assert (found.disturbed, found.text) == (disturbed, text)
 
 
 def test_every_attempt_counts_as_far_as_it_was_measured() -> None:
     found = disturbances(
         [
-            Rank(rank=0, attempt=2, disturbance=QUIET),
-            Rank(rank=1, attempt=1, disturbance=QUIET | {"waiting_seconds": 5.0}),
-            Rank(rank=0, attempt=1),
+            make_rank(0, 2),
+            make_rank(1, 1, waiting_seconds=5.0),
+            RankRow(rank=0, attempt=1),
         ]
     )
     assert [(one.attempt, one.rank, one.disturbed) for one in found] == [

@@ -4,16 +4,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peewee import Database
 
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.evaluation.division import division, rule_violations
-from tests.master.making import make_run
+from mlbench.evaluation.rows import RunRow
+from mlbench.records import GitState, StatedMachine
 from tests.worker.ranks import finish, start_ranks
 
-COMMITTED = {"hostname": "a", "git": {"commit": "0123abc", "dirty": False, "root": "/a"}}
-CHANGED = {"hostname": "b", "git": {"commit": "0123abc", "dirty": True, "root": "/a"}}
+COMMITTED = StatedMachine(hostname="a", git=GitState("0123abc", dirty=False, root="/a"))
+CHANGED = StatedMachine(hostname="b", git=GitState("0123abc", dirty=True, root="/a"))
 STEADY = {"seconds": 0.5, "rounds": 1000, "warmup": 5, "check": True}
+
+
+def make_run(**given: Any) -> RunRow:
+    return RunRow(**{"id": 1, "name": "made", "state": "STARTED", **given})
 
 
 def violations(settings: dict[str, Any] | None = None, **fields: Any) -> list[str]:
@@ -22,20 +26,20 @@ def violations(settings: dict[str, Any] | None = None, **fields: Any) -> list[st
     return rule_violations(run, [])
 
 
-def test_official_tasks_are_the_closed_division(database: Database) -> None:
+def test_official_tasks_are_the_closed_division() -> None:
     assert division(make_run(benchmark="digits")) == "closed"
     assert division(make_run(benchmark="", command="python main.py")) == "open"
 
 
 @pytest.mark.slow
-def test_a_real_run_keeps_the_rules(database: Database, tmp_path: Path) -> None:
+def test_a_real_run_keeps_the_rules(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 1, "-m", "worker.tasks.digits", "--goal", "90")
     finish(ranks)
     [settings] = ranks[0].stated("settings")
     assert violations(dict(settings), benchmark="digits") == []
 
 
-def test_each_violation_is_a_sentence(database: Database) -> None:
+def test_each_violation_is_a_sentence() -> None:
     settings = {name: permitted[0] for name, permitted in BENCHMARKS["digits"].rules.items()}
     changed = settings | {"learning_rate": 0.1, "compression": "fp16", "goal": 95.0, "seed": 9}
     assert violations(settings, benchmark="digits") == []
@@ -46,7 +50,7 @@ def test_each_violation_is_a_sentence(database: Database) -> None:
     ]
 
 
-def test_a_recipe_has_a_learning_rate_of_its_own(database: Database) -> None:
+def test_a_recipe_has_a_learning_rate_of_its_own() -> None:
     rules = BENCHMARKS["cifar10-resnet"].rules
     settings = {name: permitted[0] for name, permitted in rules.items()}
     for recipe, rate, other in (("he-2015", 0.1, 0.02), ("mlbench-2020", 0.02, 0.1)):
@@ -60,13 +64,13 @@ def test_a_recipe_has_a_learning_rate_of_its_own(database: Database) -> None:
     assert sentence == "epochs is 164; the task's rules say 8"
 
 
-def test_other_data_than_the_standard_is_said_to_be(database: Database) -> None:
+def test_other_data_than_the_standard_is_said_to_be() -> None:
     settings = {name: permitted[0] for name, permitted in BENCHMARKS["digits"].rules.items()}
     [sentence] = violations(settings | {"data_sha256": "0123"}, benchmark="digits")
     assert sentence.startswith("the data is not the standard data: data_sha256 is 0123; ")
 
 
-def test_values_are_written_as_on_the_command_line(database: Database) -> None:
+def test_values_are_written_as_on_the_command_line() -> None:
     for changed, sentence in (
         ({"check": False}, "check is false; the task's rules say true"),
         ({"rounds": None}, "rounds is none; the task's rules say 1000"),
@@ -80,37 +84,39 @@ def test_values_are_written_as_on_the_command_line(database: Database) -> None:
     assert violations(None, benchmark="steps", state="FINISHED") == [], "it has no rules"
 
 
-def test_code_that_is_not_committed_is_a_violation(database: Database) -> None:
+def test_code_that_is_not_committed_is_a_violation() -> None:
     run = make_run(benchmark="steps")
-    assert rule_violations(run, [COMMITTED, {"hostname": "c", "git": None}, {}]) == []
+    assert rule_violations(run, [COMMITTED, StatedMachine(hostname="c"), StatedMachine()]) == []
     [sentence] = rule_violations(run, [COMMITTED, CHANGED, CHANGED])
     assert sentence == "the code that ran has changes that are not committed"
 
 
-def test_the_open_division_has_no_rules(database: Database) -> None:
+def test_the_open_division_has_no_rules() -> None:
     own = make_run(benchmark="", command="python main.py", state="FINISHED", settings={"goal": 1})
     assert rule_violations(own, [CHANGED]) == []
 
 
-def test_limits_that_are_not_in_force_are_violations(database: Database) -> None:
+def test_limits_that_are_not_in_force_are_violations() -> None:
     run = make_run(benchmark="steps", max_bandwidth=20.0, num_cpus=0.5)
     # The kernel rounds, and a worker that is bound to cores has no limit of time.
-    in_force = {"bandwidth_limit": 20.000001, "cpu_limit": 0.5}
-    assert rule_violations(run, [in_force, {"bandwidth_limit": 19.0, "cpu_limit": None}]) == []
-    assert rule_violations(run, [in_force, {"bandwidth_limit": 100.0, "cpu_limit": 2.0}]) == [
+    in_force = StatedMachine(bandwidth_limit=20.000001, cpu_limit=0.5)
+    assert rule_violations(run, [in_force, StatedMachine(bandwidth_limit=19.0)]) == []
+    assert rule_violations(
+        run, [in_force, StatedMachine(bandwidth_limit=100.0, cpu_limit=2.0)]
+    ) == [
         "the bandwidth of workers was not limited to 20 Mbit/s, but to 100",
         "the time of workers was not limited to 0.5 cores, but to 2",
     ]
     run = make_run(benchmark="steps", latency_ms=5.0, loss_percent=1.0)
-    in_force = {"latency_ms": 5.0, "loss_percent": 0.999999}
+    in_force = StatedMachine(latency_ms=5.0, loss_percent=0.999999)
     assert rule_violations(run, [in_force]) == []
-    assert rule_violations(run, [in_force, {"latency_ms": None, "loss_percent": 0.5}]) == [
+    assert rule_violations(run, [in_force, StatedMachine(loss_percent=0.5)]) == [
         "what workers sent was not 5 ms late, but 0",
         "what workers sent was not 1 % lost, but 0.5",
     ]
 
 
-def test_a_run_from_before_there_was_an_option_keeps_the_rules(database: Database) -> None:
+def test_a_run_from_before_there_was_an_option_keeps_the_rules() -> None:
     rules = BENCHMARKS["digits"].rules
     usual = {name: permitted[0] for name, permitted in rules.items() if name != "recipe"}
     assert violations(usual, benchmark="digits") == []

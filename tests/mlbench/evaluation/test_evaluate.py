@@ -3,35 +3,34 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from master.models import Rank, Run
-from mlbench.evaluation.evaluate import RunContext, evaluate
+from mlbench.evaluation.evaluate import Criteria, RunContext, evaluate
+from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.records import Goal
 from mlbench.results import Result, TimeToAccuracy
 from tests.mlbench.evaluation.making import START, columns
 
-_RUN = {"id": 7, "name": "a", "benchmark": "digits", "state": "FINISHED", "num_workers": 2}
+_RUN: dict[str, Any] = {"id": 7, "name": "a", "benchmark": "digits", "state": "FINISHED"}
+_RUN |= {"num_workers": 2}
 
 
-def rank(attempt: int, assigned_at: float, exited_at: float) -> Rank:
+def rank(attempt: int, assigned_at: float, exited_at: float) -> RankRow:
     """Make a rank that had a worker from a second after the start of the run to another."""
-    return Rank(
+    return RankRow(
         rank=0, attempt=attempt, assigned_at=START + assigned_at, exited_at=START + exited_at
     )
 
 
 _CONTEXT = RunContext(
-    run=Run(**_RUN, started_at=START),
-    target=Goal("acc", 97.0),
-    after_seconds=7200.0,
-    price=None,
-    rule_violations=("batch_size is 1",),
-    ended_at=START + 60,
+    run=RunRow(**_RUN, started_at=START, goal=Goal("acc", 97.0), energy_joules=12.5),
     ranks=(rank(1, -1, 59), rank(1, -1, 60)),
-    energy_joules=12.5,
+    ended_at=START + 60,
 )
+
+_UNSTATED = "the run has not stated its settings"
 
 Values = Mapping[float, float]
 
@@ -43,7 +42,7 @@ def evaluated(context: RunContext = _CONTEXT, **series: Values) -> Result:
 def test_a_run_that_recorded_nothing() -> None:
     found = evaluated().to_fields()
     after = {"limit_seconds": 7200.0, "value": None, "at_seconds": None, "clock": "wall"}
-    known = {**_RUN, "run_id": 7, "division": "closed", "departures": ["batch_size is 1"]}
+    known = {**_RUN, "run_id": 7, "division": "closed", "departures": [_UNSTATED]}
     del known["id"]
     known |= {"target": Goal("acc", 97.0).to_fields(), "wall_seconds": 60.0, "phases": {}}
     known |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": found["cost"]}
@@ -59,7 +58,8 @@ def test_code_that_records_its_accuracy_alone() -> None:
 
 
 def test_without_a_target_the_other_figures_stand() -> None:
-    context = replace(_CONTEXT, target=None, price=0.5)
+    run = replace(_CONTEXT.run, goal=None)
+    context = replace(_CONTEXT, run=run, criteria=Criteria(price=0.5))
     found = evaluated(context, acc_0={20: 98}, train_seconds_0={20: 8})
     assert (found.target, found.time_to_accuracy, found.accuracy_after_time) == (None, None, None)
     assert (found.last_value, found.best_value, found.curve) == (None, None, None)
@@ -69,7 +69,7 @@ def test_without_a_target_the_other_figures_stand() -> None:
 
 
 def test_a_run_that_never_started_has_no_figures() -> None:
-    found = evaluated(replace(_CONTEXT, run=Run(**_RUN), ranks=()))
+    found = evaluated(replace(_CONTEXT, run=RunRow(**_RUN), ranks=()))
     assert (found.wall_seconds, found.cost, found.time_to_accuracy) == (None, None, None)
     assert found.accuracy_after_time is None
 
@@ -139,7 +139,7 @@ def test_a_rank_that_was_stopped_is_measured_by_its_own_steps_and_blames_nobody(
     killed["step_0"] = {1 + i / 10: 10 + i for i in range(11)}
 
     def of(state: str) -> Result:
-        run = Run(**_RUN | {"state": state}, started_at=START)
+        run = RunRow(**_RUN | {"state": state}, started_at=START)
         return evaluated(replace(_CONTEXT, run=run), **killed)
 
     found = of("FAILED")
@@ -216,7 +216,9 @@ def test_phases_with_too_little_recorded() -> None:
 
 def test_the_cost_is_that_of_every_worker_of_every_attempt() -> None:
     ranks = [rank(1, -2, 20), rank(1, -1, 18), rank(2, 21, 60), rank(2, 22, 58)]
-    cost = evaluated(replace(_CONTEXT, ranks=ranks, price=0.25), acc_0={30: 98}).cost
+    cost = evaluated(
+        replace(_CONTEXT, ranks=ranks, criteria=Criteria(price=0.25)), acc_0={30: 98}
+    ).cost
     assert cost is not None
     assert cost.worker_seconds == 22 + 19 + 39 + 36
     assert cost.worker_seconds_to_target == 22 + 19 + 9 + 8

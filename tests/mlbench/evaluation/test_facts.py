@@ -1,31 +1,33 @@
 """The facts of a run: from its order, its settings, and the machines that it ran on."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from master.models import Run
-from mlbench.evaluation.facts import Machine, facts_of
-from mlbench.records import Goal
-from tests.master.making import make_run
+from mlbench.evaluation.facts import facts_of
+from mlbench.evaluation.rows import RankRow, RunRow
+from mlbench.records import GitState, Goal, StatedMachine
 from tests.mlbench.evaluation.making import make_result
 
-_GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
-_MACHINE = {
-    "cpu_model": "EPYC",
-    "gpus": ["H100", "H100"],
-    "gpu_driver": "570",
-    "python": "3.11.7",
-    "mlbench": "0.1.0",
-    "packages": {"torch": "2.13.0"},
-    "git": {"commit": "c0ffee", "dirty": True, "root": "/src"},
-}
-
-pytestmark = pytest.mark.usefixtures("database")
+_MACHINE = StatedMachine(
+    cpu_model="EPYC",
+    gpus=("H100", "H100"),
+    gpu_driver="570",
+    python="3.11.7",
+    mlbench="0.1.0",
+    packages={"torch": "2.13.0"},
+    git=GitState("c0ffee", dirty=True, root="/src"),
+)
 
 
-def facts(run: Run, *machines: Machine, **fields: Any) -> dict[str, str]:
-    return facts_of(run, make_result(run.id, run.num_workers, **fields), machines)
+def make_run(**given: Any) -> RunRow:
+    return RunRow(**{"id": 1, "name": "made", "benchmark": "steps", "state": "STARTED", **given})
+
+
+def facts(run: RunRow, *machines: StatedMachine, **fields: Any) -> dict[str, str]:
+    ranks = [RankRow(attempt=1, rank=rank, machine=one) for rank, one in enumerate(machines)]
+    return facts_of(run, ranks, make_result(run.id, run.num_workers, **fields))
 
 
 def test_a_run_that_stated_nothing() -> None:
@@ -54,7 +56,7 @@ def test_a_run_that_stated_nothing() -> None:
 def test_stated_settings_replace_those_of_the_order() -> None:
     run = make_run(
         args={"batch_size": "64"},
-        goal=_GOAL,
+        goal=Goal("acc", 97.0),
         settings={
             "batch_size": 128,
             "compile": False,
@@ -79,12 +81,12 @@ def test_stated_settings_replace_those_of_the_order() -> None:
 
 
 def test_machines_state_each_value_once() -> None:
-    other = {**_MACHINE, "cpu_model": "Xeon", "gpus": ["A100"], "git": None}
+    other = replace(_MACHINE, cpu_model="Xeon", gpus=("A100",), git=None)
     found = facts(make_run(), _MACHINE, _MACHINE, other)
     assert (found["cpu"], found["gpus"]) == ("EPYC; Xeon", "A100; H100")
     assert (found["torch"], found["python"], found["mlbench"]) == ("2.13.0", "3.11.7", "0.1.0")
     assert (found["git_commit"], found["git_dirty"]) == ("c0ffee", "true")
-    little = facts(make_run(), {"gpus": [], "packages": {}, "git": None, "cpu_model": None})
+    little = facts(make_run(), StatedMachine())
     assert little["gpus"] == "none"
     assert not {"cpu", "torch", "git_commit", "git_dirty"} & set(little)
 
@@ -96,7 +98,8 @@ def test_machines_state_each_value_once() -> None:
 def test_workers_that_share_cores_are_oversubscribed(
     cores: list[list[int]], said: str | None
 ) -> None:
-    found = facts_of(make_run(), make_result(1), [], cores)
+    ranks = [RankRow(attempt=1, rank=i, assignment={"cpus": one}) for i, one in enumerate(cores)]
+    found = facts_of(make_run(), ranks, make_result(1))
     assert found.get("oversubscribed") == said
 
 

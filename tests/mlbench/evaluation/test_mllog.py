@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from master.models import Run
 from mlbench.evaluation import mllog
-from mlbench.evaluation.evaluate import RunContext
-from mlbench.records import Goal
+from mlbench.evaluation.evaluate import Criteria, RunContext
+from mlbench.evaluation.rows import RankRow, RunRow
+from mlbench.records import Goal, StatedMachine
 from tests.mlbench.evaluation.making import START, columns
 
 _RUN: dict[str, Any] = {
@@ -19,12 +19,16 @@ _RUN: dict[str, Any] = {
     "benchmark": "digits",
     "num_workers": 2,
     "state": "FINISHED",
+    "attempt": 1,
+    "goal": Goal("acc", 97.0),
     "created_at": START - 1,
     "started_at": START,
     "finished_at": START + 60,
     "settings": {"seed": 3, "batch_size": 128, "train_samples": 1433, "validation_samples": 364},
 }
-_CONTEXT = RunContext(Run(**_RUN), Goal("acc", 97.0), 7200.0, None, (), START + 60, (), None)
+_MACHINE = StatedMachine(cpu_model="A CPU")
+_RANKS = [RankRow(attempt=1, rank=rank, machine=_MACHINE) for rank in (0, 1)]
+_CONTEXT = RunContext(RunRow(**_RUN), _RANKS, START + 60)
 _SERIES: dict[str, Any] = {
     "epoch_0": {2: 0, 12: 1, 25: 2},
     "acc_0": {11: 90, 24: 97, 36: 98},
@@ -34,7 +38,7 @@ _SERIES: dict[str, Any] = {
 
 
 def written(context: RunContext = _CONTEXT, **series: Any) -> list[dict[str, Any]]:
-    lines = mllog.write(context, [{"cpu_model": "A CPU"}] * 2, columns(**series))
+    lines = mllog.write(context, columns(**series))
     return [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
 
 
@@ -68,7 +72,7 @@ def test_a_run_that_reached_its_goal_stops_there() -> None:
 
 
 def test_a_goal_that_is_reached_from_above_says_so() -> None:
-    context = replace(_CONTEXT, target=Goal("acc", 95.0, lower_is_better=True))
+    context = replace(_CONTEXT, criteria=Criteria(Goal("acc", 95.0, lower_is_better=True)))
     [target] = [one for one in written(context, **_SERIES) if one["key"] == "target_accuracy"]
     assert (target["value"], target["metadata"]) == (95.0, {"lower_is_better": True})
     assert timed(context, **_SERIES)[-1] == (11, "run_stop", ["success"])
@@ -79,12 +83,12 @@ def test_one_that_did_not_is_aborted_at_its_end() -> None:
     *_, epoch, run = timed(**short)
     assert (epoch, run) == ((60, "epoch_stop", [3]), (60, "run_stop", ["aborted"]))
     assert [one["value"] for one in written(**short) if one["key"] == "eval_accuracy"] == [None, 96]
-    failed = replace(_CONTEXT, run=Run(**_RUN | {"state": "FAILED"}))
+    failed = replace(_CONTEXT, run=RunRow(**_RUN | {"state": "FAILED"}))
     assert timed(failed, **_SERIES)[-1] == (60, "run_stop", ["aborted"])
 
 
 def test_one_that_goes_on_has_not_stopped() -> None:
-    active = Run(**_RUN | {"state": "STARTED", "finished_at": None})
+    active = RunRow(**_RUN | {"state": "STARTED", "finished_at": None})
     last = timed(replace(_CONTEXT, run=active), **_SERIES | {"acc_0": {11: 90}})[-1]
     assert last == (25, "epoch_start", [3])
 
@@ -104,7 +108,7 @@ def test_what_was_not_recorded_or_stated_is_left_out() -> None:
         "target_accuracy": 97.0,
     }
     assert timed() == [(0, "init_start", [])]
-    ordered = Run(**_RUN | {"started_at": None, "finished_at": None, "settings": None})
+    ordered = RunRow(**_RUN | {"started_at": None, "finished_at": None, "settings": None})
     assert timed(replace(_CONTEXT, run=ordered)) == []
     without_clock = timed(epoch_0={2: 0}, acc_0={11: 98})
     assert (11, "eval_start", [1]) in without_clock

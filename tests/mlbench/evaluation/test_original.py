@@ -4,22 +4,19 @@ from collections.abc import Mapping
 
 import pytest
 
-from master.models import Run
 from mlbench.evaluation.evaluate import RunContext, evaluate
 from mlbench.evaluation.original import add_totals
+from mlbench.evaluation.rows import RunRow
 from mlbench.records import Goal
 from mlbench.results import Result, TimeToAccuracy
 from tests.mlbench.evaluation.making import START, columns
 
 _CONTEXT = RunContext(
-    run=Run(id=7, name="a", benchmark="", state="FINISHED", num_workers=2, started_at=START),
-    target=Goal("val_global_Prec@1", 80.0),
-    after_seconds=7200.0,
-    price=None,
-    rule_violations=(),
-    ended_at=START + 60,
+    run=RunRow(
+        id=7, name="a", state="FINISHED", started_at=START, goal=Goal("val_global_Prec@1", 80.0)
+    ),
     ranks=(),
-    energy_joules=None,
+    ended_at=START + 60,
 )
 
 

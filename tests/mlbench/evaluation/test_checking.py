@@ -8,7 +8,7 @@ import pytest
 
 from mlbench import archive, names
 from mlbench.archive import ROWS, RUN, More, Piece, SeriesName, opened
-from mlbench.evaluation.agreement import contradictions
+from mlbench.evaluation.checking import contradictions
 
 _STARTED_US = 1_700_000_000_000_000
 

@@ -1,18 +1,71 @@
-"""Whether what an archive tells agrees with itself: clocks with dates, a result with its sentence.
+"""Checking archives: digests, counts, and whether what they tell agrees with itself.
 
-Who changes a figure and makes all digests anew has to change all of this alike. That is more work,
-and no proof: a digest is no signature.
+Who changes a figure and makes all digests anew has to change its samples, clocks, dates and the
+task's own sentence alike. That is more work, and no proof: a digest is no signature.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from mlbench import names
 from mlbench.archive import ROWS, RUN, Archive, SeriesName
+from mlbench.evaluation.archived import context_of, errors_of_archives, recompute
 
 # What a clock may be off the dates of its samples: they have milliseconds, and dates are set right.
 _SECONDS, _SHARE = 0.5, 0.02
 _REACHED = re.compile(r" reached in ([\d.]+) seconds")
+# Lists of a result that are told in words.
+_SENTENCES = {"departures", "disturbed", "clock_faults"}
+
+
+def check(archive: Archive) -> list[str]:
+    """Check an archive by itself; return what is wrong, a sentence each.
+
+    Its digests, that no sample is missing, that the samples give the result that it states, and
+    that clocks, dates and the task's own words do not contradict each other.
+
+    Raises:
+        ArchiveError: it describes no run that there can be.
+    """
+    with errors_of_archives():
+        return archive.check() or [
+            *_check_counts(archive),
+            *_check_result(archive),
+            *contradictions(archive),
+        ]
+
+
+def _check_counts(archive: Archive) -> list[str]:
+    recorded = sum(stream["recorded"] for stream in archive.document(ROWS)["stream"])
+    sealed = [one for name, one in archive.series.items() if not name.pod]
+    found = sum(one.samples + one.kept for one in sealed)
+    return [] if found == recorded else [f"{recorded} samples were recorded, and it has {found}"]
+
+
+def _check_result(archive: Archive) -> list[str]:
+    stated = archive.document(RUN)["result"]
+    computed = recompute(archive, context_of(archive)).to_fields()
+    return [
+        f"its samples give another result: {name} is {computed[name]}, not {stated[name]}"
+        for name in stated
+        if not _agree(stated, computed, name)
+    ]
+
+
+def _agree(stated: Mapping[str, Any], computed: Mapping[str, Any], name: str) -> bool:
+    """Compare a figure; one that this version has, and the one that sealed had not, is no other.
+
+    Sentences may be worded otherwise: of these, there must be as many.
+    """
+    was, found = stated[name], computed.get(name, stated[name])
+    if isinstance(was, Mapping) and isinstance(found, Mapping):
+        return all(_agree(was, found, part) for part in was)
+    if isinstance(was, list) and isinstance(found, list):
+        pairs = [({"": one}, {"": other}) for one, other in zip(was, found, strict=False)]
+        said = name in _SENTENCES
+        return len(was) == len(found) and (said or all(_agree(*pair, "") for pair in pairs))
+    return name == "text" or bool(was == found)
 
 
 def contradictions(archive: Archive) -> list[str]:

@@ -1,0 +1,87 @@
+"""Reading the archives of others in a process of its own, whose memory is limited.
+
+A file can be made to fill memory, or to have libraries abort where they get none. A limit of memory
+holds for a whole process and for good: a server, or a notebook, cannot set one for itself.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from math import inf
+from pathlib import Path
+from typing import Any, Literal
+
+from mlbench.archive import ArchiveError
+from mlbench.evaluation.evaluate import OWN_CRITERIA, Criteria
+from mlbench.records import Manifest
+from mlbench.results import Comparison
+
+MOST_MEMORY = 4 << 30
+_POLL_SECONDS = 0.2
+
+
+def check(file: Path) -> list[str]:
+    """Return what is wrong with an archive, a sentence each, as ``checking.check`` does.
+
+    Raises:
+        ArchiveError: it cannot be read, or not within the memory for that.
+    """
+    problems: list[str] = _ask("check", str(file))
+    return problems
+
+
+def damage(file: int, seconds: float, is_gone: Callable[[], bool]) -> list[str]:
+    """Return which digests of an archive differ, given its file's descriptor.
+
+    Args:
+        file: the descriptor.
+        seconds: for how long that may take.
+        is_gone: tells when nobody waits for the answer any more.
+
+    Raises:
+        ArchiveError: it cannot be read, or not within the memory and time for that.
+    """
+    problems: list[str] = _ask("damage", f"/dev/fd/{file}", keep=[file], until=(seconds, is_gone))
+    return problems
+
+
+def compare(
+    files: Sequence[Path], criteria: Criteria = OWN_CRITERIA
+) -> tuple[Comparison, Manifest]:
+    """Compare the runs of files, as ``comparing.compare_files`` does. Raises as ``check`` does."""
+    answer = _ask("compare", json.dumps(criteria.to_fields()), *map(str, files))
+    return Comparison.from_fields(answer["comparison"]), Manifest.from_fields(answer["manifest"])
+
+
+def _ask(
+    what: Literal["check", "damage", "compare"],
+    *words: str,
+    keep: Sequence[int] = (),
+    until: tuple[float, Callable[[], bool]] = (inf, lambda: False),
+) -> Any:
+    seconds, is_gone = until
+    deadline = time.monotonic() + seconds
+    command = [sys.executable, "-P", "-m", "mlbench.evaluation", what, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=keep) as asked:
+        try:
+            while True:
+                try:
+                    told, _ = asked.communicate(timeout=_POLL_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    if is_gone() or time.monotonic() > deadline:
+                        raise _unreadable() from None
+        finally:
+            asked.kill()
+    if asked.returncode:
+        raise _unreadable()
+    answer = json.loads(told)
+    if "refused" in answer:
+        raise ArchiveError(answer["refused"])
+    return answer["answer"]
+
+
+def _unreadable() -> ArchiveError:
+    return ArchiveError("it cannot be checked within the memory and time for that")

@@ -1,0 +1,104 @@
+"""Runs and ranks as they are evaluated: rows of the master's database, or of an archive.
+
+They have what results depend on, and pass over the rest. Times are Unix seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlbench.names import RunState
+from mlbench.records import Disturbance, Goal, Record, StatedMachine
+from mlbench.runspec import RunSpec
+from mlbench.stated import Setting
+
+
+@dataclass(frozen=True)
+class Elsewhere(Record):
+    """The installation that an imported run is from."""
+
+    installation: str = ""
+    """Its name; empty where the run's archive does not say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRow(RunSpec, Record):
+    """A run: what it was ordered with, and what became of it."""
+
+    id: int
+    name: str
+    display_name: str = ""
+    benchmark: str = ""
+    image: str = ""
+    command: str = ""
+    backend: str = "gloo"
+    run_all_nodes: bool = True
+    swept: Mapping[str, str] = field(default_factory=dict)
+    state: RunState
+    attempt: int = 0
+    created_at: float = 0.0
+    started_at: float | None = None
+    finished_at: float | None = None
+    clock_set_seconds: float = 0.0
+    goal: Goal | None = None
+    settings: Mapping[str, Setting] | None = None
+    """As the task stated them; None until it has."""
+    stated_world_size: int | None = None
+    energy_joules: float | None = None
+    origin: Elsewhere | None = None
+
+    @property
+    def world_size(self) -> int:
+        """How many processes train, a rank each."""
+        return self.stated_world_size or self.num_workers
+
+    @property
+    def title(self) -> str:
+        """The name for people."""
+        return self.display_name or self.name
+
+    @property
+    def whole_command(self) -> str:
+        """The command with the options that MLBench adds to it; empty for an official task."""
+        options = {"--gpu": self.gpu_enabled, "--light": self.light_target}
+        added = [option for option, wanted in options.items() if wanted]
+        return " ".join([self.command, *added]) if self.command else ""
+
+
+@dataclass(frozen=True)
+class Processes(Record):
+    """The processes of a worker that has several."""
+
+    ranks: tuple[int, ...]
+    restarts: Mapping[str, float] = field(default_factory=dict)
+    """When torchrun began them anew."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankRow(Record):
+    """A worker's part in an attempt."""
+
+    attempt: int
+    rank: int
+    worker: str = ""
+    assigned_at: float = 0.0
+    exited_at: float | None = None
+    clock_ahead: float = 0.0
+    """By how much the worker's clock was ahead of the run's time."""
+    dated_before: float = 0.0
+    dated_ahead: float = 0.0
+    """By how much values were dated before their beginning, and after they came, at most."""
+    disturbance: Disturbance | None = None
+    processes: Processes | None = None
+    machine: StatedMachine | None = None
+    assignment: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks of its processes: its own, unless it has stated several."""
+        return self.processes.ranks if self.processes else (self.rank,)
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        """The cores of its machine that it was bound to; empty if it was to none."""
+        return tuple(self.assignment.get("cpus", ()))
