@@ -10,7 +10,7 @@ from benchmarks.results.measuring import Bench
 from mlbench import bundle, records
 from mlbench.archive import RUN, ArchiveError, opened
 from mlbench.evaluation.comparing import compare_archives
-from mlbench.evaluation.evaluate import Criteria
+from mlbench.evaluation.criteria import Criteria
 from mlbench.records import Goal, Manifest, RunSet
 from mlbench.results import Comparison
 

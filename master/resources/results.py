@@ -1,6 +1,5 @@
 """``/api/runs/{id}/result/`` and ``/api/compare/``: what runs reached, alone and side by side."""
 
-import math
 from dataclasses import dataclass
 
 from falcon import Request, Response
@@ -13,10 +12,9 @@ from master.openapi.operation import Parameter, operation
 from master.orders import MOST_RUNS
 from master.reading.series import SeriesReader
 from master.results.query import comparison_of, mllog_of, result_of
-from mlbench.evaluation.evaluate import Criteria
+from mlbench.evaluation.criteria import Criteria, read_finite, read_goal
 from mlbench.records import Goal
 from mlbench.results import Comparison, Result
-from mlbench.series import MAX_NAME_LENGTH
 
 # Of seconds, and of the price of one.
 LARGEST = 1e12
@@ -148,34 +146,17 @@ def _target(req: Request) -> Goal | None:
     text = req.get_param("goal")
     if text is None:
         return None
-    lower_is_better = text.rfind("<=") > text.rfind(">=")
-    metric, sign, value = (
-        part.strip(" ") for part in text.rpartition("<=" if lower_is_better else ">=")
-    )
-    number = _finite(value)
-    if not sign or not 0 < len(metric) <= MAX_NAME_LENGTH or "\0" in metric or number is None:
-        raise BadFieldError(
-            "goal",
-            "METRIC>=VALUE or METRIC<=VALUE with a finite number, such as val_loss<=0.1 "
-            f"(not {text[:80]!r})",
-        )
-    return Goal(metric, number, lower_is_better)
+    try:
+        return read_goal(text)
+    except ValueError as error:
+        raise BadFieldError("goal", str(error)) from None
 
 
 def _number(req: Request, name: str) -> float | None:
     text = req.get_param(name)
     if text is None:
         return None
-    number = _finite(text)
+    number = read_finite(text)
     if number is None or not 0 <= number <= LARGEST:
         raise BadFieldError(name, f"a number from 0 to {LARGEST:g} (not {text[:80]!r})")
     return number
-
-
-def _finite(text: str) -> float | None:
-    """Return the number that a text spells, in ASCII and without underscores as Python has them."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and text.isascii() and "_" not in text else None

@@ -13,7 +13,8 @@ from master.reading.series import SeriesReader
 from mlbench import names
 from mlbench.evaluation import compare, mllog
 from mlbench.evaluation.columns import Column, Columns
-from mlbench.evaluation.evaluate import OWN_CRITERIA, Criteria, RunContext, evaluate, read_series
+from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
+from mlbench.evaluation.evaluate import RunContext, evaluate, read_series
 from mlbench.evaluation.facts import facts_of
 from mlbench.evaluation.rows import RankRow
 from mlbench.results import Comparison, Result

@@ -14,7 +14,7 @@ import typer
 
 from mlbench.cli import order as orders
 from mlbench.cli.common import FAILED, INTERRUPTED, JsonOption, UsageError, connected, err
-from mlbench.cli.compare import OutputsOption, check_files, write_and_show
+from mlbench.cli.compare import OutputsOption, check_files, manifests_of, write_and_show
 from mlbench.cli.live import follow
 from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
 from mlbench.cli.sweep import plan_places, read_cores, read_sweeps
@@ -134,7 +134,7 @@ def bench(
             raise typer.Exit(INTERRUPTED) from None
         if ended.counted:
             comparison = client.compare(ended.counted).result().value
-            write_and_show(client, comparison, files, as_json=json)
+            write_and_show(manifests_of(client), comparison, files, as_json=json)
     tried = [place for place in ended.places if place.trials]
     if missing := sum(not place.finished for place in tried):
         err.print(f"{missing} of {len(tried)} runs did not finish", style="red")

@@ -1,6 +1,6 @@
 """``mlbench compare``: any runs beside each other; and how a comparison is printed and written."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,9 @@ from mlbench.cli.common import JsonOption, UsageError, connected, find_run, out,
 from mlbench.cli.spec import DURATION, read_quantity
 from mlbench.client import ApiClient
 from mlbench.distribution import how_to_install
+from mlbench.evaluation import limited
+from mlbench.evaluation.criteria import Criteria, read_goal
+from mlbench.records import Manifest
 from mlbench.report import formats, tables
 from mlbench.report.statement import facts, statement, subtitle, title
 from mlbench.results import Comparison
@@ -41,7 +44,12 @@ OutputsOption = Annotated[
 
 
 def compare(
-    wanted: Annotated[list[str], typer.Argument(metavar="RUN", help="Ids or names of runs.")],
+    wanted: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN", help="Ids or names of runs, or files: archives of runs and of sets."
+        ),
+    ],
     goal: Annotated[
         str | None,
         typer.Option(
@@ -66,14 +74,41 @@ def compare(
 ) -> None:
     """Compare runs: time to accuracy, speed-up, where the time went, and whether that is fair."""
     files = output or []
+    check_files(files)
+    if archives := [Path(one) for one in wanted if Path(one).is_file()]:
+        if len(archives) < len(wanted):
+            raise UsageError("compare files, or runs of a master: not both")
+        comparison, manifest = _compare_files(archives, goal, after, price)
+        _warn_of_goal(goal, comparison)
+        write_and_show(lambda _: manifest, comparison, files, as_json=json)
+        return
     with connected() as client:
-        check_files(files)
         ids = [find_run(client, run).id for run in wanted]
-        found = client.compare(ids, goal=goal, after_seconds=after, price=price).result().value
-        target = found.results[0].target
-        if goal and target and all(result.best_value is None for result in found.results):
-            warn(f"--goal: no run here has recorded {target.metric}")
-        write_and_show(client, found, files, as_json=json)
+        asked = client.compare(ids, goal=goal, after_seconds=after, price=price)
+        comparison = asked.result().value
+        _warn_of_goal(goal, comparison)
+        write_and_show(manifests_of(client), comparison, files, as_json=json)
+
+
+def _compare_files(
+    files: Sequence[Path], goal: str | None, after: float | None, price: float | None
+) -> tuple[Comparison, Manifest]:
+    try:
+        criteria = Criteria(read_goal(goal) if goal else None, after, price)
+        return limited.compare(files, criteria)
+    except ValueError as error:
+        raise UsageError(f"--goal: {error}") from None
+
+
+def _warn_of_goal(goal: str | None, comparison: Comparison) -> None:
+    target = comparison.results[0].target
+    if goal and target and all(result.best_value is None for result in comparison.results):
+        warn(f"--goal: no run here has recorded {target.metric}")
+
+
+def manifests_of(client: ApiClient) -> Callable[[int], Manifest]:
+    """Return what gets the manifest of a run from its master."""
+    return lambda run_id: client.get_manifest(run_id).result().value
 
 
 def check_files(files: Iterable[Path]) -> None:
@@ -94,7 +129,7 @@ def check_files(files: Iterable[Path]) -> None:
 
 
 def write_and_show(
-    client: ApiClient,
+    manifest_of: Callable[[int], Manifest],
     comparison: Comparison,
     files: Sequence[Path],
     *,
@@ -106,7 +141,7 @@ def write_and_show(
     """
     try:
         if files:
-            manifest = client.get_manifest(comparison.results[0].run_id).result().value
+            manifest = manifest_of(comparison.results[0].run_id)
             _write(files, formats.Report(comparison, facts(manifest)))
     finally:
         if as_json:

@@ -12,7 +12,7 @@ from typing import Any
 from mlbench.archive import ArchiveError, opened
 from mlbench.evaluation.checking import check
 from mlbench.evaluation.comparing import compare_files
-from mlbench.evaluation.evaluate import Criteria
+from mlbench.evaluation.criteria import Criteria
 from mlbench.evaluation.limited import MOST_MEMORY
 
 

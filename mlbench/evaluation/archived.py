@@ -7,7 +7,8 @@ from functools import partial
 
 from mlbench.archive import ROWS, RUN, Archive, ArchiveError, Piece, SeriesName
 from mlbench.evaluation.columns import Column, Columns
-from mlbench.evaluation.evaluate import OWN_CRITERIA, Criteria, RunContext, evaluate, read_series
+from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
+from mlbench.evaluation.evaluate import RunContext, evaluate, read_series
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.records import Manifest
 from mlbench.results import Result

@@ -8,6 +8,7 @@ from mlbench import names
 from mlbench.evaluation import original
 from mlbench.evaluation.accuracy import Accuracy, Evaluation
 from mlbench.evaluation.columns import ByRank, Columns, Read, by_rank, finite_by_rank
+from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.dates import dates_of
 from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.division import division, rule_violations
@@ -21,7 +22,7 @@ from mlbench.evaluation.ranks import (
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.names import ACTIVE_STATES, PHASES
-from mlbench.records import Goal, Machine, Record
+from mlbench.records import Goal, Machine
 from mlbench.results import DEFAULT_AFTER_SECONDS, Cost, Result
 
 # A larger number is no count of epochs.
@@ -37,21 +38,6 @@ TOTALS = (
     *(names.phase_metric(phase) for phase in PHASES),
 )
 """The metrics that a result is computed from, besides its target's."""
-
-
-@dataclass(frozen=True)
-class Criteria(Record):
-    """What runs are evaluated by; None for a run's own."""
-
-    target: Goal | None = None
-    """By default, each run's goal."""
-    after_seconds: float | None = None
-    """The time of "accuracy after time": by default, each run's deadline, else two hours."""
-    price: float | None = None
-    """The price of a worker-second."""
-
-
-OWN_CRITERIA = Criteria()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mlbench.archive import ArchiveError
-from mlbench.evaluation.evaluate import OWN_CRITERIA, Criteria
+from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.records import Manifest
 from mlbench.results import Comparison
 

@@ -21,7 +21,7 @@ from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample
 from master.results.query import result_of, to_columns, used_joules
-from mlbench.evaluation.evaluate import OWN_CRITERIA, Criteria
+from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.records import Goal
 from mlbench.results import TimeToAccuracy
 from tests.master.making import (

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mlbench.evaluation.evaluate import Criteria, RunContext, evaluate
+from mlbench.evaluation.criteria import Criteria
+from mlbench.evaluation.evaluate import RunContext, evaluate
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.records import Goal
 from mlbench.results import Result, TimeToAccuracy

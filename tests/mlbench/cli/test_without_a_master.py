@@ -1,0 +1,43 @@
+"""Files are verified, compared and published where neither master nor PyTorch is installed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_SET = Path(__file__).parents[3] / "docs" / "archives" / "results-digits.mlbench"
+_NOT_INSTALLED = """
+import sys
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"master", "worker", "exporter", "falcon", "peewee", "torch"}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, NotInstalled())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["verify", str(_SET)], "verified: nothing is missing or damaged"),
+        (["compare", str(_SET)], "10 runs, goal: val_global_Prec@1 ≥ 97"),
+        (["publish", str(_SET), "-o", "site"], "site/index.html: 12 runs"),
+    ],
+)
+def test_files_need_no_master(words: list[str], says: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_NOT_INSTALLED)
+    done = subprocess.run(
+        [sys.executable, "-m", "mlbench", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert says in done.stdout
