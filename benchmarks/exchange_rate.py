@@ -15,8 +15,8 @@ from benchmarks.resnet_loops import BATCH, STEPS, random_images
 from benchmarks.servers import free_port
 from mlbench import Tracker
 from mlbench.options import ExchangeOptions, ImageModelOptions
+from worker.ranks.distributed import World, join_world, set_up
 from worker.tasks.cifar10 import CifarResNet
-from worker.training.distributed import World, join_world, set_up
 from worker.training.images import ImageTrainer
 from worker.training.session import Session
 

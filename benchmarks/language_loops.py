@@ -16,8 +16,8 @@ from benchmarks.loops import answer, run_environ, void
 from mlbench import Tracker
 from mlbench.options import ModelOptions
 from mlbench.tasks import GptOptions, LstmOptions
+from worker.ranks.distributed import World, set_up
 from worker.tasks import gpt, lstm
-from worker.training.distributed import World, set_up
 from worker.training.language import LanguageTrainer, Rows
 from worker.training.session import Session
 

@@ -24,8 +24,8 @@ from mlbench.options import read
 from mlbench.tasks import LinearModel, LinearOptions
 from worker.data.libsvm.dataset import Dataset, Samples, load_dataset
 from worker.data.libsvm.rows import DenseRows
+from worker.ranks.distributed import World, set_up
 from worker.tasks.linear import LOSSES, Training
-from worker.training.distributed import World, set_up
 from worker.training.session import Session
 
 _SETTINGS = {"decay": "0", "momentum": "0.995", "epochs": "4000"}

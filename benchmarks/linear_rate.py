@@ -19,8 +19,8 @@ from mlbench.tasks import LinearOptions
 from worker.data.libsvm.dataset import Dataset, Samples
 from worker.data.libsvm.rows import DenseRows
 from worker.data.libsvm.table import open_table
+from worker.ranks.distributed import World, set_up
 from worker.tasks.linear import Training
-from worker.training.distributed import World, set_up
 from worker.training.session import Session
 
 _FEATURES = 2000

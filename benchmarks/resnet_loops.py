@@ -17,8 +17,8 @@ from benchmarks.loops import answer, run_environ, void
 from mlbench import Tracker
 from mlbench.options import ExchangeOptions, ImageModelOptions
 from worker.data.images import Images
+from worker.ranks.distributed import World, set_up
 from worker.tasks.cifar10 import CifarResNet
-from worker.training.distributed import World, set_up
 from worker.training.images import ImageTrainer
 from worker.training.session import Session
 

@@ -19,7 +19,7 @@ from mlbench.names import Phase
 from mlbench.options import ExchangeOptions, ImageModelOptions
 from mlbench.recorder import Value
 from worker.data.images import Images
-from worker.training.distributed import World, set_up
+from worker.ranks.distributed import World, set_up
 from worker.training.images import ImageTrainer
 from worker.training.session import Session
 

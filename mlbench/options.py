@@ -330,6 +330,11 @@ _REMEMBERING = {"signsgd", "topk", "randomk", "powersgd"}
 Framework = Literal["torch", "jax", "tensorflow"]
 
 
+def framework_of(config: Options) -> Framework:
+    """Return what trains the model of a task."""
+    return config.framework if isinstance(config, FrameworkOptions) else "torch"
+
+
 @dataclass(frozen=True)
 class FrameworkOptions(Options):
     """What computes the training."""

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from worker.training.distributed import World
-from worker.training.process import DataError
+from worker.ranks.distributed import World
+from worker.ranks.process import DataError
 
 _SUFFIXES = (b".jpeg", b".jpg", b".png")
 # Classes that an error names.

@@ -28,8 +28,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from worker.data.image_folder import ImageFiles
 from worker.data.images import Images, shares_of_epoch
-from worker.training.distributed import World
-from worker.training.process import DataError
+from worker.ranks.distributed import World
+from worker.ranks.process import DataError
 
 Pixels = npt.NDArray[np.uint8]
 Box = tuple[float, float, float, float]

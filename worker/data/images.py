@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch.nn import functional
 
-from worker.training.distributed import World
-from worker.training.process import DataError
+from worker.ranks.distributed import World
+from worker.ranks.process import DataError
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from mlbench import MLBenchError
-from mlbench.options import Framework, FrameworkOptions, Options
+from mlbench.options import Framework, Options, framework_of
 from worker.frameworks.compiled import Compile
 
 
@@ -17,11 +17,6 @@ class _Binding(Protocol):
 
     VERSION: str
     compiled: Compile
-
-
-def chosen(config: Options) -> Framework:
-    """Return what trains the model."""
-    return config.framework if isinstance(config, FrameworkOptions) else "torch"
 
 
 def load(framework: Framework) -> _Binding:
@@ -41,5 +36,5 @@ def load(framework: Framework) -> _Binding:
 
 def versions(config: Options) -> dict[str, str]:
     """Return the version of the framework, for the run to record, if it is not PyTorch."""
-    framework = chosen(config)
+    framework = framework_of(config)
     return {} if framework == "torch" else {framework: load(framework).VERSION}

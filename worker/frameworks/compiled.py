@@ -6,7 +6,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from worker.frameworks.models import Model
-from worker.training.distributed import World
+from worker.ranks.distributed import World
 
 Values = dict[str, np.ndarray]
 

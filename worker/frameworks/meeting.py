@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from worker.training.distributed import World
+from worker.ranks.distributed import World
 
 _LONGEST = 64  # [IPv6]:port
 

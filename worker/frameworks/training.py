@@ -19,8 +19,8 @@ from worker import frameworks
 from worker.data.images import Images
 from worker.frameworks.compiled import Batch, Compiled, Sgd, State
 from worker.frameworks.models import Forward, of_module
+from worker.ranks.distributed import World
 from worker.training.checkpoint import Stateful
-from worker.training.distributed import World
 from worker.training.exchange.base import Exchange
 from worker.training.images import ImageScore, ImageTrainer
 from worker.training.schedules import Schedule

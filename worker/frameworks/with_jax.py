@@ -26,7 +26,7 @@ from jaxlib import _jax
 from worker.frameworks.compiled import Batch, Sgd, State
 from worker.frameworks.meeting import exchange_addresses
 from worker.frameworks.models import Array, Model, Net
-from worker.training.distributed import World, WorldError
+from worker.ranks.distributed import World, WorldError
 
 VERSION = jax.__version__
 _RANKS = "ranks"

@@ -19,7 +19,7 @@ import tensorflow as tf
 from worker.frameworks.compiled import Batch, Sgd, State
 from worker.frameworks.meeting import exchange_addresses
 from worker.frameworks.models import Array, Model, Net
-from worker.training.distributed import World, WorldError
+from worker.ranks.distributed import World, WorldError
 
 VERSION = tf.__version__
 _TIMEOUT_SECONDS = 60.0

@@ -48,9 +48,10 @@ from torch.nn import functional
 from mlbench import names
 from mlbench.tasks import Cifar10Options, CifarDepth, CifarVersion
 from worker.data.images import Images, augmented_batches
+from worker.frameworks import versions
 from worker.frameworks.models import cifar_resnet
 from worker.frameworks.training import make_trainer
-from worker.training.process import DataError, run
+from worker.ranks.process import DataError, run
 from worker.training.schedules import PlateauSchedule, Schedule, rise_and_fall, scale_linearly
 from worker.training.session import start
 
@@ -82,6 +83,7 @@ def main(config: Cifar10Options) -> None:
         batch_size = config.worker_batch_size * session.world.size
         session.state_settings(
             config,
+            **versions(config),
             batch_size=batch_size,
             data="cifar10",
             data_sha256=data.sha256,

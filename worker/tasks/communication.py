@@ -29,8 +29,8 @@ import torch.distributed as dist
 from mlbench import MLBenchError, names
 from mlbench.options import DeviceOptions
 from mlbench.tasks import FEWEST_ROUNDS, CommunicationOptions
-from worker.training.distributed import World, WorldError, set_up
-from worker.training.process import run
+from worker.ranks.distributed import World, WorldError, set_up
+from worker.ranks.process import run
 from worker.training.session import Session, start
 
 # A prime, so that no part of a message looks like another part that lies elsewhere.

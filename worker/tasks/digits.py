@@ -27,9 +27,10 @@ from mlbench import names
 from mlbench.tasks import DigitsOptions
 from worker.data.digits import CLASSES, load_digits
 from worker.data.images import augmented_batches
+from worker.frameworks import versions
 from worker.frameworks.models import resnet8
 from worker.frameworks.training import make_trainer
-from worker.training.process import run
+from worker.ranks.process import run
 from worker.training.session import start
 
 _WIDTH = 32
@@ -47,6 +48,7 @@ def main(config: DigitsOptions) -> None:
         validation = data.validation.shard(session.world).to(session.execution.device)
         session.state_settings(
             config,
+            **versions(config),
             data="digits",
             data_sha256=data.sha256,
             train_samples=len(data.train),

@@ -27,12 +27,13 @@ from mlbench import names
 from mlbench.tasks import DigitsLinearOptions
 from worker.data.digits import CLASSES, load_digits
 from worker.data.images import Images, shares_of_epoch
+from worker.frameworks import versions
 from worker.frameworks.compiled import Sgd
 from worker.frameworks.linear import LinearSteps
 from worker.frameworks.models import cross_entropy
+from worker.ranks.process import run
 from worker.training.checkpoint import Weights
 from worker.training.images import ImageScore
-from worker.training.process import run
 from worker.training.session import Session, start
 
 
@@ -46,6 +47,7 @@ def main(config: DigitsLinearOptions) -> None:
         data = load_digits()
         session.state_settings(
             config,
+            **versions(config),
             data="digits",
             data_sha256=data.sha256,
             train_samples=len(data.train),

@@ -29,9 +29,9 @@ from torch.nn import functional
 
 from mlbench.tasks import GptOptions
 from worker.data.text import SOTU_SHA256, load_texts
-from worker.training.distributed import World
+from worker.ranks.distributed import World
+from worker.ranks.process import DataError, run
 from worker.training.language import LanguageTrainer, Rows
-from worker.training.process import DataError, run
 from worker.training.schedules import Schedule
 from worker.training.session import start
 

@@ -31,8 +31,8 @@ from mlbench import names
 from mlbench.tasks import ImagenetOptions
 from worker.data.image_folder import check_same_everywhere, read_image_folder
 from worker.data.image_loader import Loading, training_batches, validation_batches
+from worker.ranks.process import run
 from worker.training.images import ImageTrainer
-from worker.training.process import run
 from worker.training.schedules import scale_linearly
 from worker.training.session import start
 

@@ -40,11 +40,12 @@ from torch.nn import functional
 from mlbench import names
 from mlbench.tasks import LinearModel, LinearOptions
 from worker.data.libsvm.dataset import Dataset, Samples, load_dataset
+from worker.frameworks import versions
 from worker.frameworks.compiled import Sgd
 from worker.frameworks.linear import LinearSteps
 from worker.frameworks.models import LINEAR
+from worker.ranks.process import DataError, run
 from worker.training.checkpoint import Stateful, Weights
-from worker.training.process import DataError, run
 from worker.training.session import Session, Sums, start
 
 # Rows that are evaluated at a time.
@@ -64,6 +65,7 @@ def main(config: LinearOptions) -> None:
         ).to(device)
         session.state_settings(
             config,
+            **versions(config),
             goal=config.goal if classes else None,
             data=config.dataset,
             data_sha256=data.sha256,

@@ -40,10 +40,10 @@ from torch.nn import functional
 
 from mlbench.tasks import LstmOptions, LstmSize
 from worker.data.text import SOTU_SHA256, load_texts
-from worker.training.distributed import World
+from worker.ranks.distributed import World
+from worker.ranks.process import DataError, run
 from worker.training.language import LanguageTrainer, Rows, TextScore
 from worker.training.nt_asgd import NtAsgd
-from worker.training.process import DataError, run
 from worker.training.session import Session, start
 from worker.training.trainer import Outcome
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from mlbench import Tracker
 from mlbench.tasks import StepsOptions
-from worker.training.process import run
+from worker.ranks.process import run
 
 _EPOCH_STEPS = 100
 

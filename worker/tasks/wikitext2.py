@@ -6,8 +6,8 @@ data, and the model is made for a GPU.
 """
 
 from mlbench.tasks import WikiText2Options
+from worker.ranks.process import run
 from worker.tasks.lstm import main
-from worker.training.process import run
 
 if __name__ == "__main__":
     run(main, WikiText2Options)

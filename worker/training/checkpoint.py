@@ -15,7 +15,7 @@ from zipfile import BadZipFile, ZipFile
 
 import torch
 
-from worker.training.distributed import World
+from worker.ranks.distributed import World
 
 _KEPT = 2
 _FILES = "epoch-" + 8 * "[0-9]" + ".pt"

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench import names
-from worker.training.process import DataError
+from worker.ranks.process import DataError
 from worker.training.trainer import Outcome, Score, Trainer
 
 

@@ -19,10 +19,10 @@ from mlbench.options import (
     DeviceOptions,
     Options,
     TrainingOptions,
+    framework_of,
 )
-from worker import frameworks
+from worker.ranks.distributed import Execution, World, join_world, set_up
 from worker.training.checkpoint import Checkpoints, Stateful
-from worker.training.distributed import Execution, World, join_world, set_up
 
 # What MLBench's tasks say of a goal.
 _MLBENCH_RESULTS = {
@@ -73,7 +73,6 @@ class Session:
     def state_settings(self, config: Options, **facts: str | float | bool | None) -> None:
         """Record the options, the device, and further facts of the run: once for all ranks."""
         if self.world.rank == 0:
-            facts |= frameworks.versions(config)
             self.tracker.settings(asdict(config) | self.execution.describe() | facts)
 
     def set_goal(self, config: TrainingOptions) -> None:
@@ -160,7 +159,7 @@ def start(config: BackendOptions) -> Iterator[Session]:
     """Join the other ranks and set up the device; without options of one, that of the backend."""
     with Tracker() as tracker, join_world(config.backend) as world:
         device = DeviceOptions("cpu" if world.device.type == "cpu" else "cuda")
-        if isinstance(config, DeviceOptions) and frameworks.chosen(config) == "torch":
+        if isinstance(config, DeviceOptions) and framework_of(config) == "torch":
             device = config
         deadline = os.environ.get(names.ENV_DEADLINE)
         deadline_at = float(deadline) if deadline else None

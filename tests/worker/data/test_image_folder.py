@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.worker.data.image_files import COLOURS, make_image_folder
-from tests.worker.ranks import finish, start_ranks
+from tests.worker.launch import finish, start_ranks
 from worker.data.image_folder import ImageFiles, read_image_folder
-from worker.training.process import DataError
+from worker.ranks.process import DataError
 
 _CHECK = """
 import sys
@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from worker.data.image_folder import check_same_everywhere, read_image_folder
-from worker.training.distributed import join_world
+from worker.ranks.distributed import join_world
 
 with join_world() as world:
     data = read_image_folder(Path(sys.argv[1 + world.rank]))

@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.conftest import wait_for
 from tests.worker.data.image_files import make_image_folder
-from tests.worker.ranks import start_ranks
+from tests.worker.launch import start_ranks
 from worker.data.image_folder import ImageFiles, read_image_folder
 from worker.data.image_loader import (
     DEVIATION,
@@ -26,8 +26,8 @@ from worker.data.image_loader import (
     validation_batches,
 )
 from worker.data.images import Images
-from worker.training.distributed import World
-from worker.training.process import DataError
+from worker.ranks.distributed import World
+from worker.ranks.process import DataError
 
 _DRAWS = 4000
 
@@ -114,7 +114,7 @@ import torch
 
 from worker.data.image_folder import read_image_folder
 from worker.data.image_loader import Loading, training_batches
-from worker.training.distributed import World
+from worker.ranks.distributed import World
 
 files = read_image_folder(Path(sys.argv[1])).train
 for batch in training_batches(files, 1, World(), 0, 0, Loading(32, 1, torch.device("cpu"))):

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from worker.data.images import Images, augmented_batches
-from worker.training.distributed import World
-from worker.training.process import DataError
+from worker.ranks.distributed import World
+from worker.ranks.process import DataError
 
 _COUNT = 50
 _BATCH = 8

@@ -8,7 +8,7 @@ import torch
 
 from tests.worker.data.texts import write_addresses
 from worker.data.text import Tokens, load_texts
-from worker.training.process import DataError
+from worker.ranks.process import DataError
 
 _ADDRESSES = {
     1789: "We, the people: the law's the law!",

@@ -19,7 +19,7 @@ from benchmarks.cifar10_from_images import CLASSES, convert
 from mlbench import names
 from mlbench.tasks import CifarDepth, CifarVersion
 from tests.worker.data.archives import write_archive, write_colours, write_members
-from tests.worker.ranks import (
+from tests.worker.launch import (
     Rank,
     assert_same_losses,
     assert_stopped_at,
@@ -27,6 +27,7 @@ from tests.worker.ranks import (
     run_ranks,
     start_ranks,
 )
+from worker.ranks.process import DataError
 from worker.tasks.cifar10 import (
     ARCHIVE,
     BlockV1,
@@ -34,7 +35,6 @@ from worker.tasks.cifar10 import (
     CifarResNet,
     load_cifar10,
 )
-from worker.training.process import DataError
 
 _TASK = ("-m", "worker.tasks.cifar10", "--worker-batch-size=8")
 # What two workers run.

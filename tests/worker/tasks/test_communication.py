@@ -7,9 +7,9 @@ import torch
 
 from mlbench import names
 from tests.conftest import wait_for
-from tests.worker.ranks import Rank, finish, run_ranks, start_ranks
+from tests.worker.launch import Rank, finish, run_ranks, start_ranks
+from worker.ranks.distributed import World
 from worker.tasks.communication import COLLECTIVES, Message
-from worker.training.distributed import World
 
 _TASK = ("-m", "worker.tasks.communication")
 _QUICK = ("--max-bytes", "8192", "--factor", "8", "--seconds", "0", "--warmup", "1")
@@ -93,7 +93,7 @@ def test_after_the_deadline_nothing_more_is_measured(
 _LIE = """
 import sys
 from worker.tasks import communication
-from worker.training import process
+from worker.ranks import process
 honest = communication.COLLECTIVES["all_reduce"].run
 def lie(message):
     honest(message)

@@ -8,7 +8,7 @@ import torch
 
 from mlbench import names
 from tests.conftest import wait_for
-from tests.worker.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
+from tests.worker.launch import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
 from worker.data.digits import load_digits
 from worker.tasks.digits import ResNet8
 

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from mlbench import names
-from tests.worker.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks
+from tests.worker.launch import Rank, assert_same_losses, assert_stopped_at, run_ranks
 from worker.tasks.digits_linear import softmax_derivative
 
 _TASK = ("-m", "worker.tasks.digits_linear")

@@ -8,9 +8,9 @@ import torch
 from mlbench import names
 from mlbench.tasks import GptOptions
 from tests.worker.data.texts import write_speeches
-from tests.worker.ranks import Rank, run_ranks
+from tests.worker.launch import Rank, run_ranks
+from worker.ranks.distributed import World
 from worker.tasks import gpt
-from worker.training.distributed import World
 
 _TASK = ("-m", "worker.tasks.gpt", "--epochs=1", "--batch-size=3", "--goal=1")
 

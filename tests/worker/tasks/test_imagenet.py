@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from mlbench import names
 from tests.worker.data.image_files import make_image_folder
-from tests.worker.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks
+from tests.worker.launch import Rank, assert_same_losses, assert_stopped_at, run_ranks
 from worker.tasks.imagenet import Bottleneck, ResNet50, decay_weights_only
 
 _RATE = 0.3

@@ -12,11 +12,11 @@ from benchmarks.linear_optimum import ours_and_the_optimum, session_of
 from mlbench import names
 from mlbench.tasks import LinearModel, LinearOptions
 from tests.worker.data.libsvm.files import make, make_regression
-from tests.worker.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
+from tests.worker.launch import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
 from worker.data.libsvm.dataset import load_dataset
 from worker.data.libsvm.rows import DenseRows
+from worker.ranks.distributed import World
 from worker.tasks.linear import LOSSES, Fit, Loss, Training
-from worker.training.distributed import World
 
 _TASK = ("-m", "worker.tasks.linear", "--dataset", "made", "--batch-size", "50")
 _STEPS = 20  # in an epoch

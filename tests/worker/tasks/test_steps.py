@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import names
-from tests.worker.ranks import run_ranks
+from tests.worker.launch import run_ranks
 from worker.tasks.steps import train_loss
 
 _TASK = ("-m", "worker.tasks.steps")

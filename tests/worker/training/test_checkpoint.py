@@ -12,16 +12,16 @@ from torch import nn
 
 from mlbench import Tracker
 from tests.conftest import wait_for
-from tests.worker.ranks import start_ranks
+from tests.worker.launch import start_ranks
+from worker.ranks.distributed import World
 from worker.training.checkpoint import Checkpoints, Stateful
-from worker.training.distributed import World
 
 # Saves epoch after epoch, and says which it has saved.
 _SAVE = """
 import itertools, pathlib, sys, torch
 from torch import nn
 from worker.training.checkpoint import Checkpoints
-from worker.training.distributed import World
+from worker.ranks.distributed import World
 model = nn.Linear(500, 500)
 checkpoints = Checkpoints(pathlib.Path(sys.argv[1]), World(), {"model": model})
 for epoch in itertools.count(checkpoints.restore() + 1):
@@ -36,7 +36,7 @@ _RESTORE = """
 import pathlib, sys, torch
 from torch import nn
 from worker.training.checkpoint import Checkpoints
-from worker.training.distributed import World, join_world
+from worker.ranks.distributed import World, join_world
 folder, *of_ranks = sys.argv[1:]
 with join_world() as world:
     own = pathlib.Path(folder) / str(world.rank)

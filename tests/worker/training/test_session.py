@@ -11,9 +11,9 @@ from torch.nn import functional
 
 from mlbench import Tracker, names
 from mlbench.options import ExchangeOptions, ImageModelOptions
-from tests.worker.ranks import finish, start_ranks
+from tests.worker.launch import finish, start_ranks
 from worker.data.images import Images, augmented_batches
-from worker.training.distributed import World, set_up
+from worker.ranks.distributed import World, set_up
 from worker.training.exchange.base import Exchange
 from worker.training.images import ImageScore, ImageTrainer
 from worker.training.schedules import Schedule
@@ -167,7 +167,7 @@ _UNEQUAL = """
 import os, time
 from mlbench import Tracker
 from mlbench.options import DeviceOptions
-from worker.training.distributed import join_world, set_up
+from worker.ranks.distributed import join_world, set_up
 from worker.training.session import Session
 
 with Tracker() as tracker, join_world() as world:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from worker.data.libsvm.table import open_table
-from worker.training.process import DataError
+from worker.ranks.process import DataError
 
 
 def main() -> None:

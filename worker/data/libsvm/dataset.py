@@ -8,7 +8,7 @@ import torch
 from worker.data.libsvm.rows import Rows
 from worker.data.libsvm.table import Table, open_table
 from worker.data.libsvm.text import find_files
-from worker.training.process import DataError
+from worker.ranks.process import DataError
 
 # Where a data set is one file, one row of so many is for validation.
 _HELD_OUT = 5

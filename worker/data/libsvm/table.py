@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from worker.data.libsvm.rows import DenseRows, Rows, SparseRows
 from worker.data.libsvm.text import Block, Part, end_with_parent, parse_part, read_blocks
-from worker.training.process import DataError
+from worker.ranks.process import DataError
 
 _VERSION = 2
 _ABOUT = "about.json"

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_svmlight_file
 
-from worker.training.process import DataError
+from worker.ranks.process import DataError
 
 _BLOCK_BYTES = 16 << 20
 _DECOMPRESS: dict[str, Callable[[BinaryIO], Any]] = {

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mlbench.options import ExchangeOptions
-from worker.training.distributed import World
+from worker.ranks.distributed import World
 from worker.training.exchange.base import Exchange
 from worker.training.exchange.codes import Code, Largest, Signs
 from worker.training.exchange.compressed import QSGD, PowerSGD, RandomK, SignSGD, TopK

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from worker.training.distributed import World
+from worker.ranks.distributed import World
 from worker.training.exchange.wire import Wire
 
 

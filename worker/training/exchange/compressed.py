@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from worker.training.distributed import World
+from worker.ranks.distributed import World
 from worker.training.exchange.base import split
 from worker.training.exchange.codes import Code, Largest, Levels, Signs, count_of
 from worker.training.exchange.synchronous import Flat

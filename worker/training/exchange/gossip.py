@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mlbench.options import Topology
-from worker.training.distributed import World
+from worker.ranks.distributed import World
 from worker.training.exchange.codes import Code
 from worker.training.exchange.local import OwnWeights
 

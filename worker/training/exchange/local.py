@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import nn
 
-from worker.training.distributed import World
+from worker.ranks.distributed import World
 from worker.training.exchange.base import (
     Exchange,
     average_buffers,

@@ -20,7 +20,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
-from worker.training.distributed import World
+from worker.ranks.distributed import World
 from worker.training.exchange.base import Exchange, flatten_gradients
 
 

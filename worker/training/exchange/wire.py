@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from worker.training.distributed import World
+from worker.ranks.distributed import World
 
 
 class Wire:

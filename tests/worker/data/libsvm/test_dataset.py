@@ -10,7 +10,7 @@ import torch
 from tests.worker.data.libsvm.files import make, make_regression
 from worker.data.libsvm.dataset import load_dataset
 from worker.data.libsvm.rows import DenseRows, Rows, SparseRows
-from worker.training.process import DataError
+from worker.ranks.process import DataError
 
 
 @pytest.mark.parametrize("labels", [("0", "1"), ("1", "2"), ("-1", "+1")])

@@ -9,11 +9,11 @@ import pytest
 
 from tests.conftest import wait_for
 from tests.worker.data.libsvm.files import Made, make
-from tests.worker.ranks import finish, start_ranks
+from tests.worker.launch import finish, start_ranks
 from worker.data.libsvm import table, text
 from worker.data.libsvm.rows import DenseRows, SparseRows
 from worker.data.libsvm.table import open_table
-from worker.training.process import DataError
+from worker.ranks.process import DataError
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from worker.data.libsvm.text import Lines, find_files, parse_lines, read_blocks
-from worker.training.process import DataError
+from worker.ranks.process import DataError
 
 
 def test_lines_become_rows() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from tests.worker.ranks import finish, start_ranks
-from worker.training.distributed import World
+from tests.worker.launch import finish, start_ranks
+from worker.ranks.distributed import World
 from worker.training.exchange.base import average_buffers
 from worker.training.exchange.synchronous import Flat
 
@@ -14,7 +14,7 @@ from worker.training.exchange.synchronous import Flat
 _LATE = """
 import os, sys, time, torch
 from torch import nn
-from worker.training.distributed import join_world
+from worker.ranks.distributed import join_world
 from mlbench.options import ExchangeOptions
 from worker.training.exchange import make_exchange
 

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from mlbench.options import Options
-from worker.training import process
+from worker.ranks import process
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ import atexit
 from dataclasses import dataclass
 from mlbench import MLBenchError
 from mlbench.options import Options
-from worker.training.process import run
+from worker.ranks.process import run
 
 @dataclass(frozen=True)
 class Config(Options):
