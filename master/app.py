@@ -8,12 +8,12 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 
 from master import http, http_errors
 from master.access import OriginMiddleware, TokenMiddleware
-from master.archives.store import ArchiveStore
 from master.archives.verifying import Verifier
 from master.database import explain
 from master.models import open_database
 from master.reading.promql import CircuitBreaker, PrometheusClient
 from master.reading.series import SeriesReader
+from master.reading.store import ArchiveStore
 from master.recording.limits import SeriesLimit, Spool
 from master.resources.alerts import AlertsResource, RunAlertsResource
 from master.resources.archives import ArchivesResource, RunArchiveResource

@@ -7,7 +7,7 @@ from typing import Any
 from gunicorn import util
 from gunicorn.workers.base import Worker
 
-from master.hearing import HeartbeatCounter
+from master.runs.reachability import HeartbeatCounter
 from master.serving.canary import Canary
 from master.serving.worker import write_json_error
 

@@ -269,11 +269,11 @@ class Worker(_Table):
     seen_at = DoubleField()
     """When it came."""
     heard = BigIntegerField(default=0)
-    """The heard seconds then (``master/hearing.py``)."""
+    """The reachable seconds then (``master/runs/reachability.py``)."""
 
 
 class Hearing(_Table):
-    """The heard seconds (``master/hearing.py``): a single row."""
+    """The reachable seconds (``master/runs/reachability.py``): a single row."""
 
     id = IntegerField(primary_key=True)
     seconds = BigIntegerField()

@@ -16,8 +16,7 @@ from prometheus_client.registry import Collector
 from master.database import find_room, run_sql
 from master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from master.reading.counting import delivered_so_far
-from master.recording.limits import waiting_bytes
-from master.runs import reason_of
+from master.recording.limits import describe_refused, waiting_bytes
 from mlbench import names
 from mlbench.distribution import own_version
 from mlbench.evaluation.figures import Figures
@@ -254,7 +253,8 @@ def _goal_labels(run: Run) -> tuple[str, str, str]:
 
 def _failure(run: Run) -> str:
     """Return the last line of the reason: the error, where a rank wrote one."""
-    return reason_of(run).rpartition("\n")[2].strip()[:_REASON_LENGTH]
+    reason = "; ".join(filter(None, [describe_refused(run), run.reason]))
+    return reason.rpartition("\n")[2].strip()[:_REASON_LENGTH]
 
 
 def _threads(run: Run) -> float | None:

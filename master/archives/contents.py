@@ -6,12 +6,12 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from master import events, manifest, runs
 from master.models import Chunk, Rank, Run, Series, Stream, run_owner
 from master.reading.points import Points, Read
 from master.reading.selection import NamedSeries
 from master.reading.stored import Stored
 from master.recording.streams import METRICS, POSTED
+from master.runs import events, life, manifest
 from mlbench.archive import ROWS, RUN, More, Piece, SeriesName
 from mlbench.results import Result
 from mlbench.series import SeriesKey, number_or_text, spell
@@ -27,7 +27,7 @@ SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]
 
 def documents(run: Run, result: Result) -> dict[str, Any]:
     """Return what the API answers of a run, and the rows of the database that it is made of."""
-    described = runs.describe(run).to_fields()
+    described = life.describe(run).to_fields()
     told = {
         "installation": socket.gethostname(),
         "run": {name: value for name, value in described.items() if name not in _NOT_SEALED},

@@ -14,14 +14,14 @@ from typing import Any, BinaryIO
 
 from peewee import BooleanField, DatabaseError, DoubleField, Field, IntegerField
 
-from master import events, manifest, runs
-from master.archives.store import ArchiveStore
 from master.database import STATE, exclusive
 from master.errors import BadFieldError, TooLargeError
 from master.models import JSONField, Rank, Run
-from master.orders import LONGEST_NAME, NAME, check_display_name
 from master.reading.series import SeriesReader
+from master.reading.store import ArchiveStore
 from master.results.query import result_of
+from master.runs import events, life, manifest
+from master.runs.requests import LONGEST_NAME, NAME, check_display_name
 from mlbench.archive import ROWS, RUN, Archive, ArchiveError, file_name
 from mlbench.evaluation import limited
 from mlbench.evaluation.figures import figures_of
@@ -85,7 +85,7 @@ def take(
             run.figures = asdict(figures_of(result_of(reader, run)))
             run.save(only=[Run.figures])
         except _MALFORMED as error:
-            runs.delete(run)
+            life.delete(run)
             raise BadFieldError("body", f"it has no result that there can be: {error!r}") from None
     return run, is_new
 
@@ -130,7 +130,7 @@ def _store(archive: Archive) -> tuple[Run, bool]:
         for rank in rows["rank"]:
             Rank.create(run=run, **_columns(Rank, rank))
         # All that is told of a run can be told of this one, or it is not stored.
-        RunRecord.from_fields(runs.describe(run).to_fields())
+        RunRecord.from_fields(life.describe(run).to_fields())
         Manifest.from_fields(manifest.build(run).to_fields())
         events.events_of(run)
     return run, True

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from master.archives import contents
-from master.archives.store import ArchiveStore
-from master.bell import Rest
 from master.database import STATE, exclusive
 from master.models import Deletion, Run, added_owner, run_owner
+from master.notify import Waiter
 from master.reading import stored
 from master.reading.counting import SampleCounts
 from master.reading.delivered import LostSamplesError
 from master.reading.selection import Selection
 from master.reading.series import SeriesReader
+from master.reading.store import ArchiveStore
 from master.recording import streams
 from master.results.query import energy_of, result_of
 from mlbench import archive
@@ -56,16 +56,16 @@ class Sealer:
         """Where archives lie."""
         return self.reader.archives
 
-    def run(self, rest: Rest, stop: Rest) -> None:
+    def run(self, waiter: Waiter, stop: Waiter) -> None:
         """Seal until told to stop; while that fails, wait longer and longer, and only by stop."""
-        wait, pause = rest.wait, _LOOK_SECONDS
+        wait, pause = waiter.wait, _LOOK_SECONDS
         while not wait(pause):
             try:
                 failed = self.turn()
             except Exception:
                 failed = True
                 log.exception("sealing failed, trying again")
-            wait = stop.wait if failed else rest.wait
+            wait = stop.wait if failed else waiter.wait
             pause = min(pause * 2, _LONGEST_BACKOFF_SECONDS) if failed else _LOOK_SECONDS
 
     def turn(self) -> bool:

@@ -6,10 +6,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from master import runs
 from master.archives.contents import to_piece
-from master.bell import ring
 from master.models import Run, run_owner
+from master.notify import notify
 from master.reading import archived, stored, windows
 from master.reading.counting import span_of
 from master.reading.promql import PrometheusClient, select
@@ -17,6 +16,7 @@ from master.reading.selection import Selection
 from master.reading.series import SeriesReader
 from master.recording.remote_write import RemoteWriter, TimeSeries
 from master.recording.samples import prometheus_labels, series_key
+from master.runs import life
 from mlbench import names
 from mlbench.archive import Archive, ArchiveError, SeriesName, digest_of
 from mlbench.evaluation.checking import check
@@ -65,12 +65,12 @@ class Verifier:
         if restore and problems and run.archive is not None and self._has_all(run):
             # The controller writes it, as if there were none.
             Run.update(archive=None, sealed_at=None).where(Run.id == run.id).execute()
-            ring()
+            notify()
             problems.append("it is sealed again from what Prometheus has: verify it once more")
         problems += [*differences.values(), *self._check_added(run)]
         return Verification(
             *(run.id, run.archive, run.archive_sha256, run.delivery, tuple(problems), restored),
-            added=runs.added_to(run),
+            added=life.added_to(run),
         )
 
     def _check_added(self, run: Run) -> list[str]:

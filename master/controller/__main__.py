@@ -11,10 +11,8 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
 
-from master import grafana, sweeping
+from master import grafana
 from master.archives.sealing import Sealer
-from master.archives.store import ArchiveStore
-from master.bell import Bell, Rest
 from master.controller.decisions import decide
 from master.controller.executor import Executor
 from master.controller.lease import open_lease, wait_for
@@ -22,13 +20,16 @@ from master.controller.observer import Observer, store_pods
 from master.controller.settling import Settler
 from master.controller.world import PoolPolicy
 from master.models import open_database
+from master.notify import Waiter, Waker
 from master.pools.base import PodStatus, Pool
 from master.pools.local import LocalPool
 from master.reading.promql import PrometheusClient
 from master.reading.series import SeriesReader
+from master.reading.store import ArchiveStore
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, WriterMetrics
-from master.runs import has_active
+from master.runs import deletion
+from master.runs.life import has_active
 from master.settings import SharedSettings
 from mlbench.errors import MLBenchError
 from mlbench.pool import PoolFiles
@@ -37,7 +38,7 @@ from mlbench.signals import on_termination
 
 log = logging.getLogger(__name__)
 
-# While a run begins or ends, and while all is as it should be: then the bell tells what changes.
+# While a run begins or ends, and while all is as it should be: then the waker tells what changes.
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 1.0
 # While there is no run, so many looks in a row only see whether there is one, or other pods.
@@ -65,8 +66,8 @@ def main() -> None:
     if not wait_for(open_lease(settings.database_url), stop.wait):
         return
     open_database(settings.database_url, settings.reserve_bytes)
-    bell = Bell(stop)
-    on_termination(bell.stop)
+    waker = Waker(stop)
+    on_termination(waker.stop)
 
     pool = _open_pool(settings, registry, stop)
     policy = PoolPolicy(settings.workers, settings.start_seconds, settings.idle_seconds)
@@ -79,13 +80,13 @@ def main() -> None:
     sealer = Sealer(reader, settings.archive_days, settings.archive_logs)
     executor = Executor(pool, settler)
 
-    told = (bell.sleeper("samples"), stop, settler.recount)
+    told = (waker.waiter("samples"), stop, settler.recount)
     deliverer = threading.Thread(target=delivery.run, args=told, name="delivery")
     deliverer.start()
     # The other threads are not waited for: the next controller goes on where they stopped.
-    for name, run in (("settling", settler.run), ("sweeper", sweeping.run)):
-        threading.Thread(target=run, args=(bell.sleeper(),), name=name, daemon=True).start()
-    rests = (bell.sleeper(), stop)
+    for name, run in (("settling", settler.run), ("sweeper", deletion.run)):
+        threading.Thread(target=run, args=(waker.waiter(),), name=name, daemon=True).start()
+    rests = (waker.waiter(), stop)
     threading.Thread(target=sealer.run, args=rests, name="sealing", daemon=True).start()
     if settings.grafana:
         pushed = (settings.grafana, registry, stop)
@@ -106,7 +107,7 @@ def main() -> None:
             executor.perform(action)
         return world.is_steady
 
-    loop.run(reconcile, is_idle, bell.sleeper())
+    loop.run(reconcile, is_idle, waker.waiter())
     deliverer.join()
 
 
@@ -139,11 +140,13 @@ class _Loop:
         for outcome in ("done", "failed"):
             self._reconciles.labels(outcome)
 
-    def run(self, reconcile: Callable[[], bool], is_idle: Callable[[], bool], rest: Rest) -> None:
+    def run(
+        self, reconcile: Callable[[], bool], is_idle: Callable[[], bool], waiter: Waiter
+    ) -> None:
         """Reconcile until told to stop, less often while it fails, or all is steady or idle."""
         patience = backoff = _TICK_SECONDS
         idle_looks = 0
-        while not rest.wait(patience):
+        while not waiter.wait(patience):
             try:
                 if idle_looks and is_idle():
                     idle_looks -= 1

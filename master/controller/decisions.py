@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from master.controller.actions import Action, Assign, Count, End, MarkLost, Scale, StopRanks, Wait
 from master.controller.world import RankView, RunView, World
-from master.events import describe_exit
 from master.reading.counting import SampleCounts
+from master.runs.events import describe_exit
 from mlbench.runspec import WorkerSpec
 
 # A worker that was silent for this long, while the master could hear it, is lost.

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 
-from master import run_time, runs
 from master.controller.actions import Action, Assign, Count, End, MarkLost, Scale, StopRanks, Wait
 from master.controller.settling import Settler
 from master.database import STATE, exclusive
@@ -14,6 +13,7 @@ from master.models import Rank, Run
 from master.pools.base import Placement, Pool, wake
 from master.reading import logs
 from master.recording import streams
+from master.runs import clock, life
 from mlbench.assignment import Assignment
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.names import ACTIVE_STATES
@@ -58,9 +58,9 @@ class Executor:
         placement = self.pool.place(action.workers, part(WorkerSpec, run))
         if placement is None:
             return
-        now = run_time.now(run)
+        now = clock.now(run)
         if run.started_at is None:
-            run.started_at, run.steady_clock = now, run_time.begin()
+            run.started_at, run.steady_clock = now, clock.begin()
         run.attempt = action.attempt
         begin = Run.update(
             state="STARTED",
@@ -80,7 +80,7 @@ class Executor:
                     rank=rank,
                     worker=pod.name,
                     assigned_at=now,
-                    clock_ahead=run_time.was_set_by(run),
+                    clock_ahead=clock.was_set_by(run),
                     assignment=asdict(_assignment(run, rank, placement)),
                     pod_uid=pod.uid or None,
                     image=pod.image or None,
@@ -102,7 +102,7 @@ def _assignment(run: Run, rank: int, placement: Placement) -> Assignment:
         keeps_checkpoints=run.max_restarts > 0,
         working_dir=run.working_dir,
         seed=run.seed,
-        deadline_at=runs.deadline_at(run),
+        deadline_at=life.deadline_at(run),
         plug=placement.plugs[rank] if placement.plugs else None,
     )
 
@@ -161,12 +161,12 @@ def _end(end: End) -> None:
         stderr = logs.tail(logs.find(run, end.failed_rank, "stderr"), _STDERR_LINES).text.strip()
         # PostgreSQL cannot store NUL in a text.
         reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
-    runs.end(
+    life.end(
         end.run_id,
         state=end.state,
         reason=reason,
-        finished_at=run_time.now(run),
-        clock_set_seconds=run_time.was_set_by(run),
+        finished_at=clock.now(run),
+        clock_set_seconds=clock.was_set_by(run),
         waiting=None,
     )
     log.info("run %d: %s %s", end.run_id, end.state, end.reason)

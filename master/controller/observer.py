@@ -7,14 +7,14 @@ from dataclasses import fields, replace
 
 from master.controller.world import PoolPolicy, RankView, RunView, WarmPool, WorkerView, World
 from master.database import snapshot
-from master.hearing import Heard, heard
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from master.pools.base import RUNNING, PodStatus
 from master.reading.counting import SampleCounts
 from master.recording.limits import has_room
 from master.recording.streams import METRICS
-from master.runs import deadline_at, find_active
-from master.workers import is_same_pod
+from master.runs.life import deadline_at, find_active
+from master.runs.reachability import Reachability, read_reachability
+from master.runs.workers import is_same_pod
 from mlbench.clock import steady_seconds
 from mlbench.names import STREAMS
 from mlbench.runspec import WorkerSpec, part
@@ -66,8 +66,8 @@ class Observer:
             )
             last = ended.order_by(Run.finished_at.desc()).first()
             workers = {worker.name: worker for worker in Worker.select()}
-            hearing, now = heard(), time.time()
-            view = _view_run(run, workers, pods, hearing) if run else None
+            reachable, now = read_reachability(), time.time()
+            view = _view_run(run, workers, pods, reachable) if run else None
             looked, started, waited, idle = self._by_clock.look(
                 self._monotonic(),
                 "looking",
@@ -79,13 +79,13 @@ class Observer:
                 view = replace(
                     view,
                     overdue=_overdue(run, now, looked, started),
-                    ranks=self._time_endings(view, hearing),
+                    ranks=self._time_endings(view, reachable),
                 )
             return World(
                 policy=self._policy,
                 run=view,
                 stopped_in_queue=_stopped_in_queue(run) if run else (),
-                workers=tuple(_view_workers(pods, workers, run, hearing)),
+                workers=tuple(_view_workers(pods, workers, run, reachable)),
                 waits_for=waits_for,
                 warm=_warm_pool(last) if last and last.attempt else None,
                 waited=waited,
@@ -93,7 +93,7 @@ class Observer:
                 idle=max(idle, now - last.finished_at) if last and not run else 0.0,
             )
 
-    def _time_endings(self, run: RunView, hearing: Heard) -> tuple[RankView, ...]:
+    def _time_endings(self, run: RunView, reachable: Reachability) -> tuple[RankView, ...]:
         """Return the ranks with ``ending`` and ``stuck``.
 
         Time counts only while the master can hear the agents, and take what they send.
@@ -103,7 +103,9 @@ class Observer:
             ending = []
         ended = [(run.id, run.attempt, rank.rank) for rank in ending]
         progress = [(rank.exited, rank.held // _STEP_BYTES) for rank in ending]
-        seconds = self._by_hearing.look(hearing.seconds, *ended, *zip(ended, progress, strict=True))
+        seconds = self._by_hearing.look(
+            reachable.seconds, *ended, *zip(ended, progress, strict=True)
+        )
         ranks = {rank.rank: rank for rank in run.ranks}
         for i, rank in enumerate(ending):
             ranks[rank.rank] = replace(rank, ending=seconds[i], stuck=seconds[i + len(ending)])
@@ -145,7 +147,7 @@ def _overdue(run: Run, now: float, looked: float, started: float) -> float:
 
 
 def _view_workers(
-    pods: list[PodStatus], workers: dict[str, Worker], run: Run | None, hearing: Heard
+    pods: list[PodStatus], workers: dict[str, Worker], run: Run | None, reachable: Reachability
 ) -> Iterator[WorkerView]:
     """Yield the workers that can be given a rank, if their agents have reported from this pod."""
     # After the loss of a database, agents may still report a run of the same id.
@@ -157,7 +159,9 @@ def _view_workers(
         if is_same_pod(pod.uid, worker.pod_uid):
             busy = worker.state == "running" or (worker.run_id, worker.attempt) == next_attempt
             # An agent heard before a pause may have gone in it.
-            silent = hearing.seconds - worker.heard if worker.heard >= hearing.since else math.inf
+            silent = (
+                reachable.seconds - worker.heard if worker.heard >= reachable.since else math.inf
+            )
             yield WorkerView(pod.name, pod.number, busy, silent)
 
 
@@ -167,7 +171,7 @@ def _stopped_in_queue(run: Run) -> tuple[int, ...]:
 
 
 def _view_run(
-    run: Run, workers: dict[str, Worker], pods: list[PodStatus], hearing: Heard
+    run: Run, workers: dict[str, Worker], pods: list[PodStatus], reachable: Reachability
 ) -> RunView:
     by_name = {pod.name: pod for pod in pods}
     streams = Stream.rows("owner = ?", run_owner(run.id))
@@ -184,7 +188,7 @@ def _view_run(
         waiting=run.waiting or "",
         stop_reason=run.reason,
         ranks=tuple(
-            _view_rank(rank, run, streams, workers.get(rank.worker), by_name, hearing)
+            _view_rank(rank, run, streams, workers.get(rank.worker), by_name, reachable)
             for rank in ranks
         ),
         # Without the samples that users post: they may go on posting for ever.
@@ -199,7 +203,7 @@ def _view_rank(
     streams: list[Stream],
     worker: Worker | None,
     pods: dict[str, PodStatus],
-    hearing: Heard,
+    reachable: Reachability,
 ) -> RankView:
     own = [s for s in streams if (s.attempt, s.rank) == (rank.attempt, rank.rank)]
     reports_it = worker is not None and (worker.run_id, worker.attempt) == (run.id, run.attempt)
@@ -214,7 +218,7 @@ def _view_rank(
         held=sum(stream.size for stream in own),
         streams_complete=len([s for s in own if s.size == s.final_size]) == len(STREAMS),
         seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
-        silent=hearing.seconds - (worker.heard if worker else 0),
+        silent=reachable.seconds - (worker.heard if worker else 0),
         forgotten=rank.reported and not reports_it,
         replaced=worker is not None and not is_same_pod(rank.pod_uid, worker.pod_uid),
         trouble=_trouble(rank, pods.get(rank.worker)),

@@ -15,9 +15,9 @@ from dataclasses import asdict
 
 from peewee import Expression
 
-from master.bell import Rest, ring
 from master.database import STATE, exclusive
 from master.models import Run, run_owner
+from master.notify import Waiter, notify
 from master.reading.counting import SampleCounts, count, span_of
 from master.reading.promql import PrometheusClient, PrometheusError
 from master.recording.delivery import Delivery
@@ -57,15 +57,15 @@ class Settler:
     def ask(self, run_id: int) -> None:
         """Have a run counted soon: ask again until its ``delivery`` is there."""
         self._asked.add(run_id)
-        ring()
+        notify()
 
     def recount(self) -> None:
         """Have all runs counted again of which samples can still be delivered again."""
         self._recounting.set()
 
-    def run(self, rest: Rest) -> None:
+    def run(self, waiter: Waiter) -> None:
         """Count and settle until told to stop; try again while Prometheus is away."""
-        while not rest.wait(self._look_seconds):
+        while not waiter.wait(self._look_seconds):
             try:
                 self.turn()
             except (PrometheusError, UnavailableError) as error:

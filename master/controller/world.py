@@ -26,7 +26,7 @@ class WorkerView:
     """Its place in the pool, which shrinks from the highest number down."""
     busy: bool
     silent: float
-    """Heard seconds (``master/hearing.py``) since its last report; infinite before a pause."""
+    """Reachable seconds since its last report; infinite before a pause."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RankView:
     seen_at: float
     """When its agent last reported; when it was assigned, if never."""
     silent: float
-    """Heard seconds since its agent last reported."""
+    """Reachable seconds since its agent last reported."""
     forgotten: bool
     """Whether its agent reported it once, and does not any more."""
     replaced: bool
@@ -64,7 +64,7 @@ class RankView:
     has_several: bool = False
     """Whether its worker has several processes, with ranks of their own."""
     ending: float = 0.0
-    """Heard seconds since it was told to stop or exited, as long as it is not over."""
+    """Reachable seconds since it was told to stop or exited, as long as it is not over."""
     stuck: float = 0.0
     """How many of these passed since the last progress of its streams."""
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from master.archives.store import ArchiveStore
 from master.models import (
     KeptSample,
     Pod,
@@ -25,6 +24,7 @@ from master.reading.delivered import DeliveredReader, LostSamplesError
 from master.reading.points import Read, as_added
 from master.reading.promql import PrometheusClient
 from master.reading.selection import NamedSeries, Selection
+from master.reading.store import ArchiveStore
 from master.reading.stored import Stored
 from mlbench.archive import ArchiveError
 from mlbench.series import SeriesKey, series_name

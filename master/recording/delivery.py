@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from peewee import EXCLUDED, chunked
 
-from master.bell import Rest
 from master.database import exclusive
 from master.models import Detail, KeptSample, Run, Series, Stream, find_run
+from master.notify import Waiter
 from master.recording.limits import admit, store_refused, summarize
 from master.recording.plan import Plan, plan
 from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
@@ -83,16 +83,20 @@ class Delivery:
         self._last_tried = 0
 
     def run(
-        self, rest: Rest, stop: Rest, on_recovery: Callable[[], None], idle_seconds: float = 2.0
+        self,
+        waiter: Waiter,
+        stop: Waiter,
+        on_recovery: Callable[[], None],
+        idle_seconds: float = 2.0,
     ) -> None:
-        """Deliver until stopped: by ``rest``, and while Prometheus is unavailable by ``stop``.
+        """Deliver until stopped: by ``waiter``, and while Prometheus is unavailable by ``stop``.
 
         ``on_recovery`` is called after the first delivery, and the first after each such time.
         """
-        wait, wait_seconds, recovering = rest.wait, idle_seconds, True
+        wait, wait_seconds, recovering = waiter.wait, idle_seconds, True
         while not wait(wait_seconds):
             try:
-                wait = rest.wait
+                wait = waiter.wait
                 delivered = self.deliver_waiting()
                 if recovering:
                     on_recovery()

@@ -15,15 +15,16 @@ from pydantic import (
     model_validator,
 )
 
-from master import runs, times
-from master.bell import ring
+from master import times
 from master.database import exclusive
 from master.errors import NotFoundError
 from master.fields import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank, Stream, added_owner, pod_owner, run_owner
+from master.notify import notify
 from master.recording.limits import SeriesLimit
 from master.recording.posted import RunEndedError, append_posted, has_posted, open_posted
 from master.recording.samples import MAX_METADATA_BYTES, Sample, to_posted_lines
+from master.runs import life
 from mlbench.series import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, number_or_text, split_name
 
 MAX_SAMPLES = 10_000
@@ -112,11 +113,11 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
     except RunEndedError:
         # Just now. What was stored before that is not stored again.
         _store(posted, limit)
-    ring("samples")
+    notify("samples")
 
 
 def _store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
-    ended = runs.ended_among({one.run_id for one in posted if one.run_id is not None})
+    ended = life.ended_among({one.run_id for one in posted if one.run_id is not None})
     by_owner: dict[str, list[PostedSample]] = {}
     for sample in posted:
         by_owner.setdefault(_owner(sample, ended), []).append(sample)
@@ -161,7 +162,7 @@ def _check_known(sample: PostedSample) -> None:
     if sample.pod_name is not None:
         find_pod(sample.pod_name)
     elif sample.run_id is not None:
-        runs.check_own(runs.find(sample.run_id))
+        life.check_own(life.find(sample.run_id))
 
 
 def _to_sample(posted: PostedSample) -> Sample:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from master import run_time
 from master.models import Rank, Run, Stream
 from master.recording.samples import Began, Sample, Settings
 from master.recording.streams import POSTED
+from master.runs import clock
 from mlbench import names
 from mlbench.clock import SLACK_SECONDS
 from mlbench.records import Disturbance, Goal, StatedMachine
@@ -119,7 +119,7 @@ def _placing(run: Run, stream: Stream, samples: Sequence[Sample]) -> Callable[[S
 
     Dates of a rank that cannot be right are noted.
     """
-    began, now, ahead = run.started_at or 0.0, run_time.now(run), 0.0
+    began, now, ahead = run.started_at or 0.0, clock.now(run), 0.0
     dates = [sample.time_us / 1e6 for sample in samples]
     if stream.name == POSTED:
         # Of any time, by anyone's clock.
@@ -133,7 +133,7 @@ def _placing(run: Run, stream: Stream, samples: Sequence[Sample]) -> Callable[[S
             rank.dated_before = max(rank.dated_before, _wrong(before))
             rank.dated_ahead = max(rank.dated_ahead, _wrong(after))
             rank.save(only=[Rank.dated_before, Rank.dated_ahead])
-    return lambda sample: run_time.place(sample.time_us / 1e6 - ahead, began, now)
+    return lambda sample: clock.place(sample.time_us / 1e6 - ahead, began, now)
 
 
 def _wrong(seconds: float) -> float:

@@ -9,9 +9,9 @@ from dataclasses import asdict, astuple, dataclass
 
 from peewee import Case, fn
 
-from master.bell import ring
 from master.database import exclusive
 from master.models import Chunk, Detail, KeptSample, Run, Series, Stream, find_run, run_owner
+from master.notify import notify
 from master.recording.samples import Statement, parse_lines, parse_posted, whole_lines
 from mlbench.names import STREAMS, StreamName
 
@@ -61,9 +61,9 @@ def append(
         if limit is not None:
             _leave_out(stream, limit, written if stream.final_size is None else stream.final_size)
     if stream.size == stream.final_size:
-        ring()
+        notify()
     if new and key.name == METRICS:
-        ring("samples")
+        notify("samples")
     return int(stream.size)
 
 

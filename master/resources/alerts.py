@@ -7,11 +7,12 @@ from typing import Any
 
 from falcon import Request, Response
 
-from master import runs, times
+from master import times
 from master.fields import parse_whole_number
 from master.openapi.operation import operation
 from master.reading.alerts import alerts_of
 from master.reading.promql import PrometheusClient
+from master.runs import life
 from mlbench.records import Alert, RunAlert
 
 
@@ -42,7 +43,7 @@ class RunAlertsResource:
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with every alert that fired about the run, as far as Prometheus remembers."""
-        resp.media = alerts_of(self.prometheus, runs.find(run_id), time.time())
+        resp.media = alerts_of(self.prometheus, life.find(run_id), time.time())
 
 
 def _describe(alert: Mapping[str, Any]) -> Alert:

@@ -6,11 +6,11 @@ from tempfile import TemporaryFile
 import falcon
 from falcon import Request, Response
 
-from master import runs
 from master.archives import importing
 from master.http import read_to_file
 from master.openapi.operation import operation
 from master.reading.series import SeriesReader
+from master.runs import life
 from master.serving.wire import Wire
 from mlbench.records import Imported
 
@@ -43,7 +43,7 @@ class ArchivesResource:
             wire = req.env.get("gunicorn.socket")
             is_gone = isinstance(wire, Wire) and (lambda: wire.is_gone)
             run, added = importing.take(self.reader, file, is_gone or (lambda: False))
-        resp.media = Imported(runs.describe(runs.find(run.id)), added)
+        resp.media = Imported(life.describe(life.find(run.id)), added)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RunArchiveResource:
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the archive of the run."""
-        run = runs.find(run_id)
+        run = life.find(run_id)
         if run.archive is None:
             why = run.archive_problem or "it is sealed soon after its end"
             raise falcon.HTTPConflict(description=f"run {run_id} has no archive: {why}")

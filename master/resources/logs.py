@@ -2,12 +2,12 @@
 
 from falcon import Request, Response
 
-from master import runs
 from master.errors import BadFieldError
 from master.http import choice, whole_number
 from master.models import Run
 from master.openapi.operation import ABOVE_0, WHOLE, Parameter, operation
 from master.reading import logs
+from master.runs import life
 from mlbench.records import LogPage, LogSearch
 
 MAX_SEARCH_LENGTH = 500
@@ -64,10 +64,10 @@ class LogsResource:
         That is the last ``tail`` lines, those that end at ``before``, or what ``search`` finds from
         ``offset`` on; as ``text``, the whole.
         """
-        run = runs.find(run_id)
+        run = life.find(run_id)
         rank = whole_number(req, "rank") or 0
         attempt = _attempt(req, run)
-        worker = runs.worker_of(run, attempt, rank)
+        worker = life.worker_of(run, attempt, rank)
         if worker is None:
             raise BadFieldError("rank", f"run {run_id} has ranks 0 to {run.world_size - 1}")
         stream = choice(req, "stream", ("stdout", "stderr"), default="stdout")

@@ -9,7 +9,7 @@ import falcon
 from falcon import Request, Response
 from pydantic import Field
 
-from master import runs, times
+from master import times
 from master.errors import BadFieldError
 from master.fields import NO_NUL, parse_whole_number
 from master.http import choice, moment, read_bodies, whole_number
@@ -23,6 +23,7 @@ from master.reading.series import SeriesReader
 from master.recording import posting
 from master.recording.limits import SeriesLimit, Spool
 from master.recording.posting import MAX_SAMPLES, PostedSample
+from master.runs import life
 from mlbench.records import Count, Echo, Point
 
 _WHOSE = "Whose series: what was recorded for runs, or the resource use of pods"
@@ -170,7 +171,7 @@ class OwnerMetricsResource:
             found = Owner("pod", pod, self.reader.pod(pod, selection))
             _send(resp, formats.write_one(found, format_, pod))
         else:
-            run = runs.find(_run_id(owner))
+            run = life.find(_run_id(owner))
             _send(resp, formats.write_one(_run(self.reader, run, selection), format_, run.name))
 
 

@@ -6,8 +6,8 @@ from falcon import Request, Response
 
 from master.models import Pod, Rank, Run, Worker
 from master.openapi.operation import operation
+from master.runs.workers import is_same_pod
 from master.times import seconds_to_text
-from master.workers import is_same_pod
 from mlbench import records
 from mlbench.names import ACTIVE_STATES
 

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from falcon import Request, Response
 
-from master import runs
 from master.errors import BadFieldError
 from master.fields import parse_whole_number
 from master.models import Run
 from master.openapi.operation import Parameter, operation
-from master.orders import MOST_RUNS
 from master.reading.series import SeriesReader
 from master.results.query import comparison_of, mllog_of, result_of
+from master.runs import life
+from master.runs.requests import MOST_RUNS
 from mlbench.evaluation.criteria import Criteria, read_finite, read_goal
 from mlbench.records import Goal
 from mlbench.results import Comparison, Result
@@ -70,7 +70,7 @@ class ResultResource:
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the figures of the run, computed from its series; so far, if it goes on."""
         query = _query(req)
-        resp.media = result_of(self.reader, runs.find(run_id), query)
+        resp.media = result_of(self.reader, life.find(run_id), query)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class MllogResource:
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the run so far as `:::MLLOG` lines, for MLPerf's compliance checker."""
-        run = runs.find(run_id)
+        run = life.find(run_id)
         resp.text = "".join(mllog_of(self.reader, run))
         resp.content_type = "text/plain; charset=utf-8"
         resp.downloadable_as = f"metrics_{run.name}.mllog"
@@ -127,7 +127,7 @@ def _runs(req: Request) -> list[Run]:
     twice = next((run_id for i, run_id in enumerate(known) if run_id in known[:i]), None)
     if twice is not None:
         raise BadFieldError("runs", f"each run once (run {twice} is named twice)")
-    return [runs.find(run_id) for run_id in known]
+    return [life.find(run_id) for run_id in known]
 
 
 def _query(req: Request) -> Criteria:

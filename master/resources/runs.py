@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import falcon
 from falcon import Request, Response
 
-from master import manifest, runs
-from master.events import events_of
 from master.http import read_body, whole_number
 from master.openapi.operation import WHOLE, Parameter, operation
-from master.orders import RunRequest
 from master.original import is_original, listed, with_its_name
+from master.runs import life, manifest
+from master.runs.events import events_of
+from master.runs.requests import RunRequest
 from master.settings import Limits
 from mlbench.records import Manifest, OriginalRun, Run, RunEvent
 
@@ -39,7 +39,7 @@ class RunsResource:
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with all runs, the oldest first, or with those from an id on, or of a pod."""
         first_id = whole_number(req, "from_id") or 0
-        found = runs.describe_from(first_id, pod=req.get_param("pod"))
+        found = life.describe_from(first_id, pod=req.get_param("pod"))
         resp.media = [listed(run) for run in found] if is_original(req) else found
 
     @operation(
@@ -52,7 +52,7 @@ class RunsResource:
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Order a run."""
-        created = runs.describe(runs.create(read_body(req, RunRequest), self.limits))
+        created = life.describe(life.create(read_body(req, RunRequest), self.limits))
         resp.media = with_its_name(created) if is_original(req) else created
 
 
@@ -62,7 +62,7 @@ class RunResource:
     @operation("get_run", "The run.", Run, errors=(404,))
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the run."""
-        resp.media = runs.describe(runs.find(run_id))
+        resp.media = life.describe(life.find(run_id))
 
     @operation(
         "delete_run",
@@ -73,7 +73,7 @@ class RunResource:
     )
     def on_delete(self, req: Request, resp: Response, run_id: int) -> None:
         """Delete the run; one that is active is stopped first."""
-        is_gone = runs.delete(runs.find(run_id))
+        is_gone = life.delete(life.find(run_id))
         resp.status = falcon.HTTP_NO_CONTENT if is_gone else falcon.HTTP_ACCEPTED
 
 
@@ -83,10 +83,10 @@ class RunStopResource:
     @operation("stop_run", "The run, whose `stop_requested` is now true.", Run, errors=(404, 409))
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
         """Ask for the run to be stopped, and answer with the run."""
-        found = runs.find(run_id)
-        runs.check_own(found)
-        runs.stop(found)
-        resp.media = runs.describe(runs.find(run_id))
+        found = life.find(run_id)
+        life.check_own(found)
+        life.stop(found)
+        resp.media = life.describe(life.find(run_id))
 
 
 class EventsResource:
@@ -100,7 +100,7 @@ class EventsResource:
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with what has happened to the run by now, in order of time."""
-        resp.media = events_of(runs.find(run_id))
+        resp.media = events_of(life.find(run_id))
 
 
 class ManifestResource:
@@ -109,4 +109,4 @@ class ManifestResource:
     @operation("get_manifest", "The manifest.", Manifest, errors=(404,))
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with what the run's result depends on: order, settings, data, machines."""
-        resp.media = manifest.build(runs.find(run_id))
+        resp.media = manifest.build(life.find(run_id))

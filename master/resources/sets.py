@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from falcon import Request, Response
 
-from master import runs, sets
 from master.http import read_body
 from master.openapi.operation import operation
-from master.orders import NextRunRequest, SetRequest
+from master.runs import life, sets
+from master.runs.requests import NextRunRequest, SetRequest
 from master.settings import Limits
 from mlbench.records import Run, RunSet
 
@@ -59,6 +59,6 @@ class SetRunsResource:
     )
     def on_post(self, req: Request, resp: Response, name: str) -> None:
         """Order the run of a place."""
-        resp.media = runs.describe(
+        resp.media = life.describe(
             sets.order_run(name, read_body(req, NextRunRequest), self.limits)
         )

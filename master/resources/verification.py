@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from falcon import Request, Response
 
-from master import runs
 from master.archives.verifying import Verifier
 from master.http import choice
 from master.openapi.operation import Parameter, operation
+from master.runs import life
 from mlbench.records import Verification
 
 _RESTORE = Parameter(
@@ -35,4 +35,4 @@ class VerificationResource:
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
         """Verify the run's archive: by itself, and against what Prometheus has."""
         restore = choice(req, "restore", ("true", "false"), default="false") == "true"
-        resp.media = self.verifier.verify(runs.find(run_id), restore=restore)
+        resp.media = self.verifier.verify(life.find(run_id), restore=restore)

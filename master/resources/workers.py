@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import falcon
 from falcon import Request, Response
 
-from master import runs, workers
 from master.access import Access, asking_pod
 from master.database import check_room
 from master.errors import BadFieldError
@@ -14,8 +13,9 @@ from master.models import Rank, Run, run_owner
 from master.openapi.operation import WHOLE, Parameter, operation
 from master.recording import streams
 from master.recording.limits import Spool
+from master.runs import life, workers
+from master.runs.workers import is_replaced, is_same_pod
 from master.serving.wire import waited_seconds
-from master.workers import is_replaced, is_same_pod
 from mlbench.names import ACTIVE_STATES, STREAMS
 from mlbench.pod_token import PodIdentity
 from mlbench.records import Held
@@ -92,7 +92,7 @@ class StreamResource:
         offset = whole_number(req, "offset")
         if attempt is None or offset is None:
             raise BadFieldError("attempt and offset", "both are needed")
-        _check_open(runs.find(run_id), attempt, rank, asking_pod(req))
+        _check_open(life.find(run_id), attempt, rank, asking_pod(req))
         is_log = stream != streams.METRICS
         if is_log:
             check_room()

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from master import run_time, runs, sets
 from master.models import Rank, Run
 from master.reading.promql import PrometheusClient, select
 from master.reading.selection import NamedSeries, Selection
 from master.reading.series import SeriesReader
+from master.runs import clock, life, sets
 from mlbench import names
 from mlbench.evaluation import compare, mllog
 from mlbench.evaluation.columns import Column, Columns
@@ -65,12 +65,12 @@ def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Resul
         return evaluate(context, series), context
     finally:
         # A deleted run is not found, whatever error its missing series caused.
-        runs.find(run.id)
+        life.find(run.id)
 
 
 def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunContext:
     row = replace(run.row, energy_joules=energy_of(prometheus, run))
-    return RunContext(row, _ranks(run), run.finished_at or run_time.now(run), criteria)
+    return RunContext(row, _ranks(run), run.finished_at or clock.now(run), criteria)
 
 
 def _ranks(run: Run) -> list[RankRow]:
@@ -103,7 +103,7 @@ def energy_of(prometheus: PrometheusClient, run: Run) -> float | None:
         return run.energy_joules
     ranks = Rank.select(Rank.worker).where(Rank.run == run.id).distinct()
     pods = sorted(rank.worker for rank in ranks)
-    ended_at = run.finished_at or run_time.now(run)
+    ended_at = run.finished_at or clock.now(run)
     return used_joules(prometheus, pods, run.started_at, ended_at)
 
 

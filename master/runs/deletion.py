@@ -9,9 +9,9 @@ import time
 
 from peewee import SqliteDatabase
 
-from master.bell import Rest
 from master.database import database, exclusive, run_sql
 from master.models import OWNED, Chunk, Deletion, Stream, deleted_owner
+from master.notify import Waiter
 
 log = logging.getLogger(__name__)
 
@@ -27,10 +27,10 @@ _IDLE_SECONDS = 5.0
 _AFTER_ERROR_SECONDS = 5.0
 
 
-def run(rest: Rest) -> None:
+def run(waiter: Waiter) -> None:
     """Sweep until told to stop, and rest after each step for as long as it took."""
     pause = 0.0
-    while not rest.wait(pause):
+    while not waiter.wait(pause):
         begun = time.monotonic()
         try:
             # Shrink first: the more pages are free, the longer SQLite takes for each.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
 from master.models import Rank, Run
-from master.runs import STOPPED_BY, reason_of
+from master.runs.life import STOPPED_BY, reason_of
 from master.times import seconds_to_text
 from mlbench.records import EventKind, RunEvent
 from mlbench.report import figures

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from peewee import Expression, fn
 
-from master.bell import ring
 from master.database import STATE, database, exclusive, run_sql, snapshot
 from master.errors import ConflictError, NotFoundError
 from master.models import (
@@ -25,9 +24,11 @@ from master.models import (
     deleted_owner,
     run_owner,
 )
-from master.orders import RunRequest, check_feasible, kubernetes_name
+from master.notify import notify
 from master.reading.counting import delivered_so_far
 from master.recording.limits import describe_refused, waiting_bytes
+from master.runs.feasible import check_feasible
+from master.runs.requests import RunRequest, kubernetes_name
 from master.settings import Limits
 from master.times import seconds_to_text
 from mlbench import records
@@ -86,7 +87,7 @@ def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None =
             state="INITIALIZED",
             created_at=time.time(),
         )
-    ring()
+    notify()
     return created
 
 
@@ -298,7 +299,7 @@ def stop(run: Run) -> None:
     asked = Run.update(stop_requested=True)
     with exclusive(STATE):
         asked.where(Run.id == run.id, Run.state.in_(ACTIVE_STATES)).execute()
-    ring()
+    notify()
 
 
 def delete(run: Run) -> bool:
@@ -318,7 +319,7 @@ def delete(run: Run) -> bool:
             found.save(only=[Run.stop_requested, Run.delete_requested])
         else:
             _delete(found)
-    ring()
+    notify()
     return not is_active
 
 
@@ -338,7 +339,7 @@ def end(run_id: int, **last: Any) -> None:
             Run.update(delivery=None).where(Run.id == run_id).execute()
         if ended.delete_requested:
             _delete(ended)
-    ring()  # to have it sealed
+    notify()  # to have it sealed
 
 
 def _delete(run: Run) -> None:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from master import runs
 from master.models import Rank, Run
+from master.runs import life
 from master.times import seconds_to_text
 from mlbench.distribution import own_version
 from mlbench.evaluation.division import division, rule_violations
@@ -25,9 +25,9 @@ def build(run: Run) -> Manifest:
         "run_id": run.id,
         "division": division(row),
         "departures": tuple(rule_violations(row, machines)),
-        "goal": runs.goal_of(run),
+        "goal": life.goal_of(run),
         "data": {name: value for name, value in settings.items() if name.startswith("data")},
-        "limits": Limits(**runs.columns_of(run, Limits)),
+        "limits": Limits(**life.columns_of(run, Limits)),
         "attempts": run.attempt,
         "created_at": seconds_to_text(run.created_at),
         "started_at": seconds_to_text(run.started_at),
@@ -36,7 +36,7 @@ def build(run: Run) -> Manifest:
         "machines": _machines(ranks),
         "ranks": tuple(map(_describe, ranks)),
     }
-    return Manifest(**runs.columns_of(run, Manifest) | others)
+    return Manifest(**life.columns_of(run, Manifest) | others)
 
 
 def _machines(ranks: Sequence[Rank]) -> tuple[Machine, ...]:

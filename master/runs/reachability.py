@@ -1,9 +1,10 @@
-"""Hearing: count the seconds in which the master can hear its agents ("heard seconds").
+"""For how long the master could be reached by its agents ("reachable seconds").
 
 The master sends itself a heartbeat every ``EVERY_SECONDS`` (``master/serving/canary.py``), and each
-that comes through within ``LATE_SECONDS`` counts for as many heard seconds. The silence of agents
-is measured in these, so it does not grow while the listener is blocked, the database locked, the
-disk full, or the process stopped, restarting or asleep with its laptop. Nobody can set this clock.
+that comes through within ``LATE_SECONDS`` counts for as many reachable seconds. The silence of
+agents is measured in these, so it does not grow while the listener is blocked, the database locked,
+the disk full, or the process stopped, restarting or asleep with its laptop. Nobody can set this
+clock.
 """
 
 from dataclasses import dataclass
@@ -20,19 +21,19 @@ _PAUSE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Heard:
-    """How long the master has heard its agents."""
+class Reachability:
+    """For how long the master could be reached."""
 
     seconds: int
-    """Heard seconds so far."""
+    """Reachable seconds so far."""
     since: int
     """The same at the end of the last pause."""
 
 
-def heard() -> Heard:
-    """Read the heard seconds from the database."""
+def read_reachability() -> Reachability:
+    """Read the reachable seconds from the database."""
     row = Hearing.select().first()
-    return Heard(row.seconds, row.since) if row else Heard(0, 0)
+    return Reachability(row.seconds, row.since) if row else Reachability(0, 0)
 
 
 class HeartbeatCounter:

@@ -5,18 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from master import runs, sweep
-from master.bell import ring
 from master.database import STATE, exclusive, snapshot
 from master.errors import BadFieldError, ConflictError, NotFoundError
 from master.models import Run, RunSet
-from master.orders import (
-    LONGEST_NAME,
-    NextRunRequest,
-    RunRequest,
-    SetRequest,
-    check_feasible,
-)
+from master.notify import notify
+from master.runs import life, sweep
+from master.runs.feasible import check_feasible
+from master.runs.requests import LONGEST_NAME, NextRunRequest, RunRequest, SetRequest
 from master.settings import Limits
 from master.times import seconds_to_text
 from mlbench import records
@@ -121,8 +116,8 @@ def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
         planned = Planned(place.num_workers, ledger.next_seed(place, places), place.swept)
         order = sweep.order_of(found.order | {"queue": wanted.queue}, planned, place.name)
         in_set = {"set_name": name, "place": place.number, "swept": place.swept}
-        ordered = runs.create(order, limits, in_set)
-    ring()  # once more, as the run is there only now
+        ordered = life.create(order, limits, in_set)
+    notify()  # once more, as the run is there only now
     return ordered
 
 
@@ -162,8 +157,8 @@ def _places(found: RunSet, traces: Sequence[Trace]) -> tuple[records.SetPlace, .
 
 def _traces(found: RunSet) -> list[Trace]:
     of_set = Run.set_name == found.name
-    disturbed = runs.disturbed_among(of_set)
+    disturbed = life.disturbed_among(of_set)
     there = [
-        runs.trace_of(run, disturbed=run.id in disturbed) for run in Run.select().where(of_set)
+        life.trace_of(run, disturbed=run.id in disturbed) for run in Run.select().where(of_set)
     ]
     return [*(Trace(**fields) for fields in found.deleted), *there]

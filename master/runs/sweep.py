@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from master.errors import BadFieldError, RefusedError
 from master.fields import describe
-from master.orders import RunRequest
+from master.runs.requests import RunRequest
 from mlbench.names import UNASKED_BANDWIDTH
 from mlbench.records import Planned
 from mlbench.runspec import SWEPT

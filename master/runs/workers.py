@@ -14,12 +14,13 @@ from pydantic import (
     model_validator,
 )
 
-from master import run_time, times
-from master.bell import ring
+from master import times
 from master.database import STATE, exclusive, run_sql
 from master.fields import NO_NUL, refuse_truth_value
 from master.models import Pod, Rank
+from master.notify import notify
 from master.recording import streams
+from master.runs import clock
 from mlbench.names import ACTIVE_STATES, StreamName
 from mlbench.pod_token import PodIdentity
 from mlbench.records import AgentState
@@ -140,11 +141,11 @@ def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
         never_begun = current and current.stop and not (current.reported or current.lost)
         if current and never_begun and report.state == "idle":
             current.lost = "it was stopped before it began"
-            current.exited_at = run_time.now(current.run)
+            current.exited_at = clock.now(current.run)
             current.save()
         do = decide(report, current)
     if noted:
-        ring()
+        notify()
     rests = do == "wait" and report.state != "exited"
     return Reply(
         do=do,
@@ -199,7 +200,7 @@ def _note_rank(pod: str, report: Report) -> bool:
     if rank.reported and report.state == "running":
         return failed
     rank.reported = True
-    now = run_time.now(rank.run)
+    now = clock.now(rank.run)
     if report.exited_at is not None and report.state == "exited":
         rank.exit_code = report.exit_code
         # As the worker says, as all exits of one attempt are compared; but never in the future.

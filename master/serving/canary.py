@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from master.hearing import EVERY_SECONDS, LATE_SECONDS
+from master.runs.reachability import EVERY_SECONDS, LATE_SECONDS
 from mlbench.clock import steady_seconds
 
 log = logging.getLogger(__name__)

@@ -11,11 +11,11 @@ import pytest
 from falcon.testing import TestClient
 from peewee import Database, SqliteDatabase
 
-from master import runs, sweeping, workers
 from master.models import OWNED, Chunk, Deletion, Rank, Run, Stream, run_owner
 from master.recording import streams
 from master.recording.limits import waiting_bytes
 from master.recording.streams import StreamKey
+from master.runs import deletion, life, workers
 from tests.conftest import wait_for
 from tests.master.making import line, make_ranks, make_run, record, see_pod
 
@@ -81,15 +81,15 @@ def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Data
 
 
 def sweep_until(stop: threading.Event, database: Database) -> None:
-    sweeping.run(stop)
+    deletion.run(stop)
     database.close()
 
 
 def test_a_sweep_goes_on_from_what_the_database_says(database: Database) -> None:
-    runs.delete(make_long_log())
+    life.delete(make_long_log())
     chunks = Chunk.select().count()
-    assert sweeping.sweep()
+    assert deletion.sweep()
     assert 0 < Chunk.select().count() < chunks
-    while sweeping.shrink() or sweeping.sweep():
+    while deletion.shrink() or deletion.sweep():
         pass
     assert is_swept()

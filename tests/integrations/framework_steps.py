@@ -21,9 +21,9 @@ from mlbench.options import Framework
 from worker import frameworks
 from worker.frameworks.compiled import Batch, Sgd
 from worker.frameworks.models import Forward, cifar_resnet, of_module, resnet8
+from worker.ranks.distributed import World
 from worker.tasks.cifar10 import CifarResNet
 from worker.tasks.digits import ResNet8
-from worker.training.distributed import World
 
 if TYPE_CHECKING:
     from mlbench.tasks import CifarDepth, CifarVersion

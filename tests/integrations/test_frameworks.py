@@ -8,7 +8,7 @@ import pytest
 
 from mlbench import names
 from tests.worker.data.libsvm.files import make
-from tests.worker.ranks import Rank, assert_stopped_at, run_ranks, start_ranks
+from tests.worker.launch import Rank, assert_stopped_at, run_ranks, start_ranks
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from peewee import PostgresqlDatabase
 
-from master.archives.store import ArchiveStore
 from master.database import database, run_sql
 from master.models import Pod, Rank, Run, Stream, Worker, run_owner
+from master.reading.store import ArchiveStore
 from master.recording import streams
 from master.recording.delivery import Delivery
 from master.recording.posted import append_posted, open_posted

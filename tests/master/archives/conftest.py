@@ -10,11 +10,11 @@ import pytest
 from peewee import Database
 
 from master.archives.sealing import Sealer
-from master.archives.store import ArchiveStore
 from master.models import Run, run_owner
 from master.reading.counting import count
 from master.reading.promql import PrometheusClient
 from master.reading.series import SeriesReader
+from master.reading.store import ArchiveStore
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample

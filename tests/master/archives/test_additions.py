@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from master import runs, sweeping
 from master.models import Run, Stream
+from master.runs import deletion, life
 from master.times import seconds_to_text
 from mlbench.archive import opened
 from tests.master.archives.conftest import Master
@@ -112,9 +112,9 @@ def test_additions_go_with_their_run(master: Master) -> None:
     deliver_all(master.delivery)
     master.sealer.turn()
     assert len(list(master.folder.iterdir())) == 2
-    runs.delete(reload(run))
+    life.delete(reload(run))
     master.sealer.turn()
-    while sweeping.sweep():
+    while deletion.sweep():
         pass
     assert not list(master.folder.iterdir())
     assert not Stream.select().where(Stream.owner.contains(str(run.id))).exists()

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from falcon.testing import Result
 
-from master import runs
 from master.archives import importing
-from master.archives.store import ArchiveStore
 from master.errors import BadFieldError
 from master.models import Rank, Run
 from master.reading.series import SeriesReader
+from master.reading.store import ArchiveStore
+from master.runs import life
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, opened
 from tests.master.archives.conftest import POD, Master
@@ -32,7 +32,7 @@ def exported(master: Master) -> bytes:
     run = master.make_ended()
     master.sealer.turn()
     content = master.api.simulate_get(f"/api/runs/{run.id}/archive").content
-    runs.delete(reload(run))
+    life.delete(reload(run))
     master.sealer.turn()
     master.server.lose_everything()
     return content
@@ -57,7 +57,7 @@ def test_an_imported_run_answers_as_it_did_at_home(master: Master, tmp_path: Pat
     series = reading.get_run(master.api, home).json
     files = reading.opened(reading.get_run(master.api, home, format="zip"))
     content = master.api.simulate_get(f"/api/runs/{home.id}/archive").content
-    runs.delete(reload(home))
+    life.delete(reload(home))
     master.sealer.turn()
     master.server.lose_everything()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from master import runs, sweeping
+from master.runs import deletion, life
 from mlbench.archive import ArchiveError
 from tests.conftest import free_port, wait_for
 from tests.master.archives.conftest import Master
@@ -56,9 +56,9 @@ def test_a_run_is_sealed_read_and_deleted_there(master: Master) -> None:
     name = str(reload(run).archive)
     with master.sealer.archives.open(name) as found:
         assert found.check() == []
-    runs.delete(reload(run))
+    life.delete(reload(run))
     assert not master.sealer.turn()
     with pytest.raises(ArchiveError, match=name), master.sealer.archives.open(name):
         pass
-    while sweeping.sweep():
+    while deletion.sweep():
         pass

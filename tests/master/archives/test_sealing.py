@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from master import runs, sweeping
 from master.archives.sealing import Sealer
 from master.models import Run
 from master.recording import streams
+from master.runs import deletion, life
 from mlbench import archive
 from mlbench.archive import opened
 from tests.master.archives.conftest import Master
@@ -142,13 +142,13 @@ def test_a_missing_archive_is_told(master: Master) -> None:
 def test_archives_go_with_their_runs_and_after_some_days(master: Master) -> None:
     kept, deleted, old = (master.make_ended(name) for name in ("kept", "deleted", "old"))
     master.sealer.turn()
-    runs.delete(reload(deleted))
-    assert not sweeping.sweep(), "its archive comes first"
+    life.delete(reload(deleted))
+    assert not deletion.sweep(), "its archive comes first"
     Run.update(finished_at=time.time() - 2 * 86_400).where(Run.id == old.id).execute()
     Sealer(master.sealer.reader, days=1).turn()
     assert [file.name for file in master.folder.iterdir()] == [reload(kept).archive]
     assert reload(old).archive is None
-    while sweeping.sweep():
+    while deletion.sweep():
         pass
 
 

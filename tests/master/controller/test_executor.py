@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from master import runs
 from master.controller.actions import Assign, End, MarkLost, Scale, StopRanks, Wait
 from master.controller.decisions import decide
 from master.controller.executor import Executor, command
@@ -21,7 +20,8 @@ from master.pools.base import Placement, PodStatus
 from master.reading.promql import PrometheusClient
 from master.recording import streams
 from master.recording.delivery import Delivery
-from master.workers import Report, poll
+from master.runs import life
+from master.runs.workers import Report, poll
 from mlbench.assignment import Assignment
 from mlbench.runspec import WorkerSpec
 from tests.master.controller.worlds import POLICY
@@ -216,7 +216,7 @@ def test_a_clock_that_is_set_makes_no_run_longer(
     right = time.time
     Run.update(state="INITIALIZED", attempt=0).execute()
     executor.perform(Assign(run.id, 1, BEGIN))
-    monkeypatch.setattr("master.run_time.time.time", lambda: right() + jump)
+    monkeypatch.setattr("master.runs.clock.time.time", lambda: right() + jump)
     executor.perform(Assign(run.id, 2, BEGIN))
     executor.perform(End(run.id, "FINISHED"))
     ended, again = reload(run), ranks(run)[-1]
@@ -354,7 +354,7 @@ def test_stop_at_any_moment(loop: Loop, turns: int) -> None:
 def test_delete_at_any_moment(loop: Loop, turns: int) -> None:
     """Whichever controller carries it out."""
     loop.turn(turns)
-    assert not runs.delete(loop.run)
+    assert not life.delete(loop.run)
     for _ in range(6):
         replace(loop).turn()
     assert not Run.select().exists()

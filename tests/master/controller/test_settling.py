@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from peewee import Database, fn
 
-from master import runs, sweeping
 from master.archives.sealing import Sealer
-from master.archives.store import ArchiveStore
 from master.controller import settling
 from master.controller.settling import KEPT_SECONDS, Settler
 from master.models import Chunk, Run, Series, Stream, run_owner
@@ -19,9 +17,11 @@ from master.reading.counting import SampleCounts, count
 from master.reading.promql import PrometheusClient, PrometheusError
 from master.reading.selection import Selection
 from master.reading.series import SeriesReader
+from master.reading.store import ArchiveStore
 from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter, UnavailableError
 from master.recording.samples import Sample
+from master.runs import deletion, life
 from tests.conftest import PrometheusServer
 from tests.master.making import deliver_all, line, make_run, post, record, reload
 from tests.master.recording.places import write_labelled
@@ -245,12 +245,12 @@ def test_a_run_can_be_deleted_while_it_waits_to_be_counted(master: Master) -> No
     master.server.kill()
     with pytest.raises(Exception, match="refused"):
         master.settler.turn()
-    runs.delete(reload(run))
+    life.delete(reload(run))
     master.server.start()
     master.settler.ask(run.id)
     master.settler.turn()
     deliver_all(master.delivery)
-    while sweeping.sweep():
+    while deletion.sweep():
         pass
     assert Run.get_or_none(Run.id == run.id) is None
     assert Stream.select().count() == Chunk.select().count() == Series.select().count() == 0

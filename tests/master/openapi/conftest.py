@@ -8,10 +8,10 @@ import httpx
 import pytest
 from peewee import Database
 
-from master import sets
 from master.models import Pod, Run
-from master.orders import SetRequest
 from master.recording import streams
+from master.runs import sets
+from master.runs.requests import SetRequest
 from master.settings import Limits
 from tests.conftest import PrometheusServer, free_port
 from tests.master.making import key, line, make_ranks, make_run, record

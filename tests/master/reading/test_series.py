@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from peewee import Database
 
-from master import runs
 from master.models import Run, run_owner
 from master.reading import delivered, stored, windows
 from master.reading.points import Point
@@ -21,6 +20,7 @@ from master.recording import delivery as module
 from master.recording.delivery import Delivery
 from master.recording.posted import append_posted, open_posted
 from master.recording.samples import Sample, to_posted_lines
+from master.runs import life
 from tests.conftest import PrometheusServer
 from tests.master.making import NO_ARCHIVES, line, post, record
 
@@ -299,6 +299,6 @@ def test_a_run_that_is_deleted_meanwhile_is_an_error_and_no_gap(
     series = reader.run(run.id, ALL)
     next(series)
     Run.update(state="FINISHED").where(Run.id == run.id).execute()
-    runs.delete(run)
+    life.delete(run)
     with pytest.raises(PrometheusError, match="deleted"):
         to_dict(series)

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from master import runs, sweeping
 from master.errors import NotFoundError
 from master.models import PostedBody, Run, Stream, pod_owner, run_owner
 from master.recording import posting
@@ -13,6 +12,7 @@ from master.recording.limits import SeriesLimit
 from master.recording.posting import PostedSample
 from master.recording.samples import MAX_METADATA_BYTES, Sample, parse_posted
 from master.recording.streams import POSTED, read
+from master.runs import deletion, life
 from mlbench.series import MAX_TEXT_LENGTH
 from tests.master.making import make_pod, make_run
 
@@ -72,11 +72,11 @@ def test_an_unknown_owner_takes_the_whole_list_with_it(run: Run, unknown: dict[s
 def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
     Run.update(state="FINISHED").where(Run.id == run.id).execute()
     store(sample(run))
-    runs.delete(run)
+    life.delete(run)
     for _ in range(2):
         with pytest.raises(NotFoundError):
             store(sample(run))
-    while sweeping.sweep():
+    while deletion.sweep():
         pass
     assert not Stream.select().exists()
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from master import runs
-from master.events import events_of
 from master.models import Rank, Run, Stream, pod_owner, run_owner
 from master.recording.delivery import Delivery
 from master.recording.run_facts import store_facts
 from master.recording.samples import Sample, Settings, read_machine
+from master.runs import life
+from master.runs.events import events_of
 from mlbench.records import Goal
 from tests.master.making import QUIET, make_ranks, post, record
 from tests.master.making import deliver_all as deliver
@@ -132,7 +132,7 @@ def test_processes_have_ranks_and_begin_anew(run: Run, delivery: Delivery) -> No
     record(run, process(3, 1, 1763683204.0), rank=1)
     deliver(delivery)
     found = Run.get_by_id(run.id)
-    described = runs.describe(found)
+    described = life.describe(found)
     assert (found.num_workers, described.world_size) == (2, 4)
     assert [one.processes for one in described.ranks] == [(0,), (2, 3)]
     [event] = [one for one in events_of(found) if one.kind == "restarted"]

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 import pytest
 from falcon.testing import TestClient
 
-from master import manifest
 from master.models import Run
-from master.orders import kubernetes_name
+from master.runs import manifest
+from master.runs.requests import kubernetes_name
 from mlbench import records
 from tests.conftest import USER_TOKEN
 from tests.master.making import make_ranks, make_run

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from master import runs
 from master.errors import NotFoundError
 from master.models import Run, run_owner
 from master.reading.points import Points
@@ -21,6 +20,7 @@ from master.recording.delivery import Delivery
 from master.recording.remote_write import RemoteWriter
 from master.recording.samples import Sample
 from master.results.query import result_of, to_columns, used_joules
+from master.runs import life
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.records import Goal
 from mlbench.results import TimeToAccuracy
@@ -151,7 +151,7 @@ def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
     at = started_at + 20 + hours * 3600
     record(run, line(at, train_seconds=9.5, acc=98), rank=1)
     deliver_all(delivery)
-    found = result_of(reader, runs.find(run.id), Criteria(price=1.0))
+    found = result_of(reader, life.find(run.id), Criteria(price=1.0))
     assert found.time_to_accuracy == TimeToAccuracy(9.5, 50.0)
     assert found.cost is not None
     assert (found.cost.to_target, found.curve.wall_seconds if found.curve else ()) == (
@@ -160,7 +160,7 @@ def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
     )
     [said] = found.clock_faults
     assert fnmatch(said, f"{fault}: they count as recorded at the end of the run")
-    goal_at = runs.find(run.id).goal_reached_at
+    goal_at = life.find(run.id).goal_reached_at
     assert goal_at == pytest.approx(time.time(), abs=10), "when it came"
 
 
@@ -173,9 +173,9 @@ def test_a_clock_that_is_known_to_be_wrong_is_put_right(
     stated = json.dumps({"time": started_at + ahead, "machine": machine}).encode() + b"\n"
     record(run, stated + line(started_at + 20 + ahead, acc=98), rank=1)
     deliver_all(delivery)
-    found = result_of(reader, runs.find(run.id))
+    found = result_of(reader, life.find(run.id))
     assert (found.time_to_accuracy, found.clock_faults) == (TimeToAccuracy(None, 20.0), ())
-    assert runs.find(run.id).goal_reached_at == started_at + 20
+    assert life.find(run.id).goal_reached_at == started_at + 20
 
 
 def test_a_run_has_its_own_criteria(started_at: float, reader: SeriesReader) -> None:
@@ -195,7 +195,7 @@ def test_a_run_that_is_deleted_meanwhile_has_no_result(
     run = make_ended(started_at)
     record_accuracy(run, {10: 98})
     loaded = Run.get_by_id(run.id)
-    runs.delete(run)
+    life.delete(run)
     with pytest.raises(NotFoundError):
         result_of(reader, loaded)
 

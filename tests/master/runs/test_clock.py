@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from master import run_time
 from master.models import Run
+from master.runs import clock
 
 
 @pytest.fixture
 def run() -> Run:
-    begun = run_time.begin()
+    begun = clock.begin()
     return Run(started_at=time.time() - 5, steady_clock={**begun, "seconds": begun["seconds"] - 5})
 
 
@@ -18,21 +18,21 @@ def run() -> Run:
 def test_setting_the_clock_is_noticed_and_changes_no_time(
     run: Run, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
-    assert run_time.was_set_by(run) == 0
-    right = run_time.now(run)
-    monkeypatch.setattr("master.run_time.time.time", lambda: right + jump)
-    assert run_time.now(run) == pytest.approx(right, abs=0.5)
-    assert run_time.was_set_by(run) == pytest.approx(jump, abs=0.5)
+    assert clock.was_set_by(run) == 0
+    right = clock.now(run)
+    monkeypatch.setattr("master.runs.clock.time.time", lambda: right + jump)
+    assert clock.now(run) == pytest.approx(right, abs=0.5)
+    assert clock.was_set_by(run) == pytest.approx(jump, abs=0.5)
 
 
 def test_without_the_clock_of_its_start_it_is_the_systems(run: Run) -> None:
     run.steady_clock |= {"boot": "another"}
-    assert run_time.now(run) == pytest.approx(time.time(), abs=0.5)
-    assert (run_time.was_set_by(run), run_time.was_set_by(Run())) == (0, 0)
+    assert clock.now(run) == pytest.approx(time.time(), abs=0.5)
+    assert (clock.was_set_by(run), clock.was_set_by(Run())) == (0, 0)
 
 
 @pytest.mark.parametrize(
     ("dated", "placed"), [(98.5, 98.5), (150, 150), (201, 201), (97, 200), (203, 200)]
 )
 def test_a_date_that_cannot_be_right_is_the_end(dated: float, placed: float) -> None:
-    assert run_time.place(dated, 100, 200) == placed
+    assert clock.place(dated, 100, 200) == placed

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from master.events import describe_exit, events_of
 from master.models import Run
+from master.runs.events import describe_exit, events_of
 from master.times import parse
 from tests.master.making import make_ranks, make_run
 

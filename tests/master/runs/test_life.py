@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from master import runs, sweeping
 from master.errors import ConflictError, NotFoundError
 from master.models import (
     OWNED,
@@ -24,8 +23,9 @@ from master.models import (
     Stream,
     run_owner,
 )
-from master.orders import RunRequest
 from master.recording.samples import Sample
+from master.runs import deletion, life
+from master.runs.requests import RunRequest
 from master.settings import Limits
 from tests.master.making import line, make_ranks, make_run, post, record
 
@@ -45,7 +45,7 @@ def end(run: Run) -> None:
 def test_of_orders_at_the_same_time_one_is_taken(database: Database) -> None:
     def create(_: int) -> int:
         try:
-            return int(runs.create(order(), LIMITS).id)
+            return int(life.create(order(), LIMITS).id)
         except ConflictError:
             return 0
         finally:
@@ -60,48 +60,48 @@ def test_of_orders_at_the_same_time_one_is_taken(database: Database) -> None:
 def test_ids_are_never_used_again(database: Database) -> None:
     ids = []
     for _ in range(3):
-        run = runs.create(order(), LIMITS)
+        run = life.create(order(), LIMITS)
         ids.append(run.id)
         end(run)
-        runs.delete(run)
+        life.delete(run)
     assert ids == sorted(set(ids))
 
 
 def test_an_unknown_run_is_not_found(database: Database) -> None:
     for run_id in (0, -1, 12345, 2**63 - 1, 2**63, -(2**63) - 1, 10**30):
         with pytest.raises(NotFoundError):
-            runs.find(run_id)
+            life.find(run_id)
 
 
 def test_a_run_may_wait_for_the_active_one(database: Database) -> None:
-    first = runs.create(order(), LIMITS)
+    first = life.create(order(), LIMITS)
     with pytest.raises(ConflictError, match="is active"):
-        runs.create(order(), LIMITS)
-    second = runs.create(order(queue=True), LIMITS)
-    assert runs.find_active() == first
+        life.create(order(), LIMITS)
+    second = life.create(order(queue=True), LIMITS)
+    assert life.find_active() == first
     end(first)
-    assert runs.find_active() == second
+    assert life.find_active() == second
 
 
 def test_what_is_not_queued_may_be_by_a_setting(database: Database) -> None:
     always = replace(LIMITS, always_queue=True)
-    assert [runs.create(order(), always).state for _ in range(2)] == ["INITIALIZED"] * 2
+    assert [life.create(order(), always).state for _ in range(2)] == ["INITIALIZED"] * 2
 
 
 def test_an_active_run_is_stopped_and_deleted_as_it_ends(run: Run) -> None:
-    runs.stop(run)
-    found = runs.find(run.id)
+    life.stop(run)
+    found = life.find(run.id)
     assert (found.stop_requested, found.delete_requested, found.state) == (True, False, "STARTED")
-    assert not runs.delete(run)
-    assert runs.find(run.id).delete_requested
+    assert not life.delete(run)
+    assert life.find(run.id).delete_requested
     for _ in range(2):  # a controller may be killed after it did
-        runs.end(run.id, state="STOPPED", finished_at=time.time())
+        life.end(run.id, state="STOPPED", finished_at=time.time())
         with pytest.raises(NotFoundError):
-            runs.find(run.id)
+            life.find(run.id)
     ended = make_run(state="FINISHED")
-    runs.stop(ended)
-    assert not runs.find(ended.id).stop_requested
-    assert runs.delete(ended)
+    life.stop(ended)
+    assert not life.find(ended.id).stop_requested
+    assert life.delete(ended)
 
 
 def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database) -> None:
@@ -119,8 +119,8 @@ def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database
     before = {table: table.select().count() for table in (Run, Rank, Chunk, *OWNED)}
     assert all(before.values())
     end(doomed)
-    runs.delete(doomed)
-    while sweeping.sweep():
+    life.delete(doomed)
+    while deletion.sweep():
         pass
     assert Deletion.select().count() == 0
     for table, count in before.items():
@@ -128,7 +128,7 @@ def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database
     assert {row.run_id for row in Rank.select()} == {other.id}
     assert {row.owner for row in Stream.select()} == {run_owner(other.id)}
     with pytest.raises(NotFoundError):
-        runs.find(doomed.id)
+        life.find(doomed.id)
 
 
 @pytest.mark.parametrize(
@@ -146,4 +146,4 @@ def test_code_that_recorded_nothing_is_told_how(
 ) -> None:
     counted = {"recorded": recorded, "in_prometheus": recorded, "kept": 0}
     run = make_run(**{"benchmark": "", "state": "FINISHED", "delivery": counted, **fields})
-    assert runs.reason_of(run).partition(",")[0] == said
+    assert life.reason_of(run).partition(",")[0] == said

@@ -3,8 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
-from master import manifest
 from master.models import Rank, Run
+from master.runs import manifest
 from mlbench.records import Goal, Limits, RankOnMachine, StatedMachine
 from tests.master.making import make_ranks, make_run
 

@@ -3,27 +3,33 @@
 import pytest
 from peewee import Database
 
-from master import hearing
-from master.hearing import EVERY_SECONDS, LATE_SECONDS, Heard, HeartbeatCounter, heard
+from master.runs import reachability
+from master.runs.reachability import (
+    EVERY_SECONDS,
+    LATE_SECONDS,
+    HeartbeatCounter,
+    Reachability,
+    read_reachability,
+)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, as its only entry."""
     now = [100.0]
-    monkeypatch.setattr(hearing, "steady_seconds", lambda: now[0])
+    monkeypatch.setattr(reachability, "steady_seconds", lambda: now[0])
     return now
 
 
 def test_each_heartbeat_counts_for_the_time_between_two(
     database: Database, clock: list[float]
 ) -> None:
-    assert heard() == Heard(0, 0)
+    assert read_reachability() == Reachability(0, 0)
     counter = HeartbeatCounter()
     for _ in range(3):
         counter.hear(clock[0])
         clock[0] += EVERY_SECONDS
-    assert heard() == Heard(seconds=3 * EVERY_SECONDS, since=EVERY_SECONDS)
+    assert read_reachability() == Reachability(seconds=3 * EVERY_SECONDS, since=EVERY_SECONDS)
 
 
 def test_a_late_heartbeat_counts_for_nothing(database: Database, clock: list[float]) -> None:
@@ -32,7 +38,7 @@ def test_a_late_heartbeat_counts_for_nothing(database: Database, clock: list[flo
     counter.hear(clock[0])
     for sent_at in range(5):
         counter.hear(clock[0] - LATE_SECONDS - 0.1 - sent_at)
-    assert heard().seconds == EVERY_SECONDS
+    assert read_reachability().seconds == EVERY_SECONDS
 
 
 def test_a_pause_and_another_process_begin_anew(database: Database, clock: list[float]) -> None:
@@ -40,9 +46,9 @@ def test_a_pause_and_another_process_begin_anew(database: Database, clock: list[
     counter.hear(clock[0])
     clock[0] += EVERY_SECONDS
     counter.hear(clock[0])
-    assert heard() == Heard(2 * EVERY_SECONDS, since=EVERY_SECONDS)
+    assert read_reachability() == Reachability(2 * EVERY_SECONDS, since=EVERY_SECONDS)
     clock[0] += 6
     counter.hear(clock[0])
-    assert heard() == Heard(3 * EVERY_SECONDS, since=3 * EVERY_SECONDS)
+    assert read_reachability() == Reachability(3 * EVERY_SECONDS, since=3 * EVERY_SECONDS)
     HeartbeatCounter().hear(clock[0])
-    assert heard() == Heard(4 * EVERY_SECONDS, since=4 * EVERY_SECONDS)
+    assert read_reachability() == Reachability(4 * EVERY_SECONDS, since=4 * EVERY_SECONDS)

@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from master.errors import BadFieldError
-from master.orders import RunRequest, check_feasible, kubernetes_name
+from master.runs.feasible import check_feasible
+from master.runs.requests import RunRequest, kubernetes_name
 from master.settings import Limits
 
 LIMITS = Limits(workers=4, cpus=2)
