@@ -1,0 +1,76 @@
+"""``CONTRIBUTING.md``: the changes that it describes, made step by step in a copy of the tree."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_PAGE = (_ROOT / "CONTRIBUTING.md").read_text()
+_CHANGE = re.compile(r"^## ((?:Change|Add) a \w+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_STEP = re.compile(r"^\d\. (.*?)(?=^\d\. |\Z)", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^    ```(\w+)\n(.*?)^    ```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"`([\w./-]+\.(?:py|js|json))`")
+_CHANGES = dict(_CHANGE.findall(_PAGE))
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the tree, with this Python as its .venv."""
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "*.mlbench", "*.png")
+    copy = tmp_path / "copy"
+    shutil.copytree(_ROOT, copy, ignore=left_out)
+    (copy / ".venv").symlink_to(sys.prefix)
+    return copy
+
+
+@pytest.mark.parametrize("change", _CHANGES)
+def test_a_change_of_ten_minutes_works_as_written(
+    change: str, copy: Path, prometheus_binary: Path
+) -> None:
+    steps = _STEP.findall(_CHANGES[change])
+    assert len(steps) == 5
+    for step in steps:
+        files = iter(_FILE.findall(step))
+        for language, block in _BLOCK.findall(step):
+            text = dedent(block)
+            if language == "bash":
+                _type_in(text, copy, prometheus_binary)
+            elif language == "diff":
+                _patch(next(file for file in files if (copy / file).is_file()), text, copy)
+            else:
+                new = next(file for file in files if not (copy / file).exists())
+                (copy / new).write_text(text)
+
+
+def _patch(file: str, diff: str, copy: Path) -> None:
+    """Replace what a diff has on lines that begin with " " or "-" by those with " " or "+"."""
+    text = (copy / file).read_text()
+    for hunk in diff.split("@@\n"):
+        lines = hunk.splitlines(keepends=True)
+        old = "".join(line[1:] or line for line in lines if line[0] != "+")
+        new = "".join(line[1:] or line for line in lines if line[0] != "-")
+        assert text.count(old) == 1, f"{file} has this {text.count(old)} times:\n{old}"
+        text = text.replace(old, new)
+    (copy / file).write_text(text)
+
+
+def _type_in(commands: str, copy: Path, prometheus: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
+    done = subprocess.run(
+        ["bash", "-eu"],
+        input=commands,
+        cwd=copy,
+        env={**environ, "PYTHONPATH": str(copy), "PROMETHEUS": str(prometheus)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
+    if "SKIPPED" in done.stdout:
+        pytest.skip(done.stdout)
