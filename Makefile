@@ -4,7 +4,7 @@
 
 BIN := .venv/bin
 
-.PHONY: help run dev install data test test-all check chart bench results images screenshots e2e clean
+.PHONY: help run dev install data test test-all check chart docs bench results images screenshots e2e clean
 
 help: ## show this list (the default)
 	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
@@ -59,6 +59,11 @@ chart: install ## check the Helm chart: Helm 3 and 4, Kubernetes' schemas, Prome
 	HELM="$$(scripts/get-helm.sh)" && PROMTOOL="$$(scripts/get-prometheus.sh promtool)" && \
 		python="$$(scripts/get-chart-tools.sh)" && export HELM PROMTOOL && \
 		"$$python" -m helm.check
+
+docs: install ## write the site of the documentation into dist/docs, and check its links
+	@$(BIN)/mkdocs --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The site: dist/docs/index.html; to search it: $(BIN)/mkdocs serve"
 
 bench: install ## measure what the documentation claims
 	@$(BIN)/python -m benchmarks.run
