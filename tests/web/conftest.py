@@ -1,6 +1,7 @@
 """What tests of the web pages share: a real Chromium, in whose pages nothing may go wrong."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from playwright.sync_api import (
@@ -14,6 +15,8 @@ from playwright.sync_api import (
 
 from benchmarks.servers import database_url
 from master.models import Run, open_database
+from master.recording.delivery import Delivery
+from master.recording.remote_write import RemoteWriter
 from mlbench import ApiClient
 from mlbench.home import Connection, Home
 from tests.conftest import PrometheusServer, free_port, wait_for
@@ -25,6 +28,8 @@ from tests.web.watch import Watch
 _PATIENCE_MS = 30_000
 TALKER, TALKER_LINES = 1, 3000
 """The run of the still master that has logs, and how many lines of them have numbers."""
+WORDY = 7
+"""The run of the still master that recorded a metric with a long name."""
 
 
 @pytest.fixture(scope="session")
@@ -98,6 +103,9 @@ def still(
     reached = {"goal": goal, "goal_train_seconds": 12.5}
     run = made.make_ended_run(name="reached", benchmark="digits", num_workers=4, **reached)
     Run.update(goal_reached_at=run.finished_at).where(Run.id == run.id).execute()
+    with closing(RemoteWriter(shared_prometheus.url)) as writer:
+        long = "validation" + "/loss_of_the_1st_set" * 7  # 150 characters
+        made.record_losses(run, 20, Delivery(writer), long)
     origin = {"installation": "<b>lab", "run_id": 3, "imported_at": 0.0}
     hostile = {"image": "<b>image</b>", "command": "<i>", "reason": "<u>no", "origin": origin}
     made.make_ended_run(name="own", benchmark="", state="FAILED", **hostile)

@@ -99,16 +99,16 @@ def _chunks(lines: int) -> Iterator[bytes]:
         yield "".join(f"line {number} of a run that says a lot\n" for number in some).encode()
 
 
-def record_losses(run: Run, count: int, delivery: Delivery) -> None:
+def record_losses(run: Run, count: int, delivery: Delivery, metric: str = "train_loss") -> None:
     """Record a loss that falls in waves over the last hour, and bring it to Prometheus."""
     start = time.time() - 3600
     step = 3600 / count
-    lines = b"".join(
-        b'{"time":%.6f,"step":%d,"metrics":{"train_loss":%.6f}}\n'
-        % (start + i * step, i, 2 * math.exp(-i / count * 3) + 0.1 * math.sin(i / 50))
+    lines = "".join(
+        f'{{"time":{start + i * step:.6f},"step":{i},"metrics":{{"{metric}":'
+        f"{2 * math.exp(-i / count * 3) + 0.1 * math.sin(i / 50):.6f}}}}}\n"
         for i in range(count)
     )
     key = streams.StreamKey(run_owner(run.id), run.attempt, 0, streams.METRICS)
-    streams.append(key, 0, lines)
+    streams.append(key, 0, lines.encode())
     while streams.waiting(run_owner(run.id)):
         delivery.deliver_waiting()

@@ -16,7 +16,7 @@ from tests.conftest import PrometheusServer, free_port
 from tests.serving import serve_master
 from tests.stacks import order_steps, run_to_end, service
 from tests.web import made
-from tests.web.conftest import TALKER, TALKER_LINES, section, sign_in, stop_runs
+from tests.web.conftest import TALKER, TALKER_LINES, WORDY, section, sign_in, stop_runs
 from tests.web.watch import Watch
 
 
@@ -146,6 +146,16 @@ def test_a_log_is_searched_and_downloaded(talked: Page) -> None:
         talked.get_by_role("link", name="Download log").click()
     assert download.value.suggested_filename == f"run-{TALKER}-rank-1-stdout.txt"
     assert len(Path(download.value.path()).read_text().splitlines()) == TALKER_LINES + 1 + 300
+
+
+@pytest.mark.parametrize("path", [f"/runs/{WORDY}", f"/compare?runs={WORDY}"])
+def test_long_names_do_not_make_it_wider_than_a_phone(
+    page: Page, still: Connection, path: str
+) -> None:
+    page.set_viewport_size({"width": 375, "height": 800})
+    sign_in(page, still, path)
+    expect(page.get_by_role("combobox", name="Metric")).to_contain_text("validation/")
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
 
 
 @pytest.fixture
