@@ -113,6 +113,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     sign_in = SignInResource(renderer, settings.token, https)
     pages: dict[str, object] = {
         "/": PageResource(sign_in, "workers"),
+        "/workers": PageResource(sign_in, "workers"),
         "/workers/{pod}": PageResource(sign_in, "worker"),
         "/runs": PageResource(sign_in, "runs"),
         "/runs/{run_id:int}": PageResource(sign_in, "run"),

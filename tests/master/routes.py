@@ -54,6 +54,7 @@ PAGES: list[Route] = [
     ("GET", "/runs"),
     ("GET", "/runs/{run_id:int}"),
     ("GET", "/compare"),
+    ("GET", "/workers"),
     ("GET", "/workers/{pod}"),
     ("GET", "/signin"),
 ]
