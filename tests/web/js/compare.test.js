@@ -5,6 +5,7 @@ import "./browser.js";
 import { parseRuns, toParams, toView } from "../../../master/web/static/js/compare/choice.js";
 import * as curves from "../../../master/web/static/js/compare/curves.js";
 import { MARKS, matches, toRows } from "../../../master/web/static/js/compare/differences.js";
+import { inOrder } from "../../../master/web/static/js/compare/loader.js";
 import { columnsOf, toPhases, toSpeedups } from "../../../master/web/static/js/compare/scaling.js";
 import * as sweeps from "../../../master/web/static/js/compare/sweep.js";
 import { toBars } from "../../../master/web/static/js/compare/times.js";
@@ -74,6 +75,12 @@ test("hidden curves are empty, and the others keep their colours", () => {
     ["1 · a", [], "--series-1"],
     ["2 · exchange topk, bandwidth 20", [2], "--series-2"],
   ]);
+});
+
+test("of metrics, a loss that all runs have comes first", () => {
+  const [one, other] = [["accuracy", "step", "val_loss", "train_loss"], ["val_loss", "b", "step"]];
+  deepEqual(inOrder([one, other]), ["val_loss", "train_loss", "accuracy", "b", "step"]);
+  deepEqual(inOrder([["z", "a"], ["z"]]), ["z", "a"]);
 });
 
 test("each goal is marked once", () => {

@@ -1,10 +1,11 @@
 // Fetches what the page shows: a comparison, and the manifests and recorded series of its runs.
 
 import { get, getOrNull } from "../api.js";
+import { LOSSES } from "../records.js";
+import { plottable } from "../run/curves.js";
 import { byMetric } from "../series.js";
 
 const MAX_POINTS = 600;
-const USUAL = "train_loss";
 /** The metrics that are the clocks of the axes. */
 export const CLOCKS = { training: "train_seconds", step: "step" };
 
@@ -37,11 +38,9 @@ export class Loader {
     return { ...found, missing: [...missing, ...found.missing] };
   }
 
-  /** @returns {Promise<string[]>} the metrics that the runs recorded, the usual one first. */
+  /** @returns {Promise<string[]>} the metrics that the runs recorded, as `inOrder` has them. */
   async metrics(/** @type {Manifest[]} */ manifests) {
-    const found = await Promise.all(manifests.map((manifest) => this.#metricsOf(manifest)));
-    const names = new Set(found.flat().sort());
-    return names.has(USUAL) ? [USUAL, ...names] : [...names];
+    return inOrder(await Promise.all(manifests.map((manifest) => this.#metricsOf(manifest))));
   }
 
   /**
@@ -74,6 +73,17 @@ export class Loader {
       return [...byMetric(answer).keys()];
     });
   }
+}
+
+/**
+ * @param {string[][]} recorded the metrics of each run
+ * @returns {string[]} each once: curves that all runs have, other curves, totals; losses first
+ */
+export function inOrder(recorded) {
+  const curves = plottable(recorded.flat());
+  const named = [...LOSSES.filter((name) => curves.includes(name)), ...curves];
+  const isShared = (name) => recorded.every((one) => one.includes(name));
+  return [...new Set([...named.filter(isShared), ...named, ...recorded.flat()])];
 }
 
 /** @returns {string} the API's path of a comparison. */
