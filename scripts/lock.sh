@@ -2,7 +2,7 @@
 # Write locks/*.txt: the exact versions that the images are built from, the newest that
 # pyproject.toml allows, with the hashes of all their files on PyPI. Only of PyTorch there is no
 # hash: PyPI, PyTorch's own indexes and mirrors each have builds of their own under one version. Run
-# it in a checkout with `make install` done; then commit what changed.
+# it in a checkout with `make tools` done; then commit what changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 # The images' Python: other versions may resolve to other packages.
 python=.venv/bin/python
 "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
-    fail "the images have Python 3.11, and so must .venv: make clean, then PYTHON=python3.11 make install"
+    fail "the images have Python 3.11, and so must .venv: make clean, then PYTHON=python3.11 make tools"
 
 # Without what one machine adds to a version, such as PyTorch's +cpu.
 names_and_versions='

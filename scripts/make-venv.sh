@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# Make .venv, install mlbench into it (editable, with all its extras), and mark it .venv/.installed.
+# Make .venv, install mlbench into it (editable), and mark that as .venv/.EXTRA.
+# usage: make-venv.sh EXTRA (local: what users need; dev: with what tests and checks need)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
+
+extra=$1
+mark=.venv/.$extra
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
@@ -31,7 +35,7 @@ install_pip() {
 }
 
 lock install
-[ ! .venv/.installed -nt pyproject.toml ] || exit 0
+[ ! "$mark" -nt pyproject.toml ] || exit 0
 
 if ! new_enough .venv/bin/python; then
     python=$(find_python)
@@ -40,10 +44,11 @@ if ! new_enough .venv/bin/python; then
 fi
 .venv/bin/python -m pip --version >/dev/null 2>&1 || install_pip
 
-echo "Installing mlbench into .venv (PyTorch is large: a few minutes the first time)"
+echo "Installing mlbench[$extra] into .venv (PyTorch is large: a few minutes the first time)"
 # The mark is as old as the start, so that a pyproject.toml changed meanwhile is newer.
 touch .venv/.installing
 .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off \
-    --editable '.[local,dev]' |
+    --editable ".[$extra]" |
     sed -un 's/^ *Downloading \([^-]*-[^-]*\)-.*\( ([0-9]\{2,\}\.[0-9]* MB)\)$/  \1\2/p'
-mv .venv/.installing .venv/.installed
+[ "$extra" = local ] || cp -p .venv/.installing .venv/.local
+mv .venv/.installing "$mark"
