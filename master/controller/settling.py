@@ -115,9 +115,23 @@ class Settler:
         return None
 
     def _find_due(self) -> Iterator[tuple[int, bool]]:
-        """Yield the runs to count, and whether they are known to be at their end."""
+        """Yield the runs to count, and whether they are known to be at their end.
+
+        Once Prometheus was away, thousands of old runs are due. No run that the controller asks
+        about waits for them.
+        """
+        yield from self._pop_asked()
+        for run_id, is_at_its_end in self._look():
+            yield from self._pop_asked()
+            if not (is_at_its_end and waits(run_owner(run_id))):
+                yield run_id, is_at_its_end
+
+    def _pop_asked(self) -> Iterator[tuple[int, bool]]:
         for _ in range(len(self._asked)):
             yield self._asked.pop(), True
+
+    def _look(self) -> Iterator[tuple[int, bool]]:
+        """Yield the runs that are due by themselves, if it is time to look for them."""
         if time.monotonic() - self._looked_at < self._look_seconds:
             return
         began = self.prometheus.began()
@@ -128,8 +142,7 @@ class Settler:
             for run_id in _unsettled():
                 yield run_id, False
         for run_id in _unsettled(_is_due()):
-            if not waits(run_owner(run_id)):
-                yield run_id, True
+            yield run_id, True
         self._looked_at = time.monotonic()
 
     def _settle(self, run_id: int, *, is_at_its_end: bool) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from peewee import EXCLUDED, chunked
 
 from master.database import exclusive
-from master.models import Detail, KeptSample, Run, Series, Stream, find_run
+from master.models import Detail, KeptSample, Run, Series, Stream, find_run, run_owner
 from master.notify import Waiter
 from master.recording.limits import admit, store_refused, summarize
 from master.recording.plan import Plan, plan
@@ -33,6 +33,7 @@ from master.recording.samples import (
     whole_lines,
 )
 from master.recording.streams import POSTED, advance, forget_delivered, parse, read_batch, waiting
+from master.runs.life import find_active
 from master.settings import Limits
 from mlbench.series import SeriesKey, spell
 
@@ -46,6 +47,9 @@ _MOST_FAILURES = 5
 _FIRST_BACKOFF_SECONDS = 0.05
 _LONGEST_BACKOFF_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
+# After so long, a round begins anew with the active run; between two rounds, runs are counted.
+_ROUND_SECONDS = 0.5
+_PAUSE_SECONDS = 0.005
 # A longer Retry-After of Prometheus is not waited for.
 _LONGEST_WAIT_SECONDS = 60.0
 # Rows in one statement: databases limit its parameters.
@@ -101,7 +105,7 @@ class Delivery:
                 if recovering:
                     on_recovery()
                     recovering = False
-                wait_seconds = 0.0 if delivered >= BATCH_BYTES // 2 else idle_seconds
+                wait_seconds = _PAUSE_SECONDS if delivered >= BATCH_BYTES // 2 else idle_seconds
                 if self._retries:
                     wait_seconds = min(wait_seconds, _RETRY_SECONDS)
             except UnavailableError as error:
@@ -117,9 +121,20 @@ class Delivery:
                 log.exception("delivery failed, trying again")
 
     def deliver_waiting(self) -> int:
-        """Deliver a batch of each waiting stream; return the bytes of the largest one."""
+        """Deliver a batch of each waiting stream of the active run, and of others for a while.
+
+        Returns:
+            The bytes of the largest batch; those of a whole one if streams are left to be tried.
+        """
+        active, largest = find_active(), 0
+        owner = run_owner(active.id) if active else None
+        until = time.monotonic() + _ROUND_SECONDS
         with self._delivering:
-            return max(map(self._deliver, self._next_round()), default=0)
+            for stream in self._next_round(owner):
+                largest = max(largest, self._deliver(stream))
+                if stream.owner != owner and time.monotonic() > until:
+                    return BATCH_BYTES
+        return largest
 
     @contextmanager
     def settled(self, owner: str) -> Iterator[None]:
@@ -129,17 +144,21 @@ class Delivery:
                 self._deliver(stream)
             yield
 
-    def _next_round(self) -> list[Stream]:
-        """Return the streams to try now, beginning behind the one that was tried last.
+    def _next_round(self, first: str | None) -> list[Stream]:
+        """Return the streams to try now: those of an owner, then those behind the one tried last.
 
-        So each has its turn, even if Prometheus gives no answer for the content of one.
+        That one is the last of all. So each has its turn, even if Prometheus gives no answer for
+        the content of one.
         """
         found = waiting()
         ids = {stream.id for stream in found}
         self._retries = {id_: retry for id_, retry in self._retries.items() if id_ in ids}
         now = time.monotonic()
         due = [one for one in found if self._retry(one).again_at <= now]
-        return sorted(due, key=lambda one: (one.id <= self._last_tried, one.id))
+        last = self._last_tried
+        return sorted(
+            due, key=lambda one: (one.owner != first or one.id == last, one.id <= last, one.id)
+        )
 
     def _retry(self, stream: Stream) -> _Retry:
         return self._retries.get(stream.id) or _Retry()

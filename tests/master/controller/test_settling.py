@@ -152,6 +152,26 @@ def test_nothing_is_delivered_while_it_is_counted(
     assert count(settler.prometheus, recorded.id) == SampleCounts(10, 8, 2)
 
 
+def test_a_run_that_is_asked_about_waits_for_no_others(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it is asked about while all are counted again."""
+    old = [master.make_ended().id for _ in range(2)]
+    ending = make_run().id
+    counted: list[int] = []
+
+    def count_and_ask(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
+        if not counted:
+            master.settler.ask(ending)
+        counted.append(run_id)
+        return count(prometheus, run_id)
+
+    monkeypatch.setattr(settling, "count", count_and_ask)
+    master.settler.recount()
+    master.settler.turn()
+    assert counted[:3] == [old[0], ending, old[1]]
+
+
 # --- Runs that have ended. ---
 
 

@@ -73,6 +73,27 @@ def test_a_stream_that_fails_does_not_hold_up_the_others(
     writer.close()
 
 
+def test_the_active_run_waits_for_no_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor do they wait for it while Prometheus gives no answer for what it recorded."""
+    monkeypatch.setattr(module, "_ROUND_SECONDS", 0.0)
+    ended = [make_run(state="FINISHED") for _ in range(3)]
+    active = make_run()
+    for run in (*ended, active):
+        record(run, line(time.time(), a=1))
+    writer = Moody(UnavailableError("silent"))
+    delivery = Delivery(writer)
+    with pytest.raises(UnavailableError):
+        delivery.deliver_waiting()
+    for _ in ended:
+        assert delivery.deliver_waiting()
+        record(active, line(time.time(), a=1))
+    first, second, third, mine = (str(run.id) for run in (*ended, active))
+    assert writer.sent == [first, mine, second, mine, third]
+    writer.close()
+
+
 @pytest.mark.both_databases
 def test_two_controllers_deliver_once(
     run: Run, delivery: Delivery, prometheus: PrometheusClient, monkeypatch: pytest.MonkeyPatch
