@@ -4,7 +4,7 @@ The folder ``FILE.parsed`` appears in one step when it is complete, so a process
 leaves nothing that could be taken for whole. A file that has changed since (by size and time) is
 parsed anew; so is one whose parsed form is cut, or of another version of this program.
 
-Blocks of lines are parsed by several processes, in bounded memory, and laid down as parts. When the
+Blocks of lines are parsed one after the other, in bounded memory, and laid down as parts. When the
 last one is known, and so the size of the whole, the parts' rows are spread over the final arrays.
 
 The rows are stored in a pseudo-random order, the same on every machine. Files are often sorted by
@@ -15,13 +15,9 @@ several times as fast as rows picked here and there; in this order any block is 
 import fcntl
 import hashlib
 import json
-import multiprocessing
-import os
 import shutil
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,15 +28,13 @@ import torch
 from numpy.typing import NDArray
 
 from worker.data.libsvm.rows import DenseRows, Rows, SparseRows
-from worker.data.libsvm.text import Block, Part, end_with_parent, parse_part, read_blocks
+from worker.data.libsvm.text import Block, Part, parse_part, read_blocks
 from worker.ranks.process import DataError
 
 _VERSION = 2
 _ABOUT = "about.json"
 _VALUES, _COLUMNS, _STARTS, _LABELS = "values.npy", "columns.npy", "starts.npy", "labels.npy"
 
-_MOST_PROCESSES = 16
-_SMALL_BYTES = 4 << 20
 _REPORT_SECONDS = 5.0
 # A dense entry takes 4 bytes, one of a sparse row 8.
 _DENSE_FROM = 0.5
@@ -191,30 +185,14 @@ def _parse_parts(
     source: Path, raw: BinaryIO, note: Callable[[bytes], object], folder: Path
 ) -> Iterator[Part]:
     """Yield the parts in the order of the file, and print the progress now and then."""
-    size, processes = source.stat().st_size, min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
-    pool: Executor
-    if size < _SMALL_BYTES:
-        pool = ThreadPoolExecutor(1)  # to start processes would take longer
-    else:
-        spawn = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(processes, spawn, initializer=end_with_parent)
-    started = reported = time.monotonic()
-    waiting: deque[Future[Part]] = deque()
-    with pool:
-        try:
-            for number, lines in enumerate(read_blocks(source, raw, note)):
-                waiting.append(pool.submit(parse_part, lines, folder / f"part-{number}"))
-                # Bounded: blocks that wait for a process are in memory.
-                if len(waiting) > 2 * processes:
-                    yield waiting.popleft().result()
-                if time.monotonic() - reported > _REPORT_SECONDS:
-                    reported = time.monotonic()
-                    share, seconds = raw.tell() / size, reported - started
-                    print(f"{source.name}: {share:.0%} parsed in {seconds:.0f} s", flush=True)
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    size, started = source.stat().st_size, time.monotonic()
+    reported = started
+    for number, lines in enumerate(read_blocks(source, raw, note)):
+        yield parse_part(lines, folder / f"part-{number}")
+        if time.monotonic() - reported > _REPORT_SECONDS:
+            reported = time.monotonic()
+            share, seconds = raw.tell() / size, reported - started
+            print(f"{source.name}: {share:.0%} parsed in {seconds:.0f} s", flush=True)
 
 
 def _assemble_dense(parsed: _Parsed, placed: _Placed, folder: Path) -> None:

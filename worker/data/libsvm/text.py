@@ -8,9 +8,6 @@ import bz2
 import gzip
 import io
 import lzma
-import multiprocessing
-import os
-import threading
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -132,18 +129,25 @@ def parse_lines(lines: Lines) -> Block:
     """Return the rows of these lines.
 
     Raises:
-        DataError: a line is malformed; the error names it and says what would be right.
+        DataError: a line is malformed; the error names it.
     """
     try:
-        rows, labels = load_svmlight_file(
-            io.BytesIO(lines.text), dtype=np.float32, zero_based=False
-        )
-    except (ValueError, OverflowError) as error:
-        _blame(lines)
-        raise DataError(f"{lines.source}, from line {lines.first} on: {error}") from error
-    finite = np.isfinite(rows.data).all() and (np.abs(labels) <= _LARGEST_NUMBER).all()
-    if not finite or rows.shape[1] > _LARGEST_INDEX:
-        _blame(lines)
+        return _parse(lines.text)
+    except (ValueError, OverflowError) as problem:
+        for number, line in enumerate(lines.text.split(b"\n"), start=lines.first):
+            try:
+                _parse(line)
+            except (ValueError, OverflowError) as error:
+                raise DataError(f"{lines.source}, line {number}: {error}") from None
+        raise DataError(f"{lines.source}, from line {lines.first} on: {problem}") from problem
+
+
+def _parse(text: bytes) -> Block:
+    rows, labels = load_svmlight_file(io.BytesIO(text), dtype=np.float32, zero_based=False)
+    if not (np.isfinite(rows.data).all() and (np.abs(labels) <= _LARGEST_NUMBER).all()):
+        raise ValueError("a label or value is no finite number")
+    if rows.shape[1] > _LARGEST_INDEX:
+        raise ValueError(f"an index is larger than {_LARGEST_INDEX}")
     return Block(
         labels.astype(np.float32),
         rows.indptr.astype(np.int64),
@@ -163,20 +167,8 @@ class Part:
     largest_norm2: float
 
 
-def end_with_parent() -> None:
-    """End this process when its parent is killed, which the pool does not notice."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def parse_part(lines: Lines, file: Path) -> Part:
-    """Parse a block of lines into arrays in a file: in a process that need not load PyTorch."""
+    """Parse a block of lines into arrays in a file."""
     block = parse_lines(lines)
     with file.open("wb") as out:
         for array in (block.labels, block.starts, block.columns, block.values):
@@ -189,40 +181,3 @@ def parse_part(lines: Lines, file: Path) -> Part:
         width=block.width,
         largest_norm2=float(norms2.max(initial=0.0)),
     )
-
-
-def _blame(lines: Lines) -> None:
-    """Raise a DataError for the first line that is malformed."""
-    for number, line in enumerate(lines.text.split(b"\n"), start=lines.first):
-        try:
-            _check(line)
-        except ValueError as error:
-            raise DataError(f"{lines.source}, line {number}: {error}") from None
-
-
-def _check(line: bytes) -> None:
-    words = line.partition(b"#")[0].decode(errors="replace").split()
-    if words and not _is_number(words[0]):
-        raise ValueError(f"the label must be a finite number, not {words[0]!r}")
-    last = 0
-    for feature in words[1:]:
-        if feature.startswith("qid:"):
-            continue
-        index, colon, value = feature.partition(":")
-        if not (colon and index.lstrip("+-").isdecimal()):
-            raise ValueError(f"a feature must be INDEX:VALUE, as in 3:0.5, not {feature!r}")
-        if not 1 <= int(index) <= _LARGEST_INDEX:
-            raise ValueError(f"an index must be from 1 to {_LARGEST_INDEX}, not {index}")
-        if int(index) <= last:
-            raise ValueError(f"indices must rise within a line, but {index} comes after {last}")
-        if not _is_number(value):
-            raise ValueError(f"the value of feature {index} must be a finite number, not {value!r}")
-        last = int(index)
-
-
-def _is_number(text: str) -> bool:
-    """Return whether the text is a number that is finite as a float32 too."""
-    try:
-        return abs(float(text)) <= _LARGEST_NUMBER
-    except ValueError:
-        return False
