@@ -1,0 +1,75 @@
+"""What a run may be ordered with is said once: API, command line, page and client agree with it."""
+
+import json
+import re
+from typing import Any, get_type_hints
+
+import pytest
+import typer
+from jinja2 import Environment, PackageLoader
+
+from master.openapi.document import build
+from master.resources.runs import RunsResource
+from master.settings import Limits
+from mlbench.cli import app
+from mlbench.client import ApiClient
+from mlbench.runspec import IMPAIRMENTS, Option, RunOptions, RunSpec, options_of
+
+OPTIONS = options_of(RunSpec)
+NUMBERS = [(name, option) for name, option in OPTIONS.items() if option.is_number]
+_IN_SCHEMAS = {
+    "least": "minimum",
+    "above": "exclusiveMinimum",
+    "most": "maximum",
+    "below": "exclusiveMaximum",
+}
+
+
+@pytest.fixture(scope="module")
+def body() -> dict[str, Any]:
+    """The properties of the body of ``POST /api/runs/``."""
+    document = build({"/api/runs": RunsResource(Limits())})
+    properties: dict[str, Any] = document["components"]["schemas"]["RunRequest"]["properties"]
+    return properties
+
+
+@pytest.fixture(scope="module")
+def form() -> str:
+    """The form for a new run."""
+    environment = Environment(loader=PackageLoader("master.web"), autoescape=True)
+    environment.globals.update(options=OPTIONS, impairments=IMPAIRMENTS)
+    return environment.get_template("_new_run.html").render()
+
+
+@pytest.mark.parametrize(("name", "option"), NUMBERS)
+def test_a_number_has_its_bounds_and_its_sentence_in_the_api(
+    name: str, option: Option, body: dict[str, Any]
+) -> None:
+    said = {key: body[name][of] for key, of in _IN_SCHEMAS.items() if of in body[name]}
+    assert said == option.bounds
+    assert body[name]["description"] == option.sentence
+
+
+@pytest.mark.parametrize(("name", "option"), NUMBERS)
+def test_a_number_has_its_bounds_and_its_sentence_in_the_form(
+    name: str, option: Option, form: str
+) -> None:
+    tag = re.search(rf"<input id=\"new-{name}\"[^>]*data-bounds='([^']*)'", form)
+    hint = re.search(rf'id="hint-{name}">([^<]*)<', form)
+    assert tag
+    assert hint
+    assert json.loads(tag[1]) == option.bounds
+    assert hint[1] == option.sentence
+
+
+def test_the_command_line_has_each_flag_and_sentence() -> None:
+    commands: Any = typer.main.get_command(app)
+    helps = {word: one.help for one in commands.commands["run"].params for word in one.opts}
+    flags = {one.flag: one.sentence_with_example for one in OPTIONS.values() if one.flag}
+    assert len(flags) > 9
+    assert helps | flags == helps
+
+
+def test_the_client_takes_every_option() -> None:
+    taken = {*get_type_hints(ApiClient.create_run), *get_type_hints(RunOptions)}
+    assert {*get_type_hints(RunSpec)} <= taken
