@@ -107,8 +107,9 @@ def _shape(kind: Kind, kinds: Sequence[Kind]) -> str:
         cores = kind.facts[NUM_CPUS]
         parts.append(f"{cores} {'core' if cores == '1' else 'cores'} each")
     for name, option in options_of(Network).items():
-        if len({one.facts[name] for one in kinds}) > 1 and kind.facts[name] != _NONE:
-            parts.append(f"{kind.facts[name]} {option.unit_in_words}")
+        values = [one.facts.get(name, option.unasked) for one in (kind, *kinds)]
+        if len({*values[1:]}) > 1 and values[0] != _NONE:
+            parts.append(f"{values[0]} {option.unit_in_words}")
     return ", ".join(parts)
 
 
