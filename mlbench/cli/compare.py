@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mlbench.archive import SUFFIX
 from mlbench.cli.common import JsonOption, UsageError, connected, find_run, out, print_json, warn
 from mlbench.cli.spec import DURATION, read_quantity
 from mlbench.client import ApiClient
@@ -75,7 +76,7 @@ def compare(
     """Compare runs: time to accuracy, speed-up, where the time went, and whether that is fair."""
     files = output or []
     check_files(files)
-    if archives := [Path(one) for one in wanted if Path(one).is_file()]:
+    if archives := [Path(one) for one in wanted if one.endswith(SUFFIX) or Path(one).is_file()]:
         if len(archives) < len(wanted):
             raise UsageError("compare files, or runs of a master: not both")
         comparison, manifest = _compare_files(archives, goal, after, price)
