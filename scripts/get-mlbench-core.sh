@@ -21,6 +21,8 @@ if [ ! "$folder/.installed" -nt scripts/get-mlbench-core.sh ]; then
         'appdirs<2' 'boto3<2' 'click<9' 'docker<8' 'GitPython<4' 'google-api-python-client<3' \
         'google-cloud-container<3' 'matplotlib<4' 'pyyaml<7' 'supermutes==0.2.5' 'tabulate<1'
     pip_install "$python" --no-deps 'mlbench-core==3.0.0'
+    # The library cannot be imported beside tqdm and a NumPy of today, but in a run it can.
+    pip_install "$python" --no-deps --target "$folder/tqdm" 'tqdm>=4,<5'
     "$python" -c 'import mlbench_core.api, mlbench_core.utils.pytorch.checkpoint' ||
         fail "mlbench-core does not work with this Python"
     "$folder/bin/mlbench" --version >/dev/null || fail "its command line does not work"

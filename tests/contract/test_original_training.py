@@ -15,12 +15,13 @@ from mlbench.home import Home
 from mlbench.results import Result
 from tests.contract.conftest import Original, calling
 from tests.integrations.pages import script_of
-from tests.stacks import assert_counted, kill_service, reload, run_to_end
+from tests.stacks import assert_counted, kill_service, order_command, reload, run_to_end
 
 _PROGRAMS = Path(__file__).with_name("original")
 _PREC = "val_global_Prec@1 @ 0"
 # The library takes the time once to remember a value, and once more to post it.
 _SAME_MOMENT_SECONDS = 0.05
+_WORDS = " the quick brown fox jumps over the lazy dog and runs away \n" * 60
 
 Metrics = dict[str, list[dict[str, Any]]]
 
@@ -52,6 +53,37 @@ def test_mlbenchs_programs_report_everything(
         task = _order(original, original_python, "train.py", tmp_path, *backend)
         _, metrics, result = _finish(original, client, task)
         _check_task(metrics, result, own_stack.workers)
+
+
+@pytest.mark.slow
+def test_parts_of_task_3_train_beside_todays_numpy_and_tqdm(
+    client: ApiClient, original_python: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    shutil.copy(_PROGRAMS / "language_model.py", folder)
+    (folder / "tqdm").symlink_to(Path(original_python).parents[1] / "tqdm/tqdm")
+    data = tmp_path / "torch/wmt17"
+    data.mkdir(parents=True)
+    with zipfile.ZipFile(data / "wikitext-2-v1.zip", "w") as archive:
+        for part in ("train", "valid", "test"):
+            archive.writestr(f"wikitext-2/wiki.{part}.tokens", _WORDS)
+    filled = "--run_id {run_id} --rank {rank} --hosts {hosts} --backend {backend}"
+    command = f"{original_python} language_model.py {filled} --root-dataset {tmp_path}"
+    run = order_command(client, "task-3", command, num_workers=2, working_dir=str(folder))
+
+    ended = run_to_end(client, run, 100)
+
+    assert ended.state == "FINISHED", ended.reason
+    assert_counted(ended)
+    result = client.get_result(run.id).result().value
+    assert result.target is not None
+    assert (result.target.metric, result.target.value) == ("val_global_Perplexity", 6)
+    assert result.target.lower_is_better
+    assert result.last_value is not None
+    assert result.last_value <= 6
+    assert result.time_to_accuracy is not None
+    assert {"forward", "backward", "communication", "optimizer"} <= result.phases.keys()
 
 
 def _order(original: Original, python: str, program: str, folder: Path, *more: str) -> int:

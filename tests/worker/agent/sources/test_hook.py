@@ -88,6 +88,20 @@ print(LogMetrics.in_cluster, LogMetrics.api.url)
     assert python(code, library(tmp_path)) == (f"True {address}\n", "")
 
 
+def test_a_module_that_needs_an_older_numpy_is_run_with_what_it_lacks(
+    python: Python, tmp_path: Path
+) -> None:
+    old = ("dataset/__init__.py", "dataset/nlp/__init__.py", "dataset/nlp/pytorch/__init__.py")
+    uses = {"dataset/nlp/pytorch/wmt17_dataset.py": "import numpy as np; TYPE = np.float"}
+    code = """
+import numpy
+from mlbench_core.dataset.nlp.pytorch.wmt17_dataset import TYPE
+print(TYPE, hasattr(numpy, "float"))
+"""
+    folder = library(tmp_path, **dict.fromkeys(old, ""), **uses)
+    assert python(code, folder) == ("<class 'float'> False\n", "")
+
+
 def test_another_version_of_the_library_is_told_once_and_goes_on(
     python: Python, tmp_path: Path
 ) -> None:

@@ -1,9 +1,10 @@
 """Leads MLBench's original library to the agent, in every Python of a run.
 
 Python imports this as it starts, since the agent has put this folder into PYTHONPATH. It waits
-until the library is imported, and adapts what looks for a cluster or for folders at the root of the
-file system. The user's code may have an old Python: this is for 3.6 and newer. A Python that does
-not import that library must not notice it, so nothing is imported here that is not loaded anyway.
+until the library is imported, and adapts what looks for a cluster, for folders at the root of the
+file system, or for an older NumPy. The user's code may have an old Python: this is for 3.6 and
+newer. A Python that does not import that library must not notice it, so nothing is imported here
+that is not loaded anyway.
 """
 
 # ruff: noqa: PTH110, PTH118, PTH120 - pathlib is not loaded
@@ -13,10 +14,12 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
+
+    Run = Callable[[ModuleType], None]
 
 _AGENT = os.environ.get("MLBENCH_AGENT", "")
 # The folders that the library uses, and the options that name others.
@@ -72,16 +75,54 @@ def _log_elsewhere(pytorch: "Any") -> None:
     )
 
 
+def _then(adapt: "Callable[[Any], None]") -> "Callable[[Run], Run]":
+    """Return what has a module adapted once it is run."""
+
+    def with_it(run: "Run") -> "Run":
+        def run_and_adapt(module: "ModuleType") -> None:
+            run(module)
+            try:
+                adapt(module)
+            except Exception as error:
+                # A training goes on, whatever there is.
+                library = module.__name__.partition(".")[0].replace("_", "-")
+                words = f"MLBench cannot record what this version of {library} reports:"
+                print(words, repr(error), file=sys.stderr)
+
+        return run_and_adapt
+
+    return with_it
+
+
+def _with_float(run: "Run") -> "Run":
+    """Have a module run while NumPy has its ``float`` again, which it lacks since 1.24."""
+
+    def run_with_it(module: "ModuleType") -> None:
+        import numpy as np  # noqa: PLC0415 - by then the library has it
+
+        if hasattr(np, "float"):
+            run(module)
+            return
+        np.float = float  # type: ignore[attr-defined]
+        try:
+            run(module)
+        finally:
+            del np.float  # type: ignore[attr-defined]
+
+    return run_with_it
+
+
 _ADAPTED = {
-    "mlbench_core.api": _call_the_agent,
-    "mlbench_core.utils.log_metrics": _report,
-    "mlbench_core.utils.pytorch": _log_elsewhere,
-    "mlbench_core.utils.task_args": _give_folders,
+    "mlbench_core.api": _then(_call_the_agent),
+    "mlbench_core.dataset.nlp.pytorch.wmt17_dataset": _with_float,
+    "mlbench_core.utils.log_metrics": _then(_report),
+    "mlbench_core.utils.pytorch": _then(_log_elsewhere),
+    "mlbench_core.utils.task_args": _then(_give_folders),
 }
 
 
 class _Finder:
-    """Finds the modules to adapt as all others are found, and adapts them once they are run."""
+    """Finds the modules to adapt as all others are found, and has them adapted as they are run."""
 
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
@@ -94,18 +135,8 @@ class _Finder:
         spec: ModuleSpec | None = next(filter(None, found), None)
         if spec is None or spec.loader is None:
             return spec
-        run = spec.loader.exec_module
-
-        def run_and_adapt(module: "ModuleType") -> None:
-            run(module)
-            try:
-                adapt(module)
-            except Exception as error:
-                # A training goes on, whatever there is.
-                words = "MLBench cannot record what this version of mlbench-core reports:"
-                print(words, repr(error), file=sys.stderr)
-
-        spec.loader.exec_module = run_and_adapt  # type: ignore[method-assign]
+        loader: Any = spec.loader
+        loader.exec_module = adapt(loader.exec_module)
         return spec
 
 
