@@ -5,8 +5,6 @@ import json
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
-import mlbench.integrations.transformers  # report_to="mlbench"
-
 TEXT = "the quick brown fox jumps over the lazy dog and runs away, "
 symbols = sorted(set(TEXT))
 tokens = torch.tensor([symbols.index(letter) for letter in TEXT * 8])
@@ -21,7 +19,6 @@ trainer = Trainer(
     model,
     TrainingArguments(
         output_dir="checkpoints",
-        report_to="mlbench",
         use_cpu=True,
         learning_rate=0.01,
         per_device_train_batch_size=4,

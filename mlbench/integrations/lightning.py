@@ -1,6 +1,5 @@
 """PyTorch Lightning: what a Trainer does, and what it logs, on every rank."""
 
-import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
@@ -8,7 +7,12 @@ from importlib import import_module
 from typing import Any
 
 from mlbench.integrations.hooks import harmless
-from mlbench.integrations.recording import count_samples, recording, script_has_a_tracker
+from mlbench.integrations.recording import (
+    agent_hears_mlflow,
+    count_samples,
+    recording,
+    script_has_a_tracker,
+)
 
 # A program uses one of the two packages; importing the other one too would take seconds.
 _OLD, _NEW = "pytorch_lightning", "lightning.pytorch"
@@ -20,8 +24,6 @@ _DummyLogger: Any = import_module(f"{_package}.loggers.logger").DummyLogger
 _FETCH = ".train_dataloader_next"
 # Where a checkpoint has the totals.
 _TOTALS = "mlbench"
-# How the address begins at which an agent takes what MLflow's clients log.
-_AGENT = "http://mlbench:"
 
 
 @harmless
@@ -158,7 +160,7 @@ def _records(trainer: Any) -> bool:
 
 def _mlflow_records(trainer: Any) -> bool:
     """Check that the run's agent hears from MLflow what the first rank logs, and its settings."""
-    if not os.environ.get("MLFLOW_TRACKING_URI", "").startswith(_AGENT):
+    if not agent_hears_mlflow():
         return False
     mlflow = sys.modules.get("mlflow.utils.autologging_utils")
     return any(type(one).__name__ == "MLFlowLogger" for one in trainer.loggers) or (

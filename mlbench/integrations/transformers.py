@@ -1,17 +1,25 @@
 """Hugging Face transformers: what its Trainer does, and what it logs, on every rank.
 
-Importing this module lets a Trainer take ``report_to="mlbench"``.
+Importing this module lets a Trainer take ``report_to="mlbench"``. In a run that is done, and what
+a Trainer does by default (``worker/agent/sources/hook``).
 """
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import wraps
 from typing import Any
 
 from transformers import TrainerCallback
 from transformers.integrations import integration_utils
+from transformers.trainer_callback import CallbackHandler
 
 from mlbench.integrations.hooks import harmless
-from mlbench.integrations.recording import count_samples, recording
+from mlbench.integrations.recording import (
+    agent_hears_mlflow,
+    count_samples,
+    recording,
+    script_has_a_tracker,
+)
 from mlbench.names import Phase
 
 
@@ -110,6 +118,20 @@ class MLBenchCallback(TrainerCallback):
         recording().end()
 
 
+@harmless
+class DefaultCallback(MLBenchCallback):
+    """Records a Trainer whose script does not say where it reports to, and has no Tracker."""
+
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
+    ) -> None:
+        """Leave it to the script's own Tracker, if there is one."""
+        if script_has_a_tracker():
+            self.mlbench_off = True
+        else:
+            super().on_train_begin(args, state, control, model, **kwargs)
+
+
 def _next(control: Any) -> Phase | None:
     """Return the phase that comes next between two steps: what is due, then the data."""
     if control.should_log:
@@ -130,8 +152,24 @@ def _chosen(args: Any) -> dict[str, Any]:
     return {
         field.name: given[field.name]
         for field in fields(args)
-        if field.name in given and getattr(args, field.name) not in (field.default, [], {})
+        if field.name in given.keys() - {"report_to"}
+        and getattr(args, field.name) not in (field.default, [], {})
     }
 
 
+def _yielding(add: Any) -> Any:
+    """Return an ``add_callback`` by which the default yields to ours, or to MLflow in a run."""
+
+    @wraps(add)
+    def add_callback(self: CallbackHandler, callback: Any) -> None:
+        kind = callback if isinstance(callback, type) else type(callback)
+        heard = integration_utils.MLflowCallback if agent_hears_mlflow() else MLBenchCallback
+        if issubclass(kind, MLBenchCallback | heard):
+            self.remove_callback(DefaultCallback)
+        add(self, callback)
+
+    return add_callback
+
+
 integration_utils.INTEGRATION_TO_CALLBACK["mlbench"] = MLBenchCallback
+CallbackHandler.add_callback = _yielding(CallbackHandler.add_callback)

@@ -1,15 +1,59 @@
 """Hugging Face transformers and accelerate: what their own records say is what is recorded."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from mlbench import ApiClient
+from mlbench import ApiClient, names
 from mlbench.home import Home
 from tests.integrations.trainings import train
+from tests.mlbench.metrics_file import metrics
+from worker.agent.sources.original import HOOK
 
 pytestmark = pytest.mark.slow
+
+# One step of a model in the hook's Python, by Trainers that say where to report to in all ways.
+_REPORTS = """
+import os
+import torch
+from transformers import (
+    Seq2SeqTrainingArguments, Trainer, TrainerCallback, TrainingArguments)
+from transformers.integrations import MLflowCallback
+from mlbench import Tracker
+from mlbench.integrations.transformers import MLBenchCallback
+
+class Model(torch.nn.Linear):
+    def forward(self, x):
+        return {"loss": super().forward(x).mean()}
+
+class Silent(MLflowCallback):
+    def __init__(self): TrainerCallback.__init__(self)
+    def setup(self, *_): self._initialized = True
+    def on_train_begin(self, *_, **__): pass
+    on_log = on_train_end = on_train_begin
+
+def train(name, kind=TrainingArguments, callbacks=(), **more):
+    args = kind("out", run_name=name, max_steps=1, logging_steps=1, use_cpu=True,
+                disable_tqdm=True, save_strategy="no", **more)
+    data = [{"x": torch.ones(2)}]
+    Trainer(Model(2, 1), args, train_dataset=data, callbacks=list(callbacks)).train()
+    with Tracker() as t:
+        t.log({"trained": name})
+
+train("default")
+train("derived", Seq2SeqTrainingArguments)
+train("none", report_to="none")
+train("named", report_to=["mlbench"])
+train("with a goal", callbacks=[MLBenchCallback(("loss", -1e9))])
+train("by MLflow elsewhere", callbacks=[Silent])
+os.environ["MLFLOW_TRACKING_URI"] = "http://mlbench:token@127.0.0.1:1"
+train("by MLflow here", callbacks=[Silent])
+own = Tracker()
+train("own tracker")
+"""
 
 
 def test_all_that_a_trainer_of_transformers_logs_is_recorded(
@@ -32,6 +76,38 @@ def test_all_that_a_trainer_of_transformers_logs_is_recorded(
     assert manifest.settings["learning_rate"] == 0.01
     assert manifest.settings["batch_size"] == 8
     assert "adam_beta1" not in manifest.settings
+
+
+def test_a_trainer_reports_here_unless_its_script_says_otherwise(
+    integrations: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    in_a_run = {names.ENV_METRICS_FILE: str(path), names.ENV_AGENT: "here", "PYTHONPATH": str(HOOK)}
+    done = subprocess.run(
+        [integrations, "-c", _REPORTS],
+        env={**os.environ, **in_a_run},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "mlbench: " not in done.stderr
+    recorded, losses = {}, 0
+    for values in metrics(path):
+        losses += "loss" in values
+        if "trained" in values:
+            recorded[values["trained"]], losses = losses, 0
+    assert recorded == {
+        "default": 1,
+        "derived": 1,
+        "none": 0,
+        "named": 1,
+        "with a goal": 1,
+        "by MLflow elsewhere": 1,
+        "by MLflow here": 0,
+        "own tracker": 0,
+    }
 
 
 def test_all_that_an_accelerator_logs_is_recorded_on_every_rank(

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,30 @@ from mlbench_core.api import ApiClient
 class LogMetrics: in_cluster = False
 """,
 }
+# Has what the hook changes, and not what is imported then.
+_TRANSFORMERS = {
+    "__init__.py": "",
+    "training_args.py": """
+from dataclasses import dataclass
+@dataclass
+class TrainingArguments:
+    output_dir: str = "out"
+    report_to: str = "none"
+    seed: int = 42
+""",
+    "integrations/__init__.py": "",
+    "integrations/integration_utils.py": """
+TrainerCallback = type("TrainerCallback", (), {"__module__": "builtins"})
+INTEGRATION_TO_CALLBACK = {}
+""",
+}
+_TRAIN = """
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+from transformers.training_args import TrainingArguments
+arguments = TrainingArguments("mine")
+assert (arguments.output_dir, arguments.seed) == ("mine", 42)
+print(arguments.report_to, INTEGRATION_TO_CALLBACK["mlbench-by-default"])
+"""
 
 
 Python = Callable[[str, Path], tuple[str, str]]
@@ -56,8 +80,12 @@ def python(agent: Loopback) -> Python:
 
 def library(folder: Path, **changed: str) -> Path:
     """Write what the hook knows of the library, or something else in its place."""
-    for name, text in (_LIBRARY | changed).items():
-        path = folder / "mlbench_core" / name
+    return write(folder, "mlbench_core", _LIBRARY | changed)
+
+
+def write(folder: Path, package: str, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / package / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return folder
@@ -109,6 +137,23 @@ def test_another_version_of_the_library_is_told_once_and_goes_on(
     said, complaint = python("import mlbench_core.api; print(1)", library(tmp_path, **changed))
     assert said == "1\n"
     assert complaint.startswith("MLBench cannot record what this version of mlbench-core reports: ")
+
+
+def test_transformers_goes_on_where_its_version_cannot_report_here(
+    python: Python, tmp_path: Path
+) -> None:
+    write(tmp_path, "transformers", _TRANSFORMERS)
+    said, complaint = python(_TRAIN, tmp_path)
+    assert said == "mlbench-by-default <class 'TrainerCallback'>\n"
+    [words] = complaint.splitlines()
+    assert words.startswith("MLBench cannot record what this version of transformers reports: ")
+
+
+def test_transformers_before_5_reports_where_it_did(python: Python, tmp_path: Path) -> None:
+    arguments = _TRANSFORMERS["training_args.py"].replace('"none"', "None")
+    write(tmp_path, "transformers", _TRANSFORMERS | {"training_args.py": arguments})
+    said, _ = python(_TRAIN, tmp_path)
+    assert said.startswith("None ")
 
 
 def test_an_old_python_can_read_it() -> None:

@@ -1,10 +1,10 @@
-"""Leads MLBench's original library to the agent, in every Python of a run.
+"""Leads MLBench's original library, and transformers, to the agent in every Python of a run.
 
 Python imports this as it starts, since the agent has put this folder into PYTHONPATH. It waits
-until the library is imported, and adapts what looks for a cluster, for folders at the root of the
-file system, or for an older NumPy. The user's code may have an old Python: this is for 3.6 and
-newer. A Python that does not import that library must not notice it, so nothing is imported here
-that is not loaded anyway.
+until a library is imported, and adapts what of MLBench's looks for a cluster, for folders at the
+root of the file system, or for an older NumPy, and where transformers reports to by itself. The
+user's code may have an old Python: this is for 3.6 and newer. A Python that imports neither must
+not notice it, so nothing is imported here that is not loaded anyway.
 """
 
 # ruff: noqa: PTH110, PTH118, PTH120 - pathlib is not loaded
@@ -28,6 +28,9 @@ _FOLDERS = {
     "--root-checkpoint": "/checkpoint",
     "--root-output": "/output",
 }
+
+# Where a Trainer reports to whose script does not say it.
+_BY_DEFAULT = "mlbench-by-default"
 
 
 def _place(path: str) -> str:
@@ -75,6 +78,38 @@ def _log_elsewhere(pytorch: "Any") -> None:
     )
 
 
+def _has_mlbench() -> bool:
+    from importlib.util import find_spec  # noqa: PLC0415 - transformers has loaded it
+
+    return find_spec("mlbench") is not None
+
+
+def _report_by_default(training_args: "Any") -> None:
+    """Let a Trainer of transformers 5 report here, unless its script says where, or says none."""
+    arguments = training_args.TrainingArguments
+    field = arguments.__dataclass_fields__["report_to"]
+    if field.default != "none" or not _has_mlbench():
+        return
+    init = arguments.__init__
+    names = init.__code__.co_varnames[: init.__code__.co_argcount]
+    defaults = list(init.__defaults__)
+    defaults[names.index("report_to") - len(names)] = _BY_DEFAULT
+    init.__defaults__ = tuple(defaults)
+    # Of those that are derived from it.
+    field.default = arguments.report_to = _BY_DEFAULT
+
+
+def _know_the_default(integration_utils: "Any") -> None:
+    """Let a Trainer know what reports here; it does nothing where that cannot be imported."""
+    if not _has_mlbench():
+        return
+    known = integration_utils.INTEGRATION_TO_CALLBACK
+    known[_BY_DEFAULT] = integration_utils.TrainerCallback
+    from mlbench.integrations.transformers import DefaultCallback  # noqa: PLC0415
+
+    known[_BY_DEFAULT] = DefaultCallback
+
+
 def _then(adapt: "Callable[[Any], None]") -> "Callable[[Run], Run]":
     """Return what has a module adapted once it is run."""
 
@@ -118,6 +153,8 @@ _ADAPTED = {
     "mlbench_core.utils.log_metrics": _then(_report),
     "mlbench_core.utils.pytorch": _then(_log_elsewhere),
     "mlbench_core.utils.task_args": _then(_give_folders),
+    "transformers.integrations.integration_utils": _then(_know_the_default),
+    "transformers.training_args": _then(_report_by_default),
 }
 
 
