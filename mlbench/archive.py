@@ -256,8 +256,8 @@ def _to_table(schema: Any, name: SeriesName, piece: Piece) -> Any:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator["Archive"]:
-    """Open an archive of this machine.
+def opened(path: Path, name: str | None = None) -> Iterator["Archive"]:
+    """Open an archive of this machine, which errors call by a name, or else by its path.
 
     Raises:
         ArchiveError: it cannot be read.
@@ -267,13 +267,13 @@ def opened(path: Path) -> Iterator["Archive"]:
     except OSError as error:
         raise ArchiveError(f"{path} cannot be read: {error.strerror}") from None
     with file:
-        yield Archive(file, str(path))
+        yield Archive(file, name or str(path))
 
 
 class Archive:
     """An archive that is open for reading.
 
-    Reading raises ``ArchiveError`` where the file is damaged; ``check`` tells all that is. What
+    Reading raises ``ArchiveError`` where the file is damaged; ``check`` tells what is. What
     zipfile and pyarrow raise then is any exception.
     """
 
@@ -332,12 +332,16 @@ class Archive:
             yield from self._read_rows(middle, last, kept=True)
 
     def check(self) -> list[str]:
-        """Compare all digests; return what differs, a sentence each."""
-        found = [f"{name} is damaged" for name in self._members if self._differs(name)]
-        found += [f"series {name} is damaged" for name in self.series if self._series_differs(name)]
+        """Compare all digests; return a sentence for each member that differs."""
+        found = [
+            f"{name} does not match its digest" for name in self._members if self._differs(name)
+        ]
+        if series := [name for name in self.series if self._series_differs(name)]:
+            of = f"{len(series)} of {len(self.series)} series, such as" if series[1:] else "series"
+            found.append(f"{_SAMPLES} does not match its digest ({of} {series[0]})")
         if not found and digest_before_comment(self._file) != self.digest:
-            return ["the file is damaged, outside of what was read from it"]
-        return found
+            found.append("the file does not match its digest, outside of what was read from it")
+        return [f"{self._name} is damaged: {problem}" for problem in found]
 
     def _check_members(self) -> None:
         """Make sure that there is each member once, and nothing else; raise a ValueError if not."""

@@ -81,7 +81,7 @@ def import_(files: FilesArgument, json: JsonOption = False) -> None:
     with connected() as client, _archives(files) as archives:
         imported = []
         for archive in archives:
-            with archive.open("rb") as file:
+            with archive.open("rb") as file, _named(archive):
                 imported.append(client.import_archive(file).value)
     if json:
         print_json([one.fields for one in imported])
@@ -120,6 +120,15 @@ def publish(
         print_json({"page": str(page), "runs": len(entries)})
     else:
         out.print(f"{page}: {_count(len(entries))}", soft_wrap=True)
+
+
+@contextmanager
+def _named(archive: Path) -> Iterator[None]:
+    """Have the API's errors name the archive, of which it knows no name."""
+    try:
+        yield
+    except ApiError as error:
+        raise ApiError(error.status, str(error).replace("body: it ", f"{archive} ")) from None
 
 
 def _read_set(file: Path, found: RunSet) -> "SetEntry":

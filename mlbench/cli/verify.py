@@ -133,7 +133,7 @@ def _check(file: Path) -> list[str]:
         archives = bundle.archives_in(file, Path(folder))
         problems = bundle.check(file, archives)
         return problems + [
-            f"archive {i}: {text}"
+            f"archive {i}: {text.replace(str(one), 'it')}"
             for i, one in enumerate(archives, 1)
             for text in _check_archive(one)
         ]

@@ -30,7 +30,7 @@ def main(what: str, *words: str) -> None:
 
 
 def _check(what: str, file: str) -> list[str]:
-    with opened(Path(file)) as archive:
+    with opened(Path(file), "it" if what == "damage" else None) as archive:
         return archive.check() if what == "damage" else check(archive)
 
 

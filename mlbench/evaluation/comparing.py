@@ -44,8 +44,8 @@ def compare_files(
         with TemporaryDirectory() as folder:
             archives, found = bundle.archives_in(file, Path(folder)), bundle.read_set(file)
             problems = bundle.check(file, archives) if found else []
-            for one in archives:
-                with opened(one) as archive:
+            for i, one in enumerate(archives, 1):
+                with opened(one, "it" if one == file else f"archive {i}") as archive:
                     problems += archive.check()
                     if archive.digest in seen:
                         problems.append("another file has its run, too")

@@ -72,7 +72,7 @@ def read_entry(file: Path) -> Entry:
     """
     with archive.opened(file) as found:
         if damaged := found.check():
-            raise ArchiveError(f"{file}: {'; '.join(damaged)}")
+            raise ArchiveError("; ".join(damaged))
         told = found.document(archive.RUN)
         try:
             return Entry(

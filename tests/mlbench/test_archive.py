@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 import subprocess
 import sys
 import zipfile
@@ -82,17 +83,25 @@ def test_no_byte_changes_unseen(tmp_path: Path) -> None:
             pass
 
 
-def test_the_series_that_is_damaged_is_named(tmp_path: Path) -> None:
+def test_what_is_damaged_is_one_sentence(tmp_path: Path) -> None:
     _write(tmp_path / "x")
     whole = bytearray((tmp_path / "x").read_bytes())
     # In the first group of rows, which has nothing of the other series.
     whole[whole.index(b"PAR1") + 100_000] ^= 1
     (tmp_path / "x").write_bytes(whole)
     with opened(tmp_path / "x") as found:
-        assert found.check() == ["series loss @ 0 is damaged"]
+        problem = f"{tmp_path / 'x'} is damaged: samples.parquet does not match its digest"
+        assert found.check() == [f"{problem} (series loss @ 0)"]
         with pytest.raises(ArchiveError, match=r"samples\.parquet is damaged"):
             list(found.read(_LOSS))
         assert _rows(found.read(_POD)) == _rows(_pieces(2))
+    _write(tmp_path / "x", length=1)
+    whole = bytearray((tmp_path / "x").read_bytes())
+    whole[whole.rindex(b"PAR1")] ^= 1
+    (tmp_path / "x").write_bytes(whole)
+    with opened(tmp_path / "x", "it") as found:
+        [problem] = found.check()
+        assert re.fullmatch(r"it is damaged: samples\.parquet .* \(3 of 3 series, .*\)", problem)
 
 
 def test_what_is_no_archive_or_newer_is_refused(

@@ -28,7 +28,8 @@ def test_a_run_and_its_archive(
     damaged.write_bytes(file.read_bytes()[:-1] + b"x")
     done = mlbench("verify", str(damaged))
     assert (done.code, done.out) == (1, "not verified\n")
-    assert done.err == "the file is damaged, outside of what was read from it\n"
+    problem = "the file does not match its digest, outside of what was read from it"
+    assert done.err == f"{damaged} is damaged: {problem}\n"
 
 
 def test_what_is_neither_a_run_nor_a_file(mlbench: Mlbench, alone: Mlbench) -> None:

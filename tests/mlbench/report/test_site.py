@@ -106,5 +106,5 @@ def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
     content = bytearray(file.read_bytes())
     content[content.index(b"PAR1") + 10] ^= 1
     file.write_bytes(content)
-    with pytest.raises(ArchiveError, match=r"1\.mlbench: .* damaged"):
+    with pytest.raises(ArchiveError, match=r"1\.mlbench is damaged: "):
         site.read_entry(file)
