@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli import bench, compare, download, grafana, look, run, share, stack, verify
+from mlbench.cli import bench, compare, data, download, grafana, look, run, share, stack, verify
 from mlbench.cli.command import Command
 from mlbench.cli.order import CodeCommand
 from mlbench.distribution import own_version
@@ -22,6 +22,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "bench": bench.bench,
     "compare": compare.compare,
     "benchmarks": look.benchmarks,
+    "data": data.data,
     "logs": look.logs,
     "metrics": look.metrics,
     "manifest": look.manifest,

