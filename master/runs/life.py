@@ -47,11 +47,18 @@ STOPPED_BY = (-signal.SIGTERM, -signal.SIGKILL)
 # What a run that recorded nothing is told.
 _NOTHING = """it recorded nothing, so there is no result
 
-Its code can record in three lines:
+Its code can record in three lines{}:
 
     from mlbench import Tracker
     t = Tracker()
     t.log(train_loss=loss)"""
+_INSTALL = ", after `pip install mlbench-stack` in its Python"
+_ONE_LINE = "\n\nWith a library that its Python has, one is enough:\n"
+_BY_LIBRARY = {
+    "transformers": 'Trainer: report_to="mlbench"',
+    "accelerate": "Accelerator: log_with=mlbench.integrations.accelerate.MLBenchTracker()",
+    "keras": "Keras: callbacks=[mlbench.integrations.keras.MLBenchCallback()]",
+}
 
 
 def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None = None) -> Run:
@@ -251,10 +258,21 @@ def deadline_at(run: Run) -> float | None:
 def reason_of(run: Run) -> str:
     """Explain why a run ended as it did, which samples were refused, or that there are none."""
     is_silent = run.state == "FINISHED" and run.delivery and not run.delivery["recorded"]
-    nothing = _NOTHING if is_silent and not run.benchmark else ""
+    nothing = _how_to_record(run) if is_silent and not run.benchmark else ""
     if nothing and run.added:
         nothing += f"\n\nSamples that were added after its end: {run.added['samples']:,}"
     return "; ".join(filter(None, [describe_refused(run), run.reason, nothing]))
+
+
+def _how_to_record(run: Run) -> str:
+    """Say that a run recorded nothing, and how the Python of its first rank can."""
+    rank = Rank.get_or_none(Rank.run == run, Rank.attempt == run.attempt, Rank.rank == 0)
+    machine = (rank.machine if rank else None) or {}
+    packages = machine.get("packages", ())
+    lacks_ours = machine.get("python") and "mlbench-stack" not in packages
+    hint = _NOTHING.format(_INSTALL if lacks_ours else "")
+    lines = [f"    {line}" for library, line in _BY_LIBRARY.items() if library in packages]
+    return "\n".join([hint + _ONE_LINE, *lines]) if lines else hint
 
 
 def is_counted(run: Run) -> bool:

@@ -147,3 +147,14 @@ def test_code_that_recorded_nothing_is_told_how(
     counted = {"recorded": recorded, "in_prometheus": recorded, "kept": 0}
     run = make_run(**{"benchmark": "", "state": "FINISHED", "delivery": counted, **fields})
     assert life.reason_of(run).partition(",")[0] == said
+
+
+def test_code_that_recorded_nothing_is_told_the_line_of_its_library(database: Database) -> None:
+    counted = {"recorded": 0, "in_prometheus": 0, "kept": 0}
+    run = make_run(benchmark="", state="FINISHED", delivery=counted)
+    packages = {"keras": "3.12.0", "numpy": "2.4.6"}
+    make_ranks(run, machine={"python": "3.11.7", "packages": packages})
+    [summary, how, *_, keras] = life.reason_of(run).split("\n\n")
+    assert summary == "it recorded nothing, so there is no result"
+    assert how.endswith(", after `pip install mlbench-stack` in its Python:")
+    assert keras.strip() == "Keras: callbacks=[mlbench.integrations.keras.MLBenchCallback()]"
