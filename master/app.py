@@ -4,12 +4,13 @@ import sys
 
 import falcon
 from falcon import Request, Response
+from gunicorn.arbiter import Arbiter
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from master import http, http_errors
 from master.access import OriginMiddleware, TokenMiddleware
 from master.archives.verifying import Verifier
-from master.database import explain
+from master.database import UnreachableDatabaseError, explain
 from master.models import open_database
 from master.reading.promql import CircuitBreaker, PrometheusClient
 from master.reading.series import SeriesReader
@@ -133,7 +134,10 @@ def get_app() -> falcon.App[Request, Response]:
     try:
         settings = Settings.from_environ()
         open_database(settings.database_url, settings.reserve_bytes)
+    except UnreachableDatabaseError as error:
+        sys.exit(str(error))  # gunicorn tries again
     except MLBenchError as error:
-        sys.exit(str(error))
+        print(error, file=sys.stderr)
+        sys.exit(Arbiter.WORKER_BOOT_ERROR)  # and then it ends
     prometheus = PrometheusClient(settings.prometheus_url, _PATIENCE_SECONDS, CircuitBreaker())
     return create_app(settings, prometheus)

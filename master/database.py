@@ -19,6 +19,7 @@ from typing import Any
 
 from peewee import (
     Database,
+    DatabaseError,
     DatabaseProxy,
     OperationalError,
     PeeweeException,
@@ -37,6 +38,8 @@ _BUSY_MS = 30_000
 # is used again for a while.
 _TEST_SECONDS = 2.0
 _TEST_VALID_SECONDS = 0.5
+# A gigabyte is checked within it.
+_CHECK_SECONDS = 2.0
 # PostgreSQL does not tell how much is free: after a write for which there was no room, its disk
 # counts as full for as long as agents wait at most before they ship again, and longer.
 _FULL_SECONDS = 60.0
@@ -67,7 +70,7 @@ class DatabaseURLError(MLBenchError):
 
 
 class DamagedDatabaseError(MLBenchError):
-    """SQLite cannot read its file."""
+    """SQLite's file is damaged."""
 
 
 class UnreachableDatabaseError(MLBenchError):
@@ -263,13 +266,42 @@ def check_room() -> None:
         reserve.check_room()
 
 
-def raise_if_damaged(error: PeeweeException) -> None:
+def check_integrity(url: str, seconds: float = _CHECK_SECONDS) -> None:
+    """Look through SQLite's file for damage, for so long at most.
+
+    Raises:
+        DamagedDatabaseError: there is some.
+    """
+    opened = connect(url)
+    if not isinstance(opened, _Sqlite):
+        return
+    try:
+        timer = threading.Timer(seconds, opened.connection().interrupt)
+        timer.start()
+        try:
+            [(verdict,)] = opened.execute_sql("PRAGMA quick_check(1)").fetchall()
+        finally:
+            timer.cancel()
+            opened.close()
+    except DatabaseError as error:
+        # One that is interrupted has found no damage so far; others are for who needs the file.
+        raise_if_damaged(opened, error)
+    else:
+        if verdict != "ok":
+            raise _damaged(opened, verdict.splitlines()[-1])
+
+
+def raise_if_damaged(opened: Database, error: PeeweeException) -> None:
     """Raise DamagedDatabaseError if an error means that SQLite's file is damaged."""
-    if isinstance(database.obj, _Sqlite) and _DAMAGED.search(str(error)):
-        raise DamagedDatabaseError(
-            f"the database {database.obj.database} is damaged ({error}): put a backup in its "
-            "place, or move it away to begin with an empty one"
-        ) from None
+    if isinstance(opened, _Sqlite) and _DAMAGED.search(str(error)):
+        raise _damaged(opened, str(error)) from None
+
+
+def _damaged(opened: Database, why: str) -> DamagedDatabaseError:
+    return DamagedDatabaseError(
+        f"the database {opened.database} is damaged ({why}): put a backup in its place, or move "
+        "it away to begin with an empty one"
+    )
 
 
 def explain(error: PeeweeException) -> str:

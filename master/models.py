@@ -440,7 +440,7 @@ def open_database(url: str, reserve_bytes: int = 0) -> Database:
     try:
         bring_up_to_date(opened, TABLES)
     except DatabaseError as error:
-        raise_if_damaged(error)
+        raise_if_damaged(opened, error)
         if not isinstance(error, OperationalError):
             raise
         why = f"the database {opened.database} cannot be opened: {explain(error)}"

@@ -5,6 +5,7 @@
 
 import argparse
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from master.controller.lease import open_lease, wait_for
 from master.controller.observer import Observer, store_pods
 from master.controller.settling import Settler
 from master.controller.world import PoolPolicy
+from master.database import UnreachableDatabaseError, check_integrity
 from master.models import open_database
 from master.notify import Waiter, Waker
 from master.pools.base import PodStatus, Pool
@@ -48,13 +50,12 @@ _LONGEST_BACKOFF_SECONDS = 5.0
 
 def main() -> None:
     """Run until SIGTERM."""
-    parser = argparse.ArgumentParser(prog="master.controller", description="Keeps runs going.")
-    parser.add_argument("--port", type=int, required=True, help="port of /metrics")
-    parser.add_argument("--host", default="127.0.0.1", help="address of /metrics")
-    arguments = parser.parse_args()
+    arguments = _parse_arguments()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     settings = SharedSettings.from_environ()
+    # Before it serves, so that a stack does not count as ready meanwhile.
+    check_integrity(settings.database_url)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -109,6 +110,13 @@ def main() -> None:
 
     loop.run(reconcile, is_idle, waker.waiter())
     deliverer.join()
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="master.controller", description="Keeps runs going.")
+    parser.add_argument("--port", type=int, required=True, help="port of /metrics")
+    parser.add_argument("--host", default="127.0.0.1", help="address of /metrics")
+    return parser.parse_args()
 
 
 def _open_pool(
@@ -167,5 +175,9 @@ class _Loop:
 if __name__ == "__main__":
     try:
         main()
-    except MLBenchError as error:
+    except UnreachableDatabaseError as error:
         sys.exit(str(error))
+    except MLBenchError as error:
+        # As it is set up, trying again is of no use.
+        print(error, file=sys.stderr)
+        sys.exit(os.EX_CONFIG)

@@ -161,9 +161,9 @@ def _lock(home: Home) -> Iterator[None]:
 
 
 def _tail(path: Path, begin: int) -> str:
-    with path.open("rb") as file:
-        file.seek(begin)
-        return file.read()[-2000:].decode(errors="replace").strip()
+    """Return the end of a log, without what started and ended as it should."""
+    lines = path.read_bytes()[begin:].decode(errors="replace").splitlines()
+    return "\n".join(line for line in lines if " INFO " not in line)[-2000:]
 
 
 def configure_logging() -> None:

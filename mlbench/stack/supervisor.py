@@ -45,6 +45,8 @@ class _Child:
     service: Service
     process: subprocess.Popen[bytes]
     started_at: float
+    log_begin: int
+    """Where in the log its output begins."""
     pause: float = 0.0
     """Seconds from this start to the next one, at least."""
     restarts: int = 0
@@ -57,6 +59,11 @@ class _Child:
     @property
     def keeps_ending(self) -> bool:
         return self.ends >= _ENDS_WHILE_STARTING
+
+    @property
+    def cannot_work(self) -> bool:
+        """Whether it says that it cannot work as it is set up, however often it is started."""
+        return self.process.poll() == os.EX_CONFIG
 
     def works(self) -> bool:
         return self.process.poll() is None and self.service.answers()
@@ -159,6 +166,8 @@ class Supervisor:
                     log.warning("%s; %s", text, self._last_words(child))
                 return True
             for child in required:
+                if child.cannot_work:
+                    raise StackError(self._last_lines(child))
                 if child.keeps_ending:
                     text = f"{child.service.name} ended {child.ends} times while the stack started"
                     raise StackError(f"{text}; {self._last_words(child)}")
@@ -170,12 +179,15 @@ class Supervisor:
         return False
 
     def _last_words(self, child: _Child) -> str:
-        path = self._log_file(child.service)
-        lines = path.read_text(errors="replace").splitlines()[-_LAST_LINES:]
-        return "\n".join([f"the end of {path}:", *lines])
+        return f"the end of {self._log_file(child.service)}:\n{self._last_lines(child)}"
+
+    def _last_lines(self, child: _Child) -> str:
+        output = self._log_file(child.service).read_bytes()[child.log_begin :]
+        return "\n".join(output.decode(errors="replace").splitlines()[-_LAST_LINES:])
 
     def _start(self, service: Service, pause: float = 0.0, restarts: int = 0) -> None:
         with self._open_log(service) as output:
+            log_begin = output.tell()
             try:
                 process = subprocess.Popen(
                     service.command,
@@ -195,7 +207,8 @@ class Supervisor:
                     return
                 raise StackError(f"cannot start {service.name}: {error}") from error
         log.info("started %s (process %d)", service.name, process.pid)
-        self._children[service.name] = _Child(service, process, time.monotonic(), pause, restarts)
+        now = time.monotonic()
+        self._children[service.name] = _Child(service, process, now, log_begin, pause, restarts)
 
     def _open_log(self, service: Service) -> BinaryIO:
         """Open a service's log, or /dev/null where the log cannot be written."""

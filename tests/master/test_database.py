@@ -3,9 +3,11 @@
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import pytest
 from peewee import Database, OperationalError
@@ -13,16 +15,18 @@ from peewee import Database, OperationalError
 from master.controller.lease import open_lease
 from master.database import (
     STATE,
+    DamagedDatabaseError,
     DatabaseURLError,
     Room,
     UnreachableDatabaseError,
+    check_integrity,
     connect,
     exclusive,
     explain,
     find_room,
     snapshot,
 )
-from master.models import Pod, open_database, run_owner
+from master.models import Pod, Stream, open_database, run_owner
 from master.recording import streams
 from master.recording.streams import StreamKey
 from tests.master.making import make_run
@@ -172,6 +176,26 @@ def test_a_url_with_a_password_of_odd_characters() -> None:
         "name",
         {"user": "us@er", "password": "p/w%", "host": "host", "port": 99, "sslmode": "require"},
     )
+
+
+def test_damage_is_found_as_far_as_there_is_time(tmp_path: Path) -> None:
+    path = tmp_path / "mlbench.db"
+    opened = open_database(f"sqlite:///{path}")
+    Stream.create(id=1, owner="run/1", attempt=1, rank=0, name="stdout")
+    opened.execute_sql(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
+        "INSERT INTO chunk SELECT 1, i, zeroblob(2000) FROM n"
+    )
+    opened.close()
+    began = time.monotonic()
+    check_integrity(f"sqlite:///{path}", seconds=60.0)
+    seconds = time.monotonic() - began
+    with path.open("r+b") as file:
+        file.seek(1 << 20)  # it is looked through from the end
+        file.write(b"\xff" * 8192)
+    check_integrity(f"sqlite:///{path}", seconds=seconds / 4)
+    with pytest.raises(DamagedDatabaseError, match=rf"the database {path} is damaged \(.*age"):
+        check_integrity(f"sqlite:///{path}", seconds=60.0)
 
 
 def test_a_server_that_is_away_is_told() -> None:

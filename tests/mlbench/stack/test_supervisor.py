@@ -254,6 +254,12 @@ def test_a_part_that_cannot_work_ends_the_start_with_its_last_words(
     assert not home.connection_file.exists()
 
 
+def test_a_part_that_is_set_up_wrongly_is_not_tried_again(start: Start, tmp_path: Path) -> None:
+    said = error_of(start("sh", "-c", f"echo no such config >&2; exit {os.EX_CONFIG}"), tmp_path)
+    assert said.endswith("\nno such config\n")
+    assert said.count("started first") == 1
+
+
 def test_asked_to_end_while_it_starts_it_does(start: Start, home: Home) -> None:
     supervisor = start("sh", "-c", "exec sleep 1000", "never-ready")
     wait_for(lambda: len(pids(supervisor)) == 4)
