@@ -82,8 +82,8 @@ def test_what_is_no_archive_is_refused(here: Mlbench, tmp_path: Path, client: Ap
     flipped = bytearray((tmp_path / "1.mlbench").read_bytes())
     flipped[flipped.rindex(b"PAR1")] ^= 1
     (tmp_path / "flipped.mlbench").write_bytes(flipped)
-    for command in (("import",), ("publish", "-o", "site")):
-        damaged = here(*command, "flipped.mlbench").err
+    for words in (["import"], ["publish", "-o", "site"]):
+        damaged = here(*words, "flipped.mlbench").err
         assert damaged.startswith("mlbench: flipped.mlbench is damaged: samples.parquet does not")
         assert damaged.count("\n") == 1
     assert "-o file: " in here("publish", "1.mlbench", "-o", "file").err
