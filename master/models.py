@@ -84,6 +84,8 @@ class Run(_Table):
     """As it was ordered; empty for runs from before there were such names."""
     benchmark = CharField()
     """The official task; empty for a ``command``."""
+    by_default = BooleanField(default=False)
+    """Whether its order named nothing to run, so that it is the default task."""
     args = JSONField()
     image = TextField(default="")
     command = TextField(default="")

@@ -207,7 +207,8 @@ class Run(RunSpec, _RunHead):
     finished_at: Time | None
     state: RunState
     reason: str
-    """Why it failed, or was stopped at its deadline; else empty."""
+    """Why it failed, or was stopped at its deadline; else what is to be known of it, such as that
+    its order named no benchmark; mostly empty."""
     waiting: str = ""
     """What it waits for: before it begins, between attempts, or to be counted; else empty."""
     job_id: str = ""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
 from master.models import Rank, Run
-from master.runs.life import STOPPED_BY, reason_of
+from master.runs.life import STOPPED_BY, note_of, reason_of
 from master.times import seconds_to_text
 from mlbench.records import EventKind, RunEvent
 from mlbench.report import figures
@@ -19,7 +19,8 @@ def events_of(run: Run) -> list[RunEvent]:
     attempts: dict[int, list[Rank]] = {}
     for rank in _ranks(run):
         attempts.setdefault(rank.attempt, []).append(rank)
-    found = [_event(run.created_at, "created", 0, None, "The run was ordered")]
+    ordered = ": ".join(filter(None, ["The run was ordered", note_of(run)]))
+    found = [_event(run.created_at, "created", 0, None, ordered)]
     for ranks in attempts.values():
         found += _beginning(ranks)
         found += _begun_anew(ranks)

@@ -80,6 +80,7 @@ def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None =
             "name": kubernetes_name(order.name),
             "display_name": order.name,
             "benchmark": order.task.name if order.task else "",
+            "by_default": order.by_default,
             "args": order.all_args,
             "image": order.custom_image_name or limits.framework_images.get(order.framework, ""),
             "command": order.custom_image_command or "",
@@ -128,7 +129,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "started_at": seconds_to_text(run.started_at),
         "finished_at": seconds_to_text(run.finished_at),
         "goal_reached_at": seconds_to_text(run.goal_reached_at),
-        "reason": reason_of(run),
+        "reason": reason_of(run) or note_of(run),
         "waiting": run.waiting or ("" if is_counted(run) else _UNCOUNTED),
         "goal": goal_of(run),
         "origin": _origin(run),
@@ -253,6 +254,13 @@ def deadline_at(run: Run) -> float | None:
     if run.deadline_seconds is None or run.started_at is None:
         return None
     return run.started_at + run.deadline_seconds
+
+
+def note_of(run: Run) -> str:
+    """Say that a run is of the default task, if its order named nothing to run."""
+    if not run.by_default:
+        return ""
+    return f"no benchmark was named, so {run.benchmark} was taken, the default"
 
 
 def reason_of(run: Run) -> str:

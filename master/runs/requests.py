@@ -122,6 +122,11 @@ class CommonRequest(CommonSpec, Checked):
         return BENCHMARKS[name] if name else DEFAULT
 
     @property
+    def by_default(self) -> bool:
+        """Whether it names nothing to run, so that it is of the default task."""
+        return not (self.is_custom or self.benchmark or self.image_name)
+
+    @property
     def _image(self) -> Image | None:
         return find_image(self.image_name) if self.image_name else None
 

@@ -60,6 +60,14 @@ def test_order_and_look(api: TestClient) -> None:
     assert api.simulate_get("/api/runs").json == [run]
 
 
+def test_an_order_that_names_nothing_to_run_is_told_what_it_gets(api: TestClient) -> None:
+    run = api.simulate_post("/api/runs/", json={"name": "notebook"}).json
+    note = "no benchmark was named, so digits was taken, the default"
+    assert (run["benchmark"], run["reason"]) == ("digits", note)
+    [event] = api.simulate_get(f"/api/runs/{run['id']}/events").json
+    assert event["text"] == f"The run was ordered: {note}"
+
+
 @pytest.mark.both_databases
 def test_a_run_that_goes_on(api: TestClient) -> None:
     stated = {"device": "cpu", "rate": 0.1, "compile": False, "n": 2**63 - 1, "folder": None}

@@ -46,7 +46,7 @@ export class Head {
     setNotice(byId("waiting"), waitingFor(run));
     setNotice(reason, run.reason);
     reason.classList.toggle("bad", run.state === "FAILED");
-    reason.setAttribute("aria-label", `Why the run has ended: ${run.state.toLowerCase()}`);
+    reason.setAttribute("aria-label", `About the run: ${run.state.toLowerCase()}`);
     const range = { since: run.started_at, until: run.finished_at };
     byId("archive").hidden = run.archive === null;
     byId("usage").hidden = Boolean(run.origin);
