@@ -1,6 +1,7 @@
 """The executor carries out what was decided. Each action may be repeated, and interrupted."""
 
 import logging
+import re
 import shlex
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -22,6 +23,9 @@ from mlbench.runspec import WorkerSpec, part
 log = logging.getLogger(__name__)
 
 _STDERR_LINES = 10
+_RANK = r"(?:\[rank\d+\]: )?"  # PyTorch puts it before each line of a traceback
+# What is left of a frame, before a whole one.
+_REST_OF_FRAME = re.compile(rf'\A(?:{_RANK} {{4}}.*\n)+(?={_RANK}  File ")')
 # For ranks that leave the work to rank 0: with MPI, its command starts the others' processes.
 _NOTHING = ("true",)
 
@@ -158,7 +162,8 @@ def _end(end: End) -> None:
         return
     reason = end.reason
     if end.failed_rank is not None:
-        stderr = logs.tail(logs.find(run, end.failed_rank, "stderr"), _STDERR_LINES).text.strip()
+        stderr = logs.tail(logs.find(run, end.failed_rank, "stderr"), _STDERR_LINES).text
+        stderr = _REST_OF_FRAME.sub("", stderr).rstrip().lstrip("\n")
         # PostgreSQL cannot store NUL in a text.
         reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
     life.end(

@@ -249,6 +249,19 @@ def test_the_reason_ends_with_what_the_rank_wrote_last(executor: Executor, run: 
     assert lines == ["rank 1 failed", *last]
 
 
+@pytest.mark.parametrize("rank", ["", "[rank1]: "])
+def test_the_reason_begins_with_a_whole_frame_of_a_traceback(
+    executor: Executor, run: Run, rank: str
+) -> None:
+    frames = [f'  File "{i}.py", line {i}, in f\n    f({i})\n    ^^^^\n' for i in range(9)]
+    wrote = "".join(f"{rank}{line}\n" for line in "".join([*frames, "E: no"]).splitlines())
+    streams.append(key(run, 1, "stderr"), 0, wrote.encode())
+    executor.perform(End(run.id, "FAILED", "rank 1 failed", failed_rank=1))
+    first, begin, *_, last = reload(run).reason.splitlines()
+    assert (first, last) == ("rank 1 failed", f"{rank}E: no")
+    assert begin == f'{rank}  File "6.py", line 6, in f'
+
+
 # --- All of it together: observer, decisions and executor, with agents that only poll. ---
 
 
