@@ -829,6 +829,8 @@ class Info(Record):
     grafana: Place | None
     prometheus: Place | None
     """That of a local stack; a cluster's is not for browsers."""
+    database: str = ""
+    """What stores the state: sqlite or postgresql."""
 
     @property
     def grafana_url(self) -> str | None:

@@ -29,6 +29,7 @@ class InfoResource:
             version=own_version(),
             pool=settings.pool,
             workers=settings.workers,
+            database=settings.database_url.partition(":")[0],
             limits=_limits(settings.limits),
             grafana=_place(settings.grafana_public_url),
             prometheus=_place(prometheus_url),

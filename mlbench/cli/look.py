@@ -64,7 +64,7 @@ def status(
             if not show_run(client, find_connection(), one, as_json=json):
                 raise typer.Exit(FAILED)
             return
-        listed, found = client.get_runs(), client.get_worker_pods()
+        listed, found, info = client.get_runs(), client.get_worker_pods(), client.get_info()
         runs, pods, alerts = listed.result().value, found.result().value, _alerts(client)
         if json:
             print_json(
@@ -72,10 +72,12 @@ def status(
                     "runs": [run.fields for run in runs],
                     "pods": [pod.fields for pod in pods],
                     "alerts": None if alerts is None else [one.to_fields() for one in alerts],
+                    "database": info.result().value.database,
                 }
             )
         else:
             show_runs(runs, pods)
+            out.print(f"database: {info.result().value.database}")
             show_alerts(alerts or [])
 
 

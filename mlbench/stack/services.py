@@ -106,8 +106,10 @@ class Services:
             **_no_proxy(),
             names.ENV_HOME: str(home.root),
         }
+        given = os.environ.get(names.ENV_DATABASE_URL)
         self._master_environ = {
             **self._environ,
+            **({names.ENV_DATABASE_URL: given} if given else {}),
             names.ENV_PROMETHEUS_URL: self.prometheus_url,
             names.ENV_URL: self.url,
             names.ENV_WORKERS: str(workers),
