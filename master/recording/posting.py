@@ -1,7 +1,7 @@
 """Posted samples: checking them, and storing them once."""
 
 from collections.abc import Container, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
 import orjson
@@ -66,7 +66,9 @@ class PostedSample(BaseModel):
     run_id: int | None = None
     pod_name: str | None = Field(default=None, max_length=253)
     name: str = Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=NO_NUL)
-    date: datetime
+    date: datetime = Field(
+        default_factory=lambda: datetime.now(UTC), description="By default, when the master gets it"
+    )
     value: Value
     cumulative: bool | None = None
     metadata: Any = None

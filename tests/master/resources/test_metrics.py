@@ -10,7 +10,7 @@ from falcon.testing import TestClient
 
 from master.models import Pod, Run, Stream
 from master.recording.delivery import Delivery
-from master.times import seconds_to_text
+from master.times import parse, seconds_to_text
 from tests.master.making import make_pod, make_ranks, make_run
 from tests.master.resources.reading import OLD, get, get_run
 
@@ -52,6 +52,16 @@ def test_any_date_is_read_again(
         found = get_run(api, run, since="0001-01-01T00:00:00+01:00").json
         assert found == {"a": [{"date": read, "value": "1"}]}
         delivery.deliver_waiting()
+
+
+def test_a_sample_without_a_date_is_of_now(api: TestClient, run: Run) -> None:
+    before = time.time()
+    sample = {"run_id": run.id, "name": "a", "value": 1}
+    answer = api.simulate_post("/api/metrics/", json=sample)
+    assert before - 1e-6 <= parse(answer.json["date"]) / 1e6 <= time.time()
+    assert get_run(api, run).json == {"a": [{"date": answer.json["date"], "value": "1"}]}
+    assert api.simulate_post("/api/metrics/", json=[sample, sample]).status_code == 201
+    assert len(get_run(api, run).json["a"]) == 3, "each is a sample of its own"
 
 
 def test_a_pods_samples(api: TestClient, delivery: Delivery) -> None:
