@@ -39,6 +39,8 @@ from mlbench.records import Disturbance
 
 _COLUMNS = frozenset(Run._meta.fields)
 _ORDERED = _COLUMNS & {field.name for field in fields(RunRequest)}
+# A run that is being deleted ends within seconds: the next one waits for that in the queue.
+_TO_STAY = "state IN (?, ?) AND NOT delete_requested ORDER BY id LIMIT 1"
 _HAS_ACTIVE = "SELECT 1 FROM run WHERE state IN (?, ?) LIMIT 1"
 _UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
 
@@ -70,7 +72,7 @@ def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None =
     """
     check_feasible(order, limits)
     with exclusive(STATE):
-        active = find_active()
+        active = next(iter(Run.rows(_TO_STAY, *ACTIVE_STATES)), None)
         if active is not None and not (order.queue or limits.always_queue):
             raise ConflictError(
                 f"run {active.id} ({active.title}) is active: wait until it has ended, "
