@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from mlbench.names import VAL_ACCURACY, VAL_PERPLEXITY
-from mlbench.stated import is_setting, spell
+from mlbench.stated import Setting, is_setting, spell
 
 _PERCENT = 100.0
 
@@ -240,6 +240,20 @@ class ModelOptions(DeviceOptions):
     """Whether torch.compile translates the model first, which takes up to a minute."""
 
 
+Exchange = Literal[
+    "ddp",
+    "flat",
+    "per-layer",
+    "local-sgd",
+    "post-local-sgd",
+    "decentralized",
+    "choco",
+    "signsgd",
+    "topk",
+    "randomk",
+    "qsgd",
+    "powersgd",
+]
 Topology = Literal["ring", "complete"]
 
 
@@ -255,20 +269,7 @@ class ImageModelOptions(ModelOptions):
 class ExchangeOptions(Options):
     """How ranks keep their models together: the algorithm, and what it may be set to."""
 
-    exchange: Literal[
-        "ddp",
-        "flat",
-        "per-layer",
-        "local-sgd",
-        "post-local-sgd",
-        "decentralized",
-        "choco",
-        "signsgd",
-        "topk",
-        "randomk",
-        "qsgd",
-        "powersgd",
-    ] = "ddp"
+    exchange: Exchange = "ddp"
     """The algorithm: the first three send all gradients, the next four weights, others few bits."""
     compression: Literal["none", "fp16", "bf16"] = "none"
     """How ddp rounds gradients on their way."""
@@ -325,6 +326,16 @@ _USERS = {
     "matrix_rank": ("powersgd",),
 }
 _REMEMBERING = {"signsgd", "topk", "randomk", "powersgd"}
+
+
+def in_use(settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return the settings of a run without those of algorithms that it does not use."""
+    exchange = settings.get("exchange")
+    if exchange not in get_args(Exchange):
+        return dict(settings)
+    return {
+        name: value for name, value in settings.items() if exchange in _USERS.get(name, {exchange})
+    }
 
 
 Framework = Literal["torch", "jax", "tensorflow"]

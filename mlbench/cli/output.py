@@ -14,6 +14,7 @@ from mlbench import names
 from mlbench.cli.common import out, print_pairs
 from mlbench.home import Connection
 from mlbench.login import split_login
+from mlbench.options import in_use
 from mlbench.records import Alert, Pod, Run
 from mlbench.report import figures
 from mlbench.results import AccuracyAfterTime, Cost, Result
@@ -123,7 +124,7 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
             yield "", Text(f"{what}: {text}", style="yellow")
     if run.settings:
         # One line, which the terminal may cut.
-        text = figures.pairs(run.settings).replace("\n", " ")
+        text = figures.pairs(in_use(run.settings)).replace("\n", " ")
         yield "settings", Text(text, no_wrap=True, overflow="ellipsis")
     if result.target:
         yield "goal", figures.goal(result.target)

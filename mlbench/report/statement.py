@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from mlbench.options import in_use
 from mlbench.records import Machine, Manifest, RankOnMachine
 from mlbench.report import figures
 from mlbench.results import Comparison, Result
@@ -152,7 +153,7 @@ def facts(manifest: Manifest) -> tuple[Fact, ...]:
         Fact("folder", manifest.working_dir or ""),
         Fact("image", manifest.image),
         Fact("arguments", _pairs(manifest.args)),
-        Fact("settings", _pairs(manifest.settings or {})),
+        Fact("settings", _pairs(in_use(manifest.settings or {}))),
         Fact("seed", "" if manifest.seed is None else str(manifest.seed)),
         Fact("backend", manifest.backend),
         Fact("limits", _pairs({"num_workers": 0} | asdict(manifest.limits))),

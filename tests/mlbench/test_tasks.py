@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlbench.options import OptionError, Options, read
+from mlbench.options import OptionError, Options, in_use, read
 from mlbench.tasks import (
     Cifar10Options,
     CommunicationOptions,
@@ -86,3 +86,16 @@ def test_a_recipe_brings_its_learning_rate_unless_one_is_given() -> None:
     assert read(Cifar10Options, {"recipe": "mlbench-2020", "learning-rate": "1"}).learning_rate == 1
     assert read(Cifar10Options, {"recipe": "one-cycle"}).epochs == 8
     assert read(Cifar10Options, {"recipe": "he-2015"}) == Cifar10Options()
+
+
+def test_settings_of_algorithms_that_are_not_in_use_are_left_out() -> None:
+    settings: dict[str, str | float | bool | None] = {
+        "topology": "ring",
+        "density": 0.01,
+        "bits": 4,
+        "epochs": 3,
+    }
+    used = in_use({"exchange": "choco"} | settings)
+    assert [*used] == ["exchange", "topology", "density", "epochs"]
+    for own in ({"exchange": "mine"} | settings, settings):
+        assert in_use(own) == own

@@ -96,6 +96,11 @@ def test_the_settings_are_one_line_that_ends_with_the_terminal(paper: io.StringI
     output.show_result(replace(_RUN, settings=settings), _RESULT, _CONNECTION, _METRICS)
     assert shown(paper)[2] == ("settings device=cpu rate=0.1 compile=false folder=null text=a b")
     assert shown(paper)[3] == "goal val_global_Prec@1 ≥ 97"
+    exchange: dict[str, str | float | bool | None] = {"exchange": "ddp", "compression": "none"}
+    output.show_result(
+        replace(_RUN, settings=exchange | {"bits": 4, "epochs": 3}), _RESULT, _CONNECTION, _METRICS
+    )
+    assert "settings exchange=ddp compression=none epochs=3" in shown(paper)
     long = {f"setting_{i}": i for i in range(100)}
     output.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION, _METRICS)
     [line] = [line for line in shown(paper) if "setting_0=0" in line]

@@ -107,7 +107,7 @@ _MANIFEST = Manifest(
     run_all_nodes=True,
     backend="",
     seed=0,
-    settings={"device": "cpu", "compile": False, "rate": 0.1, "folder": None},
+    settings={"device": "cpu", "exchange": "ddp", "bits": 4, "rate": 0.1, "folder": None},
     goal=None,
     data={},
     limits=Limits(
@@ -132,7 +132,7 @@ def test_the_facts_say_what_ran_and_on_what() -> None:
         "departure": "its goal is 90",
         "task": "digits",
         "arguments": "goal=90",
-        "settings": "device=cpu compile=false rate=0.1",
+        "settings": "device=cpu exchange=ddp rate=0.1",
         "folder": "/home/me",
         "seed": "0",
         "limits": "num_workers=2 gpu_enabled=true light_target=false max_restarts=0",
