@@ -457,6 +457,11 @@ class Axis(Record):
     is_wide: bool
     """Whether a logarithmic axis suits the numbers: the last is at least 8 times the first."""
 
+    @property
+    def title(self) -> str:
+        """The key with its unit, such as ``bandwidth [Mbit/s]``."""
+        return f"{self.key} [{self.unit}]" if self.unit else self.key
+
 
 @dataclass(frozen=True)
 class Panel(Record):
@@ -469,6 +474,32 @@ class Panel(Record):
 
 
 @dataclass(frozen=True)
+class Cell(Record):
+    """A figure of a group of a sweep."""
+
+    mean: float
+    low: float | None
+    """The mean is between this and the next, with 95 % confidence; None where that is not known."""
+    high: float | None
+    heat: int
+    """From 0, the worst of the chart, to 6, the best."""
+
+
+@dataclass(frozen=True)
+class Chart(Record):
+    """A figure of the groups of a panel."""
+
+    title: str
+    """Such as ``Throughput by bandwidth and exchange, 2 workers``."""
+    axis: str
+    unit: str
+    is_wide: bool
+    """Whether a logarithmic axis suits the figures."""
+    cells: tuple[tuple[Cell | None, ...], ...]
+    """A row for each value of `by`, a column for each one of `across`; None: no such figure."""
+
+
+@dataclass(frozen=True)
 class Sweep(Record):
     """How the groups of a sweep are laid out to be seen."""
 
@@ -478,6 +509,50 @@ class Sweep(Record):
     panels: tuple[Panel, ...]
     text: str = ""
     """How many groups differ from those that they are held against; empty for a few groups."""
+    charts: tuple[Chart, ...] = ()
+    """What there is to see: time to accuracy, then throughput, each by panel."""
+
+
+Verdict = Literal["yes", "scaling", "disturbed", "no", "unknown"]
+"""`scaling`: yes, but not by their number of workers; `disturbed`: yes, but not by their times."""
+
+
+@dataclass(frozen=True)
+class Fastest(Record):
+    """The group that reached the goal after the least training time, by the means."""
+
+    group: int
+    """Its position in `groups`, as the next is that of the slowest."""
+    slowest: int
+    times_as_fast: float
+
+
+@dataclass(frozen=True)
+class Judgement(Record):
+    """Whether a comparison is fair, in what its runs differ, and what else is to be known."""
+
+    verdict: Verdict = "yes"
+    sentence: str = ""
+    """The verdict in words, as a heading of `reasons`; empty for a single run."""
+    title: str = ""
+    """The same without anything about reasons, and why in the next: two lines of a page."""
+    why: str = ""
+    reasons: tuple[str, ...] = ()
+    """Why they cannot be compared, why it is not known, or why speed-ups mislead."""
+    learning: tuple[str, ...] = ()
+    """Differences that may have a part in what is learned, such as a learning rate."""
+    differences: tuple[str, ...] = ()
+    """Those that have none, such as the kind of processor."""
+    departures: tuple[str, ...] = ()
+    """Where runs leave the rules of their task."""
+    disturbed: tuple[str, ...] = ()
+    """Which runs were disturbed, and by what."""
+    notes: tuple[str, ...] = ()
+    """What became of sets, scores, and whether groups differ by more than chance."""
+    clock_faults: tuple[str, ...] = ()
+    """Which runs' clocks were wrong."""
+    fastest: Fastest | None = None
+    """None where a group alone has a time, goals differ, or some runs were disturbed."""
 
 
 @dataclass(frozen=True)
@@ -499,3 +574,5 @@ class Comparison(Record):
     """Of a sweep over bandwidth and what tells algorithms apart; None for others."""
     caution: str = ""
     """That some groups have too few runs to be told apart, however much they differ; or empty."""
+    judgement: Judgement = Judgement()
+    """All of this in words."""

@@ -13,7 +13,7 @@ from benchmarks.results.sections import Section
 from mlbench import bundle, palette
 from mlbench.report.formats import escape, markdown_list, markdown_table
 from mlbench.report.plots import Plot
-from mlbench.report.statement import machine_text, statement
+from mlbench.report.statement import machine_text
 
 _HERE = Path(__file__).parent
 _STYLE = _HERE.parents[1] / "mlbench" / "report" / "templates" / "report.css"
@@ -76,7 +76,7 @@ def _section(section: Section, found: dict[Bench, Measured], pictures: Path) -> 
 
 def _set(measured: Measured) -> Iterator[str]:
     """Yield how many runs there are, with which seeds and when, and what disturbed them."""
-    said = statement(measured.comparison)
+    said = measured.comparison.judgement
     seeds = sorted({run.seed for run in measured.runs if run.seed is not None})
     days = sorted({run.created_at[:10] for run in measured.runs})
     count = len(measured.runs)

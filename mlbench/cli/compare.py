@@ -23,7 +23,7 @@ from mlbench.evaluation import limited
 from mlbench.evaluation.criteria import Criteria, read_goal
 from mlbench.records import Manifest
 from mlbench.report import formats, tables
-from mlbench.report.statement import facts, statement, subtitle, title
+from mlbench.report.statement import facts, lists, subtitle, title
 from mlbench.results import Comparison
 
 _STYLES = {"yes": "green", "no": "red"}  # others are yellow
@@ -167,10 +167,10 @@ def show_comparison(comparison: Comparison) -> None:
     """Print a comparison: whether it is fair, then its tables."""
     out.print(title(comparison), style="bold")
     out.print(subtitle(comparison))
-    said = statement(comparison)
+    said = comparison.judgement
     if said.sentence:
-        out.print(said.sentence, style=_STYLES.get(said.comparable, "yellow"))
-    for heading, texts in said.lists:
+        out.print(said.sentence, style=_STYLES.get(said.verdict, "yellow"))
+    for heading, texts in lists(said):
         if heading:
             out.print(heading, style="yellow")
         _show_list(texts)

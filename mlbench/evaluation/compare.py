@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mlbench.evaluation import intervals, scoring, statistics, sweeps
+from mlbench.evaluation import intervals, judgement, scoring, statistics, sweeps
+from mlbench.evaluation.charts import charts
 from mlbench.evaluation.differences import (
     BATCH_SIZE,
     SEED,
@@ -43,19 +44,21 @@ def compare(
         *find_differences(known, sweeps.keys_of(results)),
         *_unequal_seeds(groups, facts),
     )
-    return Comparison(
+    sweep = sweeps.lay_out(
+        [Spot(group.num_workers, group.swept) for group in groups],
+        [group.evidence for group in groups if group.evidence],
+    )
+    comparison = Comparison(
         are_comparable(differences),
         differences,
         groups,
         tuple(results),
         tuple(f"set {one.name}: {one.text}{_stopped_early(one, groups)}" for one in sets),
-        sweeps.lay_out(
-            [Spot(group.num_workers, group.swept) for group in groups],
-            [group.evidence for group in groups if group.evidence],
-        ),
+        sweep and replace(sweep, charts=charts(sweep, groups)),
         frontier(timed(results)),
         _caution(groups),
     )
+    return replace(comparison, judgement=judgement.judge(comparison))
 
 
 def _stopped_early(found: RunSet, groups: Sequence[Group]) -> str:

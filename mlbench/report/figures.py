@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mlbench.records import Goal
+from mlbench.results import Cell
 from mlbench.stated import spell
 
 NOTHING = "-"
@@ -27,6 +28,13 @@ def number(value: float | None, decimals: int | None = None) -> str:
         return f"{value:.2e}"
     places = _decimals([value]) if decimals is None else decimals
     return f"{value:,.{places}f}"
+
+
+def with_interval(cell: Cell | None) -> str:
+    """Return a mean, and the interval that it is in."""
+    if cell is None or cell.low is None or cell.high is None:
+        return number(cell and cell.mean)
+    return f"{number(cell.mean)} ({number(cell.low)} to {number(cell.high)})"
 
 
 def column(values: Sequence[float | int | str | None]) -> list[str]:

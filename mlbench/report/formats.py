@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from mlbench import palette
 from mlbench.csv_cells import harmless
-from mlbench.report.statement import Fact, statement, subtitle, title
+from mlbench.report.statement import Fact, lists, subtitle, title
 from mlbench.report.tables import Table, tables
 from mlbench.results import Comparison, Group, Result
 
@@ -103,11 +103,11 @@ def _flat(
 def to_markdown(report: Report) -> str:
     """Return a report for a README, an issue or a wiki."""
     comparison = report.comparison
-    said = statement(comparison)
+    said = comparison.judgement
     parts = [f"# {escape(title(comparison))}", escape(subtitle(comparison))]
     if said.sentence:
         parts.append(f"**{escape(said.sentence)}**")
-    for heading, texts in said.lists:
+    for heading, texts in lists(said):
         parts += [heading, markdown_list(texts)]
     for table in tables(comparison):
         parts += [f"## {escape(table.title)}", escape(table.note), markdown_table(table)]
@@ -154,7 +154,8 @@ def to_html(report: Report, site_of: str = "") -> str:
         .render(
             title=title(comparison),
             subtitle=subtitle(comparison),
-            said=statement(comparison),
+            said=comparison.judgement,
+            lists=lists(comparison.judgement),
             plots=plots(comparison),
             tables=tables(comparison),
             environment=report.environment,

@@ -20,9 +20,8 @@ from mlbench.report.drawing import (
     to_svg,
     wrapped,
 )
-from mlbench.report.sweeps import Chart, axis_title, charts
 from mlbench.report.tables import phase_names
-from mlbench.results import Comparison, Curve, Frontier, Group, Result
+from mlbench.results import Cell, Chart, Comparison, Curve, Frontier, Group, Result, Sweep
 
 __all__ = ["Plot", "plots"]
 
@@ -42,8 +41,13 @@ _ROOM = 1.08
 
 def plots(comparison: Comparison) -> list[Plot]:
     """Return the plots that a comparison has the figures for."""
+    sweep = comparison.sweep
     of_sweep = [
-        *(_sweep(chart, f"sweep-{i}") for i, chart in enumerate(charts(comparison))),
+        *(
+            [_sweep(sweep, one, f"sweep-{i}") for i, one in enumerate(sweep.charts)]
+            if sweep
+            else []
+        ),
         *([_profiles(comparison.frontier)] if comparison.frontier else []),
     ]
     if of_sweep and len(comparison.groups) > _MOST_IN_LEGEND:
@@ -59,25 +63,26 @@ def plots(comparison: Comparison) -> list[Plot]:
     return [plot for plot in found if plot is not None]
 
 
-def _sweep(chart: Chart, name: str) -> Plot:
+def _sweep(sweep: Sweep, chart: Chart, name: str) -> Plot:
     """Plot a figure over a swept value: a line for each value of another one."""
-    across = chart.across
+    across, by = sweep.across, sweep.by
     places = across.numbers or tuple(map(float, range(len(across.values))))
     with canvas() as (figure, axes):
-        for i, row in enumerate(chart.points):
-            known = [(x, point) for x, point in zip(places, row, strict=True) if point]
+        for i, row in enumerate(chart.cells):
+            known = [(x, cell) for x, cell in zip(places, row, strict=True) if cell]
+            errors = [_errors(cell) for _, cell in known]
             style = LINES[i // len(SERIES) % len(LINES)]
             axes.errorbar(
                 [x for x, _ in known],
-                [point.mean for _, point in known],
-                yerr=[[point.below for _, point in known], [point.above for _, point in known]],
+                [cell.mean for _, cell in known],
+                yerr=[[below for below, _ in errors], [above for _, above in errors]],
                 color=SERIES[i % len(SERIES)],
                 # Connected only if there is something in between.
                 linestyle=style if across.numbers else "",
                 marker="o",
                 markersize=4,
                 capsize=3,
-                label=chart.by and wrapped(chart.by.values[i]),
+                label=by and wrapped(by.values[i]),
             )
         if across.is_wide:
             axes.set_xscale("log")
@@ -90,11 +95,17 @@ def _sweep(chart: Chart, name: str) -> Plot:
         axes.xaxis.set_minor_locator(NullLocator())
         names = [value.removesuffix(across.unit) for value in across.values]
         axes.set_xticks(places, [wrapped(value, _TICK_COLUMNS) for value in names])
-        axes.set(xlabel=axis_title(across), ylabel=chart.measure.axis)
-        if chart.by and len(chart.by.values) <= _MOST_IN_LEGEND:
-            figure.legend(loc="outside right upper", title=chart.by.key)
+        axes.set(xlabel=across.title, ylabel=chart.axis)
+        if by and len(by.values) <= _MOST_IN_LEGEND:
+            figure.legend(loc="outside right upper", title=by.key)
         svg = to_svg(figure, name)
     return Plot(chart.title, "Each dot is the mean of a group, with its 95 % interval.", svg)
+
+
+def _errors(cell: Cell) -> tuple[float, float]:
+    """Return how far the interval of a figure reaches below and above it; 0 where there is none."""
+    low, high = (cell.mean if end is None else end for end in (cell.low, cell.high))
+    return cell.mean - low, high - cell.mean
 
 
 def _profiles(frontier: Frontier) -> Plot:

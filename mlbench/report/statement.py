@@ -1,59 +1,18 @@
 """The words of a report: what was compared, whether that is fair, and where it ran."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from mlbench.options import in_use
 from mlbench.records import Machine, Manifest, RankOnMachine
 from mlbench.report import figures
-from mlbench.results import Comparison, Result
+from mlbench.results import Comparison, Judgement
 from mlbench.runspec import IMPAIRMENTS, Network, options_of
 
-_SENTENCES = {
-    "yes": "These runs can be compared: the same data, goal and batch size, as far as stated.",
-    "no": "These runs cannot be compared:",
-    "unknown": "Whether these runs can be compared is not known:",
-    "scaling": "These runs can be compared, but not by their number of workers:",
-    "disturbed": "These runs can be compared, but not by times and rates: some were disturbed.",
-}
-Verdict = Literal["yes", "no", "unknown", "scaling", "disturbed"]
-"""`scaling`: yes, but not by their number of workers; `disturbed`: yes, but not by their times."""
 _OWN_CODE = "own code"
 # Of all installed packages, those that a training run depends on.
 _PACKAGES = ("torch", "numpy", "tensorflow", "jax", "mxnet")
-
-
-@dataclass(frozen=True)
-class Statement:
-    """Whether runs can be compared, and in what they differ."""
-
-    comparable: Verdict
-    sentence: str
-    reasons: tuple[str, ...]
-    """Why they cannot be compared, why it is not known, or why speed-ups mislead."""
-    learning: tuple[str, ...]
-    """Differences that may have a part in what is learned, such as a learning rate."""
-    differences: tuple[str, ...]
-    """Those that have none, such as the kind of processor."""
-    departures: tuple[str, ...]
-    """Where runs leave the rules of their task."""
-    disturbed: tuple[str, ...]
-    """Which runs were disturbed, and by what."""
-    notes: tuple[str, ...]
-    """What became of sets, scores, whether groups differ by more than chance, wrong clocks."""
-
-    @property
-    def lists(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """What follows the sentence: lists that are not empty, each with a heading, or none."""
-        lists = (
-            ("", (*self.reasons, *self.notes)),
-            ("Disturbed, so that figures are not those of the runs alone:", self.disturbed),
-            ("Departures from the rules of the task:", self.departures),
-            ("What is learned may differ by:", self.learning),
-            ("What else differs:", self.differences),
-        )
-        return tuple((heading, texts) for heading, texts in lists if texts)
 
 
 def title(comparison: Comparison) -> str:
@@ -74,58 +33,16 @@ def subtitle(comparison: Comparison) -> str:
     return f"{runs}, swept: {swept}" if swept else runs
 
 
-def statement(comparison: Comparison) -> Statement:
-    """Return whether the runs can be compared; the sentence is empty for a single run."""
-    of_order = ("yes", "unknown", "scaling")
-
-    def differing(breaks: str) -> tuple[str, ...]:
-        return tuple(one.text for one in comparison.differences if one.breaks == breaks)
-
-    reasons = [text for breaks in of_order for text in differing(breaks)]
-    reasons += [group.doubt for group in comparison.groups if group.doubt]
-    disturbed = _said(comparison.results, lambda result: result.disturbed)
-    verdict: Verdict = comparison.comparable
-    if verdict == "yes" and (reasons or disturbed):
-        verdict = "scaling" if reasons else "disturbed"
-    alone = len(comparison.results) == 1
-    return Statement(
-        comparable=verdict,
-        sentence="" if alone else _SENTENCES[verdict],
-        reasons=tuple(reasons),
-        learning=differing("learning"),
-        differences=differing("no"),
-        departures=tuple(_departures(comparison.results)),
-        disturbed=disturbed,
-        notes=tuple(_notes(comparison)),
+def lists(judgement: Judgement) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return what follows the sentence: lists that are not empty, each with a heading, or none."""
+    every = (
+        ("", (*judgement.reasons, *judgement.notes, *judgement.clock_faults)),
+        ("Disturbed, so that figures are not those of the runs alone:", judgement.disturbed),
+        ("Departures from the rules of the task:", judgement.departures),
+        ("What is learned may differ by:", judgement.learning),
+        ("What else differs:", judgement.differences),
     )
-
-
-def _notes(comparison: Comparison) -> Iterator[str]:
-    if comparison.caution:
-        yield comparison.caution
-    yield from comparison.sets
-    for group in comparison.groups:
-        if group.score:
-            yield f"{group.label}: {group.score.text}"
-        if group.convergence and group.convergence.is_too_fast:
-            yield f"{group.label}: {group.convergence.text}"
-    if comparison.sweep and comparison.sweep.text:
-        yield comparison.sweep.text
-    else:
-        yield from (group.evidence.text for group in comparison.groups if group.evidence)
-    yield from _said(comparison.results, lambda result: result.clock_faults)
-
-
-def _said(results: Sequence[Result], texts: Callable[[Result], Sequence[str]]) -> tuple[str, ...]:
-    return tuple(f"run {result.run_id}: {text}" for result in results for text in texts(result))
-
-
-def _departures(results: Sequence[Result]) -> Iterable[str]:
-    """Return a line for each departure, with all the runs that have it."""
-    for departure in _distinct(text for result in results for text in result.departures):
-        runs = [str(result.run_id) for result in results if departure in result.departures]
-        named = f"{'run' if len(runs) == 1 else 'runs'} {', '.join(runs)}"
-        yield f"{'all runs' if len(runs) == len(results) > 1 else named}: {departure}"
+    return tuple((heading, texts) for heading, texts in every if texts)
 
 
 def _distinct(texts: Iterable[str]) -> list[str]:

@@ -6,9 +6,7 @@ from typing import Any
 
 from mlbench.names import PHASES
 from mlbench.report import figures
-from mlbench.report.statement import statement
-from mlbench.report.sweeps import Chart, axis_title, charts
-from mlbench.results import Comparison, Frontier, Group, Result
+from mlbench.results import Chart, Comparison, Frontier, Group, Result, Sweep
 from mlbench.runspec import NETWORK_UNITS
 
 Cell = float | int | str | None
@@ -60,10 +58,11 @@ class Table:
 def tables(comparison: Comparison) -> list[Table]:
     """Return the tables of a comparison, without those that would be empty."""
     groups, results = comparison.groups, comparison.results
-    of_sweep = [_sweep(groups), *map(_heat, charts(comparison))] if comparison.sweep else []
+    sweep = comparison.sweep
+    of_sweep = [_sweep(groups), *(_heat(sweep, one) for one in sweep.charts)] if sweep else []
     of_frontier = _frontier(comparison.frontier) if comparison.frontier else []
     # A single run is described by the table of runs.
-    caution = _CAUTIONS.get(statement(comparison).comparable, "")
+    caution = _CAUTIONS.get(comparison.judgement.verdict, "")
     of_groups = (
         [
             _time_to_accuracy(groups, caution),
@@ -157,20 +156,21 @@ def _with_interval(text: str, unit: str, path: str) -> list[_Column]:
     ]
 
 
-def _heat(chart: Chart) -> Table | None:
+def _heat(sweep: Sweep, chart: Chart) -> Table | None:
     """Return a table of one figure, with a row and a column for each value of two keys."""
-    if chart.by is None:
+    if sweep.by is None:
         return None
-    heads = (Heading(value.removesuffix(chart.across.unit)) for value in chart.across.values)
+    across, by = sweep.across, sweep.by
+    heads = (Heading(value.removesuffix(across.unit)) for value in across.values)
     return Table(
-        f"{chart.title} [{chart.measure.unit}]",
-        f"Across: {axis_title(chart.across)}. {_INTERVALS} The darker, the faster.",
-        (Heading(chart.by.key, is_figure=False), *heads),
+        f"{chart.title} [{chart.unit}]",
+        f"Across: {across.title}. {_INTERVALS} The darker, the faster.",
+        (Heading(by.key, is_figure=False), *heads),
         tuple(
-            (value, *(point.text if point else figures.NOTHING for point in row))
-            for value, row in zip(chart.by.values, chart.points, strict=True)
+            (value, *map(figures.with_interval, row))
+            for value, row in zip(by.values, chart.cells, strict=True)
         ),
-        tuple((None, *row) for row in chart.heat),
+        tuple((None, *(cell and cell.heat for cell in row)) for row in chart.cells),
     )
 
 

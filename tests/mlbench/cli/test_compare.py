@@ -14,7 +14,7 @@ from mlbench.cli.common import UsageError
 from mlbench.records import Run
 from mlbench.results import Comparison
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.report.making import make_difference, make_matrix
+from tests.mlbench.report.making import judged, make_difference, make_matrix
 
 
 def print_on(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
@@ -57,7 +57,7 @@ def test_on_a_narrow_terminal_each_row_is_a_list(
     groups = tuple(
         replace(group, label=f"{group.label}, {'x' * 80}", evidence=None) for group in matrix.groups
     )
-    compare.show_comparison(replace(matrix, groups=groups))
+    compare.show_comparison(judged(replace(matrix, groups=groups)))
     lines = paper.getvalue().splitlines()
     assert max(map(len, lines)) <= columns
     cells = [" ".join(line.split()) for line in lines]
@@ -76,7 +76,7 @@ def test_why_runs_cannot_be_compared_comes_first(monkeypatch: pytest.MonkeyPatch
         ),
     )
     first = replace(matrix.results[0], departures=("its goal is 90",))
-    compare.show_comparison(replace(matrix, results=(first, matrix.results[1])))
+    compare.show_comparison(judged(replace(matrix, results=(first, matrix.results[1]))))
     assert paper.getvalue().splitlines()[:9] == [
         "digits on 1, 2 workers",
         "2 runs, goal: val_global_Prec@1 ≥ 97",

@@ -50,6 +50,7 @@ def make_result(run_id: int, num_workers: int = 1, **given: Any) -> Result:
         "target": Goal("acc", 97.0),
         "disturbed": (),
         "disturbances": (),
+        "clock_faults": (),
         "swept": {},
         "ranks": (),
     }

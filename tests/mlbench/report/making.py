@@ -9,6 +9,7 @@ from typing import Any, Literal
 from mlbench import archive
 from mlbench.archive import Piece, SeriesName
 from mlbench.evaluation.compare import compare, to_groups
+from mlbench.evaluation.judgement import judge
 from mlbench.records import GitState, Goal, Limits, Machine, Manifest, Record, Run, Versions
 from mlbench.results import (
     AccuracyAfterTime,
@@ -113,7 +114,12 @@ def make_comparison(results: list[Result]) -> Comparison:
     same = {"data": "digits", "batch_size": "96", "num_cpus": "any", "max_bandwidth": "any"}
     same |= {"latency_ms": "none", "loss_percent": "none"}
     facts = {one.run_id: {**same, "num_workers": str(one.num_workers)} for one in results}
-    return Comparison("yes", (), to_groups(results, facts), tuple(results))
+    return judged(Comparison("yes", (), to_groups(results, facts), tuple(results)))
+
+
+def judged(comparison: Comparison) -> Comparison:
+    """Return a comparison that was changed, judged again."""
+    return replace(comparison, judgement=judge(comparison))
 
 
 def make_matrix(workers: tuple[int, ...] = (1, 2, 4), repeats: int = 5) -> Comparison:

@@ -104,20 +104,3 @@ def test_a_frontier_has_its_crossings_and_its_profiles_the_best_first() -> None:
     first, last = found["Performance profiles"].rows
     assert (first[0], first[1], first[2]) == ("topk", "1.00", "100.0")
     assert (last[0], last[2:]) == ("flat", ("0.0", "33.3", "66.7", "100.0"))
-
-
-def test_far_figures_of_a_sweep_are_coloured_by_their_logarithms() -> None:
-    sweep = make_sweep((2,), 1)
-    [times, rates] = [table for table in tables(sweep) if table.heat]
-    assert times.heat == ((None, 0, 5, 6), (None, 5, 6, 6)), "one run has no interval, but a mean"
-    groups = tuple(
-        replace(one, samples_per_second=found and replace(found, mean=10.0**i))
-        for i, one in enumerate(sweep.groups)
-        for found in [one.samples_per_second]
-    )
-    wide = next(
-        table.heat
-        for table in tables(replace(sweep, groups=groups))
-        if table.title.startswith(rates.title)
-    )
-    assert wide == ((None, 0, 1, 2), (None, 4, 5, 6))

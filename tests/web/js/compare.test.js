@@ -7,9 +7,9 @@ import * as curves from "../../../master/web/static/js/compare/curves.js";
 import { MARKS, matches, toRows } from "../../../master/web/static/js/compare/differences.js";
 import { inOrder } from "../../../master/web/static/js/compare/loader.js";
 import { columnsOf, toPhases, toSpeedups } from "../../../master/web/static/js/compare/scaling.js";
-import * as sweeps from "../../../master/web/static/js/compare/sweep.js";
+import { toLines } from "../../../master/web/static/js/compare/sweep.js";
 import { toBars } from "../../../master/web/static/js/compare/times.js";
-import { toVerdict } from "../../../master/web/static/js/compare/verdict.js";
+import { toNotes } from "../../../master/web/static/js/compare/verdict.js";
 import { styleOfRun } from "../../../master/web/static/js/plot.js";
 
 test("runs are given by their ids", () => {
@@ -232,101 +232,40 @@ test("phases come in the order of a step", () => {
   ]);
 });
 
-/** The verdict on groups with these mean times. */
-function verdict(/** @type {string} */ comparable, means, differences = []) {
+test("the fastest group is named with its lead, then what is to be known", () => {
   const target = { metric: "val_global_Prec@1", value: 97, lower_is_better: false };
-  const groups = means.map((mean, i) => ({
-    label: `group ${i}`,
-    training_seconds_to_accuracy: { mean },
-    evidence: i ? { text: `group ${i} is told apart` } : null,
-  }));
-  const marked = { departures: ["it is late"], disturbed: [], clock_faults: [] };
-  const results = means.map((_, run_id) => ({ run_id, target, ...marked }));
-  const sets = [];
-  if (means.length > 2) {
-    results[2].disturbed = ["rank 0 waited for a core"];
-    groups[0].score = { text: "official score 7 s" };
-    groups[0].convergence = { is_too_fast: true, text: "they took too few epochs" };
-    sets.push("set a: 1 crashed");
-  }
-  return toVerdict(/** @type {any} */ ({ comparable, differences, groups, results, sets }));
-}
-
-test("the fastest group is named with its lead", () => {
-  deepEqual(verdict("yes", [10, 2.5]).notes[0],
+  const judgement = {
+    fastest: { group: 1, slowest: 0, times_as_fast: 4 },
+    notes: ["group 1 is told apart"],
+    disturbed: ["run 2: rank 0 waited for a core"],
+    clock_faults: [],
+    departures: ["all runs: it is late"],
+  };
+  const groups = [10, 2.5].map((mean, i) => ({ label: `group ${i}`, training_seconds_to_accuracy: { mean } }));
+  const differences = [{ breaks: "learning", name: "momentum" }, { breaks: "no", name: "cpu" }];
+  const comparison = { judgement, groups, differences, results: [{ target: null }, { target }] };
+  deepEqual(toNotes(/** @type {any} */ (comparison)), [
     "Fastest: group 1 reached val_global_Prec@1 ≥ 97 % after 2.50 s of training, " +
-      "4 times as fast as group 0.");
-  // Not if some were disturbed: then times are not those of the runs alone.
-  const found = verdict("yes", [10, 2.5, 5]);
-  equal(found.title, "These runs can be compared, but not by times and rates");
-  deepEqual(found.notes, [
-    "set a: 1 crashed",
-    "group 0: official score 7 s",
-    "group 0: they took too few epochs",
+      "4 times as fast as group 0.",
+    "What is learned may differ by: momentum.",
     "group 1 is told apart",
-    "group 2 is told apart",
     "Run 2: rank 0 waited for a core",
-    "Runs 0, 1, 2: it is late",
+    "All runs: it is late",
   ]);
 });
 
-test("runs that cannot be compared have reasons and no winner", () => {
-  const differences = ["no c", "unknown b", "yes a"].map((one) => {
-    const [breaks, text] = one.split(" ");
-    return { breaks, text };
-  });
-  const { answer, reasons, notes } = verdict("no", [1, 2], differences);
-  deepEqual([answer, reasons, notes], ["no", ["a", "b"], ["group 1 is told apart", "Runs 0, 1: it is late"]]);
-});
-
-test("the verdict names what may change what is learned", () => {
-  const differences = ["momentum", "exchange"].map((name) => ({ breaks: "learning", name }));
-  const { answer, notes } = verdict("yes", [1, 1], [...differences, { breaks: "no", name: "cpu" }]);
-  equal(answer, "yes");
-  equal(notes[1], "What is learned may differ by: momentum, exchange.");
-});
-
-test("workers of unequal means are no measure of their number", () => {
-  const { answer, reasons } = verdict("yes", [1, 2], [{ breaks: "scaling", text: "threads" }]);
-  deepEqual([answer, reasons], ["scaling", ["threads"]]);
-});
-
-test("one run is no comparison", () => {
-  equal(verdict("yes", [1]).title, "Two runs make a comparison");
-});
-
-/** The figures of a sweep of two exchanges over three bandwidths with these mean rates. */
-function figures(/** @type {(number | null)[]} */ rates, /** @type {any} */ more = {}) {
-  const across = { key: "bandwidth", unit: "Mbit/s", values: ["5", "20", "100"] };
-  const sweep = {
-    across: { ...across, numbers: [5, 20, 100], is_wide: true },
-    by: { key: "exchange", unit: "", values: ["flat", "topk"], numbers: null, is_wide: false },
-    panels: [{ label: "2 workers", cells: [[0, 1, null], [3, 4, 5]] }],
-    ...more,
-  };
-  const groups = rates.map((mean) => ({
-    samples_per_second: mean && { mean, mean_low: mean - 1, mean_high: null },
-    training_seconds_to_accuracy: null,
-  }));
-  return sweeps.toFigures(/** @type {any} */ ({ sweep, groups }));
-}
-
 test("a sweep has a line for each row, without the groups that have no figure", () => {
-  const [figure, ...others] = figures([10, 20, 30, 40, null, 60]);
-  deepEqual([figure.title, others], ["Throughput by bandwidth and exchange, 2 workers", []]);
-  const lines = sweeps.toLines(figure).map(({ name, x, y, lows, highs }) => [name, x, y, lows, highs]);
-  deepEqual(lines, [
+  const numbers = [5, 20, 100];
+  const cell = (mean) => ({ mean, low: mean - 1, high: null, heat: 0 });
+  const figure = {
+    axis: "throughput",
+    across: { numbers },
+    by: { values: ["flat", "topk"] },
+    cells: [[cell(10), cell(20), null], [cell(40), null, cell(60)]],
+  };
+  const lines = toLines(/** @type {any} */ (figure));
+  deepEqual(lines.map(({ name, x, y, lows, highs }) => [name, x, y, lows, highs]), [
     ["flat", [5, 20], [10, 20], [9, 19], [10, 20]],
     ["topk", [5, 100], [40, 60], [39, 59], [40, 60]],
   ]);
-  deepEqual(figures([null, null, null, null, null, null]), []);
-  deepEqual(sweeps.toFigures(/** @type {any} */ ({ sweep: null, groups: [] })), []);
-});
-
-test("the best figure of a sweep is the darkest, far ones by their logarithms", () => {
-  const [near] = figures([10, 20, 0, 40, 70, null]);
-  deepEqual(sweeps.toHeat(near), [[0, 1, null], [3, 6, null]]);
-  deepEqual(sweeps.toHeat({ ...near, isLessBetter: true }), [[6, 5, null], [3, 0, null]]);
-  deepEqual(sweeps.toHeat(figures([1, 10, 0, 100, 1000, 1e6])[0]), [[0, 1, null], [2, 3, 6]]);
-  deepEqual(sweeps.toHeat(figures([5, 5, 0, 5, 5, 5])[0]), [[0, 0, null], [0, 0, 0]]);
 });

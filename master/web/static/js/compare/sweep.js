@@ -6,34 +6,10 @@ import { alignedNumbers } from "../format.js";
 
 /**
  * @typedef {import("../records.js").Comparison} Comparison
- * @typedef {import("../records.js").Group} Group
  * @typedef {import("../records.js").Schemas["Axis"]} Axis
- * @typedef {{ mean: number, mean_low: number | null, mean_high: number | null }} Point
- *
- * A figure of the groups that differ in two keys: a row for each value of `by`, a column for each
- * of `across`.
- * @typedef {{ title: string, axis: string, isLessBetter: boolean, across: Axis, by: Axis | null,
- *   points: (Point | null)[][] }} Figure
+ * @typedef {import("../records.js").Schemas["Cell"]} Cell
+ * @typedef {import("../records.js").Schemas["Chart"] & { across: Axis, by: Axis | null }} Figure
  */
-
-// The colours of the style sheet, from worst to best.
-const COLOURS = 7;
-// From this ratio on, values are told apart by their logarithms.
-const WIDE = 8;
-const MEASURES = /** @type {const} */ ([
-  {
-    name: "Time to accuracy",
-    axis: "training time to the goal [s]",
-    of: "training_seconds_to_accuracy",
-    isLessBetter: true,
-  },
-  {
-    name: "Throughput",
-    axis: "throughput [samples/s]",
-    of: "samples_per_second",
-    isLessBetter: false,
-  },
-]);
 
 /** The section "Sweep". */
 export class Sweep {
@@ -44,7 +20,8 @@ export class Sweep {
 
   /** Show the sweep of a comparison, if it is one. */
   async show(/** @type {Comparison} */ comparison) {
-    const figures = toFigures(comparison);
+    const { across, by, charts } = comparison.sweep ?? { charts: [] };
+    const figures = charts.map((chart) => ({ ...chart, across, by }));
     this.#section.hidden = figures.length === 0;
     const make = (figure) => this.#make(figure);
     reconcile(this.#place, figures, (figure) => figure.title, make, (part, figure) => {
@@ -64,55 +41,16 @@ export class Sweep {
   }
 }
 
-/** @returns {Figure[]} what there is to show of a sweep; nothing of other comparisons. */
-export function toFigures(/** @type {Comparison} */ { sweep, groups }) {
-  if (!sweep) return [];
-  const { across, by } = sweep;
-  const keys = [across, by].filter(Boolean).map((axis) => axis.key).join(" and ");
-  const figures = MEASURES.flatMap(({ name, axis, of, isLessBetter }) =>
-    sweep.panels.map(({ label, cells }) => ({
-      title: [`${name} by ${keys}`, label].filter(Boolean).join(", "),
-      axis,
-      isLessBetter,
-      across,
-      by,
-      points: cells.map((row) => row.map((i) => (i === null ? null : pointOf(groups[i][of])))),
-    })),
-  );
-  return figures.filter(({ points }) => points.flat().some(Boolean));
-}
-
-function pointOf(/** @type {Group["samples_per_second"]} */ summary) {
-  return summary?.mean == null ? null : /** @type {Point} */ (summary);
-}
-
-/** @returns {(number | null)[][]} the colour of each figure, the better the later. */
-export function toHeat(/** @type {Figure} */ figure) {
-  const height = isWide(figure) ? Math.log : Number;
-  const rows = figure.points.map((row) => row.map((point) => point && height(point.mean)));
-  const known = rows.flat().filter((value) => value !== null);
-  const ends = [Math.min(...known), Math.max(...known)];
-  const [worst, best] = figure.isLessBetter ? ends.reverse() : ends;
-  const shareOf = (value) => Math.abs((value - worst) / (best - worst || Infinity));
-  const step = (value) => Math.round((COLOURS - 1) * shareOf(value));
-  return rows.map((row) => row.map((value) => (value === null ? null : step(value))));
-}
-
-function isWide(/** @type {Figure} */ { points }) {
-  const means = points.flat().filter(Boolean).map((point) => point.mean);
-  return Math.min(...means) > 0 && Math.max(...means) >= WIDE * Math.min(...means);
-}
-
 /** @returns {import("../plot.js").Line[]} a line over the numbers of `across` for each row. */
-export function toLines(/** @type {Figure} */ { across, by, axis, points }) {
-  return points.map((row, i) => {
-    const known = row.map((point, j) => ({ point, x: across.numbers[j] })).filter((one) => one.point);
+export function toLines(/** @type {Figure} */ { across, by, axis, cells }) {
+  return cells.map((row, i) => {
+    const known = row.map((cell, j) => ({ cell, x: across.numbers[j] })).filter((one) => one.cell);
     return {
       name: by ? by.values[i] : axis,
       x: known.map(({ x }) => x),
-      y: known.map(({ point }) => point.mean),
-      lows: known.map(({ point }) => point.mean_low ?? point.mean),
-      highs: known.map(({ point }) => point.mean_high ?? point.mean),
+      y: known.map(({ cell }) => cell.mean),
+      lows: known.map(({ cell }) => cell.low ?? cell.mean),
+      highs: known.map(({ cell }) => cell.high ?? cell.mean),
       points: true,
     };
   });
@@ -120,19 +58,19 @@ export function toLines(/** @type {Figure} */ { across, by, axis, points }) {
 
 // Over names there is no line: they are bars.
 function draw(/** @type {Chart} */ chart, /** @type {Figure} */ figure) {
-  const { across, by, axis, points } = figure;
+  const { across, by, axis, cells, is_wide } = figure;
   if (across.numbers) {
-    const yType = isWide(figure) ? "log" : "linear";
+    const yType = is_wide ? "log" : "linear";
     const scale = /** @type {const} */ ({ xType: across.is_wide ? "log" : "linear", yType });
     const axes = { x: titleOf(across), y: axis, xTicks: across.numbers, fromZero: true, ...scale };
     return chart.draw(toLines(figure), axes);
   }
-  const bars = points.flatMap((row, i) =>
-    row.map((point, j) => ({ point, name: [by?.values[i], across.values[j]].filter(Boolean).join(", ") })),
+  const bars = cells.flatMap((row, i) =>
+    row.map((cell, j) => ({ cell, name: [by?.values[i], across.values[j]].filter(Boolean).join(", ") })),
   );
-  const values = bars.map(({ point }) => point?.mean ?? null);
-  const lows = bars.map(({ point }) => point?.mean_low ?? point?.mean ?? null);
-  const highs = bars.map(({ point }) => point?.mean_high ?? point?.mean ?? null);
+  const values = bars.map(({ cell }) => cell?.mean ?? null);
+  const lows = bars.map(({ cell }) => cell?.low ?? cell?.mean ?? null);
+  const highs = bars.map(({ cell }) => cell?.high ?? cell?.mean ?? null);
   const names = bars.map(({ name }) => name);
   return chart.drawBars(names, [{ name: axis, values, lows, highs }], { x: axis });
 }
@@ -144,19 +82,18 @@ function titleOf(/** @type {Axis} */ { key, unit }) {
 function fillHeat(table, /** @type {Figure} */ figure) {
   table.hidden = !figure.by;
   if (!figure.by) return;
-  const { across, by, points } = figure;
-  const heat = toHeat(figure);
-  const write = alignedNumbers(points.flat().flatMap((one) => [one?.mean, one?.mean_high]));
+  const { across, by, cells } = figure;
+  const write = alignedNumbers(cells.flat().flatMap((one) => [one?.mean, one?.high]));
   const heads = [by.key, ...across.values.map((value) => withUnit(value, across))];
   reconcile(table.tHead.rows[0], heads, String, () => h("th", { scope: "col" }), setText);
-  const rows = by.values.map((value, i) => ({ value, points: points[i], heat: heat[i] }));
+  const rows = by.values.map((value, i) => ({ value, cells: cells[i] }));
   reconcile(table.tBodies[0], rows, (row) => row.value, () => h("tr"), (line, row) => {
-    const cells = [null, ...row.points.keys()];
+    const columns = [null, ...row.cells.keys()];
     const make = (j) => (j === null ? h("th", { scope: "row" }, row.value) : h("td"));
-    reconcile(line, cells, String, make, (cell, j) => {
+    reconcile(line, columns, String, make, (td, j) => {
       if (j === null) return;
-      cell.dataset.heat = String(row.heat[j] ?? "");
-      fillCell(cell, row.points[j], write);
+      td.dataset.heat = String(row.cells[j]?.heat ?? "");
+      fillCell(td, row.cells[j], write);
     });
   });
 }
@@ -165,13 +102,13 @@ function withUnit(/** @type {string} */ value, /** @type {Axis} */ { unit }) {
   return unit ? `${value.replace(unit, "")} ${unit}` : value;
 }
 
-function fillCell(cell, /** @type {Point | null} */ point, write) {
-  const parts = [write(point && point.mean)];
-  if (point && point.mean_low !== null && point.mean_high !== null) {
-    parts.push(`${write(point.mean_low)} to ${write(point.mean_high)}`);
+function fillCell(td, /** @type {Cell | null} */ cell, write) {
+  const parts = [write(cell && cell.mean)];
+  if (cell && cell.low !== null && cell.high !== null) {
+    parts.push(`${write(cell.low)} to ${write(cell.high)}`);
   }
   const make = () => h("span");
-  reconcile(cell, parts.map((text, i) => ({ text, i })), ({ i }) => i, make, (span, { text }) =>
+  reconcile(td, parts.map((text, i) => ({ text, i })), ({ i }) => i, make, (span, { text }) =>
     setText(span, text),
   );
 }

@@ -1,0 +1,80 @@
+"""What there is to see of a sweep: its figures, and how good each is beside the others."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlbench import palette
+from mlbench.results import Cell, Chart, Group, Panel, Summary, Sweep
+
+# From this ratio of the largest to the smallest on, values are told apart by their logarithms.
+_WIDE = 8
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """A figure by which the groups of a sweep are shown."""
+
+    title: str
+    axis: str
+    unit: str
+    name: str
+    """Of a group's field."""
+    is_less_better: bool
+
+
+_MEASURES = (
+    _Measure(
+        "Time to accuracy",
+        "training time to the goal [s]",
+        "s",
+        "training_seconds_to_accuracy",
+        is_less_better=True,
+    ),
+    _Measure(
+        "Throughput",
+        "throughput [samples/s]",
+        "samples/s",
+        "samples_per_second",
+        is_less_better=False,
+    ),
+)
+
+
+def charts(sweep: Sweep, groups: Sequence[Group]) -> tuple[Chart, ...]:
+    """Return the charts of a sweep's groups that have any figure."""
+    found = (
+        _chart(measure, sweep, panel, groups) for measure in _MEASURES for panel in sweep.panels
+    )
+    return tuple(chart for chart in found if any(any(row) for row in chart.cells))
+
+
+def _chart(measure: _Measure, sweep: Sweep, panel: Panel, groups: Sequence[Group]) -> Chart:
+    keys = " and ".join([sweep.across.key, *([sweep.by.key] if sweep.by else [])])
+    rows = [
+        [None if i is None else _known(getattr(groups[i], measure.name)) for i in row]
+        for row in panel.cells
+    ]
+    means = [one.mean or 0.0 for row in rows for one in row if one]
+    least, most = min(means, default=0.0), max(means, default=0.0)
+    is_wide = 0 < least <= most / _WIDE
+    worst, best = (most, least) if measure.is_less_better else (least, most)
+
+    def cell(found: Summary) -> Cell:
+        mean = found.mean or 0.0
+        values = (mean, worst, best)
+        height, low, high = map(math.log, values) if is_wide else values
+        heat = round((len(palette.HEAT) - 1) * (height - low) / (high - low or math.inf))
+        return Cell(mean, found.mean_low, found.mean_high, heat)
+
+    return Chart(
+        ", ".join(filter(None, [f"{measure.title} by {keys}", panel.label])),
+        measure.axis,
+        measure.unit,
+        is_wide,
+        tuple(tuple(one and cell(one) for one in row) for row in rows),
+    )
+
+
+def _known(figure: Summary | None) -> Summary | None:
+    return figure if figure and figure.mean is not None and math.isfinite(figure.mean) else None

@@ -1,0 +1,104 @@
+"""The judgement of a comparison: whether it is fair, what differs, and what else is to be known."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isfinite
+
+from mlbench.results import Comparison, Fastest, Judgement, Result, Verdict
+
+# By verdict: what is so, how a report says that in one sentence, and why, in another one.
+_SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {
+    "yes": (
+        "These runs can be compared",
+        ": the same data, goal and batch size, as far as stated.",
+        "They have the same data, goal and batch size, as far as they state them.",
+    ),
+    "scaling": (
+        "These runs can be compared, but not by their number of workers",
+        ":",
+        "Speed-up and efficiency are not those of the workers alone:",
+    ),
+    "disturbed": (
+        "These runs can be compared, but not by times and rates",
+        ": some were disturbed.",
+        "Some were disturbed: others' programs had their cores for a part of the time.",
+    ),
+    "no": (
+        "These runs cannot be compared",
+        ":",
+        "They differ in what a result depends on:",
+    ),
+    "unknown": (
+        "Whether these runs can be compared is not known",
+        ":",
+        "Not all of them state what a result depends on:",
+    ),
+}
+
+
+def judge(comparison: Comparison) -> Judgement:
+    """Judge a comparison by its differences, groups and results."""
+
+    def differing(*breaks: str) -> tuple[str, ...]:
+        return tuple(o.text for one in breaks for o in comparison.differences if o.breaks == one)
+
+    doubts = tuple(group.doubt for group in comparison.groups if group.doubt)
+    reasons = (*differing("yes", "unknown", "scaling"), *doubts)
+    disturbed = _of_runs(comparison.results, lambda result: result.disturbed)
+    verdict: Verdict = comparison.comparable
+    if verdict == "yes" and (reasons or disturbed):
+        verdict = "scaling" if reasons else "disturbed"
+    title, more, why = _SENTENCES[verdict] if comparison.results[1:] else ("", "", "")
+    return Judgement(
+        verdict=verdict,
+        sentence=title + more,
+        title=title,
+        why=why,
+        reasons=reasons,
+        learning=differing("learning"),
+        differences=differing("no"),
+        departures=tuple(_departures(comparison.results)),
+        disturbed=disturbed,
+        notes=tuple(_notes(comparison)),
+        clock_faults=_of_runs(comparison.results, lambda result: result.clock_faults),
+        fastest=None if disturbed else _fastest(comparison),
+    )
+
+
+def _notes(comparison: Comparison) -> Iterator[str]:
+    if comparison.caution:
+        yield comparison.caution
+    yield from comparison.sets
+    for group in comparison.groups:
+        if group.score:
+            yield f"{group.label}: {group.score.text}"
+        if group.convergence and group.convergence.is_too_fast:
+            yield f"{group.label}: {group.convergence.text}"
+    if comparison.sweep and comparison.sweep.text:
+        yield comparison.sweep.text
+    else:
+        yield from (group.evidence.text for group in comparison.groups if group.evidence)
+
+
+def _of_runs(
+    results: Sequence[Result], texts: Callable[[Result], Sequence[str]]
+) -> tuple[str, ...]:
+    return tuple(f"run {result.run_id}: {text}" for result in results for text in texts(result))
+
+
+def _departures(results: Sequence[Result]) -> Iterable[str]:
+    """Yield a line for each departure, with all the runs that have it."""
+    for departure in dict.fromkeys(text for result in results for text in result.departures):
+        runs = [str(result.run_id) for result in results if departure in result.departures]
+        named = f"{'run' if len(runs) == 1 else 'runs'} {', '.join(runs)}"
+        yield f"{'all runs' if len(runs) == len(results) > 1 else named}: {departure}"
+
+
+def _fastest(comparison: Comparison) -> Fastest | None:
+    """Return the group that took the least time to the goal, if all have the same."""
+    times = (group.training_seconds_to_accuracy for group in comparison.groups)
+    means = {i: one.mean for i, one in enumerate(times) if one and one.mean and isfinite(one.mean)}
+    goals = {result.target for result in comparison.results if result.target}
+    if comparison.comparable == "no" or len(means) < 2 or len(goals) > 1:  # noqa: PLR2004 - of one
+        return None
+    fastest, *_, slowest = sorted(means, key=lambda i: means[i])
+    return Fastest(fastest, slowest, means[slowest] / means[fastest])
