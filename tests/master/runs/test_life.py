@@ -84,14 +84,14 @@ def test_a_run_may_wait_for_the_active_one(database: Database) -> None:
 
 
 def test_a_run_waits_for_one_that_is_being_deleted(database: Database) -> None:
-    first = runs.create(order(), LIMITS)
-    runs.delete(first)
-    second = runs.create(order(), LIMITS)
-    assert runs.find_active() == first
-    with pytest.raises(falcon.HTTPConflict, match="409"):
-        runs.create(order(), LIMITS)
+    first = life.create(order(), LIMITS)
+    life.delete(first)
+    second = life.create(order(), LIMITS)
+    assert life.find_active() == first
+    with pytest.raises(ConflictError, match="is active"):
+        life.create(order(), LIMITS)
     end(first)
-    assert runs.find_active() == second
+    assert life.find_active() == second
 
 
 def test_what_is_not_queued_may_be_by_a_setting(database: Database) -> None:
