@@ -81,16 +81,18 @@ def _make_points(task: Benchmark, batch_size: int, options: Mapping[str, Any]) -
                 ]
                 point["epochs"].append(1 + reached.index(True))
                 print(task.name, point["goal"], batch_size, point["epochs"], flush=True)
-            file.write_text(json.dumps(_describe(task) | {"points": points}, indent=2) + "\n")
+            runs = max(len(point["epochs"]) for point in own)
+            made = _describe(task, runs) | {"points": points}
+            file.write_text(json.dumps(made, indent=2) + "\n")
 
 
-def _describe(task: Benchmark) -> dict[str, str]:
+def _describe(task: Benchmark, runs: int) -> dict[str, str]:
     """Return where the points of a task come from."""
     return {
         "task": task.name,
         "made_by": "python -m benchmarks.convergence",
         "made_on": f"{machine()}, PyTorch {version('torch')}, one thread, seeds "
-        f"{_SEEDS[0]} to {_SEEDS[-1]}",
+        f"{_SEEDS[0]} to {_SEEDS[runs - 1]}",
     }
 
 
