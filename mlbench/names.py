@@ -203,7 +203,8 @@ def message_metric(operation: str, dtype: str, figure: MessageFigure) -> str:
 def own_names_file(metrics_file: str, pid: int) -> str:
     """Return the file beside a metrics file that lists, a line each, what a process records itself.
 
-    What it writes of the same names to TensorBoard's event files is not recorded again.
+    What it writes of the same names to TensorBoard's event files is not recorded again. An empty
+    line says that it states settings.
     """
     return f"{metrics_file}.{pid}.names"
 

@@ -10,12 +10,13 @@ so: ``"rank":3``.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import SupportsFloat
 
+from mlbench import names
 from mlbench.clock import SteadyClock
 from mlbench.process import of_worker, this_process
 from mlbench.stated import LONGEST_NAME, Setting, check_settings
@@ -35,6 +36,7 @@ class Recorder:
     def __init__(self, path: Path, environ: Mapping[str, str] = os.environ) -> None:
         """Open the file, and state which process this is, if its worker has several."""
         self._clock = SteadyClock()
+        self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._keys = _Keys()
         process, worker = this_process(environ), of_worker(environ)
@@ -71,6 +73,7 @@ class Recorder:
             ValueError: they are too many or too long, or of other types.
         """
         check_settings(settings)
+        list_own(self._path, [""])
         self._state("settings", dict(settings))
 
     def close(self) -> None:
@@ -93,6 +96,12 @@ class _Keys(dict[str, str]):
         check_name(name)
         key = self[name] = json.dumps(name) + ":"
         return key
+
+
+def list_own(metrics_file: Path, own: Iterable[str]) -> None:
+    """List in its file what this process records itself; an empty name for its settings."""
+    with Path(names.own_names_file(str(metrics_file), os.getpid())).open("a") as file:
+        file.writelines(f"{name}\n" for name in own)
 
 
 def to_float(value: Value) -> float:

@@ -1,4 +1,4 @@
-"""TensorBoard's event files, as far as scalars go: reading and writing them.
+"""TensorBoard's event files, as far as scalars and hyperparameters go: reading and writing them.
 
 A file is a list of records: length, its checksum, content, its checksum. A content is an Event of
 tensorflow/core/util/event.proto: a protocol buffer, of which few fields matter here.
@@ -6,8 +6,11 @@ tensorflow/core/util/event.proto: a protocol buffer, of which few fields matter 
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import BinaryIO, NamedTuple
+
+from mlbench.stated import LONGEST_NAME, LONGEST_TEXT, Setting, is_setting
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
@@ -15,7 +18,7 @@ _CHECKSUM = struct.Struct("<I")
 _LONGEST_EVENT = 64 << 10
 # No file is longer.
 _LONGEST_FILE = (1 << 63) - 1
-_SCALARS = b"scalars"
+_SCALARS, _HYPERPARAMETERS = b"scalars", b"hparams"
 _VERSION = b"brain.Event:2"
 
 # Kinds of fields on the wire.
@@ -26,6 +29,8 @@ _TENSORS = {_FLOAT: (5, "<f"), _DOUBLE: (6, "<d")}
 _CONTENT_FIELD = 4
 _MORE, _LOW = 0x80, 0x7F
 _LONGEST_VARINT = 70
+# Beyond this, a float is not every whole number.
+_EXACT = 1 << 53
 
 
 class DamagedError(Exception):
@@ -41,8 +46,15 @@ class Scalar(NamedTuple):
     value: float
 
 
-def read_scalars(file: BinaryIO) -> Iterator[Scalar]:
-    """Yield the scalars of the complete records from here on; the file is left behind the last.
+class Hyperparameters(NamedTuple):
+    """What ``add_hparams`` was given, at a time in Unix seconds."""
+
+    time: float
+    values: dict[str, Setting]
+
+
+def read_events(file: BinaryIO) -> Iterator[Scalar | Hyperparameters]:
+    """Yield what the complete records from here on have; the file is left behind the last.
 
     Raises:
         DamagedError: a record is damaged.
@@ -70,7 +82,7 @@ def read_scalars(file: BinaryIO) -> Iterator[Scalar]:
         if _CHECKSUM.unpack(rest[length:])[0] != masked_checksum(content):
             raise DamagedError(f"at byte {start}")
         try:
-            yield from _scalars_of(content)
+            yield from _read_event(content)
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise DamagedError(f"at byte {start}: {error}") from None
     file.seek(start)
@@ -111,7 +123,7 @@ def _table() -> tuple[int, ...]:
     return tuple(table)
 
 
-def _scalars_of(event: bytes) -> Iterator[Scalar]:
+def _read_event(event: bytes) -> Iterator[Scalar | Hyperparameters]:
     time, step, values = 0.0, 0, []
     for number, content in _fields(event):
         match number, content:
@@ -120,32 +132,65 @@ def _scalars_of(event: bytes) -> Iterator[Scalar]:
             case 2, int():
                 step = _signed(content)
             case 5, bytes():
-                values += [value for field, value in _fields(content) if field == 1]
+                values += [_message(value) for field, value in _fields(content) if field == 1]
     for value in values:
-        if isinstance(value, bytes):
-            tag, found = _value(value)
-            if found is not None:
-                yield Scalar(tag, time, step, found)
+        plugin = _message(_message(value.get(9)).get(1))  # of its metadata
+        if plugin.get(1) == _HYPERPARAMETERS:
+            if stated := _hyperparameters(plugin.get(2)):
+                yield Hyperparameters(time, stated)
+            continue
+        found = _scalar(value, plugin.get(1))
+        if found is not None:
+            tag = value.get(1)
+            yield Scalar(tag.decode() if isinstance(tag, bytes) else "", time, step, found)
 
 
-def _value(content: bytes) -> tuple[str, float | None]:
-    """Return tag and number of a summary's value; None if it is no scalar."""
-    found = dict(_fields(content))
-    tag, number, tensor = (found.get(field) for field in (1, 2, 8))
-    text = tag.decode() if isinstance(tag, bytes) else ""
+def _message(content: object) -> dict[int, int | bytes]:
+    """Return the fields of a message by their numbers; none of what is no message."""
+    return dict(_fields(content)) if isinstance(content, bytes) else {}
+
+
+def _scalar(value: dict[int, int | bytes], plugin: object) -> float | None:
+    """Return the number of a summary's value; None if it is no scalar."""
+    number = value.get(2)
     if isinstance(number, bytes):
-        return text, float(struct.unpack("<f", number)[0])
-    plugin = found.get(9)
-    for _ in range(2):  # metadata, its plugin_data, and the name in that
-        plugin = dict(_fields(plugin)).get(1) if isinstance(plugin, bytes) else None
-    if plugin != _SCALARS or not isinstance(tensor, bytes):
-        return text, None
-    return text, _number(tensor)
+        return float(struct.unpack("<f", number)[0])
+    tensor = value.get(8)
+    return _number(tensor) if plugin == _SCALARS and isinstance(tensor, bytes) else None
+
+
+def _hyperparameters(content: object) -> dict[str, Setting]:
+    """Return what a session of TensorBoard's plugin began with, as far as settings can hold it."""
+    found: dict[str, Setting] = {}
+    with suppress(struct.error, IndexError, UnicodeDecodeError):  # of another version
+        session = _message(content).get(3)
+        for number, entry in _fields(session if isinstance(session, bytes) else b""):
+            match number, _message(entry):
+                case 1, {1: bytes(key), 2: value}:
+                    name, setting = key.decode(), _setting(_message(value))
+                    if 0 < len(name) <= LONGEST_NAME and is_setting(name) and is_setting(setting):
+                        found[name] = setting
+    return found
+
+
+def _setting(value: dict[int, int | bytes]) -> object:
+    """Return a google.protobuf.Value; no setting for a list or a structure."""
+    match value:
+        case {1: _}:
+            return None
+        case {2: bytes(packed)}:
+            [number] = struct.unpack("<d", packed)  # a whole number, too
+            return int(number) if number.is_integer() and abs(number) < _EXACT else number
+        case {3: bytes(text)}:
+            return text.decode()[:LONGEST_TEXT]
+        case {4: int(truth)}:
+            return bool(truth)
+    return value
 
 
 def _number(tensor: bytes) -> float | None:
     """Return the number of a tensor that has a single one; None if there is no such."""
-    found = dict(_fields(tensor))
+    found = _message(tensor)
     kind = found.get(1)
     if not isinstance(kind, int) or kind not in _TENSORS:
         return None

@@ -13,3 +13,4 @@ with SummaryWriter(flush_secs=1) as writer:
         if step % 30 == 0:
             writer.add_scalar("accuracy", 1 - math.exp(-step / 50), step, new_style=True)
             writer.add_histogram("weights", torch.arange(9.0), step)
+    writer.add_hparams({"learning_rate": 0.1, "batch_size": 32}, {"hparam/score": 0.99})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mlbench import names
 from mlbench.names import Phase
-from mlbench.recorder import Value, to_float
+from mlbench.recorder import Value, list_own, to_float
 from mlbench.stated import LONGEST_NAME, LONGEST_TEXT, MOST_SETTINGS, Setting, is_setting
 from mlbench.tracker import PhaseTimer, Tracker
 
@@ -49,9 +49,8 @@ class Recording:
         """Tell the agent what is recorded here: TensorBoard's files may have it too."""
         if not new or names.ENV_METRICS_FILE not in os.environ:
             return
-        path = names.own_names_file(os.environ[names.ENV_METRICS_FILE], os.getpid())
-        with Path(path).open("a") as file:
-            file.writelines(f"{name}\n" for name in (new if self._noted else {names.EPOCH, *new}))
+        path = Path(os.environ[names.ENV_METRICS_FILE])
+        list_own(path, new if self._noted else {names.EPOCH, *new})
         self._noted |= new
 
     def end(self) -> None:

@@ -48,7 +48,7 @@ def merged(found: Iterable[list[list[float]]]) -> list[list[float]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_all_scalars_are_recorded_and_can_be_shown_again(
     client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:
@@ -64,6 +64,7 @@ def test_all_scalars_are_recorded_and_can_be_shown_again(
     assert_counted(ended)
     with ApiClient.from_home(stack) as fresh:
         size = write_event_files(fresh, run, tmp_path / "again", lambda *_: None)
+        settings = fresh.get_manifest(run.id).result().value.settings
     assert size > 0
     written, again = read(integrations, folder / "runs"), read(integrations, tmp_path / "again")
     for metric, count in (("loss/train", 300), ("accuracy", 10)):
@@ -77,3 +78,5 @@ def test_all_scalars_are_recorded_and_can_be_shown_again(
         )
         shown = merged(again[f"rank-{rank}/{metric}"] for rank in (0, 1))
         assert sorted(one[1:] for one in shown) == sorted(one[1:] for one in theirs)
+    assert settings == {"learning_rate": 0.1, "batch_size": 32}
+    assert len(values(client, run, "hparam/score", 1)) == 1

@@ -2,15 +2,19 @@
 
 import io
 import math
+import struct
+from contextlib import suppress
 
 import pytest
 
+from mlbench.stated import Setting, check_settings
 from mlbench.tensorboard import (
     DamagedError,
+    Hyperparameters,
     Scalar,
     first_record,
     masked_checksum,
-    read_scalars,
+    read_events,
     to_record,
 )
 
@@ -20,10 +24,28 @@ _SOME = [
     Scalar("loss", 2e9, 2**40, 1e-300),
 ]
 
+# Of {"batch_size": 32, "lr": 0.1, "optimizer": "sgd"}, as PyTorch's add_hparams writes it.
+SESSION = (
+    b"\t>\xcc\x03|\x95\xc1\xdaA*o\nm\n\x1c_hparams_/session_start_infoJM\nK\n\x07hparams\x12@\x1a>"
+    b"\n\x17\n\nbatch_size\x12\t\x11\x00\x00\x00\x00\x00\x00@@"
+    b"\n\x0f\n\x02lr\x12\t\x11\x9a\x99\x99\x99\x99\x99\xb9?"
+    b"\n\x12\n\toptimizer\x12\x05\x1a\x03sgd"
+)
+
 
 def test_the_checksum_is_the_one_of_the_specification() -> None:
     crc = 0xE3069283  # of RFC 3720's example
     assert masked_checksum(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def record(content: bytes) -> bytes:
+    length = struct.pack("<Q", len(content))
+    parts = (length, checksum(length), content, checksum(content))
+    return b"".join(parts)
+
+
+def checksum(data: bytes) -> bytes:
+    return struct.pack("<I", masked_checksum(data))
 
 
 def test_scalars_are_read_as_they_were_written_and_as_the_file_grows() -> None:
@@ -35,16 +57,16 @@ def test_scalars_are_read_as_they_were_written_and_as_the_file_grows() -> None:
         file.seek(0, io.SEEK_END)
         file.write(data[i : i + 7])
         file.seek(place)
-        found += list(read_scalars(file))
+        found += list(read_events(file))
     assert found == _SOME
 
 
 def test_what_is_larger_than_a_scalar_is_passed_over() -> None:
     large = to_record(Scalar("x" * 100_000, 1.0, 1, 1.0))
     file = io.BytesIO(large + to_record(_SOME[0]))
-    assert list(read_scalars(file)) == _SOME[:1]
+    assert list(read_events(file)) == _SOME[:1]
     cut = io.BytesIO(large[:-1])
-    assert list(read_scalars(cut)) == []
+    assert list(read_events(cut)) == []
     assert cut.tell() == 0
 
 
@@ -53,4 +75,21 @@ def test_a_damaged_record_is_told(place: int) -> None:
     data = bytearray(to_record(_SOME[0]))
     data[place] ^= 1
     with pytest.raises(DamagedError, match="at byte 0"):
-        list(read_scalars(io.BytesIO(data)))
+        list(read_events(io.BytesIO(data)))
+
+
+def test_hyperparameters_are_read() -> None:
+    stated: dict[str, Setting] = {"batch_size": 32, "lr": 0.1, "optimizer": "sgd"}
+    file = io.BytesIO(record(SESSION))
+    assert list(read_events(file)) == [Hyperparameters(1795577328.059341, stated)]
+
+
+def test_whatever_hyperparameters_are_replaced_by_is_read_or_called_damaged() -> None:
+    for place in range(len(SESSION)):
+        for byte in (0, 1, 8, 0x7F, 0xFF, SESSION[place] ^ 1):
+            changed = bytearray(SESSION)
+            changed[place] = byte
+            with suppress(DamagedError):
+                for one in read_events(io.BytesIO(record(bytes(changed)))):
+                    assert isinstance(one, Hyperparameters)
+                    check_settings(one.values)

@@ -6,6 +6,7 @@ of the one that has it open. What other runs wrote in the same folder is none of
 
 import logging
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ from typing import BinaryIO
 
 from mlbench import names
 from mlbench.process import Process, of_worker, this_process
-from mlbench.tensorboard import DamagedError, read_scalars
+from mlbench.stated import MOST_SETTINGS, Setting
+from mlbench.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
 from worker.agent.files import open_regular
 from worker.agent.sources.processes import (
     MOST_PROCESSES,
@@ -33,6 +35,8 @@ Line = dict[str, object]
 
 _NAME = "events.out.tfevents."
 _RUN = "MLBENCH_RUN_ID"
+# A folder of its own for each call, named for the time, which is no part of a metric's name.
+_OF_ADD_HPARAMS = re.compile(r"\d{9,11}\.\d+")
 # What is looked at in a folder and below it, and followed.
 _MOST_ENTRIES = 20_000
 _DEEPEST = 6
@@ -54,6 +58,7 @@ class EventFiles:
         self._own_names: dict[int, Path] = {}
         self._followed: dict[Path, _EventFile] = {}
         self._bases: dict[int, Path] = {}
+        self._settings: dict[str, Setting] = {}
         self._began = time.monotonic()
         self._began_at = int(time.time()) - 1
         self._look_at = 0.0
@@ -108,7 +113,10 @@ class EventFiles:
             if pid is None or file is None:
                 continue
             process = self._processes[pid]
-            prefix = _prefix(self._bases.setdefault(pid, path.parent), path.parent)
+            folder = path.parent
+            if _OF_ADD_HPARAMS.fullmatch(folder.name):
+                folder = folder.parent
+            prefix = _prefix(self._bases.setdefault(pid, folder), folder)
             of_other: Line = {} if process.rank == self._worker.rank else {"rank": process.rank}
             self._followed[path] = _EventFile(
                 os.fdopen(file, "rb"),
@@ -116,6 +124,7 @@ class EventFiles:
                 prefix,
                 of_other,
                 self._own_names[pid],
+                self._settings if process.rank == 0 else None,
                 stays_open=len(self._followed) < _MOST_OPEN_FILES,
             )
             if process != self._worker:
@@ -141,6 +150,7 @@ class _EventFile:
         prefix: str,
         of_other: Line,
         own_names: Path,
+        settings: dict[str, Setting] | None,
         *,
         stays_open: bool,
     ) -> None:
@@ -152,6 +162,8 @@ class _EventFile:
         self._prefix = prefix
         self._of_other = of_other
         self._own_names = own_names
+        self._settings = settings
+        """Those that event files have stated so far; None for a rank that states none."""
         self.failure = ""
 
     def read(self) -> Iterator[Line]:
@@ -160,12 +172,17 @@ class _EventFile:
             return
         try:
             own: set[str] | None = None
-            for one in read_scalars(file):
+            for one in read_events(file):
                 own = _lines(self._own_names) if own is None else own
-                name = self._prefix + one.tag
-                if name not in own:
-                    fields: Line = {"step": one.step, "metrics": {name: one.value}}
-                    yield {"time": one.time, **self._of_other, **fields}
+                match one:
+                    case Scalar() if (name := self._prefix + one.tag) not in own:
+                        fields: Line = {"step": one.step, "metrics": {name: one.value}}
+                        yield {"time": one.time, **self._of_other, **fields}
+                    case Hyperparameters() if "" not in own and self._settings is not None:
+                        self._settings |= one.values
+                        for surplus in list(self._settings)[MOST_SETTINGS:]:
+                            del self._settings[surplus]
+                        yield {"time": one.time, "settings": dict(self._settings)}
         except (DamagedError, OSError) as error:
             self.failure = f"the event file {self._path} is damaged {error}"
             log.warning("%s", self.failure)

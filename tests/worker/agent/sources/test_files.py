@@ -14,6 +14,7 @@ import pytest
 from mlbench import names
 from mlbench.tensorboard import Scalar, first_record, masked_checksum, to_record
 from tests.conftest import wait_for
+from tests.mlbench.test_tensorboard import SESSION, record
 from worker.agent.sources import files
 from worker.agent.sources.files import Follower
 from worker.agent.sources.loopback import Line
@@ -69,6 +70,10 @@ def event_file(folder: Path, pid: int, number: int = 0, began: float | None = No
 def records(*values: float, tag: str = "loss") -> bytes:
     scalars = (Scalar(tag, time.time(), step, value) for step, value in enumerate(values))
     return first_record(time.time()) + b"".join(to_record(scalar) for scalar in scalars)
+
+
+def settings(recording: Recording) -> list[Any]:
+    return [line["settings"] for line in recording.lines if "settings" in line]
 
 
 def written(recording: Recording, tag: str, count: int) -> Callable[[], bool]:
@@ -143,6 +148,28 @@ def test_a_damaged_event_file_is_a_failure_and_the_others_are_read(
     follower.close()
     assert recording.values("eval_accuracy") == [0.9]
     assert follower.failure.startswith(f"the event file {damaged} is damaged at byte ")
+
+
+@pytest.mark.parametrize("states_itself", [False, True])
+def test_what_add_hparams_writes_is_settings_and_metrics_without_the_time(
+    tmp_path: Path, stdout: Path, rank: int, states_itself: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.write_text("mine\n\n" if states_itself else "mine\n")
+    monkeypatch.setattr(names, "own_names_file", lambda *_: str(own))
+    event_file(tmp_path, rank, 0).write_bytes(records(1))
+    folders = [tmp_path / f"179557732{number}.0553675" for number in range(2)]
+    for number, (folder, size) in enumerate(zip(folders, (b"@@", b"P@"), strict=True)):
+        folder.mkdir()
+        session = record(SESSION.replace(b"@@", size))
+        file = event_file(folder, rank, number + 1)
+        file.write_bytes(session + records(number, tag="hparam/accuracy"))
+    recording = Recording()
+    follower = Follower(stdout, tmp_path, recording.append)
+    wait_for(written(recording, "hparam/accuracy", 2), 10, "both are read")
+    follower.close()
+    stated = [{"batch_size": size, "lr": 0.1, "optimizer": "sgd"} for size in (32, 64)]
+    assert settings(recording) == ([] if states_itself else stated)
 
 
 @pytest.mark.timeout(60)
