@@ -14,7 +14,7 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.results import Result
 from tests.contract.conftest import Original, calling
-from tests.integrations.pages import script_of
+from tests.integrations.pages import order_as_printed
 from tests.stacks import assert_counted, kill_service, order_command, reload, run_to_end
 
 _PROGRAMS = Path(__file__).with_name("original")
@@ -31,7 +31,6 @@ def test_mlbenchs_programs_report_everything(
     own_stack: Home, original_python: str, tmp_path: Path
 ) -> None:
     """First the tutorial's, while the master is killed; then one that does as task 1a's."""
-    (tmp_path / "train.py").write_text(script_of("mlbench-core"))
     for name in ("train_dist.py", "torchvision.py"):
         shutil.copy(_PROGRAMS / name, tmp_path)
     with (
@@ -49,9 +48,8 @@ def test_mlbenchs_programs_report_everything(
         assert original.call("delete_run", tutorial).status == 204
         assert original.call("get_run_metrics", tutorial).status == 404
 
-        backend = ("--backend", "{backend}")
-        task = _order(original, original_python, "train.py", tmp_path, *backend)
-        _, metrics, result = _finish(original, client, task)
+        task = order_as_printed(client, own_stack, "mlbench-core", tmp_path, venv=original_python)
+        _, metrics, result = _finish(original, client, task.id)
         _check_task(metrics, result, own_stack.workers)
 
 
@@ -86,10 +84,10 @@ def test_parts_of_task_3_train_beside_todays_numpy_and_tqdm(
     assert {"forward", "backward", "communication", "optimizer"} <= result.phases.keys()
 
 
-def _order(original: Original, python: str, program: str, folder: Path, *more: str) -> int:
+def _order(original: Original, python: str, program: str, folder: Path) -> int:
     """Start a run on both workers by the original client, in a folder; return its id."""
     words = ("env", "-C", str(folder), python, program)
-    given = ("--run_id", "{run_id}", "--rank", "{rank}", "--hosts", "{hosts}", *more)
+    given = ("--run_id", "{run_id}", "--rank", "{rank}", "--hosts", "{hosts}")
     got = original.call(
         "create_run",
         "original-training",

@@ -9,7 +9,8 @@ import pytest
 
 from mlbench import ApiClient, names
 from mlbench.home import Home
-from tests.integrations.trainings import train
+from tests.integrations.pages import order_as_printed
+from tests.integrations.trainings import follow
 from tests.mlbench.metrics_file import metrics
 from worker.agent.sources.original import HOOK
 
@@ -57,12 +58,12 @@ train("own tracker")
 
 
 def test_all_that_a_trainer_of_transformers_logs_is_recorded(
-    stack: Home, integrations: str, tmp_path: Path
+    client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:
-    trained = train(stack, "transformers", f"{integrations} train.py", tmp_path)
-    with ApiClient.from_home(stack) as client:
-        result = client.get_result(trained.run.id).result().value
-        manifest = client.get_manifest(trained.run.id).result().value
+    run = order_as_printed(client, stack, "transformers", tmp_path, venv=integrations)
+    trained = follow(client, stack, run)
+    result = client.get_result(run.id).result().value
+    manifest = client.get_manifest(run.id).result().value
 
     for rank in (0, 1):
         history = json.loads(trained.said[rank].splitlines()[-1])
@@ -111,12 +112,12 @@ def test_a_trainer_reports_here_unless_its_script_says_otherwise(
 
 
 def test_all_that_an_accelerator_logs_is_recorded_on_every_rank(
-    stack: Home, integrations: str, tmp_path: Path
+    client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:
-    trained = train(stack, "accelerate", f"{integrations} train.py", tmp_path)
-    with ApiClient.from_home(stack) as client:
-        result = client.get_result(trained.run.id).result().value
-        manifest = client.get_manifest(trained.run.id).result().value
+    run = order_as_printed(client, stack, "accelerate", tmp_path, venv=integrations)
+    trained = follow(client, stack, run)
+    result = client.get_result(run.id).result().value
+    manifest = client.get_manifest(run.id).result().value
 
     for rank in (0, 1):
         printed = [tuple(map(float, line.split())) for line in trained.said[rank].splitlines()]

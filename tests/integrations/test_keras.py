@@ -7,7 +7,9 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.home import Home
-from tests.integrations.trainings import train
+from tests.integrations.pages import script_of
+from tests.integrations.trainings import follow
+from tests.stacks import order_command
 
 pytestmark = pytest.mark.slow
 
@@ -16,15 +18,16 @@ _SAMPLES = 1440 // 3
 
 
 def test_the_history_of_a_fit_is_recorded_on_each_backend(
-    stack: Home, integrations: str, tmp_path: Path
+    client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:
     # A rank for each backend: each trains for itself.
     choose = f"set -- {' '.join(_BACKENDS)}; shift $RANK; KERAS_BACKEND=$1"
     command = f"sh -c '{choose} {integrations} train.py'"
-    trained = train(stack, "keras", command, tmp_path, num_workers=3)
-    with ApiClient.from_home(stack) as client:
-        result = client.get_result(trained.run.id).result().value
-        manifest = client.get_manifest(trained.run.id).result().value
+    (tmp_path / "train.py").write_text(script_of("keras"))
+    run = order_command(client, "backends", command, num_workers=3, working_dir=str(tmp_path))
+    trained = follow(client, stack, run)
+    result = client.get_result(run.id).result().value
+    manifest = client.get_manifest(run.id).result().value
 
     steps = [(epoch + 1) * _SAMPLES // 16 for epoch in range(20)]
     for rank in range(3):

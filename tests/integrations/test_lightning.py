@@ -9,7 +9,8 @@ import pytest
 
 from mlbench import ApiClient, names
 from mlbench.home import Home
-from tests.integrations.trainings import Values, train
+from tests.integrations.pages import order_as_printed
+from tests.integrations.trainings import Values, follow
 from tests.mlbench.metrics_file import lines, metrics
 
 pytestmark = pytest.mark.slow
@@ -46,12 +47,12 @@ assert misfit.global_step == 2
 
 
 def test_every_value_step_and_phase_of_a_trainer_is_recorded(
-    stack: Home, integrations: str, tmp_path: Path
+    client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:
-    trained = train(stack, "lightning", f"{integrations} train.py", tmp_path)
-    with ApiClient.from_home(stack) as client:
-        result = client.get_result(trained.run.id).result().value
-        manifest = client.get_manifest(trained.run.id).result().value
+    run = order_as_printed(client, stack, "lightning", tmp_path, venv=integrations)
+    trained = follow(client, stack, run)
+    result = client.get_result(run.id).result().value
+    manifest = client.get_manifest(run.id).result().value
 
     for metric in ("train_loss", "val_accuracy"):
         logged = _logged(tmp_path / "lightning_logs/version_0/metrics.csv", metric)

@@ -1,7 +1,6 @@
 """MLPerf's own logger, in a run whose code knows nothing of MLBench."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,15 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Goal
 from tests.conftest import wait_for
-from tests.integrations.pages import script_of, values
-from tests.stacks import assert_counted, kill_service, losses, order_command, run_to_end
+from tests.integrations.pages import order_as_printed, values
+from tests.stacks import assert_counted, kill_service, losses, run_to_end
 
 
 @pytest.mark.slow
 def test_what_is_logged_becomes_values_settings_goal_and_epochs(
     client: ApiClient, stack: Home, tmp_path: Path
 ) -> None:
-    (tmp_path / "train.py").write_text(script_of("mllog"))
-    command = f"{sys.executable} train.py"
-    run = order_command(client, "mllog", command, num_workers=2, working_dir=str(tmp_path))
+    run = order_as_printed(client, stack, "mllog", tmp_path)
     wait_for(lambda: losses(client, run), what="it logs")
     kill_service(stack, "gunicorn")
     ended = run_to_end(client, run)

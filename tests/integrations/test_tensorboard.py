@@ -11,8 +11,8 @@ from mlbench import ApiClient
 from mlbench.cli.event_files import write_event_files
 from mlbench.home import Home
 from tests.conftest import wait_for
-from tests.integrations.pages import script_of, values
-from tests.stacks import assert_counted, kill_service, order_command, run_to_end
+from tests.integrations.pages import order_as_printed, values
+from tests.stacks import assert_counted, kill_service, run_to_end
 
 # Prints all scalars below a folder, by the folder and the tag: time, step and value.
 _READ = """
@@ -54,9 +54,7 @@ def test_all_scalars_are_recorded_and_can_be_shown_again(
 ) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
-    (folder / "train.py").write_text(script_of("tensorboard"))
-    command = f"{integrations} train.py"
-    run = order_command(client, "board", command, num_workers=2, working_dir=str(folder))
+    run = order_as_printed(client, stack, "tensorboard", folder, cli=integrations)
     wait_for(lambda: values(client, run, "loss/train", 1), 60, "it logs")
     kill_service(stack, "gunicorn")
     ended = run_to_end(client, run)

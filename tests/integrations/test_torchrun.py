@@ -9,7 +9,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.home import Home
 from tests.conftest import wait_for
-from tests.integrations.pages import script_of, values
+from tests.integrations.pages import order_as_printed, values
 from tests.stacks import (
     assert_counted,
     files_of,
@@ -44,10 +44,7 @@ def _whole(text: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_workers_and_processes_are_one_job(client: ApiClient, stack: Home, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(script_of("torchrun"))
-    run = order_command(
-        client, "torchrun", _TORCHRUN + "train.py", num_workers=2, working_dir=str(tmp_path)
-    )
+    run = order_as_printed(client, stack, "torchrun", tmp_path)
     wait_for(lambda: losses(client, run, rank=3), 60, "rank 3 records")
     kill_service(stack, "gunicorn")
     said = [file.read_text() for file in files_of(stack) if file.name == "metrics.jsonl"]

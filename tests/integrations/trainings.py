@@ -1,16 +1,14 @@
-"""Running the script of a page with its library, while the master is killed."""
+"""Runs of the scripts of pages with their libraries, while the master is killed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Point, Run
 from tests.conftest import wait_for
-from tests.integrations.pages import script_of
-from tests.stacks import assert_counted, kill_service, order_command, reload, run_to_end
+from tests.stacks import assert_counted, kill_service, reload, run_to_end
 
 Values = list[tuple[float, float]]
 """Steps and values."""
@@ -38,21 +36,18 @@ class Trained:
         return self.series[f"{metric} @ {rank}"][-1].number
 
 
-def train(stack: Home, page: str, command: str, folder: Path, num_workers: int = 2) -> Trained:
-    """Run a page's script on several workers, and kill the master in the middle with -9."""
-    (folder / "train.py").write_text(script_of(page))
-    with ApiClient.from_home(stack) as client:
-        run = order_command(client, page, command, num_workers=num_workers, working_dir=str(folder))
-        wait_for(lambda: _begun(client, run), 60, "all ranks have begun")
-        killed_at = datetime.now(UTC)
-        kill_service(stack, "gunicorn", "master.controller")
-        run = run_to_end(client, run)
-        said = [client.get_logs(run.id, rank).result().value.text for rank in range(num_workers)]
-        errors = client.get_logs(run.id, 0, stream="stderr").result().value.text
-        assert run.state == "FINISHED", f"{run.reason}\n{errors}"
-        assert "mlbench: " not in errors
-        assert_counted(run)
-        series = client.get_run_metrics(run.id).result().value
+def follow(client: ApiClient, stack: Home, run: Run) -> Trained:
+    """Wait for the end of a run, and kill the master in the middle with -9."""
+    wait_for(lambda: _begun(client, run), 60, "all ranks have begun")
+    killed_at = datetime.now(UTC)
+    kill_service(stack, "gunicorn", "master.controller")
+    run = run_to_end(client, run)
+    said = [client.get_logs(run.id, rank).result().value.text for rank in range(run.num_workers)]
+    errors = client.get_logs(run.id, 0, stream="stderr").result().value.text
+    assert run.state == "FINISHED", f"{run.reason}\n{errors}"
+    assert "mlbench: " not in errors
+    assert_counted(run)
+    series = client.get_run_metrics(run.id).result().value
     last = max(datetime.fromisoformat(points[-1].date) for points in series.values())
     assert last > killed_at, "the training was over before the kill"
     assert run.delivery is not None

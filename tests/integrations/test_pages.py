@@ -1,0 +1,31 @@
+"""Commands of pages whose scripts other tests start in another way."""
+
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from tests.integrations.pages import order_as_printed
+from tests.stacks import assert_counted, run_to_end
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "settings"), [("keras", {"backend": "torch"}), ("mlflow", {"alpha": 0.001})]
+)
+def test_the_command_of_a_page_starts_its_script(
+    page: str,
+    settings: dict[str, object],
+    client: ApiClient,
+    stack: Home,
+    integrations: str,
+    tmp_path: Path,
+) -> None:
+    run = order_as_printed(client, stack, page, tmp_path, venv=integrations, cli=integrations)
+    ended = run_to_end(client, run, 100)
+    assert ended.state == "FINISHED", ended.reason
+    assert ended.num_workers == 2
+    assert_counted(ended)
+    assert ended.settings is not None
+    assert ended.settings.items() >= settings.items()
