@@ -72,7 +72,7 @@ def _chart(measure: _Measure, sweep: Sweep, panel: Panel, groups: Sequence[Group
         measure.axis,
         measure.unit,
         is_wide,
-        tuple(tuple(one and cell(one) for one in row) for row in rows),
+        tuple(tuple(cell(one) if one else None for one in row) for row in rows),
     )
 
 

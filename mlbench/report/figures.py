@@ -33,7 +33,7 @@ def number(value: float | None, decimals: int | None = None) -> str:
 def with_interval(cell: Cell | None) -> str:
     """Return a mean, and the interval that it is in."""
     if cell is None or cell.low is None or cell.high is None:
-        return number(cell and cell.mean)
+        return number(cell.mean if cell else None)
     return f"{number(cell.mean)} ({number(cell.low)} to {number(cell.high)})"
 
 

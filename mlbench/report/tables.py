@@ -170,7 +170,7 @@ def _heat(sweep: Sweep, chart: Chart) -> Table | None:
             (value, *map(figures.with_interval, row))
             for value, row in zip(by.values, chart.cells, strict=True)
         ),
-        tuple((None, *(cell and cell.heat for cell in row)) for row in chart.cells),
+        tuple((None, *(cell.heat if cell else None for cell in row)) for row in chart.cells),
     )
 
 
