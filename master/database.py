@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from peewee import (
     Database,
@@ -192,10 +192,16 @@ def connect(url: str, reserve_bytes: int = 0) -> Database:
         DatabaseURLError: it names neither a file of SQLite nor a database of PostgreSQL.
     """
     scheme = url.partition(":")[0]
-    arguments = parse(url, unquote_password=True, unquote_user=True)
+    try:
+        arguments = parse(url, unquote_password=True, unquote_user=True)
+    except ValueError:  # its text may have a part of the password
+        raise DatabaseURLError(
+            "the database's URL has a wrong host or port: in a password, / is %2F and # is %23"
+        ) from None
     # In memory, each thread would have a database of its own.
     named = arguments["database"] not in {"", ":memory:"}
-    if named and scheme == "sqlite":
+    # Each process may have been started in another folder.
+    if scheme == "sqlite" and arguments["database"].startswith("/"):
         return _Sqlite(**arguments, pragmas=_SQLITE_PRAGMAS, reserve_bytes=reserve_bytes)
     if named and scheme in {"postgres", "postgresql"}:
         return _Postgresql(**arguments, prefer_psycopg3=True)
@@ -203,6 +209,11 @@ def connect(url: str, reserve_bytes: int = 0) -> Database:
         f"the database's URL begins with {scheme!r}; it is sqlite:////PATH/TO/FILE or "
         "postgresql://USER:PASSWORD@HOST:PORT/NAME"
     )
+
+
+def database_kind() -> Literal["sqlite", "postgresql"]:
+    """Return what kind the open database is of."""
+    return "sqlite" if isinstance(database.obj, _Sqlite) else "postgresql"
 
 
 @contextmanager

@@ -823,14 +823,14 @@ class Info(Record):
     version: str
     pool: Literal["local", "kubernetes"]
     """Where the workers are."""
+    database: Literal["sqlite", "postgresql"]
+    """Where runs are stored."""
     workers: int
     """How many idle ones are kept."""
     limits: RunLimits
     grafana: Place | None
     prometheus: Place | None
     """That of a local stack; a cluster's is not for browsers."""
-    database: str = ""
-    """What stores the state: sqlite or postgresql."""
 
     @property
     def grafana_url(self) -> str | None:

@@ -1,8 +1,4 @@
-"""A local stack to be disturbed: on either database, its processes by name, started again at will.
-
-``python -m benchmarks.faults.stack`` is its supervisor's process: that of ``mlbench up``, but with
-$FAULT_DATABASE_URL as its database where that is set.
-"""
+"""A local stack to be disturbed, on either database: its processes, started again at will."""
 
 import os
 import subprocess
@@ -10,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -18,12 +14,7 @@ import psutil
 from mlbench import ApiClient, names
 from mlbench.errors import NotConnectedError
 from mlbench.home import Home
-from mlbench.signals import on_termination
-from mlbench.stack.launch import configure_logging
-from mlbench.stack.services import Service, Services
-from mlbench.stack.supervisor import Supervisor
 
-_ENV_DATABASE = "FAULT_DATABASE_URL"
 _WORKERS = 2
 _READY_SECONDS = 120.0
 # What a user may see die, by a word of its command line.
@@ -35,25 +26,6 @@ PROCESSES = {
     "agent 0": f"{names.LOCAL_POD_PREFIX}0",
     "agent 1": f"{names.LOCAL_POD_PREFIX}1",
 }
-
-
-def main() -> None:
-    """Run the stack of $MLBENCH_HOME until SIGTERM."""
-    configure_logging()
-    home = Home.from_environ()
-    home.root.mkdir(parents=True, exist_ok=True)
-    services = Services(home, _WORKERS)
-    if url := os.environ.get(_ENV_DATABASE):
-        services.fixed = tuple(_with_database(service, url) for service in services.fixed)
-    supervisor = Supervisor(home, services, _WORKERS, lambda _: None)
-    on_termination(supervisor.quit)
-    supervisor.run()
-
-
-def _with_database(service: Service, url: str) -> Service:
-    if service.name not in ("master", "controller"):
-        return service
-    return replace(service, environ={**service.environ, names.ENV_DATABASE_URL: url})
 
 
 @dataclass
@@ -69,11 +41,11 @@ class Stack:
         """Start its supervisor, and wait until everything answers."""
         environ = {**os.environ, names.ENV_HOME: str(self.home.root)}
         if self.database_url:
-            environ[_ENV_DATABASE] = self.database_url
+            environ[names.ENV_DATABASE_URL] = self.database_url
         self.home.connection_file.unlink(missing_ok=True)
         with (self.home.root.parent / "supervisor.log").open("ab") as log:
             self.process = psutil.Popen(
-                [sys.executable, "-m", "benchmarks.faults.stack"],
+                [sys.executable, "-m", "mlbench.stack.launch", "--workers", str(_WORKERS)],
                 env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -164,7 +136,3 @@ def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {seconds:.0f} s: {what}")
         time.sleep(0.1)
-
-
-if __name__ == "__main__":
-    main()

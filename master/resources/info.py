@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from falcon import Request, Response
 
+from master.database import database_kind
 from master.openapi.operation import operation
 from master.settings import Limits, Settings
 from mlbench import records
@@ -28,8 +29,8 @@ class InfoResource:
         resp.media = Info(
             version=own_version(),
             pool=settings.pool,
+            database=database_kind(),
             workers=settings.workers,
-            database=settings.database_url.partition(":")[0],
             limits=_limits(settings.limits),
             grafana=_place(settings.grafana_public_url),
             prometheus=_place(prometheus_url),

@@ -44,6 +44,7 @@ from mlbench.stated import spell
 _FOLLOW_SECONDS = 0.3
 # How long to wait for the result of a run whose samples are not counted yet.
 _COUNT_SECONDS = 5.0
+_DATABASES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 _SIGN_IN_PAGE = """\
 <!doctype html>
 <meta charset="utf-8">
@@ -66,18 +67,19 @@ def status(
             return
         listed, found, info = client.get_runs(), client.get_worker_pods(), client.get_info()
         runs, pods, alerts = listed.result().value, found.result().value, _alerts(client)
+        database = info.result().value.database
         if json:
             print_json(
                 {
                     "runs": [run.fields for run in runs],
                     "pods": [pod.fields for pod in pods],
                     "alerts": None if alerts is None else [one.to_fields() for one in alerts],
-                    "database": info.result().value.database,
+                    "database": database,
                 }
             )
         else:
             show_runs(runs, pods)
-            out.print(f"database: {info.result().value.database}")
+            out.print(f"\ndatabase  {_DATABASES[database]}")
             show_alerts(alerts or [])
 
 

@@ -60,6 +60,8 @@ def up(
         _check_same(connection, workers, port)
         _show("already running", connection, as_json=json)
         return
+    if os.environ.get(names.ENV_DATABASE_URL):
+        warn(f"${names.ENV_DATABASE_URL} is set: runs are stored there, not in {home.root}")
     idle = workers or _IDLE_WORKERS
     if detach:
         _show("running", launch.start_detached(home, idle, port), as_json=json)

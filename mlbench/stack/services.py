@@ -46,7 +46,8 @@ _GRAFANA_VARIABLES = (
     names.ENV_GRAFANA_TOKEN,
     names.ENV_GRAFANA_PROMETHEUS_URL,
 )
-# What the stack sets itself. The user's shell may hold the values of another stack.
+# What the stack sets itself, or gives to the master alone. The user's shell may hold the values of
+# another stack.
 _OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith("ENV_")} - {
     names.ENV_DATASETS,
     names.ENV_LET_OUT,
@@ -106,10 +107,9 @@ class Services:
             **_no_proxy(),
             names.ENV_HOME: str(home.root),
         }
-        given = os.environ.get(names.ENV_DATABASE_URL)
         self._master_environ = {
             **self._environ,
-            **({names.ENV_DATABASE_URL: given} if given else {}),
+            **_given(names.ENV_DATABASE_URL),
             names.ENV_PROMETHEUS_URL: self.prometheus_url,
             names.ENV_URL: self.url,
             names.ENV_WORKERS: str(workers),
@@ -195,11 +195,10 @@ class Services:
 
     def _controller(self) -> Service:
         port = port_near(_CONTROLLER_PORT)
-        given = {key: os.environ[key] for key in _GRAFANA_VARIABLES if key in os.environ}
         return Service(
             name="controller",
             command=(*_python("master.controller"), "--port", str(port)),
-            environ={**self._master_environ, **given},
+            environ={**self._master_environ, **_given(*_GRAFANA_VARIABLES)},
             port=port,
         )
 
@@ -313,6 +312,11 @@ def check_installed() -> None:
     missing = [extra for module, extra in needed.items() if not importlib.util.find_spec(module)]
     if missing:
         raise StackError(f"parts are missing: run `{how_to_install(*missing)}`")
+
+
+def _given(*variables: str) -> dict[str, str]:
+    """Return those of the variables that the user has set."""
+    return {name: os.environ[name] for name in variables if name in os.environ}
 
 
 def _no_proxy() -> dict[str, str]:

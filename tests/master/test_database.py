@@ -163,7 +163,10 @@ def test_a_snapshot_sees_one_moment(database: Database, wrapped: bool) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["", "elsewhere.db", "/elsewhere.db", "mysql://host/name", "sqlite://", "postgresql://host"],
+    [
+        *("", "elsewhere.db", "/elsewhere.db", "mysql://host/name", "postgresql://host"),
+        *("sqlite://", "sqlite:///:memory:", "sqlite:///in-which-folder.db"),
+    ],
 )
 def test_a_url_of_no_database(url: str) -> None:
     with pytest.raises(DatabaseURLError, match=r"sqlite:////PATH/TO/FILE or postgresql://"):
@@ -171,6 +174,8 @@ def test_a_url_of_no_database(url: str) -> None:
 
 
 def test_a_url_with_a_password_of_odd_characters() -> None:
+    with pytest.raises(DatabaseURLError, match=r"in a password, / is %2F and # is %23$"):
+        connect("postgresql://user:p#w@host/name")
     database = connect("postgresql://us%40er:p%2Fw%25@host:99/name?sslmode=require")
     assert (database.database, database.connect_params) == (
         "name",

@@ -20,10 +20,12 @@ def ask(settings: Settings, prometheus: PrometheusClient) -> Any:
     return TestClient(app, headers=headers).simulate_get("/api/info/").json
 
 
+@pytest.mark.usefixtures("database")
 def test_a_local_stack(settings: Settings, prometheus: PrometheusClient) -> None:
     assert ask(settings, prometheus) == {
         "version": own_version(),
         "pool": "local",
+        "database": "sqlite",
         "workers": 2,
         "limits": {
             "workers": 4,

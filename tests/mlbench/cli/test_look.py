@@ -124,6 +124,7 @@ def test_the_status_lists_runs_and_workers(mlbench: Mlbench, finished: Run) -> N
     row = rf"^{finished.id} +finished +steps +2 +FINISHED +{created}"
     assert re.search(row, done.out, re.MULTILINE)
     assert re.search(r"^local-mlbench-worker-1 +Running +- +-", done.out, re.MULTILINE)
+    assert "\ndatabase  SQLite\n" in done.out
 
 
 def test_of_runs_with_one_name_the_newest_is_meant(

@@ -12,9 +12,10 @@ from mlbench import ApiClient
 from mlbench.errors import StackError
 from mlbench.home import Home
 from mlbench.stack import launch
-from tests.conftest import wait_for
+from tests.conftest import running_stack, wait_for
 from tests.mlbench.conftest import wait_for_end
 from tests.mlbench.stack.processes import descendants, left
+from tests.postgres import PostgresServer
 from tests.stacks import order_steps
 
 
@@ -76,6 +77,22 @@ def test_a_home_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StackError, match="cannot use"):
         launch.start_detached(home, workers=1, port=None)
     assert launch.stop(home) is False
+
+
+@pytest.mark.slow
+def test_the_database_may_be_postgresql(
+    prometheus_binary: Path, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    with (
+        postgres.new_database() as name,
+        running_stack(prometheus_binary, tmp_path, DATABASE_URL=postgres.url(name)) as home,
+        ApiClient.from_home(home) as client,
+    ):
+        assert client.get_info().result().value.database == "postgresql"
+        run = wait_for_end(client, order_steps(client, "elsewhere", steps=20))
+        assert (run.state, home.database.exists()) == ("FINISHED", False)
+        with postgres.connect(name) as database:
+            assert database.execute("SELECT name FROM run").fetchall() == [("elsewhere",)]
 
 
 def test_a_damaged_database_is_named(
