@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.conftest import wait_for
 from worker.agent.sources import loopback as loopbacks
 from worker.agent.sources import way_out
 from worker.agent.sources.loopback import Answer, Line, Loopback, Request, past_proxies
@@ -188,16 +189,16 @@ def test_connections_that_drip_are_ended_and_others_are_heard(
 
 
 def test_too_many_connections_are_told_in_the_log(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+    told: Told, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 20.0)
     server = Loopback([told.route], told.append, told.words.append)
     address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
     with ExitStack() as silent:
         for _ in range(300):
             silent.enter_context(socket.create_connection(address))
-        time.sleep(0.5)
-        server.close()
+        wait_for(lambda: len(caplog.records) == 44, what="all are accepted or refused")
+    server.close()
     [words] = told.words
     assert words.startswith("44 connections to the server of this run were refused")
 
