@@ -117,7 +117,8 @@ class Grafana:
             found = self._prometheus.query(text, view.last)
         else:
             step = view.step(query.least_step, query.points)
-            times = (view.first - view.first % step, view.last, step)
+            # As Grafana does, so `end()` is the time of the last point.
+            times = (view.first - view.first % step, view.last - view.last % step, step)
             found = self._prometheus.query_range(text, *(round(one * 1000) for one in times))
         return [one for one in found if bare or any(value != "NaN" for value in one.values)]
 

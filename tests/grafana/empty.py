@@ -25,17 +25,6 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     ),
     # Where the memory of workers is limited, as in a cluster.
     "container_spec_memory_limit_bytes": ("mlbench-workers / Memory by worker / B",),
-    # A part was scraped twice: the first run of a stack may be over before.
-    'count_over_time(up{job="controller"}[$__rate_interval]) > 1': (
-        "mlbench-stack / What fails / B",
-        "mlbench-stack / What fails / C",
-        "mlbench-stack / Values delivered / A",
-    ),
-    'count_over_time(up{job="prometheus"}[$__rate_interval]) > 1': (
-        "mlbench-stack / What fails / D",
-        "mlbench-stack / What fails / E",
-        "mlbench-stack / What fails / F",
-    ),
     # Something is wrong.
     'ALERTS{run_id="$run_id",alertname="MLBenchLossNotFinite"}': (
         "mlbench-run / annotation Loss not finite",

@@ -18,11 +18,12 @@ from mlbench.stack import launch
 from tests.conftest import wait_for
 from tests.grafana.asking import View
 from tests.prometheus.reading import read_rules
-from tests.stacks import run_to_end
+from tests.stacks import reload, run_to_end, service
 
-# How long before and after the runs a view of them reaches: rules are evaluated every 5 s, targets
-# scraped every 2 s.
+# How long before a run a view of it begins: rules are evaluated every 5 s, targets scraped every
+# 2 s.
 _MARGIN_SECONDS = 8.0
+_PARTS = ("prometheus", "master", "controller", "exporter", "workers")
 
 
 @dataclass(frozen=True)
@@ -50,26 +51,30 @@ def used_stack(binary: Path, root: Path) -> Iterator[Used]:
     prometheus = PrometheusClient(connection.prometheus_url or "")
     try:
         with ApiClient.from_home(home) as client:
-            yield _use(client, prometheus)
+            yield _use(home, client, prometheus)
     finally:
         prometheus.close()
         launch.stop(home)
 
 
-def _use(client: ApiClient, prometheus: PrometheusClient) -> Used:
+def _use(home: Home, client: ApiClient, prometheus: PrometheusClient) -> Used:
+    wait_for(lambda: _rates_are_known(prometheus), 90, "all parts were scraped twice")
     # Some 25 epochs, so that the recording rules have several looks at it on any machine.
-    ended = run_to_end(client, _order_digits(client, "ended", {"learning_rate": "0.001"}), 240)
+    ended = _order_digits(client, "ended", {"learning_rate": "0.001"})
+    _see_values_wait(home, client, prometheus, ended)
+    ended = run_to_end(client, ended, 240)
     assert ended.state == "FINISHED", ended.reason
-    finished = _view("finished", ended, _moment(ended.finished_at))
+    wait_for(lambda: _is_over(prometheus, ended), 90, "the end of the run is seen")
+    finished = _view("finished", ended)
     day = View("a day", finished.last - 86400, finished.last, finished.run_id)
-    # At the end of that view no run is active.
-    wait_for(lambda: time.time() > finished.last, what="the time of the next run begins")
     # It learns too slowly to reach its goal: it trains until the stack is stopped.
     endless = {"learning_rate": "1e-9", "epochs": "100000"}
     active = _order_digits(client, "active", endless)
     client.create_run("waiting", 2, None, benchmark="steps", queue=True).result()
+    _see_values_wait(home, client, prometheus, active)
     wait_for(lambda: _all_is_seen(prometheus, active), 90, "the active run is seen")
-    view = _view("active", active, time.time() - _MARGIN_SECONDS)
+    view = _view("active", active)
+    wait_for(lambda: _is_past(prometheus, view), 90, "all of its time is seen")
     return Used(prometheus, finished, day, client.get_result(ended.id).result().value, view)
 
 
@@ -77,6 +82,40 @@ def _order_digits(client: ApiClient, name: str, args: dict[str, str]) -> Run:
     # A thread each: several would wait for each other on a machine that has other work.
     order = client.create_run(name, 2, num_cpus=1, benchmark="digits", args=args)
     return order.result().value
+
+
+def _see_values_wait(home: Home, client: ApiClient, prometheus: PrometheusClient, run: Run) -> None:
+    """Stop the controller until Prometheus was told that a run's values wait for it."""
+    wait_for(lambda: reload(client, run).state == "STARTED", what="the run begins")
+    waiting = f'{names.RUN_WAITING}{{run_id="{run.id}"}} > 0'
+    controller = service(home, "master.controller")
+    controller.suspend()
+    try:
+        wait_for(lambda: prometheus.query(waiting), what="values wait")
+    finally:
+        controller.resume()
+
+
+def _rates_are_known(prometheus: PrometheusClient) -> bool:
+    """Return whether each part has answered two scrapes: some are scraped every 15 s only."""
+    twice = (f'sum_over_time(up{{job="{job}"}}[2m]) > 1' for job in _PARTS)
+    return all(map(prometheus.query, twice))
+
+
+def _is_over(prometheus: PrometheusClient, run: Run) -> bool:
+    """Return whether Prometheus knows that a run has ended: by the master and by the rules."""
+    of = f'run_id="{run.id}"'
+    ended = prometheus.query(f"{names.RUN_FINISHED}{{{of}}}")
+    state = f'{names.RUN_STATE}{{{of},state="STARTED"}} == 1'
+    age = f"run:mlbench_worker_progress:age_seconds{{{of}}}"
+    return bool(ended) and not prometheus.query(f"{state} or {age}")
+
+
+def _is_past(prometheus: PrometheusClient, view: View) -> bool:
+    """Return whether each target was scraped, and each rule evaluated, since the end of a view."""
+    of = f'run_id=~"|{view.run_id}"'
+    newest = (f'timestamp({{__name__="{name}",{of}}})' for name in ("up", *read_rules("record")))
+    return not any(prometheus.query(f"{time_} <= {view.last}") for time_ in newest)
 
 
 def _all_is_seen(prometheus: PrometheusClient, run: Run) -> bool:
@@ -95,9 +134,9 @@ def _all_is_seen(prometheus: PrometheusClient, run: Run) -> bool:
     return all(prometheus.query(query, before) for query in (epoch_ended, *recorded))
 
 
-def _view(name: str, run: Run, until: float) -> View:
-    first, last = _moment(run.created_at) - _MARGIN_SECONDS, until + _MARGIN_SECONDS
-    return View(name, first, last, str(run.id))
+def _view(name: str, run: Run) -> View:
+    """Return the time of a run up to now."""
+    return View(name, _moment(run.created_at) - _MARGIN_SECONDS, time.time(), str(run.id))
 
 
 def _moment(text: str | None) -> float:
